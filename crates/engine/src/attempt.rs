@@ -1,0 +1,238 @@
+//! How an attempt ends, as its worker reports it.
+
+use crate::{
+    field::{Checked, FieldProblem, cut_text},
+    job::Status,
+    json::JsonText,
+    key::sha256,
+    lease::LeaseToken,
+    outcome::{Failure, MESSAGE_BYTES_MAX, failure_codes},
+    text::{ErrorCode, ResultUrl},
+    time::delay,
+};
+use std::{fmt, time::Duration};
+
+/// A worker's report on its attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// How it ended.
+    pub how: How,
+    /// A sentence for people.
+    pub message: Option<Box<str>>,
+}
+
+/// The ways in which an attempt ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum How {
+    /// The work is done.
+    Completed {
+        /// A small result, if there is one.
+        result: Option<JsonText>,
+        /// Where a large one can be fetched.
+        result_url: Option<ResultUrl>,
+    },
+    /// It did not work this time.
+    Failed {
+        /// Why.
+        failure: Failure,
+        /// When the handler wants to be tried again, if it knows better than the policy.
+        retry_after: Option<Duration>,
+    },
+    /// It will never work.
+    FailedForGood(Failure),
+    /// The message cannot be read.
+    Poisoned(Failure),
+    /// The handler stopped because it was asked to.
+    Cancelled,
+}
+
+/// The contract's word for how an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the variants are the contract's own words")]
+pub enum OutcomeWord {
+    Completed,
+    Failed,
+    Poisoned,
+    Cancelled,
+}
+
+/// A report as it came in, unchecked.
+#[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the fields are the contract's own")]
+pub struct EndingDraft {
+    pub outcome: OutcomeWord,
+    pub retryable: Option<bool>,
+    pub error_code: Option<String>,
+    pub error_message: Option<String>,
+    pub retry_after_seconds: Option<i64>,
+    pub message: Option<String>,
+    pub result: Option<String>,
+    pub result_url: Option<String>,
+}
+
+/// A result is a small thing; a large one goes somewhere else and leaves its address.
+pub const RESULT_BYTES_MAX: usize = 4 * 1024;
+
+impl EndingDraft {
+    /// A report with nothing but its outcome.
+    pub fn new(outcome: OutcomeWord) -> Self {
+        EndingDraft {
+            outcome,
+            retryable: None,
+            error_code: None,
+            error_message: None,
+            retry_after_seconds: None,
+            message: None,
+            result: None,
+            result_url: None,
+        }
+    }
+
+    /// Checks every field, also those that this outcome does not use, and names all that are wrong.
+    pub fn check(&self) -> Result<Ending, Vec<FieldProblem>> {
+        let mut problems = Vec::new();
+        let code = keep(self.failure_code(), &mut problems);
+        let said = self.error_message.as_deref();
+        let said = said.map(|m| cut_text("errorMessage", m, MESSAGE_BYTES_MAX)).transpose();
+        let said = keep(said, &mut problems).flatten();
+        let retry_after =
+            self.retry_after_seconds.map(|s| delay("retryAfterSeconds", s)).transpose();
+        let retry_after = keep(retry_after, &mut problems).flatten();
+        let message = self.message.as_deref().map(|m| cut_text("message", m, MESSAGE_BYTES_MAX));
+        let message = keep(message.transpose(), &mut problems).flatten();
+        let result = self.result.as_deref().map(|r| JsonText::parse("result", r, RESULT_BYTES_MAX));
+        let result = keep(result.transpose(), &mut problems).flatten();
+        let result_url = self.result_url.as_deref().map(ResultUrl::parse).transpose();
+        let result_url = keep(result_url, &mut problems).flatten();
+
+        let (Some(code), true) = (code, problems.is_empty()) else {
+            return Err(problems);
+        };
+        let failure = Failure { code, message: said };
+        let how = match (self.outcome, self.retryable.unwrap_or(true)) {
+            (OutcomeWord::Completed, _) => How::Completed { result, result_url },
+            (OutcomeWord::Failed, true) => How::Failed { failure, retry_after },
+            (OutcomeWord::Failed, false) => How::FailedForGood(failure),
+            (OutcomeWord::Poisoned, _) => How::Poisoned(failure),
+            (OutcomeWord::Cancelled, _) => How::Cancelled,
+        };
+        Ok(Ending { how, message })
+    }
+
+    fn failure_code(&self) -> Checked<ErrorCode> {
+        match (&self.error_code, self.outcome) {
+            (Some(code), _) => ErrorCode::parse(code),
+            (None, OutcomeWord::Poisoned) => Ok(ErrorCode::ours(failure_codes::MESSAGE_UNREADABLE)),
+            (None, OutcomeWord::Completed | OutcomeWord::Failed | OutcomeWord::Cancelled) => {
+                Ok(ErrorCode::ours(failure_codes::HANDLER_FAILED))
+            }
+        }
+    }
+}
+
+/// Keeps the value, or the problem.
+pub(crate) fn keep<T>(checked: Checked<T>, problems: &mut Vec<FieldProblem>) -> Option<T> {
+    checked.map_err(|problem| problems.push(problem)).ok()
+}
+
+/// A fingerprint of how an attempt ended: a repeat is told from a contradiction by it.
+///
+/// It covers what was decided (outcome, code, result), not the sentences for people: a client that
+/// words its message anew on every try still repeats itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct EndingDigest(pub [u8; 16]);
+
+impl EndingDigest {
+    /// The fingerprint of a settled attempt.
+    pub fn of(ending: &Ending) -> Self {
+        let (word, code) = match &ending.how {
+            How::Completed { result, result_url } => {
+                let result = result.as_ref().map(JsonText::canonical).unwrap_or_default();
+                let url = result_url.as_ref().map_or("", ResultUrl::as_str);
+                return Self::digest(&["completed", &result, url]);
+            }
+            How::Failed { failure, .. } => ("failed", failure),
+            How::FailedForGood(failure) => ("failed for good", failure),
+            How::Poisoned(failure) => ("poisoned", failure),
+            How::Cancelled => return Self::digest(&["cancelled"]),
+        };
+        Self::digest(&[word, code.code.as_str()])
+    }
+
+    /// The fingerprint of an attempt that was given back.
+    pub(crate) fn given_back() -> Self {
+        Self::digest(&["given back"])
+    }
+
+    fn digest(parts: &[&str]) -> Self {
+        let hash = sha256(parts.join("\0").as_bytes());
+        let mut short = [0; 16];
+        short.copy_from_slice(&hash[..16]);
+        EndingDigest(short)
+    }
+}
+
+impl fmt::Debug for EndingDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:02x}{:02x}", self.0[0], self.0[1])
+    }
+}
+
+/// What is remembered of an attempt that its worker ended, so that a repeat gets the same answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttemptRecord {
+    /// The lease that was ended.
+    pub token: LeaseToken,
+    /// How.
+    pub ending: EndingDigest,
+    /// What the job became by it, which is what the worker was told.
+    pub status: Status,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_word_and_retryable_make_the_ending() {
+        let how = |outcome, retryable| {
+            EndingDraft { retryable, ..EndingDraft::new(outcome) }.check().unwrap().how
+        };
+        assert!(matches!(how(OutcomeWord::Failed, None), How::Failed { .. }));
+        assert!(matches!(how(OutcomeWord::Failed, Some(true)), How::Failed { .. }));
+        assert!(matches!(how(OutcomeWord::Failed, Some(false)), How::FailedForGood(_)));
+        assert!(matches!(how(OutcomeWord::Completed, Some(false)), How::Completed { .. }));
+    }
+
+    #[test]
+    fn every_wrong_field_of_a_report_is_named() {
+        let draft = EndingDraft {
+            error_code: Some("no code".into()),
+            error_message: Some("\0".into()),
+            retry_after_seconds: Some(-1),
+            message: Some("\0".into()),
+            result: Some(format!("\"{}\"", "x".repeat(RESULT_BYTES_MAX))),
+            result_url: Some(String::new()),
+            ..EndingDraft::new(OutcomeWord::Completed)
+        };
+        let fields: Vec<_> = draft.check().unwrap_err().into_iter().map(|p| p.field).collect();
+        assert_eq!(
+            fields,
+            ["errorCode", "errorMessage", "retryAfterSeconds", "message", "result", "resultUrl"]
+        );
+    }
+
+    #[test]
+    fn a_reworded_message_is_a_repeat_and_another_code_is_not() {
+        let failed = |code: &str, message: &str| {
+            let draft = EndingDraft {
+                error_code: Some(code.into()),
+                error_message: Some(message.into()),
+                ..EndingDraft::new(OutcomeWord::Failed)
+            };
+            EndingDigest::of(&draft.check().unwrap())
+        };
+        assert_eq!(failed("A", "after 3 s"), failed("A", "after 4 s"));
+        assert_ne!(failed("A", ""), failed("B", ""));
+    }
+}

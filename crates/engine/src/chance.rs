@@ -1,0 +1,31 @@
+//! Chance: a number that is passed in. The engine rolls no dice of its own.
+
+use std::time::Duration;
+
+/// One roll of the dice: 128 random bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chance(pub u128);
+
+impl Chance {
+    /// Spreads this roll evenly over `0..=ceiling`, in whole milliseconds.
+    pub(crate) fn up_to(self, ceiling: Duration) -> Duration {
+        let span = u64::try_from(ceiling.as_millis()).unwrap_or(u64::MAX);
+        let high = self.0 >> 64; // below 2^64, so the product below stays under 2^128
+        let share = (high * (u128::from(span) + 1)) >> 64;
+        Duration::from_millis(u64::try_from(share).expect("at most the span, which is a u64"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_roll_covers_the_whole_range_and_no_more() {
+        let two_seconds = Duration::from_secs(2);
+        assert_eq!(Chance(0).up_to(two_seconds), Duration::ZERO);
+        assert_eq!(Chance(u128::MAX).up_to(two_seconds), two_seconds);
+        assert_eq!(Chance(1 << 127).up_to(two_seconds), Duration::from_secs(1));
+        assert!(Chance(u128::MAX).up_to(Duration::MAX) > Duration::from_secs(1 << 50));
+    }
+}

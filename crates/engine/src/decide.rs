@@ -1,0 +1,690 @@
+//! THE RULES: what may happen to a job, and what comes of it.
+//!
+//! Nothing here reads a clock or a disk: the facts come in, a [`Ruling`] or a [`Refusal`] goes out.
+//! That is what lets the simulation live through a year of failures from one seed. Every path that
+//! changes a job comes through [`decide`], the sweeper's too: a rescuer that writes "queued" over a
+//! finished job is the most common bug of this field.
+
+use crate::{
+    attempt::{AttemptRecord, Ending, EndingDigest, How},
+    chance::Chance,
+    job::{Change, Ended, Job, Life, Note, Progress, ProgressReport, State, Status},
+    json::JsonText,
+    lease::{Lease, LeaseToken},
+    outcome::{Failure, failure_codes},
+    policy::Policy,
+    refusal::Refusal,
+    seeded_bug::{SeededBug, planted},
+    step::{Step, StepAnswer, StepsChange},
+    text::{ClaimId, StepName, WorkerId},
+    time::Timestamp,
+};
+use std::time::Duration;
+
+/// What somebody wants done to one job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// A worker takes it.
+    Claim(Claim),
+    /// Its worker is alive, and may say how far it is.
+    Heartbeat {
+        /// The worker's lease.
+        token: LeaseToken,
+        /// How far it is, if it says so.
+        progress: Option<ProgressReport>,
+    },
+    /// Its worker reports how the attempt ended.
+    Settle {
+        /// The worker's lease.
+        token: LeaseToken,
+        /// How.
+        ending: Ending,
+    },
+    /// Its worker gives it back untried.
+    Release {
+        /// The worker's lease.
+        token: LeaseToken,
+        /// Why.
+        reason: ReleaseReason,
+        /// How long nobody should try.
+        delay: Duration,
+    },
+    /// Somebody does not want it any more.
+    Cancel,
+    /// The sweeper found that it can no longer start in time.
+    Expire,
+    /// The sweeper found that its attempt takes too long.
+    Timeout,
+    /// The sweeper found that its worker gave no sign of life.
+    LeaseExpiry,
+    /// Somebody gives an ended job another life.
+    Redrive {
+        /// Attempts of the new life, where they should differ.
+        max_attempts: Option<u32>,
+        /// Whether finished steps are done again.
+        reset_steps: bool,
+    },
+    /// Somebody takes it out of the poison queue for good.
+    Discard,
+    /// Somebody wants every trace of an ended job gone.
+    Erase,
+    /// The sweeper found that it has been kept long enough.
+    Purge,
+    /// Its handler is about to do a step.
+    BeginStep {
+        /// The worker's lease.
+        token: LeaseToken,
+        /// Which.
+        name: StepName,
+    },
+    /// Its handler has done a step.
+    FinishStep {
+        /// The worker's lease.
+        token: LeaseToken,
+        /// Which.
+        name: StepName,
+        /// What is remembered of it.
+        result: JsonText,
+    },
+}
+
+/// Who claims, under which name, and for how long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Who.
+    pub worker: WorkerId,
+    /// The worker's own handle for this claim.
+    pub id: ClaimId,
+    /// How long without a sign of life; the policy's where the worker does not say.
+    pub lease: Option<Duration>,
+}
+
+/// Why a worker gives a job back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReleaseReason {
+    /// The worker stops.
+    Released,
+    /// The handler wants to be called later.
+    Snoozed,
+    /// The worker was gone before it learned of its claim. This costs the job nothing at all.
+    Undelivered,
+}
+
+/// The facts of a decision, beside the job itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// The store's clock.
+    pub now: Timestamp,
+    /// How often this store has been restored.
+    pub epoch: u32,
+    /// The policy of the job's type, as it is now.
+    pub policy: &'a Policy,
+    /// One roll of the dice.
+    pub chance: Chance,
+    /// The record of the attempt that the command's token ended before, if it did.
+    pub record: Option<&'a AttemptRecord>,
+    /// The step that the command names, if it was begun before.
+    pub step: Option<&'a Step>,
+}
+
+/// A complete change or a lawful no; nothing half-way.
+pub type Decision = Result<Ruling, Refusal>;
+
+/// What is done, and what is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ruling {
+    /// What the store has to save.
+    pub effect: Effect,
+    /// What the caller learns.
+    pub answer: Answer,
+}
+
+/// What the store has to save.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing: it was so already.
+    Nothing,
+    /// The job as it will be.
+    Change(Box<Change>),
+    /// The job and all that belongs to it goes.
+    Erase,
+}
+
+/// What the caller learns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The job as it is now.
+    Job(Job),
+    /// What the attempt's end made of the job.
+    Settled(Status),
+    /// How the lease stands.
+    Pulse(Pulse),
+    /// How the step stands.
+    Step(StepAnswer),
+    /// It is gone.
+    Erased,
+}
+
+/// How a lease stands after a heartbeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pulse {
+    /// It holds until then.
+    Extended(Timestamp),
+    /// It holds until then, but the job should stop.
+    CancelRequested(Timestamp),
+    /// It is somebody else's job now, or nobody's.
+    Lost,
+    /// The job has ended.
+    Ended,
+}
+
+/// An attempt may be given back this often in one life at no cost.
+pub const RELEASES_MAX: u32 = 20;
+
+/// Decides one command about one job.
+pub fn decide(job: &Job, command: &Command, facts: &Facts<'_>) -> Decision {
+    match command {
+        Command::Claim(claim) => self::claim(job, claim, facts),
+        Command::Heartbeat { token, progress } => heartbeat(job, token, progress.as_ref(), facts),
+        Command::Settle { token, ending } => settle(job, token, ending, facts),
+        Command::Release { token, reason, delay } => release(job, token, *reason, *delay, facts),
+        Command::Cancel => cancel(job, facts.now),
+        Command::Expire => expire(job, facts.now),
+        Command::Timeout => timeout(job, facts),
+        Command::LeaseExpiry => lease_expiry(job, facts),
+        Command::Redrive { max_attempts, reset_steps } => {
+            redrive(job, *max_attempts, *reset_steps, facts.now)
+        }
+        Command::Discard => discard(job, facts.now),
+        Command::Erase => erase(job),
+        Command::Purge => purge(job, facts),
+        Command::BeginStep { token, name } => begin_step(job, token, name, facts),
+        Command::FinishStep { token, name, result } => finish_step(job, token, name, result, facts),
+    }
+}
+
+/// What the sweeper should do about a job, if anything: which of its times has run out.
+pub fn overdue(job: &Job, policy: &Policy, now: Timestamp) -> Option<Command> {
+    match &job.state {
+        State::Queued { .. } => has_expired(job, now).then_some(Command::Expire),
+        State::Running(lease) if timed_out(lease, now) => Some(Command::Timeout),
+        State::Running(lease) if lapsed(lease, now) => Some(Command::LeaseExpiry),
+        State::Running(_) => None,
+        State::Completed(_) | State::Failed(_) | State::Poisoned(_) | State::Cancelled(_) => {
+            may_be_purged(job, policy, now).then_some(Command::Purge)
+        }
+    }
+}
+
+fn claim(job: &Job, claim: &Claim, facts: &Facts<'_>) -> Decision {
+    let State::Queued { run_at } = job.state else {
+        return Err(Refusal::NotQueued { status: job.status() });
+    };
+    let early = run_at > facts.now && !planted(SeededBug::DueTimeIgnored);
+    if early || has_expired(job, facts.now) || !job.has_attempts_left() {
+        return Err(Refusal::NotDue);
+    }
+    let now = facts.now;
+    let fence = job.fence + 1;
+    let length = claim.lease.unwrap_or(facts.policy.lease);
+    let deadline = now + facts.policy.timeout;
+    let lease = Lease {
+        token: LeaseToken { epoch: facts.epoch, fence, secret: facts.chance.0 },
+        worker: claim.worker.clone(),
+        claim: claim.id.clone(),
+        started_at: now,
+        expires_at: (now + length).min(deadline),
+        deadline,
+        length,
+    };
+    // Counted when the job is claimed, not when it settles: a worker that dies in silence must still
+    // use up an attempt, or a job that kills its worker would run forever.
+    let counted = u32::from(!planted(SeededBug::AttemptsCountedOnFailure));
+    let life = Life {
+        attempt: job.life.attempt + counted,
+        started_at: job.life.started_at.or(Some(now)),
+        progress: None,
+        ..job.life.clone()
+    };
+    let note = Note { worker: Some(claim.worker.clone()), ..Note::default() };
+    let mut change = job.moved(State::Running(lease), life, now, note);
+    change.job.fence = fence;
+    Ok(changed(change))
+}
+
+fn heartbeat(
+    job: &Job,
+    token: &LeaseToken,
+    progress: Option<&ProgressReport>,
+    facts: &Facts<'_>,
+) -> Decision {
+    let Some(lease) = held(job, token, facts) else {
+        let pulse = if job.status().is_ended() { Pulse::Ended } else { Pulse::Lost };
+        return Ok(Ruling { effect: Effect::Nothing, answer: Answer::Pulse(pulse) });
+    };
+    let expires_at = if planted(SeededBug::HeartbeatShortens) {
+        (facts.now + lease.length / 2).min(lease.deadline)
+    } else {
+        lease.extended(facts.now)
+    };
+    let mut job = job.clone();
+    job.state = State::Running(Lease { expires_at, ..lease.clone() });
+    if let Some(report) = progress {
+        job.life.progress = Some(Progress { report: report.clone(), at: facts.now });
+        job.version += 1;
+    }
+    let pulse = if job.life.cancel_requested {
+        Pulse::CancelRequested(expires_at)
+    } else {
+        Pulse::Extended(expires_at)
+    };
+    let effect = Effect::Change(Box::new(Job::touched(job)));
+    Ok(Ruling { effect, answer: Answer::Pulse(pulse) })
+}
+
+fn settle(job: &Job, token: &LeaseToken, ending: &Ending, facts: &Facts<'_>) -> Decision {
+    let digest = EndingDigest::of(ending);
+    let Some(lease) = held(job, token, facts) else {
+        return answered_before(token, digest, facts);
+    };
+    let mut note = reported(lease, digest);
+    note.message = ending.message.clone();
+    // A worker that reports is not lost, whatever it reports.
+    let life = Life { losses: 0, message: ending.message.clone(), ..job.life.clone() };
+    let now = facts.now;
+    Ok(settled(match &ending.how {
+        // Also when a cancel was requested: what finished first stands.
+        How::Completed { result, result_url } => {
+            let (result, result_url) = (result.clone(), result_url.clone());
+            let life = Life { last_failure: None, result, result_url, ..life };
+            job.moved(State::Completed(ended(now)), life, now, note)
+        }
+        How::Failed { failure, retry_after } => {
+            let delay = facts.policy.delay_after(job.life.attempt, facts.chance);
+            fail(job, life, failure, retry_after.unwrap_or(delay), now, note)
+        }
+        How::FailedForGood(failure) => end_failed(job, State::Failed, life, failure, now, note),
+        How::Poisoned(failure) => end_failed(job, State::Poisoned, life, failure, now, note),
+        How::Cancelled => job.moved(State::Cancelled(ended(now)), life, now, note),
+    }))
+}
+
+/// What every retryable failure comes to, whoever states it.
+fn fail(
+    job: &Job,
+    mut life: Life,
+    failure: &Failure,
+    delay: Duration,
+    now: Timestamp,
+    note: Note,
+) -> Change {
+    if planted(SeededBug::AttemptsCountedOnFailure) {
+        life.attempt += u32::from(note.settled.is_some());
+    }
+    if life.cancel_requested && !planted(SeededBug::CancelForgotten) {
+        return end_failed(job, State::Cancelled, life, failure, now, note);
+    }
+    if !job.has_attempts_left() {
+        return end_failed(job, State::Poisoned, life, failure, now, note);
+    }
+    let life = Life { last_failure: Some(failure.clone()), ..life };
+    let note = Note { failure: Some(failure.clone()), ..note };
+    job.moved(State::Queued { run_at: now + delay }, life, now, note)
+}
+
+fn end_failed(
+    job: &Job,
+    state: fn(Ended) -> State,
+    life: Life,
+    failure: &Failure,
+    now: Timestamp,
+    note: Note,
+) -> Change {
+    let life = Life { last_failure: Some(failure.clone()), ..life };
+    let note = Note { failure: Some(failure.clone()), ..note };
+    job.moved(state(ended(now)), life, now, note)
+}
+
+fn release(
+    job: &Job,
+    token: &LeaseToken,
+    reason: ReleaseReason,
+    delay: Duration,
+    facts: &Facts<'_>,
+) -> Decision {
+    let digest = EndingDigest::given_back();
+    let Some(lease) = held(job, token, facts) else {
+        return answered_before(token, digest, facts);
+    };
+    let now = facts.now;
+    let mut note = reported(lease, digest);
+    let (releases, losses) = match reason {
+        // Nobody saw this claim: it is not a release, and not a sign of life either.
+        ReleaseReason::Undelivered => (job.life.releases, job.life.losses),
+        ReleaseReason::Released | ReleaseReason::Snoozed => (job.life.releases + 1, 0),
+    };
+    let free = releases <= RELEASES_MAX
+        || reason == ReleaseReason::Undelivered
+        || planted(SeededBug::ReleasesUnbounded);
+    let attempt = job.life.attempt.saturating_sub(u32::from(free));
+    let life = Life { attempt, releases, losses, ..job.life.clone() };
+    note.message = Some(reason.as_str().into());
+    if life.cancel_requested {
+        return Ok(settled(job.moved(State::Cancelled(ended(now)), life, now, note)));
+    }
+    if !free && !job.has_attempts_left() {
+        let text = format!("given back more than {RELEASES_MAX} times, and no attempt is left");
+        let failure = Failure::ours(failure_codes::RELEASE_LIMIT, text);
+        return Ok(settled(end_failed(job, State::Poisoned, life, &failure, now, note)));
+    }
+    Ok(settled(job.moved(State::Queued { run_at: now + delay }, life, now, note)))
+}
+
+fn cancel(job: &Job, now: Timestamp) -> Decision {
+    match &job.state {
+        State::Queued { .. } => {
+            let life = Life { cancel_requested: true, ..job.life.clone() };
+            let note = Note::saying("cancelled");
+            Ok(changed(job.moved(State::Cancelled(ended(now)), life, now, note)))
+        }
+        State::Running(_) if job.life.cancel_requested => Ok(stands(job)),
+        State::Running(lease) => {
+            let life = Life { cancel_requested: true, ..job.life.clone() };
+            let worker = Some(lease.worker.clone());
+            let note = Note { worker, ..Note::saying("cancel requested") };
+            Ok(changed(job.moved(job.state.clone(), life, now, note)))
+        }
+        State::Cancelled(_) => Ok(stands(job)),
+        State::Completed(_) | State::Failed(_) | State::Poisoned(_) => {
+            Err(Refusal::AlreadyEnded { status: job.status() })
+        }
+    }
+}
+
+fn expire(job: &Job, now: Timestamp) -> Decision {
+    let unguarded = planted(SeededBug::SweepWithoutGuard);
+    match &job.state {
+        State::Queued { .. } if has_expired(job, now) => {}
+        State::Queued { .. } => return Err(Refusal::NotDue),
+        State::Running(_) if unguarded => {}
+        State::Running(_)
+        | State::Completed(_)
+        | State::Failed(_)
+        | State::Poisoned(_)
+        | State::Cancelled(_) => return Err(Refusal::NotQueued { status: job.status() }),
+    }
+    // The last error would be overwritten by this one, and it is what a person will look for.
+    let last = job.life.last_failure.as_ref();
+    let message = last.map(|failure| match &failure.message {
+        Some(text) => format!("last error {}: {text}", failure.code).into(),
+        None => format!("last error {}", failure.code).into(),
+    });
+    let life = Life { message: message.or(job.life.message.clone()), ..job.life.clone() };
+    let failure = Failure::ours(failure_codes::JOB_EXPIRED, "not started before its expiresAt");
+    Ok(changed(end_failed(job, State::Cancelled, life, &failure, now, Note::default())))
+}
+
+fn timeout(job: &Job, facts: &Facts<'_>) -> Decision {
+    let lease = running(job)?;
+    if !timed_out(lease, facts.now) {
+        return Err(Refusal::NotDue);
+    }
+    let text = format!("ran longer than {} s", lease.deadline.since(lease.started_at).as_secs());
+    let failure = Failure::ours(failure_codes::HANDLER_TIMEOUT, text);
+    let delay = facts.policy.delay_after(job.life.attempt, facts.chance);
+    let note = Note { worker: Some(lease.worker.clone()), ..Note::default() };
+    Ok(changed(fail(job, job.life.clone(), &failure, delay, facts.now, note)))
+}
+
+fn lease_expiry(job: &Job, facts: &Facts<'_>) -> Decision {
+    if planted(SeededBug::SweepWithoutGuard) && !matches!(job.state, State::Queued { .. }) {
+        let state = State::Queued { run_at: facts.now };
+        return Ok(changed(job.moved(state, job.life.clone(), facts.now, Note::default())));
+    }
+    let lease = running(job)?;
+    if !lapsed(lease, facts.now) {
+        return Err(Refusal::NotDue);
+    }
+    let losses = job.life.losses + u32::from(!planted(SeededBug::LossesNotCounted));
+    let life = Life { losses, ..job.life.clone() };
+    let note = Note { worker: Some(lease.worker.clone()), ..Note::default() };
+    let worker = &lease.worker;
+    if losses >= facts.policy.lost_workers_max {
+        let text = format!("{losses} workers in a row were lost, the last was {worker}");
+        let failure = Failure::ours(failure_codes::WORKER_LOST, text);
+        let state = if life.cancel_requested { State::Cancelled } else { State::Poisoned };
+        return Ok(changed(end_failed(job, state, life, &failure, facts.now, note)));
+    }
+    let failure =
+        Failure::ours(failure_codes::LEASE_EXPIRED, format!("no sign of life from {worker}"));
+    let delay = facts.policy.delay_after(job.life.attempt, facts.chance);
+    Ok(changed(fail(job, life, &failure, delay, facts.now, note)))
+}
+
+fn redrive(job: &Job, max_attempts: Option<u32>, reset_steps: bool, now: Timestamp) -> Decision {
+    match job.state {
+        State::Poisoned(_) | State::Failed(_) | State::Cancelled(_) => {}
+        State::Completed(_) => return Err(Refusal::NotRedrivable { status: job.status() }),
+        State::Queued { .. } | State::Running(_) => {
+            return Err(Refusal::NotEnded { status: job.status() });
+        }
+    }
+    let mut life = Life::new(job.life.redrive_count + 1, now);
+    if planted(SeededBug::RedriveKeepsAttempts) {
+        life.attempt = job.life.attempt;
+    }
+    let mut change = job.moved(State::Queued { run_at: now }, life, now, Note::saying("redriven"));
+    change.job.expires_at = None;
+    change.job.max_attempts = max_attempts.unwrap_or(job.max_attempts);
+    if reset_steps {
+        change.steps = StepsChange::Forgotten;
+    }
+    Ok(changed(change))
+}
+
+fn discard(job: &Job, now: Timestamp) -> Decision {
+    match job.state {
+        State::Poisoned(Ended { discarded_at: Some(_), .. }) => Ok(stands(job)),
+        State::Poisoned(Ended { at, discarded_at: None }) => {
+            let state = State::Poisoned(Ended { at, discarded_at: Some(now) });
+            Ok(changed(job.moved(state, job.life.clone(), now, Note::saying("discarded"))))
+        }
+        State::Queued { .. }
+        | State::Running(_)
+        | State::Completed(_)
+        | State::Failed(_)
+        | State::Cancelled(_) => Err(Refusal::NotPoisoned { status: job.status() }),
+    }
+}
+
+fn erase(job: &Job) -> Decision {
+    if !job.status().is_ended() {
+        return Err(Refusal::NotEnded { status: job.status() });
+    }
+    Ok(Ruling { effect: Effect::Erase, answer: Answer::Erased })
+}
+
+fn purge(job: &Job, facts: &Facts<'_>) -> Decision {
+    if !may_be_purged(job, facts.policy, facts.now) {
+        return Err(Refusal::NotDue);
+    }
+    Ok(Ruling { effect: Effect::Erase, answer: Answer::Erased })
+}
+
+fn begin_step(job: &Job, token: &LeaseToken, name: &StepName, facts: &Facts<'_>) -> Decision {
+    held(job, token, facts).ok_or(Refusal::LeaseLost)?;
+    match facts.step {
+        Some(Step { result: Some(result), .. }) => {
+            Ok(step_stands(StepAnswer::Done(result.clone())))
+        }
+        // The same attempt asks again: its answer was lost, and the step is as new as it was.
+        Some(step) if step.begun_by == *token => Ok(step_stands(StepAnswer::New)),
+        Some(_) => Ok(step_stands(StepAnswer::Unfinished)),
+        None => {
+            let (begun_by, begun_at) = (*token, facts.now);
+            let step = Step { name: name.clone(), begun_by, begun_at, result: None };
+            Ok(step_put(job, step, StepAnswer::New))
+        }
+    }
+}
+
+fn finish_step(
+    job: &Job,
+    token: &LeaseToken,
+    name: &StepName,
+    result: &JsonText,
+    facts: &Facts<'_>,
+) -> Decision {
+    held(job, token, facts).ok_or(Refusal::LeaseLost)?;
+    let step = facts.step.ok_or(Refusal::StepNotBegun)?;
+    // A step completes once: whoever comes second learns what stands.
+    if let Some(first) = &step.result {
+        return Ok(step_stands(StepAnswer::Done(first.clone())));
+    }
+    let step = Step { name: name.clone(), result: Some(result.clone()), ..step.clone() };
+    Ok(step_put(job, step, StepAnswer::Done(result.clone())))
+}
+
+/// The lease, if `token` is the one that counts.
+///
+/// The token decides, not the clock. A worker that overran its lease, but whose job nobody else has
+/// taken, did the work; refusing it would only make the job run a second time.
+fn held<'a>(job: &'a Job, token: &LeaseToken, facts: &Facts<'_>) -> Option<&'a Lease> {
+    let lease = job.lease()?;
+    let valid = lease.token == *token && token.epoch == facts.epoch;
+    (valid || planted(SeededBug::CompleteWithoutFence)).then_some(lease)
+}
+
+/// Answers a report under a lease that no longer holds from the record of that attempt.
+fn answered_before(token: &LeaseToken, digest: EndingDigest, facts: &Facts<'_>) -> Decision {
+    let record = facts.record.filter(|record| record.token == *token);
+    match record {
+        Some(record) if planted(SeededBug::SettleNotRemembered) && record.ending == digest => {
+            Err(Refusal::LeaseLost)
+        }
+        Some(record) if record.ending == digest => {
+            Ok(Ruling { effect: Effect::Nothing, answer: Answer::Settled(record.status) })
+        }
+        Some(record) => Err(Refusal::AlreadyEnded { status: record.status }),
+        None => Err(Refusal::LeaseLost),
+    }
+}
+
+fn running(job: &Job) -> Result<&Lease, Refusal> {
+    job.lease().ok_or(Refusal::NotDue)
+}
+
+fn has_expired(job: &Job, now: Timestamp) -> bool {
+    job.expires_at.is_some_and(|expires| expires <= now)
+}
+
+/// The worker kept its lease alive up to the deadline, and the work took longer than that.
+fn timed_out(lease: &Lease, now: Timestamp) -> bool {
+    now >= lease.deadline && lease.expires_at >= lease.deadline
+}
+
+/// The worker fell silent before the deadline.
+fn lapsed(lease: &Lease, now: Timestamp) -> bool {
+    now >= lease.expires_at && lease.expires_at < lease.deadline
+}
+
+/// Kept long enough, and nobody still has to look at it.
+fn may_be_purged(job: &Job, policy: &Policy, now: Timestamp) -> bool {
+    kept_since(job).is_some_and(|since| since + policy.kept_for(job.envelope.key.is_some()) <= now)
+}
+
+/// The moment from which an ended job's retention counts; none for a poisoned one that still waits
+/// for a person.
+pub fn kept_since(job: &Job) -> Option<Timestamp> {
+    match job.state {
+        State::Queued { .. } | State::Running(_) => None,
+        State::Completed(ended) | State::Failed(ended) | State::Cancelled(ended) => Some(ended.at),
+        State::Poisoned(ended) => ended.discarded_at,
+    }
+}
+
+fn ended(at: Timestamp) -> Ended {
+    Ended { at, discarded_at: None }
+}
+
+fn reported(lease: &Lease, digest: EndingDigest) -> Note {
+    Note {
+        worker: Some(lease.worker.clone()),
+        settled: Some((lease.token, digest)),
+        ..Note::default()
+    }
+}
+
+fn changed(change: Change) -> Ruling {
+    let answer = Answer::Job(change.job.clone());
+    Ruling { effect: Effect::Change(Box::new(change)), answer }
+}
+
+fn settled(change: Change) -> Ruling {
+    let answer = Answer::Settled(change.job.status());
+    Ruling { effect: Effect::Change(Box::new(change)), answer }
+}
+
+fn stands(job: &Job) -> Ruling {
+    Ruling { effect: Effect::Nothing, answer: Answer::Job(job.clone()) }
+}
+
+fn step_stands(answer: StepAnswer) -> Ruling {
+    Ruling { effect: Effect::Nothing, answer: Answer::Step(answer) }
+}
+
+fn step_put(job: &Job, step: Step, answer: StepAnswer) -> Ruling {
+    let change = Change { steps: StepsChange::Put(step), ..Job::touched(job.clone()) };
+    Ruling { effect: Effect::Change(Box::new(change)), answer: Answer::Step(answer) }
+}
+
+impl ReleaseReason {
+    fn as_str(self) -> &'static str {
+        match self {
+            ReleaseReason::Released => "released",
+            ReleaseReason::Snoozed => "snoozed",
+            ReleaseReason::Undelivered => "claim was not delivered",
+        }
+    }
+}
+
+impl Command {
+    /// The lease that a worker shows with this command.
+    pub fn token(&self) -> Option<&LeaseToken> {
+        match self {
+            Command::Heartbeat { token, .. }
+            | Command::Settle { token, .. }
+            | Command::Release { token, .. }
+            | Command::BeginStep { token, .. }
+            | Command::FinishStep { token, .. } => Some(token),
+            Command::Claim(_)
+            | Command::Cancel
+            | Command::Expire
+            | Command::Timeout
+            | Command::LeaseExpiry
+            | Command::Redrive { .. }
+            | Command::Discard
+            | Command::Erase
+            | Command::Purge => None,
+        }
+    }
+
+    /// The step that this command is about.
+    pub fn step(&self) -> Option<&StepName> {
+        match self {
+            Command::BeginStep { name, .. } | Command::FinishStep { name, .. } => Some(name),
+            Command::Claim(_)
+            | Command::Heartbeat { .. }
+            | Command::Settle { .. }
+            | Command::Release { .. }
+            | Command::Cancel
+            | Command::Expire
+            | Command::Timeout
+            | Command::LeaseExpiry
+            | Command::Redrive { .. }
+            | Command::Discard
+            | Command::Erase
+            | Command::Purge => None,
+        }
+    }
+}

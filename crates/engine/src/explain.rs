@@ -1,0 +1,133 @@
+//! Why is this job not running? A pure function of facts, so that every answer can be tested.
+
+use crate::{
+    job::{Job, State, Status},
+    text::{ErrorCode, JobType, WorkerId},
+    time::Timestamp,
+};
+
+/// What stands around a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Surroundings {
+    /// The store's clock.
+    pub now: Timestamp,
+    /// Somebody paused its queue.
+    pub paused: bool,
+    /// Workers that are alive and claim its type.
+    pub live_workers: u64,
+    /// Due jobs of its queue that come before it.
+    pub ahead: u64,
+    /// Jobs of its type that run now.
+    pub running: u64,
+    /// Slots of its type's ready-made handler, if that is limited.
+    pub concurrency: Option<u32>,
+}
+
+/// One reason, with what a person needs to act on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is spelled out by its detail")]
+pub enum Reason {
+    NoLiveWorker { job_type: JobType },
+    NotDue { run_at: Timestamp },
+    RetryWait { run_at: Timestamp, attempt: u32, error_code: Option<ErrorCode> },
+    QueuePaused { job_type: JobType },
+    BehindOthers { ahead: u64 },
+    LimitReached { running: u64, limit: u32 },
+    CancelRequested,
+    Running { worker: WorkerId, since: Timestamp, lease_expires_at: Timestamp },
+    Ended { status: Status, at: Timestamp },
+}
+
+/// Everything that keeps `job` from running now, the most stubborn reason first.
+pub fn explain(job: &Job, around: &Surroundings) -> Vec<Reason> {
+    match &job.state {
+        State::Queued { run_at } => waiting(job, *run_at, around),
+        State::Running(lease) => {
+            let running = Reason::Running {
+                worker: lease.worker.clone(),
+                since: lease.started_at,
+                lease_expires_at: lease.expires_at,
+            };
+            let cancel = job.life.cancel_requested.then_some(Reason::CancelRequested);
+            std::iter::once(running).chain(cancel).collect()
+        }
+        State::Completed(ended)
+        | State::Failed(ended)
+        | State::Poisoned(ended)
+        | State::Cancelled(ended) => vec![Reason::Ended { status: job.status(), at: ended.at }],
+    }
+}
+
+fn waiting(job: &Job, run_at: Timestamp, around: &Surroundings) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    let job_type = &job.envelope.job_type;
+    if around.paused {
+        reasons.push(Reason::QueuePaused { job_type: job_type.clone() });
+    }
+    if around.live_workers == 0 {
+        reasons.push(Reason::NoLiveWorker { job_type: job_type.clone() });
+    }
+    let failed = job.life.last_failure.as_ref();
+    match (run_at > around.now, failed) {
+        (true, Some(failure)) => reasons.push(Reason::RetryWait {
+            run_at,
+            attempt: job.life.attempt,
+            error_code: Some(failure.code.clone()),
+        }),
+        (true, None) => reasons.push(Reason::NotDue { run_at }),
+        (false, _) => {}
+    }
+    let limit = around.concurrency.filter(|limit| around.running >= u64::from(*limit));
+    if let Some(limit) = limit {
+        reasons.push(Reason::LimitReached { running: around.running, limit });
+    }
+    // Nothing holds it but its place in the line, be it the first.
+    if around.ahead > 0 || reasons.is_empty() {
+        reasons.push(Reason::BehindOthers { ahead: around.ahead });
+    }
+    reasons
+}
+
+impl Reason {
+    /// The contract's code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Reason::NoLiveWorker { .. } => "NO_LIVE_WORKER",
+            Reason::NotDue { .. } => "NOT_DUE",
+            Reason::RetryWait { .. } => "RETRY_WAIT",
+            Reason::QueuePaused { .. } => "QUEUE_PAUSED",
+            Reason::BehindOthers { .. } => "BEHIND_OTHERS",
+            Reason::LimitReached { .. } => "LIMIT_REACHED",
+            Reason::CancelRequested => "CANCEL_REQUESTED",
+            Reason::Running { .. } => "RUNNING",
+            Reason::Ended { .. } => "ENDED",
+        }
+    }
+
+    /// A sentence for people. Times are left to the door, which knows how to write them.
+    pub fn detail(&self) -> String {
+        match self {
+            Reason::NoLiveWorker { job_type } => {
+                format!("no worker for {job_type} has claimed or sent a heartbeat lately")
+            }
+            Reason::NotDue { .. } => "it was scheduled for later".into(),
+            Reason::RetryWait { attempt, error_code, .. } => match error_code {
+                Some(code) => {
+                    format!("attempt {attempt} failed with {code}; it waits for the next")
+                }
+                None => format!("attempt {attempt} failed; it waits for the next"),
+            },
+            Reason::QueuePaused { job_type } => format!("the queue of {job_type} is paused"),
+            Reason::BehindOthers { ahead: 0 } => "it is next in line".into(),
+            Reason::BehindOthers { ahead } => format!("{ahead} due jobs come before it"),
+            Reason::LimitReached { running, limit } => {
+                format!("{running} jobs of its type are running, and {limit} may")
+            }
+            Reason::CancelRequested => {
+                "it was asked to stop; its worker has not answered yet".into()
+            }
+            Reason::Running { worker, .. } => format!("{worker} is running it"),
+            Reason::Ended { status, .. } => format!("it has ended: {status}"),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What is wrong with a field, and the checks that several fields share.
+
+use std::fmt;
+
+/// One field that cannot be accepted, and why.
+///
+/// `field` is the contract's name for it (`jobType`, `backoff.base`), so that a door can turn it
+/// into a pointer and a person can find it in what they sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldProblem {
+    /// The contract's name of the field.
+    pub field: &'static str,
+    /// What is wrong, and what would be right.
+    pub detail: String,
+}
+
+impl FieldProblem {
+    /// Says what is wrong with `field`.
+    pub fn new(field: &'static str, detail: impl Into<String>) -> Self {
+        FieldProblem { field, detail: detail.into() }
+    }
+}
+
+impl fmt::Display for FieldProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.detail)
+    }
+}
+
+/// A checked value, or the field that is wrong.
+pub type Checked<T> = Result<T, FieldProblem>;
+
+/// Refuses text that is empty, holds U+0000, or is longer than `chars_max` characters.
+pub(crate) fn check_text(field: &'static str, text: &str, chars_max: usize) -> Checked<()> {
+    if text.is_empty() {
+        return Err(FieldProblem::new(field, "must not be empty"));
+    }
+    refuse_nul(field, text)?;
+    // Bytes bound characters from above, so that most texts are never counted.
+    if text.len() > chars_max && text.chars().count() > chars_max {
+        return Err(FieldProblem::new(field, format!("must have at most {chars_max} characters")));
+    }
+    Ok(())
+}
+
+/// Refuses U+0000: PostgreSQL cannot hold it, and both stores must accept the same texts.
+pub(crate) fn refuse_nul(field: &'static str, text: &str) -> Checked<()> {
+    if text.contains('\0') {
+        return Err(FieldProblem::new(field, "must not contain U+0000"));
+    }
+    Ok(())
+}
+
+/// Text for people, cut to `bytes_max` with `…` at its end where it is longer.
+pub(crate) fn cut_text(field: &'static str, text: &str, bytes_max: usize) -> Checked<Box<str>> {
+    const MARK: &str = "…";
+    refuse_nul(field, text)?;
+    if text.len() <= bytes_max {
+        return Ok(text.into());
+    }
+    let kept = text.floor_char_boundary(bytes_max - MARK.len());
+    Ok(format!("{}{MARK}", &text[..kept]).into())
+}
+
+/// Refuses a number outside `min..=max`.
+pub(crate) fn check_range(field: &'static str, value: i64, min: i64, max: i64) -> Checked<i64> {
+    if (min..=max).contains(&value) {
+        return Ok(value);
+    }
+    Err(FieldProblem::new(field, format!("must be from {min} to {max}, but is {value}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_text_is_cut_at_a_character_and_marked() {
+        let cut = cut_text("message", &"ä".repeat(600), 1024).unwrap();
+        assert!(cut.len() <= 1024 && cut.len() > 1020, "{} bytes", cut.len());
+        assert!(cut.ends_with('…'));
+        assert_eq!(&*cut_text("message", "short", 1024).unwrap(), "short");
+    }
+
+    #[test]
+    fn characters_are_counted_not_bytes() {
+        assert_eq!(check_text("subjectId", &"ä".repeat(256), 256), Ok(()));
+        assert!(check_text("subjectId", &"ä".repeat(257), 256).is_err());
+    }
+}

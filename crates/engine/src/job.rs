@@ -1,0 +1,372 @@
+//! A job: what was handed over, what has become of it, and the moves it can make.
+
+use crate::{
+    attempt::EndingDigest,
+    field::{Checked, check_range, cut_text},
+    history::HistoryEntry,
+    job_id::JobId,
+    json::JsonText,
+    key::IdempotencyKey,
+    lease::{Lease, LeaseToken},
+    outcome::{EventKind, Failure},
+    step::StepsChange,
+    text::{CorrelationId, JobType, ResultUrl, SubjectId, Tenant, TraceParent, WorkerId},
+    time::Timestamp,
+};
+use std::{fmt, sync::Arc};
+
+/// A job and its status: one thing, so that neither can be without the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// What was handed over. It never changes, and is shared by all copies.
+    pub envelope: Arc<Envelope>,
+    /// Where it stands.
+    pub state: State,
+    /// What has happened in this life; a redrive begins a new one.
+    pub life: Life,
+    /// Attempts that this life may use.
+    pub max_attempts: u32,
+    /// Not started after this moment.
+    pub expires_at: Option<Timestamp>,
+    /// Claims so far in all lives: the fence of the newest lease.
+    pub fence: u64,
+    /// The number of the last history row.
+    pub seq: u64,
+    /// Grows with every change that a reader of the status can see.
+    pub version: u64,
+}
+
+/// What a client handed over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are the contract's own")]
+pub struct Envelope {
+    pub id: JobId,
+    pub tenant: Tenant,
+    pub job_type: JobType,
+    pub subject: Option<SubjectId>,
+    pub correlation: CorrelationId,
+    pub key: Option<IdempotencyKey>,
+    pub payload_version: Option<PayloadVersion>,
+    pub priority: Priority,
+    pub parent: Option<JobId>,
+    pub traceparent: Option<TraceParent>,
+    pub created_at: Timestamp,
+}
+
+/// The client's own word for the shape of its payload, a number or a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "said above")]
+pub enum PayloadVersion {
+    Number(u32),
+    Text(Arc<str>),
+}
+
+/// 0 (last) to 9 (first).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Priority(pub(crate) u8);
+
+impl Priority {
+    /// The last there is.
+    pub const LOWEST: Priority = Priority(0);
+    /// What a job has that asks for none.
+    pub const DEFAULT: Priority = Priority(4);
+    /// The first there is.
+    pub const HIGHEST: Priority = Priority(9);
+
+    /// The number.
+    pub fn number(self) -> u8 {
+        self.0
+    }
+
+    /// A priority that a store kept.
+    pub fn from_stored(number: u8) -> Self {
+        Priority(number.min(Self::HIGHEST.0))
+    }
+}
+
+/// Where a job stands, with what belongs to that state and to no other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It waits, at least until `run_at`.
+    Queued {
+        /// Not before.
+        run_at: Timestamp,
+    },
+    /// A worker holds it.
+    Running(Lease),
+    /// The work was done.
+    Completed(Ended),
+    /// A retry cannot help.
+    Failed(Ended),
+    /// The attempts are spent or the message is unreadable; it waits for a person.
+    Poisoned(Ended),
+    /// Somebody did not want it any more, or it was too late.
+    Cancelled(Ended),
+}
+
+/// When a life ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// When.
+    pub at: Timestamp,
+    /// When a poisoned job was taken out of the poison queue for good.
+    pub discarded_at: Option<Timestamp>,
+}
+
+/// One life of a job, from being queued to its one outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Life {
+    /// 0 for the first life.
+    pub redrive_count: u32,
+    /// When it was first due.
+    pub due_at: Timestamp,
+    /// When it was first started.
+    pub started_at: Option<Timestamp>,
+    /// Attempts started and not given back.
+    pub attempt: u32,
+    /// Attempts given back.
+    pub releases: u32,
+    /// Workers lost in a row.
+    pub losses: u32,
+    /// Somebody wants it stopped.
+    pub cancel_requested: bool,
+    /// Why the last attempt failed; nothing after success.
+    pub last_failure: Option<Failure>,
+    /// A sentence for people.
+    pub message: Option<Box<str>>,
+    /// How far the handler says it is.
+    pub progress: Option<Progress>,
+    /// What came of it, where it is small.
+    pub result: Option<JsonText>,
+    /// Where it can be fetched, where it is not.
+    pub result_url: Option<ResultUrl>,
+}
+
+/// How far a handler said it was, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// What it said.
+    pub report: ProgressReport,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// How far a handler says it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgressReport {
+    /// 0 to 100.
+    pub percent: u8,
+    /// A few words, at most 256 bytes.
+    pub note: Option<Box<str>>,
+}
+
+impl ProgressReport {
+    /// Checks what a handler says; a long note is cut.
+    pub fn check(percent: i64, note: Option<&str>) -> Checked<Self> {
+        const NOTE_BYTES_MAX: usize = 256;
+        let percent = check_range("progress.percent", percent, 0, 100)?;
+        let note = note.map(|text| cut_text("progress.note", text, NOTE_BYTES_MAX)).transpose()?;
+        Ok(ProgressReport { percent: u8::try_from(percent).expect("in range"), note })
+    }
+}
+
+/// The six names of the contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "the variants are the contract's own words")]
+pub enum Status {
+    Queued,
+    Running,
+    Completed,
+    Failed,
+    Poisoned,
+    Cancelled,
+}
+
+impl Status {
+    /// All of them, in the contract's order.
+    pub const ALL: [Status; 6] = [
+        Status::Queued,
+        Status::Running,
+        Status::Completed,
+        Status::Failed,
+        Status::Poisoned,
+        Status::Cancelled,
+    ];
+
+    /// The contract's word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Status::Queued => "Queued",
+            Status::Running => "Running",
+            Status::Completed => "Completed",
+            Status::Failed => "Failed",
+            Status::Poisoned => "Poisoned",
+            Status::Cancelled => "Cancelled",
+        }
+    }
+
+    /// Reads the contract's word.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == text)
+    }
+
+    /// Whether a life is over.
+    pub fn is_ended(self) -> bool {
+        match self {
+            Status::Queued | Status::Running => false,
+            Status::Completed | Status::Failed | Status::Poisoned | Status::Cancelled => true,
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Life {
+    pub(crate) fn new(redrive_count: u32, due_at: Timestamp) -> Self {
+        Life {
+            redrive_count,
+            due_at,
+            started_at: None,
+            attempt: 0,
+            releases: 0,
+            losses: 0,
+            cancel_requested: false,
+            last_failure: None,
+            message: None,
+            progress: None,
+            result: None,
+            result_url: None,
+        }
+    }
+}
+
+impl Job {
+    /// Its name.
+    pub fn id(&self) -> JobId {
+        self.envelope.id
+    }
+
+    /// The contract's word for where it stands.
+    pub fn status(&self) -> Status {
+        match self.state {
+            State::Queued { .. } => Status::Queued,
+            State::Running(_) => Status::Running,
+            State::Completed(_) => Status::Completed,
+            State::Failed(_) => Status::Failed,
+            State::Poisoned(_) => Status::Poisoned,
+            State::Cancelled(_) => Status::Cancelled,
+        }
+    }
+
+    /// When this life ended, if it has, and whether it was discarded.
+    pub fn ended(&self) -> Option<Ended> {
+        match self.state {
+            State::Queued { .. } | State::Running(_) => None,
+            State::Completed(ended) | State::Failed(ended) => Some(ended),
+            State::Poisoned(ended) | State::Cancelled(ended) => Some(ended),
+        }
+    }
+
+    /// When this life ended, if it has.
+    pub fn ended_at(&self) -> Option<Timestamp> {
+        self.ended().map(|ended| ended.at)
+    }
+
+    /// The lease, while somebody holds it.
+    pub fn lease(&self) -> Option<&Lease> {
+        match &self.state {
+            State::Running(lease) => Some(lease),
+            State::Queued { .. } | State::Completed(_) | State::Failed(_) => None,
+            State::Poisoned(_) | State::Cancelled(_) => None,
+        }
+    }
+
+    /// When it may start, while it waits.
+    pub fn run_at(&self) -> Option<Timestamp> {
+        match self.state {
+            State::Queued { run_at } => Some(run_at),
+            State::Running(_) | State::Completed(_) | State::Failed(_) => None,
+            State::Poisoned(_) | State::Cancelled(_) => None,
+        }
+    }
+
+    /// Whether this life may start another attempt.
+    pub(crate) fn has_attempts_left(&self) -> bool {
+        self.life.attempt < self.max_attempts
+    }
+}
+
+/// A decision carried out: the job as it will be, and what is written down with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The whole job afterwards.
+    pub job: Job,
+    /// The history row, unless only the lease or the progress moved.
+    pub entry: Option<HistoryEntry>,
+    /// What is announced, if anything.
+    pub event: Option<EventKind>,
+    /// What becomes of the job's steps.
+    pub steps: StepsChange,
+}
+
+/// What a history row says beside the states.
+#[derive(Default)]
+pub(crate) struct Note {
+    pub(crate) worker: Option<WorkerId>,
+    pub(crate) failure: Option<Failure>,
+    pub(crate) message: Option<Box<str>>,
+    pub(crate) settled: Option<(LeaseToken, EndingDigest)>,
+}
+
+impl Note {
+    pub(crate) fn saying(message: &str) -> Self {
+        Note { message: Some(message.into()), ..Note::default() }
+    }
+}
+
+impl Job {
+    /// A move to `state` with `life`: numbered, dated, written down and announced.
+    pub(crate) fn moved(&self, state: State, life: Life, now: Timestamp, note: Note) -> Change {
+        let job = Job { state, life, seq: self.seq + 1, version: self.version + 1, ..self.clone() };
+        let (from, to) = (self.status(), job.status());
+        let event = match (from, to) {
+            (Status::Running, Status::Queued) if note.failure.is_some() => {
+                Some(EventKind::Retrying)
+            }
+            (from, Status::Queued) if from.is_ended() => Some(EventKind::Redriven),
+            (from, to) if from == to => None, // a cancel is requested, a poisoned job discarded
+            (_, to) => Some(EventKind::of(to)),
+        };
+        // A claim and a redrive are about the attempt they lead to, all else about the one before.
+        let attempt = match (from, to) {
+            (Status::Queued, Status::Running) => job.life.attempt,
+            (from, Status::Queued) if from.is_ended() => job.life.attempt,
+            _ => self.life.attempt,
+        };
+        let (error_code, said) = match note.failure {
+            Some(failure) => (Some(failure.code), failure.message),
+            None => (None, None),
+        };
+        let entry = HistoryEntry {
+            seq: job.seq,
+            at: now,
+            from: Some(from),
+            to,
+            attempt,
+            worker: note.worker,
+            error_code,
+            message: note.message.or(said),
+            settled: note.settled,
+        };
+        Change { job, entry: Some(entry), event, steps: StepsChange::Kept }
+    }
+
+    /// A change that moves no state, and so writes no history.
+    pub(crate) fn touched(job: Job) -> Change {
+        Change { job, entry: None, event: None, steps: StepsChange::Kept }
+    }
+}

@@ -1,0 +1,107 @@
+//! Idempotency: the client's own handle for a job, so that handing it over twice makes one job.
+
+use crate::{
+    field::{Checked, check_text},
+    json::JsonText,
+    text::SubjectId,
+    time::Timestamp,
+};
+use sha2::{Digest, Sha256};
+use std::{fmt, sync::Arc, time::Duration};
+
+const KEY_CHARS_MAX: usize = 1024;
+const STORED_AS_IS_CHARS_MAX: usize = 128;
+const HASHED: &str = "sha256:";
+
+/// An idempotency key in the form that is stored: short ones as they are, long ones hashed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IdempotencyKey(Arc<str>);
+
+impl IdempotencyKey {
+    /// Checks a client's key and brings it into its stored form.
+    pub fn parse(text: &str) -> Checked<Self> {
+        check_text("idempotencyKey", text, KEY_CHARS_MAX)?;
+        // A key that only looks like a stored hash is hashed too, so that no client can write the
+        // stored form of another key.
+        let long = text.chars().count() > STORED_AS_IS_CHARS_MAX;
+        if long || text.starts_with(HASHED) {
+            return Ok(IdempotencyKey(format!("{HASHED}{}", hex(&sha256(text.as_bytes()))).into()));
+        }
+        Ok(IdempotencyKey(text.into()))
+    }
+
+    /// A key that a store kept.
+    pub fn from_stored(text: &str) -> Self {
+        IdempotencyKey(text.into())
+    }
+
+    /// The stored form.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What a job is, for the question whether a repeated key means the same job.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContentDigest(pub [u8; 32]);
+
+impl ContentDigest {
+    /// Digests what the contract calls the same job within one type: subject and payload.
+    pub fn of(subject: Option<&SubjectId>, payload: &JsonText) -> Self {
+        let subject = subject.map_or("", SubjectId::as_str);
+        let mut hash = Sha256::new();
+        // Length first: a subject cannot run over into the payload. No subject has no length 0 twin,
+        // because an empty subject is refused.
+        hash.update(subject.len().to_be_bytes());
+        hash.update(subject);
+        hash.update(payload.canonical());
+        ContentDigest(hash.finalize().into())
+    }
+}
+
+impl fmt::Debug for ContentDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex(&self.0[..4]))
+    }
+}
+
+/// When the key of a job that ended at `ended_at` is free again.
+pub fn key_free_at(ended_at: Timestamp, key_window: Duration) -> Timestamp {
+    ended_at + key_window
+}
+
+pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_keys_are_stored_as_hashes_and_stay_apart() {
+        let short = IdempotencyKey::parse(&"k".repeat(128)).unwrap();
+        assert_eq!(short.as_str().len(), 128);
+        let long = IdempotencyKey::parse(&"k".repeat(129)).unwrap();
+        assert!(long.as_str().starts_with("sha256:"));
+        let forged = IdempotencyKey::parse(long.as_str()).unwrap();
+        assert_ne!(forged, long);
+        for bad in ["", "a\0", &"k".repeat(1025)] {
+            assert_eq!(IdempotencyKey::parse(bad).unwrap_err().field, "idempotencyKey");
+        }
+    }
+
+    #[test]
+    fn the_digest_sees_subject_and_payload_and_nothing_else() {
+        let json = |text| JsonText::parse("payload", text, 100).unwrap();
+        let subject = SubjectId::parse("s").unwrap();
+        let digest = ContentDigest::of(Some(&subject), &json("{\"a\":1}"));
+        assert_eq!(digest, ContentDigest::of(Some(&subject), &json("{ \"a\" : 1.0 }")));
+        assert_ne!(digest, ContentDigest::of(None, &json("{\"a\":1}")));
+        assert_ne!(digest, ContentDigest::of(Some(&subject), &json("{\"a\":2}")));
+    }
+}

@@ -1,0 +1,67 @@
+//! THE RULES of Consign.
+//!
+//! What a job is, what may become of it, and when. Everything here is pure: no async, no clock, no
+//! I/O, no randomness, no serde. The way in is [`submit()`] for a job that begins and [`decide()`]
+//! for everything after that.
+#![forbid(unsafe_code)]
+
+mod attempt;
+mod chance;
+mod decide;
+mod explain;
+mod field;
+mod filter;
+mod history;
+mod job;
+mod job_id;
+mod json;
+mod key;
+mod lease;
+mod new_job;
+mod outcome;
+mod policy;
+mod refusal;
+mod seeded_bug;
+mod step;
+mod submit;
+mod text;
+mod time;
+mod worker;
+
+pub use attempt::{
+    AttemptRecord, Ending, EndingDigest, EndingDraft, How, OutcomeWord, RESULT_BYTES_MAX,
+};
+pub use chance::Chance;
+pub use decide::{
+    Answer, Claim, Command, Decision, Effect, Facts, Pulse, RELEASES_MAX, ReleaseReason, Ruling,
+    decide, kept_since, overdue,
+};
+pub use explain::{Reason, Surroundings, explain};
+pub use field::{Checked, FieldProblem};
+pub use filter::{Comparison, Field, Filter};
+pub use history::HistoryEntry;
+pub use job::{
+    Change, Ended, Envelope, Job, Life, PayloadVersion, Priority, Progress, ProgressReport, State,
+    Status,
+};
+pub use job_id::JobId;
+pub use json::{JSON_DEPTH_MAX, JsonText};
+pub use key::{ContentDigest, IdempotencyKey, key_free_at};
+pub use lease::{Lease, LeaseToken};
+pub use new_job::{Intake, JobDraft, NewJob, PAYLOAD_BYTES_HARD_MAX, PAYLOAD_BYTES_MAX, Start};
+pub use outcome::{Event, EventKind, Failure, MESSAGE_BYTES_MAX, failure_codes};
+pub use policy::{
+    ATTEMPTS_MAX, Backoff, Jitter, Policy, PolicyDraft, check_lease, check_max_attempts,
+};
+pub use refusal::Refusal;
+#[cfg(feature = "seeded-bugs")]
+pub use seeded_bug::plant;
+pub use seeded_bug::{SeededBug, planted};
+pub use step::{STEP_RESULT_BYTES_MAX, Step, StepAnswer, StepsChange, check_step_result};
+pub use submit::{Submitted, key_is_free, submit, submit_again};
+pub use text::{
+    ClaimId, CorrelationId, ErrorCode, Host, JobType, ResultUrl, Scope, StepName, SubjectId,
+    Tenant, TraceParent, WorkerId,
+};
+pub use time::Timestamp;
+pub use worker::{WORKER_SILENCE_MAX, is_live};

@@ -1,0 +1,276 @@
+//! A job as a client hands it over, and the checks it must pass before anybody else sees it.
+
+use crate::{
+    attempt::keep,
+    chance::Chance,
+    field::{Checked, FieldProblem, check_range, check_text},
+    job::{PayloadVersion, Priority},
+    job_id::JobId,
+    json::JsonText,
+    key::{ContentDigest, IdempotencyKey},
+    policy::check_max_attempts,
+    refusal::Refusal,
+    text::{CorrelationId, JobType, SubjectId, Tenant, TraceParent},
+    time::{Timestamp, delay},
+};
+use std::time::Duration;
+
+/// No setting makes payloads larger than this.
+pub const PAYLOAD_BYTES_HARD_MAX: usize = 1024 * 1024;
+/// What a payload may have where nothing else is set.
+pub const PAYLOAD_BYTES_MAX: usize = 64 * 1024;
+
+/// A job as it came in, unchecked.
+#[derive(Clone, Debug, Default)]
+#[expect(missing_docs, reason = "the fields are the contract's own")]
+pub struct JobDraft {
+    pub job_type: String,
+    pub subject_id: Option<String>,
+    pub correlation_id: Option<String>,
+    pub idempotency_key: Option<String>,
+    /// JSON; absent means `null`.
+    pub payload: Option<String>,
+    pub payload_version: Option<PayloadVersion>,
+    pub priority: Option<i64>,
+    /// Milliseconds since 1970, like every time in a draft.
+    pub run_at: Option<i64>,
+    pub delay_seconds: Option<i64>,
+    pub expires_at: Option<i64>,
+    pub max_attempts: Option<i64>,
+    pub parent_id: Option<String>,
+    pub traceparent: Option<String>,
+}
+
+/// What the house adds to a draft: never the client's to choose.
+#[derive(Clone, Debug)]
+pub struct Intake {
+    /// The id the job will have.
+    pub id: JobId,
+    /// Whose credential it was.
+    pub tenant: Tenant,
+    /// What becomes its correlation where the client gave none.
+    pub chance: Chance,
+    /// What a payload may have here.
+    pub payload_bytes_max: usize,
+}
+
+/// A job that passed every check that needs no store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are the contract's own")]
+pub struct NewJob {
+    pub id: JobId,
+    pub tenant: Tenant,
+    pub job_type: JobType,
+    pub subject: Option<SubjectId>,
+    pub correlation: CorrelationId,
+    /// With the digest of what the job is, for the day the key comes again.
+    pub key: Option<(IdempotencyKey, ContentDigest)>,
+    pub payload: JsonText,
+    pub payload_version: Option<PayloadVersion>,
+    pub priority: Priority,
+    pub start: Start,
+    pub expires_at: Option<Timestamp>,
+    pub max_attempts: Option<u32>,
+    pub parent: Option<JobId>,
+    pub traceparent: Option<TraceParent>,
+}
+
+/// When a job may start. A delay counts from the store's clock, not from the client's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// As soon as somebody can.
+    Now,
+    /// Not before this moment.
+    At(Timestamp),
+    /// Not before so much time has gone by.
+    After(Duration),
+}
+
+impl JobDraft {
+    /// Checks every field and names all that are wrong, not only the first.
+    pub fn check(self, intake: Intake) -> Result<NewJob, Refusal> {
+        let payload = self.payload.as_deref().unwrap_or("null");
+        let bytes_max = intake.payload_bytes_max.min(PAYLOAD_BYTES_HARD_MAX);
+        if payload.len() > bytes_max {
+            return Err(Refusal::PayloadTooLarge { bytes: payload.len(), bytes_max });
+        }
+
+        let mut problems = Vec::new();
+        let job_type = keep(JobType::parse(&self.job_type), &mut problems);
+        let payload = keep(JsonText::parse("payload", payload, bytes_max), &mut problems);
+        let subject = optional(&self.subject_id, SubjectId::parse, &mut problems);
+        let correlation = optional(&self.correlation_id, CorrelationId::parse, &mut problems);
+        let key = optional(&self.idempotency_key, IdempotencyKey::parse, &mut problems);
+        let parent = optional(&self.parent_id, parse_parent, &mut problems);
+        let traceparent = optional(&self.traceparent, TraceParent::parse, &mut problems);
+        let max_attempts = self.max_attempts.map(check_max_attempts).transpose();
+        let max_attempts = keep(max_attempts, &mut problems).flatten();
+        let priority = keep(self.checked_priority(), &mut problems);
+        let payload_version = keep(self.checked_version(), &mut problems).flatten();
+        let start = keep(self.checked_start(), &mut problems);
+        let expires_at = self.expires_at.map(|at| Timestamp::parse("expiresAt", at)).transpose();
+        let expires_at = keep(expires_at, &mut problems).flatten();
+
+        let (Some(job_type), Some(payload), Some(priority), Some(start), true) =
+            (job_type, payload, priority, start, problems.is_empty())
+        else {
+            return Err(Refusal::Invalid(problems));
+        };
+        let fallback = || match &traceparent {
+            Some(trace) => trace.trace_id(),
+            None => fresh_correlation(intake.chance),
+        };
+        Ok(NewJob {
+            id: intake.id,
+            tenant: intake.tenant,
+            job_type,
+            correlation: correlation.unwrap_or_else(fallback),
+            key: key.map(|key| (key, ContentDigest::of(subject.as_ref(), &payload))),
+            subject,
+            payload,
+            payload_version,
+            priority,
+            start,
+            expires_at,
+            max_attempts,
+            parent,
+            traceparent,
+        })
+    }
+
+    fn checked_priority(&self) -> Checked<Priority> {
+        let Some(number) = self.priority else {
+            return Ok(Priority::DEFAULT);
+        };
+        let number = check_range("priority", number, 0, Priority::HIGHEST.0.into())?;
+        Ok(Priority(u8::try_from(number).expect("in range")))
+    }
+
+    fn checked_version(&self) -> Checked<Option<PayloadVersion>> {
+        if let Some(PayloadVersion::Text(text)) = &self.payload_version {
+            check_text("payloadVersion", text, 64)?;
+        }
+        Ok(self.payload_version.clone())
+    }
+
+    fn checked_start(&self) -> Checked<Start> {
+        match (self.run_at, self.delay_seconds) {
+            (None, None) => Ok(Start::Now),
+            (Some(at), None) => Ok(Start::At(Timestamp::parse("runAt", at)?)),
+            (None, Some(seconds)) => Ok(Start::After(delay("delaySeconds", seconds)?)),
+            (Some(_), Some(_)) => {
+                Err(FieldProblem::new("delaySeconds", "must not be given together with runAt"))
+            }
+        }
+    }
+}
+
+fn parse_parent(text: &str) -> Checked<JobId> {
+    JobId::parse(text).map_err(|problem| FieldProblem { field: "parentId", ..problem })
+}
+
+/// A new UUID, where nobody gave a correlation. Version 4: it says nothing about time.
+fn fresh_correlation(chance: Chance) -> CorrelationId {
+    let uuid = uuid::Builder::from_random_bytes(chance.0.to_be_bytes()).into_uuid();
+    CorrelationId::parse(&uuid.to_string()).expect("36 characters")
+}
+
+fn optional<T>(
+    text: &Option<String>,
+    parse: fn(&str) -> Checked<T>,
+    problems: &mut Vec<FieldProblem>,
+) -> Option<T> {
+    keep(text.as_deref().map(parse).transpose(), problems).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn intake() -> Intake {
+        Intake {
+            id: JobId::new(Timestamp::from_unix_ms(1), Chance(1)),
+            tenant: Tenant::default_tenant(),
+            chance: Chance(7),
+            payload_bytes_max: PAYLOAD_BYTES_MAX,
+        }
+    }
+
+    fn draft() -> JobDraft {
+        JobDraft { job_type: "email".into(), ..JobDraft::default() }
+    }
+
+    #[test]
+    fn the_least_a_client_must_say_is_the_type() {
+        let new = draft().check(intake()).unwrap();
+        assert_eq!((new.priority, new.start, new.key), (Priority::DEFAULT, Start::Now, None));
+        assert_eq!(new.payload.as_str(), "null");
+        assert_eq!(new.correlation.as_str().len(), 36);
+    }
+
+    #[test]
+    fn correlation_is_the_client_s_or_the_trace_s_or_new() {
+        let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned();
+        let traced = JobDraft { traceparent: Some(traceparent), ..draft() };
+        let new = traced.clone().check(intake()).unwrap();
+        assert_eq!(new.correlation.as_str(), "0af7651916cd43dd8448eb211c80319c");
+        let own = JobDraft { correlation_id: Some("mine".into()), ..traced };
+        assert_eq!(own.check(intake()).unwrap().correlation.as_str(), "mine");
+    }
+
+    #[test]
+    fn every_wrong_field_is_named_at_once() {
+        let long = |chars: usize| Some("x".repeat(chars));
+        let hostile = JobDraft {
+            job_type: "No".into(),
+            subject_id: long(257),
+            correlation_id: Some("a\0b".into()),
+            idempotency_key: Some(String::new()),
+            payload: Some("{".into()),
+            payload_version: Some(PayloadVersion::Text("".into())),
+            priority: Some(10),
+            run_at: Some(i64::MAX),
+            delay_seconds: None,
+            expires_at: Some(-1),
+            max_attempts: Some(0),
+            parent_id: Some("x".into()),
+            traceparent: Some("x".into()),
+        };
+        let refusal = hostile.clone().check(intake()).unwrap_err();
+        let mut fields: Vec<_> = refusal.problems().iter().map(|p| p.field).collect();
+        fields.sort_unstable();
+        assert_eq!(
+            fields,
+            [
+                "correlationId",
+                "expiresAt",
+                "idempotencyKey",
+                "jobType",
+                "maxAttempts",
+                "parentId",
+                "payload",
+                "payloadVersion",
+                "priority",
+                "runAt",
+                "subjectId",
+                "traceparent"
+            ]
+        );
+        let both = JobDraft { run_at: Some(1), delay_seconds: Some(1), ..draft() };
+        assert_eq!(both.check(intake()).unwrap_err().problems()[0].field, "delaySeconds");
+        for seconds in [-1, i64::MIN, i64::MAX] {
+            let late = JobDraft { delay_seconds: Some(seconds), ..draft() };
+            assert_eq!(late.check(intake()).unwrap_err().problems()[0].field, "delaySeconds");
+        }
+    }
+
+    #[test]
+    fn a_large_payload_is_refused_before_anything_else() {
+        let large = JobDraft { payload: Some("x".repeat(PAYLOAD_BYTES_MAX + 1)), ..draft() };
+        let refusal = large.check(intake()).unwrap_err();
+        assert_eq!(refusal.code(), "PAYLOAD_TOO_LARGE");
+        let setting = Intake { payload_bytes_max: usize::MAX, ..intake() };
+        let huge = JobDraft { payload: Some("x".repeat(PAYLOAD_BYTES_HARD_MAX + 1)), ..draft() };
+        assert_eq!(huge.check(setting).unwrap_err().code(), "PAYLOAD_TOO_LARGE");
+    }
+}

@@ -1,0 +1,128 @@
+//! What becomes of a job, and how the world hears of it.
+
+use crate::{
+    job::{Job, Status},
+    job_id::JobId,
+    text::ErrorCode,
+    time::Timestamp,
+};
+use std::time::Duration;
+
+/// Why an attempt did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The stable code.
+    pub code: ErrorCode,
+    /// The sentence for people, at most 1 KiB.
+    pub message: Option<Box<str>>,
+}
+
+impl Failure {
+    pub(crate) fn ours(code: &'static str, message: impl Into<Box<str>>) -> Self {
+        Failure { code: ErrorCode::ours(code), message: Some(message.into()) }
+    }
+}
+
+/// `errorMessage` and `message` are cut to this.
+pub const MESSAGE_BYTES_MAX: usize = 1024;
+
+/// Failures that we state ourselves, beside those that handlers report.
+pub mod failure_codes {
+    /// The attempt took longer than the type's timeout.
+    pub const HANDLER_TIMEOUT: &str = "HANDLER_TIMEOUT";
+    /// The worker gave no sign of life before its lease ran out.
+    pub const LEASE_EXPIRED: &str = "LEASE_EXPIRED";
+    /// Too many workers in a row were lost over this job.
+    pub const WORKER_LOST: &str = "WORKER_LOST";
+    /// The job was not started before its `expiresAt`.
+    pub const JOB_EXPIRED: &str = "JOB_EXPIRED";
+    /// The job was given back more often than is free, and its attempts are spent.
+    pub const RELEASE_LIMIT: &str = "RELEASE_LIMIT";
+    /// A handler reported a failure without a code.
+    pub const HANDLER_FAILED: &str = "HANDLER_FAILED";
+    /// A handler could not read its message and gave no code.
+    pub const MESSAGE_UNREADABLE: &str = "MESSAGE_UNREADABLE";
+}
+
+/// What a transition is called when it is announced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the variants are the contract's own words")]
+pub enum EventKind {
+    Queued,
+    Running,
+    Retrying,
+    Completed,
+    Failed,
+    Poisoned,
+    Cancelled,
+    Redriven,
+}
+
+impl EventKind {
+    /// The last part of the CloudEvents type `consign.job.…`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            EventKind::Queued => "queued",
+            EventKind::Running => "running",
+            EventKind::Retrying => "retrying",
+            EventKind::Completed => "completed",
+            EventKind::Failed => "failed",
+            EventKind::Poisoned => "poisoned",
+            EventKind::Cancelled => "cancelled",
+            EventKind::Redriven => "redriven",
+        }
+    }
+
+    /// The event of a job ending as `status`, or of its being queued or running.
+    pub(crate) fn of(status: Status) -> Self {
+        match status {
+            Status::Queued => EventKind::Queued,
+            Status::Running => EventKind::Running,
+            Status::Completed => EventKind::Completed,
+            Status::Failed => EventKind::Failed,
+            Status::Poisoned => EventKind::Poisoned,
+            Status::Cancelled => EventKind::Cancelled,
+        }
+    }
+
+    /// Whether this is one of the four endings.
+    pub fn is_ending(self) -> bool {
+        match self {
+            EventKind::Completed
+            | EventKind::Failed
+            | EventKind::Poisoned
+            | EventKind::Cancelled => true,
+            EventKind::Queued | EventKind::Running | EventKind::Retrying | EventKind::Redriven => {
+                false
+            }
+        }
+    }
+}
+
+/// One announcement, as it is written to the outbox with the transition itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// What happened.
+    pub kind: EventKind,
+    /// When.
+    pub at: Timestamp,
+    /// The job as it was right after it happened; its `seq` is the number of the transition.
+    pub job: Job,
+}
+
+impl Event {
+    /// The stable id, `{jobId}.{seq}`.
+    pub fn id(&self) -> (JobId, u64) {
+        (self.job.id(), self.job.seq)
+    }
+
+    /// How long this life waited from being due to its first start, if it has started.
+    pub fn waited(&self) -> Option<Duration> {
+        self.job.life.started_at.map(|started| started.since(self.job.life.due_at))
+    }
+
+    /// How long this life took from its first start to its end, if it has had both.
+    pub fn took(&self) -> Option<Duration> {
+        Some(self.job.ended_at()?.since(self.job.life.started_at?))
+    }
+}

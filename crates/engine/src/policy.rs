@@ -1,0 +1,269 @@
+//! How jobs of one type are treated: attempts, leases, waiting, keeping.
+
+use crate::{
+    chance::Chance,
+    field::{Checked, FieldProblem, check_range},
+};
+use std::time::Duration;
+
+/// The policy of one job type. Only [`PolicyDraft::check`] and the defaults make one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Attempts of a job that does not ask for its own number.
+    pub max_attempts: u32,
+    /// How long a claim holds without a heartbeat, where the worker does not say.
+    pub lease: Duration,
+    /// How long one attempt may take in all.
+    pub timeout: Duration,
+    /// How long to wait between attempts.
+    pub backoff: Backoff,
+    /// Workers that may be lost in a row before the job is taken for their killer.
+    pub lost_workers_max: u32,
+    /// How long a key stays taken after its job has ended.
+    pub key_window: Duration,
+    /// How long an ended job is kept.
+    pub retention: Duration,
+    /// How many jobs of one tenant may wait, if that is limited.
+    pub max_queued: Option<u64>,
+    /// Slots of a ready-made handler, if that is limited.
+    pub concurrency: Option<u32>,
+}
+
+/// The waiting time between attempts: `base × factor^(attempt − 1)`, at most `max`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    /// The ceiling after the first attempt.
+    pub base: Duration,
+    /// Growth per attempt in hundredths: whole numbers wait alike on every machine.
+    pub factor_hundredths: u32,
+    /// The ceiling of ceilings.
+    pub max: Duration,
+    /// How chance spreads the retries of jobs that failed together.
+    pub jitter: Jitter,
+}
+
+/// How chance shortens a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Jitter {
+    /// Anywhere between nothing and the ceiling.
+    Full,
+    /// Always the ceiling.
+    None,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Policy {
+            max_attempts: 3,
+            lease: Duration::from_secs(30),
+            timeout: Duration::from_secs(15 * 60),
+            backoff: Backoff::default(),
+            lost_workers_max: 3,
+            key_window: Duration::from_secs(7 * DAY),
+            retention: Duration::from_secs(30 * DAY),
+            max_queued: None,
+            concurrency: None,
+        }
+    }
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Backoff {
+            base: Duration::from_secs(2),
+            factor_hundredths: 200,
+            max: Duration::from_secs(600),
+            jitter: Jitter::Full,
+        }
+    }
+}
+
+const DAY: u64 = 86_400;
+
+impl Policy {
+    /// How long a job waits after its `attempt`-th attempt failed.
+    pub fn delay_after(&self, attempt: u32, chance: Chance) -> Duration {
+        let ceiling = self.backoff.ceiling(attempt);
+        match self.backoff.jitter {
+            Jitter::Full => chance.up_to(ceiling),
+            Jitter::None => ceiling,
+        }
+    }
+
+    /// How long an ended job with or without a key is kept.
+    ///
+    /// A job outlives its key: whoever repeats the key is sent to the first job's status, which
+    /// has to be there.
+    pub fn kept_for(&self, has_key: bool) -> Duration {
+        if has_key { self.retention.max(self.key_window) } else { self.retention }
+    }
+}
+
+impl Backoff {
+    /// The longest wait after the `attempt`-th attempt.
+    pub fn ceiling(&self, attempt: u32) -> Duration {
+        let max = self.max.as_millis();
+        let mut ceiling = self.base.as_millis();
+        // Ends early: a factor above 1 reaches any lawful maximum long before the hundredth attempt.
+        for _ in 1..attempt.min(ATTEMPTS_MAX) {
+            if ceiling >= max {
+                break;
+            }
+            ceiling = ceiling * u128::from(self.factor_hundredths) / 100;
+        }
+        Duration::from_millis(u64::try_from(ceiling.min(max)).unwrap_or(u64::MAX))
+    }
+}
+
+/// More attempts than this are not given to any job.
+pub const ATTEMPTS_MAX: u32 = 100;
+
+/// Checks a number of attempts, whoever asked for it.
+pub fn check_max_attempts(attempts: i64) -> Checked<u32> {
+    let attempts = check_range("maxAttempts", attempts, 1, i64::from(ATTEMPTS_MAX))?;
+    Ok(u32::try_from(attempts).expect("in range"))
+}
+
+/// Checks the length of a lease that a worker asked for.
+pub fn check_lease(seconds: i64) -> Checked<Duration> {
+    let seconds = check_range("leaseSeconds", seconds, 1, 3_600)?;
+    Ok(Duration::from_secs(seconds.unsigned_abs()))
+}
+
+/// A policy as somebody wrote it, unchecked; what is absent takes the default.
+#[derive(Clone, Debug, Default)]
+#[expect(missing_docs, reason = "each field is the draft of the field of the same name in Policy")]
+pub struct PolicyDraft {
+    pub max_attempts: Option<i64>,
+    pub lease_ms: Option<i64>,
+    pub timeout_ms: Option<i64>,
+    pub backoff_base_ms: Option<i64>,
+    pub backoff_factor_hundredths: Option<i64>,
+    pub backoff_max_ms: Option<i64>,
+    pub jitter: Option<Jitter>,
+    pub lost_workers_max: Option<i64>,
+    pub key_window_ms: Option<i64>,
+    pub retention_ms: Option<i64>,
+    pub max_queued: Option<i64>,
+    pub concurrency: Option<i64>,
+}
+
+impl PolicyDraft {
+    /// Checks every field and names all that are wrong, not only the first.
+    pub fn check(&self) -> Result<Policy, Vec<FieldProblem>> {
+        const SECOND: i64 = 1_000;
+        const YEARS: i64 = 10 * 365 * 86_400 * SECOND;
+        let mut problems = Vec::new();
+        let mut number = |field, value: Option<i64>, default: i64, min, max| {
+            check_range(field, value.unwrap_or(default), min, max).unwrap_or_else(|problem| {
+                problems.push(problem);
+                default
+            })
+        };
+        let usual = Policy::default();
+        let ms = |span: Duration| i64::try_from(span.as_millis()).expect("defaults are small");
+        let span = |ms: i64| Duration::from_millis(ms.unsigned_abs());
+        let count = |value: i64| u32::try_from(value).expect("in range");
+
+        let max_attempts = number("maxAttempts", self.max_attempts, 3, 1, ATTEMPTS_MAX.into());
+        let lease = number("lease", self.lease_ms, ms(usual.lease), SECOND, 3_600 * SECOND);
+        let timeout =
+            number("timeout", self.timeout_ms, ms(usual.timeout), SECOND, 30 * 86_400 * SECOND);
+        let base = number(
+            "backoff.base",
+            self.backoff_base_ms,
+            ms(usual.backoff.base),
+            0,
+            86_400 * SECOND,
+        );
+        let factor = number("backoff.factor", self.backoff_factor_hundredths, 200, 100, 1_000);
+        let max = number(
+            "backoff.max",
+            self.backoff_max_ms,
+            ms(usual.backoff.max),
+            0,
+            30 * 86_400 * SECOND,
+        );
+        let lost = number("lostWorkersMax", self.lost_workers_max, 3, 1, ATTEMPTS_MAX.into());
+        let key_window = number("keyWindow", self.key_window_ms, ms(usual.key_window), 0, YEARS);
+        let retention = number("retention", self.retention_ms, ms(usual.retention), 0, YEARS);
+        let max_queued = self.max_queued.map(|n| number("maxQueued", Some(n), 1, 1, 1_000_000_000));
+        let concurrency = self.concurrency.map(|n| number("concurrency", Some(n), 1, 1, 10_000));
+
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        Ok(Policy {
+            max_attempts: count(max_attempts),
+            lease: span(lease),
+            timeout: span(timeout),
+            backoff: Backoff {
+                base: span(base),
+                factor_hundredths: count(factor),
+                max: span(max),
+                jitter: self.jitter.unwrap_or(Jitter::Full),
+            },
+            lost_workers_max: count(lost),
+            key_window: span(key_window),
+            retention: span(retention),
+            max_queued: max_queued.map(i64::unsigned_abs),
+            concurrency: concurrency.map(count),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_by_the_factor_up_to_the_maximum() {
+        let backoff = Backoff::default();
+        let seconds: Vec<u64> = (1..=11).map(|n| backoff.ceiling(n).as_secs()).collect();
+        assert_eq!(seconds, [2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600]);
+        assert_eq!(backoff.ceiling(0).as_secs(), 2);
+        assert_eq!(backoff.ceiling(u32::MAX).as_secs(), 600);
+    }
+
+    #[test]
+    fn jitter_is_full_unless_switched_off() {
+        let mut policy = Policy::default();
+        assert_eq!(policy.delay_after(2, Chance(0)), Duration::ZERO);
+        assert_eq!(policy.delay_after(2, Chance(u128::MAX)), Duration::from_secs(4));
+        policy.backoff.jitter = Jitter::None;
+        assert_eq!(policy.delay_after(2, Chance(0)), Duration::from_secs(4));
+    }
+
+    #[test]
+    fn an_empty_draft_is_the_contract_s_default() {
+        assert_eq!(PolicyDraft::default().check(), Ok(Policy::default()));
+    }
+
+    #[test]
+    fn every_wrong_field_is_named() {
+        let hostile = |value| PolicyDraft {
+            max_attempts: Some(value),
+            lease_ms: Some(value),
+            timeout_ms: Some(value),
+            backoff_base_ms: Some(value),
+            backoff_factor_hundredths: Some(value),
+            backoff_max_ms: Some(value),
+            jitter: None,
+            lost_workers_max: Some(value),
+            key_window_ms: Some(value),
+            retention_ms: Some(value),
+            max_queued: Some(value),
+            concurrency: Some(value),
+        };
+        for value in [i64::MIN, -1, i64::MAX] {
+            assert_eq!(hostile(value).check().unwrap_err().len(), 11, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_keyed_job_is_kept_at_least_as_long_as_its_key() {
+        let policy = Policy { retention: Duration::from_secs(DAY), ..Policy::default() };
+        assert_eq!(policy.kept_for(false), Duration::from_secs(DAY));
+        assert_eq!(policy.kept_for(true), Duration::from_secs(7 * DAY));
+    }
+}

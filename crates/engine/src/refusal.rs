@@ -1,0 +1,150 @@
+//! A lawful no: the contract speaking, with a stable code.
+
+use crate::{field::FieldProblem, job::Status, job_id::JobId, text::JobType};
+use std::fmt;
+
+/// Why a command was not carried out. Nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// One or more fields cannot be accepted.
+    Invalid(Vec<FieldProblem>),
+    /// The payload is larger than this installation takes.
+    PayloadTooLarge {
+        /// What came.
+        bytes: usize,
+        /// What would be taken.
+        bytes_max: usize,
+    },
+    /// The idempotency key belongs to another job.
+    KeyReused {
+        /// The job that has it.
+        holder: JobId,
+    },
+    /// The type takes no more jobs for now.
+    QueueFull {
+        /// Which type.
+        job_type: JobType,
+        /// How many may wait.
+        max_queued: u64,
+    },
+    /// There is no such job, or it is not the caller's.
+    JobNotFound,
+    /// The token is not the job's current one.
+    LeaseLost,
+    /// This ending cannot be any more, because another stands.
+    AlreadyEnded {
+        /// What stands.
+        status: Status,
+    },
+    /// Only an ended job can be treated so.
+    NotEnded {
+        /// What it is instead.
+        status: Status,
+    },
+    /// A completed job has nothing to be redriven for.
+    NotRedrivable {
+        /// What it is instead.
+        status: Status,
+    },
+    /// Only a poisoned job can be discarded.
+    NotPoisoned {
+        /// What it is instead.
+        status: Status,
+    },
+    /// A step is finished only after it was begun.
+    StepNotBegun,
+    /// Nobody but a claim asks this: the job is not waiting.
+    NotQueued {
+        /// What it is instead.
+        status: Status,
+    },
+    /// Nobody but a claim or a sweep asks this: its time has not come.
+    NotDue,
+    /// One of a list that is taken whole or not at all.
+    Item {
+        /// Which, counted from 0.
+        index: usize,
+        /// Why.
+        refusal: Box<Refusal>,
+    },
+}
+
+impl Refusal {
+    /// The stable code that the catalogue explains.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Refusal::Invalid(_) => "INVALID_FIELD",
+            Refusal::PayloadTooLarge { .. } => "PAYLOAD_TOO_LARGE",
+            Refusal::KeyReused { .. } => "IDEMPOTENCY_KEY_REUSED",
+            Refusal::QueueFull { .. } => "QUEUE_FULL",
+            Refusal::JobNotFound => "JOB_NOT_FOUND",
+            Refusal::LeaseLost => "LEASE_LOST",
+            Refusal::AlreadyEnded { .. } => "ALREADY_ENDED",
+            Refusal::NotEnded { .. } => "NOT_ENDED",
+            Refusal::NotRedrivable { .. } => "NOT_REDRIVABLE",
+            Refusal::NotPoisoned { .. } => "NOT_POISONED",
+            Refusal::StepNotBegun => "STEP_NOT_BEGUN",
+            Refusal::NotQueued { .. } => "NOT_QUEUED",
+            Refusal::NotDue => "NOT_DUE",
+            Refusal::Item { refusal, .. } => refusal.code(),
+        }
+    }
+
+    /// The fields that are wrong, where that is the reason.
+    pub fn problems(&self) -> &[FieldProblem] {
+        match self {
+            Refusal::Invalid(problems) => problems,
+            Refusal::Item { refusal, .. } => refusal.problems(),
+            Refusal::PayloadTooLarge { .. }
+            | Refusal::KeyReused { .. }
+            | Refusal::QueueFull { .. }
+            | Refusal::JobNotFound
+            | Refusal::LeaseLost
+            | Refusal::AlreadyEnded { .. }
+            | Refusal::NotEnded { .. }
+            | Refusal::NotRedrivable { .. }
+            | Refusal::NotPoisoned { .. }
+            | Refusal::StepNotBegun
+            | Refusal::NotQueued { .. }
+            | Refusal::NotDue => &[],
+        }
+    }
+}
+
+impl From<FieldProblem> for Refusal {
+    fn from(problem: FieldProblem) -> Self {
+        Refusal::Invalid(vec![problem])
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Invalid(problems) => {
+                let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+                f.write_str(&problems.join("; "))
+            }
+            Refusal::PayloadTooLarge { bytes, bytes_max } => {
+                write!(f, "payload: has {bytes} bytes, and at most {bytes_max} are taken")
+            }
+            Refusal::KeyReused { holder } => {
+                write!(f, "idempotencyKey: belongs to job {holder}, which is a different job")
+            }
+            Refusal::QueueFull { job_type, max_queued } => {
+                write!(f, "the queue of {job_type} is full: {max_queued} jobs wait")
+            }
+            Refusal::JobNotFound => f.write_str("there is no such job"),
+            Refusal::LeaseLost => f.write_str("the token is not the job's current lease"),
+            Refusal::AlreadyEnded { status } => write!(f, "it has already ended: {status} stands"),
+            Refusal::NotEnded { status } => write!(f, "the job has not ended: it is {status}"),
+            Refusal::NotRedrivable { status } => {
+                write!(f, "only Poisoned, Failed and Cancelled jobs are redriven: it is {status}")
+            }
+            Refusal::NotPoisoned { status } => write!(f, "the job is not Poisoned: it is {status}"),
+            Refusal::StepNotBegun => f.write_str("the step was never begun"),
+            Refusal::NotQueued { status } => write!(f, "the job is not Queued: it is {status}"),
+            Refusal::NotDue => f.write_str("its time has not come"),
+            Refusal::Item { index, refusal } => write!(f, "item {index}: {refusal}"),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! How a job begins, and what becomes of a key that comes again.
+
+use crate::{
+    field::FieldProblem,
+    history::HistoryEntry,
+    job::{Change, Envelope, Job, Life, State, Status},
+    job_id::JobId,
+    key::{ContentDigest, key_free_at},
+    new_job::{NewJob, Start},
+    outcome::EventKind,
+    policy::Policy,
+    refusal::Refusal,
+    step::StepsChange,
+    text::{CorrelationId, SubjectId},
+    time::Timestamp,
+};
+use std::sync::Arc;
+
+/// What a client learns when it has handed over a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are the contract's own")]
+pub struct Submitted {
+    pub job_id: JobId,
+    pub subject: Option<SubjectId>,
+    pub correlation: CorrelationId,
+    pub status: Status,
+    pub duplicate: bool,
+}
+
+impl Submitted {
+    /// The answer for `job`.
+    pub fn of(job: &Job, duplicate: bool) -> Self {
+        Submitted {
+            job_id: job.id(),
+            subject: job.envelope.subject.clone(),
+            correlation: job.envelope.correlation.clone(),
+            status: job.status(),
+            duplicate,
+        }
+    }
+}
+
+/// Begins the life of a job whose key is free. `queued` jobs of its tenant and type wait already.
+pub fn submit(
+    new: &NewJob,
+    policy: &Policy,
+    queued: u64,
+    now: Timestamp,
+) -> Result<Change, Refusal> {
+    if let Some(max_queued) = policy.max_queued.filter(|max| queued >= *max) {
+        return Err(Refusal::QueueFull { job_type: new.job_type.clone(), max_queued });
+    }
+    let run_at = match new.start {
+        Start::Now => now,
+        Start::At(at) => at,
+        Start::After(delay) => now + delay,
+    };
+    if new.expires_at.is_some_and(|expires| expires <= run_at) {
+        return Err(
+            FieldProblem::new("expiresAt", "must be later than the moment it may start").into()
+        );
+    }
+    let envelope = Envelope {
+        id: new.id,
+        tenant: new.tenant.clone(),
+        job_type: new.job_type.clone(),
+        subject: new.subject.clone(),
+        correlation: new.correlation.clone(),
+        key: new.key.as_ref().map(|(key, _)| key.clone()),
+        payload_version: new.payload_version.clone(),
+        priority: new.priority,
+        parent: new.parent,
+        traceparent: new.traceparent.clone(),
+        created_at: now,
+    };
+    let job = Job {
+        envelope: Arc::new(envelope),
+        state: State::Queued { run_at },
+        life: Life::new(0, run_at.max(now)),
+        max_attempts: new.max_attempts.unwrap_or(policy.max_attempts),
+        expires_at: new.expires_at,
+        fence: 0,
+        seq: 1,
+        version: 1,
+    };
+    let entry = HistoryEntry {
+        seq: 1,
+        at: now,
+        from: None,
+        to: Status::Queued,
+        attempt: 0,
+        worker: None,
+        error_code: None,
+        message: None,
+        settled: None,
+    };
+    let event = Some(EventKind::Queued);
+    Ok(Change { job, entry: Some(entry), event, steps: StepsChange::Kept })
+}
+
+/// Whether the key that `holder` was handed over with may be given to another job.
+///
+/// Asked at the moment of use, so that an expired key is free whether or not anybody swept it.
+pub fn key_is_free(holder: &Job, policy: &Policy, now: Timestamp) -> bool {
+    holder.ended_at().is_some_and(|ended| key_free_at(ended, policy.key_window) <= now)
+}
+
+/// Answers a key that is taken: the same job again, or a different one under an old name.
+pub fn submit_again(
+    holder: &Job,
+    held: ContentDigest,
+    came: ContentDigest,
+) -> Result<Submitted, Refusal> {
+    if held != came {
+        return Err(Refusal::KeyReused { holder: holder.id() });
+    }
+    Ok(Submitted::of(holder, true))
+}

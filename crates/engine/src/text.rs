@@ -1,0 +1,217 @@
+//! Names: short texts with a rule, which the rest of the code may trust once they are made.
+
+use crate::field::{Checked, FieldProblem, check_text};
+use std::{fmt, sync::Arc};
+
+/// Declares a name: a text that can only be made through its rule, cheap to clone.
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident, $field:literal, $rule:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Checks `text` against the rule of this name.
+            pub fn parse(text: &str) -> Checked<Self> {
+                let rule: fn(&'static str, &str) -> Checked<()> = $rule;
+                rule($field, text)?;
+                Ok($name(text.into()))
+            }
+
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&*self.0, f)
+            }
+        }
+    };
+}
+
+name!(
+    /// Names a queue, its handler, its policy and its metrics.
+    JobType, "jobType", lower_name
+);
+name!(
+    /// Whose job it is. It comes from the credential, never from a body.
+    Tenant, "tenant", lower_name
+);
+name!(
+    /// What a job is about, and what authorization is checked against.
+    SubjectId, "subjectId", |field, text| check_text(field, text, 256)
+);
+name!(
+    /// Ties everything together that one request set in motion.
+    CorrelationId, "correlationId", |field, text| check_text(field, text, 128)
+);
+name!(
+    /// Who runs a job.
+    WorkerId, "workerId", |field, text| check_text(field, text, 128)
+);
+name!(
+    /// The machine a worker says it runs on.
+    Host, "host", |field, text| check_text(field, text, 256)
+);
+name!(
+    /// A worker's handle for one claim, so that it can be repeated when its answer was lost.
+    ClaimId, "claimId", |field, text| check_text(field, text, 128)
+);
+name!(
+    /// Names one step of a job.
+    StepName, "name", |field, text| check_text(field, text, 128)
+);
+name!(
+    /// A stable code for why something failed, such as `HANDLER_TIMEOUT`.
+    ErrorCode, "errorCode", error_code
+);
+name!(
+    /// Where a result can be fetched.
+    ResultUrl, "resultUrl", |field, text| {
+        check_text(field, text, 2048)?;
+        if text.len() > 2048 {
+            return Err(FieldProblem::new(field, "must have at most 2048 bytes"));
+        }
+        Ok(())
+    }
+);
+name!(
+    /// The W3C trace context that a job was handed over with.
+    TraceParent, "traceparent", trace_parent
+);
+
+impl Tenant {
+    /// The tenant of an installation that has only one.
+    pub fn default_tenant() -> Self {
+        Tenant("default".into())
+    }
+}
+
+impl ErrorCode {
+    /// A code of our own, known to be lawful.
+    pub(crate) fn ours(code: &'static str) -> Self {
+        debug_assert!(error_code("errorCode", code).is_ok(), "{code} is no lawful code");
+        ErrorCode(code.into())
+    }
+}
+
+impl TraceParent {
+    /// The trace id inside, which serves as correlation where nobody gave one.
+    pub fn trace_id(&self) -> CorrelationId {
+        CorrelationId(self.0[3..35].into())
+    }
+}
+
+/// Whose jobs a caller may touch.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// The jobs of one tenant.
+    One(Tenant),
+    /// Everybody's: workers and operators across tenants.
+    All,
+}
+
+impl Scope {
+    /// Whether jobs of `tenant` are in scope.
+    pub fn covers(&self, tenant: &Tenant) -> bool {
+        match self {
+            Scope::One(own) => own == tenant,
+            Scope::All => true,
+        }
+    }
+}
+
+/// `^[a-z0-9][a-z0-9._-]{0,63}$`
+fn lower_name(field: &'static str, text: &str) -> Checked<()> {
+    let lower = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let inner = |byte: u8| lower(byte) || matches!(byte, b'.' | b'_' | b'-');
+    match text.as_bytes() {
+        [first, rest @ ..]
+            if lower(*first) && rest.len() < 64 && rest.iter().all(|b| inner(*b)) =>
+        {
+            Ok(())
+        }
+        _ => Err(FieldProblem::new(field, "must match ^[a-z0-9][a-z0-9._-]{0,63}$")),
+    }
+}
+
+/// `^[A-Z][A-Z0-9_]{0,63}$`
+fn error_code(field: &'static str, text: &str) -> Checked<()> {
+    let inner = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+    match text.as_bytes() {
+        [first, rest @ ..]
+            if first.is_ascii_uppercase() && rest.len() < 64 && rest.iter().all(|b| inner(*b)) =>
+        {
+            Ok(())
+        }
+        _ => Err(FieldProblem::new(field, "must match ^[A-Z][A-Z0-9_]{0,63}$")),
+    }
+}
+
+/// `version-traceid-parentid-flags` in lower-case hex; ids of zeros only are invalid by the standard.
+fn trace_parent(field: &'static str, text: &str) -> Checked<()> {
+    let hex = |part: &str| part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    let set = |part: &str| part.bytes().any(|b| b != b'0');
+    let parts: Vec<&str> = text.splitn(5, '-').collect();
+    let lawful = match parts[..] {
+        [version, trace, parent, flags] => {
+            [version, trace, parent, flags].map(str::len) == [2, 32, 16, 2]
+                && hex(version)
+                && version != "ff"
+                && hex(trace)
+                && set(trace)
+                && hex(parent)
+                && set(parent)
+                && hex(flags)
+        }
+        _ => false,
+    };
+    if lawful {
+        return Ok(());
+    }
+    Err(FieldProblem::new(field, "must be a W3C traceparent: 00-<32 hex>-<16 hex>-<2 hex>"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn job_types_follow_the_contract() {
+        for good in ["a", "0", "ai-analyze", "file.move_2", &"x".repeat(64)] {
+            assert!(JobType::parse(good).is_ok(), "{good}");
+        }
+        for bad in ["", "-a", "A", "a b", "ä", "a\0", &"x".repeat(65)] {
+            assert_eq!(JobType::parse(bad).unwrap_err().field, "jobType", "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn error_codes_follow_the_contract() {
+        for good in ["A", "HANDLER_TIMEOUT", "E2_", &"X".repeat(64)] {
+            assert!(ErrorCode::parse(good).is_ok(), "{good}");
+        }
+        for bad in ["", "_A", "1A", "a", "A-B", &"X".repeat(65)] {
+            assert_eq!(ErrorCode::parse(bad).unwrap_err().field, "errorCode", "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_traceparent_gives_its_trace_id() {
+        let text = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let parsed = TraceParent::parse(text).unwrap();
+        assert_eq!(parsed.trace_id().as_str(), "0af7651916cd43dd8448eb211c80319c");
+        for bad in ["", "00", "00-0-0-0", &text.to_uppercase(), &text.replace("0af", "0ag")] {
+            assert_eq!(TraceParent::parse(bad).unwrap_err().field, "traceparent", "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Moments. The engine never asks what time it is: the store tells it.
+
+use crate::field::{Checked, FieldProblem};
+use std::{ops::Add, time::Duration};
+
+/// A moment in UTC, in whole milliseconds since 1970, up to the end of the year 9999.
+///
+/// The bound keeps every moment printable as RFC 3339; arithmetic stops there instead of wrapping.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// 9999-12-31T23:59:59.999Z.
+    pub const MAX: Timestamp = Timestamp(253_402_300_799_999);
+
+    /// A moment from the client, which may be anything.
+    pub fn parse(field: &'static str, unix_ms: i64) -> Checked<Self> {
+        if (0..=Self::MAX.0).contains(&unix_ms) {
+            return Ok(Timestamp(unix_ms));
+        }
+        Err(FieldProblem::new(field, "must lie between the years 1970 and 9999"))
+    }
+
+    /// The nearest moment that can be told: for clocks, which are believed.
+    pub fn from_unix_ms(unix_ms: i64) -> Self {
+        Timestamp(unix_ms.clamp(0, Self::MAX.0))
+    }
+
+    /// Milliseconds since 1970.
+    pub fn unix_ms(self) -> i64 {
+        self.0
+    }
+
+    /// How long ago `earlier` was, or nothing if it is still to come.
+    pub fn since(self, earlier: Timestamp) -> Duration {
+        Duration::from_millis(u64::try_from(self.0 - earlier.0).unwrap_or(0))
+    }
+}
+
+impl Add<Duration> for Timestamp {
+    type Output = Timestamp;
+
+    fn add(self, span: Duration) -> Timestamp {
+        let ms = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
+        Timestamp(self.0.saturating_add(ms).min(Self::MAX.0))
+    }
+}
+
+/// The longest delay a client may ask for: ten years.
+pub(crate) const DELAY_SECONDS_MAX: i64 = 315_360_000;
+
+/// A delay from the client, in whole seconds.
+pub(crate) fn delay(field: &'static str, seconds: i64) -> Checked<Duration> {
+    let seconds = crate::field::check_range(field, seconds, 0, DELAY_SECONDS_MAX)?;
+    Ok(Duration::from_secs(seconds.unsigned_abs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_far_future_is_refused_and_sums_stop_at_the_end_of_time() {
+        assert!(Timestamp::parse("runAt", i64::MAX).is_err());
+        assert!(Timestamp::parse("runAt", -1).is_err());
+        assert_eq!(Timestamp::MAX + Duration::MAX, Timestamp::MAX);
+        assert_eq!(Timestamp::from_unix_ms(i64::MIN), Timestamp::from_unix_ms(0));
+        assert_eq!(Timestamp::from_unix_ms(5).since(Timestamp::MAX), Duration::ZERO);
+    }
+}
