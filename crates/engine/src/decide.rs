@@ -154,7 +154,7 @@ pub enum Effect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The job as it is now.
-    Job(Job),
+    Job(Box<Job>),
     /// What the attempt's end made of the job.
     Settled(Status),
     /// How the lease stands.
@@ -616,7 +616,7 @@ fn reported(lease: &Lease, digest: EndingDigest) -> Note {
 }
 
 fn changed(change: Change) -> Ruling {
-    let answer = Answer::Job(change.job.clone());
+    let answer = Answer::Job(Box::new(change.job.clone()));
     Ruling { effect: Effect::Change(Box::new(change)), answer }
 }
 
@@ -626,7 +626,7 @@ fn settled(change: Change) -> Ruling {
 }
 
 fn stands(job: &Job) -> Ruling {
-    Ruling { effect: Effect::Nothing, answer: Answer::Job(job.clone()) }
+    Ruling { effect: Effect::Nothing, answer: Answer::Job(Box::new(job.clone())) }
 }
 
 fn step_stands(answer: StepAnswer) -> Ruling {
