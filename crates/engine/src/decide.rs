@@ -203,6 +203,12 @@ pub fn decide(job: &Job, command: &Command, facts: &Facts<'_>) -> Decision {
     }
 }
 
+/// Whether a worker may take `job` at `now`. Stores choose by it, and the claim itself asks again.
+pub fn is_claimable(job: &Job, now: Timestamp) -> bool {
+    let due = |run_at| run_at <= now || planted(SeededBug::DueTimeIgnored);
+    job.run_at().is_some_and(due) && !has_expired(job, now) && job.has_attempts_left()
+}
+
 /// What the sweeper should do about a job, if anything: which of its times has run out.
 pub fn overdue(job: &Job, policy: &Policy, now: Timestamp) -> Option<Command> {
     match &job.state {
@@ -217,11 +223,10 @@ pub fn overdue(job: &Job, policy: &Policy, now: Timestamp) -> Option<Command> {
 }
 
 fn claim(job: &Job, claim: &Claim, facts: &Facts<'_>) -> Decision {
-    let State::Queued { run_at } = job.state else {
+    if job.status() != Status::Queued {
         return Err(Refusal::NotQueued { status: job.status() });
-    };
-    let early = run_at > facts.now && !planted(SeededBug::DueTimeIgnored);
-    if early || has_expired(job, facts.now) || !job.has_attempts_left() {
+    }
+    if !is_claimable(job, facts.now) {
         return Err(Refusal::NotDue);
     }
     let now = facts.now;

@@ -34,7 +34,7 @@ pub use attempt::{
 pub use chance::Chance;
 pub use decide::{
     Answer, Claim, Command, Decision, Effect, Facts, Pulse, RELEASES_MAX, ReleaseReason, Ruling,
-    decide, kept_since, overdue,
+    decide, is_claimable, kept_since, overdue,
 };
 pub use explain::{Reason, Surroundings, explain};
 pub use field::{Checked, FieldProblem};

@@ -1,0 +1,23 @@
+//! THE MEMORY of Consign: where jobs live between one decision and the next.
+//!
+//! [`Store`] is the whole of what the rest of the house may ask. [`Memory`] is its executable
+//! specification; the conformance suite says what every store has to keep. No store knows a rule:
+//! what may happen to a job is `engine::decide`.
+#![forbid(unsafe_code)]
+
+mod clock;
+#[cfg(test)]
+mod conformance;
+mod dice;
+mod memory;
+mod queue;
+mod store;
+
+pub use clock::{Clock, Reading, StoreClock};
+pub use dice::Dice;
+pub use memory::{Backup, Memory};
+pub use queue::{Counts, Queue, QueueDepth, WorkerSeen};
+pub use store::{
+    Answer, BATCH_MAX, CLAIM_MAX, ClaimRequest, Claimed, EVENTS_KEPT, NumberedEvent, Overdue,
+    PAGE_MAX, Page, Query, Reply, Request, Store, StoreError, WORKERS_KEPT,
+};

@@ -1,0 +1,105 @@
+//! Which due jobs a claim gets: in turn over the queues, then by priority, then by due time.
+
+use super::tables::{Place, Tables};
+use crate::{
+    dice::Dice,
+    queue::Queue,
+    store::{CLAIM_MAX, ClaimRequest, Claimed},
+};
+use engine::{
+    Claim, Command, Effect, Facts, Job, JobId, Priority, SeededBug, Timestamp, decide,
+    is_claimable, planted,
+};
+use std::collections::{BTreeSet, VecDeque};
+
+impl Tables {
+    pub(super) fn claim(&mut self, request: &ClaimRequest, dice: &dyn Dice) -> Vec<Claimed> {
+        let held = self.held(request);
+        if !held.is_empty() && !planted(SeededBug::ClaimNotRemembered) {
+            return held;
+        }
+        let max = request.max.min(CLAIM_MAX);
+        let mut lines = self.lines(request, max);
+        let mut claimed = Vec::new();
+        // One job from each queue in turn, until the claim is full or nobody has a due job left.
+        while claimed.len() < max
+            && let Some((queue, mut line)) = lines.pop_front()
+        {
+            let Some(id) = line.pop_front() else { continue };
+            claimed.push(self.start(id, request, dice));
+            self.turn = Some(queue.clone());
+            lines.push_back((queue, line));
+        }
+        claimed
+    }
+
+    /// The leases that an earlier claim of the same name still holds.
+    fn held(&self, request: &ClaimRequest) -> Vec<Claimed> {
+        let claim = (request.worker.clone(), request.claim.clone());
+        let ids = self.claims.get(&claim).into_iter().flatten();
+        let jobs = ids.filter_map(|id| self.visible(&request.scope, *id));
+        let valid = |job: &&Job| job.lease().is_some_and(|lease| lease.token.epoch == self.epoch);
+        jobs.filter(valid).map(|job| self.with_payload(job.clone())).collect()
+    }
+
+    /// The first due jobs of each queue that the claim may take from, beginning with the queue after
+    /// the one that was served last.
+    fn lines(&self, request: &ClaimRequest, max: usize) -> VecDeque<(Queue, VecDeque<JobId>)> {
+        let wanted: BTreeSet<_> = request.job_types.iter().collect();
+        let open = |queue: &&Queue| {
+            wanted.contains(&queue.job_type)
+                && request.scope.covers(&queue.tenant)
+                && !self.is_paused(queue)
+        };
+        let mut queues: Vec<&Queue> = self.ready.keys().filter(open).collect();
+        let turn = self.turn.as_ref().filter(|_| !planted(SeededBug::QueuesNotTakenInTurn));
+        let first = queues.partition_point(|queue| turn.is_some_and(|turn| *queue <= turn));
+        queues.rotate_left(first);
+        let line = |queue: &Queue| self.due(queue).take(max).collect();
+        queues.into_iter().map(|queue| (queue.clone(), line(queue))).collect()
+    }
+
+    /// The jobs of a queue that can start now, in the order in which they should.
+    pub(super) fn due(&self, queue: &Queue) -> impl Iterator<Item = JobId> {
+        let places = self.ready.get(queue);
+        let until = if planted(SeededBug::DueTimeIgnored) { Timestamp::MAX } else { self.now() };
+        let ranks = Priority::LOWEST.number()..=Priority::HIGHEST.number();
+        let within = move |rank| {
+            let first =
+                Place { rank, run_at: Timestamp::default(), id: JobId::from_bytes([0; 16]) };
+            let last = Place { rank, run_at: until, id: JobId::from_bytes([255; 16]) };
+            places.into_iter().flat_map(move |places| places.range(first..=last))
+        };
+        let claimable = |id: &JobId| is_claimable(&self.jobs[id], self.now());
+        ranks.flat_map(within).map(|place| place.id).filter(claimable)
+    }
+
+    fn start(&mut self, id: JobId, request: &ClaimRequest, dice: &dyn Dice) -> Claimed {
+        let job = &self.jobs[&id];
+        let command = Command::Claim(Claim {
+            worker: request.worker.clone(),
+            id: request.claim.clone(),
+            lease: request.lease,
+        });
+        let facts = Facts {
+            now: self.now(),
+            epoch: self.epoch,
+            policy: self.policy(&job.envelope.job_type),
+            chance: dice.roll(),
+            record: None,
+            step: None,
+        };
+        let ruling = decide(job, &command, &facts).expect("only claimable jobs stand in a line");
+        let Effect::Change(change) = ruling.effect else {
+            unreachable!("a claim always changes the job");
+        };
+        let job = change.job.clone();
+        self.save(*change);
+        self.with_payload(job)
+    }
+
+    fn with_payload(&self, job: Job) -> Claimed {
+        let payload = self.payloads[&job.id()].clone();
+        Claimed { job, payload }
+    }
+}

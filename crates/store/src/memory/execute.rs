@@ -1,0 +1,199 @@
+//! One batch, one transaction: load, decide, save, answer.
+
+use super::tables::{Key, KeyHolder, Seen, Tables};
+use crate::{
+    dice::Dice,
+    queue::Queue,
+    store::{Answer, Reply, Request},
+};
+use engine::{
+    Change, Command, Effect, Facts, Host, JobId, JobType, NewJob, Refusal, Scope, SeededBug,
+    Submitted, WorkerId, decide, key_is_free, planted, submit, submit_again,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Tables {
+    /// Carries out a batch. Submits come first and claims last, so that a job can be handed over and
+    /// started by one commit; replies keep the order of the requests.
+    pub(super) fn execute(&mut self, batch: Vec<Request>, dice: &dyn Dice) -> Vec<Reply> {
+        let known_keys: Option<BTreeSet<Key>> =
+            planted(SeededBug::CheckThenInsertKey).then(|| self.keys.keys().cloned().collect());
+        let mut numbered: Vec<(usize, Request)> = batch.into_iter().enumerate().collect();
+        numbered.sort_by_key(|(_, request)| turn(request)); // stable: the order within a turn stays
+        let mut replies: BTreeMap<usize, Reply> = BTreeMap::new();
+        for (index, request) in numbered {
+            let reply = match request {
+                Request::Submit(jobs) => self.submit(jobs, known_keys.as_ref()),
+                Request::Job { scope, id, command } => self.command(&scope, id, &command, dice),
+                Request::Claim(request) => {
+                    let (scope, worker) = (request.scope.clone(), request.worker.clone());
+                    self.see(scope, worker, request.host.clone(), Some(&request.job_types));
+                    Ok(Answer::Claimed(self.claim(&request, dice)))
+                }
+                Request::Seen { scope, worker } => {
+                    self.see(scope, worker, None, None);
+                    Ok(Answer::Done)
+                }
+                Request::SetPolicy { job_type, policy } => {
+                    self.policies.insert(job_type, policy);
+                    Ok(Answer::Done)
+                }
+                Request::Pause { scope, job_type } => {
+                    self.paused.insert((job_type, scope));
+                    Ok(Answer::Done)
+                }
+                Request::Resume { scope, job_type } => {
+                    self.resume(&scope, &job_type);
+                    Ok(Answer::Done)
+                }
+            };
+            replies.insert(index, reply);
+        }
+        replies.into_values().collect()
+    }
+
+    /// All of `jobs` or none: everything is decided before anything is saved.
+    fn submit(&mut self, jobs: Vec<NewJob>, known_keys: Option<&BTreeSet<Key>>) -> Reply {
+        let mut taken = Taken::default();
+        let mut answers = Vec::with_capacity(jobs.len());
+        for (index, new) in jobs.iter().enumerate() {
+            match self.submit_one(new, &taken, known_keys) {
+                Ok(Intent::Begin(change)) => {
+                    answers.push(Submitted::of(&change.job, false));
+                    taken.add(new, *change);
+                }
+                Ok(Intent::Again(submitted)) => answers.push(submitted),
+                Err(refusal) if jobs.len() == 1 => return Err(refusal),
+                Err(refusal) => return Err(Refusal::Item { index, refusal: Box::new(refusal) }),
+            }
+        }
+        for (new, change) in taken.jobs {
+            if let Some((key, content)) = &new.key {
+                let holder = KeyHolder { job: new.id, content: *content };
+                self.keys.insert((new.tenant.clone(), new.job_type.clone(), key.clone()), holder);
+            }
+            self.payloads.insert(new.id, new.payload);
+            self.save(change);
+        }
+        Ok(Answer::Submitted(answers))
+    }
+
+    fn submit_one(
+        &self,
+        new: &NewJob,
+        taken: &Taken,
+        known_keys: Option<&BTreeSet<Key>>,
+    ) -> Result<Intent, Refusal> {
+        let policy = self.policy(&new.job_type);
+        if let Some((key, came)) = &new.key {
+            let key = (new.tenant.clone(), new.job_type.clone(), key.clone());
+            // Only the planted bug has `known_keys`: it believes what it saw before the batch.
+            let looks_free = known_keys.is_some_and(|known| !known.contains(&key));
+            let holder = self.keys.get(&key).filter(|_| !looks_free);
+            let stored = holder.map(|holder| (&self.jobs[&holder.job], holder.content));
+            let holder = taken.holder(&key).or(stored);
+            let holder = holder.filter(|(job, _)| !key_is_free(job, policy, self.now()));
+            if let Some((job, held)) = holder {
+                return Ok(Intent::Again(submit_again(job, held, *came)?));
+            }
+        }
+        let queue = Queue { job_type: new.job_type.clone(), tenant: new.tenant.clone() };
+        let queued = self.counts.get(&queue).map_or(0, |counts| counts.queued);
+        let queued = queued + taken.queued(&queue);
+        Ok(Intent::Begin(Box::new(submit(new, policy, queued, self.now())?)))
+    }
+
+    /// Lets the engine decide one command about one job, and saves what it decided.
+    fn command(&mut self, scope: &Scope, id: JobId, command: &Command, dice: &dyn Dice) -> Reply {
+        let job = self.visible(scope, id).ok_or(Refusal::JobNotFound)?;
+        // The record of the attempt is only needed when the token is not the job's current one.
+        let current = job.lease().map(|lease| lease.token);
+        let stale = command.token().filter(|token| Some(**token) != current);
+        let record = stale.and_then(|token| {
+            self.history[&id].iter().rev().find_map(|entry| entry.record_of(token))
+        });
+        let step = command.step().and_then(|name| self.steps.get(&(id, name.clone())));
+        let facts = Facts {
+            now: self.now(),
+            epoch: self.epoch,
+            policy: self.policy(&job.envelope.job_type),
+            chance: dice.roll(),
+            record: record.as_ref(),
+            step,
+        };
+        let ruling = decide(job, command, &facts)?;
+        match ruling.effect {
+            Effect::Nothing => {}
+            Effect::Change(change) => self.save(*change),
+            Effect::Erase => self.erase(id),
+        }
+        Ok(Answer::Job(ruling.answer))
+    }
+
+    fn see(
+        &mut self,
+        scope: Scope,
+        worker: WorkerId,
+        host: Option<Host>,
+        job_types: Option<&[JobType]>,
+    ) {
+        let now = self.now();
+        let seen = self.workers.entry((scope, worker)).or_insert_with(|| Seen {
+            host: None,
+            job_types: Vec::new(),
+            seen_at: now,
+        });
+        seen.seen_at = now;
+        seen.host = host.or(seen.host.take());
+        if let Some(job_types) = job_types {
+            seen.job_types = job_types.to_vec();
+        }
+    }
+
+    fn resume(&mut self, scope: &Scope, job_type: &JobType) {
+        let lifted = |paused: &Scope| *scope == Scope::All || scope == paused;
+        self.paused.retain(|(paused_type, paused)| paused_type != job_type || !lifted(paused));
+    }
+}
+
+/// What comes of one submit of a list that may still be refused as a whole.
+enum Intent {
+    Begin(Box<Change>),
+    Again(Submitted),
+}
+
+/// The jobs of a list that were decided so far and are not saved yet.
+#[derive(Default)]
+struct Taken {
+    jobs: Vec<(NewJob, Change)>,
+    keys: BTreeMap<Key, usize>,
+}
+
+impl Taken {
+    fn add(&mut self, new: &NewJob, change: Change) {
+        if let Some((key, _)) = &new.key {
+            let key = (new.tenant.clone(), new.job_type.clone(), key.clone());
+            self.keys.insert(key, self.jobs.len());
+        }
+        self.jobs.push((new.clone(), change));
+    }
+
+    fn holder(&self, key: &Key) -> Option<(&engine::Job, engine::ContentDigest)> {
+        let (new, change) = &self.jobs[*self.keys.get(key)?];
+        new.key.as_ref().map(|(_, content)| (&change.job, *content))
+    }
+
+    fn queued(&self, queue: &Queue) -> u64 {
+        self.jobs.iter().filter(|(_, change)| Queue::of(&change.job) == *queue).count() as u64
+    }
+}
+
+/// When a request has its turn within a batch.
+fn turn(request: &Request) -> u8 {
+    match request {
+        Request::Submit(_) => 0,
+        Request::Job { .. } | Request::Seen { .. } | Request::SetPolicy { .. } => 1,
+        Request::Pause { .. } | Request::Resume { .. } => 1,
+        Request::Claim(_) => 2,
+    }
+}

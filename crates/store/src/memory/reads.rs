@@ -1,0 +1,148 @@
+//! What can be asked of the memory store, and the chores that remove what nobody asks for.
+
+use super::tables::{Key, KeyHolder, Place, Seen, Tables};
+use crate::{
+    queue::{Queue, QueueDepth, WorkerSeen},
+    store::{EVENTS_KEPT, NumberedEvent, Overdue, PAGE_MAX, Page, Query, WORKERS_KEPT},
+};
+use engine::{
+    Event, Job, JobId, Scope, SeededBug, Surroundings, Timestamp, WorkerId, is_live, key_is_free,
+    overdue, planted,
+};
+
+impl Tables {
+    pub(super) fn list(&self, query: &Query) -> Page {
+        let limit = query.limit.clamp(1, PAGE_MAX);
+        let older = |job: &&Job| query.before.is_none_or(|before| job.id() < before);
+        let shown =
+            |job: &&Job| query.scope.covers(&job.envelope.tenant) && query.filter.matches(job);
+        let newest_first = self.jobs.values().rev();
+        let mut jobs: Vec<Job> =
+            newest_first.filter(older).filter(shown).take(limit + 1).cloned().collect();
+        let more = jobs.len() > limit;
+        jobs.truncate(limit);
+        let next = jobs.last().filter(|_| more).map(Job::id);
+        Page { jobs, next }
+    }
+
+    pub(super) fn queues(&self, scope: &Scope) -> Vec<QueueDepth> {
+        let visible = self.counts.iter().filter(|(queue, _)| scope.covers(&queue.tenant));
+        let depth = |queue: &Queue, counts| QueueDepth {
+            queue: queue.clone(),
+            counts,
+            due: self.due(queue).count() as u64,
+            oldest_due_at: self.due(queue).filter_map(|id| self.jobs[&id].run_at()).min(),
+            paused: self.is_paused(queue),
+            live_workers: self.live_workers(queue),
+        };
+        visible.map(|(queue, counts)| depth(queue, *counts)).collect()
+    }
+
+    pub(super) fn workers(&self, scope: &Scope) -> Vec<WorkerSeen> {
+        let everyone = self.workers.iter();
+        let visible = everyone.filter(|((own, _), _)| *scope == Scope::All || scope == own);
+        let describe = |scope: &Scope, worker: &WorkerId, seen: &Seen| {
+            let leases = self.leases_of(worker);
+            WorkerSeen {
+                worker: worker.clone(),
+                scope: scope.clone(),
+                host: seen.host.clone(),
+                job_types: seen.job_types.clone(),
+                seen_at: seen.seen_at,
+                running: leases.len() as u64,
+                live: is_live(seen.seen_at, leases.into_iter().max(), self.now()),
+            }
+        };
+        visible.map(|((scope, worker), seen)| describe(scope, worker, seen)).collect()
+    }
+
+    /// When each lease of a worker ends.
+    fn leases_of(&self, worker: &WorkerId) -> Vec<Timestamp> {
+        let claims = self.claims.iter().filter(|((holder, _), _)| holder == worker);
+        let ids = claims.flat_map(|(_, ids)| ids);
+        ids.filter_map(|id| self.jobs[id].lease()).map(|lease| lease.expires_at).collect()
+    }
+
+    fn live_workers(&self, queue: &Queue) -> u64 {
+        let everyone = self.workers(&Scope::All).into_iter();
+        let theirs = everyone.filter(|seen| {
+            seen.live
+                && seen.scope.covers(&queue.tenant)
+                && seen.job_types.contains(&queue.job_type)
+        });
+        theirs.count() as u64
+    }
+
+    pub(super) fn surroundings(&self, scope: &Scope, id: JobId) -> Option<(Job, Surroundings)> {
+        let job = self.visible(scope, id)?;
+        let queue = Queue::of(job);
+        let place = Place::of(job);
+        let before = |other: &JobId| Place::of(&self.jobs[other]) < place;
+        let same_type = |other: &&Queue| other.job_type == queue.job_type;
+        let running = self.counts.iter().filter(|(other, _)| same_type(other));
+        let surroundings = Surroundings {
+            now: self.now(),
+            paused: self.is_paused(&queue),
+            live_workers: self.live_workers(&queue),
+            ahead: self.due(&queue).filter(before).count() as u64,
+            running: running.map(|(_, counts)| counts.running).sum(),
+            concurrency: self.policy(&queue.job_type).concurrency,
+        };
+        Some((job.clone(), surroundings))
+    }
+
+    pub(super) fn overdue(&self, limit: usize) -> Vec<Overdue> {
+        let limit = if planted(SeededBug::SweepWithoutPaging) { usize::MAX } else { limit };
+        let late = self.jobs.values().filter_map(|job| {
+            let command = overdue(job, self.policy(&job.envelope.job_type), self.now())?;
+            Some(Overdue { id: job.id(), command })
+        });
+        late.take(limit).collect()
+    }
+
+    pub(super) fn number_events(&mut self, limit: usize) -> usize {
+        let count = limit.min(self.outbox.len());
+        self.numbered.extend(self.outbox.drain(..count));
+        self.last_number += count as u64;
+        count
+    }
+
+    pub(super) fn events(&self, after: u64, limit: usize) -> Vec<NumberedEvent> {
+        let dropped = self.last_number - self.numbered.len() as u64;
+        let numbered = (dropped + 1..).zip(&self.numbered);
+        let wanted = numbered.filter(|(number, _)| *number > after).take(limit);
+        wanted.map(|(number, event)| NumberedEvent { number, event: event.clone() }).collect()
+    }
+
+    pub(super) fn tidy(&mut self, limit: usize) -> usize {
+        let keys = self.expired_keys(limit);
+        for key in &keys {
+            self.keys.remove(key);
+        }
+        let events = self.old_events(limit - keys.len());
+        self.numbered.drain(..events);
+        let workers = self.gone_workers(limit - keys.len() - events);
+        for worker in &workers {
+            self.workers.remove(worker);
+        }
+        keys.len() + events + workers.len()
+    }
+
+    fn expired_keys(&self, limit: usize) -> Vec<Key> {
+        let expired = |((_, job_type, _), holder): &(&Key, &KeyHolder)| {
+            key_is_free(&self.jobs[&holder.job], self.policy(job_type), self.now())
+        };
+        self.keys.iter().filter(expired).take(limit).map(|(key, _)| key.clone()).collect()
+    }
+
+    fn old_events(&self, limit: usize) -> usize {
+        let old = |event: &&Event| event.at + EVENTS_KEPT <= self.now();
+        self.numbered.iter().take(limit).take_while(old).count()
+    }
+
+    fn gone_workers(&self, limit: usize) -> Vec<(Scope, WorkerId)> {
+        let everyone = self.workers(&Scope::All).into_iter();
+        let gone = everyone.filter(|seen| !seen.live && seen.seen_at + WORKERS_KEPT <= self.now());
+        gone.take(limit).map(|seen| (seen.scope, seen.worker)).collect()
+    }
+}

@@ -1,0 +1,181 @@
+//! What the memory store remembers, and how one change is saved.
+
+use crate::{
+    clock::{Reading, StoreClock},
+    queue::{Counts, Queue},
+};
+use engine::{
+    Change, ClaimId, ContentDigest, Event, HistoryEntry, Host, IdempotencyKey, Job, JobId, JobType,
+    JsonText, Policy, Priority, Scope, SeededBug, State, Step, StepName, StepsChange, Tenant,
+    Timestamp, WorkerId, planted,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::Duration,
+};
+
+/// Everything a store remembers, as plain maps.
+#[derive(Clone, Default)]
+pub(super) struct Tables {
+    pub(super) epoch: u32,
+    /// The latest time that was ever used, so that a restart does not go back behind it.
+    pub(super) used_until: Timestamp,
+    pub(super) jobs: BTreeMap<JobId, Job>,
+    pub(super) payloads: BTreeMap<JobId, JsonText>,
+    pub(super) history: BTreeMap<JobId, Vec<HistoryEntry>>,
+    pub(super) steps: BTreeMap<(JobId, StepName), Step>,
+    pub(super) keys: BTreeMap<Key, KeyHolder>,
+    pub(super) policies: BTreeMap<JobType, Policy>,
+    pub(super) paused: BTreeSet<(JobType, Scope)>,
+    pub(super) workers: BTreeMap<(Scope, WorkerId), Seen>,
+    /// Announcements that have a number, oldest first, and the number of the last one ever given.
+    pub(super) numbered: VecDeque<Event>,
+    pub(super) last_number: u64,
+    pub(super) outbox: VecDeque<Event>,
+
+    // What follows is derived from the jobs.
+    pub(super) counts: BTreeMap<Queue, Counts>,
+    /// The queued jobs of each queue in the order of claims; a queue without any is not here.
+    pub(super) ready: BTreeMap<Queue, BTreeSet<Place>>,
+    pub(super) claims: BTreeMap<(WorkerId, ClaimId), BTreeSet<JobId>>,
+
+    // What follows is not durable: a process forgets it when it dies.
+    pub(super) clock: StoreClock,
+    /// The queue that was served last.
+    pub(super) turn: Option<Queue>,
+    /// Only with the planted bug: announcements that no commit has seen yet.
+    pub(super) unannounced: Vec<Event>,
+    default_policy: Policy,
+}
+
+pub(super) type Key = (Tenant, JobType, IdempotencyKey);
+
+/// Who has a key, and for what.
+#[derive(Clone)]
+pub(super) struct KeyHolder {
+    pub(super) job: JobId,
+    pub(super) content: ContentDigest,
+}
+
+/// A worker as it was last seen.
+#[derive(Clone)]
+pub(super) struct Seen {
+    pub(super) host: Option<Host>,
+    pub(super) job_types: Vec<JobType>,
+    pub(super) seen_at: Timestamp,
+}
+
+/// A queued job's place in its queue: priority first, then due time, then age.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    /// 0 for the highest priority.
+    pub(super) rank: u8,
+    pub(super) run_at: Timestamp,
+    pub(super) id: JobId,
+}
+
+impl Place {
+    pub(super) fn of(job: &Job) -> Option<Self> {
+        let rank = Priority::HIGHEST.number() - job.envelope.priority.number();
+        Some(Place { rank, run_at: job.run_at()?, id: job.id() })
+    }
+}
+
+impl Tables {
+    /// Brings the time up to date. After a jump of the wall clock every live lease is extended by
+    /// it, so that a clock that was set does not look like a hundred silent workers.
+    pub(super) fn tick(&mut self, reading: Reading) {
+        if planted(SeededBug::WorkersClock) {
+            self.used_until = reading.wall;
+            return;
+        }
+        let tick = self.clock.tick(reading);
+        self.used_until = tick.now;
+        if tick.jumped > Duration::ZERO {
+            for job in self.jobs.values_mut() {
+                if let State::Running(lease) = &mut job.state {
+                    *lease = lease.shifted(tick.jumped);
+                }
+            }
+        }
+    }
+
+    /// The store's time, as of the last tick.
+    pub(super) fn now(&self) -> Timestamp {
+        self.used_until
+    }
+
+    pub(super) fn visible(&self, scope: &Scope, id: JobId) -> Option<&Job> {
+        self.jobs.get(&id).filter(|job| scope.covers(&job.envelope.tenant))
+    }
+
+    pub(super) fn policy(&self, job_type: &JobType) -> &Policy {
+        self.policies.get(job_type).unwrap_or(&self.default_policy)
+    }
+
+    pub(super) fn is_paused(&self, queue: &Queue) -> bool {
+        let paused = |scope| self.paused.contains(&(queue.job_type.clone(), scope));
+        paused(Scope::All) || paused(Scope::One(queue.tenant.clone()))
+    }
+
+    /// Saves a change with all that belongs to it: the one place where a job is written.
+    pub(super) fn save(&mut self, change: Change) {
+        let Change { job, entry, event, steps } = change;
+        let id = job.id();
+        let announced = event.zip(entry.as_ref().map(|entry| entry.at));
+        self.announce(announced.map(|(kind, at)| Event { kind, at, job: job.clone() }));
+        self.history.entry(id).or_default().extend(entry);
+        match steps {
+            StepsChange::Kept => {}
+            StepsChange::Put(step) => drop(self.steps.insert((id, step.name.clone()), step)),
+            StepsChange::Forgotten => self.steps.retain(|(job, _), _| *job != id),
+        }
+        let before = self.jobs.insert(id, job.clone());
+        self.reindex(before.as_ref(), Some(&job));
+    }
+
+    /// Removes a job with all that belongs to it.
+    pub(super) fn erase(&mut self, id: JobId) {
+        let before = self.jobs.remove(&id);
+        self.payloads.remove(&id);
+        self.history.remove(&id);
+        self.steps.retain(|(job, _), _| *job != id);
+        self.keys.retain(|_, holder| holder.job != id);
+        self.reindex(before.as_ref(), None);
+    }
+
+    fn announce(&mut self, event: Option<Event>) {
+        if planted(SeededBug::OutcomeOutsideTransaction) {
+            self.outbox.extend(self.unannounced.drain(..));
+            self.unannounced.extend(event);
+        } else {
+            self.outbox.extend(event);
+        }
+    }
+
+    fn reindex(&mut self, before: Option<&Job>, after: Option<&Job>) {
+        let Some(queue) = after.or(before).map(Queue::of) else { return };
+        self.counts.entry(queue.clone()).or_default().count(before, after);
+        if let Some(place) = before.and_then(Place::of) {
+            self.ready.get_mut(&queue).expect("a queued job is ready").remove(&place);
+        }
+        if let Some(place) = after.and_then(Place::of) {
+            self.ready.entry(queue.clone()).or_default().insert(place);
+        }
+        if self.ready.get(&queue).is_some_and(BTreeSet::is_empty) {
+            self.ready.remove(&queue);
+        }
+        if let Some((job, lease)) = before.and_then(|job| Some((job, job.lease()?))) {
+            let claim = (lease.worker.clone(), lease.claim.clone());
+            let held = self.claims.get_mut(&claim).expect("a lease belongs to a claim");
+            held.remove(&job.id());
+            if held.is_empty() {
+                self.claims.remove(&claim);
+            }
+        }
+        if let Some((job, lease)) = after.and_then(|job| Some((job, job.lease()?))) {
+            let claim = (lease.worker.clone(), lease.claim.clone());
+            self.claims.entry(claim).or_default().insert(job.id());
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Queues and workers as an operator sees them.
+
+use engine::{Host, Job, JobType, Scope, Status, Tenant, Timestamp, WorkerId};
+
+/// The jobs of one type and one tenant: what claims go round over.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Queue {
+    /// Which type.
+    pub job_type: JobType,
+    /// Whose.
+    pub tenant: Tenant,
+}
+
+impl Queue {
+    /// The queue that `job` belongs to.
+    pub fn of(job: &Job) -> Self {
+        Queue { job_type: job.envelope.job_type.clone(), tenant: job.envelope.tenant.clone() }
+    }
+}
+
+/// How many jobs of a queue stand where. Kept up to date with every change: nobody counts a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named after the states; the rest is said")]
+pub struct Counts {
+    /// All that were ever handed over.
+    pub submitted: u64,
+    pub queued: u64,
+    pub running: u64,
+    pub completed: u64,
+    pub failed: u64,
+    /// Waiting in the poison queue.
+    pub poisoned: u64,
+    /// Poisoned, and taken out of the poison queue for good.
+    pub discarded: u64,
+    pub cancelled: u64,
+    /// Erased, by a person or by retention.
+    pub erased: u64,
+}
+
+impl Counts {
+    /// Counts one change of one job: from what it was to what it is.
+    pub(crate) fn count(&mut self, before: Option<&Job>, after: Option<&Job>) {
+        match (before, after) {
+            (None, Some(_)) => self.submitted += 1,
+            (Some(_), None) => self.erased += 1,
+            (Some(_), Some(_)) | (None, None) => {}
+        }
+        if let Some(job) = before {
+            *self.slot(job) -= 1;
+        }
+        if let Some(job) = after {
+            *self.slot(job) += 1;
+        }
+    }
+
+    fn slot(&mut self, job: &Job) -> &mut u64 {
+        match job.status() {
+            Status::Queued => &mut self.queued,
+            Status::Running => &mut self.running,
+            Status::Completed => &mut self.completed,
+            Status::Failed => &mut self.failed,
+            Status::Poisoned => match job.ended().and_then(|ended| ended.discarded_at) {
+                None => &mut self.poisoned,
+                Some(_) => &mut self.discarded,
+            },
+            Status::Cancelled => &mut self.cancelled,
+        }
+    }
+}
+
+/// Depth and age of one queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueDepth {
+    /// Which.
+    pub queue: Queue,
+    /// How many jobs stand where.
+    pub counts: Counts,
+    /// How many of the queued could start now.
+    pub due: u64,
+    /// Since when the oldest of them could.
+    pub oldest_due_at: Option<Timestamp>,
+    /// Nobody may claim from it.
+    pub paused: bool,
+    /// Workers that are alive and claim from it.
+    pub live_workers: u64,
+}
+
+/// A worker as the store has seen it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerSeen {
+    /// Who.
+    pub worker: WorkerId,
+    /// Whose jobs it works on.
+    pub scope: Scope,
+    /// On which machine, if it said.
+    pub host: Option<Host>,
+    /// What it last wanted to do.
+    pub job_types: Vec<JobType>,
+    /// When it last claimed or sent a heartbeat.
+    pub seen_at: Timestamp,
+    /// How many jobs it holds.
+    pub running: u64,
+    /// Whether it is taken to be alive.
+    pub live: bool,
+}

@@ -1,0 +1,230 @@
+//! What a store is asked, and what it answers.
+
+use crate::queue::{QueueDepth, WorkerSeen};
+use async_trait::async_trait;
+use engine::{
+    ClaimId, Command, Event, Filter, HistoryEntry, Host, Job, JobId, JobType, JsonText, NewJob,
+    Policy, Refusal, Scope, Submitted, Surroundings, WorkerId,
+};
+use std::{collections::BTreeMap, error::Error, time::Duration};
+
+/// Where jobs live between one decision and the next.
+///
+/// All writing goes through [`Store::execute`]; a new rule should not need a new method. Reads see
+/// every write that was answered before they began.
+#[async_trait]
+pub trait Store: Send + Sync {
+    /// Carries out `batch` in one transaction: loads the jobs it touches, lets the engine decide
+    /// each request by the store's own clock, saves what was decided. Replies are in order.
+    ///
+    /// Within the batch, submits come first, then everything about existing jobs (two requests on
+    /// one job see each other's effect), then claims, so that a job handed over to an idle system
+    /// is stored and started by one commit.
+    async fn execute(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError>;
+
+    /// One job and its status.
+    async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError>;
+
+    /// What a job was handed over with.
+    async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>, StoreError>;
+
+    /// The history of a job after row `after`, in order; empty for a job that is not there.
+    async fn history(
+        &self,
+        scope: &Scope,
+        id: JobId,
+        after: u64,
+    ) -> Result<Vec<HistoryEntry>, StoreError>;
+
+    /// One page of jobs, newest first.
+    async fn list(&self, query: &Query) -> Result<Page, StoreError>;
+
+    /// Depth and age of every queue in scope.
+    async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>, StoreError>;
+
+    /// Every worker in scope that has been seen lately.
+    async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError>;
+
+    /// The policies that somebody set; every other type has the default.
+    async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError>;
+
+    /// A job and what stands around it, read at one moment.
+    async fn surroundings(
+        &self,
+        scope: &Scope,
+        id: JobId,
+    ) -> Result<Option<(Job, Surroundings)>, StoreError>;
+
+    /// At most `limit` jobs of which a time has run out, with what is to be done about each.
+    async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError>;
+
+    /// Numbers at most `limit` new announcements in the order of their commits, without gaps, and
+    /// says how many it numbered.
+    async fn number_events(&self, limit: usize) -> Result<usize, StoreError>;
+
+    /// Numbered announcements after `after`, in order.
+    async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>, StoreError>;
+
+    /// Drops at most `limit` rows that nobody can ask for any more (expired keys, old
+    /// announcements, workers long gone), and says how many.
+    async fn tidy(&self, limit: usize) -> Result<usize, StoreError>;
+}
+
+/// One line of a batch.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// New jobs, all or none. A single job is a list of one.
+    Submit(Vec<NewJob>),
+    /// Something is to happen to one job.
+    Job {
+        /// Whose jobs the caller may touch; any other is not found.
+        scope: Scope,
+        /// Which job.
+        id: JobId,
+        /// What.
+        command: Command,
+    },
+    /// A worker wants work.
+    Claim(ClaimRequest),
+    /// A worker is alive, beside what its heartbeats say about jobs.
+    Seen {
+        /// Whose jobs it works on.
+        scope: Scope,
+        /// Who.
+        worker: WorkerId,
+    },
+    /// The policy of a type is to be this from now on.
+    SetPolicy {
+        /// Which type.
+        job_type: JobType,
+        /// How its jobs are treated.
+        policy: Policy,
+    },
+    /// Nobody may claim from a queue for now.
+    Pause {
+        /// One tenant's queue, or everybody's.
+        scope: Scope,
+        /// Which type.
+        job_type: JobType,
+    },
+    /// The queue goes on; [`Scope::All`] lifts every pause of the type.
+    Resume {
+        /// One tenant's queue, or everybody's.
+        scope: Scope,
+        /// Which type.
+        job_type: JobType,
+    },
+}
+
+/// A worker's wish for work.
+#[derive(Clone, Debug)]
+pub struct ClaimRequest {
+    /// Whose jobs it may take.
+    pub scope: Scope,
+    /// Who.
+    pub worker: WorkerId,
+    /// On which machine.
+    pub host: Option<Host>,
+    /// Its handle for this claim: a repeat gets the leases that are still held.
+    pub claim: ClaimId,
+    /// What it can do.
+    pub job_types: Vec<JobType>,
+    /// How many it has room for.
+    pub max: usize,
+    /// How long it may be silent, if the policy should not say.
+    pub lease: Option<Duration>,
+}
+
+/// More jobs than this are not given to one claim.
+pub const CLAIM_MAX: usize = 1_000;
+/// More requests than this do not go into one batch.
+pub const BATCH_MAX: usize = 1_000;
+/// A page of a listing is no longer than this.
+pub const PAGE_MAX: usize = 1_000;
+/// Numbered announcements can be read again for this long.
+pub const EVENTS_KEPT: Duration = Duration::from_secs(7 * 86_400);
+
+/// A worker that is gone is still shown for this long.
+pub const WORKERS_KEPT: Duration = Duration::from_secs(86_400);
+
+/// The answer to one request.
+pub type Reply = Result<Answer, Refusal>;
+
+/// What a request comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// To [`Request::Submit`], in the order of its list.
+    Submitted(Vec<Submitted>),
+    /// To [`Request::Job`].
+    Job(engine::Answer),
+    /// To [`Request::Claim`].
+    Claimed(Vec<Claimed>),
+    /// To everything else.
+    Done,
+}
+
+/// A job that a worker may run now; its state holds the lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claimed {
+    /// The job, running.
+    pub job: Job,
+    /// What it was handed over with.
+    pub payload: JsonText,
+}
+
+/// A question for a page of jobs.
+#[derive(Clone, Debug)]
+pub struct Query {
+    /// Whose jobs.
+    pub scope: Scope,
+    /// Which of them.
+    pub filter: Filter,
+    /// Only jobs older than this one: the last id of the page before.
+    pub before: Option<JobId>,
+    /// At most so many, and never more than [`PAGE_MAX`].
+    pub limit: usize,
+}
+
+/// A page of jobs.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// Newest first.
+    pub jobs: Vec<Job>,
+    /// What to ask `before` for the next page; nothing after the last.
+    pub next: Option<JobId>,
+}
+
+/// A job of which a time has run out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overdue {
+    /// Which.
+    pub id: JobId,
+    /// What is to be done. The engine decides again when it is: much can happen in between.
+    pub command: Command,
+}
+
+/// An announcement with its place in the one order that all readers see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NumberedEvent {
+    /// 1 for the first, without gaps.
+    pub number: u64,
+    /// What is announced.
+    pub event: Event,
+}
+
+/// The world broke. Refusals are not here: they are answers.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Nothing was done; the same again may work later.
+    #[error("the store cannot be reached")]
+    Unavailable(#[source] Option<Box<dyn Error + Send + Sync>>),
+    /// There is no room; nothing was done.
+    #[error("the store is full")]
+    Full(#[source] Option<Box<dyn Error + Send + Sync>>),
+    /// Nobody knows whether it was done. The repeat of the same request is recognised.
+    #[error("the outcome of the commit is not known")]
+    OutcomeUnknown(#[source] Option<Box<dyn Error + Send + Sync>>),
+    /// What was read cannot have been written by us.
+    #[error("the store is damaged")]
+    Damaged(#[source] Option<Box<dyn Error + Send + Sync>>),
+}

@@ -1,0 +1,197 @@
+//! Reads a request's body, and finds the field that is to blame where that fails.
+//!
+//! serde says where in the text it stopped, not in which field, and quotes what it found there. The
+//! client needs the field; what it sent may be a secret and is not repeated.
+
+use crate::catalogue::codes;
+use serde::de::DeserializeOwned;
+use serde_json::error::Category;
+
+/// A body that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// The field with a value of the wrong kind, as a JSON pointer; none where it is not JSON.
+    pub pointer: Option<String>,
+    /// What is wrong, and what would be right.
+    pub detail: String,
+}
+
+impl Unreadable {
+    /// The code of the catalogue.
+    pub fn code(&self) -> &'static str {
+        match self.pointer {
+            Some(_) => "INVALID_FIELD",
+            None => codes::MALFORMED_BODY,
+        }
+    }
+}
+
+/// Reads a request.
+pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Unreadable> {
+    // serde would also take an array of the fields in their order, which nobody promised.
+    if body.trim_ascii_start().first().is_some_and(|byte| *byte == b'[') {
+        return Err(Unreadable { pointer: None, detail: "must be a JSON object".into() });
+    }
+    serde_json::from_slice(body).map_err(|error| explain(body, &error))
+}
+
+fn explain(body: &[u8], error: &serde_json::Error) -> Unreadable {
+    let (line, column) = (error.line(), error.column());
+    let text = error.to_string();
+    let too_large = text.starts_with("number out of range");
+    match error.classify() {
+        Category::Data => wrong_kind(body, error, &text),
+        Category::Syntax if too_large => wrong_kind(body, error, "must be smaller"),
+        Category::Syntax => not_json(format!("is not JSON, as of line {line} column {column}")),
+        Category::Eof if body.is_empty() => not_json("is empty, and a JSON object is needed".into()),
+        Category::Eof | Category::Io => not_json("is JSON that ends too early".into()),
+    }
+}
+
+fn not_json(detail: String) -> Unreadable {
+    Unreadable { pointer: None, detail }
+}
+
+fn wrong_kind(body: &[u8], error: &serde_json::Error, text: &str) -> Unreadable {
+    let pointer = pointer_at(body, offset(body, error));
+    // The body itself is of the wrong kind: there is no field to name.
+    let pointer = Some(pointer).filter(|pointer| !pointer.is_empty());
+    Unreadable { pointer, detail: wanted(text) }
+}
+
+/// What serde expected, without what it found.
+fn wanted(text: &str) -> String {
+    if text.starts_with("duplicate field") {
+        return "must not be given twice".into();
+    }
+    let Some((_, expected)) = text.rsplit_once(", expected ") else {
+        return "must be a value that this field can hold".into();
+    };
+    let expected = expected.rsplit_once(" at line ").map_or(expected, |(expected, _)| expected);
+    match expected {
+        "i64" => "must be a whole number of at most 64 bits".into(),
+        "f64" => "must be a number".into(),
+        "a sequence" => "must be a list".into(),
+        expected => format!("must be {expected}"),
+    }
+}
+
+fn offset(body: &[u8], error: &serde_json::Error) -> usize {
+    let lines_before = body.split(|byte| *byte == b'\n').take(error.line() - 1);
+    lines_before.map(|line| line.len() + 1).sum::<usize>() + error.column()
+}
+
+/// Where in a document we are: a name in an object, once it was read, or a place in a list.
+enum Step {
+    Name(Option<String>),
+    Place(usize),
+}
+
+/// The JSON pointer of the value at `end`. Everything before it is known to be well-formed.
+fn pointer_at(body: &[u8], end: usize) -> String {
+    let mut trail: Vec<Step> = Vec::new();
+    let mut at = 0;
+    // The last byte is left out: it may open the very value that is of the wrong kind.
+    while at + 1 < end.min(body.len()) {
+        match (body[at], trail.last_mut()) {
+            (b'{', _) => trail.push(Step::Name(None)),
+            (b'[', _) => trail.push(Step::Place(0)),
+            (b'}' | b']', _) => drop(trail.pop()),
+            (b',', Some(Step::Place(place))) => *place += 1,
+            (b',', Some(Step::Name(name))) => *name = None,
+            (b'"', last) => {
+                let length = string_length(&body[at..]);
+                if let Some(Step::Name(name @ None)) = last {
+                    *name = serde_json::from_slice(&body[at..at + length]).ok();
+                }
+                at += length - 1;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    trail.iter().filter_map(Step::token).map(|token| format!("/{token}")).collect()
+}
+
+impl Step {
+    fn token(&self) -> Option<String> {
+        match self {
+            Step::Name(name) => name.as_ref().map(|name| name.replace('~', "~0").replace('/', "~1")),
+            Step::Place(place) => Some(place.to_string()),
+        }
+    }
+}
+
+/// The length of the string that `text` begins with, quotes included.
+fn string_length(text: &[u8]) -> usize {
+    let mut escaped = true; // the opening quote does not end it
+    let end = text.iter().position(|byte| {
+        let ends = *byte == b'"' && !escaped;
+        escaped = *byte == b'\\' && !escaped;
+        ends
+    });
+    end.map_or(text.len(), |end| end + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(default, expecting = "an object")]
+    #[expect(dead_code, reason = "only whether it can be read matters")]
+    struct Request {
+        name: String,
+        count: Option<i64>,
+        flag: bool,
+        items: Vec<Request>,
+    }
+
+    #[track_caller]
+    fn check(body: &str, pointer: Option<&str>, detail: &str) {
+        let found = read::<Request>(body.as_bytes()).unwrap_err();
+        assert_eq!((found.pointer.as_deref(), found.detail.as_str()), (pointer, detail), "{body}");
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_kind_is_found_wherever_it_stands() {
+        check(r#"{"name":5}"#, Some("/name"), "must be a string");
+        check(r#"{"name":null}"#, Some("/name"), "must be a string");
+        check(r#"{"name":["x"]}"#, Some("/name"), "must be a string");
+        check(r#"{"items":[{},{"name":{}}]}"#, Some("/items/1/name"), "must be a string");
+        check("{\"x\":[1,{\"y\":2}],\n\n \"flag\" : 1 }", Some("/flag"), "must be a boolean");
+        check(r#"{"x":"a\\\"{[,","items":[[],{"flag":"x"}]}"#, Some("/items/1/flag"), "must be a boolean");
+        check(r#"{"items":[5]}"#, Some("/items/0"), "must be an object");
+        check(r#"{"items":{}}"#, Some("/items"), "must be a list");
+        check(r#"{"name":"a","name":"b"}"#, Some("/name"), "must not be given twice");
+        check("5", None, "must be an object");
+        check("[]", None, "must be a JSON object");
+    }
+
+    #[test]
+    fn numbers_out_of_all_bounds_are_found_too() {
+        let whole = "must be a whole number of at most 64 bits";
+        for number in ["1.5", "9223372036854775808", "-9223372036854775809", "1e30", "true"] {
+            check(&format!(r#"{{"a":1,"count":{number}}}"#), Some("/count"), whole);
+        }
+        let larger = "must be a value that this field can hold";
+        check(r#"{"count":1e999,"name":""}"#, Some("/count"), larger);
+    }
+
+    #[test]
+    fn what_is_not_json_is_malformed_and_not_repeated() {
+        check("", None, "is empty, and a JSON object is needed");
+        check(r#"{"name":"secret"#, None, "is JSON that ends too early");
+        check("{\"name\":secret}", None, "is not JSON, as of line 1 column 9");
+        check(r#"{"name":"\ud800x"}"#, None, "is not JSON, as of line 1 column 15");
+        let found = read::<Request>(b"{\"name\":\"\xff\"}").unwrap_err();
+        assert_eq!(found.code(), "MALFORMED_BODY");
+    }
+
+    #[test]
+    fn what_came_is_never_repeated() {
+        let found = read::<Request>(br#"{"flag":"hunter2, expected nothing"}"#).unwrap_err();
+        assert_eq!(found.detail, "must be a boolean");
+    }
+}

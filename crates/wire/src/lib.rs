@@ -1,0 +1,65 @@
+//! THE WORDS ON THE WIRE of Consign.
+//!
+//! What every door says and hears, spelled once: the JSON shapes of the contract, problem details,
+//! CloudEvents, and the catalogue of codes. Shapes are tolerant readers: what they do not know, they
+//! ignore. There is no rule about jobs in here: a request becomes an engine draft or command, and
+//! the engine says what is wrong with it.
+#![forbid(unsafe_code)]
+
+mod body;
+mod catalogue;
+mod claim;
+mod event;
+mod explain;
+mod extended;
+mod findings;
+mod heartbeat;
+mod history;
+mod job;
+mod job_command;
+mod json;
+mod page;
+mod policy;
+mod problem;
+mod queues;
+mod redrive;
+mod release;
+mod secret;
+mod settle;
+mod span;
+mod status;
+mod steps;
+mod submit;
+mod time;
+mod workers;
+
+pub use body::{Unreadable, read};
+pub use catalogue::{CATALOGUE, CodeEntry, codes, entry};
+pub use claim::{ClaimAnswer, ClaimOrder, ClaimRequest, ClaimedJob, LeaseOf, LeaseShape};
+pub use event::{Announced, CloudEvent, EventData};
+pub use explain::{ExplainShape, ReasonShape};
+pub use extended::Extended;
+pub use heartbeat::{
+    Beat, HeartbeatAnswer, HeartbeatItem, HeartbeatRequest, ProgressRequest, PulseShape, PulseWord,
+};
+pub use history::{HistoryAnswer, HistoryShape};
+pub use job::{JobMore, JobShape};
+pub use job_command::{ITEMS_MAX, JobCommand};
+pub use json::Json;
+pub use page::Page;
+pub use policy::{BackoffShape, Factor, PolicyShape, TypeShape};
+pub use problem::{FieldError, Problem};
+pub use queues::QueueShape;
+pub use redrive::RedriveRequest;
+pub use release::{ReleaseItem, ReleaseRequest};
+pub use secret::Secret;
+pub use settle::{SettleAnswer, SettleItem, SettleRequest, SettledItem};
+pub use span::{format_span, parse_span};
+pub use status::{ProgressShape, StatusShape};
+pub use steps::{StepRequest, StepShape, StepWord};
+pub use submit::{
+    BatchAnswer, BatchItem, BatchRequest, PayloadVersionShape, SubmitRequest, SubmittedShape,
+    status_url,
+};
+pub use time::{Moment, format_time, parse_time};
+pub use workers::{WorkerShape, WorkerState};
