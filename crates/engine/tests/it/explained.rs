@@ -1,0 +1,47 @@
+//! `explain` tells the true reason.
+
+use crate::situation::*;
+use consign_engine::*;
+
+fn around() -> Surroundings {
+    Surroundings {
+        now: now(),
+        paused: false,
+        live_workers: 1,
+        ahead: 0,
+        running: 0,
+        concurrency: None,
+    }
+}
+
+#[track_caller]
+fn check(job: &Job, around: Surroundings, expected: &[&str]) {
+    let reasons = explain(job, &around);
+    let codes: Vec<_> = reasons.iter().map(Reason::code).collect();
+    assert_eq!(codes, expected);
+    assert!(reasons.iter().all(|reason| !reason.detail().is_empty()));
+}
+
+#[test]
+fn every_reason_is_told_when_it_is_true() {
+    let waiting = queued();
+    check(&waiting, around(), &["BEHIND_OTHERS"]);
+    check(&waiting, Surroundings { ahead: 3, ..around() }, &["BEHIND_OTHERS"]);
+    check(&waiting, Surroundings { live_workers: 0, ..around() }, &["NO_LIVE_WORKER"]);
+    check(&waiting, Surroundings { paused: true, ..around() }, &["QUEUE_PAUSED"]);
+    let full = Surroundings { running: 2, concurrency: Some(2), ..around() };
+    check(&waiting, full, &["LIMIT_REACHED"]);
+    check(&queued_from(JobDraft { run_at: Some(NOW + 1), ..draft() }), around(), &["NOT_DUE"]);
+    let retried = after(&running(), &settle(&running(), failed()), now());
+    check(&retried, around(), &["RETRY_WAIT"]);
+    check(&running(), around(), &["RUNNING"]);
+    check(&after(&running(), &Command::Cancel, now()), around(), &["RUNNING", "CANCEL_REQUESTED"]);
+    check(&ended(completed()), around(), &["ENDED"]);
+}
+
+#[test]
+fn several_reasons_are_told_together() {
+    let later = queued_from(JobDraft { run_at: Some(NOW + 1), ..draft() });
+    let stuck = Surroundings { paused: true, live_workers: 0, ahead: 2, ..around() };
+    check(&later, stuck, &["QUEUE_PAUSED", "NO_LIVE_WORKER", "NOT_DUE", "BEHIND_OTHERS"]);
+}

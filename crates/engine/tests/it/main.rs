@@ -1,0 +1,8 @@
+//! The rules, from outside.
+
+mod explained;
+mod grid;
+mod hostile;
+mod properties;
+mod rules;
+mod situation;

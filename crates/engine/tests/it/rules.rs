@@ -1,0 +1,396 @@
+//! Each sentence of the contract's state table, as a test.
+
+use crate::{grid::given_back, situation::*};
+use consign_engine::*;
+use std::time::Duration;
+
+#[track_caller]
+fn check(job: &Job, command: Command, expected: Result<Status, &str>) {
+    let policy = Policy::default();
+    let decision = decide(job, &command, &facts(&policy, now()));
+    let seen = match &decision {
+        Err(refusal) => Err(refusal.code()),
+        Ok(_) => Ok(status_of(&decision).unwrap_or(job.status())),
+    };
+    assert_eq!(seen, expected);
+}
+
+/// The change that `command` makes now.
+#[track_caller]
+fn change(job: &Job, command: &Command) -> Change {
+    let policy = Policy::default();
+    match decide(job, command, &facts(&policy, now())).expect("lawful").effect {
+        Effect::Change(change) => *change,
+        other => panic!("no change: {other:?}"),
+    }
+}
+
+#[test]
+fn a_claim_starts_an_attempt_under_a_new_lease() {
+    let job = running();
+    let lease = job.lease().unwrap();
+    assert_eq!((job.life.attempt, job.fence, lease.token.fence), (1, 1, 1));
+    assert_eq!(lease.expires_at.since(at(-10)), Duration::from_secs(30));
+    assert_eq!(lease.deadline.since(at(-10)), Duration::from_secs(900));
+    assert_eq!(job.life.started_at, Some(at(-10)));
+}
+
+#[test]
+fn a_scheduled_job_is_not_started_early() {
+    let later = queued_from(JobDraft { run_at: Some(NOW + 1), ..draft() });
+    check(&later, claim(), Err("NOT_DUE"));
+    let just_now = queued_from(JobDraft { run_at: Some(NOW), ..draft() });
+    check(&just_now, claim(), Ok(Status::Running));
+}
+
+#[test]
+fn an_expired_job_is_not_started_and_is_cancelled() {
+    let late = queued_from(JobDraft { expires_at: Some(NOW), ..draft() });
+    check(&late, claim(), Err("NOT_DUE"));
+    let done = change(&late, &Command::Expire);
+    assert_eq!(done.job.status(), Status::Cancelled);
+    assert_eq!(done.job.life.last_failure.unwrap().code.as_str(), "JOB_EXPIRED");
+}
+
+#[test]
+fn expiry_keeps_the_last_error_in_the_message() {
+    let job = queued_from(JobDraft { expires_at: Some(NOW), ..draft() });
+    let job = after(&job, &claim(), at(-50));
+    let job = after(&job, &settle(&job, failed()), at(-40));
+    let done = change(&job, &Command::Expire).job;
+    assert_eq!(done.life.message.as_deref(), Some("last error SMTP_DOWN"));
+}
+
+#[test]
+fn a_success_stands_even_when_a_cancel_was_requested() {
+    let job = after(&running(), &Command::Cancel, at(-9));
+    check(&job, settle(&job, completed()), Ok(Status::Completed));
+}
+
+#[test]
+fn a_success_clears_the_error_and_keeps_the_result() {
+    let job = running_on(2);
+    assert!(job.life.last_failure.is_some());
+    let ending = EndingDraft { result: Some("{\"n\":1}".into()), ..completed() };
+    let done = change(&job, &settle(&job, ending)).job;
+    assert_eq!(done.life.last_failure, None);
+    assert_eq!(done.life.result.unwrap().as_str(), "{\"n\":1}");
+    assert_eq!(done.version, job.version + 1);
+}
+
+#[test]
+fn a_failure_with_attempts_left_waits_and_tries_again() {
+    let job = running();
+    let again = change(&job, &settle(&job, failed()));
+    // The dice of these tests always roll the highest, so the wait is the ceiling: 2 s.
+    assert_eq!(again.job.run_at(), Some(at(2)));
+    assert_eq!(again.event, Some(EventKind::Retrying));
+    assert_eq!(again.job.life.attempt, 1);
+}
+
+#[test]
+fn the_handler_knows_better_when_to_try_again() {
+    let job = running();
+    for (seconds, expected) in [(0, now()), (90, at(90))] {
+        let ending = EndingDraft { retry_after_seconds: Some(seconds), ..failed() };
+        assert_eq!(change(&job, &settle(&job, ending)).job.run_at(), Some(expected));
+    }
+}
+
+#[test]
+fn a_failure_on_the_last_attempt_poisons_the_job() {
+    let job = running_on(3);
+    let done = change(&job, &settle(&job, failed())).job;
+    assert_eq!(done.status(), Status::Poisoned);
+    assert_eq!(done.life.last_failure.unwrap().code.as_str(), "SMTP_DOWN");
+}
+
+#[test]
+fn a_failure_after_a_cancel_request_cancels() {
+    let job = after(&running(), &Command::Cancel, at(-9));
+    check(&job, settle(&job, failed()), Ok(Status::Cancelled));
+}
+
+#[test]
+fn a_stale_token_changes_nothing() {
+    let job = running();
+    let stale = LeaseToken { fence: 0, ..token(&job) };
+    let forged = LeaseToken { secret: 0, ..token(&job) };
+    let old_epoch = LeaseToken { epoch: 0, ..token(&job) };
+    for token in [stale, forged, old_epoch] {
+        let ending = completed().check().unwrap();
+        check(&job, Command::Settle { token, ending }, Err("LEASE_LOST"));
+    }
+}
+
+#[test]
+fn a_lease_from_before_a_restore_is_void() {
+    let job = running();
+    let policy = Policy::default();
+    let restored = Facts { epoch: 2, ..facts(&policy, now()) };
+    let decision = decide(&job, &settle(&job, completed()), &restored);
+    assert_eq!(decision.unwrap_err(), Refusal::LeaseLost);
+}
+
+#[test]
+fn a_worker_that_overran_its_lease_may_still_settle() {
+    let job = after(&queued(), &claim(), at(-100));
+    assert!(job.lease().unwrap().expires_at < now());
+    check(&job, settle(&job, completed()), Ok(Status::Completed));
+}
+
+#[test]
+fn a_repeated_settle_is_answered_as_the_first_time() {
+    let job = running();
+    let command = settle(&job, failed());
+    let first = change(&job, &command);
+    let record = first.entry.as_ref().unwrap().record_of(&token(&job)).unwrap();
+    let policy = Policy::default();
+    let facts = Facts { record: Some(&record), ..facts(&policy, at(5)) };
+    // The job has gone on to its second attempt, and even to its end.
+    let second = after(&first.job, &claim(), at(4));
+    let done = after(&second, &settle(&second, completed()), at(5));
+    for later in [&first.job, &second, &done] {
+        let answer = decide(later, &command, &facts).unwrap();
+        assert_eq!(answer.effect, Effect::Nothing);
+        assert_eq!(answer.answer, Answer::Settled(Status::Queued));
+        let other = decide(later, &settle(&job, completed()), &facts).unwrap_err();
+        assert_eq!(other, Refusal::AlreadyEnded { status: Status::Queued });
+    }
+}
+
+#[test]
+fn a_heartbeat_never_shortens_a_lease_and_never_passes_the_deadline() {
+    let long = Claim {
+        worker: WorkerId::parse("w").unwrap(),
+        id: ClaimId::parse("c").unwrap(),
+        lease: Some(Duration::from_secs(3_600)),
+    };
+    let job = after(&queued(), &Command::Claim(long), at(-10));
+    assert_eq!(job.lease().unwrap().expires_at, at(890), "the type's timeout is 900 s");
+    let beat = |job: &Job, when| {
+        after(job, &Command::Heartbeat { token: token(job), progress: None }, when)
+    };
+    assert_eq!(beat(&job, at(0)).lease().unwrap().expires_at, at(890));
+    let short = running();
+    assert_eq!(beat(&short, at(-10)).lease().unwrap().expires_at, at(20));
+    assert_eq!(beat(&short, at(5)).lease().unwrap().expires_at, at(35));
+}
+
+#[test]
+fn progress_moves_the_version_and_writes_no_history() {
+    let job = running();
+    let progress = ProgressReport::check(40, Some("half")).ok();
+    let change = change(&job, &Command::Heartbeat { token: token(&job), progress });
+    assert_eq!((change.job.version, change.job.seq), (job.version + 1, job.seq));
+    assert_eq!(change.entry, None);
+    let silent = Command::Heartbeat { token: token(&job), progress: None };
+    assert_eq!(self::change(&job, &silent).job.version, job.version);
+}
+
+#[test]
+fn silence_is_a_lost_worker_and_three_in_a_row_poison() {
+    let patient = queued_from(JobDraft { max_attempts: Some(100), ..draft() });
+    let lose = |job: &Job, start| {
+        let job = after(job, &claim(), at(start));
+        after(&job, &Command::LeaseExpiry, at(start + 30))
+    };
+    let twice = lose(&lose(&patient, -90), -50);
+    assert_eq!((twice.status(), twice.life.losses), (Status::Queued, 2));
+    assert_eq!(twice.life.last_failure.as_ref().unwrap().code.as_str(), "LEASE_EXPIRED");
+    let thrice = lose(&twice, 0);
+    assert_eq!(thrice.status(), Status::Poisoned);
+    assert_eq!(thrice.life.last_failure.unwrap().code.as_str(), "WORKER_LOST");
+
+    let alive = after(&twice, &claim(), at(0));
+    let alive = after(&alive, &settle(&alive, failed()), at(1));
+    assert_eq!(alive.life.losses, 0, "a settled attempt ends the row");
+}
+
+#[test]
+fn a_lost_worker_uses_up_the_attempt() {
+    let mut job = queued_from(JobDraft { max_attempts: Some(2), ..draft() });
+    for start in [-90, -40] {
+        job = after(&job, &claim(), at(start));
+        job = after(&job, &Command::LeaseExpiry, at(start + 30));
+    }
+    assert_eq!(job.status(), Status::Poisoned);
+    assert_eq!(job.life.last_failure.unwrap().code.as_str(), "LEASE_EXPIRED");
+}
+
+#[test]
+fn silence_and_slowness_are_told_apart() {
+    let silent = after(&queued(), &claim(), at(-1_000));
+    let policy = Policy::default();
+    assert_eq!(overdue(&silent, &policy, now()), Some(Command::LeaseExpiry));
+    check(&silent, Command::Timeout, Err("NOT_DUE"));
+    let mut slow = silent;
+    for when in (-980..=0).step_by(20) {
+        slow = after(&slow, &Command::Heartbeat { token: token(&slow), progress: None }, at(when));
+    }
+    assert_eq!(overdue(&slow, &policy, now()), Some(Command::Timeout));
+    check(&slow, Command::LeaseExpiry, Err("NOT_DUE"));
+    assert_eq!(change(&slow, &Command::Timeout).job.life.losses, 0, "a slow worker is not lost");
+}
+
+#[test]
+fn a_release_gives_the_attempt_back_twenty_times() {
+    let job = given_back(20);
+    assert_eq!((job.life.attempt, job.life.releases), (1, 20));
+    let counted = change(&job, &release(&job, ReleaseReason::Snoozed)).job;
+    assert_eq!((counted.status(), counted.life.attempt), (Status::Queued, 1));
+}
+
+#[test]
+fn the_release_that_counts_poisons_when_no_attempt_is_left() {
+    let mut job = given_back(20);
+    for _ in 0..2 {
+        job = after(&job, &release(&job, ReleaseReason::Released), at(-9));
+        job = after(&job, &claim(), at(-9));
+    }
+    assert_eq!(job.life.attempt, 3);
+    let done = change(&job, &release(&job, ReleaseReason::Released)).job;
+    assert_eq!(done.status(), Status::Poisoned);
+    assert_eq!(done.life.last_failure.unwrap().code.as_str(), "RELEASE_LIMIT");
+}
+
+#[test]
+fn an_undelivered_claim_costs_nothing_however_often() {
+    let mut job = running();
+    for _ in 0..100 {
+        job = after(&job, &release(&job, ReleaseReason::Undelivered), at(-9));
+        assert_eq!((job.life.attempt, job.life.releases), (0, 0));
+        job = after(&job, &claim(), at(-9));
+    }
+}
+
+#[test]
+fn a_release_after_a_cancel_request_cancels() {
+    let job = after(&running(), &Command::Cancel, at(-9));
+    check(&job, release(&job, ReleaseReason::Released), Ok(Status::Cancelled));
+}
+
+#[test]
+fn a_cancel_is_at_once_or_requested_or_too_late() {
+    check(&queued(), Command::Cancel, Ok(Status::Cancelled));
+    let asked = change(&running(), &Command::Cancel);
+    assert!(asked.job.life.cancel_requested && asked.job.status() == Status::Running);
+    let lease = decide(
+        &asked.job,
+        &Command::Heartbeat { token: token(&asked.job), progress: None },
+        &facts(&Policy::default(), now()),
+    );
+    assert!(matches!(lease.unwrap().answer, Answer::Pulse(Pulse::CancelRequested(_))));
+    check(&ended(completed()), Command::Cancel, Err("ALREADY_ENDED"));
+}
+
+#[test]
+fn a_redrive_is_a_new_life() {
+    let job = ended(poisoned());
+    let command = Command::Redrive { max_attempts: Some(7), reset_steps: true };
+    let change = change(&job, &command);
+    let life = &change.job.life;
+    assert_eq!((life.attempt, life.redrive_count, life.started_at), (0, 1, None));
+    assert_eq!((change.job.id(), change.job.seq), (job.id(), job.seq + 1));
+    assert_eq!((change.job.max_attempts, change.job.expires_at), (7, None));
+    assert_eq!((change.event, change.steps), (Some(EventKind::Redriven), StepsChange::Forgotten));
+    assert!(change.job.fence == job.fence, "the fence goes on: it only grows");
+}
+
+#[test]
+fn a_discarded_job_leaves_the_poison_queue_and_may_be_purged_later() {
+    let job = ended(poisoned());
+    let policy = Policy::default();
+    let in_a_year = at(366 * 86_400);
+    assert_eq!(overdue(&job, &policy, in_a_year), None, "a person has to look at it first");
+    let discarded = change(&job, &Command::Discard).job;
+    assert_eq!(discarded.ended().unwrap().discarded_at, Some(now()));
+    assert_eq!(overdue(&discarded, &policy, in_a_year), Some(Command::Purge));
+}
+
+#[test]
+fn a_key_is_free_a_window_after_the_end_and_never_before() {
+    let policy = Policy::default();
+    assert!(!key_is_free(&queued(), &policy, Timestamp::MAX), "never shorter than the life");
+    let job = ended(completed());
+    let week = 7 * 86_400;
+    assert!(!key_is_free(&job, &policy, at(-5 + week - 1)));
+    assert!(key_is_free(&job, &policy, at(-5 + week)));
+}
+
+#[test]
+fn a_key_that_comes_again_means_the_same_job_or_is_refused() {
+    let digest =
+        |payload: &str| ContentDigest::of(None, &JsonText::parse("payload", payload, 100).unwrap());
+    let job = running();
+    let again = submit_again(&job, digest("1"), digest("1.0")).unwrap();
+    assert!(again.duplicate && again.job_id == job.id() && again.status == Status::Running);
+    let reused = submit_again(&job, digest("1"), digest("2")).unwrap_err();
+    assert_eq!(reused, Refusal::KeyReused { holder: job.id() });
+}
+
+#[test]
+fn a_job_cannot_expire_before_it_may_start() {
+    let new = |run_at, expires_at| {
+        JobDraft { run_at, expires_at: Some(expires_at), ..draft() }.check(intake()).unwrap()
+    };
+    let policy = Policy::default();
+    for (run_at, expires_at) in [(None, NOW), (Some(NOW + 5), NOW + 5), (Some(NOW + 5), NOW + 4)] {
+        let refusal = submit(&new(run_at, expires_at), &policy, 0, now()).unwrap_err();
+        assert_eq!(refusal.problems()[0].field, "expiresAt");
+    }
+    assert!(submit(&new(Some(NOW + 5), NOW + 6), &policy, 0, now()).is_ok());
+}
+
+#[test]
+fn a_full_queue_takes_no_more() {
+    let policy = Policy { max_queued: Some(2), ..Policy::default() };
+    let new = draft().check(intake()).unwrap();
+    assert!(submit(&new, &policy, 1, now()).is_ok());
+    assert_eq!(submit(&new, &policy, 2, now()).unwrap_err().code(), "QUEUE_FULL");
+}
+
+#[test]
+fn a_step_completes_once() {
+    let job = running();
+    let begin = |token| Command::BeginStep { token, name: step("charge") };
+    let finish = |token, text| Command::FinishStep {
+        token,
+        name: step("charge"),
+        result: check_step_result(text).unwrap(),
+    };
+    let policy = Policy::default();
+    let answer = |command: &Command, step: Option<&Step>| {
+        let facts = Facts { step, ..facts(&policy, now()) };
+        decide(&job, command, &facts).map(|ruling| (ruling.answer, ruling.effect))
+    };
+    let own = token(&job);
+    let (new, effect) = answer(&begin(own), None).unwrap();
+    assert_eq!(new, Answer::Step(StepAnswer::New));
+    let Effect::Change(change) = effect else { panic!("the marker is written") };
+    let StepsChange::Put(begun) = change.steps else { panic!("the marker is written") };
+    assert_eq!(change.job, job, "nothing else changes");
+
+    let (again, _) = answer(&begin(own), Some(&begun)).unwrap();
+    assert_eq!(again, Answer::Step(StepAnswer::New), "the same attempt asks again");
+    let other = Step { begun_by: LeaseToken { fence: 0, ..own }, ..begun.clone() };
+    let (unfinished, _) = answer(&begin(own), Some(&other)).unwrap();
+    assert_eq!(unfinished, Answer::Step(StepAnswer::Unfinished));
+
+    let done = Step { result: check_step_result("1").ok(), ..begun };
+    let first = Answer::Step(StepAnswer::Done(check_step_result("1").unwrap()));
+    assert_eq!(answer(&begin(own), Some(&done)).unwrap().0, first);
+    assert_eq!(answer(&finish(own, "2"), Some(&done)).unwrap(), (first, Effect::Nothing));
+    assert_eq!(answer(&finish(own, "2"), None).unwrap_err(), Refusal::StepNotBegun);
+    let stale = LeaseToken { fence: 0, ..own };
+    assert_eq!(answer(&begin(stale), None).unwrap_err(), Refusal::LeaseLost);
+}
+
+#[test]
+fn waits_and_durations_are_told_with_the_event() {
+    let job = running();
+    let done = change(&job, &settle(&job, completed())).job;
+    let event = Event { kind: EventKind::Completed, at: now(), job: done };
+    assert_eq!(event.waited(), Some(Duration::from_secs(1_990)));
+    assert_eq!(event.took(), Some(Duration::from_secs(10)));
+}

@@ -1,0 +1,131 @@
+//! Jobs in every situation, made the way the house makes them: through the engine itself.
+
+use consign_engine::*;
+use std::time::Duration;
+
+/// The moment at which the tests decide.
+pub(crate) const NOW: i64 = 1_800_000_000_000;
+
+pub(crate) fn now() -> Timestamp {
+    Timestamp::from_unix_ms(NOW)
+}
+
+pub(crate) fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_unix_ms(NOW + seconds * 1000)
+}
+
+pub(crate) fn facts(policy: &Policy, now: Timestamp) -> Facts<'_> {
+    Facts { now, epoch: 1, policy, chance: Chance(u128::MAX), record: None, step: None }
+}
+
+pub(crate) fn intake() -> Intake {
+    Intake {
+        id: JobId::new(at(-2_000), Chance(1 << 100)),
+        tenant: Tenant::default_tenant(),
+        chance: Chance(9),
+        payload_bytes_max: PAYLOAD_BYTES_MAX,
+    }
+}
+
+pub(crate) fn draft() -> JobDraft {
+    JobDraft {
+        job_type: "email".into(),
+        idempotency_key: Some("order-7".into()),
+        payload: Some("{\"to\":\"a\"}".into()),
+        ..JobDraft::default()
+    }
+}
+
+/// A job handed over 2,000 s ago.
+pub(crate) fn queued_from(draft: JobDraft) -> Job {
+    let new = draft.check(intake()).expect("a good draft");
+    submit(&new, &Policy::default(), 0, at(-2_000)).expect("a good job").job
+}
+
+pub(crate) fn queued() -> Job {
+    queued_from(draft())
+}
+
+pub(crate) fn claim() -> Command {
+    Command::Claim(Claim {
+        worker: WorkerId::parse("w1").expect("lawful"),
+        id: ClaimId::parse("c1").expect("lawful"),
+        lease: None,
+    })
+}
+
+/// `job` after `command` at `when`; the command must be lawful.
+#[track_caller]
+pub(crate) fn after(job: &Job, command: &Command, when: Timestamp) -> Job {
+    let policy = Policy::default();
+    match decide(job, command, &facts(&policy, when)).expect("lawful").effect {
+        Effect::Change(change) => change.job,
+        other => panic!("{command:?} changed nothing: {other:?}"),
+    }
+}
+
+/// Claimed ten seconds ago.
+pub(crate) fn running() -> Job {
+    after(&queued(), &claim(), at(-10))
+}
+
+/// Claimed ten seconds ago, on attempt `attempt` of 3.
+pub(crate) fn running_on(attempt: u32) -> Job {
+    let mut job = running();
+    for _ in 1..attempt {
+        let failed = after(&job, &settle(&job, failed()), at(-10));
+        let due = failed.run_at().expect("retried");
+        job = after(&failed, &claim(), due.max(at(-10)));
+    }
+    job
+}
+
+pub(crate) fn token(job: &Job) -> LeaseToken {
+    job.lease().map_or(LeaseToken { epoch: 1, fence: job.fence, secret: 7 }, |lease| lease.token)
+}
+
+pub(crate) fn settle(job: &Job, ending: EndingDraft) -> Command {
+    Command::Settle { token: token(job), ending: ending.check().expect("a good ending") }
+}
+
+pub(crate) fn release(job: &Job, reason: ReleaseReason) -> Command {
+    Command::Release { token: token(job), reason, delay: Duration::ZERO }
+}
+
+pub(crate) fn completed() -> EndingDraft {
+    EndingDraft::new(OutcomeWord::Completed)
+}
+
+pub(crate) fn failed() -> EndingDraft {
+    let error_code = Some("SMTP_DOWN".into());
+    EndingDraft { error_code, ..EndingDraft::new(OutcomeWord::Failed) }
+}
+
+pub(crate) fn failed_for_good() -> EndingDraft {
+    EndingDraft { retryable: Some(false), ..failed() }
+}
+
+pub(crate) fn poisoned() -> EndingDraft {
+    EndingDraft::new(OutcomeWord::Poisoned)
+}
+
+pub(crate) fn cancelled() -> EndingDraft {
+    EndingDraft::new(OutcomeWord::Cancelled)
+}
+
+/// A job that ended five seconds ago as `ending` says.
+pub(crate) fn ended(ending: EndingDraft) -> Job {
+    let job = running();
+    after(&job, &settle(&job, ending), at(-5))
+}
+
+pub(crate) fn status_of(decision: &Decision) -> Option<Status> {
+    match &decision.as_ref().ok()?.effect {
+        Effect::Change(change) => Some(change.job.status()),
+        Effect::Nothing | Effect::Erase => None,
+    }
+}
+
+pub(crate) fn step(name: &str) -> StepName {
+    StepName::parse(name).expect("lawful")
+}
