@@ -1,0 +1,19 @@
+//! Announce what happened, in one order that every reader sees.
+
+use crate::{Error, Platform};
+use store::NumberedEvent;
+
+/// One round numbers at most this many announcements.
+const NUMBER_MAX: usize = 1_000;
+
+impl Platform {
+    /// Gives new announcements their numbers; says whether there may be more.
+    pub async fn number_events(&self) -> Result<bool, Error> {
+        Ok(self.store.number_events(NUMBER_MAX).await? == NUMBER_MAX)
+    }
+
+    /// Announcements after `after`, in order.
+    pub async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>, Error> {
+        Ok(self.store.events(after, limit).await?)
+    }
+}

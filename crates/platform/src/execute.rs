@@ -1,0 +1,47 @@
+//! How a verb reaches the store.
+
+use crate::{Error, ITEMS_MAX, Platform};
+use engine::{Command, FieldProblem, Job, JobId, Scope};
+use store::{Answer, Reply, Request};
+
+impl Platform {
+    /// One request, one reply.
+    pub(crate) async fn execute_one(&self, request: Request) -> Result<Answer, Error> {
+        let mut replies = self.store.execute(vec![request]).await?;
+        let reply = replies.pop().expect("one reply for each request");
+        Ok(reply?)
+    }
+
+    /// One command about one job, which answers the job as it is then.
+    pub(crate) async fn change(
+        &self,
+        scope: &Scope,
+        id: JobId,
+        command: Command,
+    ) -> Result<Job, Error> {
+        let request = Request::Job { scope: scope.clone(), id, command };
+        let Answer::Job(engine::Answer::Job(job)) = self.execute_one(request).await? else {
+            unreachable!("the engine answers these commands with the job");
+        };
+        Ok(*job)
+    }
+
+    /// Many commands, each with a fate of its own, in one transaction.
+    pub(crate) async fn each(
+        &self,
+        scope: &Scope,
+        commands: impl Iterator<Item = (JobId, Command)>,
+    ) -> Result<Vec<Reply>, Error> {
+        let request = |(id, command)| Request::Job { scope: scope.clone(), id, command };
+        Ok(self.store.execute(commands.map(request).collect()).await?)
+    }
+}
+
+/// Refuses an empty list, and one that is longer than a call may have.
+pub(crate) fn check_items(field: &'static str, count: usize) -> Result<(), Error> {
+    if (1..=ITEMS_MAX).contains(&count) {
+        return Ok(());
+    }
+    let detail = format!("must have 1 to {ITEMS_MAX} items, but has {count}");
+    Err(FieldProblem::new(field, detail).into())
+}

@@ -1,0 +1,22 @@
+//! Say why a job is not running.
+
+use crate::{Error, Platform};
+use engine::{JobId, Reason, Refusal, Scope, Status, explain};
+
+/// Why a job is where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explained {
+    /// Where it is.
+    pub status: Status,
+    /// Why, the most stubborn reason first.
+    pub reasons: Vec<Reason>,
+}
+
+impl Platform {
+    /// Everything that keeps a job from running now.
+    pub async fn explain(&self, scope: &Scope, id: JobId) -> Result<Explained, Error> {
+        let (job, around) =
+            self.store.surroundings(scope, id).await?.ok_or(Refusal::JobNotFound)?;
+        Ok(Explained { status: job.status(), reasons: explain(&job, &around) })
+    }
+}

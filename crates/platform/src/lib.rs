@@ -1,0 +1,74 @@
+//! THE VERBS of Consign: each carries out one thing from start to end, over any store.
+//!
+//! No rule about jobs lives here: the engine decides, the store remembers. A branch about job states
+//! in this crate is a sign that a rule has escaped.
+#![forbid(unsafe_code)]
+
+mod cancel;
+mod claim;
+mod discard;
+mod erase;
+mod error;
+mod events;
+mod execute;
+mod explain;
+mod heartbeat;
+mod pause;
+mod read;
+mod redrive;
+mod release;
+mod settle;
+mod step;
+mod submit;
+mod sweep;
+mod system;
+mod types;
+
+pub use claim::Wish;
+pub use error::Error;
+pub use explain::Explained;
+pub use heartbeat::Beat;
+pub use release::Return;
+pub use settle::{Report, Verdict};
+pub use sweep::Swept;
+pub use system::{SystemClock, SystemDice};
+
+use std::sync::Arc;
+use store::{Clock, Dice, Store};
+
+/// More items than this are not taken in one call.
+pub const ITEMS_MAX: usize = 1_000;
+
+/// Consign over one store.
+pub struct Platform {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    dice: Arc<dyn Dice>,
+    settings: Settings,
+}
+
+/// What an installation may choose.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What a payload may have; never more than [`engine::PAYLOAD_BYTES_HARD_MAX`].
+    pub payload_bytes_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { payload_bytes_max: engine::PAYLOAD_BYTES_MAX }
+    }
+}
+
+impl Platform {
+    /// The verbs over `store`. The clock only dates ids: what is due and what has lapsed is judged
+    /// by the store's own.
+    pub fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        dice: Arc<dyn Dice>,
+        settings: Settings,
+    ) -> Self {
+        Platform { store, clock, dice, settings }
+    }
+}

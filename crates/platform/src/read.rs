@@ -1,0 +1,42 @@
+//! Look at jobs, queues and workers.
+
+use crate::{Error, Platform};
+use engine::{HistoryEntry, Job, JobId, JsonText, Refusal, Scope};
+use store::{Page, Query, QueueDepth, WorkerSeen};
+
+impl Platform {
+    /// One job and its status.
+    pub async fn job(&self, scope: &Scope, id: JobId) -> Result<Job, Error> {
+        Ok(self.store.job(scope, id).await?.ok_or(Refusal::JobNotFound)?)
+    }
+
+    /// What a job was handed over with.
+    pub async fn payload(&self, scope: &Scope, id: JobId) -> Result<JsonText, Error> {
+        Ok(self.store.payload(scope, id).await?.ok_or(Refusal::JobNotFound)?)
+    }
+
+    /// What has happened to a job after row `after`.
+    pub async fn history(
+        &self,
+        scope: &Scope,
+        id: JobId,
+        after: u64,
+    ) -> Result<Vec<HistoryEntry>, Error> {
+        Ok(self.store.history(scope, id, after).await?)
+    }
+
+    /// One page of jobs, newest first.
+    pub async fn list(&self, query: &Query) -> Result<Page, Error> {
+        Ok(self.store.list(query).await?)
+    }
+
+    /// Depth and age of every queue in scope.
+    pub async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>, Error> {
+        Ok(self.store.queues(scope).await?)
+    }
+
+    /// Every worker in scope that has been seen lately.
+    pub async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, Error> {
+        Ok(self.store.workers(scope).await?)
+    }
+}

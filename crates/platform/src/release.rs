@@ -1,0 +1,34 @@
+//! Take jobs back that their workers have not tried.
+
+use crate::{Error, Platform, Verdict, execute::check_items, settle::verdict};
+use engine::{Command, JobId, LeaseToken, ReleaseReason, Scope};
+use std::time::Duration;
+
+/// A job that its worker gives back.
+#[derive(Clone, Debug)]
+pub struct Return {
+    /// The job.
+    pub id: JobId,
+    /// The lease.
+    pub token: LeaseToken,
+    /// Why.
+    pub reason: ReleaseReason,
+    /// How long nobody should try.
+    pub delay: Duration,
+}
+
+impl Platform {
+    /// Takes jobs back, each with a verdict of its own, in the order in which they were given.
+    pub async fn release(
+        &self,
+        scope: &Scope,
+        returns: Vec<Return>,
+    ) -> Result<Vec<Verdict>, Error> {
+        check_items("items", returns.len())?;
+        let commands = returns.into_iter().map(|back| {
+            let Return { id, token, reason, delay } = back;
+            (id, Command::Release { token, reason, delay })
+        });
+        Ok(self.each(scope, commands).await?.into_iter().map(verdict).collect())
+    }
+}

@@ -1,0 +1,37 @@
+//! Hear how attempts ended.
+
+use crate::{Error, Platform, execute::check_items};
+use engine::{Answer, Command, Ending, JobId, LeaseToken, Refusal, Scope, Status};
+use store::Reply;
+
+/// A worker's report on one attempt.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The job.
+    pub id: JobId,
+    /// The lease.
+    pub token: LeaseToken,
+    /// How it ended.
+    pub ending: Ending,
+}
+
+/// What a report came to: what the job became by it, or why it was not taken.
+pub type Verdict = Result<Status, Refusal>;
+
+impl Platform {
+    /// Settles attempts, each with a verdict of its own, in the order in which they were given.
+    pub async fn settle(&self, scope: &Scope, reports: Vec<Report>) -> Result<Vec<Verdict>, Error> {
+        check_items("items", reports.len())?;
+        let commands = reports.into_iter().map(|report| {
+            (report.id, Command::Settle { token: report.token, ending: report.ending })
+        });
+        Ok(self.each(scope, commands).await?.into_iter().map(verdict).collect())
+    }
+}
+
+pub(crate) fn verdict(reply: Reply) -> Verdict {
+    let store::Answer::Job(Answer::Settled(status)) = reply? else {
+        unreachable!("the end of an attempt is answered as one");
+    };
+    Ok(status)
+}

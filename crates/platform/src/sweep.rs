@@ -1,0 +1,34 @@
+//! Do what time demands: lapsed leases, timeouts, expired jobs, old rows.
+
+use crate::{Error, Platform};
+use engine::{JobId, Scope};
+
+/// One round of the sweeper.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Swept {
+    /// The jobs that were found overdue and have been dealt with.
+    pub jobs: Vec<JobId>,
+    /// How many old rows were dropped.
+    pub rows: usize,
+    /// Whether the page was full, so that another round is worth it.
+    pub more: bool,
+}
+
+/// One round deals with at most this many jobs, so that it never holds the writer for long.
+const SWEEP_MAX: usize = 500;
+
+impl Platform {
+    /// Deals with one page of overdue jobs. Whether each is still overdue is decided by the engine in
+    /// the transaction itself: between being found and being swept a job may have settled.
+    pub async fn sweep(&self) -> Result<Swept, Error> {
+        let page = self.store.overdue(SWEEP_MAX).await?;
+        let more = page.len() == SWEEP_MAX;
+        let ids: Vec<JobId> = page.iter().map(|overdue| overdue.id).collect();
+        let commands = page.into_iter().map(|overdue| (overdue.id, overdue.command));
+        let replies = self.each(&Scope::All, commands).await?;
+        let swept = ids.into_iter().zip(replies).filter(|(_, reply)| reply.is_ok());
+        let jobs = swept.map(|(id, _)| id).collect();
+        let rows = self.store.tidy(SWEEP_MAX).await?;
+        Ok(Swept { jobs, rows, more: more || rows == SWEEP_MAX })
+    }
+}
