@@ -407,16 +407,11 @@ fn cancel(job: &Job, now: Timestamp) -> Decision {
 }
 
 fn expire(job: &Job, now: Timestamp) -> Decision {
-    let unguarded = planted(SeededBug::SweepWithoutGuard);
-    match &job.state {
-        State::Queued { .. } if has_expired(job, now) => {}
-        State::Queued { .. } => return Err(Refusal::NotDue),
-        State::Running(_) if unguarded => {}
-        State::Running(_)
-        | State::Completed(_)
-        | State::Failed(_)
-        | State::Poisoned(_)
-        | State::Cancelled(_) => return Err(Refusal::NotQueued { status: job.status() }),
+    if job.status() != Status::Queued {
+        return Err(Refusal::NotQueued { status: job.status() });
+    }
+    if !has_expired(job, now) {
+        return Err(Refusal::NotDue);
     }
     // The last error would be overwritten by this one, and it is what a person will look for.
     let last = job.life.last_failure.as_ref();
@@ -442,7 +437,7 @@ fn timeout(job: &Job, facts: &Facts<'_>) -> Decision {
 }
 
 fn lease_expiry(job: &Job, facts: &Facts<'_>) -> Decision {
-    if planted(SeededBug::SweepWithoutGuard) && !matches!(job.state, State::Queued { .. }) {
+    if planted(SeededBug::SweepWithoutGuard) && job.status().is_ended() {
         let state = State::Queued { run_at: facts.now };
         return Ok(changed(job.moved(state, job.life.clone(), facts.now, Note::default())));
     }

@@ -38,12 +38,16 @@ pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Unreadable> {
 fn explain(body: &[u8], error: &serde_json::Error) -> Unreadable {
     let (line, column) = (error.line(), error.column());
     let text = error.to_string();
-    let too_large = text.starts_with("number out of range");
     match error.classify() {
         Category::Data => wrong_kind(body, error, &text),
-        Category::Syntax if too_large => wrong_kind(body, error, "must be smaller"),
+        // Well-formed, but no number of ours is so large.
+        Category::Syntax if text.starts_with("number out of range") => {
+            wrong_kind(body, error, &text)
+        }
         Category::Syntax => not_json(format!("is not JSON, as of line {line} column {column}")),
-        Category::Eof if body.is_empty() => not_json("is empty, and a JSON object is needed".into()),
+        Category::Eof if body.is_empty() => {
+            not_json("is empty, and a JSON object is needed".into())
+        }
         Category::Eof | Category::Io => not_json("is JSON that ends too early".into()),
     }
 }
@@ -77,7 +81,8 @@ fn wanted(text: &str) -> String {
 }
 
 fn offset(body: &[u8], error: &serde_json::Error) -> usize {
-    let lines_before = body.split(|byte| *byte == b'\n').take(error.line() - 1);
+    // Line 0 is serde's word for a place that it does not know.
+    let lines_before = body.split(|byte| *byte == b'\n').take(error.line().saturating_sub(1));
     lines_before.map(|line| line.len() + 1).sum::<usize>() + error.column()
 }
 
@@ -91,9 +96,11 @@ enum Step {
 fn pointer_at(body: &[u8], end: usize) -> String {
     let mut trail: Vec<Step> = Vec::new();
     let mut at = 0;
-    // The last byte is left out: it may open the very value that is of the wrong kind.
-    while at + 1 < end.min(body.len()) {
+    let end = end.min(body.len());
+    while at < end {
         match (body[at], trail.last_mut()) {
+            // The last byte opens the very value that is of the wrong kind: we do not go in.
+            (b'{' | b'[', _) if at + 1 == end => {}
             (b'{', _) => trail.push(Step::Name(None)),
             (b'[', _) => trail.push(Step::Place(0)),
             (b'}' | b']', _) => drop(trail.pop()),
@@ -116,7 +123,9 @@ fn pointer_at(body: &[u8], end: usize) -> String {
 impl Step {
     fn token(&self) -> Option<String> {
         match self {
-            Step::Name(name) => name.as_ref().map(|name| name.replace('~', "~0").replace('/', "~1")),
+            Step::Name(name) => {
+                name.as_ref().map(|name| name.replace('~', "~0").replace('/', "~1"))
+            }
             Step::Place(place) => Some(place.to_string()),
         }
     }
@@ -140,7 +149,6 @@ mod tests {
 
     #[derive(Debug, Default, Deserialize)]
     #[serde(default, expecting = "an object")]
-    #[expect(dead_code, reason = "only whether it can be read matters")]
     struct Request {
         name: String,
         count: Option<i64>,
@@ -161,7 +169,11 @@ mod tests {
         check(r#"{"name":["x"]}"#, Some("/name"), "must be a string");
         check(r#"{"items":[{},{"name":{}}]}"#, Some("/items/1/name"), "must be a string");
         check("{\"x\":[1,{\"y\":2}],\n\n \"flag\" : 1 }", Some("/flag"), "must be a boolean");
-        check(r#"{"x":"a\\\"{[,","items":[[],{"flag":"x"}]}"#, Some("/items/1/flag"), "must be a boolean");
+        check(
+            r#"{"x":"a\\\"{[,","items":[[],{"flag":"x"}]}"#,
+            Some("/items/1/flag"),
+            "must be a boolean",
+        );
         check(r#"{"items":[5]}"#, Some("/items/0"), "must be an object");
         check(r#"{"items":{}}"#, Some("/items"), "must be a list");
         check(r#"{"name":"a","name":"b"}"#, Some("/name"), "must not be given twice");
@@ -184,7 +196,7 @@ mod tests {
         check("", None, "is empty, and a JSON object is needed");
         check(r#"{"name":"secret"#, None, "is JSON that ends too early");
         check("{\"name\":secret}", None, "is not JSON, as of line 1 column 9");
-        check(r#"{"name":"\ud800x"}"#, None, "is not JSON, as of line 1 column 15");
+        check(r#"{"name":"\ud800x"}"#, None, "is not JSON, as of line 1 column 16");
         let found = read::<Request>(b"{\"name\":\"\xff\"}").unwrap_err();
         assert_eq!(found.code(), "MALFORMED_BODY");
     }

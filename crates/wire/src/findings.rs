@@ -32,11 +32,6 @@ impl Findings {
     pub(crate) fn refusal(self) -> Refusal {
         Refusal::Invalid(self.0)
     }
-
-    /// What was found.
-    pub(crate) fn into_problems(self) -> Vec<FieldProblem> {
-        self.0
-    }
 }
 
 /// Refuses a number outside `range`.

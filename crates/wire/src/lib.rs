@@ -1,8 +1,8 @@
 //! THE WORDS ON THE WIRE of Consign.
 //!
 //! What every door says and hears, spelled once: the JSON shapes of the contract, problem details,
-//! CloudEvents, and the catalogue of codes. Shapes are tolerant readers: what they do not know, they
-//! ignore. There is no rule about jobs in here: a request becomes an engine draft or command, and
+//! CloudEvents, and the catalogue of codes. Shapes are tolerant readers: they ignore what they do
+//! not know. There is no rule about jobs in here: a request becomes an engine draft or command, and
 //! the engine says what is wrong with it.
 #![forbid(unsafe_code)]
 

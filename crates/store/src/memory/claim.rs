@@ -27,7 +27,8 @@ impl Tables {
         {
             let Some(id) = line.pop_front() else { continue };
             claimed.push(self.start(id, request, dice));
-            self.turn = Some(queue.clone());
+            self.serves += 1;
+            self.served.insert(queue.clone(), self.serves);
             lines.push_back((queue, line));
         }
         claimed
@@ -42,8 +43,11 @@ impl Tables {
         jobs.filter(valid).map(|job| self.with_payload(job.clone())).collect()
     }
 
-    /// The first due jobs of each queue that the claim may take from, beginning with the queue after
-    /// the one that was served last.
+    /// The first due jobs of each queue that the claim may take from; the queue that was not served
+    /// for the longest time comes first.
+    ///
+    /// Not a cursor that goes round: workers that want different types would keep setting it past
+    /// each other's queues, and one of them could starve.
     fn lines(&self, request: &ClaimRequest, max: usize) -> VecDeque<(Queue, VecDeque<JobId>)> {
         let wanted: BTreeSet<_> = request.job_types.iter().collect();
         let open = |queue: &&Queue| {
@@ -52,9 +56,9 @@ impl Tables {
                 && !self.is_paused(queue)
         };
         let mut queues: Vec<&Queue> = self.ready.keys().filter(open).collect();
-        let turn = self.turn.as_ref().filter(|_| !planted(SeededBug::QueuesNotTakenInTurn));
-        let first = queues.partition_point(|queue| turn.is_some_and(|turn| *queue <= turn));
-        queues.rotate_left(first);
+        if !planted(SeededBug::QueuesNotTakenInTurn) {
+            queues.sort_by_key(|queue| self.served.get(queue));
+        }
         let line = |queue: &Queue| self.due(queue).take(max).collect();
         queues.into_iter().map(|queue| (queue.clone(), line(queue))).collect()
     }

@@ -61,7 +61,7 @@ impl Memory {
     /// Forgets what a process forgets when it dies: whatever was not part of a commit.
     pub fn restart(&self) {
         let mut tables = self.locked();
-        tables.turn = None;
+        tables.served.clear();
         tables.unannounced.clear();
         tables.clock = StoreClock::starting_at(tables.used_until, self.clock.read());
     }

@@ -41,8 +41,9 @@ pub(super) struct Tables {
 
     // What follows is not durable: a process forgets it when it dies.
     pub(super) clock: StoreClock,
-    /// The queue that was served last.
-    pub(super) turn: Option<Queue>,
+    /// When each queue was last served, counted in jobs: whoever waited longest comes first.
+    pub(super) served: BTreeMap<Queue, u64>,
+    pub(super) serves: u64,
     /// Only with the planted bug: announcements that no commit has seen yet.
     pub(super) unannounced: Vec<Event>,
     default_policy: Policy,

@@ -1,0 +1,155 @@
+//! The auditor: it knows the contract and what callers sent and heard, and nothing of the code.
+//!
+//! After every step it reads the jobs that the step can have touched and compares. Names of
+//! invariants are those of the reliability page (I1 to I16).
+
+mod claims;
+mod reports;
+mod steps;
+mod submits;
+mod watch;
+mod whole;
+
+pub(crate) use claims::ClaimAsked;
+pub(crate) use submits::Asked;
+
+use claims::Fairness;
+use consign_platform::Platform;
+use engine::{JobId, JobType, Policy, Scope, Tenant, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
+use watch::Watch;
+
+/// A promise that was not kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Violation {
+    pub(crate) invariant: &'static str,
+    pub(crate) what: String,
+}
+
+pub(crate) type Verdict = Result<(), Violation>;
+
+pub(crate) fn ensure(
+    holds: bool,
+    invariant: &'static str,
+    what: impl FnOnce() -> String,
+) -> Verdict {
+    if holds { Ok(()) } else { Err(Violation { invariant, what: what() }) }
+}
+
+/// What somebody outside knows about the world.
+pub(crate) struct Auditor {
+    /// The policy of each type: set once, at the beginning.
+    policies: BTreeMap<JobType, Policy>,
+    jobs: BTreeMap<JobId, Watch>,
+    /// Queues that operators paused.
+    paused: BTreeSet<(JobType, Tenant)>,
+    fairness: Fairness,
+    steps: BTreeMap<(JobId, &'static str), steps::StepWatch>,
+    events: whole::EventsRead,
+    /// The number of the step that is being audited.
+    step: usize,
+    /// Jobs that the step can have touched; `None` when it could have been any.
+    touched: Option<BTreeSet<JobId>>,
+    /// The latest moment that any row names: the store's clock is at least there.
+    latest: Timestamp,
+    /// A moment that the store's clock cannot have passed.
+    at_most: Timestamp,
+}
+
+impl Auditor {
+    pub(crate) fn new(policies: BTreeMap<JobType, Policy>) -> Self {
+        Auditor {
+            policies,
+            jobs: BTreeMap::new(),
+            paused: BTreeSet::new(),
+            fairness: Fairness::default(),
+            steps: BTreeMap::new(),
+            events: whole::EventsRead::default(),
+            step: 0,
+            touched: Some(BTreeSet::new()),
+            latest: Timestamp::default(),
+            at_most: Timestamp::default(),
+        }
+    }
+
+    /// A step begins. `at_most` is a moment that the store's clock cannot have passed.
+    pub(crate) fn begin(&mut self, step: usize, at_most: Timestamp) {
+        self.step = step;
+        self.at_most = self.at_most.max(at_most);
+        self.touched = Some(BTreeSet::new());
+    }
+
+    /// A job that this step can have touched.
+    pub(crate) fn touch(&mut self, id: JobId) {
+        if let Some(touched) = &mut self.touched {
+            touched.insert(id);
+        }
+    }
+
+    /// Nobody can say what this step has touched.
+    pub(crate) fn touch_everything(&mut self) {
+        self.touched = None;
+    }
+
+    pub(crate) fn pause(&mut self, job_type: &JobType, tenant: &Tenant) {
+        self.paused.insert((job_type.clone(), tenant.clone()));
+    }
+
+    pub(crate) fn resume(&mut self, job_type: &JobType, tenant: Option<&Tenant>) {
+        self.paused.retain(|(paused, owner)| {
+            paused != job_type || tenant.is_some_and(|tenant| tenant != owner)
+        });
+    }
+
+    /// The process died and came back.
+    pub(crate) fn restarted(&mut self) {
+        self.fairness = Fairness::default();
+    }
+
+    /// Somebody erased a job, or tried and never heard.
+    pub(crate) fn may_be_erased(&mut self, id: JobId) {
+        if let Some(watch) = self.jobs.get_mut(&id) {
+            watch.erasable = true;
+        }
+        self.touch(id);
+    }
+
+    /// Reads what the step can have touched.
+    pub(crate) fn look(&mut self, platform: &Platform) -> Verdict {
+        let ids: Vec<JobId> = match &self.touched {
+            Some(touched) => touched.iter().copied().collect(),
+            None => self.jobs.keys().copied().collect(),
+        };
+        for id in ids {
+            self.look_at(platform, id)?;
+        }
+        Ok(())
+    }
+
+    fn look_at(&mut self, platform: &Platform, id: JobId) -> Verdict {
+        let job = pollster::block_on(platform.job(&Scope::All, id)).ok();
+        let Some(watch) = self.jobs.get_mut(&id) else {
+            return ensure(job.is_none(), "I2", || format!("{id} was never handed over"));
+        };
+        let policy = &self.policies[&watch.asked.job_type];
+        let Some(job) = job else {
+            return watch.missing(policy, self.at_most);
+        };
+        if watch.seen.is_none() {
+            let payload = pollster::block_on(platform.payload(&Scope::All, id)).ok();
+            watch.first_sight(&job, payload.as_ref())?;
+        }
+        let after = watch.rows.len() as u64;
+        let rows = pollster::block_on(platform.history(&Scope::All, id, after)).unwrap_or_default();
+        for row in rows {
+            self.latest = self.latest.max(row.at);
+            watch.row(row, &job, policy, self.step)?;
+        }
+        watch.reading(job, policy)
+    }
+
+    /// Jobs that are known to be there, for actors to choose from.
+    pub(crate) fn known_jobs(&self) -> Vec<JobId> {
+        self.jobs.iter().filter(|(_, watch)| watch.is_there()).map(|(id, _)| *id).collect()
+    }
+}

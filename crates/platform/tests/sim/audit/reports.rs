@@ -1,0 +1,134 @@
+//! What workers reported, and what they were told.
+
+use super::{Auditor, Verdict, ensure, watch::ClaimWatch};
+use consign_platform::Explained;
+use engine::{Job, JobId, LeaseToken, Pulse, Reason, Refusal, Status};
+
+impl Auditor {
+    /// After the look: was the report of how an attempt ended answered as the contract says?
+    /// `ending` names it so that equal endings have equal names. `None`: it was not answered.
+    pub(crate) fn audit_report(
+        &mut self,
+        id: JobId,
+        token: &LeaseToken,
+        ending: &str,
+        heard: Option<&Result<Status, Refusal>>,
+    ) -> Verdict {
+        let step = self.step;
+        let watch = self.jobs.get_mut(&id).expect("workers know only claimed jobs");
+        let (vanished, erasable) = (watch.vanished, watch.erasable);
+        let claim = watch.claims.iter_mut().find(|claim| claim.token.as_ref() == Some(token));
+        let claim = claim.expect("workers know only tokens that they were told");
+        let Some(heard) = heard else {
+            claim.unsure.push(ending.to_owned());
+            return Ok(());
+        };
+        match heard {
+            Ok(status) => accepted(id, claim, ending, *status, step),
+            Err(Refusal::JobNotFound) => {
+                ensure(vanished || erasable, "I1", || format!("{id} is there and was not found"))
+            }
+            Err(Refusal::LeaseLost) => {
+                let by_sweeper = claim.closed.as_ref().is_some_and(|closing| closing.by_sweeper);
+                ensure(by_sweeper, "I7", || {
+                    format!("{id}: LEASE_LOST, but nobody took the lease away")
+                })
+            }
+            Err(Refusal::AlreadyEnded { .. }) => {
+                let settled = claim.closed.as_ref().is_some_and(|closing| !closing.by_sweeper);
+                let other = claim.ending.as_deref() != Some(ending);
+                ensure(settled && other, "I7", || {
+                    format!("{id}: ALREADY_ENDED to a repeated report")
+                })
+            }
+            Err(refusal) => {
+                ensure(false, "I4", || format!("{id}: a report was refused: {refusal}"))
+            }
+        }
+    }
+
+    /// After the look: is the lease as the heartbeat was told?
+    pub(crate) fn audit_pulse(&mut self, id: JobId, token: &LeaseToken, pulse: Pulse) -> Verdict {
+        let watch = self.jobs.get_mut(&id).expect("workers know only claimed jobs");
+        let (there, ended) = (watch.is_there(), watch.status().is_some_and(Status::is_ended));
+        let asked = watch.seen.as_ref().is_some_and(|job| job.life.cancel_requested);
+        let claim = watch.claims.iter_mut().find(|claim| claim.token.as_ref() == Some(token));
+        let claim = claim.expect("workers know only tokens that they were told");
+        let open = there && claim.closed.is_none();
+        match pulse {
+            Pulse::Extended(until) | Pulse::CancelRequested(until) => {
+                ensure(open, "I7", || format!("{id}: a lease that is gone was extended"))?;
+                let told = matches!(pulse, Pulse::CancelRequested(_));
+                ensure(told == asked, "I3", || {
+                    format!("{id}: the worker heard {told} of a cancel")
+                })?;
+                let before = claim.promised_until;
+                ensure(until >= before, "I6", || {
+                    format!("{id}: {before:?} was shortened to {until:?}")
+                })?;
+                claim.promised_until = until;
+                Ok(())
+            }
+            Pulse::Lost => {
+                ensure(!open, "I6", || format!("{id}: a lease was called lost and is not"))
+            }
+            Pulse::Ended => ensure(ended, "I3", || format!("{id} was called ended and is not")),
+        }
+    }
+
+    /// After the look: a writer reads its own write.
+    pub(crate) fn audit_answer(&self, answer: &Job) -> Verdict {
+        let read = self.jobs.get(&answer.id()).and_then(|watch| watch.seen.as_ref());
+        let same = read.is_some_and(|read| {
+            (read.version, read.seq, read.status()) == (answer.version, answer.seq, answer.status())
+        });
+        ensure(same, "I15", || format!("{}: the answer is not what is read", answer.id()))
+    }
+}
+
+fn accepted(
+    id: JobId,
+    claim: &mut ClaimWatch,
+    ending: &str,
+    status: Status,
+    step: usize,
+) -> Verdict {
+    let Some(closing) = &claim.closed else {
+        return ensure(false, "I7", || format!("{id}: a report was accepted and did nothing"));
+    };
+    ensure(!closing.by_sweeper, "I7", || {
+        format!("{id}: accepted under a lease that had been lost")
+    })?;
+    ensure(closing.to == status, "I9", || format!("{id}: told {status}, became {}", closing.to))?;
+    let first = closing.step == step;
+    let known = match &claim.ending {
+        Some(stands) => stands == ending,
+        None => first || claim.unsure.iter().any(|unsure| unsure == ending),
+    };
+    ensure(known, "I7", || format!("{id}: {ending} was accepted, {:?} stands", claim.ending))?;
+    claim.ending = Some(ending.to_owned());
+    Ok(())
+}
+
+impl Auditor {
+    /// After the look: does `explain` tell the truth about where the job is?
+    pub(crate) fn audit_explained(&self, id: JobId, heard: Option<&Explained>) -> Verdict {
+        let status = self.jobs.get(&id).and_then(super::watch::Watch::status);
+        let Some(heard) = heard else {
+            return ensure(status.is_none(), "I15", || format!("{id} cannot be explained"));
+        };
+        let codes: Vec<_> = heard.reasons.iter().map(Reason::code).collect();
+        let fits = match heard.status {
+            Status::Queued => {
+                !codes.is_empty() && !codes.contains(&"RUNNING") && !codes.contains(&"ENDED")
+            }
+            Status::Running => codes.first() == Some(&"RUNNING"),
+            Status::Completed | Status::Failed | Status::Poisoned | Status::Cancelled => {
+                codes == ["ENDED"]
+            }
+        };
+        ensure(fits && Some(heard.status) == status, "I15", || {
+            format!("{id} is {status:?} and explained as {heard:?}")
+        })
+    }
+}

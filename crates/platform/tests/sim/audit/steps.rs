@@ -1,0 +1,44 @@
+//! Steps complete once.
+
+use super::{Auditor, Verdict, ensure};
+use engine::{JobId, StepAnswer};
+
+/// What is known of a step.
+#[derive(Default)]
+pub(super) struct StepWatch {
+    done: Option<String>,
+    /// A result was sent, and nobody knows whether it arrived.
+    unsure: bool,
+}
+
+impl Auditor {
+    /// A handler was told this when it began or finished a step. `None`: it was told nothing.
+    pub(crate) fn audit_step(
+        &mut self,
+        id: JobId,
+        name: &'static str,
+        finishing: Option<&str>,
+        heard: Option<&StepAnswer>,
+    ) -> Verdict {
+        let step = self.steps.entry((id, name)).or_default();
+        match heard {
+            None => step.unsure |= finishing.is_some(),
+            Some(StepAnswer::Done(result)) => {
+                let first = step.done.as_deref().or(finishing);
+                let same = step.unsure || first == Some(result.as_str());
+                ensure(same, "I3", || format!("{id}: step {name} has a second result"))?;
+                step.done = Some(result.as_str().to_owned());
+                step.unsure = false;
+            }
+            Some(StepAnswer::New | StepAnswer::Unfinished) => {
+                ensure(step.done.is_none(), "I3", || format!("{id}: step {name} was forgotten"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A redrive wiped the steps of a job, or may have.
+    pub(crate) fn steps_forgotten(&mut self, id: JobId) {
+        self.steps.retain(|(job, _), _| *job != id);
+    }
+}

@@ -1,0 +1,124 @@
+//! What producers handed over, and what they were told. Keys above all.
+
+use super::{Auditor, Verdict, ensure, watch::Watch};
+use consign_platform::Error;
+use engine::{JobId, JobType, Submitted, Tenant, Timestamp};
+use std::time::Duration;
+
+/// A job as a producer asked for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) tenant: Tenant,
+    pub(crate) job_type: JobType,
+    pub(crate) key: Option<String>,
+    pub(crate) payload: String,
+    pub(crate) run_at: Option<Timestamp>,
+    pub(crate) delay: Option<Duration>,
+    pub(crate) expires_at: Option<Timestamp>,
+}
+
+impl Asked {
+    fn same_key(&self, other: &Asked) -> bool {
+        self.key.is_some()
+            && (&self.tenant, &self.job_type, &self.key)
+                == (&other.tenant, &other.job_type, &other.key)
+    }
+}
+
+impl Auditor {
+    /// A producer heard this. Called before the look, so that the jobs are expected.
+    pub(crate) fn submitted(&mut self, asked: &[Asked], heard: &Result<Vec<Submitted>, Error>) {
+        match heard {
+            Ok(answers) => {
+                for (asked, answer) in asked.iter().zip(answers) {
+                    self.touch(answer.job_id);
+                    if !answer.duplicate {
+                        self.expect(answer.job_id, asked, true);
+                    }
+                }
+            }
+            Err(Error::OutcomeUnknown { jobs }) => {
+                for (asked, id) in asked.iter().zip(jobs) {
+                    self.expect(*id, asked, false);
+                    self.touch(*id);
+                }
+            }
+            // A definite no: should the job be there all the same, nobody expects it, and I2 breaks.
+            Err(Error::Refused(_) | Error::Store(_)) => {}
+        }
+    }
+
+    fn expect(&mut self, id: JobId, asked: &Asked, acknowledged: bool) {
+        self.jobs.insert(id, Watch::new(asked.clone(), acknowledged));
+    }
+
+    /// The same, after the look: were keys respected?
+    pub(crate) fn audit_submits(
+        &self,
+        asked: &[Asked],
+        heard: &Result<Vec<Submitted>, Error>,
+    ) -> Verdict {
+        match heard {
+            Ok(answers) => {
+                for (asked, answer) in asked.iter().zip(answers) {
+                    if answer.duplicate {
+                        self.is_the_same_job(asked, answer.job_id)?;
+                    } else {
+                        self.has_the_key_alone(asked, answer.job_id)?;
+                    }
+                }
+                Ok(())
+            }
+            Err(Error::Refused(refusal)) if refusal.code() == "IDEMPOTENCY_KEY_REUSED" => {
+                let differs = |watch: &&Watch, asked: &Asked| {
+                    watch.is_there()
+                        && watch.asked.same_key(asked)
+                        && watch.asked.payload != asked.payload
+                };
+                let reused = |asked: &Asked| self.jobs.values().any(|w| differs(&w, asked));
+                // Within one list two jobs may share a key, too.
+                let among = asked
+                    .iter()
+                    .any(|a| asked.iter().any(|b| a.same_key(b) && a.payload != b.payload));
+                ensure(among || asked.iter().any(reused), "I11", || {
+                    "a fresh key was refused".into()
+                })
+            }
+            Err(Error::OutcomeUnknown { jobs }) => {
+                for (asked, id) in asked.iter().zip(jobs) {
+                    if self.jobs.get(id).is_some_and(Watch::is_there) {
+                        self.has_the_key_alone(asked, *id)?;
+                    }
+                }
+                Ok(())
+            }
+            Err(Error::Refused(_) | Error::Store(_)) => Ok(()),
+        }
+    }
+
+    fn is_the_same_job(&self, asked: &Asked, id: JobId) -> Verdict {
+        let first = self.jobs.get(&id).filter(|watch| watch.is_there());
+        let same = first.is_some_and(|first| {
+            first.asked.same_key(asked) && first.asked.payload == asked.payload
+        });
+        ensure(same, "I11", || format!("{id} is called a duplicate, but is another job"))
+    }
+
+    /// Nobody else had the key when this job began.
+    fn has_the_key_alone(&self, asked: &Asked, id: JobId) -> Verdict {
+        let window = self.policies[&asked.job_type].key_window;
+        let Some(born) = self.jobs[&id].rows.first().map(|row| row.at) else { return Ok(()) };
+        for (other, watch) in &self.jobs {
+            if *other == id || !watch.is_there() || !watch.asked.same_key(asked) {
+                continue;
+            }
+            let seen = watch.seen.as_ref().expect("it is there");
+            let first = seen.envelope.created_at <= born;
+            // A redriven job may live again after its key went to another.
+            let free = seen.ended_at().is_some_and(|ended| ended + window <= born);
+            let redriven = seen.life.redrive_count > 0;
+            ensure(!first || free || redriven, "I11", || format!("{other} and {id} share a key"))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,311 @@
+//! One job, followed row by row.
+
+use super::{Asked, Verdict, ensure};
+use crate::world::RETRY_AFTER_MAX_S;
+use engine::{HistoryEntry, Job, JsonText, LeaseToken, Policy, RELEASES_MAX, Status, Timestamp};
+use std::time::Duration;
+
+pub(super) struct Watch {
+    pub(super) asked: Asked,
+    /// The caller was told that it is stored.
+    pub(super) acknowledged: bool,
+    /// Somebody erased it, or may have.
+    pub(super) erasable: bool,
+    pub(super) vanished: bool,
+    /// The last reading.
+    pub(super) seen: Option<Job>,
+    pub(super) rows: Vec<HistoryEntry>,
+    life: LifeWatch,
+    /// Every claim of the job, in order: the n-th has fence n.
+    pub(super) claims: Vec<ClaimWatch>,
+}
+
+/// What one life has come to, counted from its rows.
+#[derive(Default)]
+struct LifeWatch {
+    number: u32,
+    attempts: u32,
+    releases: u32,
+    losses: u32,
+    cancel_requested: bool,
+    outcomes: u32,
+}
+
+/// One claim, from its row to the row that ended it.
+pub(super) struct ClaimWatch {
+    pub(super) step: usize,
+    pub(super) worker: String,
+    /// The worker's handle, where the auditor has learned it.
+    pub(super) claim: Option<String>,
+    /// The token, once a worker was told.
+    pub(super) token: Option<LeaseToken>,
+    /// How long the worker was promised that nobody else runs it.
+    pub(super) promised_until: Timestamp,
+    pub(super) closed: Option<Closing>,
+    /// The ending that is known to stand.
+    pub(super) ending: Option<String>,
+    /// Endings that were sent, and nobody knows whether they arrived.
+    pub(super) unsure: Vec<String>,
+}
+
+/// The row that ended a claim.
+pub(super) struct Closing {
+    pub(super) step: usize,
+    pub(super) to: Status,
+    /// The house ended it, not the worker.
+    pub(super) by_sweeper: bool,
+}
+
+const OURS: [&str; 3] = ["LEASE_EXPIRED", "WORKER_LOST", "HANDLER_TIMEOUT"];
+
+impl Watch {
+    pub(super) fn new(asked: Asked, acknowledged: bool) -> Self {
+        Watch {
+            asked,
+            acknowledged,
+            erasable: false,
+            vanished: false,
+            seen: None,
+            rows: Vec::new(),
+            life: LifeWatch::default(),
+            claims: Vec::new(),
+        }
+    }
+
+    pub(super) fn is_there(&self) -> bool {
+        self.seen.is_some() && !self.vanished
+    }
+
+    pub(super) fn status(&self) -> Option<Status> {
+        self.seen.as_ref().filter(|_| !self.vanished).map(Job::status)
+    }
+
+    /// The job is not found.
+    pub(super) fn missing(&mut self, policy: &Policy, at_most: Timestamp) -> Verdict {
+        if self.vanished {
+            return Ok(());
+        }
+        let Some(seen) = &self.seen else {
+            return ensure(!self.acknowledged, "I1", || "an acknowledged job is not stored".into());
+        };
+        let kept_until = engine::kept_since(seen).map(|since| since + policy.retention);
+        let purged = kept_until.is_some_and(|until| until <= at_most);
+        ensure(self.erasable || purged, "I1", || {
+            format!("{} vanished as {}", seen.id(), seen.status())
+        })?;
+        self.vanished = true;
+        Ok(())
+    }
+
+    /// What is stored is what was handed over.
+    pub(super) fn first_sight(&self, job: &Job, payload: Option<&JsonText>) -> Verdict {
+        let envelope = &job.envelope;
+        let same = envelope.tenant == self.asked.tenant
+            && envelope.job_type == self.asked.job_type
+            && envelope.key.as_ref().map(|key| key.as_str()) == self.asked.key.as_deref()
+            && payload.is_some_and(|payload| payload.as_str() == self.asked.payload);
+        ensure(same, "I2", || format!("{} is not what was handed over", job.id()))
+    }
+
+    /// One more row of history.
+    pub(super) fn row(
+        &mut self,
+        row: HistoryEntry,
+        job: &Job,
+        policy: &Policy,
+        step: usize,
+    ) -> Verdict {
+        let id = job.id();
+        let before = self.rows.last();
+        let expected = self.rows.len() as u64 + 1;
+        ensure(row.seq == expected, "I5", || {
+            format!("{id}: row {} where {expected} belongs", row.seq)
+        })?;
+        ensure(row.from == before.map(|row| row.to), "I5", || {
+            format!("{id}: row {expected} begins elsewhere")
+        })?;
+        let earlier = before.map_or(row.at, |before| before.at);
+        ensure(row.at >= earlier, "I5", || {
+            format!("{id}: row {expected} is before the one before it")
+        })?;
+        let say = |what: &str| format!("{id}, row {expected}: {what}");
+        match (row.from, row.to) {
+            (None, Status::Queued) => {}
+            (Some(Status::Queued), Status::Running) => self.started(&row, job, step)?,
+            (Some(Status::Queued), Status::Cancelled) => {
+                if row.error_code.as_ref().is_some_and(|code| code.as_str() == "JOB_EXPIRED") {
+                    let late = self.expires_at().is_some_and(|expires| expires <= row.at);
+                    ensure(late, "I4", || say("expired before its time"))?;
+                }
+                self.life.cancel_requested |= row.error_code.is_none();
+                self.ended(&say)?;
+            }
+            (Some(Status::Running), Status::Running) => {
+                ensure(!self.life.cancel_requested, "I4", || say("a cancel was requested twice"))?;
+                self.life.cancel_requested = true;
+            }
+            (Some(Status::Running), to) => {
+                self.attempt_ended(&row, job, policy, step)?;
+                if to.is_ended() {
+                    self.ended(&say)?;
+                }
+            }
+            (Some(Status::Poisoned | Status::Failed | Status::Cancelled), Status::Queued) => {
+                self.life = LifeWatch { number: self.life.number + 1, ..LifeWatch::default() };
+            }
+            (Some(Status::Poisoned), Status::Poisoned) => {}
+            (from, to) => ensure(false, "I4", || say(&format!("{from:?} to {to} is not lawful")))?,
+        }
+        self.rows.push(row);
+        Ok(())
+    }
+
+    fn started(&mut self, row: &HistoryEntry, job: &Job, step: usize) -> Verdict {
+        let id = job.id();
+        self.life.attempts += 1;
+        ensure(row.attempt == self.life.attempts, "I8", || {
+            format!("{id}: attempt {} was called {}", self.life.attempts, row.attempt)
+        })?;
+        ensure(self.life.attempts <= job.max_attempts, "I8", || {
+            format!("{id}: attempt {} of {}", self.life.attempts, job.max_attempts)
+        })?;
+        ensure(row.at >= self.not_before(), "I13", || format!("{id} was started before its time"))?;
+        let in_time = self.expires_at().is_none_or(|expires| row.at < expires);
+        ensure(in_time, "I13", || format!("{id} was started after it expired"))?;
+        self.claims.push(ClaimWatch {
+            step,
+            worker: row.worker.as_ref().map(ToString::to_string).unwrap_or_default(),
+            claim: None,
+            token: None,
+            promised_until: row.at,
+            closed: None,
+            ending: None,
+            unsure: Vec::new(),
+        });
+        Ok(())
+    }
+
+    /// The earliest lawful start, as far as an outsider can know it.
+    fn not_before(&self) -> Timestamp {
+        let read = self.seen.as_ref().filter(|seen| seen.seq == self.rows.len() as u64);
+        let created = self.rows.first().map_or(Timestamp::default(), |row| row.at);
+        let asked = self.asked.run_at.or(self.asked.delay.map(|delay| created + delay));
+        match read.and_then(Job::run_at) {
+            Some(run_at) => run_at,
+            None if self.rows.len() == 1 => asked.unwrap_or_default(),
+            None => Timestamp::default(),
+        }
+    }
+
+    /// `expiresAt` counts for the first life only: a redrive clears it.
+    fn expires_at(&self) -> Option<Timestamp> {
+        self.asked.expires_at.filter(|_| self.life.number == 0)
+    }
+
+    fn attempt_ended(
+        &mut self,
+        row: &HistoryEntry,
+        job: &Job,
+        policy: &Policy,
+        step: usize,
+    ) -> Verdict {
+        let id = job.id();
+        let code = row.error_code.as_ref().map(|code| code.as_str());
+        let by_sweeper = code.is_some_and(|code| OURS.contains(&code));
+        let claim = self.claims.last_mut().expect("a running job was claimed");
+        claim.closed = Some(Closing { step, to: row.to, by_sweeper });
+        let promised = claim.promised_until;
+        ensure(!by_sweeper || row.at >= promised, "I6", || {
+            format!("{id}: {code:?} at {:?}, promised until {promised:?}", row.at)
+        })?;
+        let retried = row.to == Status::Queued;
+        ensure(!(retried && self.life.cancel_requested), "I3", || {
+            format!("{id} goes on after its cancel")
+        })?;
+        match code {
+            Some("LEASE_EXPIRED" | "WORKER_LOST") => {
+                self.life.losses += 1;
+                let spent = self.life.losses >= policy.lost_workers_max;
+                ensure(spent == (code == Some("WORKER_LOST")), "I8", || {
+                    format!("{id}: {code:?} after {} lost workers in a row", self.life.losses)
+                })?;
+            }
+            Some("HANDLER_TIMEOUT") => {}
+            None if retried => self.given_back(row),
+            Some(_) | None => self.life.losses = 0,
+        }
+        let spent = self.life.attempts >= job.max_attempts;
+        let counted = retried && code.is_some();
+        ensure(!(counted && spent), "I8", || format!("{id} is retried with no attempt left"))
+    }
+
+    fn given_back(&mut self, row: &HistoryEntry) {
+        if row.message.as_deref() == Some("claim was not delivered") {
+            self.life.attempts -= 1;
+            return;
+        }
+        self.life.losses = 0;
+        self.life.releases += 1;
+        if self.life.releases <= RELEASES_MAX {
+            self.life.attempts -= 1;
+        }
+    }
+
+    fn ended(&mut self, say: &dyn Fn(&str) -> String) -> Verdict {
+        self.life.outcomes += 1;
+        ensure(self.life.outcomes == 1, "I9", || say("a second outcome of one life"))
+    }
+
+    /// The status agrees with the history, and with what was seen before.
+    pub(super) fn reading(&mut self, job: Job, policy: &Policy) -> Verdict {
+        let id = job.id();
+        ensure(!self.vanished, "I3", || format!("{id} came back after it was gone"))?;
+        let last = self.rows.last();
+        ensure(last.is_some_and(|row| row.to == job.status()), "I5", || {
+            format!("{id} is {}, its history ends with {last:?}", job.status())
+        })?;
+        ensure(job.seq == self.rows.len() as u64, "I5", || format!("{id}: rows are missing"))?;
+        ensure(job.life.redrive_count == self.life.number, "I9", || {
+            format!("{id}: lives miscounted")
+        })?;
+        ensure(job.status().is_ended() == (self.life.outcomes == 1), "I9", || {
+            format!("{id}: outcomes")
+        })?;
+        ensure(job.life.attempt == self.given_back_when_cancelled(&job), "I8", || {
+            format!("{id}: attempt is {}, counted were {}", job.life.attempt, self.life.attempts)
+        })?;
+        ensure(job.life.cancel_requested == self.life.cancel_requested, "I3", || {
+            format!("{id}: the cancel was forgotten or invented")
+        })?;
+        if let Some(seen) = &self.seen {
+            ensure(job.version >= seen.version, "I15", || format!("{id}: its version went back"))?;
+            let silent = job.version == seen.version;
+            ensure(!silent || job.status() == seen.status(), "I15", || {
+                format!("{id}: silent change")
+            })?;
+        }
+        self.retry_wait(&job, policy)?;
+        self.seen = Some(job);
+        Ok(())
+    }
+
+    /// A release that meets a cancel request gives its attempt back as well, and ends the job.
+    fn given_back_when_cancelled(&self, job: &Job) -> u32 {
+        let last = self.rows.last();
+        let free = match last.and_then(|row| row.message.as_deref()) {
+            Some("released" | "snoozed") => self.life.releases < RELEASES_MAX,
+            Some("claim was not delivered") => true,
+            Some(_) | None => false,
+        };
+        self.life.attempts - u32::from(free && job.status() == Status::Cancelled)
+    }
+
+    fn retry_wait(&self, job: &Job, policy: &Policy) -> Verdict {
+        let (Some(run_at), Some(row)) = (job.run_at(), self.rows.last()) else { return Ok(()) };
+        if row.from != Some(Status::Running) {
+            return Ok(());
+        }
+        let longest = policy.backoff.max.max(Duration::from_secs(RETRY_AFTER_MAX_S));
+        ensure(run_at.since(row.at) <= longest, "I12", || format!("{}: waits too long", job.id()))
+    }
+}

@@ -1,0 +1,162 @@
+//! The whole world at once: listings, counters, announcements, and whether everything ends.
+
+use super::{Auditor, Verdict, Violation, ensure, watch::Watch};
+use consign_platform::{Error, Platform};
+use engine::{EventKind, Filter, HistoryEntry, JobId, JobType, Scope, Status, Tenant};
+use std::collections::{BTreeMap, BTreeSet};
+use store::{Counts, NumberedEvent, Query};
+
+/// The announcements that were read so far.
+#[derive(Default)]
+pub(super) struct EventsRead {
+    last: u64,
+    ids: BTreeSet<(JobId, u64)>,
+}
+
+fn broken(error: Error) -> Violation {
+    Violation { invariant: "I1", what: format!("a read failed: {error}") }
+}
+
+impl Auditor {
+    pub(crate) fn audit_whole(&mut self, platform: &Platform) -> Verdict {
+        self.touch_everything();
+        self.look(platform)?;
+        self.audit_listing(platform)?;
+        self.audit_counts(platform)?;
+        self.audit_events(platform)
+    }
+
+    /// Everything listed was handed over, everything acknowledged is listed, newest first.
+    fn audit_listing(&self, platform: &Platform) -> Verdict {
+        let mut query =
+            Query { scope: Scope::All, filter: Filter::Everything, before: None, limit: 7 };
+        let mut listed = BTreeSet::new();
+        let mut last: Option<JobId> = None;
+        loop {
+            let page = pollster::block_on(platform.list(&query)).map_err(broken)?;
+            for job in &page.jobs {
+                let id = job.id();
+                ensure(last.is_none_or(|last| id < last), "I2", || {
+                    format!("{id} is out of order")
+                })?;
+                ensure(self.jobs.contains_key(&id), "I2", || {
+                    format!("{id} was never handed over")
+                })?;
+                listed.insert(id);
+                last = Some(id);
+            }
+            query.before = page.next;
+            if page.next.is_none() {
+                break;
+            }
+        }
+        let there: BTreeSet<JobId> = self.known_jobs().into_iter().collect();
+        ensure(listed == there, "I1", || "the listing and the jobs differ".into())
+    }
+
+    /// Per tenant and type: submitted = queued + running + ended.
+    fn audit_counts(&self, platform: &Platform) -> Verdict {
+        let mut counted: BTreeMap<(JobType, Tenant), Counts> = BTreeMap::new();
+        for watch in self.jobs.values().filter(|watch| watch.seen.is_some()) {
+            let queue = (watch.asked.job_type.clone(), watch.asked.tenant.clone());
+            count(counted.entry(queue).or_default(), watch);
+        }
+        for depth in pollster::block_on(platform.queues(&Scope::All)).map_err(broken)? {
+            let queue = (depth.queue.job_type, depth.queue.tenant);
+            let ours = counted.remove(&queue).unwrap_or_default();
+            ensure(ours == depth.counts, "I16", || {
+                format!("{queue:?}: counted {ours:?}, told {:?}", depth.counts)
+            })?;
+            let paused = self.paused.contains(&queue);
+            ensure(depth.paused == paused, "I16", || format!("{queue:?}: paused {paused}?"))?;
+        }
+        ensure(counted.is_empty(), "I16", || format!("no queue is told for {counted:?}"))
+    }
+
+    /// Each transition that is announced is announced once, under one id, in order per job.
+    fn audit_events(&mut self, platform: &Platform) -> Verdict {
+        while pollster::block_on(platform.number_events()).map_err(broken)? {}
+        loop {
+            let page = pollster::block_on(platform.events(self.events.last, 50)).map_err(broken)?;
+            let Some(last) = page.last().map(|event| event.number) else { break };
+            for event in &page {
+                self.audit_event(event)?;
+            }
+            self.events.last = last;
+        }
+        for (id, watch) in &self.jobs {
+            let silent = |row: &&HistoryEntry| {
+                row.from != Some(row.to) && !self.events.ids.contains(&(*id, row.seq))
+            };
+            let silent = watch.rows.iter().find(silent);
+            ensure(silent.is_none(), "I10", || format!("{id} was not announced: {silent:?}"))?;
+        }
+        Ok(())
+    }
+
+    fn audit_event(&mut self, numbered: &NumberedEvent) -> Verdict {
+        let (id, seq) = numbered.event.id();
+        let expected = self.events.last + 1;
+        ensure(numbered.number >= expected, "I10", || {
+            format!("number {} came late", numbered.number)
+        })?;
+        let gap_free = numbered.number == self.events.ids.len() as u64 + 1;
+        ensure(gap_free, "I10", || format!("number {} after a gap", numbered.number))?;
+        ensure(self.events.ids.insert((id, seq)), "I10", || {
+            format!("{id}.{seq} was announced twice")
+        })?;
+        let earlier_follows =
+            self.events.ids.range((id, seq + 1)..=(id, u64::MAX)).next().is_some();
+        ensure(!earlier_follows, "I10", || format!("{id}.{seq} comes after what followed it"))?;
+        let Some(watch) = self.jobs.get(&id) else {
+            return ensure(false, "I2", || format!("{id} was announced and never handed over"));
+        };
+        let index = usize::try_from(seq).unwrap_or(usize::MAX).saturating_sub(1);
+        // A job may have vanished before its last rows were read.
+        let Some(row) = watch.rows.get(index) else { return Ok(()) };
+        let kind = numbered.event.kind;
+        ensure(kind == kind_of(row), "I10", || format!("{id}.{seq} was announced as {kind:?}"))
+    }
+
+    /// Once the faults have stopped, everything ends.
+    pub(crate) fn audit_all_ended(&self) -> Verdict {
+        let open =
+            self.jobs.iter().find(|(_, watch)| watch.status().is_some_and(|s| !s.is_ended()));
+        let open = open.map(|(id, watch)| (id, watch.status()));
+        ensure(open.is_none(), "I12", || format!("{open:?} never ends"))
+    }
+}
+
+fn count(counts: &mut Counts, watch: &Watch) {
+    counts.submitted += 1;
+    let Some(status) = watch.status() else {
+        counts.erased += 1;
+        return;
+    };
+    let seen = watch.seen.as_ref().expect("it has a status");
+    let discarded = seen.ended().is_some_and(|ended| ended.discarded_at.is_some());
+    *match status {
+        Status::Queued => &mut counts.queued,
+        Status::Running => &mut counts.running,
+        Status::Completed => &mut counts.completed,
+        Status::Failed => &mut counts.failed,
+        Status::Poisoned if discarded => &mut counts.discarded,
+        Status::Poisoned => &mut counts.poisoned,
+        Status::Cancelled => &mut counts.cancelled,
+    } += 1;
+}
+
+fn kind_of(row: &HistoryEntry) -> EventKind {
+    match (row.from, row.to) {
+        (Some(Status::Running), Status::Queued) if row.error_code.is_some() => EventKind::Retrying,
+        (Some(Status::Poisoned | Status::Failed | Status::Cancelled), Status::Queued) => {
+            EventKind::Redriven
+        }
+        (_, Status::Queued) => EventKind::Queued,
+        (_, Status::Running) => EventKind::Running,
+        (_, Status::Completed) => EventKind::Completed,
+        (_, Status::Failed) => EventKind::Failed,
+        (_, Status::Poisoned) => EventKind::Poisoned,
+        (_, Status::Cancelled) => EventKind::Cancelled,
+    }
+}

@@ -1,0 +1,56 @@
+//! Deliberate mistakes, each of which the auditor must find. A test that cannot fail proves nothing:
+//! these show that the simulation can.
+
+use crate::{
+    run::{live, shrink},
+    steps,
+};
+use engine::{SeededBug, plant};
+
+/// Plants `bug` and lives through worlds until the auditor cries out.
+#[track_caller]
+fn found(bug: SeededBug) {
+    const SEEDS_MAX: u64 = 300;
+    plant(Some(bug));
+    let failure = (0..SEEDS_MAX).find_map(|seed| live(seed, &steps(), &mut None).err());
+    let failure = failure.map(|failure| (failure.seed + 1, shrink(failure)));
+    plant(None);
+    let Some((seeds, failure)) = failure else {
+        panic!("{bug:?} was not found in {SEEDS_MAX} seeds");
+    };
+    let (violation, steps) = (&failure.violation, failure.steps.len());
+    println!(
+        "{bug:?}: found after {seeds} seeds, {steps} steps are enough; {} is broken: {}",
+        violation.invariant, violation.what
+    );
+    assert!(live(failure.seed, &failure.steps, &mut None).is_ok(), "without the bug all is well");
+}
+
+macro_rules! found {
+    ($($name:ident: $bug:ident),+ $(,)?) => {
+        $(#[test]
+        fn $name() {
+            found(SeededBug::$bug);
+        })+
+    };
+}
+
+found! {
+    a_completion_without_fence_is_found: CompleteWithoutFence,
+    a_sweep_without_state_guard_is_found: SweepWithoutGuard,
+    an_ack_before_the_commit_is_found: AckBeforeCommit,
+    an_outcome_outside_the_transaction_is_found: OutcomeOutsideTransaction,
+    a_key_checked_before_the_transaction_is_found: CheckThenInsertKey,
+    attempts_counted_on_failure_only_are_found: AttemptsCountedOnFailure,
+    a_worker_s_clock_is_found: WorkersClock,
+    a_commit_error_taken_for_no_is_found: CommitErrorTakenForNo,
+    a_settle_that_is_not_remembered_is_found: SettleNotRemembered,
+    a_forgotten_cancel_is_found: CancelForgotten,
+    unbounded_releases_are_found: ReleasesUnbounded,
+    a_claim_that_is_not_remembered_is_found: ClaimNotRemembered,
+    queues_that_are_not_taken_in_turn_are_found: QueuesNotTakenInTurn,
+    a_start_before_its_time_is_found: DueTimeIgnored,
+    a_heartbeat_that_shortens_is_found: HeartbeatShortens,
+    a_redrive_that_keeps_attempts_is_found: RedriveKeepsAttempts,
+    losses_that_are_not_counted_are_found: LossesNotCounted,
+}

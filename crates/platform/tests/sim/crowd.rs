@@ -1,0 +1,98 @@
+//! A crowd: several callers whose requests meet in one transaction, as a batcher would bring them
+//! together. Racing keys meet here, and a worker that waits for what is just being handed over.
+
+use crate::{
+    audit::{Asked, Verdict},
+    producer,
+    rng::Rng,
+    worker,
+    world::World,
+};
+use consign_platform::{Error, Wish};
+use engine::{Intake, JobId, PAYLOAD_BYTES_MAX, Submitted};
+use store::{Answer, ClaimRequest, Claimed, Clock, Dice, Reply, Request, Store, StoreError};
+
+pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
+    let submits: Vec<(Asked, JobId, Request)> =
+        (0..1 + rng.below(4)).map(|_| submit(world, rng)).collect();
+    let who = rng.below(world.workers.len());
+    let wish = rng.chance(50).then(|| worker::wish(world, who));
+    let mut batch: Vec<Request> = submits.iter().map(|(_, _, request)| request.clone()).collect();
+    // First in the batch, and yet it is served after the submits.
+    if let Some(wish) = &wish {
+        batch.insert(0, claim(world, who, wish));
+    }
+    let heard = pollster::block_on(world.store.execute(batch));
+    world.say(|| format!("a crowd with w{who} waiting ({}): {heard:?}", wish.is_some()));
+    let known = heard.is_ok();
+    let (claimed, answers) = taken_apart(heard, wish.is_some(), &submits);
+    for ((asked, _, _), answer) in submits.iter().zip(&answers) {
+        world.auditor.submitted(std::slice::from_ref(asked), answer);
+    }
+    match &claimed {
+        Some(jobs) => jobs.iter().for_each(|claimed| world.auditor.touch(claimed.job.id())),
+        None if known => {}
+        None => world.auditor.touch_everything(),
+    }
+    world.auditor.look(&world.platform)?;
+    for ((asked, _, _), answer) in submits.iter().zip(&answers) {
+        world.auditor.audit_submits(std::slice::from_ref(asked), answer)?;
+    }
+    match wish {
+        Some(wish) => worker::claim_answered(world, who, &wish, claimed),
+        None => Ok(()),
+    }
+}
+
+fn submit(world: &World, rng: &mut Rng) -> (Asked, JobId, Request) {
+    let tenant = rng.pick(&world.tenants).expect("there is one").clone();
+    let (asked, draft) = producer::job(world, &tenant, rng);
+    let id = JobId::new(world.clock.read().wall, world.dice.roll());
+    let intake =
+        Intake { id, tenant, chance: world.dice.roll(), payload_bytes_max: PAYLOAD_BYTES_MAX };
+    (asked, id, Request::Submit(vec![draft.check(intake).expect("lawful")]))
+}
+
+fn claim(world: &World, who: usize, wish: &Wish) -> Request {
+    Request::Claim(ClaimRequest {
+        scope: world.workers[who].scope.clone(),
+        worker: wish.worker.clone(),
+        host: None,
+        claim: wish.claim.clone(),
+        job_types: wish.job_types.clone(),
+        max: wish.max,
+        lease: wish.lease,
+    })
+}
+
+type Answers = Vec<Result<Vec<Submitted>, Error>>;
+
+/// What each of the crowd hears.
+fn taken_apart(
+    heard: Result<Vec<Reply>, StoreError>,
+    claimed: bool,
+    submits: &[(Asked, JobId, Request)],
+) -> (Option<Vec<Claimed>>, Answers) {
+    let replies = match heard {
+        Ok(replies) => replies,
+        Err(StoreError::OutcomeUnknown(_)) => {
+            let unknown = |id: &JobId| Err(Error::OutcomeUnknown { jobs: vec![*id] });
+            return (None, submits.iter().map(|(_, id, _)| unknown(id)).collect());
+        }
+        Err(_) => {
+            let no = || Err(Error::Store(StoreError::Unavailable(None)));
+            return (None, submits.iter().map(|_| no()).collect());
+        }
+    };
+    let mut replies = replies.into_iter();
+    let claimed = claimed.then(|| replies.next()).flatten().map(|reply| match reply {
+        Ok(Answer::Claimed(jobs)) => jobs,
+        other => panic!("a claim is answered as one, not by {other:?}"),
+    });
+    let answers = replies.map(|reply| match reply {
+        Ok(Answer::Submitted(all)) => Ok(all),
+        Ok(other) => panic!("a submit is answered as one, not by {other:?}"),
+        Err(refusal) => Err(Error::Refused(refusal)),
+    });
+    (claimed, answers.collect())
+}

@@ -1,0 +1,56 @@
+//! Producers: they hand jobs over, alone and in lists, again and again under few keys.
+
+use crate::{
+    audit::{Asked, Verdict},
+    rng::Rng,
+    world::World,
+};
+use engine::{JobDraft, Timestamp};
+use std::time::Duration;
+
+pub(crate) fn submit(world: &mut World, rng: &mut Rng) -> Verdict {
+    let count = if rng.chance(75) { 1 } else { 1 + rng.below(4) };
+    let tenant = rng.pick(&world.tenants).expect("there is one").clone();
+    let (mut asked, mut drafts) = (Vec::new(), Vec::new());
+    for _ in 0..count {
+        let (one, draft) = job(world, &tenant, rng);
+        asked.push(one);
+        drafts.push(draft);
+    }
+    let heard = pollster::block_on(world.platform.submit_all(&tenant, drafts));
+    world.say(|| format!("submit {asked:?}: {heard:?}"));
+    world.auditor.submitted(&asked, &heard);
+    world.auditor.look(&world.platform)?;
+    world.auditor.audit_submits(&asked, &heard)
+}
+
+pub(crate) fn job(world: &World, tenant: &engine::Tenant, rng: &mut Rng) -> (Asked, JobDraft) {
+    let job_type = rng.pick(&world.job_types).expect("there is one").clone();
+    let key = rng.chance(50).then(|| format!("k{}", rng.below(world.keys)));
+    let payload = format!("{{\"n\":{}}}", rng.below(2));
+    let now = world.clock.wall_ms();
+    let run_at = rng.chance(10).then(|| now + rng.between(-60_000, 60_000));
+    let delay = (run_at.is_none() && rng.chance(10)).then(|| rng.between(0, 40));
+    let expires_at = rng.chance(10).then(|| now + rng.between(1_000, 90_000));
+    let draft = JobDraft {
+        job_type: job_type.to_string(),
+        idempotency_key: key.clone(),
+        payload: Some(payload.clone()),
+        priority: rng.chance(30).then(|| rng.between(0, 9)),
+        run_at,
+        delay_seconds: delay,
+        expires_at,
+        max_attempts: rng.chance(20).then(|| rng.between(1, 6)),
+        ..JobDraft::default()
+    };
+    let asked = Asked {
+        tenant: tenant.clone(),
+        job_type,
+        key,
+        payload,
+        run_at: run_at.map(Timestamp::from_unix_ms),
+        delay: delay.map(|seconds| Duration::from_secs(seconds.unsigned_abs())),
+        expires_at: expires_at.map(Timestamp::from_unix_ms),
+    };
+    (asked, draft)
+}

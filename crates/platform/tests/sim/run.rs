@@ -1,0 +1,78 @@
+//! One seed, lived through; and a failing one made small.
+
+use crate::{audit::Violation, rng::Rng, world::World};
+
+/// A seed that broke a promise.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) seed: u64,
+    /// The steps that are needed to break it.
+    pub(crate) steps: Vec<usize>,
+    pub(crate) violation: Violation,
+}
+
+/// Lives through `steps` of `seed`, then lets everything come to its end.
+pub(crate) fn live(
+    seed: u64,
+    steps: &[usize],
+    trace: &mut Option<Vec<String>>,
+) -> Result<(), Failure> {
+    let mut world = World::new(seed, trace.is_some());
+    let outcome = live_in(&mut world, seed, steps);
+    if let Some(trace) = trace {
+        trace.append(&mut world.trace.take().unwrap_or_default());
+    }
+    outcome
+}
+
+fn live_in(world: &mut World, seed: u64, steps: &[usize]) -> Result<(), Failure> {
+    for (lived, index) in steps.iter().enumerate() {
+        let mut rng = Rng::of_step(seed, *index as u64);
+        if let Some(trace) = &mut world.trace {
+            trace.push(format!("-- step {index}"));
+        }
+        if let Err(violation) = world.step(*index, &mut rng) {
+            return Err(Failure { seed, steps: steps[..=lived].to_vec(), violation });
+        }
+    }
+    let last = steps.last().map_or(0, |last| last + 1);
+    world.finale(last).map_err(|violation| Failure { seed, steps: steps.to_vec(), violation })
+}
+
+/// Leaves out steps as long as the same promise is still broken: halves, quarters, single ones.
+pub(crate) fn shrink(mut failure: Failure) -> Failure {
+    let mut size = failure.steps.len() / 2;
+    while size > 0 {
+        let mut from = 0;
+        while from < failure.steps.len() {
+            let mut fewer = failure.steps.clone();
+            fewer.drain(from..(from + size).min(fewer.len()));
+            match live(failure.seed, &fewer, &mut None) {
+                Err(smaller) if smaller.violation.invariant == failure.violation.invariant => {
+                    failure = smaller;
+                }
+                Ok(()) | Err(_) => from += size,
+            }
+        }
+        size /= 2;
+    }
+    failure
+}
+
+impl Failure {
+    /// What a person needs: what broke, and the command that shows it again.
+    pub(crate) fn report(&self) -> String {
+        let steps: Vec<_> = self.steps.iter().map(ToString::to_string).collect();
+        format!(
+            "{} is broken: {}\nseed {}, {} steps; to see it again:\n  \
+             CONSIGN_SIM_SEED={} CONSIGN_SIM_STEPS={} \
+             cargo test -p consign-platform --test sim replay -- --nocapture",
+            self.violation.invariant,
+            self.violation.what,
+            self.seed,
+            self.steps.len(),
+            self.seed,
+            steps.join(","),
+        )
+    }
+}

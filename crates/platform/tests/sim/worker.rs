@@ -1,0 +1,344 @@
+//! Workers: well-behaved, slow, dying, paused past their lease, sending late, double and
+//! contradicting reports.
+
+use crate::{
+    audit::{ClaimAsked, Verdict},
+    rng::Rng,
+    world::{RETRY_AFTER_MAX_S, World},
+};
+use consign_platform::{Beat, Report, Return, Wish};
+use engine::{
+    ClaimId, Ending, EndingDraft, JobId, JobType, LeaseToken, OutcomeWord, ProgressReport,
+    ReleaseReason, Scope, StepName, Tenant, WorkerId, check_step_result,
+};
+use std::time::Duration;
+use store::Claimed;
+
+/// A worker and what it remembers. What it forgot when it died is kept too: late reports come from
+/// processes that everybody thought dead.
+pub(crate) struct Worker {
+    name: WorkerId,
+    pub(crate) scope: Scope,
+    job_types: Vec<JobType>,
+    max: usize,
+    held: Vec<Held>,
+    /// A claim whose answer was lost.
+    unanswered: Option<String>,
+    /// What it reported before.
+    reported: Vec<Reported>,
+    ghosts: Vec<Held>,
+}
+
+#[derive(Clone)]
+struct Held {
+    id: JobId,
+    token: LeaseToken,
+}
+
+#[derive(Clone)]
+struct Reported {
+    held: Held,
+    how: Way,
+}
+
+/// How an attempt ends; equal ways are equal endings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Completed,
+    Failed,
+    FailedOtherwise,
+    FailedForGood,
+    Poisoned,
+    Cancelled,
+    GivenBack,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        number: usize,
+        tenants: &[Tenant],
+        job_types: &[JobType],
+        rng: &mut Rng,
+    ) -> Self {
+        let own = rng.chance(25).then(|| rng.pick(tenants).expect("there is one").clone());
+        let wanted: Vec<JobType> = job_types.iter().filter(|_| rng.chance(70)).cloned().collect();
+        Worker {
+            name: WorkerId::parse(&format!("w{number}")).expect("lawful"),
+            scope: own.map_or(Scope::All, Scope::One),
+            job_types: if wanted.is_empty() { job_types.to_vec() } else { wanted },
+            max: 1 + rng.below(4),
+            held: Vec::new(),
+            unanswered: None,
+            reported: Vec::new(),
+            ghosts: Vec::new(),
+        }
+    }
+}
+
+pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
+    let who = rng.below(world.workers.len());
+    let worker = &world.workers[who];
+    match rng.below(100) {
+        _ if worker.unanswered.is_some() && rng.chance(60) => claim(world, who),
+        0..35 if worker.held.len() < worker.max => claim(world, who),
+        0..45 => heartbeat(world, who, rng),
+        45..75 => settle(world, who, rng),
+        75..80 => release(world, who, rng),
+        80..86 => repeat(world, who, rng),
+        86..90 => contradict(world, who, rng),
+        90..94 => step(world, who, rng),
+        94..97 => late(world, who, rng),
+        _ => die(world, who),
+    }
+}
+
+fn claim(world: &mut World, who: usize) -> Verdict {
+    let wish = wish(world, who);
+    let scope = world.workers[who].scope.clone();
+    let heard = pollster::block_on(world.platform.claim(&scope, wish.clone())).ok();
+    world.say(|| format!("w{who} claims as {:?}: {:?}", wish.claim, heard.as_ref().map(Vec::len)));
+    match &heard {
+        Some(jobs) => jobs.iter().for_each(|claimed| world.auditor.touch(claimed.job.id())),
+        None => world.auditor.touch_everything(),
+    }
+    world.auditor.look(&world.platform)?;
+    claim_answered(world, who, &wish, heard)
+}
+
+/// What a worker asks for: the same as before, where that was not answered.
+pub(crate) fn wish(world: &mut World, who: usize) -> Wish {
+    let fresh = world.new_name("c");
+    let worker = &mut world.workers[who];
+    let claim = worker.unanswered.take().unwrap_or(fresh);
+    Wish {
+        worker: worker.name.clone(),
+        host: None,
+        claim: ClaimId::parse(&claim).expect("lawful"),
+        job_types: worker.job_types.clone(),
+        max: worker.max,
+        lease: None,
+    }
+}
+
+/// After the look: the worker takes what it was given, or remembers that it heard nothing.
+pub(crate) fn claim_answered(
+    world: &mut World,
+    who: usize,
+    wish: &Wish,
+    heard: Option<Vec<Claimed>>,
+) -> Verdict {
+    let worker = &mut world.workers[who];
+    let asked = ClaimAsked {
+        worker: wish.worker.to_string(),
+        claim: wish.claim.to_string(),
+        scope: worker.scope.clone(),
+        job_types: wish.job_types.clone(),
+        max: wish.max,
+    };
+    world.auditor.audit_claim(&asked, heard.as_deref())?;
+    match heard {
+        Some(jobs) => {
+            let leased = jobs.iter().filter_map(|claimed| {
+                Some(Held { id: claimed.job.id(), token: claimed.job.lease()?.token })
+            });
+            worker.held.extend(leased);
+        }
+        None => worker.unanswered = Some(asked.claim),
+    }
+    Ok(())
+}
+
+fn heartbeat(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
+    let worker = &world.workers[who];
+    let held: Vec<Held> = worker.held.iter().filter(|_| rng.chance(80)).cloned().collect();
+    if held.is_empty() {
+        return Ok(());
+    }
+    let beats = held.iter().map(|held| Beat {
+        id: held.id,
+        token: held.token,
+        progress: rng
+            .chance(30)
+            .then(|| ProgressReport::check(rng.between(0, 100), Some("on it")).expect("lawful")),
+    });
+    let beats = beats.collect();
+    let heard = pollster::block_on(world.platform.heartbeat(&worker.scope, &worker.name, beats));
+    world.say(|| format!("w{who} is alive: {heard:?}"));
+    held.iter().for_each(|held| world.auditor.touch(held.id));
+    world.auditor.look(&world.platform)?;
+    let Ok(pulses) = heard else { return Ok(()) };
+    for (held, pulse) in held.iter().zip(pulses) {
+        world.auditor.audit_pulse(held.id, &held.token, pulse)?;
+        if matches!(pulse, engine::Pulse::Lost | engine::Pulse::Ended) {
+            // A worker that learns this stops; its report may already be under way.
+            let worker = &mut world.workers[who];
+            worker.held.retain(|other| other.token != held.token);
+            worker.ghosts.push(held.clone());
+        }
+    }
+    Ok(())
+}
+
+fn settle(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
+    let held = std::mem::take(&mut world.workers[who].held);
+    let (now, later): (Vec<Held>, Vec<Held>) = held.into_iter().partition(|_| rng.chance(70));
+    world.workers[who].held = later;
+    let reports = now.into_iter().map(|held| Reported { held, how: way(world, rng) }).collect();
+    report(world, who, reports, rng)
+}
+
+/// A well-behaved client repeats what it has reported.
+fn repeat(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
+    let reported = rng.pick(&world.workers[who].reported).cloned();
+    report(world, who, reported.into_iter().collect(), rng)
+}
+
+/// A broken one says something else this time.
+fn contradict(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
+    let reported = rng.pick(&world.workers[who].reported).cloned();
+    let other = reported.map(|reported| Reported { how: way(world, rng), ..reported });
+    report(world, who, other.into_iter().collect(), rng)
+}
+
+/// A process that everybody thought dead wakes up and reports.
+fn late(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
+    let ghost = rng.pick(&world.workers[who].ghosts).cloned();
+    let report = ghost.map(|held| Reported { held, how: way(world, rng) });
+    self::report(world, who, report.into_iter().collect(), rng)
+}
+
+fn release(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
+    let Some(held) = world.workers[who].held.pop() else { return Ok(()) };
+    report(world, who, vec![Reported { held, how: Way::GivenBack }], rng)
+}
+
+fn die(world: &mut World, who: usize) -> Verdict {
+    world.say(|| format!("w{who} dies"));
+    let worker = &mut world.workers[who];
+    worker.unanswered = None;
+    worker.ghosts.append(&mut worker.held);
+    Ok(())
+}
+
+fn report(world: &mut World, who: usize, reports: Vec<Reported>, rng: &mut Rng) -> Verdict {
+    let (backs, ends): (Vec<_>, Vec<_>) =
+        reports.into_iter().partition(|reported| reported.how == Way::GivenBack);
+    let scope = world.workers[who].scope.clone();
+    if !ends.is_empty() {
+        let items = ends.iter().map(|one| Report {
+            id: one.held.id,
+            token: one.held.token,
+            ending: ending(one.how, rng),
+        });
+        let items = items.collect();
+        let heard = pollster::block_on(world.platform.settle(&scope, items));
+        answered(world, who, ends, heard.ok())?;
+    }
+    if !backs.is_empty() {
+        let reasons = [ReleaseReason::Released, ReleaseReason::Snoozed, ReleaseReason::Undelivered];
+        let items = backs.iter().map(|one| Return {
+            id: one.held.id,
+            token: one.held.token,
+            reason: reasons[rng.below(3)],
+            delay: Duration::from_secs(if world.restless { 0 } else { rng.below(20) as u64 }),
+        });
+        let items = items.collect();
+        let heard = pollster::block_on(world.platform.release(&scope, items));
+        answered(world, who, backs, heard.ok())?;
+    }
+    Ok(())
+}
+
+fn answered(
+    world: &mut World,
+    who: usize,
+    reports: Vec<Reported>,
+    heard: Option<Vec<consign_platform::Verdict>>,
+) -> Verdict {
+    let ways: Vec<_> = reports.iter().map(|one| (one.held.id, one.how)).collect();
+    world.say(|| format!("w{who} reports {ways:?}: {heard:?}"));
+    reports.iter().for_each(|one| world.auditor.touch(one.held.id));
+    world.auditor.look(&world.platform)?;
+    for (index, one) in reports.into_iter().enumerate() {
+        let verdict = heard.as_ref().map(|heard| &heard[index]);
+        let name = format!("{:?}", one.how);
+        world.auditor.audit_report(one.held.id, &one.held.token, &name, verdict)?;
+        world.workers[who].reported.push(one);
+    }
+    Ok(())
+}
+
+fn step(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
+    const NAMES: [&str; 2] = ["charge", "ship"];
+    let worker = &world.workers[who];
+    let Some(held) = rng.pick(&worker.held).cloned() else { return Ok(()) };
+    let name = NAMES[rng.below(2)];
+    let step = StepName::parse(name).expect("lawful");
+    let finishing = rng.chance(50).then(|| rng.below(100).to_string());
+    let heard = match &finishing {
+        None => {
+            pollster::block_on(world.platform.begin_step(&worker.scope, held.id, held.token, step))
+        }
+        Some(result) => {
+            let result = check_step_result(result).expect("lawful");
+            let done = world.platform.finish_step(&worker.scope, held.id, held.token, step, result);
+            pollster::block_on(done)
+        }
+    };
+    world.say(|| format!("w{who} step {name} {finishing:?}: {heard:?}"));
+    world.auditor.touch(held.id);
+    world.auditor.look(&world.platform)?;
+    if matches!(heard, Err(consign_platform::Error::Refused(_))) {
+        return Ok(());
+    }
+    world.auditor.audit_step(held.id, name, finishing.as_deref(), heard.ok().as_ref())
+}
+
+/// A claim for everything by everybody, all completed: how the world looks without faults.
+pub(crate) fn do_everything(world: &mut World) -> Verdict {
+    for who in 0..world.workers.len() {
+        let worker = &mut world.workers[who];
+        worker.scope = Scope::All;
+        worker.job_types = world.job_types.clone();
+        worker.max = 50;
+        worker.unanswered = None;
+        worker.ghosts.append(&mut worker.held);
+    }
+    claim(world, 0)?;
+    let held = std::mem::take(&mut world.workers[0].held);
+    let reports = held.into_iter().map(|held| Reported { held, how: Way::Completed }).collect();
+    report(world, 0, reports, &mut Rng::new(0))
+}
+
+fn way(world: &World, rng: &mut Rng) -> Way {
+    if world.restless && rng.chance(95) {
+        return Way::GivenBack;
+    }
+    match rng.below(20) {
+        0..7 => Way::Completed,
+        7..13 => Way::Failed,
+        13 => Way::FailedOtherwise,
+        14 => Way::FailedForGood,
+        15 => Way::Poisoned,
+        16 => Way::Cancelled,
+        _ => Way::GivenBack,
+    }
+}
+
+fn ending(way: Way, rng: &mut Rng) -> Ending {
+    let word = match way {
+        Way::Completed => OutcomeWord::Completed,
+        Way::Failed | Way::FailedOtherwise | Way::FailedForGood => OutcomeWord::Failed,
+        Way::Poisoned => OutcomeWord::Poisoned,
+        Way::Cancelled => OutcomeWord::Cancelled,
+        Way::GivenBack => unreachable!("given back is not settled"),
+    };
+    let retry_after = rng.chance(30).then(|| rng.between(0, RETRY_AFTER_MAX_S as i64));
+    let draft = EndingDraft {
+        retryable: (way == Way::FailedForGood).then_some(false),
+        error_code: (way == Way::FailedOtherwise).then(|| "OTHER".to_owned()),
+        retry_after_seconds: retry_after,
+        ..EndingDraft::new(word)
+    };
+    draft.check().expect("lawful")
+}

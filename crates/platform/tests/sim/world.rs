@@ -1,0 +1,218 @@
+//! A small world: producers, workers, operators, a sweeper, a clock, and a store that fails.
+//!
+//! One step is one act of one of them, chosen by the step's own stream of chance. What they sent and
+//! heard goes to the auditor, who then looks for himself.
+
+use crate::{
+    audit::{Auditor, Verdict},
+    crowd,
+    flaky::{Fault, Flaky},
+    nature::{SimClock, SimDice},
+    operator, producer,
+    rng::Rng,
+    worker::{self, Worker},
+};
+use consign_platform::{Platform, Settings};
+use engine::{Jitter, JobType, Policy, PolicyDraft, Scope, Tenant, Timestamp};
+use std::{collections::BTreeMap, sync::Arc};
+use store::{Memory, Overdue, Request, Store};
+
+/// The longest `retryAfterSeconds` that handlers of this world ask for.
+pub(crate) const RETRY_AFTER_MAX_S: u64 = 40;
+
+pub(crate) struct World {
+    pub(crate) platform: Platform,
+    pub(crate) store: Arc<Flaky>,
+    pub(crate) clock: Arc<SimClock>,
+    pub(crate) dice: Arc<SimDice>,
+    pub(crate) auditor: Auditor,
+    pub(crate) tenants: Vec<Tenant>,
+    pub(crate) job_types: Vec<JobType>,
+    pub(crate) workers: Vec<Worker>,
+    /// What a sweeper has found and not dealt with.
+    found_overdue: Vec<Overdue>,
+    /// Few jobs, and workers that give back nearly everything.
+    pub(crate) restless: bool,
+    /// How often a transaction fails, of a hundred.
+    fault_percent: usize,
+    pub(crate) keys: usize,
+    /// Counts what was named, so that no two claims have one name.
+    pub(crate) named: usize,
+    /// What happened, in words, where somebody wants to read it.
+    pub(crate) trace: Option<Vec<String>>,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, traced: bool) -> Self {
+        let mut rng = Rng::new(seed);
+        let clock = Arc::new(SimClock::new());
+        let dice = Arc::new(SimDice::new(seed));
+        let memory = Arc::new(Memory::new(clock.clone(), dice.clone()));
+        let store = Arc::new(Flaky::new(memory));
+        let platform =
+            Platform::new(store.clone(), clock.clone(), dice.clone(), Settings::default());
+        let tenants = names(["acme", "birch", "cedar"], 1 + rng.below(3), Tenant::parse);
+        let job_types = names(["email", "invoice", "scan"], 1 + rng.below(3), JobType::parse);
+        let mut policies = BTreeMap::new();
+        for job_type in &job_types {
+            policies.insert(job_type.clone(), policy(&platform, job_type, &mut rng));
+        }
+        let workers = (0..2 + rng.below(4)).map(|n| Worker::new(n, &tenants, &job_types, &mut rng));
+        let workers = workers.collect();
+        World {
+            platform,
+            store,
+            clock,
+            dice,
+            auditor: Auditor::new(policies),
+            tenants,
+            job_types,
+            workers,
+            found_overdue: Vec::new(),
+            restless: rng.chance(10),
+            fault_percent: [0, 3, 10, 25][rng.below(4)],
+            keys: 1 + rng.below(6),
+            named: 0,
+            trace: traced.then(Vec::new),
+        }
+    }
+
+    /// One act of somebody, and the auditor's verdict on it.
+    pub(crate) fn step(&mut self, index: usize, rng: &mut Rng) -> Verdict {
+        if rng.chance(70) {
+            self.clock.advance(rng.between(0, if self.restless { 200 } else { 3_000 }));
+        }
+        let skew = [0, 0, 600_000, -600_000][rng.below(4)];
+        self.clock.called_with_skew(skew);
+        self.auditor.begin(index, self.at_most());
+        let fault = self.fault(rng);
+        self.store.fail_next(fault);
+        match rng.below(100) {
+            0..25 if self.restless && !self.auditor.known_jobs().is_empty() => {}
+            0..20 => producer::submit(self, rng)?,
+            20..25 => crowd::act(self, rng)?,
+            25..80 => worker::act(self, rng)?,
+            80..88 => self.sweep()?,
+            88..90 => self.late_sweep()?,
+            90..96 => operator::act(self, rng)?,
+            96..98 => self.disturb_time(rng),
+            _ => self.restart(),
+        }
+        self.store.fail_next(Fault::None);
+        if fault != Fault::None || index.is_multiple_of(25) {
+            self.auditor.audit_whole(&self.platform)?;
+        }
+        Ok(())
+    }
+
+    fn fault(&self, rng: &mut Rng) -> Fault {
+        if !rng.chance(self.fault_percent) {
+            return Fault::None;
+        }
+        [Fault::NotCommitted, Fault::UnknownButDone, Fault::UnknownNotDone][rng.below(3)]
+    }
+
+    pub(crate) fn sweep(&mut self) -> Verdict {
+        let swept = pollster::block_on(self.platform.sweep());
+        self.say(|| format!("sweep: {swept:?}"));
+        match swept {
+            Ok(swept) => swept.jobs.into_iter().for_each(|id| self.auditor.touch(id)),
+            Err(_) => self.auditor.touch_everything(),
+        }
+        self.auditor.look(&self.platform)
+    }
+
+    /// The sweeper found something, fell asleep, and goes on as if nothing had happened since.
+    fn late_sweep(&mut self) -> Verdict {
+        let found = std::mem::take(&mut self.found_overdue);
+        let request = |overdue: Overdue| Request::Job {
+            scope: Scope::All,
+            id: overdue.id,
+            command: overdue.command,
+        };
+        found.iter().for_each(|overdue| self.auditor.touch(overdue.id));
+        let heard =
+            pollster::block_on(self.store.execute(found.into_iter().map(request).collect()));
+        self.say(|| format!("a late sweep: {:?}", heard.map(|replies| replies.len())));
+        self.found_overdue = pollster::block_on(self.store.overdue(5)).expect("reads do not fail");
+        self.auditor.look(&self.platform)
+    }
+
+    fn disturb_time(&mut self, rng: &mut Rng) {
+        let ms = match rng.below(4) {
+            0 => rng.between(1_000, 3_600_000),
+            1 => -rng.between(1_000, 3_600_000),
+            2 => return self.clock.advance(rng.between(10_000, 90_000)),
+            _ => return self.clock.advance(rng.between(90_000, 1_200_000)),
+        };
+        self.say(|| format!("the wall clock is set by {ms} ms"));
+        self.clock.set_off(ms);
+    }
+
+    fn restart(&mut self) {
+        self.say(|| "the process dies and comes back".into());
+        self.store.memory.restart();
+        self.auditor.restarted();
+    }
+
+    /// Faults stop, everybody behaves: everything must come to an end.
+    pub(crate) fn finale(&mut self, steps: usize) -> Verdict {
+        self.store.fail_next(Fault::None);
+        self.clock.called_with_skew(0);
+        operator::resume_everything(self);
+        for round in 0..FINALE_ROUNDS_MAX {
+            self.auditor.begin(steps + round, self.at_most());
+            self.sweep()?;
+            self.auditor.begin(steps + round, self.at_most());
+            worker::do_everything(self)?;
+            if self.auditor.audit_all_ended().is_ok() {
+                break;
+            }
+            self.clock.advance(30_000);
+        }
+        self.auditor.audit_all_ended()?;
+        self.auditor.begin(steps + FINALE_ROUNDS_MAX, self.at_most());
+        self.auditor.audit_whole(&self.platform)
+    }
+
+    /// A moment that the store's clock cannot have passed: it follows the wall, and a wall that was
+    /// set back is at most as far behind as it was ever set.
+    fn at_most(&self) -> Timestamp {
+        Timestamp::from_unix_ms(self.clock.wall_ms() + 24 * 3_600_000)
+    }
+
+    pub(crate) fn say(&mut self, what: impl FnOnce() -> String) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(what());
+        }
+    }
+
+    pub(crate) fn new_name(&mut self, prefix: &str) -> String {
+        self.named += 1;
+        format!("{prefix}{}", self.named)
+    }
+}
+
+/// Half an hour of retries, in rounds of thirty seconds, and some more.
+const FINALE_ROUNDS_MAX: usize = 120;
+
+fn names<T>(all: [&str; 3], count: usize, parse: fn(&str) -> engine::Checked<T>) -> Vec<T> {
+    all.into_iter().take(count).map(|name| parse(name).expect("a lawful name")).collect()
+}
+
+/// A policy with short times, so that one run sees keys expire and old jobs go.
+fn policy(platform: &Platform, job_type: &JobType, rng: &mut Rng) -> Policy {
+    let draft = PolicyDraft {
+        max_attempts: Some(rng.between(1, 4)),
+        lease_ms: Some(rng.between(5, 30) * 1_000),
+        timeout_ms: Some(rng.between(20, 90) * 1_000),
+        backoff_base_ms: Some(rng.between(0, 3) * 1_000),
+        backoff_max_ms: Some(rng.between(5, 20) * 1_000),
+        jitter: Some([Jitter::Full, Jitter::None][rng.below(2)]),
+        lost_workers_max: Some(rng.between(1, 3)),
+        key_window_ms: Some(rng.between(10, 300) * 1_000),
+        retention_ms: Some(rng.between(60, 1_200) * 1_000),
+        ..PolicyDraft::default()
+    };
+    pollster::block_on(platform.set_policy(job_type.clone(), &draft)).expect("a good policy")
+}

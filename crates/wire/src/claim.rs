@@ -1,0 +1,127 @@
+//! Claim: a worker asks for jobs, and gets each with a lease.
+
+use crate::{
+    extended::Extended,
+    findings::{Findings, count_in, in_range},
+    job::JobShape,
+    secret::Secret,
+    time::Moment,
+};
+use engine::{
+    Checked, Claim, ClaimId, FieldProblem, Host, Job, JobType, JsonText, Lease, Refusal, WorkerId,
+    check_lease,
+};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// A worker asks for jobs.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+#[expect(missing_docs, reason = "the fields are the contract's own")]
+pub struct ClaimRequest {
+    pub worker_id: String,
+    pub claim_id: String,
+    /// The machine it runs on, for the list of workers.
+    pub host: Option<String>,
+    pub job_types: Vec<String>,
+    pub max: Option<i64>,
+    pub wait_seconds: Option<i64>,
+    pub lease_seconds: Option<i64>,
+}
+
+/// A claim that passed its checks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimOrder {
+    /// Who claims, under which name, and for how long.
+    pub claim: Claim,
+    /// The machine it runs on, if it says so.
+    pub host: Option<Host>,
+    /// What it can do.
+    pub job_types: Vec<JobType>,
+    /// How many jobs it takes at most; one where it does not say.
+    pub max: usize,
+    /// How long it waits for the first; not at all where it does not say.
+    pub wait: Duration,
+}
+
+/// What a worker gets; empty after the wait.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ClaimAnswer {
+    /// The jobs that are its own now.
+    pub jobs: Vec<ClaimedJob>,
+}
+
+/// A whole job with its payload and its lease.
+pub type ClaimedJob = Extended<JobShape, LeaseOf>;
+
+/// The lease beside the job.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LeaseOf {
+    /// The right to run it.
+    pub lease: LeaseShape,
+}
+
+/// The right to run a job for a while.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeaseShape {
+    /// What the worker must show with every report.
+    pub token: Secret,
+    /// When it lapses without a heartbeat.
+    pub expires_at: Moment,
+}
+
+impl ClaimRequest {
+    /// Checks every field and names all that are wrong.
+    pub fn check(&self) -> Result<ClaimOrder, Refusal> {
+        let mut findings = Findings::default();
+        let worker = findings.keep(WorkerId::parse(&self.worker_id));
+        let id = findings.keep(ClaimId::parse(&self.claim_id));
+        let host = findings.keep_given(self.host.as_deref().map(Host::parse));
+        let job_types = findings.keep(self.checked_types());
+        let max = findings.keep(in_range("max", self.max.unwrap_or(1), 1..=1_000));
+        let wait = findings.keep(in_range("waitSeconds", self.wait_seconds.unwrap_or(0), 0..=60));
+        let lease = findings.keep_given(self.lease_seconds.map(check_lease));
+
+        let (Some(worker), Some(id), Some(job_types), Some(max), Some(wait), true) =
+            (worker, id, job_types, max, wait, findings.is_empty())
+        else {
+            return Err(findings.refusal());
+        };
+        Ok(ClaimOrder {
+            claim: Claim { worker, id, lease },
+            host,
+            job_types,
+            max: max as usize,
+            wait: Duration::from_secs(wait.into()),
+        })
+    }
+
+    fn checked_types(&self) -> Checked<Vec<JobType>> {
+        const TYPES_MAX: usize = 100;
+        const FIELD: &str = "jobTypes";
+        count_in(FIELD, self.job_types.len(), 1..=TYPES_MAX)?;
+        let numbered = self.job_types.iter().enumerate();
+        let checked = numbered.map(|(index, text)| {
+            JobType::parse(text).map_err(|problem| {
+                FieldProblem::new(FIELD, format!("entry {index} {}", problem.detail))
+            })
+        });
+        checked.collect()
+    }
+}
+
+impl ClaimedJob {
+    /// Shows a job to the worker that has just got it.
+    pub fn new(job: &Job, lease: &Lease, payload: &JsonText) -> Self {
+        let base = JobShape::new(job, Some(payload));
+        Extended { base, more: LeaseOf { lease: LeaseShape::from(lease) } }
+    }
+}
+
+impl From<&Lease> for LeaseShape {
+    fn from(lease: &Lease) -> Self {
+        let token = Secret::new(lease.token.to_string());
+        LeaseShape { token, expires_at: lease.expires_at.into() }
+    }
+}

@@ -1,0 +1,80 @@
+//! Outcomes as the world hears of them: CloudEvents 1.0.
+
+use crate::{extended::Extended, status::StatusShape, time::Moment};
+use engine::Event;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// One announcement.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CloudEvent {
+    /// The version of the standard.
+    pub specversion: String,
+    /// `{jobId}.{seq}`: the same however often it is told.
+    pub id: String,
+    /// Where it comes from.
+    pub source: String,
+    /// `consign.job.…`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The job it is about.
+    pub subject: String,
+    /// When it happened.
+    pub time: Moment,
+    /// What the data is.
+    pub datacontenttype: String,
+    /// Ties everything together that one request set in motion.
+    pub correlationid: String,
+    /// The trace that the job was handed over in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    /// The job as it was right after.
+    pub data: EventData,
+}
+
+/// The status of the job at that moment, and what an announcement adds.
+pub type EventData = Extended<StatusShape, Announced>;
+
+/// What an announcement says beside the status.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Announced {
+    /// Whose job it is.
+    pub tenant: String,
+    /// How long this life took from its first start to its end.
+    pub duration_ms: Option<u64>,
+    /// How long this life waited for its first start.
+    pub wait_ms: Option<u64>,
+}
+
+impl From<&Event> for CloudEvent {
+    fn from(event: &Event) -> Self {
+        let (job_id, seq) = event.id();
+        let envelope = &event.job.envelope;
+        CloudEvent {
+            specversion: "1.0".into(),
+            id: format!("{job_id}.{seq}"),
+            source: "/api/jobs".into(),
+            kind: format!("consign.job.{}", event.kind.as_str()),
+            subject: job_id.to_string(),
+            time: event.at.into(),
+            datacontenttype: "application/json".into(),
+            correlationid: envelope.correlation.to_string(),
+            traceparent: envelope.traceparent.as_ref().map(ToString::to_string),
+            data: data(event),
+        }
+    }
+}
+
+fn data(event: &Event) -> EventData {
+    let more = Announced {
+        tenant: event.job.envelope.tenant.to_string(),
+        duration_ms: event.took().map(ms),
+        wait_ms: event.waited().map(ms),
+    };
+    Extended { base: StatusShape::from(&event.job), more }
+}
+
+fn ms(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}

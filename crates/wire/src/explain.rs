@@ -1,0 +1,90 @@
+//! Explain: why a job is not running.
+
+use crate::time::Moment;
+use engine::{Reason, Status};
+use serde::{Deserialize, Serialize};
+
+/// Where a job stands, and everything that keeps it there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields are the contract's own")]
+pub struct ExplainShape {
+    pub status: String,
+    pub reasons: Vec<ReasonShape>,
+}
+
+/// One reason. Each code has fields of its own; those of the others are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the fields are those of the engine's reasons")]
+pub struct ReasonShape {
+    pub code: String,
+    pub detail: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_at: Option<Moment>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_code: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ahead: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Moment>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease_expires_at: Option<Moment>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Moment>,
+}
+
+impl ExplainShape {
+    /// Shows the engine's reasons.
+    pub fn new(status: Status, reasons: &[Reason]) -> Self {
+        let reasons = reasons.iter().map(ReasonShape::from).collect();
+        ExplainShape { status: status.to_string(), reasons }
+    }
+}
+
+impl From<&Reason> for ReasonShape {
+    fn from(reason: &Reason) -> Self {
+        let said = ReasonShape {
+            code: reason.code().into(),
+            detail: reason.detail(),
+            ..ReasonShape::default()
+        };
+        match reason {
+            Reason::NoLiveWorker { job_type } | Reason::QueuePaused { job_type } => {
+                ReasonShape { job_type: Some(job_type.to_string()), ..said }
+            }
+            Reason::NotDue { run_at } => ReasonShape { run_at: Some(Moment(*run_at)), ..said },
+            Reason::RetryWait { run_at, attempt, error_code } => ReasonShape {
+                run_at: Some(Moment(*run_at)),
+                attempt: Some(*attempt),
+                error_code: error_code.as_ref().map(ToString::to_string),
+                ..said
+            },
+            Reason::BehindOthers { ahead } => ReasonShape { ahead: Some(*ahead), ..said },
+            Reason::LimitReached { running, limit } => {
+                ReasonShape { running: Some(*running), limit: Some(*limit), ..said }
+            }
+            Reason::CancelRequested => said,
+            Reason::Running { worker, since, lease_expires_at } => ReasonShape {
+                worker_id: Some(worker.to_string()),
+                since: Some(Moment(*since)),
+                lease_expires_at: Some(Moment(*lease_expires_at)),
+                ..said
+            },
+            Reason::Ended { status, at } => {
+                ReasonShape { status: Some(status.to_string()), at: Some(Moment(*at)), ..said }
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Heartbeat: a worker says that it lives, and learns how its leases stand.
+//!
+//! One bad entry must not cost a worker its other leases, so entries are checked one by one, and a
+//! bad progress is left out instead of the sign of life it came with.
+
+use crate::{
+    findings::{Findings, count_in},
+    job_command::{ITEMS_MAX, JobCommand, held},
+    problem::Problem,
+    secret::Secret,
+    time::Moment,
+};
+use engine::{
+    Checked, Command, FieldProblem, JobId, ProgressReport, Pulse, Refusal, Timestamp, WorkerId,
+};
+use serde::{Deserialize, Serialize};
+
+/// A worker says that it lives.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+#[expect(missing_docs, reason = "the fields are the contract's own")]
+pub struct HeartbeatRequest {
+    pub worker_id: String,
+    pub leases: Vec<HeartbeatItem>,
+}
+
+/// One lease that it holds.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+#[expect(missing_docs, reason = "the fields are the contract's own")]
+pub struct HeartbeatItem {
+    pub job_id: String,
+    pub token: Secret,
+    pub progress: Option<ProgressRequest>,
+}
+
+/// How far the handler says it is.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+#[expect(missing_docs, reason = "the fields are the contract's own")]
+pub struct ProgressRequest {
+    pub percent: Option<i64>,
+    pub note: Option<String>,
+}
+
+/// A checked entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Beat {
+    /// The heartbeat, and the job it is for.
+    pub order: JobCommand,
+    /// What was wrong with the progress, which was left out then.
+    pub left_out: Option<Refusal>,
+}
+
+/// How the leases stand, in the order they were asked about.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HeartbeatAnswer {
+    /// One for each.
+    pub leases: Vec<PulseShape>,
+}
+
+/// How one lease stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PulseShape {
+    /// Whose lease.
+    pub job_id: String,
+    /// How it stands.
+    pub state: PulseWord,
+    /// When it lapses, while it holds.
+    pub expires_at: Option<Moment>,
+    /// What was wrong with the entry, if something was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<Problem>,
+}
+
+/// The contract's words for how a lease stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the variants are the contract's own words")]
+pub enum PulseWord {
+    Extended,
+    CancelRequested,
+    Lost,
+    Ended,
+}
+
+impl HeartbeatRequest {
+    /// Checks who it is, and that there are not too many leases. None at all is a sign of life too.
+    pub fn check(&self) -> Result<WorkerId, Refusal> {
+        count_in("leases", self.leases.len(), 0..=ITEMS_MAX)?;
+        Ok(WorkerId::parse(&self.worker_id)?)
+    }
+}
+
+impl HeartbeatItem {
+    /// Checks one entry.
+    pub fn check(&self) -> Result<Beat, Refusal> {
+        let mut findings = Findings::default();
+        let Some((job_id, token)) = held(&self.job_id, &self.token, &mut findings) else {
+            return Err(findings.refusal());
+        };
+        let progress = self.progress.as_ref().map(ProgressRequest::check);
+        let progress = findings.keep_given(progress);
+        let command = Command::Heartbeat { token, progress };
+        let order = JobCommand { job_id, command };
+        let left_out = (!findings.is_empty()).then(|| findings.refusal());
+        Ok(Beat { order, left_out })
+    }
+}
+
+impl ProgressRequest {
+    fn check(&self) -> Checked<ProgressReport> {
+        let missing = || FieldProblem::new("progress.percent", "must be given, from 0 to 100");
+        ProgressReport::check(self.percent.ok_or_else(missing)?, self.note.as_deref())
+    }
+}
+
+impl PulseShape {
+    /// Shows what the engine said.
+    pub fn new(job_id: JobId, pulse: Pulse) -> Self {
+        let (state, expires_at) = word(pulse);
+        let expires_at = expires_at.map(Moment);
+        PulseShape { job_id: job_id.to_string(), state, expires_at, problem: None }
+    }
+
+    /// The answer to an entry that could not be read: whatever it was, it is no lease of ours.
+    pub fn refused(job_id: &str, problem: Problem) -> Self {
+        let (job_id, problem) = (job_id.into(), Some(problem));
+        PulseShape { job_id, state: PulseWord::Lost, expires_at: None, problem }
+    }
+}
+
+fn word(pulse: Pulse) -> (PulseWord, Option<Timestamp>) {
+    match pulse {
+        Pulse::Extended(until) => (PulseWord::Extended, Some(until)),
+        Pulse::CancelRequested(until) => (PulseWord::CancelRequested, Some(until)),
+        Pulse::Lost => (PulseWord::Lost, None),
+        Pulse::Ended => (PulseWord::Ended, None),
+    }
+}

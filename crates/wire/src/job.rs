@@ -1,0 +1,54 @@
+//! The whole job: its status, and what was handed over.
+
+use crate::{
+    extended::Extended, json::Json, status::StatusShape, submit::PayloadVersionShape, time::Moment,
+};
+use engine::{Job, JsonText};
+use serde::{Deserialize, Serialize};
+
+/// A job as its own page shows it.
+pub type JobShape = Extended<StatusShape, JobMore>;
+
+/// What the whole job has beside its status.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JobMore {
+    /// Whose it is.
+    pub tenant: String,
+    /// The client's handle, in its stored form: a long one is its hash.
+    pub idempotency_key: Option<String>,
+    /// The client's word for the shape of the payload.
+    pub payload_version: Option<PayloadVersionShape>,
+    /// 0 (last) to 9 (first).
+    pub priority: u8,
+    /// When this life was first due; a retry's time is `nextAttemptAt`.
+    pub run_at: Moment,
+    /// Not started after this moment.
+    pub expires_at: Option<Moment>,
+    /// The trace that the job was handed over in.
+    pub traceparent: Option<String>,
+    /// When it left the poison queue for good.
+    pub discarded_at: Option<Moment>,
+    /// Left out for those who may not see it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Json>,
+}
+
+impl JobShape {
+    /// Shows `job`, with its payload to those who may see that.
+    pub fn new(job: &Job, payload: Option<&JsonText>) -> Self {
+        let envelope = &job.envelope;
+        let more = JobMore {
+            tenant: envelope.tenant.to_string(),
+            idempotency_key: envelope.key.as_ref().map(|key| key.as_str().into()),
+            payload_version: envelope.payload_version.as_ref().map(PayloadVersionShape::from),
+            priority: envelope.priority.number(),
+            run_at: job.life.due_at.into(),
+            expires_at: job.expires_at.map(Moment),
+            traceparent: envelope.traceparent.as_ref().map(ToString::to_string),
+            discarded_at: job.ended().and_then(|ended| ended.discarded_at).map(Moment),
+            payload: payload.map(Json::from),
+        };
+        Extended { base: StatusShape::from(job), more }
+    }
+}

@@ -1,0 +1,149 @@
+//! Types and their policies: how jobs of one type are treated, in words a person would write.
+
+use crate::{
+    findings::Findings,
+    span::{format_span, parse_span},
+};
+use engine::{Backoff, Checked, FieldProblem, Jitter, JobType, Policy, PolicyDraft, Refusal};
+use serde::{Deserialize, Serialize, Serializer};
+
+/// One job type with its policy. What was read here can be written back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TypeShape {
+    /// Which type.
+    pub job_type: String,
+    /// How its jobs are treated.
+    #[serde(flatten)]
+    pub policy: PolicyShape,
+}
+
+/// The policy of a type; what is absent takes the default.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+#[expect(missing_docs, reason = "the fields are the contract's own")]
+pub struct PolicyShape {
+    pub max_attempts: Option<i64>,
+    pub lease: Option<String>,
+    pub timeout: Option<String>,
+    pub backoff: Option<BackoffShape>,
+    pub lost_workers_max: Option<i64>,
+    pub key_window: Option<String>,
+    pub retention: Option<String>,
+    pub max_queued: Option<i64>,
+    pub concurrency: Option<i64>,
+}
+
+/// How long to wait between attempts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+#[expect(missing_docs, reason = "the fields are the contract's own")]
+pub struct BackoffShape {
+    pub base: Option<String>,
+    pub factor: Option<Factor>,
+    pub max: Option<String>,
+    pub jitter: Option<String>,
+}
+
+/// Growth per attempt: `2`, `1.5`.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(transparent)]
+pub struct Factor(pub f64);
+
+impl TypeShape {
+    /// Shows the policy of `job_type`.
+    pub fn new(job_type: &JobType, policy: &Policy) -> Self {
+        TypeShape { job_type: job_type.to_string(), policy: PolicyShape::from(policy) }
+    }
+}
+
+impl PolicyShape {
+    /// The draft that the engine checks. Only spans and words are read here.
+    pub fn to_draft(&self) -> Result<PolicyDraft, Refusal> {
+        let mut findings = Findings::default();
+        let mut span = |field, text: &Option<String>| {
+            findings.keep_given(text.as_deref().map(|text| parse_span(field, text)))
+        };
+        let backoff = self.backoff.clone().unwrap_or_default();
+        let mut draft = PolicyDraft {
+            max_attempts: self.max_attempts,
+            lease_ms: span("lease", &self.lease),
+            timeout_ms: span("timeout", &self.timeout),
+            backoff_base_ms: span("backoff.base", &backoff.base),
+            backoff_max_ms: span("backoff.max", &backoff.max),
+            lost_workers_max: self.lost_workers_max,
+            key_window_ms: span("keyWindow", &self.key_window),
+            retention_ms: span("retention", &self.retention),
+            max_queued: self.max_queued,
+            concurrency: self.concurrency,
+            ..PolicyDraft::default()
+        };
+        draft.backoff_factor_hundredths =
+            findings.keep_given(backoff.factor.map(Factor::hundredths));
+        draft.jitter = findings.keep_given(backoff.jitter.as_deref().map(parse_jitter));
+        if findings.is_empty() { Ok(draft) } else { Err(findings.refusal()) }
+    }
+}
+
+impl Factor {
+    /// Whole hundredths, which is how the engine counts.
+    fn hundredths(self) -> Checked<i64> {
+        let hundredths = (self.0 * 100.0).round();
+        // Beyond this a float has no hundredths any more, and the engine takes far less.
+        const LARGEST: f64 = 1e9;
+        if hundredths.abs() > LARGEST || (self.0 * 100.0 - hundredths).abs() > 1e-6 {
+            let detail = "must be a small number with at most two decimals, such as 1.5";
+            return Err(FieldProblem::new("backoff.factor", detail));
+        }
+        Ok(hundredths as i64)
+    }
+}
+
+/// A whole factor is written like one: `2`, not `2.0`.
+impl Serialize for Factor {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.hundredths() {
+            Ok(hundredths) if hundredths % 100 == 0 => serializer.serialize_i64(hundredths / 100),
+            Ok(_) | Err(_) => serializer.serialize_f64(self.0),
+        }
+    }
+}
+
+fn parse_jitter(text: &str) -> Checked<Jitter> {
+    match text {
+        "full" => Ok(Jitter::Full),
+        "none" => Ok(Jitter::None),
+        _ => Err(FieldProblem::new("backoff.jitter", "must be full or none")),
+    }
+}
+
+impl From<&Policy> for PolicyShape {
+    fn from(policy: &Policy) -> Self {
+        PolicyShape {
+            max_attempts: Some(policy.max_attempts.into()),
+            lease: Some(format_span(policy.lease)),
+            timeout: Some(format_span(policy.timeout)),
+            backoff: Some(BackoffShape::from(&policy.backoff)),
+            lost_workers_max: Some(policy.lost_workers_max.into()),
+            key_window: Some(format_span(policy.key_window)),
+            retention: Some(format_span(policy.retention)),
+            max_queued: policy.max_queued.map(i64::try_from).and_then(Result::ok),
+            concurrency: policy.concurrency.map(i64::from),
+        }
+    }
+}
+
+impl From<&Backoff> for BackoffShape {
+    fn from(backoff: &Backoff) -> Self {
+        let jitter = match backoff.jitter {
+            Jitter::Full => "full",
+            Jitter::None => "none",
+        };
+        BackoffShape {
+            base: Some(format_span(backoff.base)),
+            factor: Some(Factor(f64::from(backoff.factor_hundredths) / 100.0)),
+            max: Some(format_span(backoff.max)),
+            jitter: Some(jitter.into()),
+        }
+    }
+}

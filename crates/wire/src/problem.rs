@@ -1,0 +1,106 @@
+//! Problem details (RFC 9457): how every door says no.
+
+use crate::{
+    body::Unreadable,
+    catalogue::{CodeEntry, codes, entry},
+};
+use engine::{CorrelationId, JobId, Refusal};
+use serde::{Deserialize, Serialize};
+
+/// A no, with its code, its reason, and the fields that are to blame.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Problem {
+    /// Where the code is explained.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The catalogue's few words for the code.
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// What happened this time.
+    pub detail: String,
+    /// The stable code.
+    pub error_code: String,
+    /// What to search the logs for.
+    pub correlation_id: String,
+    /// The job that may have been stored, where the outcome is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_id: Option<String>,
+    /// The fields that are wrong.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<FieldError>,
+}
+
+/// One field that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FieldError {
+    /// Where it is in what was sent, as a JSON pointer.
+    pub pointer: String,
+    /// What is wrong, and what would be right.
+    pub detail: String,
+}
+
+impl Problem {
+    /// A no under a code of the catalogue. `detail` must hold neither payloads nor secrets.
+    pub fn new(code: &str, detail: impl Into<String>, correlation: &CorrelationId) -> Self {
+        let known = known(code);
+        Problem {
+            kind: format!("/errors/{}", known.code),
+            title: known.title.into(),
+            // A code without a status should not have left the house: that is our mistake.
+            status: known.http_status.unwrap_or(500),
+            detail: detail.into(),
+            error_code: known.code.into(),
+            correlation_id: correlation.to_string(),
+            job_id: None,
+            errors: Vec::new(),
+        }
+    }
+
+    /// The engine said no.
+    pub fn refused(refusal: &Refusal, correlation: &CorrelationId) -> Self {
+        let errors = field_errors(refusal);
+        Problem { errors, ..Problem::new(refusal.code(), refusal.to_string(), correlation) }
+    }
+
+    /// The body could not be read.
+    pub fn unreadable(body: &Unreadable, correlation: &CorrelationId) -> Self {
+        let Some(pointer) = body.pointer.clone() else {
+            return Problem::new(body.code(), format!("the body {}", body.detail), correlation);
+        };
+        let detail = format!("{pointer}: {}", body.detail);
+        let errors = vec![FieldError { pointer, detail: body.detail.clone() }];
+        Problem { errors, ..Problem::new(body.code(), detail, correlation) }
+    }
+
+    /// Names the job that this is about.
+    pub fn about(self, job_id: JobId) -> Self {
+        Problem { job_id: Some(job_id.to_string()), ..self }
+    }
+}
+
+fn known(code: &str) -> &'static CodeEntry {
+    let internal = || entry(codes::INTERNAL).expect("a test finds every code of ours in the table");
+    entry(code).unwrap_or_else(internal)
+}
+
+/// The fields of a refusal, with pointers into what was sent.
+fn field_errors(refusal: &Refusal) -> Vec<FieldError> {
+    let mut errors: Vec<FieldError> = Vec::new();
+    let mut place = String::new();
+    let mut inner = refusal;
+    while let Refusal::Item { index, refusal } = inner {
+        place.push_str(&format!("/jobs/{index}"));
+        inner = refusal;
+    }
+    for problem in inner.problems() {
+        let pointer = format!("{place}/{}", problem.field.replace('.', "/"));
+        errors.push(FieldError { pointer, detail: problem.detail.clone() });
+    }
+    // Also where no field is to blame, the client must learn which of its jobs it was.
+    if errors.is_empty() && !place.is_empty() {
+        errors.push(FieldError { pointer: place, detail: inner.to_string() });
+    }
+    errors
+}

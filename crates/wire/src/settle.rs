@@ -1,0 +1,120 @@
+//! Settle: a worker reports how its attempts ended.
+//!
+//! Each report is checked and answered on its own: one that is refused must not keep the others
+//! from being remembered.
+
+use crate::{
+    findings::{Findings, count_in},
+    job_command::{ITEMS_MAX, JobCommand, held},
+    json::Json,
+    problem::Problem,
+    secret::Secret,
+};
+use engine::{
+    Checked, Command, Ending, EndingDraft, FieldProblem, JobId, OutcomeWord, Refusal, Status,
+};
+use serde::{Deserialize, Serialize};
+
+/// A worker reports how its attempts ended.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+pub struct SettleRequest {
+    /// One for each attempt.
+    pub items: Vec<SettleItem>,
+}
+
+/// How one attempt ended.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+#[expect(missing_docs, reason = "the fields are the contract's own")]
+pub struct SettleItem {
+    pub job_id: String,
+    pub token: Secret,
+    pub outcome: String,
+    pub retryable: Option<bool>,
+    pub error_code: Option<String>,
+    pub error_message: Option<String>,
+    pub retry_after_seconds: Option<i64>,
+    pub message: Option<String>,
+    pub result: Option<Json>,
+    pub result_url: Option<String>,
+}
+
+/// What became of the jobs, in the order of the reports. A release is answered so too.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SettleAnswer {
+    /// One for each.
+    pub items: Vec<SettledItem>,
+}
+
+/// What became of one job: its status, or why the report was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SettledItem {
+    /// Which job.
+    pub job_id: String,
+    /// What it is now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
+    /// Why not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<Problem>,
+}
+
+impl SettleRequest {
+    /// Checks that there are not too many reports.
+    pub fn check_count(&self) -> Result<(), Refusal> {
+        Ok(count_in("items", self.items.len(), 0..=ITEMS_MAX)?)
+    }
+}
+
+impl SettleItem {
+    /// Checks one report and names every field that is wrong.
+    pub fn check(&self) -> Result<JobCommand, Refusal> {
+        let mut findings = Findings::default();
+        let held = held(&self.job_id, &self.token, &mut findings);
+        let ending = self.checked_ending(&mut findings);
+        let (Some((job_id, token)), Some(ending)) = (held, ending) else {
+            return Err(findings.refusal());
+        };
+        Ok(JobCommand { job_id, command: Command::Settle { token, ending } })
+    }
+
+    fn checked_ending(&self, findings: &mut Findings) -> Option<Ending> {
+        let outcome = findings.keep(parse_outcome(&self.outcome))?;
+        let draft = EndingDraft {
+            outcome,
+            retryable: self.retryable,
+            error_code: self.error_code.clone(),
+            error_message: self.error_message.clone(),
+            retry_after_seconds: self.retry_after_seconds,
+            message: self.message.clone(),
+            result: self.result.as_ref().map(|result| result.as_str().to_owned()),
+            result_url: self.result_url.clone(),
+        };
+        findings.keep_all(draft.check())
+    }
+}
+
+fn parse_outcome(text: &str) -> Checked<OutcomeWord> {
+    match text {
+        "completed" => Ok(OutcomeWord::Completed),
+        "failed" => Ok(OutcomeWord::Failed),
+        "poisoned" => Ok(OutcomeWord::Poisoned),
+        "cancelled" => Ok(OutcomeWord::Cancelled),
+        _ => Err(FieldProblem::new("outcome", "must be completed, failed, poisoned or cancelled")),
+    }
+}
+
+impl SettledItem {
+    /// The report was taken.
+    pub fn settled(job_id: JobId, status: Status) -> Self {
+        let status = Some(status.to_string());
+        SettledItem { job_id: job_id.to_string(), status, problem: None }
+    }
+
+    /// The report was refused; `job_id` is what it said.
+    pub fn refused(job_id: &str, problem: Problem) -> Self {
+        SettledItem { job_id: job_id.into(), status: None, problem: Some(problem) }
+    }
+}

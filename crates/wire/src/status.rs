@@ -1,0 +1,81 @@
+//! The status of a job: the seed's twelve fields in the seed's order, then only additions.
+
+use crate::{json::Json, time::Moment};
+use engine::{Job, Progress};
+use serde::{Deserialize, Serialize};
+
+/// What everybody who may see a job sees of it. Absent values are null, never left out.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the fields are the contract's own")]
+pub struct StatusShape {
+    pub job_id: String,
+    pub job_type: String,
+    pub subject_id: Option<String>,
+    pub correlation_id: String,
+    pub status: String,
+    pub attempt: u32,
+    pub max_attempts: u32,
+    pub created_at: Moment,
+    pub started_at: Option<Moment>,
+    pub completed_at: Option<Moment>,
+    pub error_code: Option<String>,
+    pub error_message: Option<String>,
+    pub next_attempt_at: Option<Moment>,
+    pub progress: Option<ProgressShape>,
+    pub cancel_requested: bool,
+    pub message: Option<String>,
+    pub result: Option<Json>,
+    pub result_url: Option<String>,
+    pub redrive_count: u32,
+    pub parent_id: Option<String>,
+}
+
+/// How far a handler said it was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the fields are the contract's own")]
+pub struct ProgressShape {
+    pub percent: u8,
+    pub note: Option<String>,
+    pub at: Moment,
+}
+
+impl From<&Job> for StatusShape {
+    fn from(job: &Job) -> Self {
+        let (envelope, life) = (&job.envelope, &job.life);
+        let failure = life.last_failure.as_ref();
+        StatusShape {
+            job_id: job.id().to_string(),
+            job_type: envelope.job_type.to_string(),
+            subject_id: envelope.subject.as_ref().map(ToString::to_string),
+            correlation_id: envelope.correlation.to_string(),
+            status: job.status().to_string(),
+            attempt: life.attempt,
+            max_attempts: job.max_attempts,
+            created_at: envelope.created_at.into(),
+            started_at: life.started_at.map(Moment),
+            completed_at: job.ended_at().map(Moment),
+            error_code: failure.map(|failure| failure.code.to_string()),
+            error_message: failure.and_then(|failure| failure.message.as_deref().map(Into::into)),
+            next_attempt_at: job.run_at().map(Moment),
+            progress: life.progress.as_ref().map(ProgressShape::from),
+            cancel_requested: life.cancel_requested,
+            message: life.message.as_deref().map(Into::into),
+            result: life.result.as_ref().map(Json::from),
+            result_url: life.result_url.as_ref().map(ToString::to_string),
+            redrive_count: life.redrive_count,
+            parent_id: envelope.parent.map(|parent| parent.to_string()),
+        }
+    }
+}
+
+impl From<&Progress> for ProgressShape {
+    fn from(progress: &Progress) -> Self {
+        ProgressShape {
+            percent: progress.report.percent,
+            note: progress.report.note.as_deref().map(Into::into),
+            at: progress.at.into(),
+        }
+    }
+}

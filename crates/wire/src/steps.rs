@@ -1,0 +1,91 @@
+//! Steps: a handler begins and finishes a part of its job that completes once.
+
+use crate::{
+    findings::Findings,
+    job_command::{JobCommand, held},
+    json::Json,
+    secret::Secret,
+};
+use engine::{
+    Checked, Command, FieldProblem, JsonText, Refusal, StepAnswer, StepName, check_step_result,
+};
+use serde::{Deserialize, Serialize};
+
+/// A handler begins or finishes a step.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+#[expect(missing_docs, reason = "the fields are the contract's own")]
+pub struct StepRequest {
+    pub job_id: String,
+    pub token: Secret,
+    pub name: String,
+    pub action: String,
+    pub result: Option<Json>,
+}
+
+/// How the step stands.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StepShape {
+    /// The contract's word.
+    pub state: StepWord,
+    /// What it came to, once it is done.
+    pub result: Option<Json>,
+}
+
+/// The contract's words for how a step stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the variants are the contract's own words")]
+pub enum StepWord {
+    New,
+    Unfinished,
+    Done,
+}
+
+/// What is to be done to the step.
+enum Action {
+    Begin,
+    Finish(JsonText),
+}
+
+impl StepRequest {
+    /// Checks every field and names all that are wrong.
+    pub fn check(&self) -> Result<JobCommand, Refusal> {
+        let mut findings = Findings::default();
+        let held = held(&self.job_id, &self.token, &mut findings);
+        let name = findings.keep(StepName::parse(&self.name));
+        let action = findings.keep(self.checked_action());
+        let (Some((job_id, token)), Some(name), Some(action)) = (held, name, action) else {
+            return Err(findings.refusal());
+        };
+        let command = match action {
+            Action::Begin => Command::BeginStep { token, name },
+            Action::Finish(result) => Command::FinishStep { token, name, result },
+        };
+        Ok(JobCommand { job_id, command })
+    }
+
+    fn checked_action(&self) -> Checked<Action> {
+        match self.action.as_str() {
+            "begin" => Ok(Action::Begin),
+            "finish" => {
+                let result = self.result.as_ref().map_or("null", Json::as_str);
+                Ok(Action::Finish(check_step_result(result)?))
+            }
+            _ => Err(FieldProblem::new("action", "must be begin or finish")),
+        }
+    }
+}
+
+impl From<&StepAnswer> for StepShape {
+    fn from(answer: &StepAnswer) -> Self {
+        match answer {
+            StepAnswer::New => StepShape { state: StepWord::New, result: None },
+            StepAnswer::Unfinished => StepShape { state: StepWord::Unfinished, result: None },
+            StepAnswer::Done(result) => {
+                StepShape { state: StepWord::Done, result: Some(Json::from(result)) }
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Submit: a job is handed over, alone or with others.
+
+use crate::{
+    findings::{Findings, count_in},
+    job_command::ITEMS_MAX,
+    json::Json,
+    problem::Problem,
+    time::parse_time,
+};
+use engine::{JobDraft, JobId, PayloadVersion, Refusal, Submitted, Tenant, Timestamp};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{Error, Unexpected, Visitor},
+};
+use std::fmt;
+
+/// A job as a client hands it over. It has no tenant: that comes from the credential.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+#[expect(missing_docs, reason = "the fields are the contract's own")]
+pub struct SubmitRequest {
+    pub job_type: String,
+    pub subject_id: Option<String>,
+    pub correlation_id: Option<String>,
+    pub idempotency_key: Option<String>,
+    pub payload: Option<Json>,
+    pub payload_version: Option<PayloadVersionShape>,
+    pub priority: Option<i64>,
+    pub run_at: Option<String>,
+    pub delay_seconds: Option<i64>,
+    pub expires_at: Option<String>,
+    pub max_attempts: Option<i64>,
+    pub parent_id: Option<String>,
+    pub traceparent: Option<String>,
+    #[cfg(feature = "seeded-bugs")]
+    pub tenant: Option<String>,
+}
+
+/// Several jobs at once.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+pub struct BatchRequest {
+    /// The jobs.
+    pub jobs: Vec<SubmitRequest>,
+}
+
+/// The client's own word for the shape of its payload, a number or a text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+#[expect(missing_docs, reason = "said above")]
+pub enum PayloadVersionShape {
+    Number(u32),
+    Text(String),
+}
+
+/// What a client learns when it has handed over a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the fields are the contract's own")]
+pub struct SubmittedShape {
+    pub job_id: String,
+    pub subject_id: Option<String>,
+    pub status_url: String,
+    pub correlation_id: String,
+    pub status: String,
+    pub duplicate: bool,
+    /// Only where it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signed_status_url: Option<String>,
+}
+
+/// What a client learns when it has handed over several.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BatchAnswer {
+    /// One for each job, in their order.
+    pub items: Vec<BatchItem>,
+}
+
+/// What became of one job of a batch. Refused ones are only found in a partial batch.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+#[expect(missing_docs, reason = "the variants are spelled out by what they hold")]
+pub enum BatchItem {
+    Submitted(SubmittedShape),
+    Refused { problem: Problem },
+}
+
+/// Where the status of a job is found.
+pub fn status_url(id: JobId) -> String {
+    format!("/api/jobs/{id}/status")
+}
+
+impl SubmitRequest {
+    /// Whose job it is: the credential's, whatever the body says.
+    #[cfg(not(feature = "seeded-bugs"))]
+    pub fn tenant_for(&self, credential: &Tenant) -> Tenant {
+        credential.clone()
+    }
+
+    /// Whose job it is: the credential's, unless the mistake is planted that trusts the body.
+    #[cfg(feature = "seeded-bugs")]
+    pub fn tenant_for(&self, credential: &Tenant) -> Tenant {
+        let own = self.tenant.as_deref().and_then(|text| Tenant::parse(text).ok());
+        let trusted = engine::planted(engine::SeededBug::ItemTenantTrusted);
+        own.filter(|_| trusted).unwrap_or_else(|| credential.clone())
+    }
+
+    /// The draft that the engine checks. Only the times are read here.
+    pub fn into_draft(self) -> Result<JobDraft, Refusal> {
+        let mut findings = Findings::default();
+        let mut time = |field, text: Option<String>| {
+            findings.keep_given(text.map(|text| parse_time(field, &text))).map(Timestamp::unix_ms)
+        };
+        let run_at = time("runAt", self.run_at);
+        let expires_at = time("expiresAt", self.expires_at);
+        if !findings.is_empty() {
+            return Err(findings.refusal());
+        }
+        Ok(JobDraft {
+            job_type: self.job_type,
+            subject_id: self.subject_id,
+            correlation_id: self.correlation_id,
+            idempotency_key: self.idempotency_key,
+            payload: self.payload.map(|payload| payload.as_str().to_owned()),
+            payload_version: self.payload_version.map(PayloadVersion::from),
+            priority: self.priority,
+            run_at,
+            delay_seconds: self.delay_seconds,
+            expires_at,
+            max_attempts: self.max_attempts,
+            parent_id: self.parent_id,
+            traceparent: self.traceparent,
+        })
+    }
+}
+
+impl BatchRequest {
+    /// Checks that there are jobs, and not too many.
+    pub fn check_count(&self) -> Result<(), Refusal> {
+        Ok(count_in("jobs", self.jobs.len(), 1..=ITEMS_MAX)?)
+    }
+}
+
+impl From<&Submitted> for SubmittedShape {
+    fn from(submitted: &Submitted) -> Self {
+        SubmittedShape {
+            job_id: submitted.job_id.to_string(),
+            subject_id: submitted.subject.as_ref().map(ToString::to_string),
+            status_url: status_url(submitted.job_id),
+            correlation_id: submitted.correlation.to_string(),
+            status: submitted.status.to_string(),
+            duplicate: submitted.duplicate,
+            signed_status_url: None,
+        }
+    }
+}
+
+impl From<&PayloadVersion> for PayloadVersionShape {
+    fn from(version: &PayloadVersion) -> Self {
+        match version {
+            PayloadVersion::Number(number) => PayloadVersionShape::Number(*number),
+            PayloadVersion::Text(text) => PayloadVersionShape::Text((**text).into()),
+        }
+    }
+}
+
+impl From<PayloadVersionShape> for PayloadVersion {
+    fn from(shape: PayloadVersionShape) -> Self {
+        match shape {
+            PayloadVersionShape::Number(number) => PayloadVersion::Number(number),
+            PayloadVersionShape::Text(text) => PayloadVersion::Text(text.into()),
+        }
+    }
+}
+
+// Not derived: an untagged enum forgets where in the body it was, and then nobody could say which
+// field is wrong.
+impl<'de> Deserialize<'de> for PayloadVersionShape {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NumberOrText)
+    }
+}
+
+struct NumberOrText;
+
+impl Visitor<'_> for NumberOrText {
+    type Value = PayloadVersionShape;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a whole number from 0 to {} or a text", u32::MAX)
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Self::Value, E> {
+        match u32::try_from(number) {
+            Ok(number) => Ok(PayloadVersionShape::Number(number)),
+            Err(_) => Err(E::invalid_value(Unexpected::Unsigned(number), &self)),
+        }
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(PayloadVersionShape::Text(text.into()))
+    }
+}

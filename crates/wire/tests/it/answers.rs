@@ -1,0 +1,214 @@
+//! Every answer, to the letter.
+
+use crate::{jobs, shape::check};
+use engine::{
+    Command, Decision, Effect, EventKind, HistoryEntry, Job, JobType, JsonText, Policy, Pulse,
+    Reason, Refusal, Status, StepAnswer, Submitted, decide,
+};
+use wire::*;
+
+#[test]
+fn a_status_has_the_seed_s_fields_first_and_nulls_for_what_is_absent() {
+    check("status_plain", &StatusShape::from(&jobs::plain()));
+    check("status_stopping", &StatusShape::from(&jobs::stopping()));
+    check("status_retrying", &StatusShape::from(&jobs::retrying()));
+    check("status_completed", &StatusShape::from(&jobs::completed()));
+    check("status_poisoned", &StatusShape::from(&jobs::poisoned()));
+    let redrive = Command::Redrive { max_attempts: Some(9), reset_steps: false };
+    let redriven = jobs::after(&jobs::poisoned(), &redrive, 200);
+    check("status_redriven", &StatusShape::from(&redriven));
+}
+
+#[test]
+fn the_seed_s_twelve_fields_come_first_and_in_its_order() {
+    const SEED: [&str; 12] = [
+        "jobId",
+        "jobType",
+        "subjectId",
+        "correlationId",
+        "status",
+        "attempt",
+        "maxAttempts",
+        "createdAt",
+        "startedAt",
+        "completedAt",
+        "errorCode",
+        "errorMessage",
+    ];
+    let text = serde_json::to_string(&StatusShape::from(&jobs::plain())).unwrap();
+    let places: Vec<_> = SEED.iter().map(|name| text.find(&format!("\"{name}\":"))).collect();
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{text}");
+    assert!(places.last().unwrap() < &text.find("\"nextAttemptAt\":"), "{text}");
+}
+
+#[test]
+fn the_next_attempt_is_told_while_the_job_waits_and_only_then() {
+    let next = |job: &Job| StatusShape::from(job).next_attempt_at.map(|at| at.0);
+    assert_eq!(next(&jobs::plain()), Some(jobs::at(0)));
+    assert_eq!(next(&jobs::retrying()), Some(jobs::at(160)));
+    for job in [jobs::stopping(), jobs::completed(), jobs::poisoned()] {
+        assert_eq!(next(&job), None, "{}", job.status());
+    }
+}
+
+#[test]
+fn a_whole_job_shows_its_payload_only_where_it_is_given() {
+    check("job_plain", &JobShape::new(&jobs::plain(), None));
+    check("job_full", &JobShape::new(&jobs::full(), Some(&jobs::payload())));
+    let discarded = jobs::after(&jobs::poisoned(), &Command::Discard, 140);
+    check("job_discarded", &JobShape::new(&discarded, Some(&JsonText::null())));
+}
+
+#[test]
+fn what_a_worker_claims_is_the_whole_job_and_its_lease() {
+    let job = jobs::running(&jobs::full());
+    let claimed = ClaimedJob::new(&job, job.lease().unwrap(), &jobs::payload());
+    check("claim_answer", &ClaimAnswer { jobs: vec![claimed] });
+    check("claim_answer_empty", &ClaimAnswer { jobs: vec![] });
+}
+
+#[test]
+fn a_client_reads_what_a_server_wrote() {
+    let job = jobs::running(&jobs::full());
+    let claimed = ClaimedJob::new(&job, job.lease().unwrap(), &jobs::payload());
+    let answer = ClaimAnswer { jobs: vec![claimed] };
+    let text = serde_json::to_string(&answer).unwrap();
+    let read: ClaimAnswer = serde_json::from_str(&text).unwrap();
+    assert_eq!(read.jobs[0].base.more.payload.as_ref().unwrap().as_str(), jobs::payload().as_str());
+    assert_eq!(serde_json::to_string(&read).unwrap(), text);
+    let event = CloudEvent::from(&jobs::event(EventKind::Completed, jobs::completed(), 130));
+    let text = serde_json::to_string(&event).unwrap();
+    let read: CloudEvent = serde_json::from_str(&text).unwrap();
+    assert_eq!(serde_json::to_string(&read).unwrap(), text);
+}
+
+#[test]
+fn submitted_jobs_are_answered_with_where_to_look() {
+    let first = SubmittedShape::from(&Submitted::of(&jobs::full(), false));
+    check("submitted", &first);
+    let signed_status_url = Some(format!("{}?sig=x", first.status_url));
+    check("submitted_signed", &SubmittedShape { signed_status_url, ..first });
+    let again = SubmittedShape::from(&Submitted::of(&jobs::completed(), true));
+    let problem =
+        Problem::refused(&Refusal::KeyReused { holder: jobs::id() }, &jobs::correlation());
+    let items = vec![BatchItem::Submitted(again), BatchItem::Refused { problem }];
+    check("batch_answer", &BatchAnswer { items });
+}
+
+fn entry(decision: Decision) -> HistoryEntry {
+    match decision.unwrap().effect {
+        Effect::Change(change) => change.entry.unwrap(),
+        Effect::Nothing | Effect::Erase => panic!("nothing is written"),
+    }
+}
+
+#[test]
+fn a_history_row_says_who_did_what_when() {
+    let policy = Policy::default();
+    let full = jobs::full();
+    let running = jobs::running(&full);
+    let began = entry(decide(&full, &jobs::claim(), &jobs::facts(&policy, 100)));
+    let lost = entry(decide(&running, &Command::LeaseExpiry, &jobs::facts(&policy, 130)));
+    let items = [began, lost].iter().map(HistoryShape::from).collect();
+    check("history", &HistoryAnswer { items });
+}
+
+#[test]
+fn each_reason_has_its_own_fields_and_no_others() {
+    let job_type = JobType::parse("email").unwrap();
+    let lease = jobs::running(&jobs::full()).lease().unwrap().clone();
+    let failure = jobs::retrying().life.last_failure.unwrap();
+    let reasons = [
+        Reason::QueuePaused { job_type: job_type.clone() },
+        Reason::NoLiveWorker { job_type },
+        Reason::NotDue { run_at: jobs::at(60) },
+        Reason::RetryWait { run_at: jobs::at(60), attempt: 2, error_code: Some(failure.code) },
+        Reason::BehindOthers { ahead: 12 },
+        Reason::LimitReached { running: 4, limit: 4 },
+        Reason::CancelRequested,
+        Reason::Running {
+            worker: lease.worker,
+            since: lease.started_at,
+            lease_expires_at: lease.expires_at,
+        },
+        Reason::Ended { status: Status::Completed, at: jobs::at(130) },
+    ];
+    check("explain", &ExplainShape::new(Status::Queued, &reasons));
+}
+
+#[test]
+fn the_answers_to_a_worker_s_reports() {
+    let until = jobs::at(130);
+    let lost = Problem::refused(&Refusal::LeaseLost, &jobs::correlation());
+    let leases = vec![
+        PulseShape::new(jobs::id(), Pulse::Extended(until)),
+        PulseShape::new(jobs::id(), Pulse::CancelRequested(until)),
+        PulseShape::new(jobs::id(), Pulse::Lost),
+        PulseShape::new(jobs::id(), Pulse::Ended),
+        PulseShape::refused("no id", lost.clone()),
+    ];
+    check("heartbeat_answer", &HeartbeatAnswer { leases });
+    let items = vec![
+        SettledItem::settled(jobs::id(), Status::Completed),
+        SettledItem::refused(&jobs::id().to_string(), lost),
+    ];
+    check("settle_answer", &SettleAnswer { items });
+    check("step_new", &StepShape::from(&StepAnswer::New));
+    check("step_unfinished", &StepShape::from(&StepAnswer::Unfinished));
+    check("step_done", &StepShape::from(&StepAnswer::Done(jobs::payload())));
+}
+
+#[test]
+fn a_type_shows_its_policy_as_a_person_would_write_it() {
+    let email = JobType::parse("email").unwrap();
+    let mut policy = Policy::default();
+    check("type_default", &TypeShape::new(&email, &policy));
+    policy.backoff.factor_hundredths = 150;
+    policy.max_queued = Some(10_000);
+    policy.concurrency = Some(8);
+    check("type_own", &TypeShape::new(&email, &policy));
+    let read = PolicyShape::from(&policy).to_draft().unwrap().check();
+    assert_eq!(read, Ok(policy), "what is shown can be sent back");
+}
+
+#[test]
+fn queues_and_workers_and_pages() {
+    let queue = QueueShape {
+        job_type: "email".into(),
+        queued: 12,
+        due: 9,
+        oldest_age_seconds: Some(42),
+        running: 3,
+        poisoned: 1,
+        paused: false,
+        live_workers: 2,
+    };
+    check("queues", &Page { items: vec![queue], next_cursor: None });
+    let worker = |state| WorkerShape {
+        worker_id: "worker-1".into(),
+        host: Some("node-7".into()),
+        job_types: vec!["email".into()],
+        running: 3,
+        last_seen_at: jobs::at(0).into(),
+        state,
+    };
+    let items = vec![worker(WorkerState::of(true)), worker(WorkerState::of(false))];
+    check("workers", &Page { items, next_cursor: Some("bmV4dA".into()) });
+}
+
+#[test]
+fn outcomes_are_cloud_events() {
+    let ended = jobs::event(EventKind::Completed, jobs::completed(), 130);
+    check("event_completed", &CloudEvent::from(&ended));
+    let queued = jobs::event(EventKind::Queued, jobs::plain(), 0);
+    check("event_queued", &CloudEvent::from(&queued));
+}
+
+#[test]
+fn secrets_and_payloads_stay_out_of_logs() {
+    let job = jobs::running(&jobs::full());
+    let claimed = ClaimedJob::new(&job, job.lease().unwrap(), &jobs::payload());
+    let logged = format!("{claimed:?}");
+    assert!(!logged.contains("example.org"), "{logged}");
+    assert!(!logged.contains(&jobs::token(&job).to_string()), "{logged}");
+}

@@ -1,0 +1,296 @@
+//! Whatever comes, the answer is a problem that names the field, and never a panic.
+
+use crate::jobs;
+use engine::Refusal;
+use serde::de::DeserializeOwned;
+use wire::*;
+
+/// Everything between a body and the command it becomes, at which something can be refused.
+type Door = fn(&[u8]) -> Result<(), Vec<String>>;
+
+/// The pointers of everything that is wrong.
+fn pointers(problem: &Problem) -> Vec<String> {
+    problem.errors.iter().map(|error| error.pointer.clone()).collect()
+}
+
+fn enter<T: DeserializeOwned>(
+    body: &[u8],
+    check: impl FnOnce(T) -> Result<(), Refusal>,
+) -> Result<(), Vec<String>> {
+    let request =
+        read(body).map_err(|error| pointers(&Problem::unreadable(&error, &jobs::correlation())))?;
+    check(request).map_err(|refusal| pointers(&Problem::refused(&refusal, &jobs::correlation())))
+}
+
+const SUBMIT: Door = |body| {
+    enter(body, |request: SubmitRequest| request.into_draft()?.check(jobs::intake()).map(drop))
+};
+const CLAIM: Door = |body| enter(body, |request: ClaimRequest| request.check().map(drop));
+const HEARTBEAT: Door = |body| enter(body, |request: HeartbeatRequest| request.check().map(drop));
+const BEAT: Door = |body| {
+    enter(body, |item: HeartbeatItem| match item.check()?.left_out {
+        Some(left_out) => Err(left_out),
+        None => Ok(()),
+    })
+};
+const SETTLE: Door = |body| enter(body, |item: SettleItem| item.check().map(drop));
+const RELEASE: Door = |body| enter(body, |item: ReleaseItem| item.check().map(drop));
+const STEP: Door = |body| enter(body, |request: StepRequest| request.check().map(drop));
+const REDRIVE: Door = |body| enter(body, |request: RedriveRequest| request.check().map(drop));
+const POLICY: Door = |body| {
+    enter(body, |shape: PolicyShape| shape.to_draft()?.check().map(drop).map_err(Refusal::Invalid))
+};
+
+/// Sends `good` with `field` replaced by each value; every time that field must be blamed, and it
+/// alone.
+#[track_caller]
+fn check(door: Door, good: &str, pointer: &str, hostile: &[String]) {
+    assert_eq!(door(good.as_bytes()), Ok(()), "{good} should be accepted");
+    for value in hostile {
+        let mut body: serde_json::Value = serde_json::from_str(good).unwrap();
+        *body.pointer_mut(pointer).unwrap() = "HERE".into();
+        let body = body.to_string().replace("\"HERE\"", value);
+        let found = door(body.as_bytes());
+        let shown = &value[..value.floor_char_boundary(60)];
+        assert_eq!(found, Err(vec![pointer.to_owned()]), "{pointer} = {shown}");
+    }
+}
+
+/// What no text takes: nothing, U+0000, too much, another kind. Null stands for absent.
+fn texts() -> Vec<String> {
+    let huge = format!("\"{}\"", "x".repeat(1 << 20));
+    let kinds = ["\"\"", r#""a\u0000b""#, "5", "-1", "1e999", "[]", "[\"x\"]", "{}", "true"];
+    kinds.map(String::from).into_iter().chain([huge]).collect()
+}
+
+/// As above, where a text must be there.
+fn required_texts() -> Vec<String> {
+    texts().into_iter().chain(["null".into()]).collect()
+}
+
+/// What no number takes.
+fn numbers() -> Vec<String> {
+    let kinds = [
+        "-1",
+        "-9223372036854775808",
+        "9223372036854775807",
+        "9223372036854775808",
+        "18446744073709551616",
+        "1e30",
+        "-1e30",
+        "1e999",
+        "\"5\"",
+        "\"\"",
+        "[]",
+        "{}",
+        "false",
+    ];
+    kinds.map(String::from).into()
+}
+
+/// What is no time: the far past and future among them.
+fn times() -> Vec<String> {
+    let far =
+        ["\"-000001-01-01T00:00:00Z\"", "\"10000-01-01T00:00:00Z\"", "\"2026-11-15T08:00:00\""];
+    texts().into_iter().chain(far.map(String::from)).collect()
+}
+
+const JOB: &str = r#"{"jobType":"email","subjectId":"s","correlationId":"c","idempotencyKey":"k",
+    "payload":{},"payloadVersion":1,"priority":4,"runAt":"2026-11-15T08:00:00Z",
+    "expiresAt":"2026-11-16T08:00:00Z","maxAttempts":3,
+    "parentId":"0190163d-8694-739b-aea5-966c26f8ad91",
+    "traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}"#;
+
+#[test]
+fn submit() {
+    check(SUBMIT, JOB, "/jobType", &required_texts());
+    for field in ["/subjectId", "/correlationId", "/idempotencyKey", "/parentId", "/traceparent"] {
+        check(SUBMIT, JOB, field, &texts());
+    }
+    for field in ["/priority", "/maxAttempts"] {
+        check(SUBMIT, JOB, field, &numbers());
+    }
+    let delayed = r#"{"jobType":"email","delaySeconds":1}"#;
+    check(SUBMIT, delayed, "/delaySeconds", &numbers());
+    for field in ["/runAt", "/expiresAt"] {
+        check(SUBMIT, JOB, field, &times());
+    }
+    let versions = [
+        "-1",
+        "4294967296",
+        "1.5",
+        "1e999",
+        "\"\"",
+        "\"\\u0000\"",
+        "[]",
+        "[1]",
+        "{}",
+        "{\"a\":1}",
+        "true",
+    ];
+    check(SUBMIT, JOB, "/payloadVersion", &versions.map(String::from));
+}
+
+#[test]
+fn payloads() {
+    let deep = format!("{}{}", "[".repeat(5_000), "]".repeat(5_000));
+    check(SUBMIT, JOB, "/payload", &[deep, r#""\u0000""#.into(), r#"{"\u0000":1}"#.into()]);
+    let huge = format!(r#"{{"jobType":"email","payload":"{}"}}"#, "x".repeat(1 << 21));
+    let request: SubmitRequest = read(huge.as_bytes()).unwrap();
+    let refusal = request.into_draft().unwrap().check(jobs::intake()).unwrap_err();
+    assert_eq!(refusal.code(), "PAYLOAD_TOO_LARGE");
+    let numbers = r#"{"jobType":"email","payload":[1e999,123456789012345678901234567890]}"#;
+    assert_eq!(SUBMIT(numbers.as_bytes()), Ok(()), "a payload's numbers are the client's own");
+}
+
+#[test]
+fn every_wrong_time_is_named_at_once() {
+    let both = r#"{"jobType":"email","runAt":"soon","expiresAt":"late"}"#;
+    assert_eq!(SUBMIT(both.as_bytes()), Err(vec!["/runAt".into(), "/expiresAt".into()]));
+}
+
+#[test]
+fn batches() {
+    let batch = |count: usize| {
+        let jobs = vec![r#"{"jobType":"email"}"#; count].join(",");
+        let body = format!(r#"{{"jobs":[{jobs}]}}"#);
+        enter(body.as_bytes(), |batch: BatchRequest| batch.check_count())
+    };
+    assert_eq!(batch(ITEMS_MAX), Ok(()));
+    assert_eq!(batch(0), Err(vec!["/jobs".into()]));
+    assert_eq!(batch(ITEMS_MAX + 1), Err(vec!["/jobs".into()]));
+    let wrong = br#"{"jobs":[{"jobType":"a"},{"jobType":"b","priority":[]}]}"#;
+    let found = enter(wrong, |batch: BatchRequest| batch.check_count());
+    assert_eq!(found, Err(vec!["/jobs/1/priority".into()]));
+}
+
+#[test]
+fn claim() {
+    let good = r#"{"workerId":"w","claimId":"c","host":"h","jobTypes":["email"],"max":1,
+        "waitSeconds":0,"leaseSeconds":30}"#;
+    check(CLAIM, good, "/workerId", &required_texts());
+    check(CLAIM, good, "/claimId", &required_texts());
+    check(CLAIM, good, "/host", &texts());
+    let zero = || numbers().into_iter().chain(["0".into()]).collect::<Vec<_>>();
+    check(CLAIM, good, "/max", &[zero(), vec!["1001".into()]].concat());
+    check(CLAIM, good, "/leaseSeconds", &[zero(), vec!["3601".into()]].concat());
+    check(CLAIM, good, "/waitSeconds", &[numbers(), vec!["61".into()]].concat());
+    let many = format!("[{}]", vec!["\"a\""; 101].join(","));
+    let lists = ["null", "[]", "{}", "5", "\"email\"", "[\"\"]", "[\"a\",\"B\"]", "[\"\\u0000\"]"];
+    check(CLAIM, good, "/jobTypes", &[lists.map(String::from).to_vec(), vec![many]].concat());
+    assert_eq!(
+        CLAIM(br#"{"workerId":"w","claimId":"c","jobTypes":["a",5]}"#),
+        Err(vec!["/jobTypes/1".into()])
+    );
+}
+
+/// A report that shows a job, a lease, and `rest`.
+fn report(rest: &str) -> String {
+    let token = engine::LeaseToken { epoch: 1, fence: 7, secret: 0xabc };
+    format!(r#"{{"jobId":"{}","token":"{token}"{rest}}}"#, jobs::id())
+}
+
+/// Every report shows a job and a lease, and neither can be anything else.
+#[track_caller]
+fn check_lease(door: Door, good: &str) {
+    check(door, good, "/jobId", &required_texts());
+    check(door, good, "/token", &required_texts());
+}
+
+#[test]
+fn heartbeat() {
+    let many = |count: usize| format!("[{}]", vec!["{}"; count].join(","));
+    let good = r#"{"workerId":"w","leases":[]}"#;
+    check(HEARTBEAT, good, "/workerId", &required_texts());
+    let lists = ["null", "{}", "5", "\"\""].map(String::from).to_vec();
+    check(HEARTBEAT, good, "/leases", &[lists, vec![many(ITEMS_MAX + 1)]].concat());
+    let good = report(r#","progress":{"percent":0,"note":"n"}"#);
+    check_lease(BEAT, &good);
+    let percents = ["101".into(), "null".into()];
+    check(BEAT, &good, "/progress/percent", &[numbers(), percents.into()].concat());
+    check(BEAT, &good, "/progress/note", &[r#""\u0000""#, "5", "[]", "{}"].map(String::from));
+    check(BEAT, &good, "/progress", &["5", "\"x\"", "true"].map(String::from));
+}
+
+#[test]
+fn settle() {
+    let good = report(
+        r#","outcome":"failed","retryable":true,"errorCode":"E","errorMessage":"m",
+        "retryAfterSeconds":1,"message":"m","result":1,"resultUrl":"u""#,
+    );
+    check_lease(SETTLE, &good);
+    check(SETTLE, &good, "/outcome", &required_texts());
+    check(SETTLE, &good, "/errorCode", &texts());
+    check(SETTLE, &good, "/resultUrl", &texts());
+    check(SETTLE, &good, "/retryAfterSeconds", &numbers());
+    check(SETTLE, &good, "/retryable", &["\"yes\"", "1", "[]", "{}"].map(String::from));
+    // Sentences for people may be empty, and long ones are cut.
+    for field in ["/message", "/errorMessage"] {
+        check(SETTLE, &good, field, &[r#""\u0000""#, "5", "[]", "{}"].map(String::from));
+    }
+    let results = [r#""\u0000""#.into(), format!("\"{}\"", "x".repeat(5_000))];
+    check(SETTLE, &good, "/result", &results);
+}
+
+#[test]
+fn release() {
+    let good = report(r#","delaySeconds":1"#);
+    check_lease(RELEASE, &good);
+    check(RELEASE, &good, "/delaySeconds", &numbers());
+}
+
+#[test]
+fn lists_of_reports() {
+    let body = format!(r#"{{"items":[{}]}}"#, vec!["{}"; ITEMS_MAX + 1].join(","));
+    let settles = enter(body.as_bytes(), |request: SettleRequest| request.check_count());
+    let releases = enter(body.as_bytes(), |request: ReleaseRequest| request.check_count());
+    assert_eq!((settles, releases), (Err(vec!["/items".into()]), Err(vec!["/items".into()])));
+}
+
+#[test]
+fn step() {
+    let good = report(r#","name":"n","action":"finish","result":1"#);
+    check_lease(STEP, &good);
+    check(STEP, &good, "/name", &required_texts());
+    check(STEP, &good, "/action", &required_texts());
+    let results = [r#""\u0000""#.into(), format!("\"{}\"", "x".repeat(17_000))];
+    check(STEP, &good, "/result", &results);
+}
+
+#[test]
+fn redrive() {
+    let good = r#"{"resetSteps":true,"maxAttempts":3}"#;
+    check(REDRIVE, good, "/maxAttempts", &[numbers(), vec!["0".into(), "101".into()]].concat());
+    check(REDRIVE, good, "/resetSteps", &["\"yes\"", "1", "[]", "{}"].map(String::from));
+}
+
+#[test]
+fn policy() {
+    let good = r#"{"maxAttempts":3,"lease":"30s","timeout":"15m",
+        "backoff":{"base":"2s","factor":2,"max":"10m","jitter":"full"},"lostWorkersMax":3,
+        "keyWindow":"7d","retention":"30d","maxQueued":1,"concurrency":1}"#;
+    let spans = [texts(), ["\"-1s\"", "\"30\"", "\"9999999d\""].map(String::from).into()].concat();
+    let fields =
+        ["/lease", "/timeout", "/backoff/base", "/backoff/max", "/keyWindow", "/retention"];
+    for field in fields {
+        check(POLICY, good, field, &spans);
+    }
+    for field in ["/maxAttempts", "/lostWorkersMax", "/maxQueued", "/concurrency"] {
+        check(POLICY, good, field, &numbers());
+    }
+    check(POLICY, good, "/backoff/factor", &[numbers(), vec!["1.234".into()]].concat());
+    check(POLICY, good, "/backoff/jitter", &texts());
+}
+
+#[test]
+fn bodies_that_are_no_object() {
+    let doors = [SUBMIT, CLAIM, HEARTBEAT, BEAT, SETTLE, RELEASE, STEP, REDRIVE, POLICY];
+    for door in doors {
+        for body in
+            ["", " ", "\0", "null", "5", "\"x\"", "[]", "[[]]", "{", "{\"a\":", "{}}", "\u{feff}{}"]
+        {
+            assert_eq!(door(body.as_bytes()), Err(vec![]), "{body:?}");
+        }
+        assert_eq!(door(b"\xff\xfe"), Err(vec![]));
+    }
+}

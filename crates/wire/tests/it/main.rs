@@ -1,0 +1,12 @@
+//! What the wire promises: every shape to the letter, every request to its command, every hostile
+//! value to a problem that names its field.
+#![expect(clippy::unwrap_used, reason = "a test may unwrap, and so may what it is made of")]
+
+mod answers;
+mod catalogue;
+mod hostile;
+mod jobs;
+mod problems;
+mod requests;
+mod shape;
+mod tenant;
