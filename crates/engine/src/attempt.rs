@@ -1,14 +1,14 @@
 //! How an attempt ends, as its worker reports it.
 
 use crate::{
-    field::{Checked, FieldProblem, cut_text},
+    field::{Checked, FieldProblem, Findings, cut_text},
     job::Status,
     json::JsonText,
     key::sha256,
     lease::LeaseToken,
     outcome::{Failure, MESSAGE_BYTES_MAX, failure_codes},
     text::{ErrorCode, ResultUrl},
-    time::delay,
+    time::check_delay,
 };
 use std::{fmt, time::Duration};
 
@@ -56,8 +56,8 @@ pub enum OutcomeWord {
     Cancelled,
 }
 
-/// A report as it came in, unchecked.
-#[derive(Clone, Debug)]
+/// A report as it came in, unchecked. It has no `Debug`: results are never logged.
+#[derive(Clone)]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 pub struct EndingDraft {
     pub outcome: OutcomeWord,
@@ -90,23 +90,21 @@ impl EndingDraft {
 
     /// Checks every field, also those that this outcome does not use, and names all that are wrong.
     pub fn check(&self) -> Result<Ending, Vec<FieldProblem>> {
-        let mut problems = Vec::new();
-        let code = keep(self.failure_code(), &mut problems);
-        let said = self.error_message.as_deref();
-        let said = said.map(|m| cut_text("errorMessage", m, MESSAGE_BYTES_MAX)).transpose();
-        let said = keep(said, &mut problems).flatten();
-        let retry_after =
-            self.retry_after_seconds.map(|s| delay("retryAfterSeconds", s)).transpose();
-        let retry_after = keep(retry_after, &mut problems).flatten();
-        let message = self.message.as_deref().map(|m| cut_text("message", m, MESSAGE_BYTES_MAX));
-        let message = keep(message.transpose(), &mut problems).flatten();
+        let text = |field, text: &Option<String>| {
+            text.as_deref().map(|text| cut_text(field, text, MESSAGE_BYTES_MAX))
+        };
+        let mut findings = Findings::default();
+        let code = findings.keep(self.failure_code());
+        let said = findings.keep_given(text("errorMessage", &self.error_message));
+        let retry_after = self.retry_after_seconds.map(|s| check_delay("retryAfterSeconds", s));
+        let retry_after = findings.keep_given(retry_after);
+        let message = findings.keep_given(text("message", &self.message));
         let result = self.result.as_deref().map(|r| JsonText::parse("result", r, RESULT_BYTES_MAX));
-        let result = keep(result.transpose(), &mut problems).flatten();
-        let result_url = self.result_url.as_deref().map(ResultUrl::parse).transpose();
-        let result_url = keep(result_url, &mut problems).flatten();
+        let result = findings.keep_given(result);
+        let result_url = findings.keep_given(self.result_url.as_deref().map(ResultUrl::parse));
 
-        let (Some(code), true) = (code, problems.is_empty()) else {
-            return Err(problems);
+        let (Some(code), true) = (code, findings.is_empty()) else {
+            return Err(findings.into_problems());
         };
         let failure = Failure { code, message: said };
         let how = match (self.outcome, self.retryable.unwrap_or(true)) {
@@ -128,11 +126,6 @@ impl EndingDraft {
             }
         }
     }
-}
-
-/// Keeps the value, or the problem.
-pub(crate) fn keep<T>(checked: Checked<T>, problems: &mut Vec<FieldProblem>) -> Option<T> {
-    checked.map_err(|problem| problems.push(problem)).ok()
 }
 
 /// A fingerprint of how an attempt ended: a repeat is told from a contradiction by it.

@@ -183,6 +183,8 @@ pub const RELEASES_MAX: u32 = 20;
 
 /// Decides one command about one job.
 pub fn decide(job: &Job, command: &Command, facts: &Facts<'_>) -> Decision {
+    // Two nodes may read their database's clock in one order and get the job in the other.
+    let facts = &Facts { now: facts.now.max(job.changed_at), ..*facts };
     match command {
         Command::Claim(claim) => self::claim(job, claim, facts),
         Command::Heartbeat { token, progress } => heartbeat(job, token, progress.as_ref(), facts),
@@ -274,6 +276,7 @@ fn heartbeat(
     };
     let mut job = job.clone();
     job.state = State::Running(Lease { expires_at, ..lease.clone() });
+    job.changed_at = facts.now;
     if let Some(report) = progress {
         job.life.progress = Some(Progress { report: report.clone(), at: facts.now });
         job.version += 1;
@@ -474,6 +477,7 @@ fn redrive(job: &Job, max_attempts: Option<u32>, reset_steps: bool, now: Timesta
         life.attempt = job.life.attempt;
     }
     let mut change = job.moved(State::Queued { run_at: now }, life, now, Note::saying("redriven"));
+    change.takes_key = true;
     change.job.expires_at = None;
     change.job.max_attempts = max_attempts.unwrap_or(job.max_attempts);
     if reset_steps {

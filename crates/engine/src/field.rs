@@ -1,6 +1,7 @@
 //! What is wrong with a field, and the checks that several fields share.
 
-use std::fmt;
+use crate::refusal::Refusal;
+use std::{fmt, ops::RangeInclusive};
 
 /// One field that cannot be accepted, and why.
 ///
@@ -62,12 +63,58 @@ pub(crate) fn cut_text(field: &'static str, text: &str, bytes_max: usize) -> Che
     Ok(format!("{}{MARK}", &text[..kept]).into())
 }
 
-/// Refuses a number outside `min..=max`.
-pub(crate) fn check_range(field: &'static str, value: i64, min: i64, max: i64) -> Checked<i64> {
-    if (min..=max).contains(&value) {
-        return Ok(value);
+/// Refuses a number outside `range`.
+pub fn check_range(field: &'static str, value: i64, range: RangeInclusive<u32>) -> Checked<u32> {
+    let number = u32::try_from(value).ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| {
+        let (min, max) = (range.start(), range.end());
+        FieldProblem::new(field, format!("must be from {min} to {max}, but is {value}"))
+    })
+}
+
+/// Refuses a list with too few or too many entries.
+pub fn check_count(field: &'static str, count: usize, range: RangeInclusive<usize>) -> Checked<()> {
+    if range.contains(&count) {
+        return Ok(());
     }
-    Err(FieldProblem::new(field, format!("must be from {min} to {max}, but is {value}")))
+    let (min, max) = (range.start(), range.end());
+    Err(FieldProblem::new(field, format!("must have {min} to {max} entries, but has {count}")))
+}
+
+/// Everything that is wrong with a request, so that its sender learns it all at once.
+#[derive(Debug, Default)]
+pub struct Findings(Vec<FieldProblem>);
+
+impl Findings {
+    /// Keeps the value, or the problem.
+    pub fn keep<T>(&mut self, checked: Checked<T>) -> Option<T> {
+        checked.map_err(|problem| self.0.push(problem)).ok()
+    }
+
+    /// Keeps an optional value, or the problem; an absent value is none.
+    pub fn keep_given<T>(&mut self, checked: Option<Checked<T>>) -> Option<T> {
+        checked.and_then(|checked| self.keep(checked))
+    }
+
+    /// Keeps the value, or all its problems.
+    pub fn keep_all<T>(&mut self, checked: Result<T, Vec<FieldProblem>>) -> Option<T> {
+        checked.map_err(|problems| self.0.extend(problems)).ok()
+    }
+
+    /// Whether nothing is wrong.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All that is wrong.
+    pub fn into_problems(self) -> Vec<FieldProblem> {
+        self.0
+    }
+
+    /// The refusal that names it all.
+    pub fn refusal(self) -> Refusal {
+        Refusal::Invalid(self.0)
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::{
     history::HistoryEntry,
     job_id::JobId,
     json::JsonText,
-    key::IdempotencyKey,
+    key::JobKey,
     lease::{Lease, LeaseToken},
     outcome::{EventKind, Failure},
     step::StepsChange,
@@ -34,6 +34,8 @@ pub struct Job {
     pub seq: u64,
     /// Grows with every change that a reader of the status can see.
     pub version: u64,
+    /// When it last changed. A job does not go back in time, whatever a clock does.
+    pub changed_at: Timestamp,
 }
 
 /// What a client handed over.
@@ -45,7 +47,7 @@ pub struct Envelope {
     pub job_type: JobType,
     pub subject: Option<SubjectId>,
     pub correlation: CorrelationId,
-    pub key: Option<IdempotencyKey>,
+    pub key: Option<JobKey>,
     pub payload_version: Option<PayloadVersion>,
     pub priority: Priority,
     pub parent: Option<JobId>,
@@ -164,7 +166,7 @@ impl ProgressReport {
     /// Checks what a handler says; a long note is cut.
     pub fn check(percent: i64, note: Option<&str>) -> Checked<Self> {
         const NOTE_BYTES_MAX: usize = 256;
-        let percent = check_range("progress.percent", percent, 0, 100)?;
+        let percent = check_range("progress.percent", percent, 0..=100)?;
         let note = note.map(|text| cut_text("progress.note", text, NOTE_BYTES_MAX)).transpose()?;
         Ok(ProgressReport { percent: u8::try_from(percent).expect("in range"), note })
     }
@@ -311,6 +313,9 @@ pub struct Change {
     pub event: Option<EventKind>,
     /// What becomes of the job's steps.
     pub steps: StepsChange,
+    /// Whether the job takes its key, where it has one and nobody else does. A new job does; a
+    /// redriven one takes back what it lost to time, but not what went to another job.
+    pub takes_key: bool,
 }
 
 /// What a history row says beside the states.
@@ -331,7 +336,8 @@ impl Note {
 impl Job {
     /// A move to `state` with `life`: numbered, dated, written down and announced.
     pub(crate) fn moved(&self, state: State, life: Life, now: Timestamp, note: Note) -> Change {
-        let job = Job { state, life, seq: self.seq + 1, version: self.version + 1, ..self.clone() };
+        let (seq, version) = (self.seq + 1, self.version + 1);
+        let job = Job { state, life, seq, version, changed_at: now, ..self.clone() };
         let (from, to) = (self.status(), job.status());
         let event = match (from, to) {
             (Status::Running, Status::Queued) if note.failure.is_some() => {
@@ -362,11 +368,11 @@ impl Job {
             message: note.message.or(said),
             settled: note.settled,
         };
-        Change { job, entry: Some(entry), event, steps: StepsChange::Kept }
+        Change { entry: Some(entry), event, ..Job::touched(job) }
     }
 
     /// A change that moves no state, and so writes no history.
     pub(crate) fn touched(job: Job) -> Change {
-        Change { job, entry: None, event: None, steps: StepsChange::Kept }
+        Change { job, entry: None, event: None, steps: StepsChange::Kept, takes_key: false }
     }
 }

@@ -41,6 +41,15 @@ impl IdempotencyKey {
     }
 }
 
+/// The key of a job, with what the job is, for the day the key comes again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobKey {
+    /// The client's handle.
+    pub name: IdempotencyKey,
+    /// What was handed over under it.
+    pub content: ContentDigest,
+}
+
 /// What a job is, for the question whether a repeated key means the same job.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContentDigest(pub [u8; 32]);

@@ -37,7 +37,7 @@ pub use decide::{
     decide, is_claimable, kept_since, overdue,
 };
 pub use explain::{Reason, Surroundings, explain};
-pub use field::{Checked, FieldProblem};
+pub use field::{Checked, FieldProblem, Findings, check_count, check_range};
 pub use filter::{Comparison, Field, Filter};
 pub use history::HistoryEntry;
 pub use job::{
@@ -46,7 +46,7 @@ pub use job::{
 };
 pub use job_id::JobId;
 pub use json::{JSON_DEPTH_MAX, JsonText};
-pub use key::{ContentDigest, IdempotencyKey, key_free_at};
+pub use key::{ContentDigest, IdempotencyKey, JobKey, key_free_at};
 pub use lease::{Lease, LeaseToken};
 pub use new_job::{Intake, JobDraft, NewJob, PAYLOAD_BYTES_HARD_MAX, PAYLOAD_BYTES_MAX, Start};
 pub use outcome::{Event, EventKind, Failure, MESSAGE_BYTES_MAX, failure_codes};
@@ -63,5 +63,5 @@ pub use text::{
     ClaimId, CorrelationId, ErrorCode, Host, JobType, ResultUrl, Scope, StepName, SubjectId,
     Tenant, TraceParent, WorkerId,
 };
-pub use time::Timestamp;
+pub use time::{Timestamp, check_delay};
 pub use worker::{WORKER_SILENCE_MAX, is_live};

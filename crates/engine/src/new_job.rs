@@ -1,17 +1,16 @@
 //! A job as a client hands it over, and the checks it must pass before anybody else sees it.
 
 use crate::{
-    attempt::keep,
     chance::Chance,
-    field::{Checked, FieldProblem, check_range, check_text},
+    field::{Checked, FieldProblem, Findings, check_range, check_text},
     job::{PayloadVersion, Priority},
     job_id::JobId,
     json::JsonText,
-    key::{ContentDigest, IdempotencyKey},
+    key::{ContentDigest, IdempotencyKey, JobKey},
     policy::check_max_attempts,
     refusal::Refusal,
     text::{CorrelationId, JobType, SubjectId, Tenant, TraceParent},
-    time::{Timestamp, delay},
+    time::{Timestamp, check_delay},
 };
 use std::time::Duration;
 
@@ -20,8 +19,8 @@ pub const PAYLOAD_BYTES_HARD_MAX: usize = 1024 * 1024;
 /// What a payload may have where nothing else is set.
 pub const PAYLOAD_BYTES_MAX: usize = 64 * 1024;
 
-/// A job as it came in, unchecked.
-#[derive(Clone, Debug, Default)]
+/// A job as it came in, unchecked. It has no `Debug`: payloads are never logged.
+#[derive(Clone, Default)]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 pub struct JobDraft {
     pub job_type: String,
@@ -63,8 +62,7 @@ pub struct NewJob {
     pub job_type: JobType,
     pub subject: Option<SubjectId>,
     pub correlation: CorrelationId,
-    /// With the digest of what the job is, for the day the key comes again.
-    pub key: Option<(IdempotencyKey, ContentDigest)>,
+    pub key: Option<JobKey>,
     pub payload: JsonText,
     pub payload_version: Option<PayloadVersion>,
     pub priority: Priority,
@@ -95,26 +93,26 @@ impl JobDraft {
             return Err(Refusal::PayloadTooLarge { bytes: payload.len(), bytes_max });
         }
 
-        let mut problems = Vec::new();
-        let job_type = keep(JobType::parse(&self.job_type), &mut problems);
-        let payload = keep(JsonText::parse("payload", payload, bytes_max), &mut problems);
-        let subject = optional(&self.subject_id, SubjectId::parse, &mut problems);
-        let correlation = optional(&self.correlation_id, CorrelationId::parse, &mut problems);
-        let key = optional(&self.idempotency_key, IdempotencyKey::parse, &mut problems);
-        let parent = optional(&self.parent_id, parse_parent, &mut problems);
-        let traceparent = optional(&self.traceparent, TraceParent::parse, &mut problems);
-        let max_attempts = self.max_attempts.map(check_max_attempts).transpose();
-        let max_attempts = keep(max_attempts, &mut problems).flatten();
-        let priority = keep(self.checked_priority(), &mut problems);
-        let payload_version = keep(self.checked_version(), &mut problems).flatten();
-        let start = keep(self.checked_start(), &mut problems);
-        let expires_at = self.expires_at.map(|at| Timestamp::parse("expiresAt", at)).transpose();
-        let expires_at = keep(expires_at, &mut problems).flatten();
+        let mut findings = Findings::default();
+        let job_type = findings.keep(JobType::parse(&self.job_type));
+        let payload = findings.keep(JsonText::parse("payload", payload, bytes_max));
+        let subject = findings.keep_given(self.subject_id.as_deref().map(SubjectId::parse));
+        let correlation = self.correlation_id.as_deref().map(CorrelationId::parse);
+        let correlation = findings.keep_given(correlation);
+        let name = findings.keep_given(self.idempotency_key.as_deref().map(IdempotencyKey::parse));
+        let parent = findings.keep_given(self.parent_id.as_deref().map(parse_parent));
+        let traceparent = findings.keep_given(self.traceparent.as_deref().map(TraceParent::parse));
+        let max_attempts = findings.keep_given(self.max_attempts.map(check_max_attempts));
+        let priority = findings.keep(self.checked_priority());
+        let payload_version = findings.keep(self.checked_version()).flatten();
+        let start = findings.keep(self.checked_start());
+        let expires_at = self.expires_at.map(|at| Timestamp::parse("expiresAt", at));
+        let expires_at = findings.keep_given(expires_at);
 
         let (Some(job_type), Some(payload), Some(priority), Some(start), true) =
-            (job_type, payload, priority, start, problems.is_empty())
+            (job_type, payload, priority, start, findings.is_empty())
         else {
-            return Err(Refusal::Invalid(problems));
+            return Err(findings.refusal());
         };
         let fallback = || match &traceparent {
             Some(trace) => trace.trace_id(),
@@ -125,7 +123,10 @@ impl JobDraft {
             tenant: intake.tenant,
             job_type,
             correlation: correlation.unwrap_or_else(fallback),
-            key: key.map(|key| (key, ContentDigest::of(subject.as_ref(), &payload))),
+            key: name.map(|name| JobKey {
+                name,
+                content: ContentDigest::of(subject.as_ref(), &payload),
+            }),
             subject,
             payload,
             payload_version,
@@ -142,7 +143,7 @@ impl JobDraft {
         let Some(number) = self.priority else {
             return Ok(Priority::DEFAULT);
         };
-        let number = check_range("priority", number, 0, Priority::HIGHEST.0.into())?;
+        let number = check_range("priority", number, 0..=Priority::HIGHEST.0.into())?;
         Ok(Priority(u8::try_from(number).expect("in range")))
     }
 
@@ -157,7 +158,7 @@ impl JobDraft {
         match (self.run_at, self.delay_seconds) {
             (None, None) => Ok(Start::Now),
             (Some(at), None) => Ok(Start::At(Timestamp::parse("runAt", at)?)),
-            (None, Some(seconds)) => Ok(Start::After(delay("delaySeconds", seconds)?)),
+            (None, Some(seconds)) => Ok(Start::After(check_delay("delaySeconds", seconds)?)),
             (Some(_), Some(_)) => {
                 Err(FieldProblem::new("delaySeconds", "must not be given together with runAt"))
             }
@@ -173,14 +174,6 @@ fn parse_parent(text: &str) -> Checked<JobId> {
 fn fresh_correlation(chance: Chance) -> CorrelationId {
     let uuid = uuid::Builder::from_random_bytes(chance.0.to_be_bytes()).into_uuid();
     CorrelationId::parse(&uuid.to_string()).expect("36 characters")
-}
-
-fn optional<T>(
-    text: &Option<String>,
-    parse: fn(&str) -> Checked<T>,
-    problems: &mut Vec<FieldProblem>,
-) -> Option<T> {
-    keep(text.as_deref().map(parse).transpose(), problems).flatten()
 }
 
 #[cfg(test)]

@@ -42,6 +42,17 @@ pub mod failure_codes {
     pub const HANDLER_FAILED: &str = "HANDLER_FAILED";
     /// A handler could not read its message and gave no code.
     pub const MESSAGE_UNREADABLE: &str = "MESSAGE_UNREADABLE";
+
+    /// All of them.
+    pub const ALL: [&str; 7] = [
+        HANDLER_TIMEOUT,
+        LEASE_EXPIRED,
+        WORKER_LOST,
+        JOB_EXPIRED,
+        RELEASE_LIMIT,
+        HANDLER_FAILED,
+        MESSAGE_UNREADABLE,
+    ];
 }
 
 /// What a transition is called when it is announced.

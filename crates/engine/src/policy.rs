@@ -2,7 +2,7 @@
 
 use crate::{
     chance::Chance,
-    field::{Checked, FieldProblem, check_range},
+    field::{Checked, FieldProblem, Findings, check_range},
 };
 use std::time::Duration;
 
@@ -120,14 +120,13 @@ pub const ATTEMPTS_MAX: u32 = 100;
 
 /// Checks a number of attempts, whoever asked for it.
 pub fn check_max_attempts(attempts: i64) -> Checked<u32> {
-    let attempts = check_range("maxAttempts", attempts, 1, i64::from(ATTEMPTS_MAX))?;
-    Ok(u32::try_from(attempts).expect("in range"))
+    check_range("maxAttempts", attempts, 1..=ATTEMPTS_MAX)
 }
 
 /// Checks the length of a lease that a worker asked for.
 pub fn check_lease(seconds: i64) -> Checked<Duration> {
-    let seconds = check_range("leaseSeconds", seconds, 1, 3_600)?;
-    Ok(Duration::from_secs(seconds.unsigned_abs()))
+    let seconds = check_range("leaseSeconds", seconds, 1..=3_600)?;
+    Ok(Duration::from_secs(seconds.into()))
 }
 
 /// A policy as somebody wrote it, unchecked; what is absent takes the default.
@@ -151,65 +150,64 @@ pub struct PolicyDraft {
 impl PolicyDraft {
     /// Checks every field and names all that are wrong, not only the first.
     pub fn check(&self) -> Result<Policy, Vec<FieldProblem>> {
-        const SECOND: i64 = 1_000;
-        const YEARS: i64 = 10 * 365 * 86_400 * SECOND;
-        let mut problems = Vec::new();
-        let mut number = |field, value: Option<i64>, default: i64, min, max| {
-            check_range(field, value.unwrap_or(default), min, max).unwrap_or_else(|problem| {
-                problems.push(problem);
-                default
-            })
-        };
         let usual = Policy::default();
-        let ms = |span: Duration| i64::try_from(span.as_millis()).expect("defaults are small");
-        let span = |ms: i64| Duration::from_millis(ms.unsigned_abs());
-        let count = |value: i64| u32::try_from(value).expect("in range");
-
-        let max_attempts = number("maxAttempts", self.max_attempts, 3, 1, ATTEMPTS_MAX.into());
-        let lease = number("lease", self.lease_ms, ms(usual.lease), SECOND, 3_600 * SECOND);
-        let timeout =
-            number("timeout", self.timeout_ms, ms(usual.timeout), SECOND, 30 * 86_400 * SECOND);
-        let base = number(
-            "backoff.base",
-            self.backoff_base_ms,
-            ms(usual.backoff.base),
-            0,
-            86_400 * SECOND,
-        );
-        let factor = number("backoff.factor", self.backoff_factor_hundredths, 200, 100, 1_000);
-        let max = number(
-            "backoff.max",
-            self.backoff_max_ms,
-            ms(usual.backoff.max),
-            0,
-            30 * 86_400 * SECOND,
-        );
-        let lost = number("lostWorkersMax", self.lost_workers_max, 3, 1, ATTEMPTS_MAX.into());
-        let key_window = number("keyWindow", self.key_window_ms, ms(usual.key_window), 0, YEARS);
-        let retention = number("retention", self.retention_ms, ms(usual.retention), 0, YEARS);
-        let max_queued = self.max_queued.map(|n| number("maxQueued", Some(n), 1, 1, 1_000_000_000));
-        let concurrency = self.concurrency.map(|n| number("concurrency", Some(n), 1, 1, 10_000));
-
-        if !problems.is_empty() {
-            return Err(problems);
-        }
-        Ok(Policy {
-            max_attempts: count(max_attempts),
-            lease: span(lease),
-            timeout: span(timeout),
+        let mut findings = Findings::default();
+        let max_attempts = findings.keep_given(self.max_attempts.map(check_max_attempts));
+        let lost = self.lost_workers_max;
+        let lost =
+            findings.keep_given(lost.map(|n| check_range("lostWorkersMax", n, 1..=ATTEMPTS_MAX)));
+        let queued = self.max_queued.map(|n| check_range("maxQueued", n, 1..=1_000_000_000));
+        let queued = findings.keep_given(queued);
+        let slots = self.concurrency.map(|n| check_range("concurrency", n, 1..=10_000));
+        let slots = findings.keep_given(slots);
+        let factor = findings.keep_given(self.backoff_factor_hundredths.map(check_factor));
+        let mut span = |field, ms: Option<i64>, usual: Duration, range: [Span; 2]| {
+            findings.keep_given(ms.map(|ms| check_span(field, ms, range))).unwrap_or(usual)
+        };
+        let policy = Policy {
+            max_attempts: max_attempts.unwrap_or(usual.max_attempts),
+            lease: span("lease", self.lease_ms, usual.lease, [SECOND, HOUR]),
+            timeout: span("timeout", self.timeout_ms, usual.timeout, [SECOND, MONTH]),
             backoff: Backoff {
-                base: span(base),
-                factor_hundredths: count(factor),
-                max: span(max),
-                jitter: self.jitter.unwrap_or(Jitter::Full),
+                base: span(
+                    "backoff.base",
+                    self.backoff_base_ms,
+                    usual.backoff.base,
+                    [NOTHING, HOUR],
+                ),
+                factor_hundredths: factor.unwrap_or(usual.backoff.factor_hundredths),
+                max: span("backoff.max", self.backoff_max_ms, usual.backoff.max, [NOTHING, MONTH]),
+                jitter: self.jitter.unwrap_or(usual.backoff.jitter),
             },
-            lost_workers_max: count(lost),
-            key_window: span(key_window),
-            retention: span(retention),
-            max_queued: max_queued.map(i64::unsigned_abs),
-            concurrency: concurrency.map(count),
-        })
+            lost_workers_max: lost.unwrap_or(usual.lost_workers_max),
+            key_window: span("keyWindow", self.key_window_ms, usual.key_window, [NOTHING, DECADE]),
+            retention: span("retention", self.retention_ms, usual.retention, [NOTHING, DECADE]),
+            max_queued: queued.map(u64::from),
+            concurrency: slots,
+        };
+        if findings.is_empty() { Ok(policy) } else { Err(findings.into_problems()) }
     }
+}
+
+/// A bound of a span of time, with the words that people write for it.
+type Span = (&'static str, u64);
+const NOTHING: Span = ("0s", 0);
+const SECOND: Span = ("1s", 1);
+const HOUR: Span = ("1h", 3_600);
+const MONTH: Span = ("30d", 30 * DAY);
+const DECADE: Span = ("3650d", 3_650 * DAY);
+
+fn check_span(field: &'static str, ms: i64, [min, max]: [Span; 2]) -> Checked<Duration> {
+    let span = u64::try_from(ms).ok().map(Duration::from_millis);
+    let lawful = Duration::from_secs(min.1)..=Duration::from_secs(max.1);
+    span.filter(|span| lawful.contains(span)).ok_or_else(|| {
+        FieldProblem::new(field, format!("must be from {} to {}, but is {ms}ms", min.0, max.0))
+    })
+}
+
+fn check_factor(hundredths: i64) -> Checked<u32> {
+    check_range("backoff.factor", hundredths, 100..=1_000)
+        .map_err(|problem| FieldProblem::new(problem.field, "must be from 1 to 10"))
 }
 
 #[cfg(test)]

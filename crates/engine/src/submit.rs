@@ -10,7 +10,6 @@ use crate::{
     outcome::EventKind,
     policy::Policy,
     refusal::Refusal,
-    step::StepsChange,
     text::{CorrelationId, SubjectId},
     time::Timestamp,
 };
@@ -66,7 +65,7 @@ pub fn submit(
         job_type: new.job_type.clone(),
         subject: new.subject.clone(),
         correlation: new.correlation.clone(),
-        key: new.key.as_ref().map(|(key, _)| key.clone()),
+        key: new.key.clone(),
         payload_version: new.payload_version.clone(),
         priority: new.priority,
         parent: new.parent,
@@ -82,6 +81,7 @@ pub fn submit(
         fence: 0,
         seq: 1,
         version: 1,
+        changed_at: now,
     };
     let entry = HistoryEntry {
         seq: 1,
@@ -95,7 +95,7 @@ pub fn submit(
         settled: None,
     };
     let event = Some(EventKind::Queued);
-    Ok(Change { job, entry: Some(entry), event, steps: StepsChange::Kept })
+    Ok(Change { entry: Some(entry), event, takes_key: true, ..Job::touched(job) })
 }
 
 /// Whether the key that `holder` was handed over with may be given to another job.
@@ -106,12 +106,9 @@ pub fn key_is_free(holder: &Job, policy: &Policy, now: Timestamp) -> bool {
 }
 
 /// Answers a key that is taken: the same job again, or a different one under an old name.
-pub fn submit_again(
-    holder: &Job,
-    held: ContentDigest,
-    came: ContentDigest,
-) -> Result<Submitted, Refusal> {
-    if held != came {
+pub fn submit_again(holder: &Job, came: &ContentDigest) -> Result<Submitted, Refusal> {
+    let held = holder.envelope.key.as_ref().map(|key| &key.content);
+    if held != Some(came) {
         return Err(Refusal::KeyReused { holder: holder.id() });
     }
     Ok(Submitted::of(holder, true))

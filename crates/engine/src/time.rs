@@ -1,6 +1,6 @@
 //! Moments. The engine never asks what time it is: the store tells it.
 
-use crate::field::{Checked, FieldProblem};
+use crate::field::{Checked, FieldProblem, check_range};
 use std::{ops::Add, time::Duration};
 
 /// A moment in UTC, in whole milliseconds since 1970, up to the end of the year 9999.
@@ -47,12 +47,12 @@ impl Add<Duration> for Timestamp {
 }
 
 /// The longest delay a client may ask for: ten years.
-pub(crate) const DELAY_SECONDS_MAX: i64 = 315_360_000;
+const DELAY_SECONDS_MAX: u32 = 315_360_000;
 
-/// A delay from the client, in whole seconds.
-pub(crate) fn delay(field: &'static str, seconds: i64) -> Checked<Duration> {
-    let seconds = crate::field::check_range(field, seconds, 0, DELAY_SECONDS_MAX)?;
-    Ok(Duration::from_secs(seconds.unsigned_abs()))
+/// Checks a delay that a client asks for, in whole seconds.
+pub fn check_delay(field: &'static str, seconds: i64) -> Checked<Duration> {
+    let seconds = check_range(field, seconds, 0..=DELAY_SECONDS_MAX)?;
+    Ok(Duration::from_secs(seconds.into()))
 }
 
 #[cfg(test)]

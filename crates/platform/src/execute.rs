@@ -1,7 +1,7 @@
 //! How a verb reaches the store.
 
 use crate::{Error, ITEMS_MAX, Platform};
-use engine::{Command, FieldProblem, Job, JobId, Scope};
+use engine::{Command, Job, JobId, Scope, check_count};
 use store::{Answer, Reply, Request};
 
 impl Platform {
@@ -39,9 +39,5 @@ impl Platform {
 
 /// Refuses an empty list, and one that is longer than a call may have.
 pub(crate) fn check_items(field: &'static str, count: usize) -> Result<(), Error> {
-    if (1..=ITEMS_MAX).contains(&count) {
-        return Ok(());
-    }
-    let detail = format!("must have 1 to {ITEMS_MAX} items, but has {count}");
-    Err(FieldProblem::new(field, detail).into())
+    Ok(check_count(field, count, 1..=ITEMS_MAX)?)
 }

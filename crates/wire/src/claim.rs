@@ -1,15 +1,9 @@
 //! Claim: a worker asks for jobs, and gets each with a lease.
 
-use crate::{
-    extended::Extended,
-    findings::{Findings, count_in, in_range},
-    job::JobShape,
-    secret::Secret,
-    time::Moment,
-};
+use crate::{extended::Extended, job::JobShape, secret::Secret, time::Moment};
 use engine::{
-    Checked, Claim, ClaimId, FieldProblem, Host, Job, JobType, JsonText, Lease, Refusal, WorkerId,
-    check_lease,
+    Checked, Claim, ClaimId, FieldProblem, Findings, Host, Job, JobType, JsonText, Lease, Refusal,
+    WorkerId, check_count, check_lease, check_range,
 };
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -79,8 +73,9 @@ impl ClaimRequest {
         let id = findings.keep(ClaimId::parse(&self.claim_id));
         let host = findings.keep_given(self.host.as_deref().map(Host::parse));
         let job_types = findings.keep(self.checked_types());
-        let max = findings.keep(in_range("max", self.max.unwrap_or(1), 1..=1_000));
-        let wait = findings.keep(in_range("waitSeconds", self.wait_seconds.unwrap_or(0), 0..=60));
+        let max = findings.keep(check_range("max", self.max.unwrap_or(1), 1..=1_000));
+        let wait =
+            findings.keep(check_range("waitSeconds", self.wait_seconds.unwrap_or(0), 0..=60));
         let lease = findings.keep_given(self.lease_seconds.map(check_lease));
 
         let (Some(worker), Some(id), Some(job_types), Some(max), Some(wait), true) =
@@ -100,7 +95,7 @@ impl ClaimRequest {
     fn checked_types(&self) -> Checked<Vec<JobType>> {
         const TYPES_MAX: usize = 100;
         const FIELD: &str = "jobTypes";
-        count_in(FIELD, self.job_types.len(), 1..=TYPES_MAX)?;
+        check_count(FIELD, self.job_types.len(), 1..=TYPES_MAX)?;
         let numbered = self.job_types.iter().enumerate();
         let checked = numbered.map(|(index, text)| {
             JobType::parse(text).map_err(|problem| {

@@ -4,14 +4,14 @@
 //! bad progress is left out instead of the sign of life it came with.
 
 use crate::{
-    findings::{Findings, count_in},
     job_command::{ITEMS_MAX, JobCommand, held},
     problem::Problem,
     secret::Secret,
     time::Moment,
 };
 use engine::{
-    Checked, Command, FieldProblem, JobId, ProgressReport, Pulse, Refusal, Timestamp, WorkerId,
+    Checked, Command, FieldProblem, Findings, JobId, ProgressReport, Pulse, Refusal, Timestamp,
+    WorkerId, check_count,
 };
 use serde::{Deserialize, Serialize};
 
@@ -88,7 +88,7 @@ pub enum PulseWord {
 impl HeartbeatRequest {
     /// Checks who it is, and that there are not too many leases. None at all is a sign of life too.
     pub fn check(&self) -> Result<WorkerId, Refusal> {
-        count_in("leases", self.leases.len(), 0..=ITEMS_MAX)?;
+        check_count("leases", self.leases.len(), 0..=ITEMS_MAX)?;
         Ok(WorkerId::parse(&self.worker_id)?)
     }
 }

@@ -40,7 +40,7 @@ impl JobShape {
         let envelope = &job.envelope;
         let more = JobMore {
             tenant: envelope.tenant.to_string(),
-            idempotency_key: envelope.key.as_ref().map(|key| key.as_str().into()),
+            idempotency_key: envelope.key.as_ref().map(|key| key.name.as_str().into()),
             payload_version: envelope.payload_version.as_ref().map(PayloadVersionShape::from),
             priority: envelope.priority.number(),
             run_at: job.life.due_at.into(),

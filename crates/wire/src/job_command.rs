@@ -1,7 +1,7 @@
 //! What a worker's request comes to: a command for one job.
 
-use crate::{findings::Findings, secret::Secret};
-use engine::{Command, JobId, LeaseToken};
+use crate::secret::Secret;
+use engine::{Command, Findings, JobId, LeaseToken};
 
 /// Lists in requests have at most so many entries.
 pub const ITEMS_MAX: usize = 1_000;

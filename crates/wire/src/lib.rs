@@ -12,7 +12,6 @@ mod claim;
 mod event;
 mod explain;
 mod extended;
-mod findings;
 mod heartbeat;
 mod history;
 mod job;

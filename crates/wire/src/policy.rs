@@ -1,10 +1,9 @@
 //! Types and their policies: how jobs of one type are treated, in words a person would write.
 
-use crate::{
-    findings::Findings,
-    span::{format_span, parse_span},
+use crate::span::{format_span, parse_span};
+use engine::{
+    Backoff, Checked, FieldProblem, Findings, Jitter, JobType, Policy, PolicyDraft, Refusal,
 };
-use engine::{Backoff, Checked, FieldProblem, Jitter, JobType, Policy, PolicyDraft, Refusal};
 use serde::{Deserialize, Serialize, Serializer};
 
 /// One job type with its policy. What was read here can be written back.

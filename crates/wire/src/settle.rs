@@ -4,14 +4,14 @@
 //! from being remembered.
 
 use crate::{
-    findings::{Findings, count_in},
     job_command::{ITEMS_MAX, JobCommand, held},
     json::Json,
     problem::Problem,
     secret::Secret,
 };
 use engine::{
-    Checked, Command, Ending, EndingDraft, FieldProblem, JobId, OutcomeWord, Refusal, Status,
+    Checked, Command, Ending, EndingDraft, FieldProblem, Findings, JobId, OutcomeWord, Refusal,
+    Status, check_count,
 };
 use serde::{Deserialize, Serialize};
 
@@ -64,7 +64,7 @@ pub struct SettledItem {
 impl SettleRequest {
     /// Checks that there are not too many reports.
     pub fn check_count(&self) -> Result<(), Refusal> {
-        Ok(count_in("items", self.items.len(), 0..=ITEMS_MAX)?)
+        Ok(check_count("items", self.items.len(), 0..=ITEMS_MAX)?)
     }
 }
 

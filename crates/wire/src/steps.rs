@@ -1,13 +1,13 @@
 //! Steps: a handler begins and finishes a part of its job that completes once.
 
 use crate::{
-    findings::Findings,
     job_command::{JobCommand, held},
     json::Json,
     secret::Secret,
 };
 use engine::{
-    Checked, Command, FieldProblem, JsonText, Refusal, StepAnswer, StepName, check_step_result,
+    Checked, Command, FieldProblem, Findings, JsonText, Refusal, StepAnswer, StepName,
+    check_step_result,
 };
 use serde::{Deserialize, Serialize};
 

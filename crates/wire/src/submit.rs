@@ -1,13 +1,9 @@
 //! Submit: a job is handed over, alone or with others.
 
-use crate::{
-    findings::{Findings, count_in},
-    job_command::ITEMS_MAX,
-    json::Json,
-    problem::Problem,
-    time::parse_time,
+use crate::{job_command::ITEMS_MAX, json::Json, problem::Problem, time::parse_time};
+use engine::{
+    Findings, JobDraft, JobId, PayloadVersion, Refusal, Submitted, Tenant, Timestamp, check_count,
 };
-use engine::{JobDraft, JobId, PayloadVersion, Refusal, Submitted, Tenant, Timestamp};
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{Error, Unexpected, Visitor},
@@ -137,7 +133,7 @@ impl SubmitRequest {
 impl BatchRequest {
     /// Checks that there are jobs, and not too many.
     pub fn check_count(&self) -> Result<(), Refusal> {
-        Ok(count_in("jobs", self.jobs.len(), 1..=ITEMS_MAX)?)
+        Ok(check_count("jobs", self.jobs.len(), 1..=ITEMS_MAX)?)
     }
 }
 

@@ -1,7 +1,7 @@
 //! `explain` tells the true reason.
 
 use crate::situation::*;
-use consign_engine::*;
+use engine::*;
 
 fn around() -> Surroundings {
     Surroundings {

@@ -1,7 +1,7 @@
 //! Every public way in, fed with hostile values: a typed refusal that names the field, no panic.
 
 use crate::situation::*;
-use consign_engine::*;
+use engine::*;
 
 fn hostile_texts() -> Vec<String> {
     vec![

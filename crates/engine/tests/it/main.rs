@@ -1,5 +1,7 @@
 //! The rules, from outside.
 
+#![allow(clippy::unwrap_used, clippy::wildcard_enum_match_arm, reason = "a test may")]
+
 mod explained;
 mod grid;
 mod hostile;

@@ -1,7 +1,7 @@
 //! What must hold for any sequence of commands, however senseless.
 
 use crate::situation::*;
-use consign_engine::*;
+use engine::*;
 use proptest::prelude::*;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Each sentence of the contract's state table, as a test.
 
 use crate::{grid::given_back, situation::*};
-use consign_engine::*;
+use engine::*;
 use std::time::Duration;
 
 #[track_caller]
@@ -295,6 +295,7 @@ fn a_redrive_is_a_new_life() {
     assert_eq!((change.job.max_attempts, change.job.expires_at), (7, None));
     assert_eq!((change.event, change.steps), (Some(EventKind::Redriven), StepsChange::Forgotten));
     assert!(change.job.fence == job.fence, "the fence goes on: it only grows");
+    assert!(change.takes_key, "and its key is its own again, if nobody else has it");
 }
 
 #[test]
@@ -323,10 +324,20 @@ fn a_key_that_comes_again_means_the_same_job_or_is_refused() {
     let digest =
         |payload: &str| ContentDigest::of(None, &JsonText::parse("payload", payload, 100).unwrap());
     let job = running();
-    let again = submit_again(&job, digest("1"), digest("1.0")).unwrap();
+    let again = submit_again(&job, &digest("{ \"to\" : \"a\" }")).unwrap();
     assert!(again.duplicate && again.job_id == job.id() && again.status == Status::Running);
-    let reused = submit_again(&job, digest("1"), digest("2")).unwrap_err();
+    let reused = submit_again(&job, &digest("2")).unwrap_err();
     assert_eq!(reused, Refusal::KeyReused { holder: job.id() });
+}
+
+#[test]
+fn a_job_does_not_go_back_in_time_whatever_the_clock_does() {
+    let job = running();
+    let policy = Policy::default();
+    let early = facts(&policy, at(-500));
+    let decision = decide(&job, &settle(&job, completed()), &early).unwrap();
+    let Effect::Change(change) = decision.effect else { panic!("it completes") };
+    assert_eq!(change.entry.unwrap().at, at(-10), "not before the claim");
 }
 
 #[test]
@@ -369,7 +380,7 @@ fn a_step_completes_once() {
     assert_eq!(new, Answer::Step(StepAnswer::New));
     let Effect::Change(change) = effect else { panic!("the marker is written") };
     let StepsChange::Put(begun) = change.steps else { panic!("the marker is written") };
-    assert_eq!(change.job, job, "nothing else changes");
+    assert_eq!(change.job.seq, job.seq, "a step is no transition");
 
     let (again, _) = answer(&begin(own), Some(&begun)).unwrap();
     assert_eq!(again, Answer::Step(StepAnswer::New), "the same attempt asks again");

@@ -1,6 +1,6 @@
 //! Jobs in every situation, made the way the house makes them: through the engine itself.
 
-use consign_engine::*;
+use engine::*;
 use std::time::Duration;
 
 /// The moment at which the tests decide.

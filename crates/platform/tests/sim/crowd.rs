@@ -8,8 +8,8 @@ use crate::{
     worker,
     world::World,
 };
-use consign_platform::{Error, Wish};
 use engine::{Intake, JobId, PAYLOAD_BYTES_MAX, Submitted};
+use platform::{Error, Wish};
 use store::{Answer, ClaimRequest, Claimed, Clock, Dice, Reply, Request, Store, StoreError};
 
 pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {

@@ -1,6 +1,6 @@
 //! The simulated world: seeds decide who moves next, an auditor checks every step.
 
-#![allow(clippy::unwrap_used, reason = "a test may")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may")]
 
 mod audit;
 mod bugs;
@@ -43,6 +43,34 @@ fn the_same_seed_lives_the_same_life() {
         });
         assert!(first == second, "I20 is broken: seed {seed} lived two different lives");
     }
+}
+
+/// A world in which nothing happens keeps every promise: this one is not like that.
+#[test]
+fn everything_that_can_happen_does() {
+    let mut trace = Some(Vec::new());
+    for seed in 0..100 {
+        live(seed, &steps(), &mut trace).unwrap_or_else(|failure| panic!("{}", failure.report()));
+    }
+    let story = trace.unwrap_or_default().join("\n");
+    let everything = [
+        engine::failure_codes::ALL.as_slice(),
+        &["KeyReused", "duplicate: true", "OutcomeUnknown", "Unavailable"],
+        &["LeaseLost", "AlreadyEnded", "JobNotFound", "NotRedrivable", "NotEnded", "NotPoisoned"],
+        &["Extended(", "CancelRequested(", "Lost", "Ended", "New", "Unfinished", "Done("],
+        &[
+            "Poisoned) to Poisoned",
+            "Failed) to Queued",
+            "Poisoned) to Queued",
+            "Cancelled) to Queued",
+        ],
+        &["Running) to Running", "Queued) to Cancelled", "erasable: true", "erasable: false"],
+        &["the wall clock is set", "the process dies", "a late sweep", "pause", "resume", "dies"],
+        &["NoLiveWorker", "BehindOthers", "QueuePaused", "RetryWait", "NotDue {"],
+    ];
+    let missing: Vec<_> =
+        everything.concat().into_iter().filter(|what| !story.contains(what)).collect();
+    assert!(missing.is_empty(), "these never happened: {missing:?}");
 }
 
 /// Shows one seed, as a failing run says. Without a seed it shows a short stretch of the first.

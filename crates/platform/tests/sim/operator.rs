@@ -1,8 +1,8 @@
 //! Operators: they cancel, redrive, discard, erase, pause, resume, and ask why.
 
 use crate::{audit::Verdict, rng::Rng, world::World};
-use consign_platform::Error;
 use engine::{Job, JobId, Scope};
+use platform::Error;
 
 pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
     let jobs = world.auditor.known_jobs();

@@ -21,6 +21,7 @@ pub(crate) fn live(
     let outcome = live_in(&mut world, seed, steps);
     if let Some(trace) = trace {
         trace.append(&mut world.trace.take().unwrap_or_default());
+        trace.append(&mut world.auditor.summary());
     }
     outcome
 }

@@ -6,11 +6,11 @@ use crate::{
     rng::Rng,
     world::{RETRY_AFTER_MAX_S, World},
 };
-use consign_platform::{Beat, Report, Return, Wish};
 use engine::{
     ClaimId, Ending, EndingDraft, JobId, JobType, LeaseToken, OutcomeWord, ProgressReport,
     ReleaseReason, Scope, StepName, Tenant, WorkerId, check_step_result,
 };
+use platform::{Beat, Report, Return, Wish};
 use std::time::Duration;
 use store::Claimed;
 
@@ -207,6 +207,12 @@ fn late(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
     self::report(world, who, report.into_iter().collect(), rng)
 }
 
+/// A worker that takes a job only to give it back.
+pub(crate) fn fidget(world: &mut World, rng: &mut Rng) -> Verdict {
+    let who = rng.below(world.workers.len());
+    if world.workers[who].held.is_empty() { claim(world, who) } else { release(world, who, rng) }
+}
+
 fn release(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
     let Some(held) = world.workers[who].held.pop() else { return Ok(()) };
     report(world, who, vec![Reported { held, how: Way::GivenBack }], rng)
@@ -235,11 +241,12 @@ fn report(world: &mut World, who: usize, reports: Vec<Reported>, rng: &mut Rng) 
         answered(world, who, ends, heard.ok())?;
     }
     if !backs.is_empty() {
-        let reasons = [ReleaseReason::Released, ReleaseReason::Snoozed, ReleaseReason::Undelivered];
+        use ReleaseReason::{Released, Snoozed, Undelivered};
+        let reasons = [Released, Released, Snoozed, Snoozed, Undelivered];
         let items = backs.iter().map(|one| Return {
             id: one.held.id,
             token: one.held.token,
-            reason: reasons[rng.below(3)],
+            reason: reasons[rng.below(5)],
             delay: Duration::from_secs(if world.restless { 0 } else { rng.below(20) as u64 }),
         });
         let items = items.collect();
@@ -253,7 +260,7 @@ fn answered(
     world: &mut World,
     who: usize,
     reports: Vec<Reported>,
-    heard: Option<Vec<consign_platform::Verdict>>,
+    heard: Option<Vec<platform::Verdict>>,
 ) -> Verdict {
     let ways: Vec<_> = reports.iter().map(|one| (one.held.id, one.how)).collect();
     world.say(|| format!("w{who} reports {ways:?}: {heard:?}"));
@@ -288,7 +295,7 @@ fn step(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
     world.say(|| format!("w{who} step {name} {finishing:?}: {heard:?}"));
     world.auditor.touch(held.id);
     world.auditor.look(&world.platform)?;
-    if matches!(heard, Err(consign_platform::Error::Refused(_))) {
+    if matches!(heard, Err(platform::Error::Refused(_))) {
         return Ok(());
     }
     world.auditor.audit_step(held.id, name, finishing.as_deref(), heard.ok().as_ref())

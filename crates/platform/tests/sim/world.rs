@@ -12,8 +12,8 @@ use crate::{
     rng::Rng,
     worker::{self, Worker},
 };
-use consign_platform::{Platform, Settings};
 use engine::{Jitter, JobType, Policy, PolicyDraft, Scope, Tenant, Timestamp};
+use platform::{Platform, Settings};
 use std::{collections::BTreeMap, sync::Arc};
 use store::{Memory, Overdue, Request, Store};
 
@@ -88,7 +88,8 @@ impl World {
         let fault = self.fault(rng);
         self.store.fail_next(fault);
         match rng.below(100) {
-            0..25 if self.restless && !self.auditor.known_jobs().is_empty() => {}
+            // Nothing else happens often enough to give one job back more than twenty times.
+            0..98 if self.restless && rng.chance(80) => worker::fidget(self, rng)?,
             0..20 => producer::submit(self, rng)?,
             20..25 => crowd::act(self, rng)?,
             25..80 => worker::act(self, rng)?,

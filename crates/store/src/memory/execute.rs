@@ -1,20 +1,19 @@
 //! One batch, one transaction: load, decide, save, answer.
 
-use super::tables::{Key, KeyHolder, Seen, Tables};
+use super::tables::{Key, Seen, Tables, key_of};
 use crate::{
     dice::Dice,
     queue::Queue,
     store::{Answer, Reply, Request},
 };
 use engine::{
-    Change, Command, Effect, Facts, Host, JobId, JobType, NewJob, Refusal, Scope, SeededBug,
-    Submitted, WorkerId, decide, key_is_free, planted, submit, submit_again,
+    Change, Command, Effect, Facts, Host, Job, JobId, JobType, NewJob, Refusal, Scope, SeededBug,
+    Submitted, WorkerId, decide, planted, submit, submit_again,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Tables {
-    /// Carries out a batch. Submits come first and claims last, so that a job can be handed over and
-    /// started by one commit; replies keep the order of the requests.
+    /// Carries out a batch, everything in its turn; replies keep the order of the requests.
     pub(super) fn execute(&mut self, batch: Vec<Request>, dice: &dyn Dice) -> Vec<Reply> {
         let known_keys: Option<BTreeSet<Key>> =
             planted(SeededBug::CheckThenInsertKey).then(|| self.keys.keys().cloned().collect());
@@ -68,10 +67,6 @@ impl Tables {
             }
         }
         for (new, change) in taken.jobs {
-            if let Some((key, content)) = &new.key {
-                let holder = KeyHolder { job: new.id, content: *content };
-                self.keys.insert((new.tenant.clone(), new.job_type.clone(), key.clone()), holder);
-            }
             self.payloads.insert(new.id, new.payload);
             self.save(change);
         }
@@ -84,28 +79,29 @@ impl Tables {
         taken: &Taken,
         known_keys: Option<&BTreeSet<Key>>,
     ) -> Result<Intent, Refusal> {
-        let policy = self.policy(&new.job_type);
-        if let Some((key, came)) = &new.key {
-            let key = (new.tenant.clone(), new.job_type.clone(), key.clone());
+        if let Some(key) = &new.key {
+            let full = (new.tenant.clone(), new.job_type.clone(), key.name.clone());
             // Only the planted bug has `known_keys`: it believes what it saw before the batch.
-            let looks_free = known_keys.is_some_and(|known| !known.contains(&key));
-            let holder = self.keys.get(&key).filter(|_| !looks_free);
-            let stored = holder.map(|holder| (&self.jobs[&holder.job], holder.content));
-            let holder = taken.holder(&key).or(stored);
-            let holder = holder.filter(|(job, _)| !key_is_free(job, policy, self.now()));
-            if let Some((job, held)) = holder {
-                return Ok(Intent::Again(submit_again(job, held, *came)?));
+            let looks_free = known_keys.is_some_and(|known| !known.contains(&full));
+            let stored = self.holder(&full).filter(|_| !looks_free);
+            if let Some(holder) = taken.holder(&full).or(stored) {
+                return Ok(Intent::Again(submit_again(holder, &key.content)?));
             }
         }
         let queue = Queue { job_type: new.job_type.clone(), tenant: new.tenant.clone() };
         let queued = self.counts.get(&queue).map_or(0, |counts| counts.queued);
         let queued = queued + taken.queued(&queue);
+        let policy = self.policy(&new.job_type);
         Ok(Intent::Begin(Box::new(submit(new, policy, queued, self.now())?)))
     }
 
     /// Lets the engine decide one command about one job, and saves what it decided.
     fn command(&mut self, scope: &Scope, id: JobId, command: &Command, dice: &dyn Dice) -> Reply {
         let job = self.visible(scope, id).ok_or(Refusal::JobNotFound)?;
+        // Who names the job it wants to claim would pass by pauses, turns and claim ids.
+        if matches!(command, Command::Claim(_)) {
+            return Err(Refusal::NotDue);
+        }
         // The record of the attempt is only needed when the token is not the job's current one.
         let current = job.lease().map(|lease| lease.token);
         let stale = command.token().filter(|token| Some(**token) != current);
@@ -171,16 +167,14 @@ struct Taken {
 
 impl Taken {
     fn add(&mut self, new: &NewJob, change: Change) {
-        if let Some((key, _)) = &new.key {
-            let key = (new.tenant.clone(), new.job_type.clone(), key.clone());
+        if let Some(key) = key_of(&change.job) {
             self.keys.insert(key, self.jobs.len());
         }
         self.jobs.push((new.clone(), change));
     }
 
-    fn holder(&self, key: &Key) -> Option<(&engine::Job, engine::ContentDigest)> {
-        let (new, change) = &self.jobs[*self.keys.get(key)?];
-        new.key.as_ref().map(|(_, content)| (&change.job, *content))
+    fn holder(&self, key: &Key) -> Option<&Job> {
+        self.keys.get(key).map(|index| &self.jobs[*index].1.job)
     }
 
     fn queued(&self, queue: &Queue) -> u64 {
@@ -191,9 +185,10 @@ impl Taken {
 /// When a request has its turn within a batch.
 fn turn(request: &Request) -> u8 {
     match request {
-        Request::Submit(_) => 0,
-        Request::Job { .. } | Request::Seen { .. } | Request::SetPolicy { .. } => 1,
-        Request::Pause { .. } | Request::Resume { .. } => 1,
-        Request::Claim(_) => 2,
+        Request::SetPolicy { .. } | Request::Pause { .. } | Request::Resume { .. } => 0,
+        Request::Submit(_) => 1,
+        Request::Job { .. } => 2,
+        Request::Claim(_) => 3,
+        Request::Seen { .. } => 4,
     }
 }

@@ -1,13 +1,13 @@
 //! What can be asked of the memory store, and the chores that remove what nobody asks for.
 
-use super::tables::{Key, KeyHolder, Place, Seen, Tables};
+use super::tables::{Key, Place, Seen, Tables};
 use crate::{
     queue::{Queue, QueueDepth, WorkerSeen},
     store::{EVENTS_KEPT, NumberedEvent, Overdue, PAGE_MAX, Page, Query, WORKERS_KEPT},
 };
 use engine::{
-    Event, Job, JobId, Scope, SeededBug, Surroundings, Timestamp, WorkerId, is_live, key_is_free,
-    overdue, planted,
+    Event, Job, JobId, Scope, SeededBug, Surroundings, Timestamp, WorkerId, is_live, overdue,
+    planted,
 };
 
 impl Tables {
@@ -129,10 +129,8 @@ impl Tables {
     }
 
     fn expired_keys(&self, limit: usize) -> Vec<Key> {
-        let expired = |((_, job_type, _), holder): &(&Key, &KeyHolder)| {
-            key_is_free(&self.jobs[&holder.job], self.policy(job_type), self.now())
-        };
-        self.keys.iter().filter(expired).take(limit).map(|(key, _)| key.clone()).collect()
+        let expired = |key: &&Key| self.holder(key).is_none();
+        self.keys.keys().filter(expired).take(limit).cloned().collect()
     }
 
     fn old_events(&self, limit: usize) -> usize {

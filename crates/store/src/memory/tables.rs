@@ -5,9 +5,9 @@ use crate::{
     queue::{Counts, Queue},
 };
 use engine::{
-    Change, ClaimId, ContentDigest, Event, HistoryEntry, Host, IdempotencyKey, Job, JobId, JobType,
-    JsonText, Policy, Priority, Scope, SeededBug, State, Step, StepName, StepsChange, Tenant,
-    Timestamp, WorkerId, planted,
+    Change, ClaimId, Event, HistoryEntry, Host, IdempotencyKey, Job, JobId, JobType, JsonText,
+    Policy, Priority, Scope, SeededBug, State, Step, StepName, StepsChange, Tenant, Timestamp,
+    WorkerId, key_is_free, planted,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -24,7 +24,8 @@ pub(super) struct Tables {
     pub(super) payloads: BTreeMap<JobId, JsonText>,
     pub(super) history: BTreeMap<JobId, Vec<HistoryEntry>>,
     pub(super) steps: BTreeMap<(JobId, StepName), Step>,
-    pub(super) keys: BTreeMap<Key, KeyHolder>,
+    /// Which job a key means.
+    pub(super) keys: BTreeMap<Key, JobId>,
     pub(super) policies: BTreeMap<JobType, Policy>,
     pub(super) paused: BTreeSet<(JobType, Scope)>,
     pub(super) workers: BTreeMap<(Scope, WorkerId), Seen>,
@@ -51,11 +52,11 @@ pub(super) struct Tables {
 
 pub(super) type Key = (Tenant, JobType, IdempotencyKey);
 
-/// Who has a key, and for what.
-#[derive(Clone)]
-pub(super) struct KeyHolder {
-    pub(super) job: JobId,
-    pub(super) content: ContentDigest,
+/// The key that a job was handed over with.
+pub(super) fn key_of(job: &Job) -> Option<Key> {
+    let envelope = &job.envelope;
+    let name = envelope.key.as_ref()?.name.clone();
+    Some((envelope.tenant.clone(), envelope.job_type.clone(), name))
 }
 
 /// A worker as it was last seen.
@@ -119,10 +120,20 @@ impl Tables {
         paused(Scope::All) || paused(Scope::One(queue.tenant.clone()))
     }
 
+    /// The job that has `key`, unless its time is over, swept or not.
+    pub(super) fn holder(&self, key: &Key) -> Option<&Job> {
+        let holder = &self.jobs[self.keys.get(key)?];
+        let free = key_is_free(holder, self.policy(&key.1), self.now());
+        (!free).then_some(holder)
+    }
+
     /// Saves a change with all that belongs to it: the one place where a job is written.
     pub(super) fn save(&mut self, change: Change) {
-        let Change { job, entry, event, steps } = change;
+        let Change { job, entry, event, steps, takes_key } = change;
         let id = job.id();
+        if let Some(key) = key_of(&job).filter(|key| takes_key && self.holder(key).is_none()) {
+            self.keys.insert(key, id);
+        }
         let announced = event.zip(entry.as_ref().map(|entry| entry.at));
         self.announce(announced.map(|(kind, at)| Event { kind, at, job: job.clone() }));
         self.history.entry(id).or_default().extend(entry);
@@ -141,7 +152,7 @@ impl Tables {
         self.payloads.remove(&id);
         self.history.remove(&id);
         self.steps.retain(|(job, _), _| *job != id);
-        self.keys.retain(|_, holder| holder.job != id);
+        self.keys.retain(|_, holder| *holder != id);
         self.reindex(before.as_ref(), None);
     }
 

@@ -43,7 +43,7 @@ fn a_job_becomes_a_draft_with_its_payload_as_it_came() {
     assert_eq!((new.priority.number(), new.max_attempts), (9, Some(5)));
     assert_eq!(new.subject.unwrap().as_str(), "order:4711");
     assert_eq!(new.correlation.as_str(), "c");
-    assert_eq!(new.key.unwrap().0.as_str(), "k");
+    assert_eq!(new.key.unwrap().name.as_str(), "k");
     assert!(new.parent.is_some() && new.traceparent.is_some());
 }
 

@@ -14,8 +14,8 @@ pub(crate) use claims::ClaimAsked;
 pub(crate) use submits::Asked;
 
 use claims::Fairness;
-use consign_platform::Platform;
 use engine::{JobId, JobType, Policy, Scope, Tenant, Timestamp};
+use platform::Platform;
 use std::collections::{BTreeMap, BTreeSet};
 use watch::Watch;
 
@@ -146,6 +146,21 @@ impl Auditor {
             watch.row(row, &job, policy, self.step)?;
         }
         watch.reading(job, policy)
+    }
+
+    /// What became of every job, in words.
+    pub(crate) fn summary(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (id, watch) in &self.jobs {
+            for row in &watch.rows {
+                let code = row.error_code.as_ref().map_or("", |code| code.as_str());
+                lines.push(format!("{id} {} {:?} to {} {code}", row.seq, row.from, row.to));
+            }
+            lines.extend(
+                watch.vanished.then(|| format!("{id} is gone, erasable: {}", watch.erasable)),
+            );
+        }
+        lines
     }
 
     /// Jobs that are known to be there, for actors to choose from.

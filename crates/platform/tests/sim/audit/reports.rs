@@ -1,8 +1,8 @@
 //! What workers reported, and what they were told.
 
 use super::{Auditor, Verdict, ensure, watch::ClaimWatch};
-use consign_platform::Explained;
 use engine::{Job, JobId, LeaseToken, Pulse, Reason, Refusal, Status};
+use platform::Explained;
 
 impl Auditor {
     /// After the look: was the report of how an attempt ended answered as the contract says?

@@ -1,8 +1,8 @@
 //! What producers handed over, and what they were told. Keys above all.
 
 use super::{Auditor, Verdict, ensure, watch::Watch};
-use consign_platform::Error;
 use engine::{JobId, JobType, Submitted, Tenant, Timestamp};
+use platform::Error;
 use std::time::Duration;
 
 /// A job as a producer asked for it.
@@ -113,11 +113,19 @@ impl Auditor {
                 continue;
             }
             let seen = watch.seen.as_ref().expect("it is there");
-            let first = seen.envelope.created_at <= born;
-            // A redriven job may live again after its key went to another.
+            let since = seen.envelope.created_at;
             let free = seen.ended_at().is_some_and(|ended| ended + window <= born);
-            let redriven = seen.life.redrive_count > 0;
-            ensure(!first || free || redriven, "I11", || format!("{other} and {id} share a key"))?;
+            // A redriven job lives on without its key when that went to another in the meantime.
+            let lost = self.jobs.iter().any(|(third, watch)| {
+                let taken_at = watch.rows.first().map(|row| row.at);
+                *third != id
+                    && third != other
+                    && watch.asked.same_key(asked)
+                    && taken_at.is_some_and(|taken_at| since < taken_at && taken_at <= born)
+            });
+            ensure(since > born || free || lost, "I11", || {
+                format!("{other} and {id} share a key")
+            })?;
         }
         Ok(())
     }

@@ -102,7 +102,7 @@ impl Watch {
         let envelope = &job.envelope;
         let same = envelope.tenant == self.asked.tenant
             && envelope.job_type == self.asked.job_type
-            && envelope.key.as_ref().map(|key| key.as_str()) == self.asked.key.as_deref()
+            && envelope.key.as_ref().map(|key| key.name.as_str()) == self.asked.key.as_deref()
             && payload.is_some_and(|payload| payload.as_str() == self.asked.payload);
         ensure(same, "I2", || format!("{} is not what was handed over", job.id()))
     }

@@ -1,8 +1,8 @@
 //! The whole world at once: listings, counters, announcements, and whether everything ends.
 
 use super::{Auditor, Verdict, Violation, ensure, watch::Watch};
-use consign_platform::{Error, Platform};
 use engine::{EventKind, Filter, HistoryEntry, JobId, JobType, Scope, Status, Tenant};
+use platform::{Error, Platform};
 use std::collections::{BTreeMap, BTreeSet};
 use store::{Counts, NumberedEvent, Query};
 
