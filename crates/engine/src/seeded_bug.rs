@@ -25,7 +25,7 @@ pub enum SeededBug {
     EpochNotRaised,
     /// An unknown outcome is reported as "nothing happened".
     CommitErrorTakenForNo,
-    /// A batch item may say whose job it is.
+    /// An item may say whose job it is: here its subject, where that is a tenant's name.
     ItemTenantTrusted,
     /// The sweeper takes everything that is overdue at once.
     SweepWithoutPaging,

@@ -33,6 +33,9 @@ impl Platform {
     }
 
     fn check(&self, tenant: &Tenant, draft: JobDraft) -> Result<NewJob, Refusal> {
+        let named = draft.subject_id.as_deref().and_then(|text| Tenant::parse(text).ok());
+        let named = named.filter(|_| planted(SeededBug::ItemTenantTrusted));
+        let tenant = named.as_ref().unwrap_or(tenant);
         draft.check(Intake {
             id: JobId::new(self.clock.read().wall, self.dice.roll()),
             tenant: tenant.clone(),

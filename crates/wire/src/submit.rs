@@ -2,7 +2,7 @@
 
 use crate::{job_command::ITEMS_MAX, json::Json, problem::Problem, time::parse_time};
 use engine::{
-    Findings, JobDraft, JobId, PayloadVersion, Refusal, Submitted, Tenant, Timestamp, check_count,
+    Findings, JobDraft, JobId, PayloadVersion, Refusal, Submitted, Timestamp, check_count,
 };
 use serde::{
     Deserialize, Deserializer, Serialize,
@@ -28,8 +28,6 @@ pub struct SubmitRequest {
     pub max_attempts: Option<i64>,
     pub parent_id: Option<String>,
     pub traceparent: Option<String>,
-    #[cfg(feature = "seeded-bugs")]
-    pub tenant: Option<String>,
 }
 
 /// Several jobs at once.
@@ -87,20 +85,6 @@ pub fn status_url(id: JobId) -> String {
 }
 
 impl SubmitRequest {
-    /// Whose job it is: the credential's, whatever the body says.
-    #[cfg(not(feature = "seeded-bugs"))]
-    pub fn tenant_for(&self, credential: &Tenant) -> Tenant {
-        credential.clone()
-    }
-
-    /// Whose job it is: the credential's, unless the mistake is planted that trusts the body.
-    #[cfg(feature = "seeded-bugs")]
-    pub fn tenant_for(&self, credential: &Tenant) -> Tenant {
-        let own = self.tenant.as_deref().and_then(|text| Tenant::parse(text).ok());
-        let trusted = engine::planted(engine::SeededBug::ItemTenantTrusted);
-        own.filter(|_| trusted).unwrap_or_else(|| credential.clone())
-    }
-
     /// The draft that the engine checks. Only the times are read here.
     pub fn into_draft(self) -> Result<JobDraft, Refusal> {
         let mut findings = Findings::default();

@@ -44,6 +44,7 @@ found! {
     attempts_counted_on_failure_only_are_found: AttemptsCountedOnFailure,
     a_worker_s_clock_is_found: WorkersClock,
     a_commit_error_taken_for_no_is_found: CommitErrorTakenForNo,
+    a_tenant_of_an_item_s_own_is_found: ItemTenantTrusted,
     a_settle_that_is_not_remembered_is_found: SettleNotRemembered,
     a_forgotten_cancel_is_found: CancelForgotten,
     unbounded_releases_are_found: ReleasesUnbounded,

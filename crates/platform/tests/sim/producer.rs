@@ -31,9 +31,13 @@ pub(crate) fn job(world: &World, tenant: &engine::Tenant, rng: &mut Rng) -> (Ask
     let now = world.clock.wall_ms();
     let run_at = rng.chance(10).then(|| now + rng.between(-60_000, 60_000));
     let delay = (run_at.is_none() && rng.chance(10)).then(|| rng.between(0, 40));
+    // A subject that is somebody's name makes the job no less its producer's.
+    let named = rng.chance(10);
+    let subject = rng.pick(&world.tenants).filter(|_| named).map(ToString::to_string);
     let expires_at = rng.chance(10).then(|| now + rng.between(1_000, 90_000));
     let draft = JobDraft {
         job_type: job_type.to_string(),
+        subject_id: subject.clone(),
         idempotency_key: key.clone(),
         payload: Some(payload.clone()),
         priority: rng.chance(30).then(|| rng.between(0, 9)),
@@ -47,6 +51,7 @@ pub(crate) fn job(world: &World, tenant: &engine::Tenant, rng: &mut Rng) -> (Ask
         tenant: tenant.clone(),
         job_type,
         key,
+        subject,
         payload,
         run_at: run_at.map(Timestamp::from_unix_ms),
         delay: delay.map(|seconds| Duration::from_secs(seconds.unsigned_abs())),

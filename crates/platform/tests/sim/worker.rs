@@ -84,9 +84,9 @@ pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
         0..45 => heartbeat(world, who, rng),
         45..75 => settle(world, who, rng),
         75..80 => release(world, who, rng),
-        80..86 => repeat(world, who, rng),
-        86..90 => contradict(world, who, rng),
-        90..94 => step(world, who, rng),
+        80..84 => repeat(world, who, rng),
+        84..87 => contradict(world, who, rng),
+        87..94 => step(world, who, rng),
         94..97 => late(world, who, rng),
         _ => die(world, who),
     }

@@ -1,7 +1,7 @@
 //! What producers handed over, and what they were told. Keys above all.
 
 use super::{Auditor, Verdict, ensure, watch::Watch};
-use engine::{JobId, JobType, Submitted, Tenant, Timestamp};
+use engine::{JobId, JobType, Status, Submitted, Tenant, Timestamp};
 use platform::Error;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ pub(crate) struct Asked {
     pub(crate) tenant: Tenant,
     pub(crate) job_type: JobType,
     pub(crate) key: Option<String>,
+    pub(crate) subject: Option<String>,
     pub(crate) payload: String,
     pub(crate) run_at: Option<Timestamp>,
     pub(crate) delay: Option<Duration>,
@@ -18,6 +19,10 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
+    fn same_content(&self, other: &Asked) -> bool {
+        (&self.subject, &self.payload) == (&other.subject, &other.payload)
+    }
+
     fn same_key(&self, other: &Asked) -> bool {
         self.key.is_some()
             && (&self.tenant, &self.job_type, &self.key)
@@ -73,13 +78,12 @@ impl Auditor {
                 let differs = |watch: &&Watch, asked: &Asked| {
                     watch.is_there()
                         && watch.asked.same_key(asked)
-                        && watch.asked.payload != asked.payload
+                        && !watch.asked.same_content(asked)
                 };
                 let reused = |asked: &Asked| self.jobs.values().any(|w| differs(&w, asked));
                 // Within one list two jobs may share a key, too.
-                let among = asked
-                    .iter()
-                    .any(|a| asked.iter().any(|b| a.same_key(b) && a.payload != b.payload));
+                let among =
+                    asked.iter().any(|a| asked.iter().any(|b| a.same_key(b) && !a.same_content(b)));
                 ensure(among || asked.iter().any(reused), "I11", || {
                     "a fresh key was refused".into()
                 })
@@ -98,9 +102,8 @@ impl Auditor {
 
     fn is_the_same_job(&self, asked: &Asked, id: JobId) -> Verdict {
         let first = self.jobs.get(&id).filter(|watch| watch.is_there());
-        let same = first.is_some_and(|first| {
-            first.asked.same_key(asked) && first.asked.payload == asked.payload
-        });
+        let same = first
+            .is_some_and(|first| first.asked.same_key(asked) && first.asked.same_content(asked));
         ensure(same, "I11", || format!("{id} is called a duplicate, but is another job"))
     }
 
@@ -117,11 +120,12 @@ impl Auditor {
             let free = seen.ended_at().is_some_and(|ended| ended + window <= born);
             // A redriven job lives on without its key when that went to another in the meantime.
             let lost = self.jobs.iter().any(|(third, watch)| {
-                let taken_at = watch.rows.first().map(|row| row.at);
+                let begun = watch.rows.iter().filter(|row| row.to == Status::Queued);
+                let mut begun = begun.filter(|row| row.from != Some(Status::Running));
                 *third != id
                     && third != other
                     && watch.asked.same_key(asked)
-                    && taken_at.is_some_and(|taken_at| since < taken_at && taken_at <= born)
+                    && begun.any(|row| since < row.at && row.at <= born)
             });
             ensure(since > born || free || lost, "I11", || {
                 format!("{other} and {id} share a key")

@@ -100,9 +100,12 @@ impl Watch {
     /// What is stored is what was handed over.
     pub(super) fn first_sight(&self, job: &Job, payload: Option<&JsonText>) -> Verdict {
         let envelope = &job.envelope;
-        let same = envelope.tenant == self.asked.tenant
-            && envelope.job_type == self.asked.job_type
+        let own = envelope.tenant == self.asked.tenant;
+        ensure(own, "I18", || format!("{} went to {}", job.id(), envelope.tenant))?;
+        let same = envelope.job_type == self.asked.job_type
             && envelope.key.as_ref().map(|key| key.name.as_str()) == self.asked.key.as_deref()
+            && envelope.subject.as_ref().map(|subject| subject.as_str())
+                == self.asked.subject.as_deref()
             && payload.is_some_and(|payload| payload.as_str() == self.asked.payload);
         ensure(same, "I2", || format!("{} is not what was handed over", job.id()))
     }
