@@ -4,6 +4,7 @@
 //! specification; the conformance suite says what every store has to keep. No store knows a rule:
 //! what may happen to a job is `engine::decide`.
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::wildcard_enum_match_arm, reason = "a test may"))]
 
 mod clock;
 #[cfg(test)]

@@ -6,6 +6,7 @@ use crate::{
     steps,
 };
 use engine::{SeededBug, plant};
+use std::io::{self, Write};
 
 /// Plants `bug` and lives through worlds until the auditor cries out.
 #[track_caller]
@@ -19,10 +20,14 @@ fn found(bug: SeededBug) {
         panic!("{bug:?} was not found in {SEEDS_MAX} seeds");
     };
     let (violation, steps) = (&failure.violation, failure.steps.len());
-    println!(
+    // Written past the test runner's capture: how soon each is found is worth seeing in every run.
+    let told = writeln!(
+        io::stderr(),
         "{bug:?}: found after {seeds} seeds, {steps} steps are enough; {} is broken: {}",
-        violation.invariant, violation.what
+        violation.invariant,
+        violation.what
     );
+    told.expect("it prints");
     assert!(live(failure.seed, &failure.steps, &mut None).is_ok(), "without the bug all is well");
 }
 

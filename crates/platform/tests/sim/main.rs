@@ -16,8 +16,10 @@ mod world;
 
 use run::{Failure, live, shrink};
 use std::{
+    io::{self, Write},
     sync::atomic::{AtomicU64, Ordering},
     thread,
+    time::Instant,
 };
 
 /// What every CI run lives through.
@@ -26,7 +28,12 @@ const STEPS: usize = 500;
 
 #[test]
 fn ten_thousand_worlds_keep_the_contract() {
-    let failure = search(0..setting("CONSIGN_SIM_SEEDS").unwrap_or(SEEDS));
+    let seeds = setting("CONSIGN_SIM_SEEDS").unwrap_or(SEEDS);
+    #[expect(clippy::disallowed_methods, reason = "told to people, never judged")]
+    let started = Instant::now();
+    let failure = search(0..seeds);
+    let took = started.elapsed().as_secs();
+    writeln!(io::stderr(), "{seeds} seeds of {STEPS} steps each in {took} s").expect("it prints");
     if let Some(failure) = failure {
         panic!("{}", shrink(failure).report());
     }

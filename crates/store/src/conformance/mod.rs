@@ -1,1 +1,82 @@
-//! What every store has to keep.
+//! What every store has to keep: one suite, run on each of them.
+//!
+//! A new promise is a new function here and a line in [`conformance!`]; a function without its line
+//! is dead code and stops the build. A store joins with a function that opens an empty [`House`].
+
+pub(crate) mod batches;
+pub(crate) mod cancels;
+pub(crate) mod chores;
+pub(crate) mod claims;
+pub(crate) mod counters;
+pub(crate) mod history;
+pub(crate) mod house;
+pub(crate) mod keys;
+pub(crate) mod leases;
+pub(crate) mod listings;
+pub(crate) mod operators;
+pub(crate) mod outbox;
+pub(crate) mod races;
+pub(crate) mod settles;
+pub(crate) mod steps;
+pub(crate) mod submits;
+pub(crate) mod tenants;
+
+pub(crate) use house::{HandClock, House, PlainDice};
+
+/// Runs every promise on the stores that `$open` gives.
+macro_rules! conformance {
+    ($open:path) => {
+        conformance! { $open;
+            batches: a_batch_answers_in_the_order_of_its_requests, a_job_is_stored_and_started_by_one_batch,
+                two_commands_on_one_job_see_each_other, a_policy_counts_for_the_submits_beside_it,
+                an_empty_batch_is_nothing, a_claim_by_name_is_refused;
+            cancels: a_waiting_job_is_cancelled_at_once, a_running_job_is_asked_to_stop,
+                a_cancelled_job_never_runs_again, a_cancel_and_a_settle_race_to_one_outcome;
+            chores: what_is_overdue_comes_in_pages, an_expired_job_is_found_and_cancelled,
+                a_silent_worker_is_found, a_slow_handler_is_found, nothing_is_overdue_before_its_time,
+                an_old_job_is_purged_with_all_that_is_its, a_poisoned_job_waits_for_a_person,
+                a_keyed_job_is_kept_as_long_as_its_key, old_rows_go_in_bounded_numbers,
+                an_overdue_job_that_settled_meanwhile_stays_as_it_is;
+            claims: priority_goes_before_due_time, only_due_jobs_are_given, an_expired_job_does_not_block_the_line,
+                queues_are_served_in_turn, one_job_is_not_starved_by_a_hundred_thousand,
+                workers_of_different_types_do_not_starve_a_queue, a_claim_takes_only_its_types,
+                a_repeated_claim_gets_the_same_leases, a_repeated_claim_without_leases_is_a_new_one,
+                a_claim_brings_the_payload, a_claim_is_never_larger_than_its_bound;
+            counters: every_state_is_counted, depth_and_age_are_told, a_discarded_job_leaves_the_poison_queue;
+            history: every_transition_is_written_once, history_can_be_read_from_a_row_on, a_heartbeat_writes_no_history;
+            keys: the_same_key_means_the_same_job, another_job_under_a_key_is_refused,
+                a_key_lives_a_window_longer_than_its_job, an_expired_key_is_free_swept_or_not,
+                a_redriven_job_takes_its_key_back, a_redriven_job_does_not_take_a_key_from_another,
+                keys_of_other_types_and_tenants_are_other_keys, an_erased_job_frees_its_key,
+                a_list_is_taken_whole_or_not_at_all, a_key_twice_in_one_list_means_one_job;
+            leases: a_heartbeat_extends, a_stale_token_changes_nothing, the_fence_only_grows,
+                a_jump_of_the_clock_costs_no_lease, the_clock_never_goes_back,
+                a_restart_voids_no_lease, a_restore_voids_every_lease, an_undelivered_claim_costs_nothing;
+            listings: pages_are_newest_first_and_complete, every_filter_field_filters,
+                filters_combine, a_page_is_never_longer_than_its_bound;
+            operators: a_paused_queue_is_not_claimed_from, a_pause_of_all_holds_for_everybody,
+                policies_are_kept_and_used, a_redrive_is_a_new_life, a_full_queue_takes_no_more,
+                surroundings_are_told, workers_are_seen, an_erased_job_leaves_nothing;
+            outbox: every_transition_is_announced_once_in_order, numbers_have_no_gaps_and_do_not_change,
+                old_announcements_go_and_numbers_go_on;
+            races: many_racers_with_one_key_make_one_job, many_workers_never_share_a_job,
+                a_settle_and_a_sweep_race_to_one_outcome, one_claim_id_at_once_gives_one_set_of_leases;
+            settles: an_attempt_completes, a_failure_is_tried_again_and_then_poisons,
+                a_repeated_settle_is_answered_as_the_first_time, another_ending_is_refused,
+                a_repeat_within_one_batch_is_a_repeat, a_release_gives_the_attempt_back;
+            steps: a_step_completes_once, steps_survive_attempts_and_redrives, steps_can_be_forgotten;
+            submits: a_job_is_there_when_it_was_answered, what_is_handed_over_is_kept,
+                a_job_that_nobody_handed_over_is_not_there;
+            tenants: nobody_sees_another_s_jobs, nobody_touches_another_s_jobs, workers_take_only_what_is_theirs;
+        }
+    };
+    ($open:path; $($topic:ident: $($promise:ident),+;)+) => {
+        $(mod $topic {
+            $(#[test]
+            fn $promise() {
+                crate::conformance::$topic::$promise(&$open());
+            })+
+        })+
+    };
+}
+pub(crate) use conformance;

@@ -152,3 +152,51 @@ impl Store for Memory {
         Ok(self.at_this_moment().tidy(limit))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Memory;
+    use crate::conformance::{self, HandClock, House, PlainDice, conformance};
+    use engine::{SeededBug, plant};
+    use std::{io::Write, sync::Arc};
+
+    fn open() -> House {
+        let clock = Arc::new(HandClock::new());
+        let dice = Arc::new(PlainDice::default());
+        let memory = Arc::new(Memory::new(clock.clone(), dice.clone()));
+        let restart = Box::new({
+            let memory = memory.clone();
+            move || memory.restart()
+        });
+        let restored = Box::new({
+            let (memory, clock, dice) = (memory.clone(), clock.clone(), dice.clone());
+            move || -> Arc<dyn crate::Store> {
+                Arc::new(Memory::restore(memory.backup(), clock.clone(), dice.clone()))
+            }
+        });
+        House { store: memory, clock, dice, restart, restored }
+    }
+
+    conformance!(super::open);
+
+    /// Plants `bug` and breaks a promise with it.
+    #[track_caller]
+    fn found(bug: SeededBug, promise: fn(&House)) {
+        promise(&open());
+        plant(Some(bug));
+        let kept = std::panic::catch_unwind(|| promise(&open())).is_ok();
+        plant(None);
+        assert!(!kept, "{bug:?} was not found");
+        writeln!(std::io::stderr(), "{bug:?}: found by the conformance suite").expect("it prints");
+    }
+
+    #[test]
+    fn an_epoch_that_is_not_raised_on_restore_is_found() {
+        found(SeededBug::EpochNotRaised, conformance::leases::a_restore_voids_every_lease);
+    }
+
+    #[test]
+    fn a_sweep_without_paging_is_found() {
+        found(SeededBug::SweepWithoutPaging, conformance::chores::what_is_overdue_comes_in_pages);
+    }
+}

@@ -1,0 +1,75 @@
+//! A batch is one transaction with an order of its own.
+
+use super::house::{House, email, job_type, submitted, token, wish};
+use crate::{Answer, Request};
+use engine::{
+    Chance, Claim, ClaimId, Command, JobId, Policy, Refusal, Scope, Status, Timestamp, WorkerId,
+};
+
+fn request(id: JobId, command: Command) -> Request {
+    Request::Job { scope: Scope::All, id, command }
+}
+
+pub(crate) fn a_batch_answers_in_the_order_of_its_requests(house: &House) {
+    let id = house.submit(email());
+    let nobody = JobId::new(Timestamp::default(), Chance(9));
+    let replies = house.run(vec![
+        Request::Claim(wish("w", "c", &["scan"], 1)),
+        request(nobody, Command::Cancel),
+        Request::Submit(vec![house.new_job(email(), "default")]),
+        request(id, Command::Cancel),
+        Request::Seen { scope: Scope::All, worker: WorkerId::parse("w").unwrap() },
+    ]);
+    assert_eq!(replies[0], Ok(Answer::Claimed(Vec::new())));
+    assert_eq!(replies[1], Err(Refusal::JobNotFound), "one refusal does not touch the others");
+    assert!(matches!(replies[2], Ok(Answer::Submitted(_))));
+    assert!(matches!(replies[3], Ok(Answer::Job(_))));
+    assert_eq!(replies[4], Ok(Answer::Done));
+    assert_eq!(house.status(id), Status::Cancelled);
+}
+
+pub(crate) fn a_job_is_stored_and_started_by_one_batch(house: &House) {
+    let new = house.new_job(email(), "default");
+    let id = new.id;
+    let claim = Request::Claim(wish("w", "c", &["email"], 1));
+    let mut replies = house.run(vec![claim, Request::Submit(vec![new])]);
+    let answer = submitted(replies.pop().unwrap().unwrap());
+    assert_eq!(answer[0].status, Status::Queued, "what it was when it was handed over");
+    let Ok(Answer::Claimed(jobs)) = &replies[0] else { panic!("the claim is answered") };
+    assert_eq!(jobs[0].job.id(), id);
+    assert_eq!(house.history(id).len(), 2);
+}
+
+pub(crate) fn two_commands_on_one_job_see_each_other(house: &House) {
+    let id = house.submit(email());
+    let claimed = house.take();
+    let beat = Command::Heartbeat { token: token(&claimed), progress: None };
+    let replies = house.run(vec![request(id, Command::Cancel), request(id, beat)]);
+    let Ok(Answer::Job(engine::Answer::Pulse(pulse))) = &replies[1] else { panic!("{replies:?}") };
+    assert!(matches!(pulse, engine::Pulse::CancelRequested(_)));
+}
+
+pub(crate) fn a_policy_counts_for_the_submits_beside_it(house: &House) {
+    let new = house.new_job(email(), "default");
+    let id = new.id;
+    let policy = Policy { max_attempts: 9, ..Policy::default() };
+    let set = Request::SetPolicy { job_type: job_type("email"), policy };
+    house.run(vec![Request::Submit(vec![new]), set]);
+    assert_eq!(house.job(id).max_attempts, 9);
+}
+
+pub(crate) fn an_empty_batch_is_nothing(house: &House) {
+    assert!(house.run(Vec::new()).is_empty());
+}
+
+pub(crate) fn a_claim_by_name_is_refused(house: &House) {
+    let id = house.submit(email());
+    let claim = Claim {
+        worker: WorkerId::parse("w").unwrap(),
+        id: ClaimId::parse("c").unwrap(),
+        lease: None,
+    };
+    let refused = house.command(id, Command::Claim(claim));
+    assert_eq!(refused, Err(Refusal::NotDue), "it would pass by pauses, turns and claim ids");
+    assert_eq!(house.status(id), Status::Queued);
+}

@@ -1,0 +1,137 @@
+//! Which jobs a claim gets, and what a repeated one gets.
+
+use super::house::{House, email, job_type, token, wish};
+use crate::Claimed;
+use engine::{JobDraft, JobId, Status};
+use std::collections::BTreeSet;
+
+fn ids(jobs: &[Claimed]) -> Vec<JobId> {
+    jobs.iter().map(|claimed| claimed.job.id()).collect()
+}
+
+fn owners(jobs: &[Claimed]) -> BTreeSet<&str> {
+    jobs.iter().map(|claimed| claimed.job.envelope.tenant.as_str()).collect()
+}
+
+pub(crate) fn priority_goes_before_due_time(house: &House) {
+    let with = |priority| JobDraft { priority: Some(priority), ..email() };
+    let low = house.submit(with(0));
+    house.pass(1);
+    let high = house.submit(with(9));
+    house.pass(1);
+    let (first, usual) = (house.submit(email()), JobDraft { priority: Some(4), ..email() });
+    house.pass(1);
+    let second = house.submit(usual);
+    let claimed = house.claim(wish("w", "c", &["email"], 10));
+    assert_eq!(ids(&claimed), [high, first, second, low]);
+}
+
+pub(crate) fn only_due_jobs_are_given(house: &House) {
+    let later = JobDraft { delay_seconds: Some(60), priority: Some(9), ..email() };
+    let later = house.submit(later);
+    let now = house.submit(email());
+    assert_eq!(ids(&house.claim(wish("w", "c1", &["email"], 10))), [now]);
+    house.pass(59);
+    assert!(house.claim(wish("w", "c2", &["email"], 10)).is_empty());
+    house.pass(1);
+    assert_eq!(ids(&house.claim(wish("w", "c3", &["email"], 10))), [later]);
+}
+
+pub(crate) fn an_expired_job_does_not_block_the_line(house: &House) {
+    let soon = 1_800_000_000_000 + 5_000;
+    for _ in 0..20 {
+        house.submit(JobDraft { priority: Some(9), expires_at: Some(soon), ..email() });
+    }
+    let good = house.submit(email());
+    house.pass(5);
+    assert_eq!(ids(&house.claim(wish("w", "c", &["email"], 5))), [good]);
+}
+
+pub(crate) fn queues_are_served_in_turn(house: &House) {
+    for owner in ["acme", "birch", "cedar"] {
+        house.submit_many(9, owner);
+    }
+    let six = house.claim(wish("w", "c", &["email"], 6));
+    for owner in ["acme", "birch", "cedar"] {
+        let got = six.iter().filter(|c| c.job.envelope.tenant.as_str() == owner).count();
+        assert_eq!(got, 2, "{owner}");
+    }
+    let singles: Vec<Claimed> =
+        (0..3).flat_map(|n| house.claim(wish("w", &format!("s{n}"), &["email"], 1))).collect();
+    assert_eq!(owners(&singles).len(), 3, "turns go on from claim to claim");
+}
+
+pub(crate) fn one_job_is_not_starved_by_a_hundred_thousand(house: &House) {
+    for _ in 0..100 {
+        house.submit_many(1_000, "acme");
+    }
+    house.submit_as(email(), "birch");
+    let two = house.claim(wish("w", "c", &["email"], 2));
+    assert_eq!(owners(&two).len(), 2);
+    let full = house.claim(wish("w", "d", &["email"], 10));
+    assert_eq!(full.len(), 10, "whoever has more fills up the rest");
+}
+
+pub(crate) fn workers_of_different_types_do_not_starve_a_queue(house: &House) {
+    for owner in ["acme", "birch"] {
+        house.submit_many(20, owner);
+    }
+    for _ in 0..20 {
+        house.submit(JobDraft { job_type: "scan".into(), ..email() });
+    }
+    let mut emails = Vec::new();
+    for turn in 0..4 {
+        emails.extend(house.claim(wish("w1", &format!("e{turn}"), &["email"], 1)));
+        house.claim(wish("w2", &format!("s{turn}"), &["scan"], 1));
+    }
+    assert_eq!(owners(&emails).len(), 2, "another type's turns do not skip a queue");
+}
+
+pub(crate) fn a_claim_takes_only_its_types(house: &House) {
+    let scan = house.submit(JobDraft { job_type: "scan".into(), ..email() });
+    house.submit(email());
+    assert_eq!(ids(&house.claim(wish("w", "c", &["scan", "other"], 10))), [scan]);
+}
+
+pub(crate) fn a_repeated_claim_gets_the_same_leases(house: &House) {
+    house.submit_many(5, "default");
+    let first = house.claim(wish("w", "c", &["email"], 3));
+    house.pass(5);
+    let again = house.claim(wish("w", "c", &["email"], 3));
+    let leases = |jobs: &[Claimed]| -> BTreeSet<_> {
+        jobs.iter().map(|claimed| (claimed.job.id(), token(claimed))).collect()
+    };
+    assert_eq!(leases(&first), leases(&again));
+    assert!(again.iter().all(|claimed| claimed.job.life.attempt == 1), "no further attempt");
+    assert_eq!(house.depth("email").counts.running, 3);
+    house.complete(&first[0]).unwrap();
+    let rest = house.claim(wish("w", "c", &["email"], 3));
+    assert_eq!(leases(&rest), leases(&first[1..]), "what is still held, and no more");
+    let other = house.claim(wish("v", "c", &["email"], 9));
+    assert_eq!(other.len(), 2, "the name belongs to its worker");
+}
+
+pub(crate) fn a_repeated_claim_without_leases_is_a_new_one(house: &House) {
+    assert!(house.claim(wish("w", "c", &["email"], 1)).is_empty());
+    let id = house.submit(email());
+    let claimed = house.claim(wish("w", "c", &["email"], 1));
+    assert_eq!(ids(&claimed), [id]);
+}
+
+pub(crate) fn a_claim_brings_the_payload(house: &House) {
+    let payload = "{\"to\": \"ä\", \"n\": 1e2}";
+    house.submit(JobDraft { payload: Some(payload.into()), ..email() });
+    let claimed = house.take();
+    assert_eq!(claimed.payload.as_str(), payload);
+    assert_eq!(claimed.job.status(), Status::Running);
+    assert_eq!(claimed.job.envelope.job_type, job_type("email"));
+}
+
+pub(crate) fn a_claim_is_never_larger_than_its_bound(house: &House) {
+    for _ in 0..2 {
+        house.submit_many(1_000, "acme");
+    }
+    assert_eq!(house.claim(wish("w", "c", &["email"], usize::MAX)).len(), 1_000);
+    assert!(house.claim(wish("w", "d", &["email"], 0)).is_empty());
+    assert!(house.claim(wish("w", "e", &[], 10)).is_empty());
+}

@@ -1,0 +1,279 @@
+//! A store to be tested, with its clock in hand and short words for what tests do all the time.
+
+use crate::{
+    Answer, ClaimRequest, Claimed, Clock, Dice, Page, Query, QueueDepth, Reading, Reply, Request,
+    Store,
+};
+use engine::{
+    Chance, ClaimId, Command, EndingDraft, Filter, HistoryEntry, Intake, Job, JobDraft, JobId,
+    JobType, LeaseToken, NewJob, OutcomeWord, PAYLOAD_BYTES_MAX, Policy, Pulse, Refusal, Scope,
+    Status, Submitted, Tenant, Timestamp, WorkerId,
+};
+use pollster::block_on;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+/// An empty store, and what a test may do to the world around it.
+pub(crate) struct House {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<HandClock>,
+    pub(crate) dice: Arc<PlainDice>,
+    /// Ends the process and starts it again.
+    pub(crate) restart: Box<dyn Fn()>,
+    /// Backs the store up and restores it: another store with the same jobs.
+    pub(crate) restored: Box<dyn Fn() -> Arc<dyn Store>>,
+}
+
+/// A clock that is moved by hand.
+pub(crate) struct HandClock(Mutex<(i64, u64)>);
+
+impl HandClock {
+    pub(crate) fn new() -> Self {
+        HandClock(Mutex::new((1_800_000_000_000, 0)))
+    }
+
+    /// Time goes by.
+    pub(crate) fn pass(&self, span: Duration) {
+        let ms = u64::try_from(span.as_millis()).expect("small");
+        let mut hands = self.0.lock().expect("no test panics here");
+        hands.0 += i64::try_from(ms).expect("small");
+        hands.1 += ms;
+    }
+
+    /// Somebody sets the wall clock.
+    pub(crate) fn set_off(&self, seconds: i64) {
+        self.0.lock().expect("no test panics here").0 += seconds * 1_000;
+    }
+}
+
+impl Clock for HandClock {
+    fn read(&self) -> Reading {
+        let hands = self.0.lock().expect("no test panics here");
+        let wall = Timestamp::from_unix_ms(hands.0);
+        Reading { wall, monotonic: Duration::from_millis(hands.1) }
+    }
+}
+
+/// Dice that count, well mixed.
+#[derive(Default)]
+pub(crate) struct PlainDice(Mutex<u128>);
+
+impl Dice for PlainDice {
+    fn roll(&self) -> Chance {
+        let mut rolls = self.0.lock().expect("no test panics here");
+        *rolls += 1;
+        Chance(rolls.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835))
+    }
+}
+
+pub(crate) fn email() -> JobDraft {
+    JobDraft { job_type: "email".into(), ..JobDraft::default() }
+}
+
+pub(crate) fn keyed(key: &str, payload: &str) -> JobDraft {
+    let payload = Some(payload.to_owned());
+    JobDraft { idempotency_key: Some(key.into()), payload, ..email() }
+}
+
+pub(crate) fn job_type(name: &str) -> JobType {
+    JobType::parse(name).expect("lawful")
+}
+
+pub(crate) fn tenant(name: &str) -> Tenant {
+    Tenant::parse(name).expect("lawful")
+}
+
+pub(crate) fn only(name: &str) -> Scope {
+    Scope::One(tenant(name))
+}
+
+pub(crate) fn ending(word: OutcomeWord) -> EndingDraft {
+    EndingDraft::new(word)
+}
+
+pub(crate) fn token(claimed: &Claimed) -> LeaseToken {
+    claimed.job.lease().expect("a claimed job has a lease").token
+}
+
+pub(crate) fn settling(claimed: &Claimed, draft: &EndingDraft) -> Command {
+    Command::Settle { token: token(claimed), ending: draft.check().expect("lawful") }
+}
+
+pub(crate) fn wish(worker: &str, claim: &str, job_types: &[&str], max: usize) -> ClaimRequest {
+    ClaimRequest {
+        scope: Scope::All,
+        worker: WorkerId::parse(worker).expect("lawful"),
+        host: None,
+        claim: ClaimId::parse(claim).expect("lawful"),
+        job_types: job_types.iter().map(|name| job_type(name)).collect(),
+        max,
+        lease: None,
+    }
+}
+
+impl House {
+    pub(crate) fn pass(&self, seconds: u64) {
+        self.clock.pass(Duration::from_secs(seconds));
+    }
+
+    pub(crate) fn new_job(&self, draft: JobDraft, owner: &str) -> NewJob {
+        // A clock of the callers', like in real life: ids must differ, no more.
+        let intake = Intake {
+            id: JobId::new(self.clock.read().wall, self.dice.roll()),
+            tenant: tenant(owner),
+            chance: self.dice.roll(),
+            payload_bytes_max: PAYLOAD_BYTES_MAX,
+        };
+        draft.check(intake).expect("a lawful draft")
+    }
+
+    pub(crate) fn run(&self, batch: Vec<Request>) -> Vec<Reply> {
+        block_on(self.store.execute(batch)).expect("the store works")
+    }
+
+    pub(crate) fn one(&self, request: Request) -> Reply {
+        self.run(vec![request]).pop().expect("one reply for one request")
+    }
+
+    pub(crate) fn try_submit(&self, draft: JobDraft) -> Result<Submitted, Refusal> {
+        self.try_submit_as(draft, "default")
+    }
+
+    pub(crate) fn try_submit_as(&self, draft: JobDraft, owner: &str) -> Result<Submitted, Refusal> {
+        let answer = self.one(Request::Submit(vec![self.new_job(draft, owner)]))?;
+        Ok(submitted(answer).pop().expect("one answer for one job"))
+    }
+
+    pub(crate) fn submit(&self, draft: JobDraft) -> JobId {
+        self.try_submit(draft).expect("it is taken").job_id
+    }
+
+    pub(crate) fn submit_as(&self, draft: JobDraft, owner: &str) -> JobId {
+        self.try_submit_as(draft, owner).expect("it is taken").job_id
+    }
+
+    /// So many jobs of the type `email`.
+    pub(crate) fn submit_many(&self, count: usize, owner: &str) {
+        let jobs = (0..count).map(|_| self.new_job(email(), owner)).collect();
+        self.one(Request::Submit(jobs)).expect("they are taken");
+    }
+
+    pub(crate) fn claim(&self, request: ClaimRequest) -> Vec<Claimed> {
+        match self.one(Request::Claim(request)) {
+            Ok(Answer::Claimed(jobs)) => jobs,
+            other => panic!("a claim is answered as one, not by {other:?}"),
+        }
+    }
+
+    /// Claims one job of the type `email` under a name that nobody used before.
+    pub(crate) fn take(&self) -> Claimed {
+        self.take_from("email")
+    }
+
+    pub(crate) fn take_from(&self, job_type: &str) -> Claimed {
+        let name = format!("c{}", self.dice.roll().0);
+        let mut jobs = self.claim(wish("w1", &name, &[job_type], 1));
+        jobs.pop().expect("there is a job")
+    }
+
+    pub(crate) fn command(&self, id: JobId, command: Command) -> Result<engine::Answer, Refusal> {
+        match self.one(Request::Job { scope: Scope::All, id, command })? {
+            Answer::Job(answer) => Ok(answer),
+            other => panic!("a command is answered as one, not by {other:?}"),
+        }
+    }
+
+    /// A command that is known to be lawful.
+    pub(crate) fn must(&self, id: JobId, command: Command) -> engine::Answer {
+        self.command(id, command).expect("lawful")
+    }
+
+    pub(crate) fn settle(&self, claimed: &Claimed, draft: &EndingDraft) -> Result<Status, Refusal> {
+        match self.command(claimed.job.id(), settling(claimed, draft))? {
+            engine::Answer::Settled(status) => Ok(status),
+            other => panic!("a settle is answered as one, not by {other:?}"),
+        }
+    }
+
+    pub(crate) fn complete(&self, claimed: &Claimed) -> Result<Status, Refusal> {
+        self.settle(claimed, &ending(OutcomeWord::Completed))
+    }
+
+    pub(crate) fn fail(&self, claimed: &Claimed) -> Result<Status, Refusal> {
+        let draft = EndingDraft { retry_after_seconds: Some(0), ..ending(OutcomeWord::Failed) };
+        self.settle(claimed, &draft)
+    }
+
+    pub(crate) fn poison(&self, claimed: &Claimed) {
+        let poisoned = self.settle(claimed, &ending(OutcomeWord::Poisoned));
+        assert_eq!(poisoned, Ok(Status::Poisoned));
+    }
+
+    pub(crate) fn beat(&self, claimed: &Claimed) -> Pulse {
+        let beat = Command::Heartbeat { token: token(claimed), progress: None };
+        match self.must(claimed.job.id(), beat) {
+            engine::Answer::Pulse(pulse) => pulse,
+            other => panic!("a heartbeat is answered as one, not by {other:?}"),
+        }
+    }
+
+    pub(crate) fn redrive(&self, id: JobId) {
+        self.must(id, Command::Redrive { max_attempts: None, reset_steps: false });
+    }
+
+    pub(crate) fn job(&self, id: JobId) -> Job {
+        self.find(id).expect("it is there")
+    }
+
+    pub(crate) fn find(&self, id: JobId) -> Option<Job> {
+        block_on(self.store.job(&Scope::All, id)).expect("the store works")
+    }
+
+    pub(crate) fn status(&self, id: JobId) -> Status {
+        self.job(id).status()
+    }
+
+    pub(crate) fn history(&self, id: JobId) -> Vec<HistoryEntry> {
+        block_on(self.store.history(&Scope::All, id, 0)).expect("the store works")
+    }
+
+    pub(crate) fn list(&self, filter: Filter) -> Vec<JobId> {
+        self.page(filter, None, 1_000).jobs.iter().map(Job::id).collect()
+    }
+
+    pub(crate) fn page(&self, filter: Filter, before: Option<JobId>, limit: usize) -> Page {
+        let query = Query { scope: Scope::All, filter, before, limit };
+        block_on(self.store.list(&query)).expect("the store works")
+    }
+
+    pub(crate) fn depth(&self, name: &str) -> QueueDepth {
+        let queues = block_on(self.store.queues(&Scope::All)).expect("the store works");
+        let mut queues = queues.into_iter().filter(|depth| depth.queue.job_type.as_str() == name);
+        queues.next().expect("the queue is told")
+    }
+
+    /// Finds what is overdue and deals with it, as the sweeper does.
+    pub(crate) fn sweep(&self) -> Vec<JobId> {
+        let overdue = block_on(self.store.overdue(100)).expect("the store works");
+        overdue.iter().for_each(|late| drop(self.command(late.id, late.command.clone())));
+        overdue.into_iter().map(|late| late.id).collect()
+    }
+
+    pub(crate) fn tidy(&self, limit: usize) -> usize {
+        block_on(self.store.tidy(limit)).expect("the store works")
+    }
+
+    pub(crate) fn set_policy(&self, name: &str, policy: Policy) {
+        let set = self.one(Request::SetPolicy { job_type: job_type(name), policy });
+        assert_eq!(set, Ok(Answer::Done));
+    }
+}
+
+pub(crate) fn submitted(answer: Answer) -> Vec<Submitted> {
+    match answer {
+        Answer::Submitted(all) => all,
+        other => panic!("a submit is answered as one, not by {other:?}"),
+    }
+}

@@ -1,0 +1,96 @@
+//! Pages of jobs.
+
+use super::house::{House, email, ending, job_type};
+use engine::{
+    Comparison, CorrelationId, EndingDraft, ErrorCode, Field, Filter, JobDraft, JobId, OutcomeWord,
+    Status, SubjectId,
+};
+
+pub(crate) fn pages_are_newest_first_and_complete(house: &House) {
+    let mut submitted = Vec::new();
+    for _ in 0..25 {
+        submitted.push(house.submit(email()));
+        house.pass(1);
+    }
+    submitted.reverse();
+    for limit in [1, 7, 25, 26] {
+        let (mut seen, mut before) = (Vec::new(), None);
+        loop {
+            let page = house.page(Filter::Everything, before, limit);
+            assert!(page.jobs.len() <= limit);
+            seen.extend(page.jobs.iter().map(engine::Job::id));
+            before = page.next;
+            if before.is_none() {
+                break;
+            }
+        }
+        assert_eq!(seen, submitted, "in pages of {limit}");
+    }
+}
+
+fn three_different_jobs(house: &House) -> [JobId; 3] {
+    let parent = house.submit(JobDraft { correlation_id: Some("c-1".into()), ..email() });
+    house.complete(&house.take()).unwrap();
+    house.pass(10);
+    let scan = JobDraft {
+        job_type: "scan".into(),
+        subject_id: Some("s-1".into()),
+        parent_id: Some(parent.to_string()),
+        ..email()
+    };
+    let failed = house.submit(scan);
+    let claimed = house.take_from("scan");
+    let (error_code, retryable) = (Some("NO_FILE".into()), Some(false));
+    let draft = EndingDraft { error_code, retryable, ..ending(OutcomeWord::Failed) };
+    house.settle(&claimed, &draft).unwrap();
+    house.pass(10);
+    [parent, failed, house.submit(email())]
+}
+
+pub(crate) fn every_filter_field_filters(house: &House) {
+    let [parent, failed, waiting] = three_different_jobs(house);
+    let is = |field| house.list(Filter::eq(field));
+    assert_eq!(is(Field::Status(Status::Failed)), [failed]);
+    assert_eq!(is(Field::JobType(job_type("email"))), [waiting, parent]);
+    assert_eq!(is(Field::SubjectId(SubjectId::parse("s-1").unwrap())), [failed]);
+    assert_eq!(is(Field::CorrelationId(CorrelationId::parse("c-1").unwrap())), [parent]);
+    assert_eq!(is(Field::ErrorCode(ErrorCode::parse("NO_FILE").unwrap())), [failed]);
+    assert_eq!(is(Field::ParentId(parent)), [failed]);
+    let created = house.job(failed).envelope.created_at;
+    assert_eq!(is(Field::CreatedAt(created)), [failed]);
+    let completed = house.job(parent).ended_at().unwrap();
+    assert_eq!(is(Field::CompletedAt(completed)), [parent]);
+    let compare = |comparison, field| house.list(Filter::Compare(comparison, field));
+    assert_eq!(compare(Comparison::Gt, Field::CreatedAt(created)), [waiting]);
+    assert_eq!(compare(Comparison::Ge, Field::CreatedAt(created)), [waiting, failed]);
+    assert_eq!(compare(Comparison::Lt, Field::CreatedAt(created)), [parent]);
+    assert_eq!(compare(Comparison::Le, Field::CreatedAt(created)), [failed, parent]);
+    assert_eq!(
+        compare(Comparison::Le, Field::CompletedAt(completed)),
+        [parent],
+        "absent is no time"
+    );
+    let not_parent = Field::ParentId(parent);
+    assert_eq!(compare(Comparison::Ne, not_parent), [waiting, parent], "absent differs from all");
+}
+
+pub(crate) fn filters_combine(house: &House) {
+    let [parent, failed, waiting] = three_different_jobs(house);
+    let email = || Filter::eq(Field::JobType(job_type("email")));
+    let done = || Filter::eq(Field::Status(Status::Completed));
+    assert_eq!(house.list(Filter::And(vec![email(), done()])), [parent]);
+    let not_done = Filter::Not(Box::new(done()));
+    assert_eq!(house.list(Filter::And(vec![email(), not_done])), [waiting]);
+    let scan = Filter::eq(Field::JobType(job_type("scan")));
+    assert_eq!(house.list(Filter::Or(vec![scan, done()])), [failed, parent]);
+    assert!(house.list(Filter::Or(Vec::new())).is_empty());
+    assert_eq!(house.list(Filter::And(Vec::new())).len(), 3);
+}
+
+pub(crate) fn a_page_is_never_longer_than_its_bound(house: &House) {
+    for _ in 0..2 {
+        house.submit_many(600, "acme");
+    }
+    assert_eq!(house.page(Filter::Everything, None, usize::MAX).jobs.len(), crate::PAGE_MAX);
+    assert_eq!(house.page(Filter::Everything, None, 0).jobs.len(), 1, "and never empty by wish");
+}

@@ -1,0 +1,134 @@
+//! What operators do, and what they see.
+
+use super::house::{House, email, job_type, only, wish};
+use crate::{Answer, Request};
+use engine::{Command, JobDraft, Policy, Refusal, Scope, Status, explain};
+use pollster::block_on;
+
+fn pause(house: &House, scope: Scope) {
+    let paused = house.one(Request::Pause { scope, job_type: job_type("email") });
+    assert_eq!(paused, Ok(Answer::Done));
+}
+
+fn resume(house: &House, scope: Scope) {
+    let resumed = house.one(Request::Resume { scope, job_type: job_type("email") });
+    assert_eq!(resumed, Ok(Answer::Done));
+}
+
+fn claimable(house: &House) -> usize {
+    let claimed = house.claim(wish("w", "look", &["email"], 10));
+    claimed.iter().for_each(|one| drop(house.complete(one)));
+    claimed.len()
+}
+
+pub(crate) fn a_paused_queue_is_not_claimed_from(house: &House) {
+    house.submit_as(email(), "acme");
+    house.submit_as(email(), "birch");
+    pause(house, only("acme"));
+    let queues = block_on(house.store.queues(&only("acme"))).unwrap();
+    assert!(queues[0].paused);
+    assert_eq!(claimable(house), 1, "only the other's");
+    (house.restart)();
+    assert_eq!(claimable(house), 0, "a pause survives a restart");
+    resume(house, only("acme"));
+    assert_eq!(claimable(house), 1);
+}
+
+pub(crate) fn a_pause_of_all_holds_for_everybody(house: &House) {
+    pause(house, Scope::All);
+    house.submit_as(email(), "acme");
+    house.submit_as(email(), "new-tenant");
+    pause(house, only("acme"));
+    assert_eq!(claimable(house), 0);
+    resume(house, only("acme"));
+    assert_eq!(claimable(house), 0, "everybody's pause is not lifted by one");
+    pause(house, only("acme"));
+    resume(house, Scope::All);
+    assert_eq!(claimable(house), 2, "but one's is by everybody's");
+}
+
+pub(crate) fn policies_are_kept_and_used(house: &House) {
+    assert!(block_on(house.store.policies()).unwrap().is_empty());
+    let policy = Policy { max_attempts: 1, ..Policy::default() };
+    house.set_policy("email", policy.clone());
+    (house.restart)();
+    let kept = block_on(house.store.policies()).unwrap();
+    assert_eq!(kept.into_iter().collect::<Vec<_>>(), [(job_type("email"), policy)]);
+    house.submit(email());
+    assert_eq!(house.fail(&house.take()), Ok(Status::Poisoned));
+}
+
+pub(crate) fn a_redrive_is_a_new_life(house: &House) {
+    let id = house.submit(JobDraft { expires_at: Some(1_800_000_500_000), ..email() });
+    (0..3).for_each(|_| drop(house.fail(&house.take())));
+    assert_eq!(house.status(id), Status::Poisoned);
+    house.pass(3_600);
+    house.must(id, Command::Redrive { max_attempts: Some(2), reset_steps: false });
+    let job = house.job(id);
+    assert_eq!((job.life.attempt, job.life.redrive_count, job.max_attempts), (0, 1, 2));
+    assert_eq!(job.expires_at, None, "or it would never start");
+    assert_eq!(house.fail(&house.take()), Ok(Status::Queued));
+    assert_eq!(house.fail(&house.take()), Ok(Status::Poisoned));
+    let endings = house.history(id).into_iter().filter(|row| row.to.is_ended()).count();
+    assert_eq!(endings, 2, "one outcome for each life");
+}
+
+pub(crate) fn a_full_queue_takes_no_more(house: &House) {
+    house.set_policy("email", Policy { max_queued: Some(2), ..Policy::default() });
+    let list = |count| (0..count).map(|_| house.new_job(email(), "default")).collect();
+    let refused = house.one(Request::Submit(list(3))).unwrap_err();
+    assert_eq!(refused.code(), "QUEUE_FULL");
+    house.one(Request::Submit(list(2))).unwrap();
+    assert!(matches!(house.try_submit(email()), Err(Refusal::QueueFull { max_queued: 2, .. })));
+    house.submit_as(email(), "another");
+    house.submit(JobDraft { job_type: "scan".into(), ..email() });
+    house.claim(wish("w", "c", &["email"], 3));
+    house.submit(email());
+}
+
+pub(crate) fn surroundings_are_told(house: &House) {
+    house.submit(JobDraft { priority: Some(9), ..email() });
+    house.submit(email());
+    house.pass(1);
+    let id = house.submit(email());
+    let codes = || {
+        let (job, around) = block_on(house.store.surroundings(&Scope::All, id)).unwrap().unwrap();
+        let codes = explain(&job, &around).into_iter().map(|reason| reason.code());
+        (around.ahead, codes.collect::<Vec<_>>())
+    };
+    assert_eq!(codes(), (2, vec!["NO_LIVE_WORKER", "BEHIND_OTHERS"]));
+    house.take();
+    assert_eq!(codes(), (1, vec!["BEHIND_OTHERS"]));
+    pause(house, Scope::All);
+    assert_eq!(codes(), (1, vec!["QUEUE_PAUSED", "BEHIND_OTHERS"]));
+    resume(house, Scope::All);
+    house.set_policy("email", Policy { concurrency: Some(1), ..Policy::default() });
+    assert_eq!(codes(), (1, vec!["LIMIT_REACHED", "BEHIND_OTHERS"]));
+}
+
+pub(crate) fn workers_are_seen(house: &House) {
+    house.submit(email());
+    let claimed = house.take();
+    let seen = || block_on(house.store.workers(&Scope::All)).unwrap().pop().unwrap();
+    assert_eq!((seen().running, seen().live), (1, true));
+    assert_eq!(seen().job_types, [job_type("email")]);
+    house.complete(&claimed).unwrap();
+    house.pass(89);
+    assert!(seen().live && house.depth("email").live_workers == 1);
+    house.pass(1);
+    assert!(!seen().live && house.depth("email").live_workers == 0);
+    let worker = seen().worker;
+    house.one(Request::Seen { scope: Scope::All, worker }).unwrap();
+    assert!(seen().live, "a heartbeat is a sign of life, too");
+    assert_eq!(seen().job_types, [job_type("email")], "and does not change what it can do");
+}
+
+pub(crate) fn an_erased_job_leaves_nothing(house: &House) {
+    let id = house.submit(email());
+    assert!(matches!(house.command(id, Command::Erase), Err(Refusal::NotEnded { .. })));
+    house.must(id, Command::Cancel);
+    house.must(id, Command::Erase);
+    assert!(house.find(id).is_none() && house.history(id).is_empty());
+    assert_eq!(block_on(house.store.payload(&Scope::All, id)).unwrap(), None);
+    assert_eq!(house.command(id, Command::Erase), Err(Refusal::JobNotFound));
+}

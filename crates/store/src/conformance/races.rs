@@ -1,0 +1,81 @@
+//! Many at once: whatever the order, the outcome is one.
+
+use super::house::{House, email, ending, keyed, settling, submitted, wish};
+use crate::{Answer, Request};
+use engine::{Command, JobId, OutcomeWord, Scope, Status};
+use pollster::block_on;
+use std::{collections::BTreeSet, thread};
+
+/// Runs each batch on a thread of its own, all at once, and gives the replies to their only request.
+fn at_once(house: &House, requests: Vec<Request>) -> Vec<crate::Reply> {
+    let store = &house.store;
+    let run = |request| block_on(store.execute(vec![request])).unwrap().pop().unwrap();
+    thread::scope(|scope| {
+        let threads: Vec<_> =
+            requests.into_iter().map(|request| scope.spawn(move || run(request))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+pub(crate) fn many_racers_with_one_key_make_one_job(house: &House) {
+    for round in 0..20 {
+        let key = format!("k{round}");
+        let racers =
+            (0..16).map(|_| Request::Submit(vec![house.new_job(keyed(&key, "1"), "acme")]));
+        let replies = at_once(house, racers.collect());
+        let answers: Vec<_> = replies.into_iter().flat_map(|r| submitted(r.unwrap())).collect();
+        let ids: BTreeSet<JobId> = answers.iter().map(|answer| answer.job_id).collect();
+        assert_eq!(ids.len(), 1);
+        assert_eq!(answers.iter().filter(|answer| !answer.duplicate).count(), 1);
+    }
+}
+
+pub(crate) fn many_workers_never_share_a_job(house: &House) {
+    house.submit_many(200, "default");
+    let claims = (0..16).map(|n| Request::Claim(wish(&format!("w{n}"), "c", &["email"], 10)));
+    let replies = at_once(house, claims.collect());
+    let mut seen = BTreeSet::new();
+    for reply in replies {
+        let Ok(Answer::Claimed(jobs)) = reply else { panic!("{reply:?}") };
+        assert!(jobs.iter().all(|claimed| seen.insert(claimed.job.id())), "given to two workers");
+    }
+    assert_eq!(seen.len() as u64, house.depth("email").counts.running);
+}
+
+pub(crate) fn a_settle_and_a_sweep_race_to_one_outcome(house: &House) {
+    for _ in 0..20 {
+        let id = house.submit(email());
+        let claimed = house.take();
+        house.pass(3_600);
+        let done = settling(&claimed, &ending(OutcomeWord::Completed));
+        let commands = [done.clone(), Command::LeaseExpiry, done, Command::LeaseExpiry];
+        let requests = commands.map(|command| Request::Job { scope: Scope::All, id, command });
+        let won = at_once(house, requests.into()).into_iter().filter(Result::is_ok).count();
+        let completed = house.status(id) == Status::Completed;
+        assert_eq!(
+            won,
+            if completed { 2 } else { 1 },
+            "a repeated settle is answered, a sweep is not"
+        );
+        assert_eq!(house.history(id).len(), 3);
+        if !completed {
+            house.must(id, Command::Cancel);
+        }
+    }
+}
+
+pub(crate) fn one_claim_id_at_once_gives_one_set_of_leases(house: &House) {
+    house.submit_many(30, "default");
+    let claims = (0..8).map(|_| Request::Claim(wish("w", "c", &["email"], 3)));
+    let sets: BTreeSet<Vec<JobId>> = at_once(house, claims.collect())
+        .into_iter()
+        .map(|reply| {
+            let Ok(Answer::Claimed(jobs)) = reply else { panic!("{reply:?}") };
+            let mut ids: Vec<_> = jobs.iter().map(|claimed| claimed.job.id()).collect();
+            ids.sort();
+            ids
+        })
+        .collect();
+    assert_eq!(sets.len(), 1);
+    assert_eq!(house.depth("email").counts.running, 3);
+}

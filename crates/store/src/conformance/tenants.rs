@@ -1,0 +1,51 @@
+//! Tenants do not meet.
+
+use super::house::{House, email, ending, only, settling, wish};
+use crate::{ClaimRequest, Query, Request};
+use engine::{Command, Filter, OutcomeWord, Refusal, Scope, Status};
+use pollster::block_on;
+
+pub(crate) fn nobody_sees_another_s_jobs(house: &House) {
+    let id = house.submit_as(email(), "acme");
+    house.take();
+    for scope in [only("acme"), Scope::All, only("birch")] {
+        let theirs = scope != only("birch");
+        let store = &house.store;
+        assert_eq!(block_on(store.job(&scope, id)).unwrap().is_some(), theirs);
+        assert_eq!(block_on(store.payload(&scope, id)).unwrap().is_some(), theirs);
+        assert_eq!(block_on(store.history(&scope, id, 0)).unwrap().is_empty(), !theirs);
+        assert_eq!(block_on(store.surroundings(&scope, id)).unwrap().is_some(), theirs);
+        assert_eq!(block_on(store.queues(&scope)).unwrap().is_empty(), !theirs);
+        let query = Query { scope, filter: Filter::Everything, before: None, limit: 10 };
+        assert_eq!(block_on(store.list(&query)).unwrap().jobs.is_empty(), !theirs);
+    }
+    let workers = block_on(house.store.workers(&only("birch"))).unwrap();
+    assert!(workers.is_empty(), "nor the workers of everybody");
+}
+
+pub(crate) fn nobody_touches_another_s_jobs(house: &House) {
+    let id = house.submit_as(email(), "acme");
+    let claimed = house.take();
+    let before = house.job(id);
+    let commands = [
+        Command::Cancel,
+        Command::Discard,
+        Command::Erase,
+        Command::Redrive { max_attempts: None, reset_steps: true },
+        settling(&claimed, &ending(OutcomeWord::Completed)),
+    ];
+    for command in commands {
+        let reply = house.one(Request::Job { scope: only("birch"), id, command });
+        assert_eq!(reply, Err(Refusal::JobNotFound), "as if it were not there");
+    }
+    assert_eq!(house.job(id), before);
+}
+
+pub(crate) fn workers_take_only_what_is_theirs(house: &House) {
+    house.submit_as(email(), "acme");
+    let theirs = house.submit_as(email(), "birch");
+    let wish = ClaimRequest { scope: only("birch"), ..wish("w", "c", &["email"], 10) };
+    let claimed = house.claim(wish);
+    assert_eq!(claimed.iter().map(|c| c.job.id()).collect::<Vec<_>>(), [theirs]);
+    assert_eq!(house.status(theirs), Status::Running);
+}
