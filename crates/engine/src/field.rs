@@ -28,6 +28,8 @@ impl fmt::Display for FieldProblem {
     }
 }
 
+impl std::error::Error for FieldProblem {}
+
 /// A checked value, or the field that is wrong.
 pub type Checked<T> = Result<T, FieldProblem>;
 

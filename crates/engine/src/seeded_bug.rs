@@ -49,6 +49,32 @@ pub enum SeededBug {
     LossesNotCounted,
 }
 
+impl SeededBug {
+    /// All of them.
+    pub const ALL: [SeededBug; 20] = [
+        SeededBug::CompleteWithoutFence,
+        SeededBug::SweepWithoutGuard,
+        SeededBug::AckBeforeCommit,
+        SeededBug::OutcomeOutsideTransaction,
+        SeededBug::CheckThenInsertKey,
+        SeededBug::AttemptsCountedOnFailure,
+        SeededBug::WorkersClock,
+        SeededBug::EpochNotRaised,
+        SeededBug::CommitErrorTakenForNo,
+        SeededBug::ItemTenantTrusted,
+        SeededBug::SweepWithoutPaging,
+        SeededBug::SettleNotRemembered,
+        SeededBug::CancelForgotten,
+        SeededBug::ReleasesUnbounded,
+        SeededBug::ClaimNotRemembered,
+        SeededBug::QueuesNotTakenInTurn,
+        SeededBug::DueTimeIgnored,
+        SeededBug::HeartbeatShortens,
+        SeededBug::RedriveKeepsAttempts,
+        SeededBug::LossesNotCounted,
+    ];
+}
+
 #[cfg(feature = "seeded-bugs")]
 thread_local! {
     static PLANTED: std::cell::Cell<Option<SeededBug>> = const { std::cell::Cell::new(None) };

@@ -11,15 +11,20 @@ use std::{collections::BTreeMap, error::Error, time::Duration};
 /// Where jobs live between one decision and the next.
 ///
 /// All writing goes through [`Store::execute`]; a new rule should not need a new method. Reads see
-/// every write that was answered before they began.
+/// every write that was answered before they began, and a job never seems to vanish while it moves;
+/// only [`Store::list`] and the depths of [`Store::queues`] may lag a moment behind.
 #[async_trait]
 pub trait Store: Send + Sync {
     /// Carries out `batch` in one transaction: loads the jobs it touches, lets the engine decide
     /// each request by the store's own clock, saves what was decided. Replies are in order.
     ///
-    /// Within the batch, submits come first, then everything about existing jobs (two requests on
-    /// one job see each other's effect), then claims, so that a job handed over to an idle system
-    /// is stored and started by one commit.
+    /// Within the batch everything has its turn: settings (policies, pauses), submits, commands
+    /// about existing jobs (two on one job see each other's effect), claims, signs of life. So a job
+    /// handed over to an idle system is stored and started by one commit. The clock may be read more
+    /// than once on the way; no job goes back in time.
+    ///
+    /// A claim promises no number: a job that another node holds at this moment is passed over, so an
+    /// empty answer means "try again", not "there is nothing".
     async fn execute(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError>;
 
     /// One job and its status.
@@ -55,11 +60,14 @@ pub trait Store: Send + Sync {
         id: JobId,
     ) -> Result<Option<(Job, Surroundings)>, StoreError>;
 
-    /// At most `limit` jobs of which a time has run out, with what is to be done about each.
+    /// At most `limit` jobs of which a time has run out, with what is to be done about each. Another
+    /// node may be at it already: the command decides.
     async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError>;
 
-    /// Numbers at most `limit` new announcements in the order of their commits, without gaps, and
-    /// says how many it numbered.
+    /// Numbers at most `limit` new announcements and says how many it numbered.
+    ///
+    /// Numbers have no gaps and never change; those of one job are in the order of its history; what
+    /// was answered before something else began comes before it.
     async fn number_events(&self, limit: usize) -> Result<usize, StoreError>;
 
     /// Numbered announcements after `after`, in order.

@@ -1,0 +1,102 @@
+//! One job, from being handed over to its end: `cargo run -p consign-platform --example one_life`.
+//!
+//! Nothing is durable here, and nothing is faked: the rules, the store's contract and the verbs are
+//! the ones that everything else is built on.
+#![allow(clippy::print_stdout, reason = "it is here to be looked at")]
+
+use engine::{
+    ClaimId, EndingDraft, JobDraft, JobId, JobType, OutcomeWord, Scope, Tenant, WorkerId,
+};
+use platform::{Platform, Report, Settings, SystemClock, SystemDice, Wish};
+use std::{error::Error, sync::Arc};
+use store::{Claimed, Memory};
+
+pub(crate) fn main() -> Result<(), Box<dyn Error>> {
+    pollster::block_on(one_life())
+}
+
+async fn one_life() -> Result<(), Box<dyn Error>> {
+    let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
+    let store = Arc::new(Memory::new(clock.clone(), dice.clone()));
+    let platform = Platform::new(store, clock, dice, Settings::default());
+
+    let draft = || JobDraft {
+        job_type: "email".into(),
+        subject_id: Some("order/7".into()),
+        idempotency_key: Some("order-7-confirmation".into()),
+        payload: Some(r#"{"to": "ada@example.org"}"#.into()),
+        ..JobDraft::default()
+    };
+    let tenant = Tenant::default_tenant();
+    let job = platform.submit(&tenant, draft()).await?;
+    println!("handed over:      {} is {}", job.job_id, job.status);
+    let again = platform.submit(&tenant, draft()).await?;
+    println!("and once more:    {} (duplicate: {})", again.job_id, again.duplicate);
+    explain(&platform, job.job_id).await?;
+
+    let first = claim(&platform, "first try").await?;
+    let failed = EndingDraft {
+        error_code: Some("SMTP_DOWN".into()),
+        error_message: Some("the mail server did not answer".into()),
+        retry_after_seconds: Some(0),
+        ..EndingDraft::new(OutcomeWord::Failed)
+    };
+    println!("reported failed:  it is {}", settle(&platform, &first, &failed).await?);
+    println!(
+        "reported again:   it is {}, as the first time",
+        settle(&platform, &first, &failed).await?
+    );
+
+    let second = claim(&platform, "second try").await?;
+    let completed = EndingDraft::new(OutcomeWord::Completed);
+    println!("reported done:    it is {}", settle(&platform, &second, &completed).await?);
+    explain(&platform, job.job_id).await?;
+
+    println!("\nseq  from       to         attempt  error");
+    for row in platform.history(&Scope::All, job.job_id, 0).await? {
+        let from = row.from.map_or("-", |status| status.as_str());
+        let code = row.error_code.map_or(String::new(), |code| code.to_string());
+        println!("{:<4} {:<10} {:<10} {:<8} {code}", row.seq, from, row.to.as_str(), row.attempt);
+    }
+    Ok(())
+}
+
+async fn claim(platform: &Platform, name: &str) -> Result<Claimed, Box<dyn Error>> {
+    let wish = Wish {
+        worker: WorkerId::parse("worker-1")?,
+        host: None,
+        claim: ClaimId::parse(name)?,
+        job_types: vec![JobType::parse("email")?],
+        max: 1,
+        lease: None,
+    };
+    let claimed = platform.claim(&Scope::All, wish).await?.pop().ok_or("nothing is due")?;
+    let (job, lease) = (&claimed.job, claimed.job.lease().ok_or("a claimed job has a lease")?);
+    println!(
+        "claimed:          attempt {} of {}, {lease:?}",
+        job.life.attempt,
+        job.max_attempts,
+        lease = lease.token
+    );
+    Ok(claimed)
+}
+
+async fn settle(
+    platform: &Platform,
+    claimed: &Claimed,
+    draft: &EndingDraft,
+) -> Result<String, Box<dyn Error>> {
+    let token = claimed.job.lease().ok_or("a claimed job has a lease")?.token;
+    let ending = draft.check().map_err(|problems| format!("{problems:?}"))?;
+    let report = Report { id: claimed.job.id(), token, ending };
+    let verdict = platform.settle(&Scope::All, vec![report]).await?.pop().ok_or("one verdict")?;
+    Ok(verdict?.to_string())
+}
+
+async fn explain(platform: &Platform, id: JobId) -> Result<(), Box<dyn Error>> {
+    let explained = platform.explain(&Scope::All, id).await?;
+    for reason in explained.reasons {
+        println!("explained:        {} ({})", reason.code(), reason.detail());
+    }
+    Ok(())
+}

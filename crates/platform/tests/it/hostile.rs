@@ -1,0 +1,137 @@
+//! Every verb, fed with hostile values: a typed refusal that names the field, no panic.
+
+use crate::house::{House, blamed, wish};
+use engine::{
+    Chance, EndingDraft, Filter, JobDraft, JobId, JobType, LeaseToken, OutcomeWord, PolicyDraft,
+    Pulse, Refusal, ReleaseReason, Scope, StepName, Tenant, Timestamp, WorkerId, check_step_result,
+};
+use platform::{Beat, Error, Report, Return};
+use pollster::block_on;
+use std::time::Duration;
+use store::Query;
+
+const TOKENS: [LeaseToken; 3] = [
+    LeaseToken { epoch: 0, fence: 0, secret: 0 },
+    LeaseToken { epoch: 0, fence: 1, secret: 1 },
+    LeaseToken { epoch: u32::MAX, fence: u64::MAX, secret: u128::MAX },
+];
+
+fn nobody() -> JobId {
+    JobId::new(Timestamp::MAX, Chance(u128::MAX))
+}
+
+#[test]
+fn submits_are_refused_by_field() {
+    let house = House::new();
+    let tenant = Tenant::default_tenant();
+    let submit = |drafts| block_on(house.platform.submit_all(&tenant, drafts));
+    assert_eq!(blamed(submit(Vec::new())), ["jobs"]);
+    assert_eq!(blamed(submit(vec![JobDraft::default(); 1_001])), ["jobs"]);
+    assert_eq!(blamed(submit(vec![JobDraft::default()])), ["jobType"]);
+    let good = JobDraft { job_type: "email".into(), ..JobDraft::default() };
+    for text in ["", "\0", "[", "\"\\u0000\"", &"[".repeat(60_000)] {
+        let bad = JobDraft { payload: Some(text.into()), ..good.clone() };
+        assert_eq!(blamed(submit(vec![bad])), ["payload"]);
+    }
+    let late = JobDraft { run_at: Some(i64::MAX), expires_at: Some(i64::MIN), ..good.clone() };
+    let error = submit(vec![good.clone(), late]).unwrap_err();
+    assert!(matches!(&error, Error::Refused(Refusal::Item { index: 1, .. })), "{error}");
+    assert_eq!(blamed::<()>(Err(error)), ["runAt", "expiresAt"]);
+    let large = JobDraft { payload: Some("1".repeat(65_537)), ..good.clone() };
+    let error = submit(vec![large]).unwrap_err();
+    assert!(matches!(error, Error::Refused(Refusal::PayloadTooLarge { bytes: 65_537, .. })));
+    let too_late = JobDraft { expires_at: Some(1), ..good };
+    assert_eq!(blamed(submit(vec![too_late])), ["expiresAt"]);
+    let query = Query { scope: Scope::All, filter: Filter::Everything, before: None, limit: 10 };
+    assert!(block_on(house.platform.list(&query)).unwrap().jobs.is_empty(), "nothing was stored");
+}
+
+#[test]
+fn claims_are_refused_by_field() {
+    let house = House::new();
+    let claim = |wish| block_on(house.platform.claim(&Scope::All, wish));
+    for max in [0, 1_001, usize::MAX] {
+        assert_eq!(blamed(claim(wish("c", max))), ["max"]);
+    }
+    let mut idle = wish("c", 1);
+    idle.job_types.clear();
+    assert_eq!(blamed(claim(idle.clone())), ["jobTypes"]);
+    idle.job_types = vec![JobType::parse("x").unwrap(); 1_001];
+    assert_eq!(blamed(claim(idle)), ["jobTypes"]);
+    let endless = platform::Wish { lease: Some(Duration::MAX), ..wish("c", 1) };
+    house.submit();
+    let claimed = claim(endless).unwrap();
+    assert_eq!(
+        claimed[0].job.lease().unwrap().expires_at,
+        claimed[0].job.lease().unwrap().deadline
+    );
+}
+
+#[test]
+fn reports_are_refused_one_by_one() {
+    let house = House::new();
+    let id = house.submit();
+    house.claim("c");
+    let scope = Scope::All;
+    let ending = EndingDraft::new(OutcomeWord::Completed).check().unwrap();
+    let platform = &house.platform;
+    assert_eq!(blamed(block_on(platform.settle(&scope, Vec::new()))), ["items"]);
+    assert_eq!(blamed(block_on(platform.release(&scope, Vec::new()))), ["items"]);
+    let worker = WorkerId::parse("w1").unwrap();
+    assert_eq!(blamed(block_on(platform.heartbeat(&scope, &worker, Vec::new()))), ["leases"]);
+    for token in TOKENS {
+        let report = |id| Report { id, token, ending: ending.clone() };
+        let verdicts =
+            block_on(platform.settle(&scope, vec![report(id), report(nobody())])).unwrap();
+        assert_eq!(verdicts, [Err(Refusal::LeaseLost), Err(Refusal::JobNotFound)]);
+        let (reason, delay) = (ReleaseReason::Snoozed, Duration::MAX);
+        let back = Return { id, token, reason, delay };
+        let verdicts = block_on(platform.release(&scope, vec![back])).unwrap();
+        assert_eq!(verdicts, [Err(Refusal::LeaseLost)]);
+        let beat = |id| Beat { id, token, progress: None };
+        let beats = vec![beat(id), beat(nobody())];
+        let pulses = block_on(platform.heartbeat(&scope, &worker, beats)).unwrap();
+        assert_eq!(pulses, [Pulse::Lost, Pulse::Lost]);
+        let name = StepName::parse("s").unwrap();
+        let begun = block_on(platform.begin_step(&scope, id, token, name.clone()));
+        assert!(matches!(begun, Err(Error::Refused(Refusal::LeaseLost))));
+        let result = check_step_result("1").unwrap();
+        let finished = block_on(platform.finish_step(&scope, id, token, name, result));
+        assert!(matches!(finished, Err(Error::Refused(Refusal::LeaseLost))));
+    }
+}
+
+#[test]
+fn operators_are_refused_by_field() {
+    let house = House::new();
+    let id = house.submit();
+    for attempts in [i64::MIN, -1, 0, 101, i64::MAX] {
+        let redrive = house.platform.redrive(&Scope::All, id, Some(attempts), false);
+        assert_eq!(blamed(block_on(redrive)), ["maxAttempts"]);
+    }
+    let draft = PolicyDraft {
+        lease_ms: Some(-1),
+        retention_ms: Some(i64::MAX),
+        backoff_factor_hundredths: Some(0),
+        ..PolicyDraft::default()
+    };
+    let set = house.platform.set_policy(JobType::parse("email").unwrap(), &draft);
+    assert_eq!(blamed(block_on(set)), ["backoff.factor", "lease", "retention"]);
+    assert!(block_on(house.platform.policies()).unwrap().is_empty());
+}
+
+#[test]
+fn reads_survive_anything() {
+    let house = House::new();
+    let id = house.submit();
+    for after in [0, 1, u64::MAX] {
+        block_on(house.platform.history(&Scope::All, id, after)).unwrap();
+        assert!(block_on(house.platform.events(after, usize::MAX)).unwrap().is_empty());
+    }
+    for limit in [0, usize::MAX] {
+        for before in [None, Some(nobody()), Some(JobId::from_bytes([0; 16]))] {
+            let query = Query { scope: Scope::All, filter: Filter::Everything, before, limit };
+            block_on(house.platform.list(&query)).unwrap();
+        }
+    }
+}

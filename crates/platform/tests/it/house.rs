@@ -1,0 +1,92 @@
+//! A platform over an empty memory store, with the clock in hand.
+
+use engine::{
+    Chance, ClaimId, EndingDraft, JobDraft, JobId, JobType, OutcomeWord, Scope, Tenant, Timestamp,
+    WorkerId,
+};
+use platform::{Error, Platform, Report, Settings, Verdict, Wish};
+use pollster::block_on;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use store::{Claimed, Clock, Dice, Memory, Reading};
+
+pub(crate) struct House {
+    pub(crate) platform: Platform,
+    pub(crate) clock: Arc<HandClock>,
+}
+
+#[derive(Default)]
+pub(crate) struct HandClock(Mutex<Duration>);
+
+impl HandClock {
+    pub(crate) fn pass(&self, seconds: u64) {
+        *self.0.lock().unwrap() += Duration::from_secs(seconds);
+    }
+}
+
+impl Clock for HandClock {
+    fn read(&self) -> Reading {
+        let elapsed = *self.0.lock().unwrap();
+        Reading { wall: Timestamp::from_unix_ms(1_800_000_000_000) + elapsed, monotonic: elapsed }
+    }
+}
+
+#[derive(Default)]
+struct CountingDice(Mutex<u128>);
+
+impl Dice for CountingDice {
+    fn roll(&self) -> Chance {
+        let mut rolls = self.0.lock().unwrap();
+        *rolls += 1;
+        Chance(rolls.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835))
+    }
+}
+
+impl House {
+    pub(crate) fn new() -> Self {
+        let clock = Arc::new(HandClock::default());
+        let dice = Arc::new(CountingDice::default());
+        let store = Arc::new(Memory::new(clock.clone(), dice.clone()));
+        let platform = Platform::new(store, clock.clone(), dice, Settings::default());
+        House { platform, clock }
+    }
+
+    pub(crate) fn submit(&self) -> JobId {
+        let draft = JobDraft { job_type: "email".into(), ..JobDraft::default() };
+        block_on(self.platform.submit(&Tenant::default_tenant(), draft)).unwrap().job_id
+    }
+
+    pub(crate) fn claim(&self, name: &str) -> Vec<Claimed> {
+        block_on(self.platform.claim(&Scope::All, wish(name, 10))).unwrap()
+    }
+
+    pub(crate) fn settle(&self, claimed: &Claimed, word: OutcomeWord) -> Verdict {
+        let token = claimed.job.lease().unwrap().token;
+        let draft = EndingDraft { retry_after_seconds: Some(0), ..EndingDraft::new(word) };
+        let report = Report { id: claimed.job.id(), token, ending: draft.check().unwrap() };
+        block_on(self.platform.settle(&Scope::All, vec![report])).unwrap().remove(0)
+    }
+}
+
+pub(crate) fn wish(name: &str, max: usize) -> Wish {
+    Wish {
+        worker: WorkerId::parse("w1").unwrap(),
+        host: None,
+        claim: ClaimId::parse(name).unwrap(),
+        job_types: vec![JobType::parse("email").unwrap()],
+        max,
+        lease: None,
+    }
+}
+
+/// The fields that a refusal blames.
+#[track_caller]
+pub(crate) fn blamed<T>(outcome: Result<T, Error>) -> Vec<&'static str> {
+    match outcome {
+        Err(Error::Refused(refusal)) => refusal.problems().iter().map(|p| p.field).collect(),
+        Err(other) => panic!("not a refusal: {other}"),
+        Ok(_) => panic!("it was accepted"),
+    }
+}
