@@ -6,8 +6,8 @@
 //! finished job is the most common bug of this field.
 
 use crate::{
-    attempt::{AttemptRecord, Ending, EndingDigest, How},
-    chance::Chance,
+    attempt::{Ending, EndingDigest, How},
+    command::{Answer, Claim, Command, Decision, Effect, Facts, Pulse, ReleaseReason, Ruling},
     job::{Change, Ended, Job, Life, Note, Progress, ProgressReport, State, Status},
     json::JsonText,
     lease::{Lease, LeaseToken},
@@ -16,167 +16,10 @@ use crate::{
     refusal::Refusal,
     seeded_bug::{SeededBug, planted},
     step::{Step, StepAnswer, StepsChange},
-    text::{ClaimId, StepName, WorkerId},
+    text::StepName,
     time::Timestamp,
 };
 use std::time::Duration;
-
-/// What somebody wants done to one job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
-    /// A worker takes it.
-    Claim(Claim),
-    /// Its worker is alive, and may say how far it is.
-    Heartbeat {
-        /// The worker's lease.
-        token: LeaseToken,
-        /// How far it is, if it says so.
-        progress: Option<ProgressReport>,
-    },
-    /// Its worker reports how the attempt ended.
-    Settle {
-        /// The worker's lease.
-        token: LeaseToken,
-        /// How.
-        ending: Ending,
-    },
-    /// Its worker gives it back untried.
-    Release {
-        /// The worker's lease.
-        token: LeaseToken,
-        /// Why.
-        reason: ReleaseReason,
-        /// How long nobody should try.
-        delay: Duration,
-    },
-    /// Somebody does not want it any more.
-    Cancel,
-    /// The sweeper found that it can no longer start in time.
-    Expire,
-    /// The sweeper found that its attempt takes too long.
-    Timeout,
-    /// The sweeper found that its worker gave no sign of life.
-    LeaseExpiry,
-    /// Somebody gives an ended job another life.
-    Redrive {
-        /// Attempts of the new life, where they should differ.
-        max_attempts: Option<u32>,
-        /// Whether finished steps are done again.
-        reset_steps: bool,
-    },
-    /// Somebody takes it out of the poison queue for good.
-    Discard,
-    /// Somebody wants every trace of an ended job gone.
-    Erase,
-    /// The sweeper found that it has been kept long enough.
-    Purge,
-    /// Its handler is about to do a step.
-    BeginStep {
-        /// The worker's lease.
-        token: LeaseToken,
-        /// Which.
-        name: StepName,
-    },
-    /// Its handler has done a step.
-    FinishStep {
-        /// The worker's lease.
-        token: LeaseToken,
-        /// Which.
-        name: StepName,
-        /// What is remembered of it.
-        result: JsonText,
-    },
-}
-
-/// Who claims, under which name, and for how long.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claim {
-    /// Who.
-    pub worker: WorkerId,
-    /// The worker's own handle for this claim.
-    pub id: ClaimId,
-    /// How long without a sign of life; the policy's where the worker does not say.
-    pub lease: Option<Duration>,
-}
-
-/// Why a worker gives a job back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReleaseReason {
-    /// The worker stops.
-    Released,
-    /// The handler wants to be called later.
-    Snoozed,
-    /// The worker was gone before it learned of its claim. This costs the job nothing at all.
-    Undelivered,
-}
-
-/// The facts of a decision, beside the job itself.
-#[derive(Clone, Copy, Debug)]
-pub struct Facts<'a> {
-    /// The store's clock.
-    pub now: Timestamp,
-    /// How often this store has been restored.
-    pub epoch: u32,
-    /// The policy of the job's type, as it is now.
-    pub policy: &'a Policy,
-    /// One roll of the dice.
-    pub chance: Chance,
-    /// The record of the attempt that the command's token ended before, if it did.
-    pub record: Option<&'a AttemptRecord>,
-    /// The step that the command names, if it was begun before.
-    pub step: Option<&'a Step>,
-}
-
-/// A complete change or a lawful no; nothing half-way.
-pub type Decision = Result<Ruling, Refusal>;
-
-/// What is done, and what is answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ruling {
-    /// What the store has to save.
-    pub effect: Effect,
-    /// What the caller learns.
-    pub answer: Answer,
-}
-
-/// What the store has to save.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// Nothing: it was so already.
-    Nothing,
-    /// The job as it will be.
-    Change(Box<Change>),
-    /// The job and all that belongs to it goes.
-    Erase,
-}
-
-/// What the caller learns.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// The job as it is now.
-    Job(Box<Job>),
-    /// What the attempt's end made of the job.
-    Settled(Status),
-    /// How the lease stands.
-    Pulse(Pulse),
-    /// How the step stands.
-    Step(StepAnswer),
-    /// It is gone.
-    Erased,
-}
-
-/// How a lease stands after a heartbeat.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pulse {
-    /// It holds until then.
-    Extended(Timestamp),
-    /// It holds until then, but the job should stop.
-    CancelRequested(Timestamp),
-    /// It is somebody else's job now, or nobody's.
-    Lost,
-    /// The job has ended.
-    Ended,
-}
 
 /// An attempt may be given back this often in one life at no cost.
 pub const RELEASES_MAX: u32 = 20;
@@ -640,55 +483,4 @@ fn step_stands(answer: StepAnswer) -> Ruling {
 fn step_put(job: &Job, step: Step, answer: StepAnswer) -> Ruling {
     let change = Change { steps: StepsChange::Put(step), ..Job::touched(job.clone()) };
     Ruling { effect: Effect::Change(Box::new(change)), answer: Answer::Step(answer) }
-}
-
-impl ReleaseReason {
-    fn as_str(self) -> &'static str {
-        match self {
-            ReleaseReason::Released => "released",
-            ReleaseReason::Snoozed => "snoozed",
-            ReleaseReason::Undelivered => "claim was not delivered",
-        }
-    }
-}
-
-impl Command {
-    /// The lease that a worker shows with this command.
-    pub fn token(&self) -> Option<&LeaseToken> {
-        match self {
-            Command::Heartbeat { token, .. }
-            | Command::Settle { token, .. }
-            | Command::Release { token, .. }
-            | Command::BeginStep { token, .. }
-            | Command::FinishStep { token, .. } => Some(token),
-            Command::Claim(_)
-            | Command::Cancel
-            | Command::Expire
-            | Command::Timeout
-            | Command::LeaseExpiry
-            | Command::Redrive { .. }
-            | Command::Discard
-            | Command::Erase
-            | Command::Purge => None,
-        }
-    }
-
-    /// The step that this command is about.
-    pub fn step(&self) -> Option<&StepName> {
-        match self {
-            Command::BeginStep { name, .. } | Command::FinishStep { name, .. } => Some(name),
-            Command::Claim(_)
-            | Command::Heartbeat { .. }
-            | Command::Settle { .. }
-            | Command::Release { .. }
-            | Command::Cancel
-            | Command::Expire
-            | Command::Timeout
-            | Command::LeaseExpiry
-            | Command::Redrive { .. }
-            | Command::Discard
-            | Command::Erase
-            | Command::Purge => None,
-        }
-    }
 }

@@ -7,6 +7,7 @@
 
 mod attempt;
 mod chance;
+mod command;
 mod decide;
 mod explain;
 mod field;
@@ -32,10 +33,8 @@ pub use attempt::{
     AttemptRecord, Ending, EndingDigest, EndingDraft, How, OutcomeWord, RESULT_BYTES_MAX,
 };
 pub use chance::Chance;
-pub use decide::{
-    Answer, Claim, Command, Decision, Effect, Facts, Pulse, RELEASES_MAX, ReleaseReason, Ruling,
-    decide, is_claimable, kept_since, overdue,
-};
+pub use command::{Answer, Claim, Command, Decision, Effect, Facts, Pulse, ReleaseReason, Ruling};
+pub use decide::{RELEASES_MAX, decide, is_claimable, kept_since, overdue};
 pub use explain::{Reason, Surroundings, explain};
 pub use field::{Checked, FieldProblem, Findings, check_count, check_range};
 pub use filter::{Comparison, Field, Filter};

@@ -7,9 +7,9 @@
 use engine::{
     ClaimId, EndingDraft, JobDraft, JobId, JobType, OutcomeWord, Scope, Tenant, WorkerId,
 };
-use platform::{Platform, Report, Settings, SystemClock, SystemDice, Wish};
+use platform::{Platform, Report, Settings, SystemClock, SystemDice};
 use std::{error::Error, sync::Arc};
-use store::{Claimed, Memory};
+use store::{Claimed, Memory, Wish};
 
 pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     pollster::block_on(one_life())

@@ -24,7 +24,6 @@ mod sweep;
 mod system;
 mod types;
 
-pub use claim::Wish;
 pub use error::Error;
 pub use explain::Explained;
 pub use heartbeat::Beat;

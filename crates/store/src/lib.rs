@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::wildcard_enum_match_arm, reason = "a test may"))]
 
+mod by_hand;
 mod clock;
 #[cfg(test)]
 mod conformance;
@@ -14,11 +15,12 @@ mod memory;
 mod queue;
 mod store;
 
+pub use by_hand::{HandClock, SeededDice};
 pub use clock::{Clock, Reading, StoreClock};
 pub use dice::Dice;
 pub use memory::{Backup, Memory};
 pub use queue::{Counts, Queue, QueueDepth, WorkerSeen};
 pub use store::{
-    Answer, BATCH_MAX, CLAIM_MAX, ClaimRequest, Claimed, EVENTS_KEPT, NumberedEvent, Overdue,
-    PAGE_MAX, Page, Query, Reply, Request, Store, StoreError, WORKERS_KEPT,
+    Answer, BATCH_MAX, CLAIM_MAX, Claimed, EVENTS_KEPT, NumberedEvent, Overdue, PAGE_MAX, Page,
+    Query, Reply, Request, Store, StoreError, WORKERS_KEPT, Wish,
 };

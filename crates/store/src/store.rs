@@ -93,7 +93,12 @@ pub enum Request {
         command: Command,
     },
     /// A worker wants work.
-    Claim(ClaimRequest),
+    Claim {
+        /// Whose jobs it may take.
+        scope: Scope,
+        /// What it wants.
+        wish: Wish,
+    },
     /// A worker is alive, beside what its heartbeats say about jobs.
     Seen {
         /// Whose jobs it works on.
@@ -126,12 +131,10 @@ pub enum Request {
 
 /// A worker's wish for work.
 #[derive(Clone, Debug)]
-pub struct ClaimRequest {
-    /// Whose jobs it may take.
-    pub scope: Scope,
+pub struct Wish {
     /// Who.
     pub worker: WorkerId,
-    /// On which machine.
+    /// On which machine, if it says.
     pub host: Option<Host>,
     /// Its handle for this claim: a repeat gets the leases that are still held.
     pub claim: ClaimId,
@@ -139,7 +142,7 @@ pub struct ClaimRequest {
     pub job_types: Vec<JobType>,
     /// How many it has room for.
     pub max: usize,
-    /// How long it may be silent, if the policy should not say.
+    /// How long it may be silent, if the type's policy should not say.
     pub lease: Option<Duration>,
 }
 
@@ -165,7 +168,7 @@ pub enum Answer {
     Submitted(Vec<Submitted>),
     /// To [`Request::Job`].
     Job(engine::Answer),
-    /// To [`Request::Claim`].
+    /// To [`Request::Claim`], in the order in which the jobs should be started.
     Claimed(Vec<Claimed>),
     /// To everything else.
     Done,

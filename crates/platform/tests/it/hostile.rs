@@ -58,7 +58,7 @@ fn claims_are_refused_by_field() {
     assert_eq!(blamed(claim(idle.clone())), ["jobTypes"]);
     idle.job_types = vec![JobType::parse("x").unwrap(); 1_001];
     assert_eq!(blamed(claim(idle)), ["jobTypes"]);
-    let endless = platform::Wish { lease: Some(Duration::MAX), ..wish("c", 1) };
+    let endless = store::Wish { lease: Some(Duration::MAX), ..wish("c", 1) };
     house.submit();
     let claimed = claim(endless).unwrap();
     assert_eq!(

@@ -1,53 +1,22 @@
 //! A platform over an empty memory store, with the clock in hand.
 
 use engine::{
-    Chance, ClaimId, EndingDraft, JobDraft, JobId, JobType, OutcomeWord, Scope, Tenant, Timestamp,
-    WorkerId,
+    ClaimId, EndingDraft, JobDraft, JobId, JobType, OutcomeWord, Scope, Tenant, Timestamp, WorkerId,
 };
-use platform::{Error, Platform, Report, Settings, Verdict, Wish};
+use platform::{Error, Platform, Report, Settings, Verdict};
 use pollster::block_on;
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
-use store::{Claimed, Clock, Dice, Memory, Reading};
+use std::sync::Arc;
+use store::{Claimed, HandClock, Memory, SeededDice, Wish};
 
 pub(crate) struct House {
     pub(crate) platform: Platform,
     pub(crate) clock: Arc<HandClock>,
 }
 
-#[derive(Default)]
-pub(crate) struct HandClock(Mutex<Duration>);
-
-impl HandClock {
-    pub(crate) fn pass(&self, seconds: u64) {
-        *self.0.lock().unwrap() += Duration::from_secs(seconds);
-    }
-}
-
-impl Clock for HandClock {
-    fn read(&self) -> Reading {
-        let elapsed = *self.0.lock().unwrap();
-        Reading { wall: Timestamp::from_unix_ms(1_800_000_000_000) + elapsed, monotonic: elapsed }
-    }
-}
-
-#[derive(Default)]
-struct CountingDice(Mutex<u128>);
-
-impl Dice for CountingDice {
-    fn roll(&self) -> Chance {
-        let mut rolls = self.0.lock().unwrap();
-        *rolls += 1;
-        Chance(rolls.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835))
-    }
-}
-
 impl House {
     pub(crate) fn new() -> Self {
-        let clock = Arc::new(HandClock::default());
-        let dice = Arc::new(CountingDice::default());
+        let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
+        let dice = Arc::new(SeededDice::new(1));
         let store = Arc::new(Memory::new(clock.clone(), dice.clone()));
         let platform = Platform::new(store, clock.clone(), dice, Settings::default());
         House { platform, clock }

@@ -4,6 +4,7 @@ use crate::house::House;
 use engine::{OutcomeWord, Refusal, Scope, Status};
 use platform::Error;
 use pollster::block_on;
+use std::time::Duration;
 
 #[test]
 fn a_settle_repeated_after_the_job_went_on_is_answered_as_the_first_time() {
@@ -27,7 +28,7 @@ fn a_cancelled_job_never_runs_again() {
     let claimed = house.claim("a").remove(0);
     block_on(house.platform.cancel(&Scope::All, id)).unwrap();
     assert_eq!(house.settle(&claimed, OutcomeWord::Failed), Ok(Status::Cancelled));
-    house.clock.pass(86_400);
+    house.clock.pass(Duration::from_secs(86_400));
     block_on(house.platform.sweep()).unwrap();
     assert!(house.claim("b").is_empty());
 }
@@ -47,7 +48,7 @@ fn the_sweeper_finds_a_silent_worker_and_is_idle_afterwards() {
     let house = House::new();
     let id = house.submit();
     house.claim("a");
-    house.clock.pass(30);
+    house.clock.pass(Duration::from_secs(30));
     assert_eq!(block_on(house.platform.sweep()).unwrap().jobs, [id]);
     let idle = block_on(house.platform.sweep()).unwrap();
     assert!(idle.jobs.is_empty() && !idle.more);

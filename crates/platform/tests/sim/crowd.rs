@@ -9,8 +9,8 @@ use crate::{
     world::World,
 };
 use engine::{Intake, JobId, PAYLOAD_BYTES_MAX, Submitted};
-use platform::{Error, Wish};
-use store::{Answer, ClaimRequest, Claimed, Clock, Dice, Reply, Request, Store, StoreError};
+use platform::Error;
+use store::{Answer, Claimed, Clock, Dice, Reply, Request, Store, StoreError};
 
 pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
     let submits: Vec<(Asked, JobId, Request)> =
@@ -20,7 +20,8 @@ pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
     let mut batch: Vec<Request> = submits.iter().map(|(_, _, request)| request.clone()).collect();
     // First in the batch, and yet it is served after the submits.
     if let Some(wish) = &wish {
-        batch.insert(0, claim(world, who, wish));
+        let scope = world.workers[who].scope.clone();
+        batch.insert(0, Request::Claim { scope, wish: wish.clone() });
     }
     let heard = pollster::block_on(world.store.execute(batch));
     world.say(|| format!("a crowd with w{who} waiting ({}): {heard:?}", wish.is_some()));
@@ -51,18 +52,6 @@ fn submit(world: &World, rng: &mut Rng) -> (Asked, JobId, Request) {
     let intake =
         Intake { id, tenant, chance: world.dice.roll(), payload_bytes_max: PAYLOAD_BYTES_MAX };
     (asked, id, Request::Submit(vec![draft.check(intake).expect("lawful")]))
-}
-
-fn claim(world: &World, who: usize, wish: &Wish) -> Request {
-    Request::Claim(ClaimRequest {
-        scope: world.workers[who].scope.clone(),
-        worker: wish.worker.clone(),
-        host: None,
-        claim: wish.claim.clone(),
-        job_types: wish.job_types.clone(),
-        max: wish.max,
-        lease: wish.lease,
-    })
 }
 
 type Answers = Vec<Result<Vec<Submitted>, Error>>;

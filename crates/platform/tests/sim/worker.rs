@@ -10,9 +10,9 @@ use engine::{
     ClaimId, Ending, EndingDraft, JobId, JobType, LeaseToken, OutcomeWord, ProgressReport,
     ReleaseReason, Scope, StepName, Tenant, WorkerId, check_step_result,
 };
-use platform::{Beat, Report, Return, Wish};
+use platform::{Beat, Report, Return};
 use std::time::Duration;
-use store::Claimed;
+use store::{Claimed, Wish};
 
 /// A worker and what it remembers. What it forgot when it died is kept too: late reports come from
 /// processes that everybody thought dead.

@@ -7,7 +7,7 @@ use crate::{
     audit::{Auditor, Verdict},
     crowd,
     flaky::{Fault, Flaky},
-    nature::{SimClock, SimDice},
+    nature::SimClock,
     operator, producer,
     rng::Rng,
     worker::{self, Worker},
@@ -15,7 +15,7 @@ use crate::{
 use engine::{Jitter, JobType, Policy, PolicyDraft, Scope, Tenant, Timestamp};
 use platform::{Platform, Settings};
 use std::{collections::BTreeMap, sync::Arc};
-use store::{Memory, Overdue, Request, Store};
+use store::{Memory, Overdue, Request, SeededDice, Store};
 
 /// The longest `retryAfterSeconds` that handlers of this world ask for.
 pub(crate) const RETRY_AFTER_MAX_S: u64 = 40;
@@ -24,7 +24,7 @@ pub(crate) struct World {
     pub(crate) platform: Platform,
     pub(crate) store: Arc<Flaky>,
     pub(crate) clock: Arc<SimClock>,
-    pub(crate) dice: Arc<SimDice>,
+    pub(crate) dice: Arc<SeededDice>,
     pub(crate) auditor: Auditor,
     pub(crate) tenants: Vec<Tenant>,
     pub(crate) job_types: Vec<JobType>,
@@ -46,7 +46,7 @@ impl World {
     pub(crate) fn new(seed: u64, traced: bool) -> Self {
         let mut rng = Rng::new(seed);
         let clock = Arc::new(SimClock::new());
-        let dice = Arc::new(SimDice::new(seed));
+        let dice = Arc::new(SeededDice::new(seed ^ 0xD1CE));
         let memory = Arc::new(Memory::new(clock.clone(), dice.clone()));
         let store = Arc::new(Flaky::new(memory));
         let platform =

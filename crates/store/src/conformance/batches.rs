@@ -1,6 +1,6 @@
 //! A batch is one transaction with an order of its own.
 
-use super::house::{House, email, job_type, submitted, token, wish};
+use super::house::{House, claiming, email, job_type, submitted, token, wish};
 use crate::{Answer, Request};
 use engine::{
     Chance, Claim, ClaimId, Command, JobId, Policy, Refusal, Scope, Status, Timestamp, WorkerId,
@@ -14,7 +14,7 @@ pub(crate) fn a_batch_answers_in_the_order_of_its_requests(house: &House) {
     let id = house.submit(email());
     let nobody = JobId::new(Timestamp::default(), Chance(9));
     let replies = house.run(vec![
-        Request::Claim(wish("w", "c", &["scan"], 1)),
+        claiming(wish("w", "c", &["scan"], 1)),
         request(nobody, Command::Cancel),
         Request::Submit(vec![house.new_job(email(), "default")]),
         request(id, Command::Cancel),
@@ -31,7 +31,7 @@ pub(crate) fn a_batch_answers_in_the_order_of_its_requests(house: &House) {
 pub(crate) fn a_job_is_stored_and_started_by_one_batch(house: &House) {
     let new = house.new_job(email(), "default");
     let id = new.id;
-    let claim = Request::Claim(wish("w", "c", &["email"], 1));
+    let claim = claiming(wish("w", "c", &["email"], 1));
     let mut replies = house.run(vec![claim, Request::Submit(vec![new])]);
     let answer = submitted(replies.pop().unwrap().unwrap());
     assert_eq!(answer[0].status, Status::Queued, "what it was when it was handed over");

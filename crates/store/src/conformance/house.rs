@@ -1,71 +1,25 @@
 //! A store to be tested, with its clock in hand and short words for what tests do all the time.
 
 use crate::{
-    Answer, ClaimRequest, Claimed, Clock, Dice, Page, Query, QueueDepth, Reading, Reply, Request,
-    Store,
+    Answer, Claimed, Clock, Dice, Page, Query, QueueDepth, Reading, Reply, Request, Store, Wish,
 };
 use engine::{
-    Chance, ClaimId, Command, EndingDraft, Filter, HistoryEntry, Intake, Job, JobDraft, JobId,
-    JobType, LeaseToken, NewJob, OutcomeWord, PAYLOAD_BYTES_MAX, Policy, Pulse, Refusal, Scope,
-    Status, Submitted, Tenant, Timestamp, WorkerId,
+    ClaimId, Command, EndingDraft, Filter, HistoryEntry, Intake, Job, JobDraft, JobId, JobType,
+    LeaseToken, NewJob, OutcomeWord, PAYLOAD_BYTES_MAX, Policy, Pulse, Refusal, Scope, Status,
+    Submitted, Tenant, WorkerId,
 };
 use pollster::block_on;
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 /// An empty store, and what a test may do to the world around it.
 pub(crate) struct House {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<HandClock>,
-    pub(crate) dice: Arc<PlainDice>,
+    pub(crate) dice: Arc<SeededDice>,
     /// Ends the process and starts it again.
     pub(crate) restart: Box<dyn Fn()>,
     /// Backs the store up and restores it: another store with the same jobs.
     pub(crate) restored: Box<dyn Fn() -> Arc<dyn Store>>,
-}
-
-/// A clock that is moved by hand.
-pub(crate) struct HandClock(Mutex<(i64, u64)>);
-
-impl HandClock {
-    pub(crate) fn new() -> Self {
-        HandClock(Mutex::new((1_800_000_000_000, 0)))
-    }
-
-    /// Time goes by.
-    pub(crate) fn pass(&self, span: Duration) {
-        let ms = u64::try_from(span.as_millis()).expect("small");
-        let mut hands = self.0.lock().expect("no test panics here");
-        hands.0 += i64::try_from(ms).expect("small");
-        hands.1 += ms;
-    }
-
-    /// Somebody sets the wall clock.
-    pub(crate) fn set_off(&self, seconds: i64) {
-        self.0.lock().expect("no test panics here").0 += seconds * 1_000;
-    }
-}
-
-impl Clock for HandClock {
-    fn read(&self) -> Reading {
-        let hands = self.0.lock().expect("no test panics here");
-        let wall = Timestamp::from_unix_ms(hands.0);
-        Reading { wall, monotonic: Duration::from_millis(hands.1) }
-    }
-}
-
-/// Dice that count, well mixed.
-#[derive(Default)]
-pub(crate) struct PlainDice(Mutex<u128>);
-
-impl Dice for PlainDice {
-    fn roll(&self) -> Chance {
-        let mut rolls = self.0.lock().expect("no test panics here");
-        *rolls += 1;
-        Chance(rolls.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835))
-    }
 }
 
 pub(crate) fn email() -> JobDraft {
@@ -101,9 +55,8 @@ pub(crate) fn settling(claimed: &Claimed, draft: &EndingDraft) -> Command {
     Command::Settle { token: token(claimed), ending: draft.check().expect("lawful") }
 }
 
-pub(crate) fn wish(worker: &str, claim: &str, job_types: &[&str], max: usize) -> ClaimRequest {
-    ClaimRequest {
-        scope: Scope::All,
+pub(crate) fn wish(worker: &str, claim: &str, job_types: &[&str], max: usize) -> Wish {
+    Wish {
         worker: WorkerId::parse(worker).expect("lawful"),
         host: None,
         claim: ClaimId::parse(claim).expect("lawful"),
@@ -111,6 +64,10 @@ pub(crate) fn wish(worker: &str, claim: &str, job_types: &[&str], max: usize) ->
         max,
         lease: None,
     }
+}
+
+pub(crate) fn claiming(wish: Wish) -> Request {
+    Request::Claim { scope: Scope::All, wish }
 }
 
 impl House {
@@ -160,8 +117,12 @@ impl House {
         self.one(Request::Submit(jobs)).expect("they are taken");
     }
 
-    pub(crate) fn claim(&self, request: ClaimRequest) -> Vec<Claimed> {
-        match self.one(Request::Claim(request)) {
+    pub(crate) fn claim(&self, wish: Wish) -> Vec<Claimed> {
+        self.claim_as(Scope::All, wish)
+    }
+
+    pub(crate) fn claim_as(&self, scope: Scope, wish: Wish) -> Vec<Claimed> {
+        match self.one(Request::Claim { scope, wish }) {
             Ok(Answer::Claimed(jobs)) => jobs,
             other => panic!("a claim is answered as one, not by {other:?}"),
         }

@@ -1,6 +1,6 @@
 //! Leases: who may report, and until when.
 
-use super::house::{House, email, ending, settling, token, wish};
+use super::house::{House, claiming, email, ending, settling, token, wish};
 use crate::{Answer, Request};
 use engine::{Command, OutcomeWord, Pulse, Refusal, ReleaseReason, Scope, Status};
 use pollster::block_on;
@@ -48,7 +48,7 @@ pub(crate) fn the_fence_only_grows(house: &House) {
 pub(crate) fn a_jump_of_the_clock_costs_no_lease(house: &House) {
     house.submit(email());
     let claimed = house.take();
-    house.clock.set_off(3_600);
+    house.clock.set_off(3_600_000);
     assert!(house.sweep().is_empty(), "the clock was wrong, the worker was not silent");
     house.pass(29);
     assert!(house.sweep().is_empty());
@@ -59,7 +59,7 @@ pub(crate) fn a_jump_of_the_clock_costs_no_lease(house: &House) {
 pub(crate) fn the_clock_never_goes_back(house: &House) {
     let id = house.submit(email());
     let claimed = house.take();
-    house.clock.set_off(-3_600);
+    house.clock.set_off(-3_600_000);
     house.pass(1);
     house.complete(&claimed).unwrap();
     let rows = house.history(id);
@@ -83,7 +83,7 @@ pub(crate) fn a_restore_voids_every_lease(house: &House) {
     let store = (house.restored)();
     let settle = settling(&claimed[0], &ending(OutcomeWord::Completed));
     let request = Request::Job { scope: Scope::All, id, command: settle };
-    let again = Request::Claim(wish("w", "c", &["email"], 1));
+    let again = claiming(wish("w", "c", &["email"], 1));
     let replies = block_on(store.execute(vec![request, again])).unwrap();
     assert_eq!(replies[0], Err(Refusal::LeaseLost), "it may have settled in a future that is gone");
     assert_eq!(replies[1], Ok(Answer::Claimed(Vec::new())), "nor is the lease given again");

@@ -21,7 +21,7 @@ pub(crate) mod steps;
 pub(crate) mod submits;
 pub(crate) mod tenants;
 
-pub(crate) use house::{HandClock, House, PlainDice};
+pub(crate) use house::House;
 
 /// Runs every promise on the stores that `$open` gives.
 macro_rules! conformance {

@@ -1,6 +1,6 @@
 //! Many at once: whatever the order, the outcome is one.
 
-use super::house::{House, email, ending, keyed, settling, submitted, wish};
+use super::house::{House, claiming, email, ending, keyed, settling, submitted, wish};
 use crate::{Answer, Request};
 use engine::{Command, JobId, OutcomeWord, Scope, Status};
 use pollster::block_on;
@@ -32,7 +32,7 @@ pub(crate) fn many_racers_with_one_key_make_one_job(house: &House) {
 
 pub(crate) fn many_workers_never_share_a_job(house: &House) {
     house.submit_many(200, "default");
-    let claims = (0..16).map(|n| Request::Claim(wish(&format!("w{n}"), "c", &["email"], 10)));
+    let claims = (0..16).map(|n| claiming(wish(&format!("w{n}"), "c", &["email"], 10)));
     let replies = at_once(house, claims.collect());
     let mut seen = BTreeSet::new();
     for reply in replies {
@@ -66,7 +66,7 @@ pub(crate) fn a_settle_and_a_sweep_race_to_one_outcome(house: &House) {
 
 pub(crate) fn one_claim_id_at_once_gives_one_set_of_leases(house: &House) {
     house.submit_many(30, "default");
-    let claims = (0..8).map(|_| Request::Claim(wish("w", "c", &["email"], 3)));
+    let claims = (0..8).map(|_| claiming(wish("w", "c", &["email"], 3)));
     let sets: BTreeSet<Vec<JobId>> = at_once(house, claims.collect())
         .into_iter()
         .map(|reply| {

@@ -1,7 +1,7 @@
 //! Tenants do not meet.
 
 use super::house::{House, email, ending, only, settling, wish};
-use crate::{ClaimRequest, Query, Request};
+use crate::{Query, Request};
 use engine::{Command, Filter, OutcomeWord, Refusal, Scope, Status};
 use pollster::block_on;
 
@@ -44,8 +44,7 @@ pub(crate) fn nobody_touches_another_s_jobs(house: &House) {
 pub(crate) fn workers_take_only_what_is_theirs(house: &House) {
     house.submit_as(email(), "acme");
     let theirs = house.submit_as(email(), "birch");
-    let wish = ClaimRequest { scope: only("birch"), ..wish("w", "c", &["email"], 10) };
-    let claimed = house.claim(wish);
+    let claimed = house.claim_as(only("birch"), wish("w", "c", &["email"], 10));
     assert_eq!(claimed.iter().map(|c| c.job.id()).collect::<Vec<_>>(), [theirs]);
     assert_eq!(house.status(theirs), Status::Running);
 }

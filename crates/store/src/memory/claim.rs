@@ -4,29 +4,29 @@ use super::tables::{Place, Tables};
 use crate::{
     dice::Dice,
     queue::Queue,
-    store::{CLAIM_MAX, ClaimRequest, Claimed},
+    store::{CLAIM_MAX, Claimed, Wish},
 };
 use engine::{
-    Claim, Command, Effect, Facts, Job, JobId, Priority, SeededBug, Timestamp, decide,
+    Claim, Command, Effect, Facts, Job, JobId, Priority, Scope, SeededBug, Timestamp, decide,
     is_claimable, planted,
 };
 use std::collections::{BTreeSet, VecDeque};
 
 impl Tables {
-    pub(super) fn claim(&mut self, request: &ClaimRequest, dice: &dyn Dice) -> Vec<Claimed> {
-        let held = self.held(request);
+    pub(super) fn claim(&mut self, scope: &Scope, wish: &Wish, dice: &dyn Dice) -> Vec<Claimed> {
+        let held = self.held(scope, wish);
         if !held.is_empty() && !planted(SeededBug::ClaimNotRemembered) {
             return held;
         }
-        let max = request.max.min(CLAIM_MAX);
-        let mut lines = self.lines(request, max);
+        let max = wish.max.min(CLAIM_MAX);
+        let mut lines = self.lines(scope, wish, max);
         let mut claimed = Vec::new();
         // One job from each queue in turn, until the claim is full or nobody has a due job left.
         while claimed.len() < max
             && let Some((queue, mut line)) = lines.pop_front()
         {
             let Some(id) = line.pop_front() else { continue };
-            claimed.push(self.start(id, request, dice));
+            claimed.push(self.start(id, wish, dice));
             self.serves += 1;
             self.served.insert(queue.clone(), self.serves);
             lines.push_back((queue, line));
@@ -35,10 +35,10 @@ impl Tables {
     }
 
     /// The leases that an earlier claim of the same name still holds.
-    fn held(&self, request: &ClaimRequest) -> Vec<Claimed> {
-        let claim = (request.worker.clone(), request.claim.clone());
+    fn held(&self, scope: &Scope, wish: &Wish) -> Vec<Claimed> {
+        let claim = (wish.worker.clone(), wish.claim.clone());
         let ids = self.claims.get(&claim).into_iter().flatten();
-        let jobs = ids.filter_map(|id| self.visible(&request.scope, *id));
+        let jobs = ids.filter_map(|id| self.visible(scope, *id));
         let valid = |job: &&Job| job.lease().is_some_and(|lease| lease.token.epoch == self.epoch);
         jobs.filter(valid).map(|job| self.with_payload(job.clone())).collect()
     }
@@ -48,11 +48,11 @@ impl Tables {
     ///
     /// Not a cursor that goes round: workers that want different types would keep setting it past
     /// each other's queues, and one of them could starve.
-    fn lines(&self, request: &ClaimRequest, max: usize) -> VecDeque<(Queue, VecDeque<JobId>)> {
-        let wanted: BTreeSet<_> = request.job_types.iter().collect();
+    fn lines(&self, scope: &Scope, wish: &Wish, max: usize) -> VecDeque<(Queue, VecDeque<JobId>)> {
+        let wanted: BTreeSet<_> = wish.job_types.iter().collect();
         let open = |queue: &&Queue| {
             wanted.contains(&queue.job_type)
-                && request.scope.covers(&queue.tenant)
+                && scope.covers(&queue.tenant)
                 && !self.is_paused(queue)
         };
         let mut queues: Vec<&Queue> = self.ready.keys().filter(open).collect();
@@ -78,12 +78,12 @@ impl Tables {
         ranks.flat_map(within).map(|place| place.id).filter(claimable)
     }
 
-    fn start(&mut self, id: JobId, request: &ClaimRequest, dice: &dyn Dice) -> Claimed {
+    fn start(&mut self, id: JobId, wish: &Wish, dice: &dyn Dice) -> Claimed {
         let job = &self.jobs[&id];
         let command = Command::Claim(Claim {
-            worker: request.worker.clone(),
-            id: request.claim.clone(),
-            lease: request.lease,
+            worker: wish.worker.clone(),
+            id: wish.claim.clone(),
+            lease: wish.lease,
         });
         let facts = Facts {
             now: self.now(),

@@ -24,10 +24,10 @@ impl Tables {
             let reply = match request {
                 Request::Submit(jobs) => self.submit(jobs, known_keys.as_ref()),
                 Request::Job { scope, id, command } => self.command(&scope, id, &command, dice),
-                Request::Claim(request) => {
-                    let (scope, worker) = (request.scope.clone(), request.worker.clone());
-                    self.see(scope, worker, request.host.clone(), Some(&request.job_types));
-                    Ok(Answer::Claimed(self.claim(&request, dice)))
+                Request::Claim { scope, wish } => {
+                    let claimed = self.claim(&scope, &wish, dice);
+                    self.see(scope, wish.worker, wish.host, Some(wish.job_types));
+                    Ok(Answer::Claimed(claimed))
                 }
                 Request::Seen { scope, worker } => {
                     self.see(scope, worker, None, None);
@@ -131,7 +131,7 @@ impl Tables {
         scope: Scope,
         worker: WorkerId,
         host: Option<Host>,
-        job_types: Option<&[JobType]>,
+        job_types: Option<Vec<JobType>>,
     ) {
         let now = self.now();
         let seen = self.workers.entry((scope, worker)).or_insert_with(|| Seen {
@@ -142,7 +142,7 @@ impl Tables {
         seen.seen_at = now;
         seen.host = host.or(seen.host.take());
         if let Some(job_types) = job_types {
-            seen.job_types = job_types.to_vec();
+            seen.job_types = job_types;
         }
     }
 
@@ -188,7 +188,7 @@ fn turn(request: &Request) -> u8 {
         Request::SetPolicy { .. } | Request::Pause { .. } | Request::Resume { .. } => 0,
         Request::Submit(_) => 1,
         Request::Job { .. } => 2,
-        Request::Claim(_) => 3,
+        Request::Claim { .. } => 3,
         Request::Seen { .. } => 4,
     }
 }

@@ -156,13 +156,16 @@ impl Store for Memory {
 #[cfg(test)]
 mod tests {
     use super::Memory;
-    use crate::conformance::{self, HandClock, House, PlainDice, conformance};
-    use engine::{SeededBug, plant};
+    use crate::{
+        HandClock, SeededDice,
+        conformance::{self, House, conformance},
+    };
+    use engine::{SeededBug, Timestamp, plant};
     use std::{io::Write, sync::Arc};
 
     fn open() -> House {
-        let clock = Arc::new(HandClock::new());
-        let dice = Arc::new(PlainDice::default());
+        let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
+        let dice = Arc::new(SeededDice::new(1));
         let memory = Arc::new(Memory::new(clock.clone(), dice.clone()));
         let restart = Box::new({
             let memory = memory.clone();

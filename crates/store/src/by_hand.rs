@@ -1,0 +1,72 @@
+//! Time and chance in the hands of a test: nothing happens until somebody moves the clock, and a
+//! seed rolls the same dice every time.
+
+use crate::{
+    clock::{Clock, Reading},
+    dice::Dice,
+};
+use engine::{Chance, Timestamp};
+use std::{
+    sync::{Mutex, MutexGuard},
+    time::Duration,
+};
+
+/// A clock that only a hand moves.
+pub struct HandClock(Mutex<Reading>);
+
+impl HandClock {
+    /// A clock that stands at `wall`.
+    pub fn at(wall: Timestamp) -> Self {
+        HandClock(Mutex::new(Reading { wall, monotonic: Duration::ZERO }))
+    }
+
+    /// Time goes by.
+    pub fn pass(&self, span: Duration) {
+        let mut hands = self.hands();
+        hands.wall = hands.wall + span;
+        hands.monotonic += span;
+    }
+
+    /// Somebody sets the wall clock, and no time goes by.
+    pub fn set_off(&self, ms: i64) {
+        let mut hands = self.hands();
+        hands.wall = Timestamp::from_unix_ms(hands.wall.unix_ms().saturating_add(ms));
+    }
+
+    fn hands(&self) -> MutexGuard<'_, Reading> {
+        self.0.lock().expect("nothing panics with the clock in hand")
+    }
+}
+
+impl Clock for HandClock {
+    fn read(&self) -> Reading {
+        *self.hands()
+    }
+}
+
+/// Dice that fall the same way for the same seed. Not for secrets.
+///
+/// SplitMix64, written out: a seed must mean the same world next year, whatever a crate changes.
+pub struct SeededDice(Mutex<u64>);
+
+impl SeededDice {
+    /// The dice of `seed`.
+    pub fn new(seed: u64) -> Self {
+        SeededDice(Mutex::new(seed))
+    }
+
+    /// 64 bits.
+    pub fn next(&self) -> u64 {
+        let mut state = self.0.lock().expect("nothing panics with the dice in hand");
+        *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (*state ^ (*state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+}
+
+impl Dice for SeededDice {
+    fn roll(&self) -> Chance {
+        Chance(u128::from(self.next()) << 64 | u128::from(self.next()))
+    }
+}
