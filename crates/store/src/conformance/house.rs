@@ -1,7 +1,8 @@
 //! A store to be tested, with its clock in hand and short words for what tests do all the time.
 
 use crate::{
-    Answer, Claimed, Clock, Dice, Page, Query, QueueDepth, Reading, Reply, Request, Store, Wish,
+    Answer, Claimed, Clock, Dice, HandClock, Page, Query, QueueDepth, Reply, Request, SeededDice,
+    Store, Wish,
 };
 use engine::{
     ClaimId, Command, EndingDraft, Filter, HistoryEntry, Intake, Job, JobDraft, JobId, JobType,
