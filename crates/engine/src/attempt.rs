@@ -12,8 +12,9 @@ use crate::{
 };
 use std::{fmt, time::Duration};
 
-/// A worker's report on its attempt.
+/// A worker's report on its attempt. Only [`EndingDraft::check`] makes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Ending {
     /// How it ended.
     pub how: How,

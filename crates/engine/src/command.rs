@@ -9,7 +9,7 @@ use crate::{
     policy::Policy,
     refusal::Refusal,
     step::{Step, StepAnswer},
-    text::{ClaimId, StepName, WorkerId},
+    text::{ClaimId, Scope, StepName, WorkerId},
     time::Timestamp,
 };
 use std::time::Duration;
@@ -17,8 +17,6 @@ use std::time::Duration;
 /// What somebody wants done to one job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// A worker takes it.
-    Claim(Claim),
     /// Its worker is alive, and may say how far it is.
     Heartbeat {
         /// The worker's lease.
@@ -82,8 +80,13 @@ pub enum Command {
 }
 
 /// Who claims, under which name, and for how long.
+///
+/// Not a [`Command`]: nobody names the job it wants to claim. Stores choose by pauses, turns and claim
+/// ids, and then ask [`crate::claim`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
+    /// Whose jobs it may take. Two tenants may both have a `worker-1`.
+    pub scope: Scope,
     /// Who.
     pub worker: WorkerId,
     /// The worker's own handle for this claim.
@@ -118,6 +121,16 @@ pub struct Facts<'a> {
     pub record: Option<&'a AttemptRecord>,
     /// The step that the command names, if it was begun before.
     pub step: Option<&'a Step>,
+    /// How many steps the job has begun; asked only when it begins another.
+    pub steps: u64,
+}
+
+impl Facts<'_> {
+    /// The same facts, but not before the job last changed: two nodes may read their database's clock
+    /// in one order and get the job in the other.
+    pub(crate) fn no_earlier_than(&self, job: &Job) -> Self {
+        Facts { now: self.now.max(job.changed_at), ..*self }
+    }
 }
 
 /// A complete change or a lawful no; nothing half-way.
@@ -190,8 +203,7 @@ impl Command {
             | Command::Release { token, .. }
             | Command::BeginStep { token, .. }
             | Command::FinishStep { token, .. } => Some(token),
-            Command::Claim(_)
-            | Command::Cancel
+            Command::Cancel
             | Command::Expire
             | Command::Timeout
             | Command::LeaseExpiry
@@ -206,8 +218,7 @@ impl Command {
     pub fn step(&self) -> Option<&StepName> {
         match self {
             Command::BeginStep { name, .. } | Command::FinishStep { name, .. } => Some(name),
-            Command::Claim(_)
-            | Command::Heartbeat { .. }
+            Command::Heartbeat { .. }
             | Command::Settle { .. }
             | Command::Release { .. }
             | Command::Cancel

@@ -8,14 +8,15 @@
 use crate::{
     attempt::{Ending, EndingDigest, How},
     command::{Answer, Claim, Command, Decision, Effect, Facts, Pulse, ReleaseReason, Ruling},
+    field::cut,
     job::{Change, Ended, Job, Life, Note, Progress, ProgressReport, State, Status},
     json::JsonText,
     lease::{Lease, LeaseToken},
-    outcome::{Failure, failure_codes},
+    outcome::{Failure, MESSAGE_BYTES_MAX, failure_codes},
     policy::Policy,
     refusal::Refusal,
     seeded_bug::{SeededBug, planted},
-    step::{Step, StepAnswer, StepsChange},
+    step::{STEPS_MAX, Step, StepAnswer, StepsChange},
     text::StepName,
     time::Timestamp,
 };
@@ -26,10 +27,8 @@ pub const RELEASES_MAX: u32 = 20;
 
 /// Decides one command about one job.
 pub fn decide(job: &Job, command: &Command, facts: &Facts<'_>) -> Decision {
-    // Two nodes may read their database's clock in one order and get the job in the other.
-    let facts = &Facts { now: facts.now.max(job.changed_at), ..*facts };
+    let facts = &facts.no_earlier_than(job);
     match command {
-        Command::Claim(claim) => self::claim(job, claim, facts),
         Command::Heartbeat { token, progress } => heartbeat(job, token, progress.as_ref(), facts),
         Command::Settle { token, ending } => settle(job, token, ending, facts),
         Command::Release { token, reason, delay } => release(job, token, *reason, *delay, facts),
@@ -67,7 +66,9 @@ pub fn overdue(job: &Job, policy: &Policy, now: Timestamp) -> Option<Command> {
     }
 }
 
-fn claim(job: &Job, claim: &Claim, facts: &Facts<'_>) -> Decision {
+/// Decides whether a worker may take a job that its store has chosen for it.
+pub fn claim(job: &Job, claim: &Claim, facts: &Facts<'_>) -> Decision {
+    let facts = &facts.no_earlier_than(job);
     if job.status() != Status::Queued {
         return Err(Refusal::NotQueued { status: job.status() });
     }
@@ -80,6 +81,7 @@ fn claim(job: &Job, claim: &Claim, facts: &Facts<'_>) -> Decision {
     let deadline = now + facts.policy.timeout;
     let lease = Lease {
         token: LeaseToken { epoch: facts.epoch, fence, secret: facts.chance.0 },
+        scope: claim.scope.clone(),
         worker: claim.worker.clone(),
         claim: claim.id.clone(),
         started_at: now,
@@ -112,6 +114,12 @@ fn heartbeat(
         let pulse = if job.status().is_ended() { Pulse::Ended } else { Pulse::Lost };
         return Ok(Ruling { effect: Effect::Nothing, answer: Answer::Pulse(pulse) });
     };
+    // Past the deadline nothing is extended. The worker sees a lease that is over, and a silent one
+    // does not turn into a slow one by waking up late.
+    if facts.now >= lease.deadline {
+        let pulse = Answer::Pulse(pulse_of(job, lease.expires_at));
+        return Ok(Ruling { effect: Effect::Nothing, answer: pulse });
+    }
     let expires_at = if planted(SeededBug::HeartbeatShortens) {
         (facts.now + lease.length / 2).min(lease.deadline)
     } else {
@@ -124,13 +132,16 @@ fn heartbeat(
         job.life.progress = Some(Progress { report: report.clone(), at: facts.now });
         job.version += 1;
     }
-    let pulse = if job.life.cancel_requested {
+    let answer = Answer::Pulse(pulse_of(&job, expires_at));
+    Ok(Ruling { effect: Effect::Change(Box::new(Job::touched(job))), answer })
+}
+
+fn pulse_of(job: &Job, expires_at: Timestamp) -> Pulse {
+    if job.life.cancel_requested {
         Pulse::CancelRequested(expires_at)
     } else {
         Pulse::Extended(expires_at)
-    };
-    let effect = Effect::Change(Box::new(Job::touched(job)));
-    Ok(Ruling { effect, answer: Answer::Pulse(pulse) })
+    }
 }
 
 fn settle(job: &Job, token: &LeaseToken, ending: &Ending, facts: &Facts<'_>) -> Decision {
@@ -209,16 +220,14 @@ fn release(
     };
     let now = facts.now;
     let mut note = reported(lease, digest);
-    let (releases, losses) = match reason {
-        // Nobody saw this claim: it is not a release, and not a sign of life either.
-        ReleaseReason::Undelivered => (job.life.releases, job.life.losses),
-        ReleaseReason::Released | ReleaseReason::Snoozed => (job.life.releases + 1, 0),
-    };
-    let free = releases <= RELEASES_MAX
-        || reason == ReleaseReason::Undelivered
-        || planted(SeededBug::ReleasesUnbounded);
+    if reason == ReleaseReason::Undelivered {
+        return Ok(settled(undelivered(job, lease, now, note)));
+    }
+    let releases = job.life.releases + 1;
+    let free = releases <= RELEASES_MAX || planted(SeededBug::ReleasesUnbounded);
     let attempt = job.life.attempt.saturating_sub(u32::from(free));
-    let life = Life { attempt, releases, losses, ..job.life.clone() };
+    // A worker that gives a job back is not lost.
+    let life = Life { attempt, releases, losses: 0, ..job.life.clone() };
     note.message = Some(reason.as_str().into());
     if life.cancel_requested {
         return Ok(settled(job.moved(State::Cancelled(ended(now)), life, now, note)));
@@ -229,6 +238,21 @@ fn release(
         return Ok(settled(end_failed(job, State::Poisoned, life, &failure, now, note)));
     }
     Ok(settled(job.moved(State::Queued { run_at: now + delay }, life, now, note)))
+}
+
+/// Nobody saw this claim. It is not a release, not a sign of life, and no start; the job goes back to
+/// where it was in its queue.
+fn undelivered(job: &Job, lease: &Lease, now: Timestamp, note: Note) -> Change {
+    let first_start = job.life.started_at.filter(|started| *started != lease.started_at);
+    let attempt = job.life.attempt.saturating_sub(1);
+    let life = Life { attempt, started_at: first_start, ..job.life.clone() };
+    let note = Note { message: Some(ReleaseReason::Undelivered.as_str().into()), ..note };
+    let state = if life.cancel_requested {
+        State::Cancelled(ended(now))
+    } else {
+        State::Queued { run_at: lease.started_at }
+    };
+    job.moved(state, life, now, note)
 }
 
 fn cancel(job: &Job, now: Timestamp) -> Decision {
@@ -262,7 +286,7 @@ fn expire(job: &Job, now: Timestamp) -> Decision {
     // The last error would be overwritten by this one, and it is what a person will look for.
     let last = job.life.last_failure.as_ref();
     let message = last.map(|failure| match &failure.message {
-        Some(text) => format!("last error {}: {text}", failure.code).into(),
+        Some(text) => cut(&format!("last error {}: {text}", failure.code), MESSAGE_BYTES_MAX),
         None => format!("last error {}", failure.code).into(),
     });
     let life = Life { message: message.or(job.life.message.clone()), ..job.life.clone() };
@@ -275,7 +299,7 @@ fn timeout(job: &Job, facts: &Facts<'_>) -> Decision {
     if !timed_out(lease, facts.now) {
         return Err(Refusal::NotDue);
     }
-    let text = format!("ran longer than {} s", lease.deadline.since(lease.started_at).as_secs());
+    let text = format!("ran longer than {} s", facts.policy.timeout.as_secs());
     let failure = Failure::ours(failure_codes::HANDLER_TIMEOUT, text);
     let delay = facts.policy.delay_after(job.life.attempt, facts.chance);
     let note = Note { worker: Some(lease.worker.clone()), ..Note::default() };
@@ -364,12 +388,12 @@ fn begin_step(job: &Job, token: &LeaseToken, name: &StepName, facts: &Facts<'_>)
         Some(Step { result: Some(result), .. }) => {
             Ok(step_stands(StepAnswer::Done(result.clone())))
         }
-        // The same attempt asks again: its answer was lost, and the step is as new as it was.
-        Some(step) if step.begun_by == *token => Ok(step_stands(StepAnswer::New)),
+        // Also when the same attempt asks again: it may have lost our answer, or have died in the
+        // middle of the step and come back under its lease. Only the handler can find out.
         Some(_) => Ok(step_stands(StepAnswer::Unfinished)),
+        None if facts.steps >= STEPS_MAX => Err(Refusal::StepLimit { steps_max: STEPS_MAX }),
         None => {
-            let (begun_by, begun_at) = (*token, facts.now);
-            let step = Step { name: name.clone(), begun_by, begun_at, result: None };
+            let step = Step { name: name.clone(), begun_at: facts.now, result: None };
             Ok(step_put(job, step, StepAnswer::New))
         }
     }
@@ -382,7 +406,9 @@ fn finish_step(
     result: &JsonText,
     facts: &Facts<'_>,
 ) -> Decision {
-    held(job, token, facts).ok_or(Refusal::LeaseLost)?;
+    if !planted(SeededBug::StepWithoutFence) {
+        held(job, token, facts).ok_or(Refusal::LeaseLost)?;
+    }
     let step = facts.step.ok_or(Refusal::StepNotBegun)?;
     // A step completes once: whoever comes second learns what stands.
     if let Some(first) = &step.result {
@@ -398,7 +424,7 @@ fn finish_step(
 /// taken, did the work; refusing it would only make the job run a second time.
 fn held<'a>(job: &'a Job, token: &LeaseToken, facts: &Facts<'_>) -> Option<&'a Lease> {
     let lease = job.lease()?;
-    let valid = lease.token == *token && token.epoch == facts.epoch;
+    let valid = lease.token == *token && lease.holds_in(facts.epoch);
     (valid || planted(SeededBug::CompleteWithoutFence)).then_some(lease)
 }
 
@@ -442,7 +468,7 @@ fn may_be_purged(job: &Job, policy: &Policy, now: Timestamp) -> bool {
 
 /// The moment from which an ended job's retention counts; none for a poisoned one that still waits
 /// for a person.
-pub fn kept_since(job: &Job) -> Option<Timestamp> {
+fn kept_since(job: &Job) -> Option<Timestamp> {
     match job.state {
         State::Queued { .. } | State::Running(_) => None,
         State::Completed(ended) | State::Failed(ended) | State::Cancelled(ended) => Some(ended.at),

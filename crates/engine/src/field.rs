@@ -56,13 +56,18 @@ pub(crate) fn refuse_nul(field: &'static str, text: &str) -> Checked<()> {
 
 /// Text for people, cut to `bytes_max` with `…` at its end where it is longer.
 pub(crate) fn cut_text(field: &'static str, text: &str, bytes_max: usize) -> Checked<Box<str>> {
-    const MARK: &str = "…";
     refuse_nul(field, text)?;
+    Ok(cut(text, bytes_max))
+}
+
+/// The same for text of our own, which has no U+0000.
+pub(crate) fn cut(text: &str, bytes_max: usize) -> Box<str> {
+    const MARK: &str = "…";
     if text.len() <= bytes_max {
-        return Ok(text.into());
+        return text.into();
     }
     let kept = text.floor_char_boundary(bytes_max - MARK.len());
-    Ok(format!("{}{MARK}", &text[..kept]).into())
+    format!("{}{MARK}", &text[..kept]).into()
 }
 
 /// Refuses a number outside `range`.

@@ -79,11 +79,6 @@ impl Priority {
     pub fn number(self) -> u8 {
         self.0
     }
-
-    /// A priority that a store kept.
-    pub fn from_stored(number: u8) -> Self {
-        Priority(number.min(Self::HIGHEST.0))
-    }
 }
 
 /// Where a job stands, with what belongs to that state and to no other.
@@ -153,8 +148,9 @@ pub struct Progress {
     pub at: Timestamp,
 }
 
-/// How far a handler says it is.
+/// How far a handler says it is. Only [`ProgressReport::check`] makes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ProgressReport {
     /// 0 to 100.
     pub percent: u8,
@@ -365,7 +361,7 @@ impl Job {
             attempt,
             worker: note.worker,
             error_code,
-            message: note.message.or(said),
+            message: said.or(note.message),
             settled: note.settled,
         };
         Change { entry: Some(entry), event, ..Job::touched(job) }

@@ -29,16 +29,6 @@ impl JsonText {
         Ok(JsonText(text.into()))
     }
 
-    /// The JSON `null`.
-    pub fn null() -> Self {
-        JsonText("null".into())
-    }
-
-    /// JSON that a store kept: it was checked when it came in.
-    pub fn from_checked(text: &str) -> Self {
-        JsonText(text.into())
-    }
-
     /// The text as it came, without the white space around it.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -4,10 +4,9 @@ use crate::{
     field::{Checked, check_text},
     json::JsonText,
     text::SubjectId,
-    time::Timestamp,
 };
 use sha2::{Digest, Sha256};
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc};
 
 const KEY_CHARS_MAX: usize = 1024;
 const STORED_AS_IS_CHARS_MAX: usize = 128;
@@ -28,11 +27,6 @@ impl IdempotencyKey {
             return Ok(IdempotencyKey(format!("{HASHED}{}", hex(&sha256(text.as_bytes()))).into()));
         }
         Ok(IdempotencyKey(text.into()))
-    }
-
-    /// A key that a store kept.
-    pub fn from_stored(text: &str) -> Self {
-        IdempotencyKey(text.into())
     }
 
     /// The stored form.
@@ -72,11 +66,6 @@ impl fmt::Debug for ContentDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&hex(&self.0[..4]))
     }
-}
-
-/// When the key of a job that ended at `ended_at` is free again.
-pub fn key_free_at(ended_at: Timestamp, key_window: Duration) -> Timestamp {
-    ended_at + key_window
 }
 
 pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {

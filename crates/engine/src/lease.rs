@@ -2,7 +2,7 @@
 
 use crate::{
     field::{Checked, FieldProblem},
-    text::{ClaimId, WorkerId},
+    text::{ClaimId, Scope, WorkerId},
     time::Timestamp,
 };
 use std::{fmt, time::Duration};
@@ -55,6 +55,8 @@ impl fmt::Debug for LeaseToken {
 pub struct Lease {
     /// What the worker must show with every report.
     pub token: LeaseToken,
+    /// Whose jobs its holder may take: with the name, who it is.
+    pub scope: Scope,
     /// Who holds it.
     pub worker: WorkerId,
     /// The claim that made it.
@@ -73,6 +75,11 @@ impl Lease {
     /// The expiry after a sign of life at `now`: never earlier than before, never past the deadline.
     pub(crate) fn extended(&self, now: Timestamp) -> Timestamp {
         self.expires_at.max(now + self.length).min(self.deadline)
+    }
+
+    /// Whether it was made since the store was last restored.
+    pub fn holds_in(&self, epoch: u32) -> bool {
+        self.token.epoch == epoch
     }
 
     /// The same lease after the clock jumped forward: a jump is nobody's fault, so it costs no time.

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod attempt;
+mod call;
 mod chance;
 mod command;
 mod decide;
@@ -32,9 +33,10 @@ mod worker;
 pub use attempt::{
     AttemptRecord, Ending, EndingDigest, EndingDraft, How, OutcomeWord, RESULT_BYTES_MAX,
 };
+pub use call::{CLAIM_MAX, CLAIM_TYPES_MAX, ITEMS_MAX};
 pub use chance::Chance;
 pub use command::{Answer, Claim, Command, Decision, Effect, Facts, Pulse, ReleaseReason, Ruling};
-pub use decide::{RELEASES_MAX, decide, is_claimable, kept_since, overdue};
+pub use decide::{RELEASES_MAX, claim, decide, is_claimable, overdue};
 pub use explain::{Reason, Surroundings, explain};
 pub use field::{Checked, FieldProblem, Findings, check_count, check_range};
 pub use filter::{Comparison, Field, Filter};
@@ -45,7 +47,7 @@ pub use job::{
 };
 pub use job_id::JobId;
 pub use json::{JSON_DEPTH_MAX, JsonText};
-pub use key::{ContentDigest, IdempotencyKey, JobKey, key_free_at};
+pub use key::{ContentDigest, IdempotencyKey, JobKey};
 pub use lease::{Lease, LeaseToken};
 pub use new_job::{Intake, JobDraft, NewJob, PAYLOAD_BYTES_HARD_MAX, PAYLOAD_BYTES_MAX, Start};
 pub use outcome::{Event, EventKind, Failure, MESSAGE_BYTES_MAX, failure_codes};
@@ -56,7 +58,9 @@ pub use refusal::Refusal;
 #[cfg(feature = "seeded-bugs")]
 pub use seeded_bug::plant;
 pub use seeded_bug::{SeededBug, planted};
-pub use step::{STEP_RESULT_BYTES_MAX, Step, StepAnswer, StepsChange, check_step_result};
+pub use step::{
+    STEP_RESULT_BYTES_MAX, STEPS_MAX, Step, StepAnswer, StepsChange, check_step_result,
+};
 pub use submit::{Submitted, key_is_free, submit, submit_again};
 pub use text::{
     ClaimId, CorrelationId, ErrorCode, Host, JobType, ResultUrl, Scope, StepName, SubjectId,

@@ -53,8 +53,9 @@ pub struct Intake {
     pub payload_bytes_max: usize,
 }
 
-/// A job that passed every check that needs no store.
+/// A job that passed every check that needs no store. Only [`JobDraft::check`] makes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 pub struct NewJob {
     pub id: JobId,
@@ -101,7 +102,8 @@ impl JobDraft {
         let correlation = findings.keep_given(correlation);
         let name = findings.keep_given(self.idempotency_key.as_deref().map(IdempotencyKey::parse));
         let parent = findings.keep_given(self.parent_id.as_deref().map(parse_parent));
-        let traceparent = findings.keep_given(self.traceparent.as_deref().map(TraceParent::parse));
+        // By the standard, what cannot be read is as good as absent: a proxy's header costs no job.
+        let traceparent = self.traceparent.as_deref().and_then(|t| TraceParent::parse(t).ok());
         let max_attempts = findings.keep_given(self.max_attempts.map(check_max_attempts));
         let priority = findings.keep(self.checked_priority());
         let payload_version = findings.keep(self.checked_version()).flatten();
@@ -246,7 +248,6 @@ mod tests {
                 "priority",
                 "runAt",
                 "subjectId",
-                "traceparent"
             ]
         );
         let both = JobDraft { run_at: Some(1), delay_seconds: Some(1), ..draft() };

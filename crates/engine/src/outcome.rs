@@ -1,12 +1,12 @@
 //! What becomes of a job, and how the world hears of it.
 
 use crate::{
-    job::{Job, Status},
+    job::{Envelope, Job, Life, Status},
     job_id::JobId,
     text::ErrorCode,
     time::Timestamp,
 };
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// Why an attempt did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,19 +95,6 @@ impl EventKind {
             Status::Cancelled => EventKind::Cancelled,
         }
     }
-
-    /// Whether this is one of the four endings.
-    pub fn is_ending(self) -> bool {
-        match self {
-            EventKind::Completed
-            | EventKind::Failed
-            | EventKind::Poisoned
-            | EventKind::Cancelled => true,
-            EventKind::Queued | EventKind::Running | EventKind::Retrying | EventKind::Redriven => {
-                false
-            }
-        }
-    }
 }
 
 /// One announcement, as it is written to the outbox with the transition itself.
@@ -125,6 +112,23 @@ impl Event {
     /// The stable id, `{jobId}.{seq}`.
     pub fn id(&self) -> (JobId, u64) {
         (self.job.id(), self.job.seq)
+    }
+
+    /// The announcement without what an erased job must not leave behind: what it was about, what was
+    /// said, and what came of it. That something happened, and when, stays.
+    pub fn redacted(&self) -> Event {
+        let envelope = Envelope { subject: None, key: None, ..(*self.job.envelope).clone() };
+        let failure = self.job.life.last_failure.clone();
+        let life = Life {
+            last_failure: failure.map(|failure| Failure { message: None, ..failure }),
+            message: None,
+            progress: None,
+            result: None,
+            result_url: None,
+            ..self.job.life.clone()
+        };
+        let job = Job { envelope: Arc::new(envelope), life, ..self.job.clone() };
+        Event { job, ..*self }
     }
 
     /// How long this life waited from being due to its first start, if it has started.

@@ -53,6 +53,11 @@ pub enum Refusal {
     },
     /// A step is finished only after it was begun.
     StepNotBegun,
+    /// The job has as many steps as it may.
+    StepLimit {
+        /// How many that is.
+        steps_max: u64,
+    },
     /// Nobody but a claim asks this: the job is not waiting.
     NotQueued {
         /// What it is instead.
@@ -84,6 +89,7 @@ impl Refusal {
             Refusal::NotRedrivable { .. } => "NOT_REDRIVABLE",
             Refusal::NotPoisoned { .. } => "NOT_POISONED",
             Refusal::StepNotBegun => "STEP_NOT_BEGUN",
+            Refusal::StepLimit { .. } => "STEP_LIMIT",
             Refusal::NotQueued { .. } => "NOT_QUEUED",
             Refusal::NotDue => "NOT_DUE",
             Refusal::Item { refusal, .. } => refusal.code(),
@@ -105,6 +111,7 @@ impl Refusal {
             | Refusal::NotRedrivable { .. }
             | Refusal::NotPoisoned { .. }
             | Refusal::StepNotBegun
+            | Refusal::StepLimit { .. }
             | Refusal::NotQueued { .. }
             | Refusal::NotDue => &[],
         }
@@ -142,6 +149,7 @@ impl fmt::Display for Refusal {
             }
             Refusal::NotPoisoned { status } => write!(f, "the job is not Poisoned: it is {status}"),
             Refusal::StepNotBegun => f.write_str("the step was never begun"),
+            Refusal::StepLimit { steps_max } => write!(f, "the job has {steps_max} steps already"),
             Refusal::NotQueued { status } => write!(f, "the job is not Queued: it is {status}"),
             Refusal::NotDue => f.write_str("its time has not come"),
             Refusal::Item { index, refusal } => write!(f, "item {index}: {refusal}"),

@@ -47,11 +47,13 @@ pub enum SeededBug {
     RedriveKeepsAttempts,
     /// Lost workers are never counted.
     LossesNotCounted,
+    /// A step is finished whatever the token.
+    StepWithoutFence,
 }
 
 impl SeededBug {
     /// All of them.
-    pub const ALL: [SeededBug; 20] = [
+    pub const ALL: [SeededBug; 21] = [
         SeededBug::CompleteWithoutFence,
         SeededBug::SweepWithoutGuard,
         SeededBug::AckBeforeCommit,
@@ -72,6 +74,7 @@ impl SeededBug {
         SeededBug::HeartbeatShortens,
         SeededBug::RedriveKeepsAttempts,
         SeededBug::LossesNotCounted,
+        SeededBug::StepWithoutFence,
     ];
 }
 

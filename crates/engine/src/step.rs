@@ -1,18 +1,19 @@
 //! Steps: parts of a job that complete once, however often the job is tried.
 
-use crate::{field::Checked, json::JsonText, lease::LeaseToken, text::StepName, time::Timestamp};
+use crate::{field::Checked, json::JsonText, text::StepName, time::Timestamp};
 
 /// A step's result is small; what is large goes somewhere else.
 pub const STEP_RESULT_BYTES_MAX: usize = 16 * 1024;
+
+/// A job may have this many steps.
+pub const STEPS_MAX: u64 = 1_000;
 
 /// What is remembered of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Its name within the job.
     pub name: StepName,
-    /// The lease under which it was last begun.
-    pub begun_by: LeaseToken,
-    /// When.
+    /// When it was first begun.
     pub begun_at: Timestamp,
     /// Its result, once it is done.
     pub result: Option<JsonText>,
@@ -21,9 +22,9 @@ pub struct Step {
 /// What a handler learns of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepAnswer {
-    /// Nobody has begun it before this attempt.
+    /// Nobody has begun it before.
     New,
-    /// An earlier attempt began it, and nobody knows how far it came: the handler decides.
+    /// It was begun before, and nobody knows how far it came: the handler decides.
     Unfinished,
     /// It is done, with this result.
     Done(JsonText),

@@ -5,7 +5,7 @@ use crate::{
     history::HistoryEntry,
     job::{Change, Envelope, Job, Life, State, Status},
     job_id::JobId,
-    key::{ContentDigest, key_free_at},
+    key::ContentDigest,
     new_job::{NewJob, Start},
     outcome::EventKind,
     policy::Policy,
@@ -59,6 +59,8 @@ pub fn submit(
             FieldProblem::new("expiresAt", "must be later than the moment it may start").into()
         );
     }
+    // A job that was due before it came is due now: it does not overtake those that waited.
+    let run_at = run_at.max(now);
     let envelope = Envelope {
         id: new.id,
         tenant: new.tenant.clone(),
@@ -75,7 +77,7 @@ pub fn submit(
     let job = Job {
         envelope: Arc::new(envelope),
         state: State::Queued { run_at },
-        life: Life::new(0, run_at.max(now)),
+        life: Life::new(0, run_at),
         max_attempts: new.max_attempts.unwrap_or(policy.max_attempts),
         expires_at: new.expires_at,
         fence: 0,
@@ -102,7 +104,7 @@ pub fn submit(
 ///
 /// Asked at the moment of use, so that an expired key is free whether or not anybody swept it.
 pub fn key_is_free(holder: &Job, policy: &Policy, now: Timestamp) -> bool {
-    holder.ended_at().is_some_and(|ended| key_free_at(ended, policy.key_window) <= now)
+    holder.ended_at().is_some_and(|ended| ended + policy.key_window <= now)
 }
 
 /// Answers a key that is taken: the same job again, or a different one under an old name.

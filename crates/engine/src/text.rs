@@ -52,7 +52,7 @@ name!(
 );
 name!(
     /// Ties everything together that one request set in motion.
-    CorrelationId, "correlationId", |field, text| check_text(field, text, 128)
+    CorrelationId, "correlationId", correlation
 );
 name!(
     /// Who runs a job.
@@ -157,28 +157,36 @@ fn error_code(field: &'static str, text: &str) -> Checked<()> {
     }
 }
 
-/// `version-traceid-parentid-flags` in lower-case hex; ids of zeros only are invalid by the standard.
+/// `version-traceid-parentid-flags` in lower-case hex; ids of zeros only are invalid by the standard,
+/// and versions to come may have more parts.
 fn trace_parent(field: &'static str, text: &str) -> Checked<()> {
     let hex = |part: &str| part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     let set = |part: &str| part.bytes().any(|b| b != b'0');
-    let parts: Vec<&str> = text.splitn(5, '-').collect();
+    let parts: Vec<&str> = text.split('-').take(5).collect();
     let lawful = match parts[..] {
-        [version, trace, parent, flags] => {
+        [version, trace, parent, flags, ref more @ ..] => {
             [version, trace, parent, flags].map(str::len) == [2, 32, 16, 2]
-                && hex(version)
+                && [version, trace, parent, flags].into_iter().all(hex)
                 && version != "ff"
-                && hex(trace)
+                && (version != "00" || more.is_empty())
                 && set(trace)
-                && hex(parent)
                 && set(parent)
-                && hex(flags)
         }
         _ => false,
     };
-    if lawful {
+    if lawful && text.len() <= 256 {
         return Ok(());
     }
     Err(FieldProblem::new(field, "must be a W3C traceparent: 00-<32 hex>-<16 hex>-<2 hex>"))
+}
+
+/// Correlations travel in headers, so a line break in one would end the header.
+fn correlation(field: &'static str, text: &str) -> Checked<()> {
+    check_text(field, text, 128)?;
+    if text.chars().any(char::is_control) {
+        return Err(FieldProblem::new(field, "must not contain control characters"));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,16 +1,19 @@
 //! Give a worker what it may run now.
 
-use crate::{Error, Platform, execute::check_items};
-use engine::{FieldProblem, Scope};
-use store::{Answer, CLAIM_MAX, Claimed, Request, Wish};
+use crate::{Error, Platform};
+use engine::{CLAIM_MAX, CLAIM_TYPES_MAX, FieldProblem, Scope, check_count, check_lease};
+use store::{Answer, Claimed, Request, Wish};
 
 impl Platform {
     /// Leases at most `wish.max` due jobs to a worker; the same claim again gets the same leases.
     pub async fn claim(&self, scope: &Scope, wish: Wish) -> Result<Vec<Claimed>, Error> {
-        check_items("jobTypes", wish.job_types.len())?;
+        check_count("jobTypes", wish.job_types.len(), 1..=CLAIM_TYPES_MAX)?;
         if !(1..=CLAIM_MAX).contains(&wish.max) {
             let detail = format!("must be from 1 to {CLAIM_MAX}, but is {}", wish.max);
             return Err(FieldProblem::new("max", detail).into());
+        }
+        if let Some(lease) = wish.lease {
+            check_lease(i64::try_from(lease.as_secs()).unwrap_or(i64::MAX))?;
         }
         let request = Request::Claim { scope: scope.clone(), wish };
         let Answer::Claimed(jobs) = self.execute_one(request).await? else {

@@ -13,10 +13,12 @@ pub enum Error {
     #[error("the store did not take it")]
     Store(#[source] StoreError),
     /// Nobody knows whether it was done. A repeat with the same key, claim id or token is safe.
-    #[error("whether it was done is not known; repeat it with the same key")]
+    #[error("whether it was done is not known")]
     OutcomeUnknown {
         /// The ids that new jobs would have.
         jobs: Vec<JobId>,
+        /// What the store could tell.
+        source: StoreError,
     },
 }
 
@@ -35,7 +37,9 @@ impl From<FieldProblem> for Error {
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::OutcomeUnknown(_) => Error::OutcomeUnknown { jobs: Vec::new() },
+            StoreError::OutcomeUnknown(_) => {
+                Error::OutcomeUnknown { jobs: Vec::new(), source: error }
+            }
             StoreError::Unavailable(_) | StoreError::Full(_) | StoreError::Damaged(_) => {
                 Error::Store(error)
             }

@@ -1,7 +1,7 @@
 //! How a verb reaches the store.
 
-use crate::{Error, ITEMS_MAX, Platform};
-use engine::{Command, Job, JobId, Scope, check_count};
+use crate::{Error, Platform};
+use engine::{Command, ITEMS_MAX, Job, JobId, Scope, check_count};
 use store::{Answer, Reply, Request};
 
 impl Platform {
@@ -37,7 +37,7 @@ impl Platform {
     }
 }
 
-/// Refuses an empty list, and one that is longer than a call may have.
+/// Refuses a list that is longer than a call may have.
 pub(crate) fn check_items(field: &'static str, count: usize) -> Result<(), Error> {
-    Ok(check_count(field, count, 1..=ITEMS_MAX)?)
+    Ok(check_count(field, count, 0..=ITEMS_MAX)?)
 }

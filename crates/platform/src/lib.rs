@@ -14,6 +14,7 @@ mod execute;
 mod explain;
 mod heartbeat;
 mod pause;
+mod policy;
 mod read;
 mod redrive;
 mod release;
@@ -22,21 +23,17 @@ mod step;
 mod submit;
 mod sweep;
 mod system;
-mod types;
 
 pub use error::Error;
 pub use explain::Explained;
 pub use heartbeat::Beat;
-pub use release::Return;
+pub use release::Release;
 pub use settle::{Report, Verdict};
 pub use sweep::Swept;
 pub use system::{SystemClock, SystemDice};
 
 use std::sync::Arc;
 use store::{Clock, Dice, Store};
-
-/// More items than this are not taken in one call.
-pub const ITEMS_MAX: usize = 1_000;
 
 /// Consign over one store.
 pub struct Platform {

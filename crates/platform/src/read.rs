@@ -22,7 +22,11 @@ impl Platform {
         id: JobId,
         after: u64,
     ) -> Result<Vec<HistoryEntry>, Error> {
-        Ok(self.store.history(scope, id, after).await?)
+        let rows = self.store.history(scope, id, after).await?;
+        if rows.is_empty() {
+            self.job(scope, id).await?; // nothing new, or nothing at all
+        }
+        Ok(rows)
     }
 
     /// One page of jobs, newest first.

@@ -1,12 +1,12 @@
 //! Take jobs back that their workers have not tried.
 
 use crate::{Error, Platform, Verdict, execute::check_items, settle::verdict};
-use engine::{Command, JobId, LeaseToken, ReleaseReason, Scope};
+use engine::{Command, JobId, LeaseToken, ReleaseReason, Scope, check_delay};
 use std::time::Duration;
 
 /// A job that its worker gives back.
 #[derive(Clone, Debug)]
-pub struct Return {
+pub struct Release {
     /// The job.
     pub id: JobId,
     /// The lease.
@@ -22,11 +22,17 @@ impl Platform {
     pub async fn release(
         &self,
         scope: &Scope,
-        returns: Vec<Return>,
+        releases: Vec<Release>,
     ) -> Result<Vec<Verdict>, Error> {
-        check_items("items", returns.len())?;
-        let commands = returns.into_iter().map(|back| {
-            let Return { id, token, reason, delay } = back;
+        check_items("items", releases.len())?;
+        for release in &releases {
+            check_delay(
+                "delaySeconds",
+                i64::try_from(release.delay.as_secs()).unwrap_or(i64::MAX),
+            )?;
+        }
+        let commands = releases.into_iter().map(|back| {
+            let Release { id, token, reason, delay } = back;
             (id, Command::Release { token, reason, delay })
         });
         Ok(self.each(scope, commands).await?.into_iter().map(verdict).collect())

@@ -1,7 +1,10 @@
 //! Hand a job over.
 
-use crate::{Error, Platform, execute::check_items};
-use engine::{Intake, JobDraft, JobId, NewJob, Refusal, SeededBug, Submitted, Tenant, planted};
+use crate::{Error, Platform};
+use engine::{
+    ITEMS_MAX, Intake, JobDraft, JobId, NewJob, Refusal, SeededBug, Submitted, Tenant, check_count,
+    planted,
+};
 use store::{Answer, Request, StoreError};
 
 impl Platform {
@@ -17,7 +20,7 @@ impl Platform {
         tenant: &Tenant,
         drafts: Vec<JobDraft>,
     ) -> Result<Vec<Submitted>, Error> {
-        check_items("jobs", drafts.len())?;
+        check_count("jobs", drafts.len(), 1..=ITEMS_MAX)?;
         let single = drafts.len() == 1;
         let jobs = drafts.into_iter().enumerate().map(|(index, draft)| {
             let checked = self.check(tenant, draft);
@@ -55,7 +58,7 @@ fn naming(error: Error, jobs: Vec<JobId>) -> Error {
         Error::OutcomeUnknown { .. } if planted(SeededBug::CommitErrorTakenForNo) => {
             Error::Store(StoreError::Unavailable(None))
         }
-        Error::OutcomeUnknown { .. } => Error::OutcomeUnknown { jobs },
+        Error::OutcomeUnknown { source, .. } => Error::OutcomeUnknown { jobs, source },
         Error::Refused(_) | Error::Store(_) => error,
     }
 }

@@ -30,6 +30,9 @@ pub struct StoreClock {
 struct Last {
     now: Timestamp,
     monotonic: Duration,
+    /// When the wall was last followed. Half speed is counted from here and not from tick to tick:
+    /// a busy store ticks many times a millisecond, and halves of nothing add up to nothing.
+    followed: (Timestamp, Duration),
 }
 
 /// The store's time after a reading.
@@ -45,35 +48,44 @@ pub(crate) struct Tick {
 const DRIFT_MAX: Duration = Duration::from_secs(2);
 
 impl StoreClock {
-    /// A clock that does not begin before `floor`, the last time the store has used.
-    pub(crate) fn starting_at(floor: Timestamp, reading: Reading) -> Self {
-        StoreClock {
-            last: Some(Last { now: floor.max(reading.wall), monotonic: reading.monotonic }),
-        }
+    /// A clock that does not begin before `floor`, the last time the store has used. What went by
+    /// since then is told like a jump: nobody could hear the workers in the meantime.
+    pub(crate) fn starting_at(floor: Timestamp, reading: Reading) -> (Self, Tick) {
+        let now = floor.max(reading.wall);
+        let tick = Tick { now, jumped: now.since(floor) };
+        (StoreClock { last: Some(Last::following(now, reading.monotonic)) }, tick)
     }
 
     /// The store's time at `reading`.
     pub(crate) fn tick(&mut self, reading: Reading) -> Tick {
-        let tick = match self.last {
-            None => Tick { now: reading.wall, jumped: Duration::ZERO },
-            Some(last) => after(last, reading),
+        let Some(last) = self.last else {
+            self.last = Some(Last::following(reading.wall, reading.monotonic));
+            return Tick { now: reading.wall, jumped: Duration::ZERO };
         };
-        self.last = Some(Last { now: tick.now, monotonic: reading.monotonic });
-        tick
+        let elapsed = reading.monotonic.saturating_sub(last.monotonic);
+        let ahead = reading.wall.since(last.now + elapsed);
+        let jumped = if ahead > DRIFT_MAX { ahead } else { Duration::ZERO };
+        let next = last.after(reading);
+        self.last = Some(next);
+        Tick { now: next.now, jumped }
     }
 }
 
-fn after(last: Last, reading: Reading) -> Tick {
-    let elapsed = reading.monotonic.saturating_sub(last.monotonic);
-    let expected = last.now + elapsed;
-    let ahead = reading.wall.since(expected);
-    if ahead > DRIFT_MAX {
-        return Tick { now: reading.wall, jumped: ahead };
+impl Last {
+    fn following(now: Timestamp, monotonic: Duration) -> Self {
+        Last { now, monotonic, followed: (now, monotonic) }
     }
-    // A wall clock that was set back is not followed: time then runs at half speed until the wall
-    // has caught up. It never stands still, or no lease would ever end.
-    let slowest = last.now + elapsed / 2;
-    Tick { now: reading.wall.max(slowest), jumped: Duration::ZERO }
+
+    /// A wall clock that was set back is not followed: time then runs at half speed until the wall
+    /// has caught up. It never stands still, or no lease would ever end.
+    fn after(self, reading: Reading) -> Last {
+        let (since, from) = self.followed;
+        let slowest = since + reading.monotonic.saturating_sub(from) / 2;
+        if reading.wall >= slowest.max(self.now) {
+            return Last::following(reading.wall, reading.monotonic);
+        }
+        Last { now: slowest.max(self.now), monotonic: reading.monotonic, ..self }
+    }
 }
 
 #[cfg(test)]
@@ -114,9 +126,25 @@ mod tests {
     }
 
     #[test]
+    fn it_does_not_stand_still_however_often_it_is_asked() {
+        let mut clock = StoreClock::default();
+        clock.tick(reading(1000, 0));
+        let wall = Timestamp::from_unix_ms(0);
+        let mut last = None;
+        for tenths in 1..=100_000 {
+            let monotonic = Duration::from_micros(tenths * 100);
+            last = Some(clock.tick(Reading { wall, monotonic }));
+        }
+        assert_eq!(seconds(last.unwrap()), (1005, 0), "ten seconds at half speed");
+    }
+
+    #[test]
     fn a_restart_does_not_go_back_behind_what_was_used() {
-        let mut clock =
-            StoreClock::starting_at(Timestamp::from_unix_ms(5_000_000), reading(1000, 0));
+        let floor = Timestamp::from_unix_ms(5_000_000);
+        let (mut clock, started) = StoreClock::starting_at(floor, reading(1000, 0));
+        assert_eq!(seconds(started), (5000, 0));
         assert_eq!(seconds(clock.tick(reading(1002, 2))), (5001, 0));
+        let (_, late) = StoreClock::starting_at(floor, reading(5060, 0));
+        assert_eq!(seconds(late), (5060, 60), "and tells how long nobody could be heard");
     }
 }

@@ -21,6 +21,6 @@ pub use dice::Dice;
 pub use memory::{Backup, Memory};
 pub use queue::{Counts, Queue, QueueDepth, WorkerSeen};
 pub use store::{
-    Answer, BATCH_MAX, CLAIM_MAX, Claimed, EVENTS_KEPT, NumberedEvent, Overdue, PAGE_MAX, Page,
-    Query, Reply, Request, Store, StoreError, WORKERS_KEPT, Wish,
+    Answer, Claimed, EVENTS_KEPT, NumberedEvent, Overdue, PAGE_MAX, Page, Query, Reply, Request,
+    Store, StoreError, WORKERS_KEPT, Wish,
 };

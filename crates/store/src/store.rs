@@ -70,7 +70,7 @@ pub trait Store: Send + Sync {
     /// was answered before something else began comes before it.
     async fn number_events(&self, limit: usize) -> Result<usize, StoreError>;
 
-    /// Numbered announcements after `after`, in order.
+    /// Numbered announcements after `after`, in order, at most [`PAGE_MAX`] at a time.
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>, StoreError>;
 
     /// Drops at most `limit` rows that nobody can ask for any more (expired keys, old
@@ -146,11 +146,7 @@ pub struct Wish {
     pub lease: Option<Duration>,
 }
 
-/// More jobs than this are not given to one claim.
-pub const CLAIM_MAX: usize = 1_000;
-/// More requests than this do not go into one batch.
-pub const BATCH_MAX: usize = 1_000;
-/// A page of a listing is no longer than this.
+/// A page of a listing or of announcements is no longer than this.
 pub const PAGE_MAX: usize = 1_000;
 /// Numbered announcements can be read again for this long.
 pub const EVENTS_KEPT: Duration = Duration::from_secs(7 * 86_400);
@@ -232,7 +228,8 @@ pub enum StoreError {
     /// There is no room; nothing was done.
     #[error("the store is full")]
     Full(#[source] Option<Box<dyn Error + Send + Sync>>),
-    /// Nobody knows whether it was done. The repeat of the same request is recognised.
+    /// Nobody knows whether it was done. Repeats are recognised by key, claim id and token; a cancel or a
+    /// discard that comes twice changes nothing; a redrive that was done is refused as not ended.
     #[error("the outcome of the commit is not known")]
     OutcomeUnknown(#[source] Option<Box<dyn Error + Send + Sync>>),
     /// What was read cannot have been written by us.

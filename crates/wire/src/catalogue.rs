@@ -330,6 +330,15 @@ pub const CATALOGUE: &[CodeEntry] = &[
                      /api/types/{jobType}.",
     },
     CodeEntry {
+        code: "STEP_LIMIT",
+        http_status: Some(409),
+        retryable: false,
+        title: "Too many steps",
+        meaning: "The job has begun as many steps as a job may have.",
+        what_to_do: "Give fewer, larger parts of the work a step of their own, or hand the rest over as \
+                     child jobs.",
+    },
+    CodeEntry {
         code: "STEP_NOT_BEGUN",
         http_status: Some(409),
         retryable: false,

@@ -2,8 +2,8 @@
 
 use crate::{extended::Extended, job::JobShape, secret::Secret, time::Moment};
 use engine::{
-    Checked, Claim, ClaimId, FieldProblem, Findings, Host, Job, JobType, JsonText, Lease, Refusal,
-    WorkerId, check_count, check_lease, check_range,
+    CLAIM_MAX, CLAIM_TYPES_MAX, Checked, ClaimId, FieldProblem, Findings, Host, Job, JobType,
+    JsonText, Lease, Refusal, WorkerId, check_count, check_lease, check_range,
 };
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -26,15 +26,19 @@ pub struct ClaimRequest {
 /// A claim that passed its checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimOrder {
-    /// Who claims, under which name, and for how long.
-    pub claim: Claim,
-    /// The machine it runs on, if it says so.
+    /// Who.
+    pub worker: WorkerId,
+    /// On which machine, if it says.
     pub host: Option<Host>,
+    /// Its handle for this claim.
+    pub claim: ClaimId,
     /// What it can do.
     pub job_types: Vec<JobType>,
-    /// How many jobs it takes at most; one where it does not say.
+    /// How many it has room for.
     pub max: usize,
-    /// How long it waits for the first; not at all where it does not say.
+    /// How long it may be silent, if the type's policy should not say.
+    pub lease: Option<Duration>,
+    /// How long it wants to wait for work.
     pub wait: Duration,
 }
 
@@ -70,32 +74,33 @@ impl ClaimRequest {
     pub fn check(&self) -> Result<ClaimOrder, Refusal> {
         let mut findings = Findings::default();
         let worker = findings.keep(WorkerId::parse(&self.worker_id));
-        let id = findings.keep(ClaimId::parse(&self.claim_id));
+        let claim = findings.keep(ClaimId::parse(&self.claim_id));
         let host = findings.keep_given(self.host.as_deref().map(Host::parse));
         let job_types = findings.keep(self.checked_types());
-        let max = findings.keep(check_range("max", self.max.unwrap_or(1), 1..=1_000));
+        let max = findings.keep(check_range("max", self.max.unwrap_or(1), 1..=CLAIM_MAX as u32));
         let wait =
             findings.keep(check_range("waitSeconds", self.wait_seconds.unwrap_or(0), 0..=60));
         let lease = findings.keep_given(self.lease_seconds.map(check_lease));
 
-        let (Some(worker), Some(id), Some(job_types), Some(max), Some(wait), true) =
-            (worker, id, job_types, max, wait, findings.is_empty())
+        let (Some(worker), Some(claim), Some(job_types), Some(max), Some(wait), true) =
+            (worker, claim, job_types, max, wait, findings.is_empty())
         else {
             return Err(findings.refusal());
         };
         Ok(ClaimOrder {
-            claim: Claim { worker, id, lease },
+            worker,
             host,
+            claim,
             job_types,
             max: max as usize,
+            lease,
             wait: Duration::from_secs(wait.into()),
         })
     }
 
     fn checked_types(&self) -> Checked<Vec<JobType>> {
-        const TYPES_MAX: usize = 100;
         const FIELD: &str = "jobTypes";
-        check_count(FIELD, self.job_types.len(), 1..=TYPES_MAX)?;
+        check_count(FIELD, self.job_types.len(), 1..=CLAIM_TYPES_MAX)?;
         let numbered = self.job_types.iter().enumerate();
         let checked = numbered.map(|(index, text)| {
             JobType::parse(text).map_err(|problem| {

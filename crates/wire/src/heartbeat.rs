@@ -4,14 +4,14 @@
 //! bad progress is left out instead of the sign of life it came with.
 
 use crate::{
-    job_command::{ITEMS_MAX, JobCommand, held},
+    job_command::{JobCommand, held},
     problem::Problem,
     secret::Secret,
     time::Moment,
 };
 use engine::{
-    Checked, Command, FieldProblem, Findings, JobId, ProgressReport, Pulse, Refusal, Timestamp,
-    WorkerId, check_count,
+    Checked, Command, FieldProblem, Findings, ITEMS_MAX, JobId, ProgressReport, Pulse, Refusal,
+    Timestamp, WorkerId, check_count,
 };
 use serde::{Deserialize, Serialize};
 

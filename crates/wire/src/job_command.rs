@@ -3,9 +3,6 @@
 use crate::secret::Secret;
 use engine::{Command, Findings, JobId, LeaseToken};
 
-/// Lists in requests have at most so many entries.
-pub const ITEMS_MAX: usize = 1_000;
-
 /// A checked command, and the job it is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobCommand {

@@ -43,7 +43,7 @@ pub use heartbeat::{
 };
 pub use history::{HistoryAnswer, HistoryShape};
 pub use job::{JobMore, JobShape};
-pub use job_command::{ITEMS_MAX, JobCommand};
+pub use job_command::JobCommand;
 pub use json::Json;
 pub use page::Page;
 pub use policy::{BackoffShape, Factor, PolicyShape, TypeShape};

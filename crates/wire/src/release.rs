@@ -1,10 +1,10 @@
 //! Release: a worker gives jobs back untried. It is answered like a settle.
 
 use crate::{
-    job_command::{ITEMS_MAX, JobCommand, held},
+    job_command::{JobCommand, held},
     secret::Secret,
 };
-use engine::{Command, Findings, Refusal, ReleaseReason, check_count, check_delay};
+use engine::{Command, Findings, ITEMS_MAX, Refusal, ReleaseReason, check_count, check_delay};
 use serde::{Deserialize, Serialize};
 
 /// A worker gives jobs back.

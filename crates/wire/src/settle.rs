@@ -4,14 +4,14 @@
 //! from being remembered.
 
 use crate::{
-    job_command::{ITEMS_MAX, JobCommand, held},
+    job_command::{JobCommand, held},
     json::Json,
     problem::Problem,
     secret::Secret,
 };
 use engine::{
-    Checked, Command, Ending, EndingDraft, FieldProblem, Findings, JobId, OutcomeWord, Refusal,
-    Status, check_count,
+    Checked, Command, Ending, EndingDraft, FieldProblem, Findings, ITEMS_MAX, JobId, OutcomeWord,
+    Refusal, Status, check_count,
 };
 use serde::{Deserialize, Serialize};
 

@@ -1,8 +1,9 @@
 //! Submit: a job is handed over, alone or with others.
 
-use crate::{job_command::ITEMS_MAX, json::Json, problem::Problem, time::parse_time};
+use crate::{json::Json, problem::Problem, time::parse_time};
 use engine::{
-    Findings, JobDraft, JobId, PayloadVersion, Refusal, Submitted, Timestamp, check_count,
+    Findings, ITEMS_MAX, JobDraft, JobId, PayloadVersion, Refusal, Submitted, Timestamp,
+    check_count,
 };
 use serde::{
     Deserialize, Deserializer, Serialize,

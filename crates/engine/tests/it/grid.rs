@@ -31,7 +31,6 @@ fn the_page_says_what_the_code_decides() {
 fn the_grid_is_complete() {
     // Exhaustive on purpose: a new command stops the build here, and its row is missed below.
     let row = |command: &Command| match command {
-        Command::Claim(_) => "claim",
         Command::Heartbeat { .. } => "heartbeat",
         Command::Settle { .. } => "settle",
         Command::Release { .. } => "release",
@@ -48,7 +47,7 @@ fn the_grid_is_complete() {
     };
     let mut rows: Vec<_> = commands(&running()).iter().map(|(_, command)| row(command)).collect();
     rows.dedup();
-    assert_eq!(rows.len(), 14, "one or more rows for each of the fourteen commands: {rows:?}");
+    assert_eq!(rows.len(), 13, "one or more rows for each of the thirteen commands: {rows:?}");
     let states: Vec<_> = states().iter().map(|(_, job)| job.status()).collect();
     assert_eq!(states, Status::ALL);
 }
@@ -87,7 +86,7 @@ fn running_variants() -> Vec<(&'static str, Job)> {
         ("cancel requested", cancel(&running())),
         ("last attempt", running_on(3)),
         ("last attempt, cancel requested", cancel(&running_on(3))),
-        ("silent past its lease", after(&queued(), &claim(), at(-40))),
+        ("silent past its lease", claimed(&queued(), at(-40))),
         ("silent, two workers lost before", lost_twice()),
         ("alive past its timeout", overtime()),
         ("given back 20 times", given_back(20)),
@@ -110,17 +109,17 @@ fn lost_twice() -> Job {
     let patient = JobDraft { max_attempts: Some(10), ..draft() };
     let mut job = queued_from(patient);
     for start in [-900, -700] {
-        job = after(&job, &claim(), at(start));
+        job = claimed(&job, at(start));
         job = after(&job, &Command::LeaseExpiry, at(start + 100));
     }
-    after(&job, &claim(), at(-100))
+    claimed(&job, at(-100))
 }
 
 fn overtime() -> Job {
     let beat = |job: &Job, when| {
         after(job, &Command::Heartbeat { token: token(job), progress: None }, when)
     };
-    let mut job = after(&queued(), &claim(), at(-900));
+    let mut job = claimed(&queued(), at(-900));
     for seconds in (-880..0).step_by(20) {
         job = beat(&job, at(seconds));
     }
@@ -132,7 +131,7 @@ pub(crate) fn given_back(times: u32) -> Job {
     let mut job = running();
     for _ in 0..times {
         job = after(&job, &release(&job, ReleaseReason::Released), at(-10));
-        job = after(&job, &claim(), at(-10));
+        job = claimed(&job, at(-10));
     }
     job
 }
@@ -140,7 +139,6 @@ pub(crate) fn given_back(times: u32) -> Job {
 fn commands(job: &Job) -> Vec<(&'static str, Command)> {
     let token = token(job);
     vec![
-        ("claim", claim()),
         ("heartbeat", Command::Heartbeat { token, progress: None }),
         ("settle: completed", settle(job, completed())),
         ("settle: failed", settle(job, failed())),
@@ -159,7 +157,10 @@ fn commands(job: &Job) -> Vec<(&'static str, Command)> {
         ("erase", Command::Erase),
         ("purge", Command::Purge),
         ("begin step", Command::BeginStep { token, name: step("s") }),
-        ("finish step", Command::FinishStep { token, name: step("s"), result: JsonText::null() }),
+        (
+            "finish step",
+            Command::FinishStep { token, name: step("s"), result: check_step_result("1").unwrap() },
+        ),
     ]
 }
 
@@ -168,6 +169,11 @@ fn table(columns: &[(&'static str, Job)], when: Timestamp) -> String {
     let mut out = header(&names);
     let submits = columns.iter().map(|(_, job)| submit_cell(job, when));
     writeln!(out, "| submit with its key | {} |", submits.collect::<Vec<_>>().join(" | ")).unwrap();
+    let claims = columns.iter().map(|(_, job)| {
+        let policy = Policy::default();
+        cell(job, &engine::claim(job, &by_w1(), &facts(&policy, when)))
+    });
+    writeln!(out, "| claim | {} |", claims.collect::<Vec<_>>().join(" | ")).unwrap();
     let rows = commands(&columns[0].1).len();
     for row in 0..rows {
         let mut cells = Vec::new();
@@ -202,8 +208,8 @@ fn tokens() -> String {
     let first = running();
     let failure = settle(&first, failed());
     let requeued = after(&first, &failure, at(-9));
-    let again = after(&requeued, &claim(), at(0));
-    let lost = after(&after(&queued(), &claim(), at(-60)), &Command::LeaseExpiry, at(-20));
+    let again = claimed(&requeued, at(0));
+    let lost = after(&claimed(&queued(), at(-60)), &Command::LeaseExpiry, at(-20));
     let token = token(&first);
     let record = |job: &Job, command: &Command| {
         let policy = Policy::default();
@@ -222,11 +228,22 @@ fn tokens() -> String {
         ("it settled, and another attempt runs", &again, remembered.as_ref()),
         ("it never settled, and its lease was taken away", &lost, None),
     ];
-    let mut out = header(&["the same report again", "another ending", "heartbeat"]);
+    let (name, result) = (step("s"), check_step_result("1").unwrap());
+    let begin = Command::BeginStep { token, name: name.clone() };
+    let finish = Command::FinishStep { token, name: name.clone(), result };
+    let begun = Step { name, begun_at: at(-9), result: None };
+    let mut out = header(&[
+        "the same report again",
+        "another ending",
+        "heartbeat",
+        "begin step",
+        "finish step",
+    ]);
     for (name, job, record) in rows {
         let policy = Policy::default();
-        let facts = Facts { record, ..facts(&policy, now()) };
-        let cells = [&same, &other, &beat].map(|command| cell(job, &decide(job, command, &facts)));
+        let facts = Facts { record, step: Some(&begun), ..facts(&policy, now()) };
+        let cells = [&same, &other, &beat, &begin, &finish]
+            .map(|command| cell(job, &decide(job, command, &facts)));
         writeln!(out, "| {name} | {} |", cells.join(" | ")).unwrap();
     }
     out
@@ -247,9 +264,9 @@ fn standing(answer: &Answer) -> String {
         Answer::Settled(status) => format!("answered as before: {status}"),
         Answer::Pulse(Pulse::Lost) => "answer: lost".into(),
         Answer::Pulse(Pulse::Ended) => "answer: ended".into(),
-        Answer::Pulse(Pulse::Extended(_) | Pulse::CancelRequested(_))
-        | Answer::Step(_)
-        | Answer::Erased => {
+        Answer::Pulse(Pulse::Extended(_) | Pulse::CancelRequested(_)) => "not extended".into(),
+        Answer::Step(StepAnswer::Unfinished) => "answer: unfinished".into(),
+        Answer::Step(StepAnswer::New | StepAnswer::Done(_)) | Answer::Erased => {
             panic!("these change something: {answer:?}")
         }
     }

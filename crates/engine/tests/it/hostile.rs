@@ -114,6 +114,11 @@ fn numbers_refuse_by_field() {
     assert_eq!(blamed(check_step_result(&"1".repeat(16 * 1024 + 1))), Some("result"));
 }
 
+fn claim_at(job: &Job, moment: Timestamp) -> Decision {
+    let policy = Policy::default();
+    engine::claim(job, &by_w1(), &facts(&policy, moment))
+}
+
 #[test]
 fn decisions_survive_the_ends_of_time_and_of_counting() {
     let mut extreme = running();
@@ -123,7 +128,6 @@ fn decisions_survive_the_ends_of_time_and_of_counting() {
     let policy = Policy::default();
     let token = token(&extreme);
     let commands = [
-        claim(),
         Command::Heartbeat { token, progress: None },
         settle(&extreme, failed()),
         release(&extreme, ReleaseReason::Released),
@@ -138,6 +142,7 @@ fn decisions_survive_the_ends_of_time_and_of_counting() {
     for job in [&extreme, &queued(), &ended(poisoned())] {
         for command in &commands {
             for moment in [Timestamp::default(), now(), Timestamp::MAX] {
+                let _lawful_or_not = claim_at(job, moment);
                 let _lawful_or_not = decide(job, command, &facts(&policy, moment));
                 let _some_or_none = overdue(job, &policy, moment);
             }

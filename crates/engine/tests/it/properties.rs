@@ -25,13 +25,22 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
     prop::collection::vec(one, 1..80)
 }
 
+/// What comes of a move, and whether it was a redrive.
+fn decided(step: &Move, job: &Job, facts: &Facts<'_>) -> (Decision, bool) {
+    if step.kind < 4 {
+        return (engine::claim(job, &by_w1(), facts), false);
+    }
+    let command = command(step, job);
+    let redriven = matches!(command, Command::Redrive { .. });
+    (decide(job, &command, facts), redriven)
+}
+
 fn command(step: &Move, job: &Job) -> Command {
     let mut token = token(job);
     token.fence = token.fence.saturating_sub(step.token_age);
     let ending = |draft: EndingDraft| Command::Settle { token, ending: draft.check().unwrap() };
     match step.kind {
-        0..4 => claim(),
-        4 => ending(completed()),
+        0..=4 => ending(completed()),
         5 | 6 => ending(failed()),
         7 => ending(failed_for_good()),
         8 => ending(poisoned()),
@@ -54,9 +63,9 @@ proptest! {
         let mut endings = 0;
         for step in steps {
             now = now + Duration::from_millis(step.wait_ms);
-            let command = command(&step, &job);
             let facts = Facts { chance: Chance(step.chance), ..facts(&policy, now) };
-            let Ok(Ruling { effect: Effect::Change(change), .. }) = decide(&job, &command, &facts) else {
+            let (decision, redriven) = decided(&step, &job, &facts);
+            let Ok(Ruling { effect: Effect::Change(change), .. }) = decision else {
                 continue;
             };
             let after = &change.job;
@@ -68,7 +77,6 @@ proptest! {
                 prop_assert_eq!(entry.from, Some(job.status()));
                 prop_assert_eq!(entry.to, after.status());
             }
-            let redriven = matches!(command, Command::Redrive { .. });
             if job.status().is_ended() && !redriven {
                 prop_assert_eq!(job.status(), after.status(), "only a redrive reopens");
             }

@@ -8,9 +8,20 @@ use std::time::Duration;
 fn check(job: &Job, command: Command, expected: Result<Status, &str>) {
     let policy = Policy::default();
     let decision = decide(job, &command, &facts(&policy, now()));
-    let seen = match &decision {
+    check_decision(job, &decision, expected);
+}
+
+#[track_caller]
+fn check_claim(job: &Job, expected: Result<Status, &str>) {
+    let policy = Policy::default();
+    check_decision(job, &engine::claim(job, &by_w1(), &facts(&policy, now())), expected);
+}
+
+#[track_caller]
+fn check_decision(job: &Job, decision: &Decision, expected: Result<Status, &str>) {
+    let seen = match decision {
         Err(refusal) => Err(refusal.code()),
-        Ok(_) => Ok(status_of(&decision).unwrap_or(job.status())),
+        Ok(_) => Ok(status_of(decision).unwrap_or(job.status())),
     };
     assert_eq!(seen, expected);
 }
@@ -38,15 +49,15 @@ fn a_claim_starts_an_attempt_under_a_new_lease() {
 #[test]
 fn a_scheduled_job_is_not_started_early() {
     let later = queued_from(JobDraft { run_at: Some(NOW + 1), ..draft() });
-    check(&later, claim(), Err("NOT_DUE"));
+    check_claim(&later, Err("NOT_DUE"));
     let just_now = queued_from(JobDraft { run_at: Some(NOW), ..draft() });
-    check(&just_now, claim(), Ok(Status::Running));
+    check_claim(&just_now, Ok(Status::Running));
 }
 
 #[test]
 fn an_expired_job_is_not_started_and_is_cancelled() {
     let late = queued_from(JobDraft { expires_at: Some(NOW), ..draft() });
-    check(&late, claim(), Err("NOT_DUE"));
+    check_claim(&late, Err("NOT_DUE"));
     let done = change(&late, &Command::Expire);
     assert_eq!(done.job.status(), Status::Cancelled);
     assert_eq!(done.job.life.last_failure.unwrap().code.as_str(), "JOB_EXPIRED");
@@ -55,10 +66,40 @@ fn an_expired_job_is_not_started_and_is_cancelled() {
 #[test]
 fn expiry_keeps_the_last_error_in_the_message() {
     let job = queued_from(JobDraft { expires_at: Some(NOW), ..draft() });
-    let job = after(&job, &claim(), at(-50));
+    let job = claimed(&job, at(-50));
     let job = after(&job, &settle(&job, failed()), at(-40));
     let done = change(&job, &Command::Expire).job;
     assert_eq!(done.life.message.as_deref(), Some("last error SMTP_DOWN"));
+    let long = JobDraft { expires_at: Some(NOW), ..draft() };
+    let job = claimed(&queued_from(long), at(-50));
+    let ending = EndingDraft { error_message: Some("x".repeat(1024)), ..failed() };
+    let job = after(&job, &settle(&job, ending), at(-40));
+    let message = change(&job, &Command::Expire).job.life.message.unwrap();
+    assert!(message.len() <= MESSAGE_BYTES_MAX && message.ends_with('…'));
+}
+
+#[test]
+fn a_job_that_was_due_before_it_came_overtakes_nobody() {
+    let job = queued_from(JobDraft { run_at: Some(1), ..draft() });
+    assert_eq!(job.run_at(), Some(at(-2_000)), "when it was handed over");
+}
+
+#[test]
+fn an_announcement_of_an_erased_job_says_only_that_something_happened() {
+    let subject_id = Some("ada@example.org".into());
+    let job = claimed(&queued_from(JobDraft { subject_id, ..draft() }), at(-10));
+    let ending = EndingDraft {
+        message: Some("to ada".into()),
+        result: Some("\"ada\"".into()),
+        result_url: Some("https://example.org/ada".into()),
+        ..completed()
+    };
+    let done = change(&job, &settle(&job, ending)).job;
+    let event = Event { kind: EventKind::Completed, at: now(), job: done };
+    let redacted = event.redacted();
+    assert_eq!((redacted.id(), redacted.kind, redacted.at), (event.id(), event.kind, event.at));
+    assert!(!format!("{redacted:?}").contains("ada"), "{redacted:?}");
+    assert!(redacted.job.life.result.is_none() && redacted.job.envelope.key.is_none());
 }
 
 #[test]
@@ -134,7 +175,7 @@ fn a_lease_from_before_a_restore_is_void() {
 
 #[test]
 fn a_worker_that_overran_its_lease_may_still_settle() {
-    let job = after(&queued(), &claim(), at(-100));
+    let job = claimed(&queued(), at(-100));
     assert!(job.lease().unwrap().expires_at < now());
     check(&job, settle(&job, completed()), Ok(Status::Completed));
 }
@@ -148,7 +189,7 @@ fn a_repeated_settle_is_answered_as_the_first_time() {
     let policy = Policy::default();
     let facts = Facts { record: Some(&record), ..facts(&policy, at(5)) };
     // The job has gone on to its second attempt, and even to its end.
-    let second = after(&first.job, &claim(), at(4));
+    let second = claimed(&first.job, at(4));
     let done = after(&second, &settle(&second, completed()), at(5));
     for later in [&first.job, &second, &done] {
         let answer = decide(later, &command, &facts).unwrap();
@@ -161,12 +202,8 @@ fn a_repeated_settle_is_answered_as_the_first_time() {
 
 #[test]
 fn a_heartbeat_never_shortens_a_lease_and_never_passes_the_deadline() {
-    let long = Claim {
-        worker: WorkerId::parse("w").unwrap(),
-        id: ClaimId::parse("c").unwrap(),
-        lease: Some(Duration::from_secs(3_600)),
-    };
-    let job = after(&queued(), &Command::Claim(long), at(-10));
+    let long = Claim { lease: Some(Duration::from_secs(3_600)), ..by_w1() };
+    let job = claimed_as(&queued(), &long, at(-10));
     assert_eq!(job.lease().unwrap().expires_at, at(890), "the type's timeout is 900 s");
     let beat = |job: &Job, when| {
         after(job, &Command::Heartbeat { token: token(job), progress: None }, when)
@@ -175,6 +212,16 @@ fn a_heartbeat_never_shortens_a_lease_and_never_passes_the_deadline() {
     let short = running();
     assert_eq!(beat(&short, at(-10)).lease().unwrap().expires_at, at(20));
     assert_eq!(beat(&short, at(5)).lease().unwrap().expires_at, at(35));
+}
+
+#[test]
+fn a_worker_that_wakes_up_past_the_deadline_is_still_the_silent_one() {
+    let silent = claimed(&queued(), at(-1_000));
+    let beat = Command::Heartbeat { token: token(&silent), progress: None };
+    let policy = Policy::default();
+    let ruling = decide(&silent, &beat, &facts(&policy, now())).unwrap();
+    assert_eq!(ruling.effect, Effect::Nothing);
+    assert_eq!(ruling.answer, Answer::Pulse(Pulse::Extended(at(-970))), "and sees that it is over");
 }
 
 #[test]
@@ -192,7 +239,7 @@ fn progress_moves_the_version_and_writes_no_history() {
 fn silence_is_a_lost_worker_and_three_in_a_row_poison() {
     let patient = queued_from(JobDraft { max_attempts: Some(100), ..draft() });
     let lose = |job: &Job, start| {
-        let job = after(job, &claim(), at(start));
+        let job = claimed(job, at(start));
         after(&job, &Command::LeaseExpiry, at(start + 30))
     };
     let twice = lose(&lose(&patient, -90), -50);
@@ -202,7 +249,7 @@ fn silence_is_a_lost_worker_and_three_in_a_row_poison() {
     assert_eq!(thrice.status(), Status::Poisoned);
     assert_eq!(thrice.life.last_failure.unwrap().code.as_str(), "WORKER_LOST");
 
-    let alive = after(&twice, &claim(), at(0));
+    let alive = claimed(&twice, at(0));
     let alive = after(&alive, &settle(&alive, failed()), at(1));
     assert_eq!(alive.life.losses, 0, "a settled attempt ends the row");
 }
@@ -211,7 +258,7 @@ fn silence_is_a_lost_worker_and_three_in_a_row_poison() {
 fn a_lost_worker_uses_up_the_attempt() {
     let mut job = queued_from(JobDraft { max_attempts: Some(2), ..draft() });
     for start in [-90, -40] {
-        job = after(&job, &claim(), at(start));
+        job = claimed(&job, at(start));
         job = after(&job, &Command::LeaseExpiry, at(start + 30));
     }
     assert_eq!(job.status(), Status::Poisoned);
@@ -220,12 +267,12 @@ fn a_lost_worker_uses_up_the_attempt() {
 
 #[test]
 fn silence_and_slowness_are_told_apart() {
-    let silent = after(&queued(), &claim(), at(-1_000));
+    let silent = claimed(&queued(), at(-1_000));
     let policy = Policy::default();
     assert_eq!(overdue(&silent, &policy, now()), Some(Command::LeaseExpiry));
     check(&silent, Command::Timeout, Err("NOT_DUE"));
     let mut slow = silent;
-    for when in (-980..=0).step_by(20) {
+    for when in (-980..-100).step_by(20) {
         slow = after(&slow, &Command::Heartbeat { token: token(&slow), progress: None }, at(when));
     }
     assert_eq!(overdue(&slow, &policy, now()), Some(Command::Timeout));
@@ -246,7 +293,7 @@ fn the_release_that_counts_poisons_when_no_attempt_is_left() {
     let mut job = given_back(20);
     for _ in 0..2 {
         job = after(&job, &release(&job, ReleaseReason::Released), at(-9));
-        job = after(&job, &claim(), at(-9));
+        job = claimed(&job, at(-9));
     }
     assert_eq!(job.life.attempt, 3);
     let done = change(&job, &release(&job, ReleaseReason::Released)).job;
@@ -260,8 +307,11 @@ fn an_undelivered_claim_costs_nothing_however_often() {
     for _ in 0..100 {
         job = after(&job, &release(&job, ReleaseReason::Undelivered), at(-9));
         assert_eq!((job.life.attempt, job.life.releases), (0, 0));
-        job = after(&job, &claim(), at(-9));
+        assert_eq!(job.life.started_at, None, "nobody saw it start");
+        job = claimed(&job, at(-9));
     }
+    let back = after(&job, &release(&job, ReleaseReason::Undelivered), now());
+    assert_eq!(back.run_at(), Some(at(-9)), "it keeps its place in the line");
 }
 
 #[test]
@@ -382,11 +432,9 @@ fn a_step_completes_once() {
     let StepsChange::Put(begun) = change.steps else { panic!("the marker is written") };
     assert_eq!(change.job.seq, job.seq, "a step is no transition");
 
-    let (again, _) = answer(&begin(own), Some(&begun)).unwrap();
-    assert_eq!(again, Answer::Step(StepAnswer::New), "the same attempt asks again");
-    let other = Step { begun_by: LeaseToken { fence: 0, ..own }, ..begun.clone() };
-    let (unfinished, _) = answer(&begin(own), Some(&other)).unwrap();
-    assert_eq!(unfinished, Answer::Step(StepAnswer::Unfinished));
+    let (again, effect) = answer(&begin(own), Some(&begun)).unwrap();
+    assert_eq!(again, Answer::Step(StepAnswer::Unfinished), "it may have died in the middle");
+    assert_eq!(effect, Effect::Nothing);
 
     let done = Step { result: check_step_result("1").ok(), ..begun };
     let first = Answer::Step(StepAnswer::Done(check_step_result("1").unwrap()));
@@ -395,6 +443,10 @@ fn a_step_completes_once() {
     assert_eq!(answer(&finish(own, "2"), None).unwrap_err(), Refusal::StepNotBegun);
     let stale = LeaseToken { fence: 0, ..own };
     assert_eq!(answer(&begin(stale), None).unwrap_err(), Refusal::LeaseLost);
+    assert_eq!(answer(&finish(stale, "2"), Some(&done)).unwrap_err(), Refusal::LeaseLost);
+    let full = Facts { steps: STEPS_MAX, ..facts(&policy, now()) };
+    let refused = decide(&job, &begin(own), &full).unwrap_err();
+    assert_eq!(refused.code(), "STEP_LIMIT");
 }
 
 #[test]

@@ -15,7 +15,7 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
 }
 
 pub(crate) fn facts(policy: &Policy, now: Timestamp) -> Facts<'_> {
-    Facts { now, epoch: 1, policy, chance: Chance(u128::MAX), record: None, step: None }
+    Facts { now, epoch: 1, policy, chance: Chance(u128::MAX), record: None, step: None, steps: 0 }
 }
 
 pub(crate) fn intake() -> Intake {
@@ -46,27 +46,45 @@ pub(crate) fn queued() -> Job {
     queued_from(draft())
 }
 
-pub(crate) fn claim() -> Command {
-    Command::Claim(Claim {
+pub(crate) fn by_w1() -> Claim {
+    Claim {
+        scope: Scope::All,
         worker: WorkerId::parse("w1").expect("lawful"),
         id: ClaimId::parse("c1").expect("lawful"),
         lease: None,
-    })
+    }
+}
+
+/// `job` after it was claimed at `when`.
+#[track_caller]
+pub(crate) fn claimed(job: &Job, when: Timestamp) -> Job {
+    claimed_as(job, &by_w1(), when)
+}
+
+#[track_caller]
+pub(crate) fn claimed_as(job: &Job, claim: &Claim, when: Timestamp) -> Job {
+    let policy = Policy::default();
+    changed(engine::claim(job, claim, &facts(&policy, when)))
+}
+
+#[track_caller]
+fn changed(decision: Decision) -> Job {
+    match decision.expect("lawful").effect {
+        Effect::Change(change) => change.job,
+        other => panic!("nothing changed: {other:?}"),
+    }
 }
 
 /// `job` after `command` at `when`; the command must be lawful.
 #[track_caller]
 pub(crate) fn after(job: &Job, command: &Command, when: Timestamp) -> Job {
     let policy = Policy::default();
-    match decide(job, command, &facts(&policy, when)).expect("lawful").effect {
-        Effect::Change(change) => change.job,
-        other => panic!("{command:?} changed nothing: {other:?}"),
-    }
+    changed(decide(job, command, &facts(&policy, when)))
 }
 
 /// Claimed ten seconds ago.
 pub(crate) fn running() -> Job {
-    after(&queued(), &claim(), at(-10))
+    claimed(&queued(), at(-10))
 }
 
 /// Claimed ten seconds ago, on attempt `attempt` of 3.
@@ -75,7 +93,7 @@ pub(crate) fn running_on(attempt: u32) -> Job {
     for _ in 1..attempt {
         let failed = after(&job, &settle(&job, failed()), at(-10));
         let due = failed.run_at().expect("retried");
-        job = after(&failed, &claim(), due.max(at(-10)));
+        job = claimed(&failed, due.max(at(-10)));
     }
     job
 }

@@ -5,10 +5,10 @@ use engine::{
     Chance, EndingDraft, Filter, JobDraft, JobId, JobType, LeaseToken, OutcomeWord, PolicyDraft,
     Pulse, Refusal, ReleaseReason, Scope, StepName, Tenant, Timestamp, WorkerId, check_step_result,
 };
-use platform::{Beat, Error, Report, Return};
+use platform::{Beat, Error, Release, Report};
 use pollster::block_on;
 use std::time::Duration;
-use store::Query;
+use store::{Query, Wish};
 
 const TOKENS: [LeaseToken; 3] = [
     LeaseToken { epoch: 0, fence: 0, secret: 0 },
@@ -56,15 +56,12 @@ fn claims_are_refused_by_field() {
     let mut idle = wish("c", 1);
     idle.job_types.clear();
     assert_eq!(blamed(claim(idle.clone())), ["jobTypes"]);
-    idle.job_types = vec![JobType::parse("x").unwrap(); 1_001];
+    idle.job_types = vec![JobType::parse("x").unwrap(); 101];
     assert_eq!(blamed(claim(idle)), ["jobTypes"]);
-    let endless = store::Wish { lease: Some(Duration::MAX), ..wish("c", 1) };
-    house.submit();
-    let claimed = claim(endless).unwrap();
-    assert_eq!(
-        claimed[0].job.lease().unwrap().expires_at,
-        claimed[0].job.lease().unwrap().deadline
-    );
+    for lease in [Duration::ZERO, Duration::from_secs(3_601), Duration::MAX] {
+        let odd = Wish { lease: Some(lease), ..wish("c", 1) };
+        assert_eq!(blamed(claim(odd)), ["leaseSeconds"]);
+    }
 }
 
 #[test]
@@ -75,17 +72,20 @@ fn reports_are_refused_one_by_one() {
     let scope = Scope::All;
     let ending = EndingDraft::new(OutcomeWord::Completed).check().unwrap();
     let platform = &house.platform;
-    assert_eq!(blamed(block_on(platform.settle(&scope, Vec::new()))), ["items"]);
-    assert_eq!(blamed(block_on(platform.release(&scope, Vec::new()))), ["items"]);
     let worker = WorkerId::parse("w1").unwrap();
-    assert_eq!(blamed(block_on(platform.heartbeat(&scope, &worker, Vec::new()))), ["leases"]);
+    let many = vec![Report { id, token: TOKENS[0], ending: ending.clone() }; 1_001];
+    assert_eq!(blamed(block_on(platform.settle(&scope, many))), ["items"]);
+    let many = vec![Beat { id, token: TOKENS[0], progress: None }; 1_001];
+    assert_eq!(blamed(block_on(platform.heartbeat(&scope, &worker, many))), ["leases"]);
+    let (reason, delay) = (ReleaseReason::Snoozed, Duration::MAX);
+    let endless = Release { id, token: TOKENS[0], reason, delay };
+    assert_eq!(blamed(block_on(platform.release(&scope, vec![endless]))), ["delaySeconds"]);
     for token in TOKENS {
         let report = |id| Report { id, token, ending: ending.clone() };
         let verdicts =
             block_on(platform.settle(&scope, vec![report(id), report(nobody())])).unwrap();
         assert_eq!(verdicts, [Err(Refusal::LeaseLost), Err(Refusal::JobNotFound)]);
-        let (reason, delay) = (ReleaseReason::Snoozed, Duration::MAX);
-        let back = Return { id, token, reason, delay };
+        let back = Release { id, token, reason, delay: Duration::ZERO };
         let verdicts = block_on(platform.release(&scope, vec![back])).unwrap();
         assert_eq!(verdicts, [Err(Refusal::LeaseLost)]);
         let beat = |id| Beat { id, token, progress: None };

@@ -44,6 +44,16 @@ fn a_claim_repeated_with_its_id_gets_the_same_leases_and_uses_no_further_attempt
 }
 
 #[test]
+fn a_heartbeat_without_leases_is_a_sign_of_life() {
+    let house = House::new();
+    let worker = engine::WorkerId::parse("idle").unwrap();
+    let pulses = block_on(house.platform.heartbeat(&Scope::All, &worker, Vec::new())).unwrap();
+    assert!(pulses.is_empty());
+    let seen = block_on(house.platform.workers(&Scope::All)).unwrap();
+    assert!(seen[0].live && seen[0].worker == worker);
+}
+
+#[test]
 fn the_sweeper_finds_a_silent_worker_and_is_idle_afterwards() {
     let house = House::new();
     let id = house.submit();
@@ -81,6 +91,7 @@ fn what_is_not_there_is_refused_as_not_found() {
     not_found(block_on(house.platform.redrive(&stranger, id, None, false)).map(drop));
     not_found(block_on(house.platform.discard(&stranger, id)).map(drop));
     not_found(block_on(house.platform.erase(&stranger, id)));
-    let history = block_on(house.platform.history(&stranger, id, 0)).unwrap();
-    assert!(history.is_empty());
+    not_found(block_on(house.platform.history(&stranger, id, 0)).map(drop));
+    let nothing_new = block_on(house.platform.history(&Scope::All, id, 1)).unwrap();
+    assert!(nothing_new.is_empty());
 }

@@ -62,6 +62,7 @@ found! {
     a_heartbeat_that_shortens_is_found: HeartbeatShortens,
     a_redrive_that_keeps_attempts_is_found: RedriveKeepsAttempts,
     losses_that_are_not_counted_are_found: LossesNotCounted,
+    a_step_without_fence_is_found: StepWithoutFence,
 }
 
 #[test]

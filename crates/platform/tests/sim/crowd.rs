@@ -65,7 +65,12 @@ fn taken_apart(
     let replies = match heard {
         Ok(replies) => replies,
         Err(StoreError::OutcomeUnknown(_)) => {
-            let unknown = |id: &JobId| Err(Error::OutcomeUnknown { jobs: vec![*id] });
+            let unknown = |id: &JobId| {
+                Err(Error::OutcomeUnknown {
+                    jobs: vec![*id],
+                    source: StoreError::OutcomeUnknown(None),
+                })
+            };
             return (None, submits.iter().map(|(_, id, _)| unknown(id)).collect());
         }
         Err(_) => {

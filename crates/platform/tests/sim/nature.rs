@@ -12,26 +12,37 @@ use store::{Clock, HandClock, Reading};
 pub(crate) struct SimClock {
     hand: HandClock,
     skew_ms: AtomicI64,
+    at_most_ms: AtomicI64,
 }
 
 impl SimClock {
     pub(crate) fn new() -> Self {
         let beginning = Timestamp::from_unix_ms(1_800_000_000_000);
-        SimClock { hand: HandClock::at(beginning), skew_ms: AtomicI64::new(0) }
+        let at_most_ms = AtomicI64::new(beginning.unix_ms());
+        SimClock { hand: HandClock::at(beginning), skew_ms: AtomicI64::new(0), at_most_ms }
     }
 
     /// Time goes by.
     pub(crate) fn advance(&self, ms: i64) {
         self.hand.pass(Duration::from_millis(ms.unsigned_abs()));
+        self.at_most_ms.fetch_add(ms, Ordering::Relaxed);
+        self.at_most_ms.fetch_max(self.wall_ms(), Ordering::Relaxed);
     }
 
     /// Somebody sets the wall clock.
     pub(crate) fn set_off(&self, ms: i64) {
         self.hand.set_off(ms);
+        self.at_most_ms.fetch_max(self.wall_ms(), Ordering::Relaxed);
     }
 
     pub(crate) fn called_with_skew(&self, ms: i64) {
         self.skew_ms.store(ms, Ordering::Relaxed);
+    }
+
+    /// A moment that a clock which follows the wall, and never runs faster than time, cannot have
+    /// passed.
+    pub(crate) fn at_most(&self) -> Timestamp {
+        Timestamp::from_unix_ms(self.at_most_ms.load(Ordering::Relaxed))
     }
 
     pub(crate) fn wall_ms(&self) -> i64 {

@@ -35,12 +35,13 @@ pub(crate) fn job(world: &World, tenant: &engine::Tenant, rng: &mut Rng) -> (Ask
     let named = rng.chance(10);
     let subject = rng.pick(&world.tenants).filter(|_| named).map(ToString::to_string);
     let expires_at = rng.chance(10).then(|| now + rng.between(1_000, 90_000));
+    let priority = rng.chance(30).then(|| rng.between(0, 9));
     let draft = JobDraft {
         job_type: job_type.to_string(),
         subject_id: subject.clone(),
         idempotency_key: key.clone(),
         payload: Some(payload.clone()),
-        priority: rng.chance(30).then(|| rng.between(0, 9)),
+        priority,
         run_at,
         delay_seconds: delay,
         expires_at,
@@ -56,6 +57,7 @@ pub(crate) fn job(world: &World, tenant: &engine::Tenant, rng: &mut Rng) -> (Ask
         run_at: run_at.map(Timestamp::from_unix_ms),
         delay: delay.map(|seconds| Duration::from_secs(seconds.unsigned_abs())),
         expires_at: expires_at.map(Timestamp::from_unix_ms),
+        priority: priority.unwrap_or(4),
     };
     (asked, draft)
 }

@@ -10,7 +10,7 @@ use engine::{
     ClaimId, Ending, EndingDraft, JobId, JobType, LeaseToken, OutcomeWord, ProgressReport,
     ReleaseReason, Scope, StepName, Tenant, WorkerId, check_step_result,
 };
-use platform::{Beat, Report, Return};
+use platform::{Beat, Release, Report};
 use std::time::Duration;
 use store::{Claimed, Wish};
 
@@ -21,6 +21,7 @@ pub(crate) struct Worker {
     pub(crate) scope: Scope,
     job_types: Vec<JobType>,
     max: usize,
+    lease: Option<Duration>,
     held: Vec<Held>,
     /// A claim whose answer was lost.
     unanswered: Option<String>,
@@ -67,6 +68,7 @@ impl Worker {
             scope: own.map_or(Scope::All, Scope::One),
             job_types: if wanted.is_empty() { job_types.to_vec() } else { wanted },
             max: 1 + rng.below(4),
+            lease: rng.chance(40).then(|| Duration::from_secs(5 + rng.below(60) as u64)),
             held: Vec::new(),
             unanswered: None,
             reported: Vec::new(),
@@ -116,7 +118,7 @@ pub(crate) fn wish(world: &mut World, who: usize) -> Wish {
         claim: ClaimId::parse(&claim).expect("lawful"),
         job_types: worker.job_types.clone(),
         max: worker.max,
-        lease: None,
+        lease: worker.lease,
     }
 }
 
@@ -134,6 +136,7 @@ pub(crate) fn claim_answered(
         scope: worker.scope.clone(),
         job_types: wish.job_types.clone(),
         max: wish.max,
+        lease: wish.lease,
     };
     world.auditor.audit_claim(&asked, heard.as_deref())?;
     match heard {
@@ -243,7 +246,7 @@ fn report(world: &mut World, who: usize, reports: Vec<Reported>, rng: &mut Rng) 
     if !backs.is_empty() {
         use ReleaseReason::{Released, Snoozed, Undelivered};
         let reasons = [Released, Released, Snoozed, Snoozed, Undelivered];
-        let items = backs.iter().map(|one| Return {
+        let items = backs.iter().map(|one| Release {
             id: one.held.id,
             token: one.held.token,
             reason: reasons[rng.below(5)],
@@ -278,7 +281,9 @@ fn answered(
 fn step(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
     const NAMES: [&str; 2] = ["charge", "ship"];
     let worker = &world.workers[who];
-    let Some(held) = rng.pick(&worker.held).cloned() else { return Ok(()) };
+    // Mostly its own leases, now and then one that it lost.
+    let leases = if rng.chance(80) { &worker.held } else { &worker.ghosts };
+    let Some(held) = rng.pick(leases).cloned() else { return Ok(()) };
     let name = NAMES[rng.below(2)];
     let step = StepName::parse(name).expect("lawful");
     let finishing = rng.chance(50).then(|| rng.below(100).to_string());
@@ -298,7 +303,8 @@ fn step(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
     if matches!(heard, Err(platform::Error::Refused(_))) {
         return Ok(());
     }
-    world.auditor.audit_step(held.id, name, finishing.as_deref(), heard.ok().as_ref())
+    let answer = heard.ok();
+    world.auditor.audit_step(held.id, &held.token, name, finishing.as_deref(), answer.as_ref())
 }
 
 /// A claim for everything by everybody, all completed: how the world looks without faults.

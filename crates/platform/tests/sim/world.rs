@@ -12,7 +12,7 @@ use crate::{
     rng::Rng,
     worker::{self, Worker},
 };
-use engine::{Jitter, JobType, Policy, PolicyDraft, Scope, Tenant, Timestamp};
+use engine::{Jitter, JobType, Policy, PolicyDraft, Scope, Tenant};
 use platform::{Platform, Settings};
 use std::{collections::BTreeMap, sync::Arc};
 use store::{Memory, Overdue, Request, SeededDice, Store};
@@ -84,7 +84,7 @@ impl World {
         }
         let skew = [0, 0, 600_000, -600_000][rng.below(4)];
         self.clock.called_with_skew(skew);
-        self.auditor.begin(index, self.at_most());
+        self.auditor.begin(index, self.clock.at_most());
         let fault = self.fault(rng);
         self.store.fail_next(fault);
         match rng.below(100) {
@@ -97,13 +97,13 @@ impl World {
             88..90 => self.late_sweep()?,
             90..96 => operator::act(self, rng)?,
             96..98 => self.disturb_time(rng),
-            _ => self.restart(),
+            _ => self.restart(rng),
         }
         self.store.fail_next(Fault::None);
         if fault != Fault::None || index.is_multiple_of(25) {
-            self.auditor.audit_whole(&self.platform)?;
+            return self.auditor.audit_whole(&self.platform);
         }
-        Ok(())
+        self.auditor.audit_step_end(&self.platform)
     }
 
     fn fault(&self, rng: &mut Rng) -> Fault {
@@ -150,8 +150,11 @@ impl World {
         self.clock.set_off(ms);
     }
 
-    fn restart(&mut self) {
-        self.say(|| "the process dies and comes back".into());
+    /// The process is down for a while. Its workers are not, but nobody hears them.
+    fn restart(&mut self, rng: &mut Rng) {
+        let down_ms = if rng.chance(50) { 0 } else { rng.between(0, 600_000) };
+        self.say(|| format!("the process dies and comes back after {down_ms} ms"));
+        self.clock.advance(down_ms);
         self.store.memory.restart();
         self.auditor.restarted();
     }
@@ -162,9 +165,9 @@ impl World {
         self.clock.called_with_skew(0);
         operator::resume_everything(self);
         for round in 0..FINALE_ROUNDS_MAX {
-            self.auditor.begin(steps + round, self.at_most());
+            self.auditor.begin(steps + round, self.clock.at_most());
             self.sweep()?;
-            self.auditor.begin(steps + round, self.at_most());
+            self.auditor.begin(steps + round, self.clock.at_most());
             worker::do_everything(self)?;
             if self.auditor.audit_all_ended().is_ok() {
                 break;
@@ -172,14 +175,8 @@ impl World {
             self.clock.advance(30_000);
         }
         self.auditor.audit_all_ended()?;
-        self.auditor.begin(steps + FINALE_ROUNDS_MAX, self.at_most());
+        self.auditor.begin(steps + FINALE_ROUNDS_MAX, self.clock.at_most());
         self.auditor.audit_whole(&self.platform)
-    }
-
-    /// A moment that the store's clock cannot have passed: it follows the wall, and a wall that was
-    /// set back is at most as far behind as it was ever set.
-    fn at_most(&self) -> Timestamp {
-        Timestamp::from_unix_ms(self.clock.wall_ms() + 24 * 3_600_000)
     }
 
     pub(crate) fn say(&mut self, what: impl FnOnce() -> String) {
@@ -213,6 +210,7 @@ fn policy(platform: &Platform, job_type: &JobType, rng: &mut Rng) -> Policy {
         lost_workers_max: Some(rng.between(1, 3)),
         key_window_ms: Some(rng.between(10, 300) * 1_000),
         retention_ms: Some(rng.between(60, 1_200) * 1_000),
+        max_queued: rng.chance(10).then(|| rng.between(2, 8)),
         ..PolicyDraft::default()
     };
     pollster::block_on(platform.set_policy(job_type.clone(), &draft)).expect("a good policy")

@@ -2,9 +2,7 @@
 
 use super::house::{House, claiming, email, job_type, submitted, token, wish};
 use crate::{Answer, Request};
-use engine::{
-    Chance, Claim, ClaimId, Command, JobId, Policy, Refusal, Scope, Status, Timestamp, WorkerId,
-};
+use engine::{Chance, Command, JobId, Policy, Refusal, Scope, Status, Timestamp, WorkerId};
 
 fn request(id: JobId, command: Command) -> Request {
     Request::Job { scope: Scope::All, id, command }
@@ -60,16 +58,4 @@ pub(crate) fn a_policy_counts_for_the_submits_beside_it(house: &House) {
 
 pub(crate) fn an_empty_batch_is_nothing(house: &House) {
     assert!(house.run(Vec::new()).is_empty());
-}
-
-pub(crate) fn a_claim_by_name_is_refused(house: &House) {
-    let id = house.submit(email());
-    let claim = Claim {
-        worker: WorkerId::parse("w").unwrap(),
-        id: ClaimId::parse("c").unwrap(),
-        lease: None,
-    };
-    let refused = house.command(id, Command::Claim(claim));
-    assert_eq!(refused, Err(Refusal::NotDue), "it would pass by pauses, turns and claim ids");
-    assert_eq!(house.status(id), Status::Queued);
 }

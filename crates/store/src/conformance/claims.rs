@@ -1,9 +1,9 @@
 //! Which jobs a claim gets, and what a repeated one gets.
 
 use super::house::{House, email, job_type, token, wish};
-use crate::Claimed;
+use crate::{Claimed, Wish};
 use engine::{JobDraft, JobId, Status};
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 fn ids(jobs: &[Claimed]) -> Vec<JobId> {
     jobs.iter().map(|claimed| claimed.job.id()).collect()
@@ -134,4 +134,18 @@ pub(crate) fn a_claim_is_never_larger_than_its_bound(house: &House) {
     assert_eq!(house.claim(wish("w", "c", &["email"], usize::MAX)).len(), 1_000);
     assert!(house.claim(wish("w", "d", &["email"], 0)).is_empty());
     assert!(house.claim(wish("w", "e", &[], 10)).is_empty());
+}
+
+pub(crate) fn a_claim_holds_as_long_as_it_asked(house: &House) {
+    house.submit_many(2, "acme");
+    let usual = house.take();
+    let lease = Some(Duration::from_secs(100));
+    let patient = house.claim(Wish { lease, ..wish("w", "c", &["email"], 1) }).remove(0);
+    let length = |claimed: &Claimed| {
+        let lease = claimed.job.lease().unwrap();
+        lease.expires_at.since(lease.started_at).as_secs()
+    };
+    assert_eq!((length(&usual), length(&patient)), (30, 100));
+    house.pass(50);
+    assert_eq!(house.sweep(), [usual.job.id()]);
 }

@@ -29,7 +29,7 @@ macro_rules! conformance {
         conformance! { $open;
             batches: a_batch_answers_in_the_order_of_its_requests, a_job_is_stored_and_started_by_one_batch,
                 two_commands_on_one_job_see_each_other, a_policy_counts_for_the_submits_beside_it,
-                an_empty_batch_is_nothing, a_claim_by_name_is_refused;
+                an_empty_batch_is_nothing;
             cancels: a_waiting_job_is_cancelled_at_once, a_running_job_is_asked_to_stop,
                 a_cancelled_job_never_runs_again, a_cancel_and_a_settle_race_to_one_outcome;
             chores: what_is_overdue_comes_in_pages, an_expired_job_is_found_and_cancelled,
@@ -41,7 +41,7 @@ macro_rules! conformance {
                 queues_are_served_in_turn, one_job_is_not_starved_by_a_hundred_thousand,
                 workers_of_different_types_do_not_starve_a_queue, a_claim_takes_only_its_types,
                 a_repeated_claim_gets_the_same_leases, a_repeated_claim_without_leases_is_a_new_one,
-                a_claim_brings_the_payload, a_claim_is_never_larger_than_its_bound;
+                a_claim_brings_the_payload, a_claim_holds_as_long_as_it_asked, a_claim_is_never_larger_than_its_bound;
             counters: every_state_is_counted, depth_and_age_are_told, a_discarded_job_leaves_the_poison_queue;
             history: every_transition_is_written_once, history_can_be_read_from_a_row_on, a_heartbeat_writes_no_history;
             keys: the_same_key_means_the_same_job, another_job_under_a_key_is_refused,
@@ -64,10 +64,11 @@ macro_rules! conformance {
             settles: an_attempt_completes, a_failure_is_tried_again_and_then_poisons,
                 a_repeated_settle_is_answered_as_the_first_time, another_ending_is_refused,
                 a_repeat_within_one_batch_is_a_repeat, a_release_gives_the_attempt_back;
-            steps: a_step_completes_once, steps_survive_attempts_and_redrives, steps_can_be_forgotten;
+            steps: a_step_completes_once, steps_survive_attempts_and_redrives, steps_can_be_forgotten, steps_are_bounded;
             submits: a_job_is_there_when_it_was_answered, what_is_handed_over_is_kept,
                 a_job_that_nobody_handed_over_is_not_there;
-            tenants: nobody_sees_another_s_jobs, nobody_touches_another_s_jobs, workers_take_only_what_is_theirs;
+            tenants: nobody_sees_another_s_jobs, nobody_touches_another_s_jobs, workers_take_only_what_is_theirs,
+                workers_of_one_name_are_not_mixed_up;
         }
     };
     ($open:path; $($topic:ident: $($promise:ident),+;)+) => {

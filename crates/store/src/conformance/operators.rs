@@ -124,11 +124,16 @@ pub(crate) fn workers_are_seen(house: &House) {
 }
 
 pub(crate) fn an_erased_job_leaves_nothing(house: &House) {
-    let id = house.submit(email());
+    let id = house.submit(JobDraft { subject_id: Some("ada".into()), ..email() });
     assert!(matches!(house.command(id, Command::Erase), Err(Refusal::NotEnded { .. })));
     house.must(id, Command::Cancel);
+    block_on(house.store.number_events(1)).unwrap();
     house.must(id, Command::Erase);
     assert!(house.find(id).is_none() && house.history(id).is_empty());
+    block_on(house.store.number_events(10)).unwrap();
+    let events = block_on(house.store.events(0, 10)).unwrap();
+    assert_eq!(events.len(), 2, "that something happened stays");
+    assert!(events.iter().all(|e| e.event.job.envelope.subject.is_none()), "to whom does not");
     assert_eq!(block_on(house.store.payload(&Scope::All, id)).unwrap(), None);
     assert_eq!(house.command(id, Command::Erase), Err(Refusal::JobNotFound));
 }

@@ -2,7 +2,7 @@
 
 use super::house::{House, email, token};
 use crate::Claimed;
-use engine::{Answer, Command, Refusal, StepAnswer, StepName, check_step_result};
+use engine::{Answer, Command, Refusal, STEPS_MAX, StepAnswer, StepName, check_step_result};
 
 fn begin(house: &House, claimed: &Claimed) -> Result<StepAnswer, Refusal> {
     let name = StepName::parse("charge").unwrap();
@@ -31,7 +31,8 @@ pub(crate) fn a_step_completes_once(house: &House) {
     let claimed = house.take();
     assert_eq!(finish(house, &claimed, "1"), Err(Refusal::StepNotBegun));
     assert_eq!(begin(house, &claimed), Ok(StepAnswer::New));
-    assert_eq!(begin(house, &claimed), Ok(StepAnswer::New), "the same attempt asks again");
+    let again = begin(house, &claimed);
+    assert_eq!(again, Ok(StepAnswer::Unfinished), "it may have died in the middle");
     assert_eq!(finish(house, &claimed, "1"), done("1"));
     assert_eq!(finish(house, &claimed, "2"), done("1"), "the first result stands");
     assert_eq!(begin(house, &claimed), done("1"));
@@ -44,6 +45,7 @@ pub(crate) fn steps_survive_attempts_and_redrives(house: &House) {
     house.fail(&first).unwrap();
     let second = house.take();
     assert_eq!(begin(house, &first), Err(Refusal::LeaseLost), "fenced like everything");
+    assert_eq!(finish(house, &first, "0"), Err(Refusal::LeaseLost));
     assert_eq!(begin(house, &second), Ok(StepAnswer::Unfinished));
     assert_eq!(finish(house, &second, "{\"paid\": true}"), done("{\"paid\": true}"));
     house.poison(&second);
@@ -59,4 +61,16 @@ pub(crate) fn steps_can_be_forgotten(house: &House) {
     house.poison(&first);
     house.must(id, Command::Redrive { max_attempts: None, reset_steps: true });
     assert_eq!(begin(house, &house.take()), Ok(StepAnswer::New));
+}
+
+pub(crate) fn steps_are_bounded(house: &House) {
+    let id = house.submit(email());
+    let claimed = house.take();
+    let begin = |n: u64| {
+        let name = StepName::parse(&format!("s{n}")).unwrap();
+        house.command(id, Command::BeginStep { token: token(&claimed), name })
+    };
+    (0..STEPS_MAX).for_each(|n| assert!(begin(n).is_ok()));
+    assert_eq!(begin(STEPS_MAX), Err(Refusal::StepLimit { steps_max: STEPS_MAX }));
+    assert_eq!(begin(0), Ok(Answer::Step(StepAnswer::Unfinished)), "what was begun is still there");
 }

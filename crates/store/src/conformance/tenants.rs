@@ -48,3 +48,19 @@ pub(crate) fn workers_take_only_what_is_theirs(house: &House) {
     assert_eq!(claimed.iter().map(|c| c.job.id()).collect::<Vec<_>>(), [theirs]);
     assert_eq!(house.status(theirs), Status::Running);
 }
+
+pub(crate) fn workers_of_one_name_are_not_mixed_up(house: &House) {
+    for owner in ["acme", "birch"] {
+        house.submit_many(2, owner);
+    }
+    let acme = house.claim_as(only("acme"), wish("worker-1", "c", &["email"], 1)).remove(0);
+    let birch = house.claim_as(only("birch"), wish("worker-1", "c", &["email"], 1)).remove(0);
+    assert_ne!(acme.job.id(), birch.job.id(), "one name for a claim, but two claims");
+    let seen = |owner| block_on(house.store.workers(&only(owner))).unwrap().remove(0);
+    assert_eq!((seen("acme").running, seen("birch").running), (1, 1));
+    house.complete(&acme).unwrap();
+    house.pass(89);
+    house.beat(&birch);
+    house.pass(1);
+    assert!(!seen("acme").live && seen("birch").live, "another's lease is no sign of life");
+}

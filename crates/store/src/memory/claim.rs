@@ -4,10 +4,10 @@ use super::tables::{Place, Tables};
 use crate::{
     dice::Dice,
     queue::Queue,
-    store::{CLAIM_MAX, Claimed, Wish},
+    store::{Claimed, Wish},
 };
 use engine::{
-    Claim, Command, Effect, Facts, Job, JobId, Priority, Scope, SeededBug, Timestamp, decide,
+    CLAIM_MAX, Claim, Effect, Facts, Job, JobId, Priority, Scope, SeededBug, Timestamp,
     is_claimable, planted,
 };
 use std::collections::{BTreeSet, VecDeque};
@@ -26,9 +26,11 @@ impl Tables {
             && let Some((queue, mut line)) = lines.pop_front()
         {
             let Some(id) = line.pop_front() else { continue };
-            claimed.push(self.start(id, wish, dice));
-            self.serves += 1;
-            self.served.insert(queue.clone(), self.serves);
+            if let Some(started) = self.start(id, scope, wish, dice) {
+                claimed.push(started);
+                self.serves += 1;
+                self.served.insert(queue.clone(), self.serves);
+            }
             lines.push_back((queue, line));
         }
         claimed
@@ -36,10 +38,9 @@ impl Tables {
 
     /// The leases that an earlier claim of the same name still holds.
     fn held(&self, scope: &Scope, wish: &Wish) -> Vec<Claimed> {
-        let claim = (wish.worker.clone(), wish.claim.clone());
-        let ids = self.claims.get(&claim).into_iter().flatten();
-        let jobs = ids.filter_map(|id| self.visible(scope, *id));
-        let valid = |job: &&Job| job.lease().is_some_and(|lease| lease.token.epoch == self.epoch);
+        let claim = (scope.clone(), wish.worker.clone(), wish.claim.clone());
+        let jobs = self.claims.get(&claim).into_iter().flatten().map(|id| &self.jobs[id]);
+        let valid = |job: &&Job| job.lease().is_some_and(|lease| lease.holds_in(self.epoch));
         jobs.filter(valid).map(|job| self.with_payload(job.clone())).collect()
     }
 
@@ -78,13 +79,15 @@ impl Tables {
         ranks.flat_map(within).map(|place| place.id).filter(claimable)
     }
 
-    fn start(&mut self, id: JobId, wish: &Wish, dice: &dyn Dice) -> Claimed {
+    /// Starts a job that stood in a line. The engine has the last word.
+    fn start(&mut self, id: JobId, scope: &Scope, wish: &Wish, dice: &dyn Dice) -> Option<Claimed> {
         let job = &self.jobs[&id];
-        let command = Command::Claim(Claim {
+        let claim = Claim {
+            scope: scope.clone(),
             worker: wish.worker.clone(),
             id: wish.claim.clone(),
             lease: wish.lease,
-        });
+        };
         let facts = Facts {
             now: self.now(),
             epoch: self.epoch,
@@ -92,14 +95,14 @@ impl Tables {
             chance: dice.roll(),
             record: None,
             step: None,
+            steps: 0,
         };
-        let ruling = decide(job, &command, &facts).expect("only claimable jobs stand in a line");
-        let Effect::Change(change) = ruling.effect else {
-            unreachable!("a claim always changes the job");
+        let Effect::Change(change) = engine::claim(job, &claim, &facts).ok()?.effect else {
+            return None;
         };
         let job = change.job.clone();
         self.save(*change);
-        self.with_payload(job)
+        Some(self.with_payload(job))
     }
 
     fn with_payload(&self, job: Job) -> Claimed {

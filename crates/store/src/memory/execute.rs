@@ -98,10 +98,6 @@ impl Tables {
     /// Lets the engine decide one command about one job, and saves what it decided.
     fn command(&mut self, scope: &Scope, id: JobId, command: &Command, dice: &dyn Dice) -> Reply {
         let job = self.visible(scope, id).ok_or(Refusal::JobNotFound)?;
-        // Who names the job it wants to claim would pass by pauses, turns and claim ids.
-        if matches!(command, Command::Claim(_)) {
-            return Err(Refusal::NotDue);
-        }
         // The record of the attempt is only needed when the token is not the job's current one.
         let current = job.lease().map(|lease| lease.token);
         let stale = command.token().filter(|token| Some(**token) != current);
@@ -109,6 +105,8 @@ impl Tables {
             self.history[&id].iter().rev().find_map(|entry| entry.record_of(token))
         });
         let step = command.step().and_then(|name| self.steps.get(&(id, name.clone())));
+        let steps =
+            command.step().map_or(0, |_| self.steps.keys().filter(|(job, _)| *job == id).count());
         let facts = Facts {
             now: self.now(),
             epoch: self.epoch,
@@ -116,6 +114,7 @@ impl Tables {
             chance: dice.roll(),
             record: record.as_ref(),
             step,
+            steps: steps as u64,
         };
         let ruling = decide(job, command, &facts)?;
         match ruling.effect {

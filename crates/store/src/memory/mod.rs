@@ -9,7 +9,7 @@ mod reads;
 mod tables;
 
 use crate::{
-    clock::{Clock, StoreClock},
+    clock::Clock,
     dice::Dice,
     queue::{QueueDepth, WorkerSeen},
     store::{NumberedEvent, Overdue, Page, Query, Reply, Request, Store, StoreError},
@@ -62,12 +62,12 @@ impl Memory {
     pub fn restart(&self) {
         let mut tables = self.locked();
         tables.served.clear();
-        tables.unannounced.clear();
-        tables.clock = StoreClock::starting_at(tables.used_until, self.clock.read());
+        tables.start_clock(self.clock.read());
     }
 
     /// Makes everything as it was at the time of `backup`: how a transaction that was never
-    /// committed looks. The tests use it to play a store that answers before it commits.
+    /// committed looks, to a caller who was told that it was.
+    #[cfg(feature = "seeded-bugs")]
     pub fn rewind(&self, backup: Backup) {
         *self.locked() = backup.0;
     }

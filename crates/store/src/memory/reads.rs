@@ -1,6 +1,6 @@
 //! What can be asked of the memory store, and the chores that remove what nobody asks for.
 
-use super::tables::{Key, Place, Seen, Tables};
+use super::tables::{ClaimName, Key, Place, Seen, Tables};
 use crate::{
     queue::{Queue, QueueDepth, WorkerSeen},
     store::{EVENTS_KEPT, NumberedEvent, Overdue, PAGE_MAX, Page, Query, WORKERS_KEPT},
@@ -42,7 +42,7 @@ impl Tables {
         let everyone = self.workers.iter();
         let visible = everyone.filter(|((own, _), _)| *scope == Scope::All || scope == own);
         let describe = |scope: &Scope, worker: &WorkerId, seen: &Seen| {
-            let leases = self.leases_of(worker);
+            let leases = self.leases_of(scope, worker);
             WorkerSeen {
                 worker: worker.clone(),
                 scope: scope.clone(),
@@ -57,8 +57,9 @@ impl Tables {
     }
 
     /// When each lease of a worker ends.
-    fn leases_of(&self, worker: &WorkerId) -> Vec<Timestamp> {
-        let claims = self.claims.iter().filter(|((holder, _), _)| holder == worker);
+    fn leases_of(&self, scope: &Scope, worker: &WorkerId) -> Vec<Timestamp> {
+        let theirs = |(own, holder, _): &ClaimName| (own, holder) == (scope, worker);
+        let claims = self.claims.iter().filter(|(claim, _)| theirs(claim));
         let ids = claims.flat_map(|(_, ids)| ids);
         ids.filter_map(|id| self.jobs[id].lease()).map(|lease| lease.expires_at).collect()
     }
@@ -110,7 +111,7 @@ impl Tables {
     pub(super) fn events(&self, after: u64, limit: usize) -> Vec<NumberedEvent> {
         let dropped = self.last_number - self.numbered.len() as u64;
         let numbered = (dropped + 1..).zip(&self.numbered);
-        let wanted = numbered.filter(|(number, _)| *number > after).take(limit);
+        let wanted = numbered.filter(|(number, _)| *number > after).take(limit.min(PAGE_MAX));
         wanted.map(|(number, event)| NumberedEvent { number, event: event.clone() }).collect()
     }
 

@@ -56,7 +56,10 @@ fn a_whole_job_shows_its_payload_only_where_it_is_given() {
     check("job_plain", &JobShape::new(&jobs::plain(), None));
     check("job_full", &JobShape::new(&jobs::full(), Some(&jobs::payload())));
     let discarded = jobs::after(&jobs::poisoned(), &Command::Discard, 140);
-    check("job_discarded", &JobShape::new(&discarded, Some(&JsonText::null())));
+    check(
+        "job_discarded",
+        &JobShape::new(&discarded, Some(&JsonText::parse("payload", "null", 4).unwrap())),
+    );
 }
 
 #[test]
@@ -107,7 +110,7 @@ fn a_history_row_says_who_did_what_when() {
     let policy = Policy::default();
     let full = jobs::full();
     let running = jobs::running(&full);
-    let began = entry(decide(&full, &jobs::claim(), &jobs::facts(&policy, 100)));
+    let began = entry(engine::claim(&full, &jobs::by_worker_1(), &jobs::facts(&policy, 100)));
     let lost = entry(decide(&running, &Command::LeaseExpiry, &jobs::facts(&policy, 130)));
     let items = [began, lost].iter().map(HistoryShape::from).collect();
     check("history", &HistoryAnswer { items });

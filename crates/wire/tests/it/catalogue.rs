@@ -18,7 +18,8 @@ fn expected_status(refusal: &Refusal) -> Option<u16> {
         | Refusal::NotEnded { .. }
         | Refusal::NotRedrivable { .. }
         | Refusal::NotPoisoned { .. }
-        | Refusal::StepNotBegun => Some(409),
+        | Refusal::StepNotBegun
+        | Refusal::StepLimit { .. } => Some(409),
         Refusal::NotQueued { .. } | Refusal::NotDue => None,
         Refusal::Item { refusal, .. } => expected_status(refusal),
     }
@@ -39,6 +40,7 @@ fn one_of_each() -> Vec<Refusal> {
         Refusal::NotRedrivable { status },
         Refusal::NotPoisoned { status },
         Refusal::StepNotBegun,
+        Refusal::StepLimit { steps_max: 1 },
         Refusal::NotQueued { status },
         Refusal::NotDue,
         Refusal::Item { index: 0, refusal: Box::new(Refusal::JobNotFound) },

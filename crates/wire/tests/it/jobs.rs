@@ -3,7 +3,7 @@
 use engine::{
     Chance, Claim, ClaimId, Command, CorrelationId, Effect, EndingDraft, Event, Facts, Intake, Job,
     JobDraft, JobId, JsonText, LeaseToken, NewJob, OutcomeWord, PAYLOAD_BYTES_MAX, PayloadVersion,
-    Policy, ProgressReport, Tenant, Timestamp, WorkerId, decide, submit,
+    Policy, ProgressReport, Scope, Tenant, Timestamp, WorkerId, decide, submit,
 };
 use std::time::Duration;
 
@@ -75,20 +75,29 @@ pub(crate) fn after(job: &Job, command: &Command, seconds: u64) -> Job {
 
 pub(crate) fn facts(policy: &Policy, seconds: u64) -> Facts<'_> {
     let chance = Chance(0xfeed);
-    Facts { now: at(seconds), epoch: 1, policy, chance, record: None, step: None }
-}
-
-pub(crate) fn claim() -> Command {
-    Command::Claim(Claim {
-        worker: WorkerId::parse("worker-1").unwrap(),
-        id: ClaimId::parse("claim-1").unwrap(),
-        lease: None,
-    })
+    Facts { now: at(seconds), epoch: 1, policy, chance, record: None, step: None, steps: 0 }
 }
 
 /// A job whose first attempt began after 100 seconds.
 pub(crate) fn running(job: &Job) -> Job {
-    after(job, &claim(), 100)
+    claimed(job, 100)
+}
+
+pub(crate) fn by_worker_1() -> Claim {
+    Claim {
+        scope: Scope::All,
+        worker: WorkerId::parse("worker-1").unwrap(),
+        id: ClaimId::parse("claim-1").unwrap(),
+        lease: None,
+    }
+}
+
+/// The job after it was claimed, `seconds` after it was handed over.
+pub(crate) fn claimed(job: &Job, seconds: u64) -> Job {
+    match engine::claim(job, &by_worker_1(), &facts(&Policy::default(), seconds)).unwrap().effect {
+        Effect::Change(change) => change.job,
+        Effect::Nothing | Effect::Erase => panic!("a claim changes the job"),
+    }
 }
 
 pub(crate) fn token(job: &Job) -> LeaseToken {

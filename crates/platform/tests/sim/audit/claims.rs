@@ -2,7 +2,10 @@
 
 use super::{Auditor, Verdict, ensure, watch::Watch};
 use engine::{JobId, JobType, Scope, Status, Tenant, Timestamp};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 use store::Claimed;
 
 type QueueName = (JobType, Tenant);
@@ -21,6 +24,7 @@ pub(crate) struct ClaimAsked {
     pub(crate) scope: Scope,
     pub(crate) job_types: Vec<JobType>,
     pub(crate) max: usize,
+    pub(crate) lease: Option<Duration>,
 }
 
 impl Auditor {
@@ -44,6 +48,9 @@ impl Auditor {
             ensure(told == *expected, "I6", || format!("claim {} was told {told:?}", asked.claim))?;
             for claimed in jobs {
                 self.told_of_a_lease(claimed)?;
+                if fresh.contains(&claimed.job.id()) {
+                    self.as_long_as_asked(asked, claimed)?;
+                }
             }
         }
         // A claim that nobody answered may not have happened at all.
@@ -94,12 +101,49 @@ impl Auditor {
         Ok(())
     }
 
+    /// A lease lasts as long as the worker asked, and no longer than the work may take.
+    fn as_long_as_asked(&self, asked: &ClaimAsked, claimed: &Claimed) -> Verdict {
+        let policy = &self.policies[&claimed.job.envelope.job_type];
+        let length = asked.lease.unwrap_or(policy.lease).min(policy.timeout);
+        let lease = claimed.job.lease().map(|lease| lease.expires_at);
+        let row = self.jobs[&claimed.job.id()].rows.last();
+        let promised = row.map(|row| row.at + length);
+        ensure(lease == promised, "I6", || format!("a lease of {length:?} ends at {lease:?}"))
+    }
+
+    /// Whatever a claim got was open to it, and nothing better was left behind in its queue.
+    fn in_order(
+        &self,
+        asked: &ClaimAsked,
+        fresh: &BTreeSet<JobId>,
+        due: &[(JobId, QueueName)],
+    ) -> Verdict {
+        for (id, queue) in due.iter().filter(|(id, _)| fresh.contains(id)) {
+            let taken = &self.jobs[id];
+            ensure(self.is_open(asked, queue), "I14", || {
+                format!("{id} was not open to the claim")
+            })?;
+            let rank = |watch: &Watch| std::cmp::Reverse(watch.asked.priority);
+            let left = due.iter().filter(|(other, q)| q == queue && !fresh.contains(other));
+            let better = left.filter(|(other, _)| rank(&self.jobs[other]) < rank(taken)).count();
+            ensure(better == 0, "I14", || format!("{id} was taken before its betters"))?;
+        }
+        Ok(())
+    }
+
+    fn is_open(&self, asked: &ClaimAsked, queue: &QueueName) -> bool {
+        asked.job_types.contains(&queue.0)
+            && asked.scope.covers(&queue.1)
+            && !self.paused.contains(queue)
+    }
+
     /// As many as there are, one from each queue in turn, nobody passed over again and again.
     fn in_turn(&mut self, asked: &ClaimAsked, fresh: &BTreeSet<JobId>) -> Verdict {
         // The moment of the claim, where it left a row; else all that is known are its bounds.
         let row = fresh.iter().next().and_then(|id| self.jobs[id].rows.last());
         let (from, until) = row.map_or((self.latest, self.at_most), |row| (row.at, row.at));
         let due = self.due(from, until, asked, fresh);
+        self.in_order(asked, fresh, &due)?;
         let mut got: BTreeMap<&QueueName, usize> = BTreeMap::new();
         for queue in due.iter().filter(|(id, _)| fresh.contains(id)).map(|(_, queue)| queue) {
             *got.entry(queue).or_default() += 1;
@@ -144,9 +188,7 @@ impl Auditor {
         let mut due = Vec::new();
         for (id, watch) in &self.jobs {
             let queue = (watch.asked.job_type.clone(), watch.asked.tenant.clone());
-            let open = asked.job_types.contains(&queue.0)
-                && asked.scope.covers(&queue.1)
-                && !self.paused.contains(&queue);
+            let open = self.is_open(asked, &queue);
             let waits = watch.status() == Some(Status::Queued);
             let ready = watch.seen.as_ref().is_some_and(|job| {
                 job.run_at().is_some_and(|run_at| run_at <= from)

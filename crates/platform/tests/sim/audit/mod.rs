@@ -132,6 +132,9 @@ impl Auditor {
             return ensure(job.is_none(), "I2", || format!("{id} was never handed over"));
         };
         let policy = &self.policies[&watch.asked.job_type];
+        let stranger = Scope::One(Tenant::parse("stranger").expect("lawful"));
+        let foreign = pollster::block_on(platform.job(&stranger, id)).is_ok();
+        ensure(!foreign, "I18", || format!("{id} was shown to a stranger"))?;
         let Some(job) = job else {
             return watch.missing(policy, self.at_most);
         };

@@ -1,11 +1,12 @@
 //! Steps complete once.
 
 use super::{Auditor, Verdict, ensure};
-use engine::{JobId, StepAnswer};
+use engine::{JobId, LeaseToken, StepAnswer};
 
 /// What is known of a step.
 #[derive(Default)]
 pub(super) struct StepWatch {
+    begun: bool,
     done: Option<String>,
     /// A result was sent, and nobody knows whether it arrived.
     unsure: bool,
@@ -16,10 +17,17 @@ impl Auditor {
     pub(crate) fn audit_step(
         &mut self,
         id: JobId,
+        token: &LeaseToken,
         name: &'static str,
         finishing: Option<&str>,
         heard: Option<&StepAnswer>,
     ) -> Verdict {
+        let watch = &self.jobs[&id];
+        let claim = watch.claims.iter().find(|claim| claim.token.as_ref() == Some(token));
+        let open = watch.is_there() && claim.is_some_and(|claim| claim.closed.is_none());
+        ensure(heard.is_none() || open, "I7", || {
+            format!("{id}: step {name} without a valid lease")
+        })?;
         let step = self.steps.entry((id, name)).or_default();
         match heard {
             None => step.unsure |= finishing.is_some(),
@@ -30,8 +38,14 @@ impl Auditor {
                 step.done = Some(result.as_str().to_owned());
                 step.unsure = false;
             }
-            Some(StepAnswer::New | StepAnswer::Unfinished) => {
+            Some(StepAnswer::New) => {
+                let first = !step.begun && step.done.is_none();
+                ensure(first, "I3", || format!("{id}: step {name} was forgotten"))?;
+                step.begun = true;
+            }
+            Some(StepAnswer::Unfinished) => {
                 ensure(step.done.is_none(), "I3", || format!("{id}: step {name} was forgotten"))?;
+                step.begun = true;
             }
         }
         Ok(())

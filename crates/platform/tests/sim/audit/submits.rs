@@ -16,6 +16,7 @@ pub(crate) struct Asked {
     pub(crate) run_at: Option<Timestamp>,
     pub(crate) delay: Option<Duration>,
     pub(crate) expires_at: Option<Timestamp>,
+    pub(crate) priority: i64,
 }
 
 impl Asked {
@@ -42,7 +43,7 @@ impl Auditor {
                     }
                 }
             }
-            Err(Error::OutcomeUnknown { jobs }) => {
+            Err(Error::OutcomeUnknown { jobs, .. }) => {
                 for (asked, id) in asked.iter().zip(jobs) {
                     self.expect(*id, asked, false);
                     self.touch(*id);
@@ -70,6 +71,7 @@ impl Auditor {
                         self.is_the_same_job(asked, answer.job_id)?;
                     } else {
                         self.has_the_key_alone(asked, answer.job_id)?;
+                        self.had_room(asked)?;
                     }
                 }
                 Ok(())
@@ -88,7 +90,7 @@ impl Auditor {
                     "a fresh key was refused".into()
                 })
             }
-            Err(Error::OutcomeUnknown { jobs }) => {
+            Err(Error::OutcomeUnknown { jobs, .. }) => {
                 for (asked, id) in asked.iter().zip(jobs) {
                     if self.jobs.get(id).is_some_and(Watch::is_there) {
                         self.has_the_key_alone(asked, *id)?;
@@ -100,11 +102,28 @@ impl Auditor {
         }
     }
 
+    /// The queue was not full. What was started or retried since does not count here: the jobs of one
+    /// step are judged by what waits after it.
+    fn had_room(&self, asked: &Asked) -> Verdict {
+        let Some(max) = self.policies[&asked.job_type].max_queued else { return Ok(()) };
+        let fresh = self.jobs.values().filter(|watch| {
+            let same =
+                (&watch.asked.tenant, &watch.asked.job_type) == (&asked.tenant, &asked.job_type);
+            same && watch.status() == Some(Status::Queued) && watch.rows.len() == 1
+        });
+        let fresh = fresh.count() as u64;
+        ensure(fresh <= max, "I17", || format!("{fresh} jobs wait where {max} may"))
+    }
+
     fn is_the_same_job(&self, asked: &Asked, id: JobId) -> Verdict {
         let first = self.jobs.get(&id).filter(|watch| watch.is_there());
         let same = first
             .is_some_and(|first| first.asked.same_key(asked) && first.asked.same_content(asked));
-        ensure(same, "I11", || format!("{id} is called a duplicate, but is another job"))
+        ensure(same, "I11", || format!("{id} is called a duplicate, but is another job"))?;
+        let ended = first.and_then(|first| first.seen.as_ref()?.ended_at());
+        let window = self.policies[&asked.job_type].key_window;
+        let free = ended.is_some_and(|ended| ended + window <= self.latest);
+        ensure(!free, "I11", || format!("{id} still has a key whose time is over"))
     }
 
     /// Nobody else had the key when this job began.

@@ -2,7 +2,9 @@
 
 use super::{Asked, Verdict, ensure};
 use crate::world::RETRY_AFTER_MAX_S;
-use engine::{HistoryEntry, Job, JsonText, LeaseToken, Policy, RELEASES_MAX, Status, Timestamp};
+use engine::{
+    ErrorCode, HistoryEntry, Jitter, Job, JsonText, LeaseToken, Policy, Status, Timestamp,
+};
 use std::time::Duration;
 
 pub(super) struct Watch {
@@ -29,6 +31,10 @@ struct LifeWatch {
     losses: u32,
     cancel_requested: bool,
     outcomes: u32,
+    /// The first start that somebody saw.
+    started_at: Option<Timestamp>,
+    /// The code of the last failure.
+    error_code: Option<ErrorCode>,
 }
 
 /// One claim, from its row to the row that ended it.
@@ -55,6 +61,9 @@ pub(super) struct Closing {
     /// The house ended it, not the worker.
     pub(super) by_sweeper: bool,
 }
+
+/// A release costs nothing this often in one life.
+const RELEASES_FREE: u32 = 20;
 
 const OURS: [&str; 3] = ["LEASE_EXPIRED", "WORKER_LOST", "HANDLER_TIMEOUT"];
 
@@ -88,8 +97,13 @@ impl Watch {
         let Some(seen) = &self.seen else {
             return ensure(!self.acknowledged, "I1", || "an acknowledged job is not stored".into());
         };
-        let kept_until = engine::kept_since(seen).map(|since| since + policy.retention);
-        let purged = kept_until.is_some_and(|until| until <= at_most);
+        let ended = seen
+            .ended()
+            .filter(|ended| seen.status() != Status::Poisoned || ended.discarded_at.is_some());
+        let since = ended.map(|ended| ended.discarded_at.unwrap_or(ended.at));
+        let key_window = if self.asked.key.is_some() { policy.key_window } else { Duration::ZERO };
+        let kept_for = policy.retention.max(key_window);
+        let purged = since.is_some_and(|since| since + kept_for <= at_most);
         ensure(self.erasable || purged, "I1", || {
             format!("{} vanished as {}", seen.id(), seen.status())
         })?;
@@ -159,6 +173,8 @@ impl Watch {
             (Some(Status::Poisoned), Status::Poisoned) => {}
             (from, to) => ensure(false, "I4", || say(&format!("{from:?} to {to} is not lawful")))?,
         }
+        let failed = row.error_code.clone().or(self.life.error_code.take());
+        self.life.error_code = failed.filter(|_| row.to != Status::Completed);
         self.rows.push(row);
         Ok(())
     }
@@ -166,6 +182,7 @@ impl Watch {
     fn started(&mut self, row: &HistoryEntry, job: &Job, step: usize) -> Verdict {
         let id = job.id();
         self.life.attempts += 1;
+        self.life.started_at = self.life.started_at.or(Some(row.at));
         ensure(row.attempt == self.life.attempts, "I8", || {
             format!("{id}: attempt {} was called {}", self.life.attempts, row.attempt)
         })?;
@@ -237,6 +254,9 @@ impl Watch {
             None if retried => self.given_back(row),
             Some(_) | None => self.life.losses = 0,
         }
+        if row.message.as_deref() == Some("claim was not delivered") && !retried {
+            self.not_started();
+        }
         let spent = self.life.attempts >= job.max_attempts;
         let counted = retried && code.is_some();
         ensure(!(counted && spent), "I8", || format!("{id} is retried with no attempt left"))
@@ -245,13 +265,22 @@ impl Watch {
     fn given_back(&mut self, row: &HistoryEntry) {
         if row.message.as_deref() == Some("claim was not delivered") {
             self.life.attempts -= 1;
+            self.not_started();
             return;
         }
         self.life.losses = 0;
         self.life.releases += 1;
-        if self.life.releases <= RELEASES_MAX {
+        if self.life.releases <= RELEASES_FREE {
             self.life.attempts -= 1;
         }
+    }
+
+    /// The last claim reached nobody: if it was the first start, there was none.
+    fn not_started(&mut self) {
+        let claim =
+            |row: &&HistoryEntry| row.from == Some(Status::Queued) && row.to == Status::Running;
+        let claimed_at = self.rows.iter().rev().find(claim).map(|row| row.at);
+        self.life.started_at = self.life.started_at.filter(|at| Some(*at) != claimed_at);
     }
 
     fn ended(&mut self, say: &dyn Fn(&str) -> String) -> Verdict {
@@ -280,6 +309,13 @@ impl Watch {
         ensure(job.life.cancel_requested == self.life.cancel_requested, "I3", || {
             format!("{id}: the cancel was forgotten or invented")
         })?;
+        ensure(job.life.started_at == self.life.started_at, "I4", || {
+            format!("{id}: startedAt is {:?}, not {:?}", job.life.started_at, self.life.started_at)
+        })?;
+        let code = job.life.last_failure.as_ref().map(|failure| &failure.code);
+        ensure(code == self.life.error_code.as_ref(), "I4", || {
+            format!("{id}: errorCode is {code:?}, not {:?}", self.life.error_code)
+        })?;
         if let Some(seen) = &self.seen {
             ensure(job.version >= seen.version, "I15", || format!("{id}: its version went back"))?;
             let silent = job.version == seen.version;
@@ -296,7 +332,7 @@ impl Watch {
     fn given_back_when_cancelled(&self, job: &Job) -> u32 {
         let last = self.rows.last();
         let free = match last.and_then(|row| row.message.as_deref()) {
-            Some("released" | "snoozed") => self.life.releases < RELEASES_MAX,
+            Some("released" | "snoozed") => self.life.releases < RELEASES_FREE,
             Some("claim was not delivered") => true,
             Some(_) | None => false,
         };
@@ -308,7 +344,16 @@ impl Watch {
         if row.from != Some(Status::Running) {
             return Ok(());
         }
-        let longest = policy.backoff.max.max(Duration::from_secs(RETRY_AFTER_MAX_S));
-        ensure(run_at.since(row.at) <= longest, "I12", || format!("{}: waits too long", job.id()))
+        let wait = run_at.since(row.at);
+        let ceiling = policy.backoff.ceiling(row.attempt);
+        let by_policy = match row.error_code.as_ref().map(|code| code.as_str()) {
+            Some(code) if OURS.contains(&code) => true,
+            Some(_) | None => wait > Duration::from_secs(RETRY_AFTER_MAX_S),
+        };
+        let lawful = match policy.backoff.jitter {
+            Jitter::None => wait == ceiling,
+            Jitter::Full => wait <= ceiling,
+        };
+        ensure(!by_policy || lawful, "I12", || format!("{}: waits for {wait:?}", job.id()))
     }
 }

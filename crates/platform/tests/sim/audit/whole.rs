@@ -18,12 +18,18 @@ fn broken(error: Error) -> Violation {
 }
 
 impl Auditor {
+    /// What can be checked after every step: counters and announcements.
+    pub(crate) fn audit_step_end(&mut self, platform: &Platform) -> Verdict {
+        self.audit_counts(platform)?;
+        self.audit_events(platform)
+    }
+
+    /// The same with nothing taken for granted: every job is read again, and listed.
     pub(crate) fn audit_whole(&mut self, platform: &Platform) -> Verdict {
         self.touch_everything();
         self.look(platform)?;
         self.audit_listing(platform)?;
-        self.audit_counts(platform)?;
-        self.audit_events(platform)
+        self.audit_step_end(platform)
     }
 
     /// Everything listed was handed over, everything acknowledged is listed, newest first.
@@ -84,7 +90,8 @@ impl Auditor {
             }
             self.events.last = last;
         }
-        for (id, watch) in &self.jobs {
+        let touched = |id: &JobId| self.touched.as_ref().is_none_or(|touched| touched.contains(id));
+        for (id, watch) in self.jobs.iter().filter(|(id, _)| touched(id)) {
             let silent = |row: &&HistoryEntry| {
                 row.from != Some(row.to) && !self.events.ids.contains(&(*id, row.seq))
             };
@@ -115,7 +122,14 @@ impl Auditor {
         // A job may have vanished before its last rows were read.
         let Some(row) = watch.rows.get(index) else { return Ok(()) };
         let kind = numbered.event.kind;
-        ensure(kind == kind_of(row), "I10", || format!("{id}.{seq} was announced as {kind:?}"))
+        ensure(kind == kind_of(row), "I10", || format!("{id}.{seq} was announced as {kind:?}"))?;
+        // An ended job rests: what was announced of its end is what can be read of it.
+        let told = &numbered.event.job;
+        let read = watch.seen.as_ref().filter(|seen| seen.seq == seq && seen.status().is_ended());
+        let same = read.is_none_or(|read| read == told) && told.status() == row.to;
+        ensure(same || watch.vanished, "I10", || {
+            format!("{id}.{seq} was announced with other facts")
+        })
     }
 
     /// Once the faults have stopped, everything ends.
