@@ -10,14 +10,12 @@ use crate::{
     command::{Answer, Claim, Command, Decision, Effect, Facts, Pulse, ReleaseReason, Ruling},
     field::cut,
     job::{Change, Ended, Job, Life, Note, Progress, ProgressReport, State, Status},
-    json::JsonText,
     lease::{Lease, LeaseToken},
     outcome::{Failure, MESSAGE_BYTES_MAX, failure_codes},
     policy::Policy,
     refusal::Refusal,
     seeded_bug::{SeededBug, planted},
-    step::{STEPS_MAX, Step, StepAnswer, StepsChange},
-    text::StepName,
+    step::{self, StepsChange},
     time::Timestamp,
 };
 use std::time::Duration;
@@ -42,8 +40,10 @@ pub fn decide(job: &Job, command: &Command, facts: &Facts<'_>) -> Decision {
         Command::Discard => discard(job, facts.now),
         Command::Erase => erase(job),
         Command::Purge => purge(job, facts),
-        Command::BeginStep { token, name } => begin_step(job, token, name, facts),
-        Command::FinishStep { token, name, result } => finish_step(job, token, name, result, facts),
+        Command::BeginStep { token, name } => step::begin(job, token, name, facts),
+        Command::FinishStep { token, name, result } => {
+            step::finish(job, token, name, result, facts)
+        }
     }
 }
 
@@ -382,47 +382,11 @@ fn purge(job: &Job, facts: &Facts<'_>) -> Decision {
     Ok(Ruling { effect: Effect::Erase, answer: Answer::Erased })
 }
 
-fn begin_step(job: &Job, token: &LeaseToken, name: &StepName, facts: &Facts<'_>) -> Decision {
-    held(job, token, facts).ok_or(Refusal::LeaseLost)?;
-    match facts.step {
-        Some(Step { result: Some(result), .. }) => {
-            Ok(step_stands(StepAnswer::Done(result.clone())))
-        }
-        // Also when the same attempt asks again: it may have lost our answer, or have died in the
-        // middle of the step and come back under its lease. Only the handler can find out.
-        Some(_) => Ok(step_stands(StepAnswer::Unfinished)),
-        None if facts.steps >= STEPS_MAX => Err(Refusal::StepLimit { steps_max: STEPS_MAX }),
-        None => {
-            let step = Step { name: name.clone(), begun_at: facts.now, result: None };
-            Ok(step_put(job, step, StepAnswer::New))
-        }
-    }
-}
-
-fn finish_step(
-    job: &Job,
-    token: &LeaseToken,
-    name: &StepName,
-    result: &JsonText,
-    facts: &Facts<'_>,
-) -> Decision {
-    if !planted(SeededBug::StepWithoutFence) {
-        held(job, token, facts).ok_or(Refusal::LeaseLost)?;
-    }
-    let step = facts.step.ok_or(Refusal::StepNotBegun)?;
-    // A step completes once: whoever comes second learns what stands.
-    if let Some(first) = &step.result {
-        return Ok(step_stands(StepAnswer::Done(first.clone())));
-    }
-    let step = Step { name: name.clone(), result: Some(result.clone()), ..step.clone() };
-    Ok(step_put(job, step, StepAnswer::Done(result.clone())))
-}
-
 /// The lease, if `token` is the one that counts.
 ///
 /// The token decides, not the clock. A worker that overran its lease, but whose job nobody else has
 /// taken, did the work; refusing it would only make the job run a second time.
-fn held<'a>(job: &'a Job, token: &LeaseToken, facts: &Facts<'_>) -> Option<&'a Lease> {
+pub(crate) fn held<'a>(job: &'a Job, token: &LeaseToken, facts: &Facts<'_>) -> Option<&'a Lease> {
     let lease = job.lease()?;
     let valid = lease.token == *token && lease.holds_in(facts.epoch);
     (valid || planted(SeededBug::CompleteWithoutFence)).then_some(lease)
@@ -500,13 +464,4 @@ fn settled(change: Change) -> Ruling {
 
 fn stands(job: &Job) -> Ruling {
     Ruling { effect: Effect::Nothing, answer: Answer::Job(Box::new(job.clone())) }
-}
-
-fn step_stands(answer: StepAnswer) -> Ruling {
-    Ruling { effect: Effect::Nothing, answer: Answer::Step(answer) }
-}
-
-fn step_put(job: &Job, step: Step, answer: StepAnswer) -> Ruling {
-    let change = Change { steps: StepsChange::Put(step), ..Job::touched(job.clone()) };
-    Ruling { effect: Effect::Change(Box::new(change)), answer: Answer::Step(answer) }
 }

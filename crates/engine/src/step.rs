@@ -1,6 +1,17 @@
 //! Steps: parts of a job that complete once, however often the job is tried.
 
-use crate::{field::Checked, json::JsonText, text::StepName, time::Timestamp};
+use crate::{
+    command::{Answer, Decision, Effect, Facts, Ruling},
+    decide::held,
+    field::Checked,
+    job::{Change, Job},
+    json::JsonText,
+    lease::LeaseToken,
+    refusal::Refusal,
+    seeded_bug::{SeededBug, planted},
+    text::StepName,
+    time::Timestamp,
+};
 
 /// A step's result is small; what is large goes somewhere else.
 pub const STEP_RESULT_BYTES_MAX: usize = 16 * 1024;
@@ -44,4 +55,49 @@ pub enum StepsChange {
 /// Checks the result of a step.
 pub fn check_step_result(text: &str) -> Checked<JsonText> {
     JsonText::parse("result", text, STEP_RESULT_BYTES_MAX)
+}
+
+/// A handler is about to do a step.
+pub(crate) fn begin(job: &Job, token: &LeaseToken, name: &StepName, facts: &Facts<'_>) -> Decision {
+    held(job, token, facts).ok_or(Refusal::LeaseLost)?;
+    match facts.step {
+        Some(Step { result: Some(result), .. }) => Ok(stands(StepAnswer::Done(result.clone()))),
+        // Also when the same attempt asks again: it may have lost our answer, or have died in the
+        // middle of the step and come back under its lease. Only the handler can find out.
+        Some(_) => Ok(stands(StepAnswer::Unfinished)),
+        None if facts.steps >= STEPS_MAX => Err(Refusal::StepLimit { steps_max: STEPS_MAX }),
+        None => {
+            let step = Step { name: name.clone(), begun_at: facts.now, result: None };
+            Ok(put(job, step, StepAnswer::New))
+        }
+    }
+}
+
+/// A handler has done a step.
+pub(crate) fn finish(
+    job: &Job,
+    token: &LeaseToken,
+    name: &StepName,
+    result: &JsonText,
+    facts: &Facts<'_>,
+) -> Decision {
+    if !planted(SeededBug::StepWithoutFence) {
+        held(job, token, facts).ok_or(Refusal::LeaseLost)?;
+    }
+    let step = facts.step.ok_or(Refusal::StepNotBegun)?;
+    // A step completes once: whoever comes second learns what stands.
+    if let Some(first) = &step.result {
+        return Ok(stands(StepAnswer::Done(first.clone())));
+    }
+    let step = Step { name: name.clone(), result: Some(result.clone()), ..step.clone() };
+    Ok(put(job, step, StepAnswer::Done(result.clone())))
+}
+
+fn stands(answer: StepAnswer) -> Ruling {
+    Ruling { effect: Effect::Nothing, answer: Answer::Step(answer) }
+}
+
+fn put(job: &Job, step: Step, answer: StepAnswer) -> Ruling {
+    let change = Change { steps: StepsChange::Put(step), ..Job::touched(job.clone()) };
+    Ruling { effect: Effect::Change(Box::new(change)), answer: Answer::Step(answer) }
 }
