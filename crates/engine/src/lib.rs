@@ -61,7 +61,7 @@ pub use seeded_bug::{SeededBug, planted};
 pub use step::{
     STEP_RESULT_BYTES_MAX, STEPS_MAX, Step, StepAnswer, StepsChange, check_step_result,
 };
-pub use submit::{Submitted, key_is_free, submit, submit_again};
+pub use submit::{Submitted, key_is_free, submit, submit_again, submit_same};
 pub use text::{
     ClaimId, CorrelationId, ErrorCode, Host, JobType, ResultUrl, Scope, StepName, SubjectId,
     Tenant, TraceParent, WorkerId,

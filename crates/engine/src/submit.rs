@@ -107,6 +107,16 @@ pub fn key_is_free(holder: &Job, policy: &Policy, now: Timestamp) -> bool {
     holder.ended_at().is_some_and(|ended| ended + policy.key_window <= now)
 }
 
+/// Answers a job that is stored already under the id it comes with: whoever could not know whether a
+/// commit happened may send the very same again. Ids are ours, so nothing else can have this one.
+pub fn submit_same(stored: &Job, came: &NewJob) -> Result<Submitted, Refusal> {
+    let same = stored.envelope.tenant == came.tenant && stored.envelope.job_type == came.job_type;
+    if !same {
+        return Err(Refusal::KeyReused { holder: stored.id() });
+    }
+    Ok(Submitted::of(stored, false))
+}
+
 /// Answers a key that is taken: the same job again, or a different one under an old name.
 pub fn submit_again(holder: &Job, came: &ContentDigest) -> Result<Submitted, Refusal> {
     let held = holder.envelope.key.as_ref().map(|key| &key.content);

@@ -24,7 +24,7 @@ impl HandClock {
     pub fn pass(&self, span: Duration) {
         let mut hands = self.hands();
         hands.wall = hands.wall + span;
-        hands.monotonic += span;
+        hands.monotonic = hands.monotonic.saturating_add(span);
     }
 
     /// Somebody sets the wall clock, and no time goes by.

@@ -3,6 +3,8 @@
 use super::house::{House, claiming, email, job_type, submitted, token, wish};
 use crate::{Answer, Request};
 use engine::{Chance, Command, JobId, Policy, Refusal, Scope, Status, Timestamp, WorkerId};
+use pollster::block_on;
+use std::time::Duration;
 
 fn request(id: JobId, command: Command) -> Request {
     Request::Job { scope: Scope::All, id, command }
@@ -58,4 +60,23 @@ pub(crate) fn a_policy_counts_for_the_submits_beside_it(house: &House) {
 
 pub(crate) fn an_empty_batch_is_nothing(house: &House) {
     assert!(house.run(Vec::new()).is_empty());
+    assert_eq!(house.one(Request::Submit(Vec::new())), Ok(Answer::Submitted(Vec::new())));
+}
+
+pub(crate) fn odd_numbers_are_survived(house: &House) {
+    house.submit(email());
+    let store = &house.store;
+    for limit in [0, 1, usize::MAX] {
+        assert!(block_on(store.overdue(limit)).unwrap().is_empty());
+        assert_eq!(block_on(store.tidy(limit)).unwrap(), 0);
+        for after in [0, u64::MAX] {
+            assert!(block_on(store.events(after, limit)).unwrap().len() <= 1);
+        }
+        assert!(block_on(store.number_events(limit)).unwrap() <= 1);
+    }
+    house.clock.pass(Duration::MAX);
+    house.clock.set_off(i64::MAX);
+    house.clock.set_off(i64::MIN);
+    let id = house.submit(email());
+    assert_eq!(house.job(id).envelope.created_at, Timestamp::MAX, "the end of time is no panic");
 }

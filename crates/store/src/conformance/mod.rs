@@ -29,7 +29,8 @@ macro_rules! conformance {
         conformance! { $open;
             batches: a_batch_answers_in_the_order_of_its_requests, a_job_is_stored_and_started_by_one_batch,
                 two_commands_on_one_job_see_each_other, a_policy_counts_for_the_submits_beside_it,
-                an_empty_batch_is_nothing;
+                an_empty_batch_is_nothing,
+                odd_numbers_are_survived;
             cancels: a_waiting_job_is_cancelled_at_once, a_running_job_is_asked_to_stop,
                 a_cancelled_job_never_runs_again, a_cancel_and_a_settle_race_to_one_outcome;
             chores: what_is_overdue_comes_in_pages, an_expired_job_is_found_and_cancelled,
@@ -65,7 +66,7 @@ macro_rules! conformance {
                 a_repeated_settle_is_answered_as_the_first_time, another_ending_is_refused,
                 a_repeat_within_one_batch_is_a_repeat, a_release_gives_the_attempt_back;
             steps: a_step_completes_once, steps_survive_attempts_and_redrives, steps_can_be_forgotten, steps_are_bounded;
-            submits: a_job_is_there_when_it_was_answered, what_is_handed_over_is_kept,
+            submits: a_job_is_there_when_it_was_answered, what_is_handed_over_is_kept, the_same_hand_over_again_is_the_same_job,
                 a_job_that_nobody_handed_over_is_not_there;
             tenants: nobody_sees_another_s_jobs, nobody_touches_another_s_jobs, workers_take_only_what_is_theirs,
                 workers_of_one_name_are_not_mixed_up;

@@ -1,6 +1,7 @@
 //! Handing a job over.
 
-use super::house::{House, email};
+use super::house::{House, email, submitted};
+use crate::Request;
 use engine::{Chance, JobDraft, JobId, PayloadVersion, Priority, Scope, Status, Timestamp};
 use pollster::block_on;
 
@@ -42,6 +43,21 @@ pub(crate) fn what_is_handed_over_is_kept(house: &House) {
     assert_eq!(job.max_attempts, 7);
     let payload = block_on(house.store.payload(&Scope::All, id)).unwrap().unwrap();
     assert_eq!(payload.as_str(), "{\"b\": 1, \"a\": [1.0, null]}", "kept as it came");
+}
+
+pub(crate) fn the_same_hand_over_again_is_the_same_job(house: &House) {
+    let new = house.new_job(email(), "acme");
+    let submit = || submitted(house.one(Request::Submit(vec![new.clone()])).unwrap()).remove(0);
+    let first = submit();
+    house.complete(&house.take()).unwrap();
+    let again = submit();
+    assert_eq!(
+        (again.job_id, again.duplicate),
+        (first.job_id, false),
+        "not a second job, nor a repeat"
+    );
+    assert_eq!(again.status, Status::Completed, "and not the first one anew");
+    assert_eq!(house.history(new.id).len(), 3);
 }
 
 pub(crate) fn a_job_that_nobody_handed_over_is_not_there(house: &House) {

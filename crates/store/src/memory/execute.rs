@@ -8,7 +8,7 @@ use crate::{
 };
 use engine::{
     Change, Command, Effect, Facts, Host, Job, JobId, JobType, NewJob, Refusal, Scope, SeededBug,
-    Submitted, WorkerId, decide, planted, submit, submit_again,
+    Submitted, WorkerId, decide, planted, submit, submit_again, submit_same,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -79,6 +79,10 @@ impl Tables {
         taken: &Taken,
         known_keys: Option<&BTreeSet<Key>>,
     ) -> Result<Intent, Refusal> {
+        // The same hand-over again: somebody could not know whether the first one was committed.
+        if let Some(stored) = self.jobs.get(&new.id) {
+            return Ok(Intent::Again(submit_same(stored, new)?));
+        }
         if let Some(key) = &new.key {
             let full = (new.tenant.clone(), new.job_type.clone(), key.name.clone());
             // Only the planted bug has `known_keys`: it believes what it saw before the batch.
