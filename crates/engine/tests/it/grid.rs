@@ -21,10 +21,15 @@ fn the_page_says_what_the_code_decides() {
         fs::write(&path, &fresh).expect("the page can be written");
         return;
     }
-    assert!(
-        page == fresh,
-        "docs/state-machine.md is not what the code decides; see this file's head\n{fresh}"
-    );
+    let differs =
+        page.lines().zip(fresh.lines()).enumerate().find(|(_, (page, code))| page != code);
+    if let Some((line, (page, code))) = differs {
+        let line = line + 1;
+        panic!(
+            "docs/state-machine.md:{line} says\n  {page}\nand the code decides\n  {code}\nsee this file's head"
+        );
+    }
+    assert_eq!(page.len(), fresh.len(), "docs/state-machine.md has lines too many or too few");
 }
 
 #[test]
@@ -45,69 +50,239 @@ fn the_grid_is_complete() {
         Command::BeginStep { .. } => "begin step",
         Command::FinishStep { .. } => "finish step",
     };
-    let mut rows: Vec<_> = commands(&running()).iter().map(|(_, command)| row(command)).collect();
-    rows.dedup();
-    assert_eq!(rows.len(), 13, "one or more rows for each of the thirteen commands: {rows:?}");
-    let states: Vec<_> = states().iter().map(|(_, job)| job.status()).collect();
+    let mut rows: Vec<_> =
+        ROWS.iter().filter_map(|name| command(name, token(&running()))).collect();
+    rows.dedup_by_key(|command| row(command));
+    assert_eq!(rows.len(), 13, "one or more rows for each of the thirteen commands");
+    let states: Vec<_> = states().iter().map(|(_, case)| case.job.status()).collect();
     assert_eq!(states, Status::ALL);
 }
 
-fn tables() -> [(&'static str, String); 5] {
+/// A job, and the worker that last held it.
+struct Case {
+    job: Job,
+    token: LeaseToken,
+    /// The record of that worker's report, if it reported.
+    record: Option<AttemptRecord>,
+    step: Option<Step>,
+    when: Timestamp,
+}
+
+impl Case {
+    /// A job that its worker holds, or that nobody has held.
+    fn now(job: Job) -> Self {
+        let token = token(&job);
+        Case { job, token, record: None, step: None, when: now() }
+    }
+
+    /// A running job, after its worker sent `command`.
+    fn after_report(running: &Job, command: &Command, when: Timestamp) -> Self {
+        let policy = Policy::default();
+        let ruling = decide(running, command, &facts(&policy, when)).unwrap();
+        let Effect::Change(change) = ruling.effect else { panic!("a report changes the job") };
+        let token = token(running);
+        let record = change.entry.unwrap().record_of(&token);
+        Case { job: change.job, token, record, step: None, when: now() }
+    }
+
+    fn ended(ending: EndingDraft) -> Self {
+        let job = running();
+        Case::after_report(&job, &settle(&job, ending), at(-5))
+    }
+
+    fn then(self, command: &Command, when: Timestamp) -> Self {
+        Case { job: after(&self.job, command, when), ..self }
+    }
+
+    /// What a command comes to here, in words.
+    fn cell(&self, row: &str) -> String {
+        let policy = Policy::default();
+        let (record, step) = (self.record.as_ref(), self.step.as_ref());
+        let facts = Facts { record, step, ..facts(&policy, self.when) };
+        match (row, command(row, self.token)) {
+            (_, Some(command)) => told(&self.job, &decide(&self.job, &command, &facts)),
+            ("claim", None) => told(&self.job, &engine::claim(&self.job, &by_w1(), &facts)),
+            (_, None) => submitted(&self.job, self.when),
+        }
+    }
+}
+
+/// Every way to move a job. The first two are not commands about a job that somebody names.
+const ROWS: [&str; 21] = [
+    "submit with its key",
+    "claim",
+    "heartbeat",
+    "settle: completed",
+    "settle: failed",
+    "settle: failed for good",
+    "settle: poisoned",
+    "settle: cancelled",
+    "release",
+    "snooze",
+    "release: claim not delivered",
+    "cancel",
+    "expire",
+    "timeout",
+    "lease expiry",
+    "redrive",
+    "discard",
+    "erase",
+    "purge",
+    "begin step",
+    "finish step",
+];
+
+fn command(row: &str, token: LeaseToken) -> Option<Command> {
+    let settled = |draft: EndingDraft| Command::Settle { token, ending: draft.check().unwrap() };
+    let released = |reason| Command::Release { token, reason, delay: std::time::Duration::ZERO };
+    Some(match row {
+        "heartbeat" => Command::Heartbeat { token, progress: None },
+        "settle: completed" => settled(completed()),
+        "settle: failed" => settled(failed()),
+        "settle: failed for good" => settled(failed_for_good()),
+        "settle: poisoned" => settled(poisoned()),
+        "settle: cancelled" => settled(cancelled()),
+        "release" => released(ReleaseReason::Released),
+        "snooze" => released(ReleaseReason::Snoozed),
+        "release: claim not delivered" => released(ReleaseReason::Undelivered),
+        "cancel" => Command::Cancel,
+        "expire" => Command::Expire,
+        "timeout" => Command::Timeout,
+        "lease expiry" => Command::LeaseExpiry,
+        "redrive" => Command::Redrive { max_attempts: None, reset_steps: false },
+        "discard" => Command::Discard,
+        "erase" => Command::Erase,
+        "purge" => Command::Purge,
+        "begin step" => Command::BeginStep { token, name: step("s") },
+        "finish step" => {
+            Command::FinishStep { token, name: step("s"), result: check_step_result("1").unwrap() }
+        }
+        _ => return None,
+    })
+}
+
+fn tables() -> [(&'static str, String); 6] {
+    let running = ["settle: failed", "release", "timeout", "lease expiry", "heartbeat", "cancel"];
+    let ended = ["submit with its key", "cancel", "redrive", "discard", "erase", "purge"];
+    let reports = [
+        "settle: failed",
+        "settle: completed",
+        "release",
+        "heartbeat",
+        "begin step",
+        "finish step",
+    ];
     [
-        ("grid", table(&states(), now())),
-        ("queued", table(&queued_variants(), now())),
-        ("running", table(&running_variants(), now())),
-        ("ended", table(&ended_variants(), at(31 * 86_400))),
-        ("tokens", tokens()),
+        ("grid", grid(&states())),
+        ("queued", closer(&queued_cases(), &["claim", "cancel", "expire"])),
+        ("running", closer(&running_cases(), &running)),
+        ("ended", closer(&ended_cases(), &ended)),
+        ("tokens", closer(&token_cases(), &reports)),
+        ("steps", closer(&step_cases(), &["begin step", "finish step"])),
     ]
 }
 
-/// One job in each state, with the commands of somebody who holds its newest token.
-fn states() -> Vec<(&'static str, Job)> {
+type Cases = Vec<(&'static str, Case)>;
+
+fn states() -> Cases {
     vec![
-        ("Queued", queued()),
-        ("Running", running()),
-        ("Completed", ended(completed())),
-        ("Failed", ended(failed_for_good())),
-        ("Poisoned", ended(poisoned())),
-        ("Cancelled", ended(cancelled())),
+        ("Queued", Case::now(queued())),
+        ("Running", Case::now(running())),
+        ("Completed", Case::ended(completed())),
+        ("Failed", Case::ended(failed_for_good())),
+        ("Poisoned", Case::ended(poisoned())),
+        ("Cancelled", Case::ended(cancelled())),
     ]
 }
 
-fn queued_variants() -> Vec<(&'static str, Job)> {
+fn queued_cases() -> Cases {
     let later = JobDraft { run_at: Some(NOW + 60_000), ..draft() };
     let too_late = JobDraft { expires_at: Some(NOW - 1_000), ..draft() };
-    vec![("not due", queued_from(later)), ("expired", queued_from(too_late))]
+    vec![
+        ("due", Case::now(queued())),
+        ("not due yet", Case::now(queued_from(later))),
+        ("past its expiresAt", Case::now(queued_from(too_late))),
+    ]
 }
 
-fn running_variants() -> Vec<(&'static str, Job)> {
+fn running_cases() -> Cases {
     let cancel = |job: &Job| after(job, &Command::Cancel, at(-9));
+    let silent = |attempt: u32| started_on(attempt, at(-40));
+    let (case, with_cancel) = (|job| Case::now(job), |job: &Job| Case::now(cancel(job)));
     vec![
-        ("cancel requested", cancel(&running())),
-        ("last attempt", running_on(3)),
-        ("last attempt, cancel requested", cancel(&running_on(3))),
-        ("silent past its lease", claimed(&queued(), at(-40))),
-        ("silent, two workers lost before", lost_twice()),
-        ("alive past its timeout", overtime()),
-        ("given back 20 times", given_back(20)),
+        ("as usual", case(running())),
+        ("cancel requested", with_cancel(&running())),
+        ("last attempt", case(running_on(3))),
+        ("last attempt, cancel requested", with_cancel(&running_on(3))),
+        ("silent past its lease", case(silent(1))),
+        ("silent, cancel requested", with_cancel(&silent(1))),
+        ("silent on its last attempt", case(silent(3))),
+        ("silent, two workers lost before", case(lost_twice())),
+        ("the same, cancel requested", with_cancel(&lost_twice())),
+        ("alive past its timeout", case(overtime(1))),
+        ("alive past it, cancel requested", with_cancel(&overtime(1))),
+        ("alive past it on its last attempt", case(overtime(3))),
+        ("given back 20 times", case(given_back(20))),
+        ("given back 22 times, last attempt", case(given_back(22))),
     ]
 }
 
-fn ended_variants() -> Vec<(&'static str, Job)> {
-    let poison = ended(poisoned());
-    let discarded = after(&poison, &Command::Discard, at(-4));
+fn ended_cases() -> Cases {
+    let late = |case: Case| Case { when: at(31 * 86_400), ..case };
     vec![
-        ("Completed", ended(completed())),
-        ("Failed", ended(failed_for_good())),
-        ("Poisoned", poison),
-        ("Poisoned, discarded", discarded),
-        ("Cancelled", ended(cancelled())),
+        ("Completed", late(Case::ended(completed()))),
+        ("Failed", late(Case::ended(failed_for_good()))),
+        ("Poisoned", late(Case::ended(poisoned()))),
+        ("Poisoned, discarded", late(Case::ended(poisoned()).then(&Command::Discard, at(-4)))),
+        ("Cancelled", late(Case::ended(cancelled()))),
     ]
+}
+
+/// Workers whose lease is over. Each of them sends a retryable failure first, or never reports.
+fn token_cases() -> Cases {
+    let first = running();
+    let waits = || Case::after_report(&first, &settle(&first, failed()), at(-9));
+    let runs = || Case { job: claimed(&waits().job, now()), ..waits() };
+    let job = runs().job;
+    let done = Case { job: after(&job, &settle(&job, completed()), now()), ..runs() };
+    let lost = started_on(1, at(-60));
+    let taken = Case::now(lost.clone()).then(&Command::LeaseExpiry, at(-20));
+    let given = Case::after_report(&first, &release(&first, ReleaseReason::Released), at(-9));
+    vec![
+        ("it reported a failure, the job waits", waits()),
+        ("it reported a failure, another attempt runs", runs()),
+        ("it reported a failure, another attempt completed", done),
+        ("it gave the job back", given),
+        ("it fell silent, its lease was taken away", taken),
+    ]
+}
+
+fn step_cases() -> Cases {
+    let with = |result: Option<&str>| {
+        let result = result.map(|text| check_step_result(text).unwrap());
+        let step = Some(Step { name: step("s"), begun_at: at(-9), result });
+        Case { step, ..Case::now(running()) }
+    };
+    vec![
+        ("nobody has begun it", Case::now(running())),
+        ("it was begun", with(None)),
+        ("it is done", with(Some("0"))),
+    ]
+}
+
+/// Claimed on attempt `attempt` of 3 at `when`, and never heard of again.
+fn started_on(attempt: u32, when: Timestamp) -> Job {
+    let mut job = queued();
+    for _ in 1..attempt {
+        job = claimed(&job, at(-1_500));
+        let draft = EndingDraft { retry_after_seconds: Some(0), ..failed() };
+        job = after(&job, &settle(&job, draft), at(-1_500));
+    }
+    claimed(&job, when)
 }
 
 fn lost_twice() -> Job {
-    let patient = JobDraft { max_attempts: Some(10), ..draft() };
-    let mut job = queued_from(patient);
+    let mut job = queued_from(JobDraft { max_attempts: Some(10), ..draft() });
     for start in [-900, -700] {
         job = claimed(&job, at(start));
         job = after(&job, &Command::LeaseExpiry, at(start + 100));
@@ -115,13 +290,10 @@ fn lost_twice() -> Job {
     claimed(&job, at(-100))
 }
 
-fn overtime() -> Job {
-    let beat = |job: &Job, when| {
-        after(job, &Command::Heartbeat { token: token(job), progress: None }, when)
-    };
-    let mut job = claimed(&queued(), at(-900));
+fn overtime(attempt: u32) -> Job {
+    let mut job = started_on(attempt, at(-900));
     for seconds in (-880..0).step_by(20) {
-        job = beat(&job, at(seconds));
+        job = after(&job, &Command::Heartbeat { token: token(&job), progress: None }, at(seconds));
     }
     job
 }
@@ -136,53 +308,22 @@ pub(crate) fn given_back(times: u32) -> Job {
     job
 }
 
-fn commands(job: &Job) -> Vec<(&'static str, Command)> {
-    let token = token(job);
-    vec![
-        ("heartbeat", Command::Heartbeat { token, progress: None }),
-        ("settle: completed", settle(job, completed())),
-        ("settle: failed", settle(job, failed())),
-        ("settle: failed for good", settle(job, failed_for_good())),
-        ("settle: poisoned", settle(job, poisoned())),
-        ("settle: cancelled", settle(job, cancelled())),
-        ("release", release(job, ReleaseReason::Released)),
-        ("snooze", release(job, ReleaseReason::Snoozed)),
-        ("release: claim not delivered", release(job, ReleaseReason::Undelivered)),
-        ("cancel", Command::Cancel),
-        ("expire", Command::Expire),
-        ("timeout", Command::Timeout),
-        ("lease expiry", Command::LeaseExpiry),
-        ("redrive", Command::Redrive { max_attempts: None, reset_steps: false }),
-        ("discard", Command::Discard),
-        ("erase", Command::Erase),
-        ("purge", Command::Purge),
-        ("begin step", Command::BeginStep { token, name: step("s") }),
-        (
-            "finish step",
-            Command::FinishStep { token, name: step("s"), result: check_step_result("1").unwrap() },
-        ),
-    ]
+/// Commands down, situations across.
+fn grid(cases: &Cases) -> String {
+    let names: Vec<_> = cases.iter().map(|(name, _)| *name).collect();
+    let mut out = header(&names);
+    for row in ROWS {
+        let cells: Vec<_> = cases.iter().map(|(_, case)| case.cell(row)).collect();
+        writeln!(out, "| {row} | {} |", cells.join(" | ")).unwrap();
+    }
+    out
 }
 
-fn table(columns: &[(&'static str, Job)], when: Timestamp) -> String {
-    let names: Vec<_> = columns.iter().map(|(name, _)| *name).collect();
-    let mut out = header(&names);
-    let submits = columns.iter().map(|(_, job)| submit_cell(job, when));
-    writeln!(out, "| submit with its key | {} |", submits.collect::<Vec<_>>().join(" | ")).unwrap();
-    let claims = columns.iter().map(|(_, job)| {
-        let policy = Policy::default();
-        cell(job, &engine::claim(job, &by_w1(), &facts(&policy, when)))
-    });
-    writeln!(out, "| claim | {} |", claims.collect::<Vec<_>>().join(" | ")).unwrap();
-    let rows = commands(&columns[0].1).len();
-    for row in 0..rows {
-        let mut cells = Vec::new();
-        for (_, job) in columns {
-            let (_, command) = &commands(job)[row];
-            let policy = Policy::default();
-            cells.push(cell(job, &decide(job, command, &facts(&policy, when))));
-        }
-        let name = commands(&columns[0].1)[row].0;
+/// Situations down, a few commands across.
+fn closer(cases: &Cases, rows: &[&str]) -> String {
+    let mut out = header(rows);
+    for (name, case) in cases {
+        let cells: Vec<_> = rows.iter().map(|row| case.cell(row)).collect();
         writeln!(out, "| {name} | {} |", cells.join(" | ")).unwrap();
     }
     out
@@ -192,7 +333,7 @@ fn header(names: &[&str]) -> String {
     format!("| | {} |\n|---|{}\n", names.join(" | "), "---|".repeat(names.len()))
 }
 
-fn submit_cell(job: &Job, when: Timestamp) -> String {
+fn submitted(job: &Job, when: Timestamp) -> String {
     let came = job.envelope.key.as_ref().expect("these jobs have keys").content;
     if key_is_free(job, &Policy::default(), when) {
         return "a new job".into();
@@ -203,53 +344,7 @@ fn submit_cell(job: &Job, when: Timestamp) -> String {
     }
 }
 
-/// A report under a token that is not the job's current one.
-fn tokens() -> String {
-    let first = running();
-    let failure = settle(&first, failed());
-    let requeued = after(&first, &failure, at(-9));
-    let again = claimed(&requeued, at(0));
-    let lost = after(&claimed(&queued(), at(-60)), &Command::LeaseExpiry, at(-20));
-    let token = token(&first);
-    let record = |job: &Job, command: &Command| {
-        let policy = Policy::default();
-        let Effect::Change(change) = decide(job, command, &facts(&policy, at(-9))).unwrap().effect
-        else {
-            panic!("a settle changes the job");
-        };
-        change.entry.unwrap().record_of(&token)
-    };
-    let remembered = record(&first, &failure);
-    let same = settle(&first, failed());
-    let other = settle(&first, completed());
-    let beat = Command::Heartbeat { token, progress: None };
-    let rows: [(&str, &Job, Option<&AttemptRecord>); 3] = [
-        ("it settled, and the job waits again", &requeued, remembered.as_ref()),
-        ("it settled, and another attempt runs", &again, remembered.as_ref()),
-        ("it never settled, and its lease was taken away", &lost, None),
-    ];
-    let (name, result) = (step("s"), check_step_result("1").unwrap());
-    let begin = Command::BeginStep { token, name: name.clone() };
-    let finish = Command::FinishStep { token, name: name.clone(), result };
-    let begun = Step { name, begun_at: at(-9), result: None };
-    let mut out = header(&[
-        "the same report again",
-        "another ending",
-        "heartbeat",
-        "begin step",
-        "finish step",
-    ]);
-    for (name, job, record) in rows {
-        let policy = Policy::default();
-        let facts = Facts { record, step: Some(&begun), ..facts(&policy, now()) };
-        let cells = [&same, &other, &beat, &begin, &finish]
-            .map(|command| cell(job, &decide(job, command, &facts)));
-        writeln!(out, "| {name} | {} |", cells.join(" | ")).unwrap();
-    }
-    out
-}
-
-fn cell(before: &Job, decision: &Decision) -> String {
+fn told(before: &Job, decision: &Decision) -> String {
     match decision {
         Err(refusal) => format!("`{}`", refusal.code()),
         Ok(Ruling { effect: Effect::Erase, .. }) => "erased".into(),
@@ -264,9 +359,11 @@ fn standing(answer: &Answer) -> String {
         Answer::Settled(status) => format!("answered as before: {status}"),
         Answer::Pulse(Pulse::Lost) => "answer: lost".into(),
         Answer::Pulse(Pulse::Ended) => "answer: ended".into(),
-        Answer::Pulse(Pulse::Extended(_) | Pulse::CancelRequested(_)) => "not extended".into(),
+        Answer::Pulse(Pulse::Extended(_)) => "not extended".into(),
+        Answer::Pulse(Pulse::CancelRequested(_)) => "not extended, told to stop".into(),
         Answer::Step(StepAnswer::Unfinished) => "answer: unfinished".into(),
-        Answer::Step(StepAnswer::New | StepAnswer::Done(_)) | Answer::Erased => {
+        Answer::Step(StepAnswer::Done(_)) => "answer: done, the first result".into(),
+        Answer::Step(StepAnswer::New) | Answer::Erased => {
             panic!("these change something: {answer:?}")
         }
     }
@@ -279,13 +376,16 @@ fn moved(before: &Job, change: &Change, answer: &Answer) -> String {
     match answer {
         Answer::Pulse(Pulse::Extended(_)) => "lease extended".into(),
         Answer::Pulse(Pulse::CancelRequested(_)) => "lease extended, told to stop".into(),
-        Answer::Step(_) => "marked".into(),
+        Answer::Step(StepAnswer::New) => "marked, answer: new".into(),
+        Answer::Step(StepAnswer::Done(_)) => "remembered, answer: done".into(),
         Answer::Job(_) | Answer::Settled(_) if from == to && from == Status::Running => {
             "**Running**, cancelRequested".into()
         }
         Answer::Job(_) | Answer::Settled(_) if from == to => format!("**{to}**, discarded"),
         Answer::Job(_) | Answer::Settled(_) => format!("**{to}**{code}"),
-        Answer::Pulse(Pulse::Lost | Pulse::Ended) | Answer::Erased => {
+        Answer::Pulse(Pulse::Lost | Pulse::Ended)
+        | Answer::Step(StepAnswer::Unfinished)
+        | Answer::Erased => {
             panic!("these change nothing: {answer:?}")
         }
     }
