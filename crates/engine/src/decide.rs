@@ -2,8 +2,8 @@
 //!
 //! Nothing here reads a clock or a disk: the facts come in, a [`Ruling`] or a [`Refusal`] goes out.
 //! That is what lets the simulation live through a year of failures from one seed. Every path that
-//! changes a job comes through [`decide`], the sweeper's too: a rescuer that writes "queued" over a
-//! finished job is the most common bug of this field.
+//! changes a job comes through here, the sweeper's too: a rescuer that writes "queued" over a finished
+//! job is the most common bug of this field.
 
 use crate::{
     attempt::{Ending, EndingDigest, How},
@@ -66,12 +66,19 @@ pub fn overdue(job: &Job, policy: &Policy, now: Timestamp) -> Option<Command> {
     }
 }
 
+/// What a jump of the store's clock does to a job: it costs no lease. The clock was wrong, the worker
+/// was not silent.
+pub fn clock_jumped(job: &Job, by: Duration) -> Option<Change> {
+    let lease = job.lease()?.shifted(by);
+    Some(Job::touched(Job { state: State::Running(lease), ..job.clone() }))
+}
+
 /// Decides whether a worker may take a job that its store has chosen for it.
 pub fn claim(job: &Job, claim: &Claim, facts: &Facts<'_>) -> Decision {
     let facts = &facts.no_earlier_than(job);
-    if job.status() != Status::Queued {
+    let Some(due_at) = job.run_at() else {
         return Err(Refusal::NotQueued { status: job.status() });
-    }
+    };
     if !is_claimable(job, facts.now) {
         return Err(Refusal::NotDue);
     }
@@ -84,6 +91,7 @@ pub fn claim(job: &Job, claim: &Claim, facts: &Facts<'_>) -> Decision {
         scope: claim.scope.clone(),
         worker: claim.worker.clone(),
         claim: claim.id.clone(),
+        due_at,
         started_at: now,
         expires_at: (now + length).min(deadline),
         deadline,
@@ -250,7 +258,7 @@ fn undelivered(job: &Job, lease: &Lease, now: Timestamp, note: Note) -> Change {
     let state = if life.cancel_requested {
         State::Cancelled(ended(now))
     } else {
-        State::Queued { run_at: lease.started_at }
+        State::Queued { run_at: lease.due_at }
     };
     job.moved(state, life, now, note)
 }
@@ -299,8 +307,7 @@ fn timeout(job: &Job, facts: &Facts<'_>) -> Decision {
     if !timed_out(lease, facts.now) {
         return Err(Refusal::NotDue);
     }
-    let text = format!("ran longer than {} s", facts.policy.timeout.as_secs());
-    let failure = Failure::ours(failure_codes::HANDLER_TIMEOUT, text);
+    let failure = Failure::ours(failure_codes::HANDLER_TIMEOUT, "ran longer than its timeout");
     let delay = facts.policy.delay_after(job.life.attempt, facts.chance);
     let note = Note { worker: Some(lease.worker.clone()), ..Note::default() };
     Ok(changed(fail(job, job.life.clone(), &failure, delay, facts.now, note)))

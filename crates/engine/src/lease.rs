@@ -61,6 +61,9 @@ pub struct Lease {
     pub worker: WorkerId,
     /// The claim that made it.
     pub claim: ClaimId,
+    /// When the job was due before it was claimed: its place in the line, should nobody learn of the
+    /// claim.
+    pub due_at: Timestamp,
     /// When this attempt started.
     pub started_at: Timestamp,
     /// When it lapses unless the worker sends a sign of life.
@@ -82,8 +85,8 @@ impl Lease {
         self.token.epoch == epoch
     }
 
-    /// The same lease after the clock jumped forward: a jump is nobody's fault, so it costs no time.
-    pub fn shifted(&self, by: Duration) -> Lease {
+    /// The same lease, so much later.
+    pub(crate) fn shifted(&self, by: Duration) -> Lease {
         Lease { expires_at: self.expires_at + by, deadline: self.deadline + by, ..self.clone() }
     }
 }

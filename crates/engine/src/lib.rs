@@ -36,7 +36,7 @@ pub use attempt::{
 pub use call::{CLAIM_MAX, CLAIM_TYPES_MAX, ITEMS_MAX};
 pub use chance::Chance;
 pub use command::{Answer, Claim, Command, Decision, Effect, Facts, Pulse, ReleaseReason, Ruling};
-pub use decide::{RELEASES_MAX, claim, decide, is_claimable, overdue};
+pub use decide::{RELEASES_MAX, claim, clock_jumped, decide, is_claimable, overdue};
 pub use explain::{Reason, Surroundings, explain};
 pub use field::{Checked, FieldProblem, Findings, check_count, check_range};
 pub use filter::{Comparison, Field, Filter};

@@ -63,7 +63,7 @@ pub enum Refusal {
         /// What it is instead.
         status: Status,
     },
-    /// Nobody but a claim or a sweep asks this: its time has not come.
+    /// Nobody but a claim or a sweep asks this: its time has not come, or is over.
     NotDue,
     /// One of a list that is taken whole or not at all.
     Item {
@@ -151,7 +151,7 @@ impl fmt::Display for Refusal {
             Refusal::StepNotBegun => f.write_str("the step was never begun"),
             Refusal::StepLimit { steps_max } => write!(f, "the job has {steps_max} steps already"),
             Refusal::NotQueued { status } => write!(f, "the job is not Queued: it is {status}"),
-            Refusal::NotDue => f.write_str("its time has not come"),
+            Refusal::NotDue => f.write_str("its time has not come, or is over"),
             Refusal::Item { index, refusal } => write!(f, "item {index}: {refusal}"),
         }
     }

@@ -49,11 +49,13 @@ pub enum SeededBug {
     LossesNotCounted,
     /// A step is finished whatever the token.
     StepWithoutFence,
+    /// Within a priority, who came last is served first.
+    LastComeFirstServed,
 }
 
 impl SeededBug {
     /// All of them.
-    pub const ALL: [SeededBug; 21] = [
+    pub const ALL: [SeededBug; 22] = [
         SeededBug::CompleteWithoutFence,
         SeededBug::SweepWithoutGuard,
         SeededBug::AckBeforeCommit,
@@ -75,6 +77,7 @@ impl SeededBug {
         SeededBug::RedriveKeepsAttempts,
         SeededBug::LossesNotCounted,
         SeededBug::StepWithoutFence,
+        SeededBug::LastComeFirstServed,
     ];
 }
 

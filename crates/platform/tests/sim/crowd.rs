@@ -24,9 +24,14 @@ pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
         batch.insert(0, Request::Claim { scope, wish: wish.clone() });
     }
     let heard = pollster::block_on(world.store.execute(batch));
-    world.say(|| format!("a crowd with w{who} waiting ({}): {heard:?}", wish.is_some()));
     let known = heard.is_ok();
     let (claimed, answers) = taken_apart(heard, wish.is_some(), &submits);
+    world.say(|| {
+        let given =
+            claimed.as_ref().map(|jobs| jobs.iter().map(|c| c.job.id()).collect::<Vec<_>>());
+        let submits = submits.iter().map(|(asked, _, _)| asked).zip(&answers).collect::<Vec<_>>();
+        format!("a crowd: {submits:?}, and w{who} waiting: {} gets {given:?}", wish.is_some())
+    });
     for ((asked, _, _), answer) in submits.iter().zip(&answers) {
         world.auditor.submitted(std::slice::from_ref(asked), answer);
     }

@@ -45,6 +45,11 @@ impl SimClock {
         Timestamp::from_unix_ms(self.at_most_ms.load(Ordering::Relaxed))
     }
 
+    /// How long this world has lived.
+    pub(crate) fn elapsed_ms(&self) -> u128 {
+        self.hand.read().monotonic.as_millis()
+    }
+
     pub(crate) fn wall_ms(&self) -> i64 {
         self.hand.read().wall.unix_ms()
     }

@@ -19,19 +19,23 @@ pub(crate) fn live(
 ) -> Result<(), Failure> {
     let mut world = World::new(seed, trace.is_some());
     let outcome = live_in(&mut world, seed, steps);
+    let shortened = |line: &String| world.auditor.shortened(line);
     if let Some(trace) = trace {
-        trace.append(&mut world.trace.take().unwrap_or_default());
-        trace.append(&mut world.auditor.summary());
+        trace.extend(world.trace.iter().flatten().map(shortened));
+        trace.push("-- what became of the jobs".into());
+        trace.extend(world.auditor.summary().iter().map(shortened));
     }
-    outcome
+    outcome.map_err(|mut failure| {
+        failure.violation.what = shortened(&failure.violation.what);
+        failure
+    })
 }
 
 fn live_in(world: &mut World, seed: u64, steps: &[usize]) -> Result<(), Failure> {
     for (lived, index) in steps.iter().enumerate() {
         let mut rng = Rng::of_step(seed, *index as u64);
-        if let Some(trace) = &mut world.trace {
-            trace.push(format!("-- step {index}"));
-        }
+        let seconds = world.clock.elapsed_ms() as f64 / 1_000.0;
+        world.say(|| format!("-- step {index}, after {seconds:.1} s"));
         if let Err(violation) = world.step(*index, &mut rng) {
             return Err(Failure { seed, steps: steps[..=lived].to_vec(), violation });
         }
@@ -65,7 +69,7 @@ impl Failure {
     pub(crate) fn report(&self) -> String {
         let steps: Vec<_> = self.steps.iter().map(ToString::to_string).collect();
         format!(
-            "{} is broken: {}\nseed {}, {} steps; to see it again:\n  \
+            "{} is broken: {} (docs/invariants.md)\nseed {}, {} steps; to see it again:\n  \
              CONSIGN_SIM_SEED={} CONSIGN_SIM_STEPS={} \
              cargo test -p consign-platform --test sim replay -- --nocapture",
             self.violation.invariant,

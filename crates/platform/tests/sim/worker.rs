@@ -98,7 +98,12 @@ fn claim(world: &mut World, who: usize) -> Verdict {
     let wish = wish(world, who);
     let scope = world.workers[who].scope.clone();
     let heard = pollster::block_on(world.platform.claim(&scope, wish.clone())).ok();
-    world.say(|| format!("w{who} claims as {:?}: {:?}", wish.claim, heard.as_ref().map(Vec::len)));
+    world.say(|| {
+        let jobs = heard.iter().flatten().map(|claimed| claimed.job.id()).collect::<Vec<_>>();
+        let answer =
+            if heard.is_some() { format!("gets {jobs:?}") } else { "hears nothing".into() };
+        format!("w{who} claims as {} and {answer}", wish.claim)
+    });
     match &heard {
         Some(jobs) => jobs.iter().for_each(|claimed| world.auditor.touch(claimed.job.id())),
         None => world.auditor.touch_everything(),

@@ -95,8 +95,12 @@ pub(crate) fn a_restore_voids_every_lease(house: &House) {
 
 pub(crate) fn an_undelivered_claim_costs_nothing(house: &House) {
     let id = house.submit(email());
+    house.pass(5);
+    house.submit(email());
+    house.pass(5);
     for _ in 0..30 {
         let claimed = house.take();
+        assert_eq!(claimed.job.id(), id, "it keeps its place in the line");
         let reason = ReleaseReason::Undelivered;
         house.must(id, Command::Release { token: token(&claimed), reason, delay: Duration::ZERO });
         let life = house.job(id).life;

@@ -73,7 +73,8 @@ impl Tables {
             let first =
                 Place { rank, run_at: Timestamp::default(), id: JobId::from_bytes([0; 16]) };
             let last = Place { rank, run_at: until, id: JobId::from_bytes([255; 16]) };
-            places.into_iter().flat_map(move |places| places.range(first..=last))
+            let line = places.into_iter().flat_map(move |places| places.range(first..=last));
+            in_turn(line)
         };
         let claimable = |id: &JobId| is_claimable(&self.jobs[id], self.now());
         ranks.flat_map(within).map(|place| place.id).filter(claimable)
@@ -109,4 +110,13 @@ impl Tables {
         let payload = self.payloads[&job.id()].clone();
         Claimed { job, payload }
     }
+}
+
+/// The line as it stands, or upside down with the planted bug.
+fn in_turn<'a>(
+    line: impl DoubleEndedIterator<Item = &'a Place>,
+) -> impl Iterator<Item = &'a Place> {
+    let upside_down = planted(SeededBug::LastComeFirstServed);
+    let mut line = line;
+    std::iter::from_fn(move || if upside_down { line.next_back() } else { line.next() })
 }

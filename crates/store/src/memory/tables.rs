@@ -6,8 +6,8 @@ use crate::{
 };
 use engine::{
     Change, ClaimId, Event, HistoryEntry, Host, IdempotencyKey, Job, JobId, JobType, JsonText,
-    Policy, Priority, Scope, SeededBug, State, Step, StepName, StepsChange, Tenant, Timestamp,
-    WorkerId, key_is_free, planted,
+    Policy, Priority, Scope, SeededBug, Step, StepName, StepsChange, Tenant, Timestamp, WorkerId,
+    clock_jumped, key_is_free, planted,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -113,10 +113,10 @@ impl Tables {
         if tick.jumped == Duration::ZERO {
             return;
         }
-        for job in self.jobs.values_mut() {
-            if let State::Running(lease) = &mut job.state {
-                *lease = lease.shifted(tick.jumped);
-            }
+        let jumped = |job: &Job| clock_jumped(job, tick.jumped);
+        let changes: Vec<Change> = self.jobs.values().filter_map(jumped).collect();
+        for change in changes {
+            self.save(change);
         }
         for seen in self.workers.values_mut() {
             seen.seen_at = seen.seen_at + tick.jumped;

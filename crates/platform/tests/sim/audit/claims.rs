@@ -3,6 +3,7 @@
 use super::{Auditor, Verdict, ensure, watch::Watch};
 use engine::{JobId, JobType, Scope, Status, Tenant, Timestamp};
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
@@ -123,10 +124,11 @@ impl Auditor {
             ensure(self.is_open(asked, queue), "I14", || {
                 format!("{id} was not open to the claim")
             })?;
-            let rank = |watch: &Watch| std::cmp::Reverse(watch.asked.priority);
+            let place = |watch: &Watch| Some((Reverse(watch.asked.priority), watch.waited_from?));
             let left = due.iter().filter(|(other, q)| q == queue && !fresh.contains(other));
-            let better = left.filter(|(other, _)| rank(&self.jobs[other]) < rank(taken)).count();
-            ensure(better == 0, "I14", || format!("{id} was taken before its betters"))?;
+            let mut left = left.filter_map(|(other, _)| place(&self.jobs[other]));
+            let passed_over = place(taken).is_some_and(|own| left.any(|other| other < own));
+            ensure(!passed_over, "I14", || format!("{id} was taken before its betters"))?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The auditor: it knows the contract and what callers sent and heard, and nothing of the code.
 //!
-//! After every step it reads the jobs that the step can have touched and compares. Names of
-//! invariants are those of the reliability page (I1 to I16).
+//! After every step it reads the jobs that the step can have touched and compares; after every fault,
+//! and now and then, it reads the whole world again. `docs/invariants.md` says what I1 to I20 are.
 
 mod claims;
 mod reports;
@@ -157,13 +157,23 @@ impl Auditor {
         for (id, watch) in &self.jobs {
             for row in &watch.rows {
                 let code = row.error_code.as_ref().map_or("", |code| code.as_str());
-                lines.push(format!("{id} {} {:?} to {} {code}", row.seq, row.from, row.to));
+                let from = row.from.map_or("-", |status| status.as_str());
+                lines.push(format!("{id} row {}: {from} to {} {code}", row.seq, row.to));
             }
             lines.extend(
                 watch.vanished.then(|| format!("{id} is gone, erasable: {}", watch.erasable)),
             );
         }
         lines
+    }
+
+    /// Long ids made short, in the order in which the jobs came: j1, j2, …
+    pub(crate) fn shortened(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for (number, id) in self.jobs.keys().enumerate() {
+            text = text.replace(&id.to_string(), &format!("j{}", number + 1));
+        }
+        text
     }
 
     /// Jobs that are known to be there, for actors to choose from.

@@ -16,6 +16,8 @@ pub(super) struct Watch {
     pub(super) vanished: bool,
     /// The last reading.
     pub(super) seen: Option<Job>,
+    /// When it was due, as read while it last waited: its place among its equals.
+    pub(super) waited_from: Option<Timestamp>,
     pub(super) rows: Vec<HistoryEntry>,
     life: LifeWatch,
     /// Every claim of the job, in order: the n-th has fence n.
@@ -75,6 +77,7 @@ impl Watch {
             erasable: false,
             vanished: false,
             seen: None,
+            waited_from: None,
             rows: Vec::new(),
             life: LifeWatch::default(),
             claims: Vec::new(),
@@ -124,7 +127,7 @@ impl Watch {
         ensure(same, "I2", || format!("{} is not what was handed over", job.id()))
     }
 
-    /// One more row of history.
+    /// One more row of history. It is kept also when it breaks a promise: that is the row to look at.
     pub(super) fn row(
         &mut self,
         row: HistoryEntry,
@@ -132,6 +135,12 @@ impl Watch {
         policy: &Policy,
         step: usize,
     ) -> Verdict {
+        let verdict = self.judge(&row, job, policy, step);
+        self.rows.push(row);
+        verdict
+    }
+
+    fn judge(&mut self, row: &HistoryEntry, job: &Job, policy: &Policy, step: usize) -> Verdict {
         let id = job.id();
         let before = self.rows.last();
         let expected = self.rows.len() as u64 + 1;
@@ -148,7 +157,7 @@ impl Watch {
         let say = |what: &str| format!("{id}, row {expected}: {what}");
         match (row.from, row.to) {
             (None, Status::Queued) => {}
-            (Some(Status::Queued), Status::Running) => self.started(&row, job, step)?,
+            (Some(Status::Queued), Status::Running) => self.started(row, job, step)?,
             (Some(Status::Queued), Status::Cancelled) => {
                 if row.error_code.as_ref().is_some_and(|code| code.as_str() == "JOB_EXPIRED") {
                     let late = self.expires_at().is_some_and(|expires| expires <= row.at);
@@ -162,7 +171,7 @@ impl Watch {
                 self.life.cancel_requested = true;
             }
             (Some(Status::Running), to) => {
-                self.attempt_ended(&row, job, policy, step)?;
+                self.attempt_ended(row, job, policy, step)?;
                 if to.is_ended() {
                     self.ended(&say)?;
                 }
@@ -175,7 +184,6 @@ impl Watch {
         }
         let failed = row.error_code.clone().or(self.life.error_code.take());
         self.life.error_code = failed.filter(|_| row.to != Status::Completed);
-        self.rows.push(row);
         Ok(())
     }
 
@@ -324,6 +332,8 @@ impl Watch {
             })?;
         }
         self.retry_wait(&job, policy)?;
+        self.waited_from =
+            job.run_at().or(self.waited_from.filter(|_| job.status() == Status::Running));
         self.seen = Some(job);
         Ok(())
     }
@@ -345,7 +355,7 @@ impl Watch {
             return Ok(());
         }
         let wait = run_at.since(row.at);
-        let ceiling = policy.backoff.ceiling(row.attempt);
+        let ceiling = longest_wait(policy, row.attempt);
         let by_policy = match row.error_code.as_ref().map(|code| code.as_str()) {
             Some(code) if OURS.contains(&code) => true,
             Some(_) | None => wait > Duration::from_secs(RETRY_AFTER_MAX_S),
@@ -356,4 +366,12 @@ impl Watch {
         };
         ensure(!by_policy || lawful, "I12", || format!("{}: waits for {wait:?}", job.id()))
     }
+}
+
+/// base × factor^(attempt − 1), at most max: the contract's words, in our own arithmetic.
+fn longest_wait(policy: &Policy, attempt: u32) -> Duration {
+    let backoff = &policy.backoff;
+    let doublings = attempt.saturating_sub(1).min(16);
+    assert_eq!(backoff.factor_hundredths, 200, "the worlds of this simulation double");
+    backoff.max.min(backoff.base * 2_u32.pow(doublings))
 }
