@@ -27,13 +27,14 @@ impl Tables {
 
     pub(super) fn queues(&self, scope: &Scope) -> Vec<QueueDepth> {
         let visible = self.counts.iter().filter(|(queue, _)| scope.covers(&queue.tenant));
+        let workers = self.workers(&Scope::All);
         let depth = |queue: &Queue, counts| QueueDepth {
             queue: queue.clone(),
             counts,
             due: self.due(queue).count() as u64,
             oldest_due_at: self.due(queue).filter_map(|id| self.jobs[&id].run_at()).min(),
             paused: self.is_paused(queue),
-            live_workers: self.live_workers(queue),
+            live_workers: live_workers(&workers, queue),
         };
         visible.map(|(queue, counts)| depth(queue, *counts)).collect()
     }
@@ -64,16 +65,6 @@ impl Tables {
         ids.filter_map(|id| self.jobs[id].lease()).map(|lease| lease.expires_at).collect()
     }
 
-    fn live_workers(&self, queue: &Queue) -> u64 {
-        let everyone = self.workers(&Scope::All).into_iter();
-        let theirs = everyone.filter(|seen| {
-            seen.live
-                && seen.scope.covers(&queue.tenant)
-                && seen.job_types.contains(&queue.job_type)
-        });
-        theirs.count() as u64
-    }
-
     pub(super) fn surroundings(&self, scope: &Scope, id: JobId) -> Option<(Job, Surroundings)> {
         let job = self.visible(scope, id)?;
         let queue = Queue::of(job);
@@ -84,7 +75,7 @@ impl Tables {
         let surroundings = Surroundings {
             now: self.now(),
             paused: self.is_paused(&queue),
-            live_workers: self.live_workers(&queue),
+            live_workers: live_workers(&self.workers(&Scope::All), &queue),
             ahead: self.due(&queue).filter(before).count() as u64,
             running: running.map(|(_, counts)| counts.running).sum(),
             concurrency: self.policy(&queue.job_type).concurrency,
@@ -144,4 +135,12 @@ impl Tables {
         let gone = everyone.filter(|seen| !seen.live && seen.seen_at + WORKERS_KEPT <= self.now());
         gone.take(limit).map(|seen| (seen.scope, seen.worker)).collect()
     }
+}
+
+/// How many of `workers` are alive and may claim from `queue`.
+fn live_workers(workers: &[WorkerSeen], queue: &Queue) -> u64 {
+    let theirs = workers.iter().filter(|seen| {
+        seen.live && seen.scope.covers(&queue.tenant) && seen.job_types.contains(&queue.job_type)
+    });
+    theirs.count() as u64
 }

@@ -46,6 +46,8 @@ pub(crate) struct Auditor {
     fairness: Fairness,
     steps: BTreeMap<(JobId, &'static str), steps::StepWatch>,
     events: whole::EventsRead,
+    /// Somebody who may see nothing.
+    stranger: Scope,
     /// The number of the step that is being audited.
     step: usize,
     /// Jobs that the step can have touched; `None` when it could have been any.
@@ -65,6 +67,7 @@ impl Auditor {
             fairness: Fairness::default(),
             steps: BTreeMap::new(),
             events: whole::EventsRead::default(),
+            stranger: Scope::One(Tenant::parse("stranger").expect("lawful")),
             step: 0,
             touched: Some(BTreeSet::new()),
             latest: Timestamp::default(),
@@ -132,8 +135,7 @@ impl Auditor {
             return ensure(job.is_none(), "I2", || format!("{id} was never handed over"));
         };
         let policy = &self.policies[&watch.asked.job_type];
-        let stranger = Scope::One(Tenant::parse("stranger").expect("lawful"));
-        let foreign = pollster::block_on(platform.job(&stranger, id)).is_ok();
+        let foreign = pollster::block_on(platform.job(&self.stranger, id)).is_ok();
         ensure(!foreign, "I18", || format!("{id} was shown to a stranger"))?;
         let Some(job) = job else {
             return watch.missing(policy, self.at_most);
