@@ -372,3 +372,16 @@ impl Job {
         Change { job, entry: None, event: None, steps: StepsChange::Kept, takes_key: false }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_six_names_are_read_as_they_are_written() {
+        for status in Status::ALL {
+            assert_eq!(Status::parse(status.as_str()), Some(status));
+        }
+        assert_eq!(Status::parse("queued"), None, "the contract's spelling, and no other");
+    }
+}

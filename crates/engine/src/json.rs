@@ -78,11 +78,11 @@ struct Scan<'a> {
 
 impl<'a> Scan<'a> {
     fn value(&mut self, depth: usize) -> Result<Value<'a>, String> {
-        if depth > JSON_DEPTH_MAX {
-            return Err(format!("must not nest deeper than {JSON_DEPTH_MAX}"));
-        }
         self.space();
         match self.peek() {
+            Some(b'{' | b'[') if depth == JSON_DEPTH_MAX => {
+                Err(format!("must not nest deeper than {JSON_DEPTH_MAX}"))
+            }
             Some(b'{') => self.object(depth),
             Some(b'[') => self.array(depth),
             Some(b'"') => Ok(Value::Text(self.string()?)),
@@ -359,6 +359,7 @@ mod tests {
     fn the_same_said_differently_is_the_same() {
         same(r#"{"a":1,"b":[true,null]}"#, " { \"b\" : [ true , null ] , \"a\" : 1 } ");
         same(r#""\u00e4\n\ud83d\ude00\/""#, "\"ä\\n😀/\"");
+        same(r#""\b\f\n\r\t\"\\\/""#, r#""\u0008\u000c\u000A\u000d\u0009\u0022\u005c/""#);
         for one in ["1.0", "10e-1", "0.1E1", "1e0", "1.000e+0"] {
             same("1", one);
         }
@@ -378,7 +379,7 @@ mod tests {
 
     #[test]
     fn what_is_not_json_is_refused_by_name() {
-        let deep = "[".repeat(100_000);
+        let (deep, nested) = ("[".repeat(100_000), "{\"a\":".repeat(100_000));
         let hostile = [
             "",
             " ",
@@ -410,6 +411,7 @@ mod tests {
             r#""\u"#,
             r#""\u00é0""#,
             &deep,
+            &nested,
         ];
         for text in hostile {
             let problem = JsonText::parse("payload", text, 1 << 20).unwrap_err();
@@ -418,6 +420,17 @@ mod tests {
         assert!(
             JsonText::parse("payload", "\"four\"", 5).unwrap_err().detail.contains("at most 5")
         );
+    }
+
+    #[test]
+    fn limits_are_what_they_say() {
+        let nested = |depth| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        let parse = |text: &str, bytes_max| JsonText::parse("payload", text, bytes_max);
+        assert!(parse(&nested(JSON_DEPTH_MAX), 1_000).is_ok());
+        let deeper = parse(&nested(JSON_DEPTH_MAX + 1), 1_000).unwrap_err();
+        assert!(deeper.detail.contains("deeper than 64"), "{}", deeper.detail);
+        assert!(parse("\"four\"", 6).is_ok() && parse("\"four\"", 5).is_err());
+        assert!(parse("1e999999999", 20).is_ok() && parse("1e1000000000", 20).is_err());
     }
 
     proptest! {

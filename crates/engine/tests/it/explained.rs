@@ -32,6 +32,7 @@ fn every_reason_is_told_when_it_is_true() {
     let full = Surroundings { running: 2, concurrency: Some(2), ..around() };
     check(&waiting, full, &["LIMIT_REACHED"]);
     check(&queued_from(JobDraft { run_at: Some(NOW + 1), ..draft() }), around(), &["NOT_DUE"]);
+    check(&queued_from(JobDraft { run_at: Some(NOW), ..draft() }), around(), &["BEHIND_OTHERS"]);
     let retried = after(&running(), &settle(&running(), failed()), now());
     check(&retried, around(), &["RETRY_WAIT"]);
     check(&running(), around(), &["RUNNING"]);

@@ -255,6 +255,62 @@ fn silence_is_a_lost_worker_and_three_in_a_row_poison() {
 }
 
 #[test]
+fn a_worker_that_gives_a_job_back_is_not_lost() {
+    let patient = queued_from(JobDraft { max_attempts: Some(100), ..draft() });
+    let lost = after(&claimed(&patient, at(-100)), &Command::LeaseExpiry, at(-50));
+    assert_eq!(lost.life.losses, 1);
+    let held = claimed(&lost, at(-40));
+    let given_back = after(&held, &release(&held, ReleaseReason::Released), at(-39));
+    assert_eq!(given_back.life.losses, 0);
+    let undelivered = after(&held, &release(&held, ReleaseReason::Undelivered), at(-39));
+    assert_eq!(undelivered.life.losses, 1, "nobody was there to give it back");
+}
+
+#[test]
+fn a_new_attempt_begins_without_progress() {
+    let job = running();
+    let progress = ProgressReport::check(40, None).ok();
+    let job = after(&job, &Command::Heartbeat { token: token(&job), progress }, at(-9));
+    let again = after(&job, &settle(&job, failed()), at(-8));
+    assert!(again.life.progress.is_some(), "what the last attempt said stays until the next");
+    assert!(claimed(&again, now()).life.progress.is_none());
+}
+
+#[test]
+fn history_says_who_did_it() {
+    let job = running();
+    let who = |change: Change| change.entry.unwrap().worker.map(|worker| worker.to_string());
+    let w1 = Some("w1".to_owned());
+    assert_eq!(who(change(&job, &settle(&job, failed()))), w1);
+    assert_eq!(who(change(&job, &release(&job, ReleaseReason::Snoozed))), w1);
+    assert_eq!(who(change(&job, &Command::Cancel)), w1);
+    let silent = claimed(&queued(), at(-100));
+    assert_eq!(who(change(&silent, &Command::LeaseExpiry)), w1);
+    assert_eq!(who(change(&queued(), &Command::Cancel)), None);
+}
+
+#[test]
+fn a_jump_of_the_clock_moves_the_lease_and_nothing_else() {
+    let job = running();
+    let by = Duration::from_secs(3_600);
+    let change = clock_jumped(&job, by).unwrap();
+    let (before, after) = (job.lease().unwrap(), change.job.lease().unwrap());
+    assert_eq!(after.expires_at, before.expires_at + by);
+    assert_eq!(after.deadline, before.deadline + by);
+    assert_eq!((change.entry, change.event), (None, None));
+    assert_eq!((change.job.version, change.job.seq), (job.version, job.seq));
+    assert_eq!(clock_jumped(&queued(), by), None);
+}
+
+#[test]
+fn nothing_is_overdue_before_its_time() {
+    let policy = Policy::default();
+    for job in [queued(), running(), ended(completed()), ended(poisoned())] {
+        assert_eq!(overdue(&job, &policy, now()), None);
+    }
+}
+
+#[test]
 fn a_lost_worker_uses_up_the_attempt() {
     let mut job = queued_from(JobDraft { max_attempts: Some(2), ..draft() });
     for start in [-90, -40] {
@@ -323,6 +379,7 @@ fn a_release_after_a_cancel_request_cancels() {
 #[test]
 fn a_cancel_is_at_once_or_requested_or_too_late() {
     check(&queued(), Command::Cancel, Ok(Status::Cancelled));
+    assert!(change(&queued(), &Command::Cancel).job.life.cancel_requested);
     let asked = change(&running(), &Command::Cancel);
     assert!(asked.job.life.cancel_requested && asked.job.status() == Status::Running);
     let lease = decide(
