@@ -259,6 +259,22 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_spans_are_taken_and_no_longer_ones() {
+        let day_ms = 86_400_000;
+        let draft = |month_ms, decade_ms| PolicyDraft {
+            timeout_ms: Some(month_ms),
+            backoff_max_ms: Some(month_ms),
+            key_window_ms: Some(decade_ms),
+            retention_ms: Some(decade_ms),
+            ..PolicyDraft::default()
+        };
+        assert!(draft(30 * day_ms, 3_650 * day_ms).check().is_ok());
+        let problems = draft(30 * day_ms + 1, 3_650 * day_ms + 1).check().unwrap_err();
+        assert_eq!(problems.len(), 4);
+        assert_eq!(problems[0].detail, "must be from 1s to 30d, but is 2592000001ms");
+    }
+
+    #[test]
     fn a_keyed_job_is_kept_at_least_as_long_as_its_key() {
         let policy = Policy { retention: Duration::from_secs(DAY), ..Policy::default() };
         assert_eq!(policy.kept_for(false), Duration::from_secs(DAY));

@@ -218,6 +218,14 @@ mod tests {
         let text = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let parsed = TraceParent::parse(text).unwrap();
         assert_eq!(parsed.trace_id().as_str(), "0af7651916cd43dd8448eb211c80319c");
+        let later = format!("cc-{}-more-to-come", &text[3..]);
+        assert!(TraceParent::parse(&later).is_ok(), "versions to come may have more parts");
+        let zero_trace = text.replace("0af7651916cd43dd8448eb211c80319c", &"0".repeat(32));
+        let zero_parent = text.replace("b7ad6b7169203331", &"0".repeat(16));
+        let (extra, forbidden) = (format!("{text}-more"), format!("ff{}", &text[2..]));
+        for bad in [&zero_trace, &zero_parent, &extra, &forbidden] {
+            assert_eq!(TraceParent::parse(bad).unwrap_err().field, "traceparent", "{bad:?}");
+        }
         for bad in ["", "00", "00-0-0-0", &text.to_uppercase(), &text.replace("0af", "0ag")] {
             assert_eq!(TraceParent::parse(bad).unwrap_err().field, "traceparent", "{bad:?}");
         }

@@ -103,6 +103,26 @@ fn drafts_refuse_by_field_and_never_panic() {
 }
 
 #[test]
+fn the_sizes_are_the_contract_s() {
+    let json = |bytes: usize| format!("\"{}\"", "x".repeat(bytes - 2));
+    let submit = |bytes, payload_bytes_max| {
+        let draft = JobDraft { payload: Some(json(bytes)), ..draft() };
+        draft.check(Intake { payload_bytes_max, ..intake() }).is_ok()
+    };
+    assert!(submit(65_536, PAYLOAD_BYTES_MAX) && !submit(65_537, PAYLOAD_BYTES_MAX));
+    assert!(submit(1_048_576, usize::MAX) && !submit(1_048_577, usize::MAX));
+    let settle = |bytes| {
+        let draft =
+            EndingDraft { result: Some(json(bytes)), ..EndingDraft::new(OutcomeWord::Completed) };
+        draft.check().is_ok()
+    };
+    assert!(settle(4_096) && !settle(4_097));
+    assert!(check_step_result(&json(16_384)).is_ok() && check_step_result(&json(16_385)).is_err());
+    let note = ProgressReport::check(1, Some(&"x".repeat(300))).unwrap().note.unwrap();
+    assert!(note.len() <= 256 && note.ends_with('…'));
+}
+
+#[test]
 fn numbers_refuse_by_field() {
     for number in [i64::MIN, -1, i64::MAX] {
         assert_eq!(blamed(check_max_attempts(number)), Some("maxAttempts"));

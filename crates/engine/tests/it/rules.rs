@@ -100,6 +100,18 @@ fn an_announcement_of_an_erased_job_says_only_that_something_happened() {
     assert_eq!((redacted.id(), redacted.kind, redacted.at), (event.id(), event.kind, event.at));
     assert!(!format!("{redacted:?}").contains("ada"), "{redacted:?}");
     assert!(redacted.job.life.result.is_none() && redacted.job.envelope.key.is_none());
+
+    let progress = ProgressReport::check(10, Some("writing to ada")).ok();
+    let job = after(&job, &Command::Heartbeat { token: token(&job), progress }, at(-9));
+    let ending = EndingDraft { error_message: Some("ada is unknown".into()), ..failed_for_good() };
+    let lost = change(&job, &settle(&job, ending)).job;
+    let redacted = Event { kind: EventKind::Failed, at: now(), job: lost }.redacted();
+    assert!(!format!("{redacted:?}").contains("ada"), "{redacted:?}");
+    assert_eq!(
+        redacted.job.life.last_failure.unwrap().code.as_str(),
+        "SMTP_DOWN",
+        "the code stays"
+    );
 }
 
 #[test]
