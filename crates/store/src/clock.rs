@@ -126,6 +126,15 @@ mod tests {
     }
 
     #[test]
+    fn a_jump_is_told_in_full_while_it_runs_at_half_speed() {
+        let mut clock = StoreClock::default();
+        clock.tick(reading(1000, 0));
+        assert_eq!(seconds(clock.tick(reading(910, 10))), (1005, 0));
+        assert_eq!(seconds(clock.tick(reading(920, 20))), (1010, 0));
+        assert_eq!(seconds(clock.tick(reading(1111, 21))), (1111, 100), "expected was 1011");
+    }
+
+    #[test]
     fn it_does_not_stand_still_however_often_it_is_asked() {
         let mut clock = StoreClock::default();
         clock.tick(reading(1000, 0));
