@@ -9,7 +9,7 @@ use crate::{
     policy::Policy,
     refusal::Refusal,
     step::{Step, StepAnswer},
-    text::{ClaimId, Scope, StepName, WorkerId},
+    text::{ClaimId, Host, JobType, Scope, StepName, WorkerId},
     time::Timestamp,
 };
 use std::time::Duration;
@@ -95,6 +95,23 @@ pub struct Claim {
     pub lease: Option<Duration>,
 }
 
+/// A worker's wish for work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wish {
+    /// Who.
+    pub worker: WorkerId,
+    /// On which machine, if it says.
+    pub host: Option<Host>,
+    /// Its handle for this claim: a repeat gets the leases that are still held.
+    pub claim: ClaimId,
+    /// What it can do.
+    pub job_types: Vec<JobType>,
+    /// How many it has room for.
+    pub max: usize,
+    /// How long it may be silent, if the type's policy should not say.
+    pub lease: Option<Duration>,
+}
+
 /// Why a worker gives a job back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReleaseReason {
@@ -123,6 +140,18 @@ pub struct Facts<'a> {
     pub step: Option<&'a Step>,
     /// How many steps the job has begun; asked only when it begins another.
     pub steps: u64,
+}
+
+impl Claim {
+    /// The claim that a wish comes to when its store has found a job for it.
+    pub fn of(scope: &Scope, wish: &Wish) -> Self {
+        Claim {
+            scope: scope.clone(),
+            worker: wish.worker.clone(),
+            id: wish.claim.clone(),
+            lease: wish.lease,
+        }
+    }
 }
 
 impl Facts<'_> {

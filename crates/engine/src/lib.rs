@@ -35,7 +35,9 @@ pub use attempt::{
 };
 pub use call::{CLAIM_MAX, CLAIM_TYPES_MAX, ITEMS_MAX};
 pub use chance::Chance;
-pub use command::{Answer, Claim, Command, Decision, Effect, Facts, Pulse, ReleaseReason, Ruling};
+pub use command::{
+    Answer, Claim, Command, Decision, Effect, Facts, Pulse, ReleaseReason, Ruling, Wish,
+};
 pub use decide::{RELEASES_MAX, claim, clock_jumped, decide, is_claimable, overdue};
 pub use explain::{Reason, Surroundings, explain};
 pub use field::{Checked, FieldProblem, Findings, check_count, check_range};

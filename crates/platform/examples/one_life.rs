@@ -5,11 +5,11 @@
 #![allow(clippy::print_stdout, reason = "it is here to be looked at")]
 
 use engine::{
-    ClaimId, EndingDraft, JobDraft, JobId, JobType, OutcomeWord, Scope, Tenant, WorkerId,
+    ClaimId, EndingDraft, JobDraft, JobId, JobType, OutcomeWord, Scope, Tenant, Wish, WorkerId,
 };
 use platform::{Platform, Report, Settings, SystemClock, SystemDice};
 use std::{error::Error, sync::Arc};
-use store::{Claimed, Memory, Wish};
+use store::{Claimed, Memory};
 
 pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     pollster::block_on(one_life())

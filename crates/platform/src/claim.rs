@@ -1,8 +1,8 @@
 //! Give a worker what it may run now.
 
 use crate::{Error, Platform};
-use engine::{CLAIM_MAX, CLAIM_TYPES_MAX, FieldProblem, Scope, check_count, check_lease};
-use store::{Answer, Claimed, Request, Wish};
+use engine::{CLAIM_MAX, CLAIM_TYPES_MAX, FieldProblem, Scope, Wish, check_count, check_lease};
+use store::{Answer, Claimed, Request};
 
 impl Platform {
     /// Leases at most `wish.max` due jobs to a worker; the same claim again gets the same leases.

@@ -22,5 +22,5 @@ pub use memory::{Backup, Memory};
 pub use queue::{Counts, Queue, QueueDepth, WorkerSeen};
 pub use store::{
     Answer, Claimed, EVENTS_KEPT, NumberedEvent, Overdue, PAGE_MAX, Page, Query, Reply, Request,
-    Store, StoreError, WORKERS_KEPT, Wish,
+    Store, StoreError, WORKERS_KEPT,
 };

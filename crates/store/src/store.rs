@@ -3,8 +3,8 @@
 use crate::queue::{QueueDepth, WorkerSeen};
 use async_trait::async_trait;
 use engine::{
-    ClaimId, Command, Event, Filter, HistoryEntry, Host, Job, JobId, JobType, JsonText, NewJob,
-    Policy, Refusal, Scope, Submitted, Surroundings, WorkerId,
+    Command, Event, Filter, HistoryEntry, Job, JobId, JobType, JsonText, NewJob, Policy, Refusal,
+    Scope, Submitted, Surroundings, Wish, WorkerId,
 };
 use std::{collections::BTreeMap, error::Error, time::Duration};
 
@@ -127,23 +127,6 @@ pub enum Request {
         /// Which type.
         job_type: JobType,
     },
-}
-
-/// A worker's wish for work.
-#[derive(Clone, Debug)]
-pub struct Wish {
-    /// Who.
-    pub worker: WorkerId,
-    /// On which machine, if it says.
-    pub host: Option<Host>,
-    /// Its handle for this claim: a repeat gets the leases that are still held.
-    pub claim: ClaimId,
-    /// What it can do.
-    pub job_types: Vec<JobType>,
-    /// How many it has room for.
-    pub max: usize,
-    /// How long it may be silent, if the type's policy should not say.
-    pub lease: Option<Duration>,
 }
 
 /// A page of a listing or of announcements is no longer than this.

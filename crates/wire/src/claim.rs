@@ -3,7 +3,7 @@
 use crate::{extended::Extended, job::JobShape, secret::Secret, time::Moment};
 use engine::{
     CLAIM_MAX, CLAIM_TYPES_MAX, Checked, ClaimId, FieldProblem, Findings, Host, Job, JobType,
-    JsonText, Lease, Refusal, WorkerId, check_count, check_lease, check_range,
+    JsonText, Lease, Refusal, Wish, WorkerId, check_count, check_lease, check_range,
 };
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -26,19 +26,9 @@ pub struct ClaimRequest {
 /// A claim that passed its checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimOrder {
-    /// Who.
-    pub worker: WorkerId,
-    /// On which machine, if it says.
-    pub host: Option<Host>,
-    /// Its handle for this claim.
-    pub claim: ClaimId,
-    /// What it can do.
-    pub job_types: Vec<JobType>,
-    /// How many it has room for.
-    pub max: usize,
-    /// How long it may be silent, if the type's policy should not say.
-    pub lease: Option<Duration>,
-    /// How long it wants to wait for work.
+    /// What the worker wants.
+    pub wish: Wish,
+    /// How long it waits for the first job; not at all where it does not say.
     pub wait: Duration,
 }
 
@@ -87,15 +77,8 @@ impl ClaimRequest {
         else {
             return Err(findings.refusal());
         };
-        Ok(ClaimOrder {
-            worker,
-            host,
-            claim,
-            job_types,
-            max: max as usize,
-            lease,
-            wait: Duration::from_secs(wait.into()),
-        })
+        let wish = Wish { worker, host, claim, job_types, max: max as usize, lease };
+        Ok(ClaimOrder { wish, wait: Duration::from_secs(wait.into()) })
     }
 
     fn checked_types(&self) -> Checked<Vec<JobType>> {

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::wildcard_enum_match_arm, reason = "a test may")]
 
+mod around;
+mod begins;
 mod explained;
 mod grid;
 mod hostile;

@@ -26,16 +26,6 @@ fn check_decision(job: &Job, decision: &Decision, expected: Result<Status, &str>
     assert_eq!(seen, expected);
 }
 
-/// The change that `command` makes now.
-#[track_caller]
-fn change(job: &Job, command: &Command) -> Change {
-    let policy = Policy::default();
-    match decide(job, command, &facts(&policy, now())).expect("lawful").effect {
-        Effect::Change(change) => *change,
-        other => panic!("no change: {other:?}"),
-    }
-}
-
 #[test]
 fn a_claim_starts_an_attempt_under_a_new_lease() {
     let job = running();
@@ -76,42 +66,6 @@ fn expiry_keeps_the_last_error_in_the_message() {
     let job = after(&job, &settle(&job, ending), at(-40));
     let message = change(&job, &Command::Expire).job.life.message.unwrap();
     assert!(message.len() <= MESSAGE_BYTES_MAX && message.ends_with('…'));
-}
-
-#[test]
-fn a_job_that_was_due_before_it_came_overtakes_nobody() {
-    let job = queued_from(JobDraft { run_at: Some(1), ..draft() });
-    assert_eq!(job.run_at(), Some(at(-2_000)), "when it was handed over");
-}
-
-#[test]
-fn an_announcement_of_an_erased_job_says_only_that_something_happened() {
-    let subject_id = Some("ada@example.org".into());
-    let job = claimed(&queued_from(JobDraft { subject_id, ..draft() }), at(-10));
-    let ending = EndingDraft {
-        message: Some("to ada".into()),
-        result: Some("\"ada\"".into()),
-        result_url: Some("https://example.org/ada".into()),
-        ..completed()
-    };
-    let done = change(&job, &settle(&job, ending)).job;
-    let event = Event { kind: EventKind::Completed, at: now(), job: done };
-    let redacted = event.redacted();
-    assert_eq!((redacted.id(), redacted.kind, redacted.at), (event.id(), event.kind, event.at));
-    assert!(!format!("{redacted:?}").contains("ada"), "{redacted:?}");
-    assert!(redacted.job.life.result.is_none() && redacted.job.envelope.key.is_none());
-
-    let progress = ProgressReport::check(10, Some("writing to ada")).ok();
-    let job = after(&job, &Command::Heartbeat { token: token(&job), progress }, at(-9));
-    let ending = EndingDraft { error_message: Some("ada is unknown".into()), ..failed_for_good() };
-    let lost = change(&job, &settle(&job, ending)).job;
-    let redacted = Event { kind: EventKind::Failed, at: now(), job: lost }.redacted();
-    assert!(!format!("{redacted:?}").contains("ada"), "{redacted:?}");
-    assert_eq!(
-        redacted.job.life.last_failure.unwrap().code.as_str(),
-        "SMTP_DOWN",
-        "the code stays"
-    );
 }
 
 #[test]
@@ -429,27 +383,6 @@ fn a_discarded_job_leaves_the_poison_queue_and_may_be_purged_later() {
 }
 
 #[test]
-fn a_key_is_free_a_window_after_the_end_and_never_before() {
-    let policy = Policy::default();
-    assert!(!key_is_free(&queued(), &policy, Timestamp::MAX), "never shorter than the life");
-    let job = ended(completed());
-    let week = 7 * 86_400;
-    assert!(!key_is_free(&job, &policy, at(-5 + week - 1)));
-    assert!(key_is_free(&job, &policy, at(-5 + week)));
-}
-
-#[test]
-fn a_key_that_comes_again_means_the_same_job_or_is_refused() {
-    let digest =
-        |payload: &str| ContentDigest::of(None, &JsonText::parse("payload", payload, 100).unwrap());
-    let job = running();
-    let again = submit_again(&job, &digest("{ \"to\" : \"a\" }")).unwrap();
-    assert!(again.duplicate && again.job_id == job.id() && again.status == Status::Running);
-    let reused = submit_again(&job, &digest("2")).unwrap_err();
-    assert_eq!(reused, Refusal::KeyReused { holder: job.id() });
-}
-
-#[test]
 fn a_job_does_not_go_back_in_time_whatever_the_clock_does() {
     let job = running();
     let policy = Policy::default();
@@ -457,72 +390,4 @@ fn a_job_does_not_go_back_in_time_whatever_the_clock_does() {
     let decision = decide(&job, &settle(&job, completed()), &early).unwrap();
     let Effect::Change(change) = decision.effect else { panic!("it completes") };
     assert_eq!(change.entry.unwrap().at, at(-10), "not before the claim");
-}
-
-#[test]
-fn a_job_cannot_expire_before_it_may_start() {
-    let new = |run_at, expires_at| {
-        JobDraft { run_at, expires_at: Some(expires_at), ..draft() }.check(intake()).unwrap()
-    };
-    let policy = Policy::default();
-    for (run_at, expires_at) in [(None, NOW), (Some(NOW + 5), NOW + 5), (Some(NOW + 5), NOW + 4)] {
-        let refusal = submit(&new(run_at, expires_at), &policy, 0, now()).unwrap_err();
-        assert_eq!(refusal.problems()[0].field, "expiresAt");
-    }
-    assert!(submit(&new(Some(NOW + 5), NOW + 6), &policy, 0, now()).is_ok());
-}
-
-#[test]
-fn a_full_queue_takes_no_more() {
-    let policy = Policy { max_queued: Some(2), ..Policy::default() };
-    let new = draft().check(intake()).unwrap();
-    assert!(submit(&new, &policy, 1, now()).is_ok());
-    assert_eq!(submit(&new, &policy, 2, now()).unwrap_err().code(), "QUEUE_FULL");
-}
-
-#[test]
-fn a_step_completes_once() {
-    let job = running();
-    let begin = |token| Command::BeginStep { token, name: step("charge") };
-    let finish = |token, text| Command::FinishStep {
-        token,
-        name: step("charge"),
-        result: check_step_result(text).unwrap(),
-    };
-    let policy = Policy::default();
-    let answer = |command: &Command, step: Option<&Step>| {
-        let facts = Facts { step, ..facts(&policy, now()) };
-        decide(&job, command, &facts).map(|ruling| (ruling.answer, ruling.effect))
-    };
-    let own = token(&job);
-    let (new, effect) = answer(&begin(own), None).unwrap();
-    assert_eq!(new, Answer::Step(StepAnswer::New));
-    let Effect::Change(change) = effect else { panic!("the marker is written") };
-    let StepsChange::Put(begun) = change.steps else { panic!("the marker is written") };
-    assert_eq!(change.job.seq, job.seq, "a step is no transition");
-
-    let (again, effect) = answer(&begin(own), Some(&begun)).unwrap();
-    assert_eq!(again, Answer::Step(StepAnswer::Unfinished), "it may have died in the middle");
-    assert_eq!(effect, Effect::Nothing);
-
-    let done = Step { result: check_step_result("1").ok(), ..begun };
-    let first = Answer::Step(StepAnswer::Done(check_step_result("1").unwrap()));
-    assert_eq!(answer(&begin(own), Some(&done)).unwrap().0, first);
-    assert_eq!(answer(&finish(own, "2"), Some(&done)).unwrap(), (first, Effect::Nothing));
-    assert_eq!(answer(&finish(own, "2"), None).unwrap_err(), Refusal::StepNotBegun);
-    let stale = LeaseToken { fence: 0, ..own };
-    assert_eq!(answer(&begin(stale), None).unwrap_err(), Refusal::LeaseLost);
-    assert_eq!(answer(&finish(stale, "2"), Some(&done)).unwrap_err(), Refusal::LeaseLost);
-    let full = Facts { steps: STEPS_MAX, ..facts(&policy, now()) };
-    let refused = decide(&job, &begin(own), &full).unwrap_err();
-    assert_eq!(refused.code(), "STEP_LIMIT");
-}
-
-#[test]
-fn waits_and_durations_are_told_with_the_event() {
-    let job = running();
-    let done = change(&job, &settle(&job, completed())).job;
-    let event = Event { kind: EventKind::Completed, at: now(), job: done };
-    assert_eq!(event.waited(), Some(Duration::from_secs(1_990)));
-    assert_eq!(event.took(), Some(Duration::from_secs(10)));
 }

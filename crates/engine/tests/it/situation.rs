@@ -147,3 +147,13 @@ pub(crate) fn status_of(decision: &Decision) -> Option<Status> {
 pub(crate) fn step(name: &str) -> StepName {
     StepName::parse(name).expect("lawful")
 }
+
+/// The change that `command` makes now.
+#[track_caller]
+pub(crate) fn change(job: &Job, command: &Command) -> Change {
+    let policy = Policy::default();
+    match decide(job, command, &facts(&policy, now())).expect("lawful").effect {
+        Effect::Change(change) => *change,
+        other => panic!("no change: {other:?}"),
+    }
+}

@@ -3,12 +3,13 @@
 use crate::house::{House, blamed, wish};
 use engine::{
     Chance, EndingDraft, Filter, JobDraft, JobId, JobType, LeaseToken, OutcomeWord, PolicyDraft,
-    Pulse, Refusal, ReleaseReason, Scope, StepName, Tenant, Timestamp, WorkerId, check_step_result,
+    Pulse, Refusal, ReleaseReason, Scope, StepName, Tenant, Timestamp, Wish, WorkerId,
+    check_step_result,
 };
 use platform::{Beat, Error, Release, Report};
 use pollster::block_on;
 use std::time::Duration;
-use store::{Query, Wish};
+use store::Query;
 
 const TOKENS: [LeaseToken; 3] = [
     LeaseToken { epoch: 0, fence: 0, secret: 0 },

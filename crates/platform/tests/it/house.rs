@@ -1,12 +1,13 @@
 //! A platform over an empty memory store, with the clock in hand.
 
 use engine::{
-    ClaimId, EndingDraft, JobDraft, JobId, JobType, OutcomeWord, Scope, Tenant, Timestamp, WorkerId,
+    ClaimId, EndingDraft, JobDraft, JobId, JobType, OutcomeWord, Scope, Tenant, Timestamp, Wish,
+    WorkerId,
 };
 use platform::{Error, Platform, Report, Settings, Verdict};
 use pollster::block_on;
 use std::sync::Arc;
-use store::{Claimed, HandClock, Memory, SeededDice, Wish};
+use store::{Claimed, HandClock, Memory, SeededDice};
 
 pub(crate) struct House {
     pub(crate) platform: Platform,

@@ -8,11 +8,11 @@ use crate::{
 };
 use engine::{
     ClaimId, Ending, EndingDraft, JobId, JobType, LeaseToken, OutcomeWord, ProgressReport,
-    ReleaseReason, Scope, StepName, Tenant, WorkerId, check_step_result,
+    ReleaseReason, Scope, StepName, Tenant, Wish, WorkerId, check_step_result,
 };
 use platform::{Beat, Release, Report};
 use std::time::Duration;
-use store::{Claimed, Wish};
+use store::Claimed;
 
 /// A worker and what it remembers. What it forgot when it died is kept too: late reports come from
 /// processes that everybody thought dead.

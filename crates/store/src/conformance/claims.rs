@@ -1,8 +1,8 @@
 //! Which jobs a claim gets, and what a repeated one gets.
 
 use super::house::{House, email, job_type, token, wish};
-use crate::{Claimed, Wish};
-use engine::{JobDraft, JobId, Status};
+use crate::Claimed;
+use engine::{JobDraft, JobId, Status, Wish};
 use std::{collections::BTreeSet, time::Duration};
 
 fn ids(jobs: &[Claimed]) -> Vec<JobId> {

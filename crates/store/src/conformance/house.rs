@@ -2,12 +2,12 @@
 
 use crate::{
     Answer, Claimed, Clock, Dice, HandClock, Page, Query, QueueDepth, Reply, Request, SeededDice,
-    Store, Wish,
+    Store,
 };
 use engine::{
     ClaimId, Command, EndingDraft, Filter, HistoryEntry, Intake, Job, JobDraft, JobId, JobType,
     LeaseToken, NewJob, OutcomeWord, PAYLOAD_BYTES_MAX, Policy, Pulse, Refusal, Scope, Status,
-    Submitted, Tenant, WorkerId,
+    Submitted, Tenant, Wish, WorkerId,
 };
 use pollster::block_on;
 use std::{sync::Arc, time::Duration};

@@ -1,13 +1,9 @@
 //! Which due jobs a claim gets: in turn over the queues, then by priority, then by due time.
 
 use super::tables::{Place, Tables};
-use crate::{
-    dice::Dice,
-    queue::Queue,
-    store::{Claimed, Wish},
-};
+use crate::{dice::Dice, queue::Queue, store::Claimed};
 use engine::{
-    CLAIM_MAX, Claim, Effect, Facts, Job, JobId, Priority, Scope, SeededBug, Timestamp,
+    CLAIM_MAX, Claim, Effect, Facts, Job, JobId, Priority, Scope, SeededBug, Timestamp, Wish,
     is_claimable, planted,
 };
 use std::collections::{BTreeSet, VecDeque};
@@ -83,12 +79,7 @@ impl Tables {
     /// Starts a job that stood in a line. The engine has the last word.
     fn start(&mut self, id: JobId, scope: &Scope, wish: &Wish, dice: &dyn Dice) -> Option<Claimed> {
         let job = &self.jobs[&id];
-        let claim = Claim {
-            scope: scope.clone(),
-            worker: wish.worker.clone(),
-            id: wish.claim.clone(),
-            lease: wish.lease,
-        };
+        let claim = Claim::of(scope, wish);
         let facts = Facts {
             now: self.now(),
             epoch: self.epoch,

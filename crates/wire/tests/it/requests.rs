@@ -71,14 +71,14 @@ fn a_claim_says_who_and_what_and_how_long() {
             "waitSeconds": 60, "leaseSeconds": 3600, "host": "node-7"}"#,
     );
     let order = request.check().unwrap();
-    assert_eq!((order.worker.as_str(), order.claim.as_str()), ("w", "c"));
-    assert_eq!(order.lease, Some(Duration::from_secs(3_600)));
-    assert_eq!((order.max, order.wait), (1_000, Duration::from_secs(60)));
-    assert_eq!(order.job_types.len(), 2);
-    assert_eq!(order.host.unwrap().as_str(), "node-7");
+    assert_eq!((order.wish.worker.as_str(), order.wish.claim.as_str()), ("w", "c"));
+    assert_eq!(order.wish.lease, Some(Duration::from_secs(3_600)));
+    assert_eq!((order.wish.max, order.wait), (1_000, Duration::from_secs(60)));
+    assert_eq!(order.wish.job_types.len(), 2);
+    assert_eq!(order.wish.host.unwrap().as_str(), "node-7");
     let least: ClaimRequest = parse(r#"{"workerId": "w", "claimId": "c", "jobTypes": ["email"]}"#);
     let order = least.check().unwrap();
-    assert_eq!((order.max, order.wait, order.lease), (1, Duration::ZERO, None));
+    assert_eq!((order.wish.max, order.wait, order.wish.lease), (1, Duration::ZERO, None));
 }
 
 #[test]
