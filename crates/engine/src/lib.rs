@@ -1,8 +1,8 @@
 //! THE RULES of Consign.
 //!
 //! What a job is, what may become of it, and when. Everything here is pure: no async, no clock, no
-//! I/O, no randomness, no serde. The way in is [`submit()`] for a job that begins and [`decide()`]
-//! for everything after that.
+//! I/O, no randomness, no serde. The way in is [`submit()`] for a job that begins, [`claim()`] for one
+//! that a worker takes, and [`decide()`] for everything else.
 #![forbid(unsafe_code)]
 
 mod attempt;
