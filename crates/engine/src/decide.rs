@@ -41,9 +41,7 @@ pub fn decide(job: &Job, command: &Command, facts: &Facts<'_>) -> Decision {
         Command::Erase => erase(job),
         Command::Purge => purge(job, facts),
         Command::BeginStep { token, name } => step::begin(job, token, name, facts),
-        Command::FinishStep { token, name, result } => {
-            step::finish(job, token, name, result, facts)
-        }
+        Command::FinishStep { token, result, .. } => step::finish(job, token, result, facts),
     }
 }
 

@@ -75,6 +75,11 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// This refusal as that of item `index` of a list of `count`; a list of one has no items to name.
+    pub fn of_item(self, index: usize, count: usize) -> Self {
+        if count == 1 { self } else { Refusal::Item { index, refusal: Box::new(self) } }
+    }
+
     /// The stable code that the catalogue explains.
     pub fn code(&self) -> &'static str {
         match self {

@@ -77,7 +77,6 @@ pub(crate) fn begin(job: &Job, token: &LeaseToken, name: &StepName, facts: &Fact
 pub(crate) fn finish(
     job: &Job,
     token: &LeaseToken,
-    name: &StepName,
     result: &JsonText,
     facts: &Facts<'_>,
 ) -> Decision {
@@ -89,7 +88,7 @@ pub(crate) fn finish(
     if let Some(first) = &step.result {
         return Ok(stands(StepAnswer::Done(first.clone())));
     }
-    let step = Step { name: name.clone(), result: Some(result.clone()), ..step.clone() };
+    let step = Step { result: Some(result.clone()), ..step.clone() };
     Ok(put(job, step, StepAnswer::Done(result.clone())))
 }
 

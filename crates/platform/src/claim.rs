@@ -1,6 +1,6 @@
 //! Give a worker what it may run now.
 
-use crate::{Error, Platform};
+use crate::{Error, Platform, execute::whole_seconds};
 use engine::{CLAIM_MAX, CLAIM_TYPES_MAX, FieldProblem, Scope, Wish, check_count, check_lease};
 use store::{Answer, Claimed, Request};
 
@@ -13,7 +13,7 @@ impl Platform {
             return Err(FieldProblem::new("max", detail).into());
         }
         if let Some(lease) = wish.lease {
-            check_lease(i64::try_from(lease.as_secs()).unwrap_or(i64::MAX))?;
+            check_lease(whole_seconds(lease))?;
         }
         let request = Request::Claim { scope: scope.clone(), wish };
         let Answer::Claimed(jobs) = self.execute_one(request).await? else {

@@ -1,6 +1,10 @@
 //! Take jobs back that their workers have not tried.
 
-use crate::{Error, Platform, Verdict, execute::check_items, settle::verdict};
+use crate::{
+    Error, Platform, Verdict,
+    execute::{check_items, whole_seconds},
+    settle::verdict,
+};
 use engine::{Command, JobId, LeaseToken, ReleaseReason, Scope, check_delay};
 use std::time::Duration;
 
@@ -26,10 +30,7 @@ impl Platform {
     ) -> Result<Vec<Verdict>, Error> {
         check_items("items", releases.len())?;
         for release in &releases {
-            check_delay(
-                "delaySeconds",
-                i64::try_from(release.delay.as_secs()).unwrap_or(i64::MAX),
-            )?;
+            check_delay("delaySeconds", whole_seconds(release.delay))?;
         }
         let commands = releases.into_iter().map(|back| {
             let Release { id, token, reason, delay } = back;

@@ -2,7 +2,6 @@
 
 use crate::{Error, Platform};
 use engine::{Answer, Command, JobId, JsonText, LeaseToken, Scope, StepAnswer, StepName};
-use store::Request;
 
 impl Platform {
     /// Marks that a step begins, or tells what is known of it.
@@ -29,8 +28,7 @@ impl Platform {
     }
 
     async fn step(&self, scope: &Scope, id: JobId, command: Command) -> Result<StepAnswer, Error> {
-        let request = Request::Job { scope: scope.clone(), id, command };
-        let store::Answer::Job(Answer::Step(answer)) = self.execute_one(request).await? else {
+        let Answer::Step(answer) = self.command(scope, id, command).await? else {
             unreachable!("a step is answered as one");
         };
         Ok(answer)

@@ -21,10 +21,9 @@ impl Platform {
         drafts: Vec<JobDraft>,
     ) -> Result<Vec<Submitted>, Error> {
         check_count("jobs", drafts.len(), 1..=ITEMS_MAX)?;
-        let single = drafts.len() == 1;
+        let count = drafts.len();
         let jobs = drafts.into_iter().enumerate().map(|(index, draft)| {
-            let checked = self.check(tenant, draft);
-            checked.map_err(|refusal| if single { refusal } else { item(index, refusal) })
+            self.check(tenant, draft).map_err(|refusal| refusal.of_item(index, count))
         });
         let jobs: Vec<NewJob> = jobs.collect::<Result<_, _>>()?;
         let ids = jobs.iter().map(|new| new.id).collect();
@@ -36,20 +35,19 @@ impl Platform {
     }
 
     fn check(&self, tenant: &Tenant, draft: JobDraft) -> Result<NewJob, Refusal> {
-        let named = draft.subject_id.as_deref().and_then(|text| Tenant::parse(text).ok());
-        let named = named.filter(|_| planted(SeededBug::ItemTenantTrusted));
-        let tenant = named.as_ref().unwrap_or(tenant);
+        let tenant = match &draft.subject_id {
+            Some(name) if planted(SeededBug::ItemTenantTrusted) => {
+                Tenant::parse(name).unwrap_or_else(|_| tenant.clone())
+            }
+            Some(_) | None => tenant.clone(),
+        };
         draft.check(Intake {
             id: JobId::new(self.clock.read().wall, self.dice.roll()),
-            tenant: tenant.clone(),
+            tenant,
             chance: self.dice.roll(),
             payload_bytes_max: self.settings.payload_bytes_max,
         })
     }
-}
-
-fn item(index: usize, refusal: Refusal) -> Refusal {
-    Refusal::Item { index, refusal: Box::new(refusal) }
 }
 
 /// An unknown outcome is not a no: the jobs may be there, and the caller learns under which ids.

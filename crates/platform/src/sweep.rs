@@ -25,11 +25,7 @@ impl Platform {
         let more = page.len() == SWEEP_MAX;
         let ids: Vec<JobId> = page.iter().map(|overdue| overdue.id).collect();
         let commands = page.into_iter().map(|overdue| (overdue.id, overdue.command));
-        // Most rounds find nothing, and nothing is no reason for a transaction.
-        let replies = match ids.is_empty() {
-            true => Vec::new(),
-            false => self.each(&Scope::All, commands).await?,
-        };
+        let replies = self.each(&Scope::All, commands).await?;
         let swept = ids.into_iter().zip(replies).filter(|(_, reply)| reply.is_ok());
         let jobs = swept.map(|(id, _)| id).collect();
         let rows = self.store.tidy(SWEEP_MAX).await?;

@@ -3,7 +3,7 @@
 use super::tables::{Place, Tables};
 use crate::{dice::Dice, queue::Queue, store::Claimed};
 use engine::{
-    CLAIM_MAX, Claim, Effect, Facts, Job, JobId, Priority, Scope, SeededBug, Timestamp, Wish,
+    CLAIM_MAX, Claim, Effect, Job, JobId, Priority, Scope, SeededBug, Timestamp, Wish,
     is_claimable, planted,
 };
 use std::collections::{BTreeSet, VecDeque};
@@ -80,16 +80,8 @@ impl Tables {
     fn start(&mut self, id: JobId, scope: &Scope, wish: &Wish, dice: &dyn Dice) -> Option<Claimed> {
         let job = &self.jobs[&id];
         let claim = Claim::of(scope, wish);
-        let facts = Facts {
-            now: self.now(),
-            epoch: self.epoch,
-            policy: self.policy(&job.envelope.job_type),
-            chance: dice.roll(),
-            record: None,
-            step: None,
-            steps: 0,
-        };
-        let Effect::Change(change) = engine::claim(job, &claim, &facts).ok()?.effect else {
+        let decision = engine::claim(job, &claim, &self.facts(job, dice));
+        let Effect::Change(change) = decision.ok()?.effect else {
             return None;
         };
         let job = change.job.clone();

@@ -62,8 +62,7 @@ impl Tables {
                     taken.add(new, *change);
                 }
                 Ok(Intent::Again(submitted)) => answers.push(submitted),
-                Err(refusal) if jobs.len() == 1 => return Err(refusal),
-                Err(refusal) => return Err(Refusal::Item { index, refusal: Box::new(refusal) }),
+                Err(refusal) => return Err(refusal.of_item(index, jobs.len())),
             }
         }
         for (new, change) in taken.jobs {
@@ -108,17 +107,12 @@ impl Tables {
         let record = stale.and_then(|token| {
             self.history[&id].iter().rev().find_map(|entry| entry.record_of(token))
         });
-        let step = command.step().and_then(|name| self.steps.get(&(id, name.clone())));
-        let steps =
-            command.step().map_or(0, |_| self.steps.keys().filter(|(job, _)| *job == id).count());
+        let steps = self.steps.get(&id);
         let facts = Facts {
-            now: self.now(),
-            epoch: self.epoch,
-            policy: self.policy(&job.envelope.job_type),
-            chance: dice.roll(),
             record: record.as_ref(),
-            step,
-            steps: steps as u64,
+            step: steps.zip(command.step()).and_then(|(steps, name)| steps.get(name)),
+            steps: steps.map_or(0, BTreeMap::len) as u64,
+            ..self.facts(job, dice)
         };
         let ruling = decide(job, command, &facts)?;
         match ruling.effect {

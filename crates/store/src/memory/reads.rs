@@ -28,13 +28,16 @@ impl Tables {
     pub(super) fn queues(&self, scope: &Scope) -> Vec<QueueDepth> {
         let visible = self.counts.iter().filter(|(queue, _)| scope.covers(&queue.tenant));
         let workers = self.workers(&Scope::All);
-        let depth = |queue: &Queue, counts| QueueDepth {
-            queue: queue.clone(),
-            counts,
-            due: self.due(queue).count() as u64,
-            oldest_due_at: self.due(queue).filter_map(|id| self.jobs[&id].run_at()).min(),
-            paused: self.is_paused(queue),
-            live_workers: live_workers(&workers, queue),
+        let depth = |queue: &Queue, counts| {
+            let due: Vec<_> = self.due(queue).filter_map(|id| self.jobs[&id].run_at()).collect();
+            QueueDepth {
+                queue: queue.clone(),
+                counts,
+                due: due.len() as u64,
+                oldest_due_at: due.into_iter().min(),
+                paused: self.is_paused(queue),
+                live_workers: live_workers(&workers, queue),
+            }
         };
         visible.map(|(queue, counts)| depth(queue, *counts)).collect()
     }

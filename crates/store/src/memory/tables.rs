@@ -2,12 +2,13 @@
 
 use crate::{
     clock::{Reading, StoreClock, Tick},
+    dice::Dice,
     queue::{Counts, Queue},
 };
 use engine::{
-    Change, ClaimId, Event, HistoryEntry, Host, IdempotencyKey, Job, JobId, JobType, JsonText,
-    Policy, Priority, Scope, SeededBug, Step, StepName, StepsChange, Tenant, Timestamp, WorkerId,
-    clock_jumped, key_is_free, planted,
+    Change, ClaimId, Event, Facts, HistoryEntry, Host, IdempotencyKey, Job, JobId, JobType,
+    JsonText, Policy, Priority, Scope, SeededBug, Step, StepName, StepsChange, Tenant, Timestamp,
+    WorkerId, clock_jumped, key_is_free, planted,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -23,7 +24,7 @@ pub(super) struct Tables {
     pub(super) jobs: BTreeMap<JobId, Job>,
     pub(super) payloads: BTreeMap<JobId, JsonText>,
     pub(super) history: BTreeMap<JobId, Vec<HistoryEntry>>,
-    pub(super) steps: BTreeMap<(JobId, StepName), Step>,
+    pub(super) steps: BTreeMap<JobId, BTreeMap<StepName, Step>>,
     /// Which job a key means.
     pub(super) keys: BTreeMap<Key, JobId>,
     pub(super) policies: BTreeMap<JobType, Policy>,
@@ -136,6 +137,19 @@ impl Tables {
         self.policies.get(job_type).unwrap_or(&self.default_policy)
     }
 
+    /// What a decision about `job` may know, as far as every decision needs it.
+    pub(super) fn facts(&self, job: &Job, dice: &dyn Dice) -> Facts<'_> {
+        Facts {
+            now: self.now(),
+            epoch: self.epoch,
+            policy: self.policy(&job.envelope.job_type),
+            chance: dice.roll(),
+            record: None,
+            step: None,
+            steps: 0,
+        }
+    }
+
     pub(super) fn is_paused(&self, queue: &Queue) -> bool {
         let paused = |scope| self.paused.contains(&(queue.job_type.clone(), scope));
         paused(Scope::All) || paused(Scope::One(queue.tenant.clone()))
@@ -160,8 +174,10 @@ impl Tables {
         self.history.entry(id).or_default().extend(entry);
         match steps {
             StepsChange::Kept => {}
-            StepsChange::Put(step) => drop(self.steps.insert((id, step.name.clone()), step)),
-            StepsChange::Forgotten => self.steps.retain(|(job, _), _| *job != id),
+            StepsChange::Put(step) => {
+                self.steps.entry(id).or_default().insert(step.name.clone(), step);
+            }
+            StepsChange::Forgotten => drop(self.steps.remove(&id)),
         }
         let before = self.jobs.insert(id, job.clone());
         self.reindex(before.as_ref(), Some(&job));
@@ -172,8 +188,12 @@ impl Tables {
         let before = self.jobs.remove(&id);
         self.payloads.remove(&id);
         self.history.remove(&id);
-        self.steps.retain(|(job, _), _| *job != id);
-        self.keys.retain(|_, holder| *holder != id);
+        self.steps.remove(&id);
+        // A key that went to another job in the meantime stays with it.
+        let key = before.as_ref().and_then(key_of);
+        if let Some(key) = key.filter(|key| self.keys.get(key) == Some(&id)) {
+            self.keys.remove(&key);
+        }
         let events = self.numbered.iter_mut().chain(&mut self.outbox);
         events.filter(|event| event.job.id() == id).for_each(|event| *event = event.redacted());
         self.reindex(before.as_ref(), None);
