@@ -24,7 +24,7 @@ pub(crate) struct Worker {
     lease: Option<Duration>,
     held: Vec<Held>,
     /// A claim whose answer was lost.
-    unanswered: Option<String>,
+    unanswered: Option<ClaimId>,
     /// What it reported before.
     reported: Vec<Reported>,
     ghosts: Vec<Held>,
@@ -114,13 +114,13 @@ fn claim(world: &mut World, who: usize) -> Verdict {
 
 /// What a worker asks for: the same as before, where that was not answered.
 pub(crate) fn wish(world: &mut World, who: usize) -> Wish {
-    let fresh = world.new_name("c");
+    let fresh = ClaimId::parse(&world.new_name("c")).expect("lawful");
     let worker = &mut world.workers[who];
     let claim = worker.unanswered.take().unwrap_or(fresh);
     Wish {
         worker: worker.name.clone(),
         host: None,
-        claim: ClaimId::parse(&claim).expect("lawful"),
+        claim,
         job_types: worker.job_types.clone(),
         max: worker.max,
         lease: worker.lease,
@@ -135,14 +135,7 @@ pub(crate) fn claim_answered(
     heard: Option<Vec<Claimed>>,
 ) -> Verdict {
     let worker = &mut world.workers[who];
-    let asked = ClaimAsked {
-        worker: wish.worker.to_string(),
-        claim: wish.claim.to_string(),
-        scope: worker.scope.clone(),
-        job_types: wish.job_types.clone(),
-        max: wish.max,
-        lease: wish.lease,
-    };
+    let asked = ClaimAsked { scope: worker.scope.clone(), wish: wish.clone() };
     world.auditor.audit_claim(&asked, heard.as_deref())?;
     match heard {
         Some(jobs) => {
@@ -151,7 +144,7 @@ pub(crate) fn claim_answered(
             });
             worker.held.extend(leased);
         }
-        None => worker.unanswered = Some(asked.claim),
+        None => worker.unanswered = Some(wish.claim.clone()),
     }
     Ok(())
 }

@@ -1,11 +1,13 @@
 //! Claims: the same leases again, and everybody's turn.
 
-use super::{Auditor, Verdict, ensure, watch::Watch};
-use engine::{JobId, JobType, Scope, Status, Tenant, Timestamp};
+use super::{
+    Auditor, Verdict, ensure,
+    watch::{ClaimWatch, Watch},
+};
+use engine::{JobId, JobType, Scope, Status, Tenant, Timestamp, Wish};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
-    time::Duration,
 };
 use store::Claimed;
 
@@ -20,12 +22,8 @@ pub(super) struct Fairness {
 /// A claim as its worker made it.
 #[derive(Clone, Debug)]
 pub(crate) struct ClaimAsked {
-    pub(crate) worker: String,
-    pub(crate) claim: String,
     pub(crate) scope: Scope,
-    pub(crate) job_types: Vec<JobType>,
-    pub(crate) max: usize,
-    pub(crate) lease: Option<Duration>,
+    pub(crate) wish: Wish,
 }
 
 impl Auditor {
@@ -34,19 +32,19 @@ impl Auditor {
         let held: BTreeSet<JobId> = self.held_before(asked);
         let fresh = self.started_now(asked);
         ensure(held.is_empty() || fresh.is_empty(), "I8", || {
-            format!(
-                "claim {} of {} was repeated and used further attempts",
-                asked.claim, asked.worker
-            )
+            let (claim, worker) = (&asked.wish.claim, &asked.wish.worker);
+            format!("claim {claim} of {worker} was repeated and used further attempts")
         })?;
         for id in &fresh {
             let claim = self.jobs.get_mut(id).and_then(|watch| watch.claims.last_mut());
-            claim.expect("it was started now").claim = Some(asked.claim.clone());
+            claim.expect("it was started now").claim = Some(asked.wish.claim.clone());
         }
         if let Some(jobs) = heard {
             let told: BTreeSet<JobId> = jobs.iter().map(|claimed| claimed.job.id()).collect();
             let expected = if held.is_empty() { &fresh } else { &held };
-            ensure(told == *expected, "I6", || format!("claim {} was told {told:?}", asked.claim))?;
+            ensure(told == *expected, "I6", || {
+                format!("claim {} was told {told:?}", asked.wish.claim)
+            })?;
             for claimed in jobs {
                 self.told_of_a_lease(claimed)?;
                 if fresh.contains(&claimed.job.id()) {
@@ -61,7 +59,7 @@ impl Auditor {
         Ok(())
     }
 
-    fn open_claims(&self) -> impl Iterator<Item = (JobId, &Watch, &super::watch::ClaimWatch)> {
+    fn open_claims(&self) -> impl Iterator<Item = (JobId, &Watch, &ClaimWatch)> {
         self.jobs.iter().filter(|(_, watch)| watch.is_there()).filter_map(|(id, watch)| {
             let claim = watch.claims.last().filter(|claim| claim.closed.is_none())?;
             Some((*id, watch, claim))
@@ -69,17 +67,17 @@ impl Auditor {
     }
 
     fn held_before(&self, asked: &ClaimAsked) -> BTreeSet<JobId> {
-        let same = |claim: &super::watch::ClaimWatch| {
+        let same = |claim: &ClaimWatch| {
             claim.step < self.step
-                && claim.worker == asked.worker
-                && claim.claim.as_deref() == Some(&asked.claim)
+                && claim.worker.as_ref() == Some(&asked.wish.worker)
+                && claim.claim.as_ref() == Some(&asked.wish.claim)
         };
         self.open_claims().filter(|(_, _, claim)| same(claim)).map(|(id, _, _)| id).collect()
     }
 
     fn started_now(&self, asked: &ClaimAsked) -> BTreeSet<JobId> {
-        let now = |claim: &super::watch::ClaimWatch| {
-            claim.step == self.step && claim.worker == asked.worker
+        let now = |claim: &ClaimWatch| {
+            claim.step == self.step && claim.worker.as_ref() == Some(&asked.wish.worker)
         };
         self.open_claims().filter(|(_, _, claim)| now(claim)).map(|(id, _, _)| id).collect()
     }
@@ -105,7 +103,7 @@ impl Auditor {
     /// A lease lasts as long as the worker asked, and no longer than the work may take.
     fn as_long_as_asked(&self, asked: &ClaimAsked, claimed: &Claimed) -> Verdict {
         let policy = &self.policies[&claimed.job.envelope.job_type];
-        let length = asked.lease.unwrap_or(policy.lease).min(policy.timeout);
+        let length = asked.wish.lease.unwrap_or(policy.lease).min(policy.timeout);
         let lease = claimed.job.lease().map(|lease| lease.expires_at);
         let row = self.jobs[&claimed.job.id()].rows.last();
         let promised = row.map(|row| row.at + length);
@@ -122,7 +120,8 @@ impl Auditor {
         for (id, queue) in due.iter().filter(|(id, _)| fresh.contains(id)) {
             let taken = &self.jobs[id];
             ensure(self.is_open(asked, queue), "I14", || {
-                format!("{id} was not open to the claim")
+                let paused = self.paused.contains(queue);
+                format!("{id} of {queue:?} (paused: {paused}) was not open to {asked:?}")
             })?;
             let place = |watch: &Watch| Some((Reverse(watch.asked.priority), watch.waited_from?));
             let left = due.iter().filter(|(other, q)| q == queue && !fresh.contains(other));
@@ -134,7 +133,7 @@ impl Auditor {
     }
 
     fn is_open(&self, asked: &ClaimAsked, queue: &QueueName) -> bool {
-        asked.job_types.contains(&queue.0)
+        asked.wish.job_types.contains(&queue.0)
             && asked.scope.covers(&queue.1)
             && !self.paused.contains(queue)
     }
@@ -154,9 +153,9 @@ impl Auditor {
         for (_, queue) in &due {
             *had.entry(queue).or_default() += 1;
         }
-        let wanted = asked.max.min(due.len());
+        let wanted = asked.wish.max.min(due.len());
         ensure(fresh.len() >= wanted, "I12", || {
-            format!("{} due jobs, a claim for {} got {}", due.len(), asked.max, fresh.len())
+            format!("{} due jobs, a claim for {} got {}", due.len(), asked.wish.max, fresh.len())
         })?;
         let served = |queue: &QueueName| got.get(queue).copied().unwrap_or(0);
         let most = got.values().copied().max().unwrap_or(0);

@@ -3,7 +3,8 @@
 use super::{Asked, Verdict, ensure};
 use crate::world::RETRY_AFTER_MAX_S;
 use engine::{
-    ErrorCode, HistoryEntry, Jitter, Job, JsonText, LeaseToken, Policy, Status, Timestamp,
+    ClaimId, ErrorCode, HistoryEntry, Jitter, Job, JsonText, LeaseToken, Policy, Status, Timestamp,
+    WorkerId,
 };
 use std::time::Duration;
 
@@ -42,9 +43,9 @@ struct LifeWatch {
 /// One claim, from its row to the row that ended it.
 pub(super) struct ClaimWatch {
     pub(super) step: usize,
-    pub(super) worker: String,
+    pub(super) worker: Option<WorkerId>,
     /// The worker's handle, where the auditor has learned it.
-    pub(super) claim: Option<String>,
+    pub(super) claim: Option<ClaimId>,
     /// The token, once a worker was told.
     pub(super) token: Option<LeaseToken>,
     /// How long the worker was promised that nobody else runs it.
@@ -202,7 +203,7 @@ impl Watch {
         ensure(in_time, "I13", || format!("{id} was started after it expired"))?;
         self.claims.push(ClaimWatch {
             step,
-            worker: row.worker.as_ref().map(ToString::to_string).unwrap_or_default(),
+            worker: row.worker.clone(),
             claim: None,
             token: None,
             promised_until: row.at,
