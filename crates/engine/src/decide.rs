@@ -436,8 +436,8 @@ fn may_be_purged(job: &Job, policy: &Policy, now: Timestamp) -> bool {
 }
 
 /// The moment from which an ended job's retention counts; none for a poisoned one that still waits
-/// for a person.
-fn kept_since(job: &Job) -> Option<Timestamp> {
+/// for a person. Stores find old jobs by it, and the purge itself asks again.
+pub fn kept_since(job: &Job) -> Option<Timestamp> {
     match job.state {
         State::Queued { .. } | State::Running(_) => None,
         State::Completed(ended) | State::Failed(ended) | State::Cancelled(ended) => Some(ended.at),

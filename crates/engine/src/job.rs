@@ -75,8 +75,13 @@ impl Priority {
     /// The first there is.
     pub const HIGHEST: Priority = Priority(9);
 
+    /// The priority of that number, if there is one.
+    pub fn from_number(number: u8) -> Option<Self> {
+        (number <= Self::HIGHEST.0).then_some(Priority(number))
+    }
+
     /// The number.
-    pub fn number(self) -> u8 {
+    pub const fn number(self) -> u8 {
         self.0
     }
 }

@@ -29,6 +29,12 @@ impl JsonText {
         Ok(JsonText(text.into()))
     }
 
+    /// A text that was checked before a store kept it. Reading it again would cost more than
+    /// everything else that a claim does.
+    pub fn from_stored(text: &str) -> Self {
+        JsonText(text.into())
+    }
+
     /// The text as it came, without the white space around it.
     pub fn as_str(&self) -> &str {
         &self.0

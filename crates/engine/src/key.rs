@@ -29,6 +29,11 @@ impl IdempotencyKey {
         Ok(IdempotencyKey(text.into()))
     }
 
+    /// A key that a store kept, in its stored form.
+    pub fn from_stored(text: &str) -> Self {
+        IdempotencyKey(text.into())
+    }
+
     /// The stored form.
     pub fn as_str(&self) -> &str {
         &self.0

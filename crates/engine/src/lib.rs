@@ -38,7 +38,7 @@ pub use chance::Chance;
 pub use command::{
     Answer, Claim, Command, Decision, Effect, Facts, Pulse, ReleaseReason, Ruling, Wish,
 };
-pub use decide::{RELEASES_MAX, claim, clock_jumped, decide, is_claimable, overdue};
+pub use decide::{RELEASES_MAX, claim, clock_jumped, decide, is_claimable, kept_since, overdue};
 pub use explain::{Reason, Surroundings, explain};
 pub use field::{Checked, FieldProblem, Findings, check_count, check_range};
 pub use filter::{Comparison, Field, Filter};

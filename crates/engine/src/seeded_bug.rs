@@ -51,11 +51,13 @@ pub enum SeededBug {
     StepWithoutFence,
     /// Within a priority, who came last is served first.
     LastComeFirstServed,
+    /// A commit is not synced before it is answered.
+    NormalSync,
 }
 
 impl SeededBug {
     /// All of them.
-    pub const ALL: [SeededBug; 22] = [
+    pub const ALL: [SeededBug; 23] = [
         SeededBug::CompleteWithoutFence,
         SeededBug::SweepWithoutGuard,
         SeededBug::AckBeforeCommit,
@@ -78,6 +80,7 @@ impl SeededBug {
         SeededBug::LossesNotCounted,
         SeededBug::StepWithoutFence,
         SeededBug::LastComeFirstServed,
+        SeededBug::NormalSync,
     ];
 }
 

@@ -15,17 +15,19 @@ mod keeper;
 mod memory;
 mod promise;
 mod queue;
+mod sqlite;
 mod store;
 #[doc(hidden)]
 pub mod sync;
 
-pub use by_hand::{HandClock, SeededDice};
+pub use by_hand::{HandClock, Replaceable, SeededDice};
 pub use clock::{Clock, Reading, StoreClock};
 pub use dice::Dice;
 pub use keeper::{Keeper, Tended};
 pub use memory::{Backup, Memory};
 pub use promise::{Awaited, Broken, Promise, promise};
 pub use queue::{Counts, Queue, QueueDepth, WorkerSeen};
+pub use sqlite::{FailStop, Finding, Health, OpenError, Options, Sqlite, backup, examine, restore};
 pub use store::{
     Answer, Claimed, EVENTS_KEPT, NumberedEvent, Overdue, PAGE_MAX, Page, Query, Reply, Request,
     Store, StoreError, WORKERS_KEPT,

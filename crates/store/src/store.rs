@@ -129,6 +129,17 @@ pub enum Request {
     },
 }
 
+/// When a request has its turn within a batch.
+pub(crate) fn turn(request: &Request) -> u8 {
+    match request {
+        Request::SetPolicy { .. } | Request::Pause { .. } | Request::Resume { .. } => 0,
+        Request::Submit(_) => 1,
+        Request::Job { .. } => 2,
+        Request::Claim { .. } => 3,
+        Request::Seen { .. } => 4,
+    }
+}
+
 /// A page of a listing or of announcements is no longer than this.
 pub const PAGE_MAX: usize = 1_000;
 /// Numbered announcements can be read again for this long.

@@ -4,7 +4,7 @@ use super::tables::{Key, Seen, Tables, key_of};
 use crate::{
     dice::Dice,
     queue::Queue,
-    store::{Answer, Reply, Request},
+    store::{Answer, Reply, Request, turn},
 };
 use engine::{
     Change, Command, Effect, Facts, Host, Job, JobId, JobType, NewJob, Refusal, Scope, SeededBug,
@@ -176,16 +176,5 @@ impl Taken {
 
     fn queued(&self, queue: &Queue) -> u64 {
         self.jobs.iter().filter(|(_, change)| Queue::of(&change.job) == *queue).count() as u64
-    }
-}
-
-/// When a request has its turn within a batch.
-fn turn(request: &Request) -> u8 {
-    match request {
-        Request::SetPolicy { .. } | Request::Pause { .. } | Request::Resume { .. } => 0,
-        Request::Submit(_) => 1,
-        Request::Job { .. } => 2,
-        Request::Claim { .. } => 3,
-        Request::Seen { .. } => 4,
     }
 }

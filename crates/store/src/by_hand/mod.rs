@@ -1,6 +1,10 @@
 //! Time and chance in the hands of a test: nothing happens until somebody moves the clock, and a
 //! seed rolls the same dice every time.
 
+mod replaceable;
+
+pub use replaceable::Replaceable;
+
 use crate::{
     clock::{Clock, Reading},
     dice::Dice,

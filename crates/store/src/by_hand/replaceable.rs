@@ -1,0 +1,99 @@
+//! A store whose inside can be taken out and another put in: how a process that dies and comes back
+//! looks to those who go on asking.
+
+use crate::{
+    NumberedEvent, Overdue, Page, Query, QueueDepth, Reply, Request, Store, StoreError, WorkerSeen,
+};
+use async_trait::async_trait;
+use engine::{HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope, Surroundings};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, RwLock},
+};
+
+/// A store that can be replaced while others hold on to it.
+pub struct Replaceable(RwLock<Option<Arc<dyn Store>>>);
+
+impl Replaceable {
+    /// Begins with `store`.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Replaceable(RwLock::new(Some(store)))
+    }
+
+    /// Lets go of the store, and only then makes the next one: both may want the same file.
+    pub fn replace(&self, next: impl FnOnce() -> Arc<dyn Store>) {
+        let mut store = self.0.write().expect("nothing panics with the store in hand");
+        drop(store.take());
+        *store = Some(next());
+    }
+
+    /// The store that is inside now.
+    pub fn inside(&self) -> Arc<dyn Store> {
+        let store = self.0.read().expect("nothing panics with the store in hand");
+        store.clone().expect("it is only empty while it is replaced")
+    }
+}
+
+#[async_trait]
+impl Store for Replaceable {
+    async fn execute(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError> {
+        self.inside().execute(batch).await
+    }
+
+    async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError> {
+        self.inside().job(scope, id).await
+    }
+
+    async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>, StoreError> {
+        self.inside().payload(scope, id).await
+    }
+
+    async fn history(
+        &self,
+        scope: &Scope,
+        id: JobId,
+        after: u64,
+    ) -> Result<Vec<HistoryEntry>, StoreError> {
+        self.inside().history(scope, id, after).await
+    }
+
+    async fn list(&self, query: &Query) -> Result<Page, StoreError> {
+        self.inside().list(query).await
+    }
+
+    async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>, StoreError> {
+        self.inside().queues(scope).await
+    }
+
+    async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError> {
+        self.inside().workers(scope).await
+    }
+
+    async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError> {
+        self.inside().policies().await
+    }
+
+    async fn surroundings(
+        &self,
+        scope: &Scope,
+        id: JobId,
+    ) -> Result<Option<(Job, Surroundings)>, StoreError> {
+        self.inside().surroundings(scope, id).await
+    }
+
+    async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError> {
+        self.inside().overdue(limit).await
+    }
+
+    async fn number_events(&self, limit: usize) -> Result<usize, StoreError> {
+        self.inside().number_events(limit).await
+    }
+
+    async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>, StoreError> {
+        self.inside().events(after, limit).await
+    }
+
+    async fn tidy(&self, limit: usize) -> Result<usize, StoreError> {
+        self.inside().tidy(limit).await
+    }
+}

@@ -1,0 +1,43 @@
+//! How each thing that is kept looks as bytes. The order of fields is the format: a new field goes to
+//! the end of a new form (`bytes::FORM`), never between.
+
+mod history;
+mod job;
+mod settings;
+
+pub(super) use history::{event_from_row, event_to_row, status_number};
+pub(super) use job::{job_from_row, job_to_row};
+pub(super) use settings::{Deltas, Seen, from_scope, to_scope};
+
+use super::{
+    bytes::{In, Out},
+    seal::{Damage, Kind, seal, unseal},
+};
+
+/// Something with a form on disk.
+pub(super) trait Body: Sized {
+    const KIND: Kind;
+    fn write(&self, out: &mut Out);
+    fn read(from: &mut In<'_>) -> Option<Self>;
+}
+
+/// The sealed bytes of row `no`.
+pub(super) fn to_row<T: Body>(no: i64, value: &T) -> Vec<u8> {
+    let mut out = Out::begin();
+    value.write(&mut out);
+    seal(T::KIND, no, out.0)
+}
+
+/// What row `no` holds, if it is as it was written.
+pub(super) fn from_row<T: Body>(no: i64, sealed: &[u8]) -> Result<T, Damage> {
+    let bytes = unseal(T::KIND, no, sealed)?;
+    let read = |bytes| {
+        let mut from = In::begin(bytes)?;
+        let value = T::read(&mut from)?;
+        from.end(value)
+    };
+    read(bytes).ok_or(Damage { kind: T::KIND, no })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! Policies, workers and counters.
+
+use super::Body;
+use crate::{
+    queue::Counts,
+    sqlite::{
+        bytes::{In, Out},
+        seal::Kind,
+    },
+};
+use engine::{Backoff, Host, Jitter, JobType, Policy, Scope, Tenant, Timestamp};
+use std::collections::BTreeMap;
+
+impl Body for Policy {
+    const KIND: Kind = Kind::Policy;
+
+    fn write(&self, out: &mut Out) {
+        out.number(self.max_attempts.into());
+        out.span(self.lease);
+        out.span(self.timeout);
+        out.span(self.backoff.base);
+        out.number(self.backoff.factor_hundredths.into());
+        out.span(self.backoff.max);
+        out.flag(match self.backoff.jitter {
+            Jitter::Full => true,
+            Jitter::None => false,
+        });
+        out.number(self.lost_workers_max.into());
+        out.span(self.key_window);
+        out.span(self.retention);
+        out.maybe(self.max_queued, Out::number);
+        out.maybe(self.concurrency, |out, slots| out.number(slots.into()));
+    }
+
+    fn read(from: &mut In<'_>) -> Option<Self> {
+        Some(Policy {
+            max_attempts: from.small()?,
+            lease: from.span()?,
+            timeout: from.span()?,
+            backoff: Backoff {
+                base: from.span()?,
+                factor_hundredths: from.small()?,
+                max: from.span()?,
+                jitter: if from.flag()? { Jitter::Full } else { Jitter::None },
+            },
+            lost_workers_max: from.small()?,
+            key_window: from.span()?,
+            retention: from.span()?,
+            max_queued: from.maybe(In::number)?,
+            concurrency: from.maybe(In::small)?,
+        })
+    }
+}
+
+/// A worker as it was last seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::sqlite) struct Seen {
+    pub(in crate::sqlite) host: Option<Host>,
+    pub(in crate::sqlite) job_types: Vec<JobType>,
+    pub(in crate::sqlite) seen_at: Timestamp,
+}
+
+impl Body for Seen {
+    const KIND: Kind = Kind::Worker;
+
+    fn write(&self, out: &mut Out) {
+        out.maybe(self.host.as_ref(), |out, host| out.text(host.as_str()));
+        out.number(self.job_types.len() as u64);
+        self.job_types.iter().for_each(|job_type| out.text(job_type.as_str()));
+        out.time(self.seen_at);
+    }
+
+    fn read(from: &mut In<'_>) -> Option<Self> {
+        let host = from.maybe(|from| Host::parse(from.text()?).ok())?;
+        let count = from.number()?;
+        let job_type = |from: &mut In<'_>| JobType::parse(from.text()?).ok();
+        let job_types = (0..count).map(|_| job_type(from)).collect::<Option<_>>()?;
+        Some(Seen { host, job_types, seen_at: from.time()? })
+    }
+}
+
+/// A scope as a column: a tenant's name cannot be `*`.
+pub(in crate::sqlite) fn to_scope(scope: &Scope) -> &str {
+    match scope {
+        Scope::One(tenant) => tenant.as_str(),
+        Scope::All => "*",
+    }
+}
+
+pub(in crate::sqlite) fn from_scope(column: &str) -> Option<Scope> {
+    if column == "*" { Some(Scope::All) } else { Some(Scope::One(Tenant::parse(column).ok()?)) }
+}
+
+/// What the jobs of one commit did to the counts of their queues.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::sqlite) struct Deltas(pub(in crate::sqlite) BTreeMap<i64, [i64; COUNTS]>);
+
+/// How many numbers there are in [`Counts`].
+const COUNTS: usize = 9;
+
+fn numbers(counts: &Counts) -> [u64; COUNTS] {
+    let Counts { submitted, queued, running, completed, failed, .. } = *counts;
+    let Counts { poisoned, discarded, cancelled, erased, .. } = *counts;
+    [submitted, queued, running, completed, failed, poisoned, discarded, cancelled, erased]
+}
+
+fn counts(numbers: [u64; COUNTS]) -> Counts {
+    let [submitted, queued, running, completed, failed, poisoned, discarded, cancelled, erased] =
+        numbers;
+    Counts { submitted, queued, running, completed, failed, poisoned, discarded, cancelled, erased }
+}
+
+impl Deltas {
+    /// Remembers that the counts of `queue` went from `before` to `after`.
+    pub(in crate::sqlite) fn add(&mut self, queue: i64, before: &Counts, after: &Counts) {
+        let deltas = self.0.entry(queue).or_default();
+        for ((delta, was), is) in deltas.iter_mut().zip(numbers(before)).zip(numbers(after)) {
+            *delta += is as i64 - was as i64;
+        }
+    }
+
+    /// Applies the changes to `all`; `None` where they do not fit, so that something is damaged.
+    pub(in crate::sqlite) fn apply(&self, all: &mut BTreeMap<i64, Counts>) -> Option<()> {
+        for (queue, deltas) in &self.0 {
+            let entry = all.entry(*queue).or_default();
+            let mut sums = numbers(entry);
+            for (sum, delta) in sums.iter_mut().zip(deltas) {
+                *sum = sum.checked_add_signed(*delta)?;
+            }
+            *entry = counts(sums);
+        }
+        Some(())
+    }
+}
+
+impl Body for Deltas {
+    const KIND: Kind = Kind::Deltas;
+
+    fn write(&self, out: &mut Out) {
+        out.number(self.0.len() as u64);
+        for (queue, deltas) in &self.0 {
+            out.signed(*queue);
+            deltas.iter().for_each(|delta| out.signed(*delta));
+        }
+    }
+
+    fn read(from: &mut In<'_>) -> Option<Self> {
+        let count = from.number()?;
+        let mut all = BTreeMap::new();
+        for _ in 0..count {
+            let queue = from.signed()?;
+            let mut deltas = [0; COUNTS];
+            for delta in &mut deltas {
+                *delta = from.signed()?;
+            }
+            all.insert(queue, deltas);
+        }
+        Some(Deltas(all))
+    }
+}
+
+impl Body for Counts {
+    const KIND: Kind = Kind::Counts;
+
+    fn write(&self, out: &mut Out) {
+        numbers(self).into_iter().for_each(|number| out.number(number));
+    }
+
+    fn read(from: &mut In<'_>) -> Option<Self> {
+        let mut numbers = [0; COUNTS];
+        for number in &mut numbers {
+            *number = from.number()?;
+        }
+        Some(counts(numbers))
+    }
+}

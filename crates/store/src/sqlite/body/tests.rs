@@ -1,0 +1,1 @@
+//! Bodies come back as they went.

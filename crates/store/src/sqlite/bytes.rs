@@ -1,0 +1,182 @@
+//! Values as bytes and back: numbers as varints, texts with their length in front, what may be
+//! absent behind a tag. Nothing is believed when it is read.
+
+use engine::{JobId, Timestamp};
+use std::time::Duration;
+
+/// Bytes being written.
+#[derive(Default)]
+pub(super) struct Out(pub(super) Vec<u8>);
+
+impl Out {
+    /// Begins a body in the form that is written today.
+    pub(super) fn begin() -> Self {
+        let mut bytes = Vec::with_capacity(160);
+        bytes.push(FORM);
+        Out(bytes)
+    }
+
+    pub(super) fn number(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.0.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.0.push(number as u8);
+    }
+
+    /// A number that may be negative: the sign goes to the lowest bit, so that small ones stay short.
+    pub(super) fn signed(&mut self, number: i64) {
+        self.number(((number << 1) ^ (number >> 63)) as u64);
+    }
+
+    pub(super) fn text(&mut self, text: &str) {
+        self.number(text.len() as u64);
+        self.0.extend_from_slice(text.as_bytes());
+    }
+
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    pub(super) fn time(&mut self, at: Timestamp) {
+        self.number(at.unix_ms().unsigned_abs());
+    }
+
+    pub(super) fn span(&mut self, span: Duration) {
+        self.number(u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
+    }
+
+    pub(super) fn flag(&mut self, flag: bool) {
+        self.0.push(flag.into());
+    }
+
+    pub(super) fn maybe<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
+        self.flag(value.is_some());
+        if let Some(value) = value {
+            write(self, value);
+        }
+    }
+}
+
+/// Bytes being read. `None` means that they are not what we wrote.
+pub(super) struct In<'a>(pub(super) &'a [u8]);
+
+/// The form of bodies: a later version may write another, and still reads this one.
+const FORM: u8 = 1;
+
+impl<'a> In<'a> {
+    /// Begins to read a body.
+    pub(super) fn begin(bytes: &'a [u8]) -> Option<Self> {
+        let mut read = In(bytes);
+        (read.byte()? == FORM).then_some(read)
+    }
+
+    pub(super) fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    pub(super) fn number(&mut self) -> Option<u64> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let part = u64::from(byte & 0x7f);
+            if part << shift >> shift != part {
+                return None;
+            }
+            number |= part << shift;
+            if byte < 0x80 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    pub(super) fn signed(&mut self) -> Option<i64> {
+        let number = self.number()?;
+        Some((number >> 1) as i64 ^ -((number & 1) as i64))
+    }
+
+    pub(super) fn small(&mut self) -> Option<u32> {
+        u32::try_from(self.number()?).ok()
+    }
+
+    pub(super) fn slice(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (slice, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(slice)
+    }
+
+    pub(super) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.slice(N)?.try_into().ok()
+    }
+
+    pub(super) fn text(&mut self) -> Option<&'a str> {
+        let length = usize::try_from(self.number()?).ok()?;
+        std::str::from_utf8(self.slice(length)?).ok()
+    }
+
+    pub(super) fn time(&mut self) -> Option<Timestamp> {
+        Timestamp::parse("", i64::try_from(self.number()?).ok()?).ok()
+    }
+
+    pub(super) fn span(&mut self) -> Option<Duration> {
+        Some(Duration::from_millis(self.number()?))
+    }
+
+    pub(super) fn id(&mut self) -> Option<JobId> {
+        Some(JobId::from_bytes(self.array()?))
+    }
+
+    pub(super) fn flag(&mut self) -> Option<bool> {
+        match self.byte()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+
+    /// A value that may be absent; the outer `None` is damage.
+    pub(super) fn maybe<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Option<T>,
+    ) -> Option<Option<T>> {
+        if self.flag()? { Some(Some(read(self)?)) } else { Some(None) }
+    }
+
+    /// The end: what is left over was not written by us.
+    pub(super) fn end<T>(self, value: T) -> Option<T> {
+        self.0.is_empty().then_some(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_come_back_as_they_went() {
+        for number in [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX - 1, u64::MAX] {
+            let mut out = Out::default();
+            out.number(number);
+            assert_eq!(In(&out.0).number(), Some(number));
+        }
+        for number in [0, -1, 1, i64::MIN, i64::MAX] {
+            let mut out = Out::default();
+            out.signed(number);
+            assert_eq!(In(&out.0).signed(), Some(number));
+        }
+    }
+
+    #[test]
+    fn what_we_did_not_write_is_not_read() {
+        assert_eq!(In(&[0xff; 10]).number(), None, "too large for 64 bits");
+        assert_eq!(In(&[0xff; 20]).number(), None, "without an end");
+        assert_eq!(In(&[5, b'a']).text(), None, "cut");
+        assert_eq!(In(&[1, 0xff]).text(), None, "no UTF-8");
+        assert_eq!(In(&[2]).flag(), None);
+        assert_eq!(In(&[1]).end(()), None, "left over");
+        assert!(In::begin(&[9]).is_none(), "another form");
+    }
+}

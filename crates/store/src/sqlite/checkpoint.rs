@@ -1,0 +1,152 @@
+//! Checkpoints: moving the log into the file, behind the writer's back.
+//!
+//! SQLite would do it within a commit, and every caller of that batch would wait. So automatic
+//! checkpoints are off; a thread of its own, with a connection of its own, does them while the
+//! writer goes on. Only when the log has grown beyond a cap does the writer wait.
+
+use super::error::Trouble;
+use crate::keeper::{Keeper, Tended};
+use rusqlite::{Connection, ErrorCode};
+use std::{
+    io,
+    sync::{Arc, Condvar, Mutex, MutexGuard},
+};
+
+/// So many pages of the log are worth a checkpoint.
+const WORTH_IT_PAGES: i64 = 1_000;
+/// Above this the writer waits, so that the log does not grow for ever: 64 MiB.
+const LOG_PAGES_MAX: i64 = 16_384;
+
+/// The writer's side.
+pub(super) struct Checkpoints {
+    thread: Keeper<Checkpointer>,
+    state: Arc<State>,
+}
+
+struct Checkpointer(Connection);
+
+impl Tended for Checkpointer {}
+
+#[derive(Default)]
+struct State {
+    progress: Mutex<Progress>,
+    done: Condvar,
+}
+
+#[derive(Default)]
+struct Progress {
+    running: bool,
+    /// Why nothing may be written any more.
+    stopped: Option<String>,
+}
+
+impl Checkpoints {
+    pub(super) fn start(db: Connection) -> io::Result<Self> {
+        let thread = Keeper::start("consign-checkpoint", Checkpointer(db))?;
+        Ok(Checkpoints { thread, state: Arc::default() })
+    }
+
+    /// Looks after the log once more was written to it.
+    pub(super) fn after_commit(&self, db: &Connection) {
+        // The log could not be asked how long it is: the next commit will tell what is wrong.
+        let Ok(log) = Log::of(db) else { return };
+        if log.pages - log.moved >= WORTH_IT_PAGES {
+            self.begin();
+        }
+        if log.pages >= LOG_PAGES_MAX {
+            self.wait();
+            self.begin(); // nobody writes now, so this one reaches the end, and the log starts anew
+            self.wait();
+        }
+    }
+
+    /// Why nothing may be written any more, if so.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.state.progress().stopped.clone()
+    }
+
+    /// Nothing is written from now on; says whether this is news.
+    pub(super) fn stop(&self, reason: &str) -> bool {
+        self.state.progress().stop(reason)
+    }
+
+    fn begin(&self) {
+        let mut progress = self.state.progress();
+        if std::mem::replace(&mut progress.running, true) {
+            return;
+        }
+        drop(progress);
+        let state = self.state.clone();
+        // Nobody waits for the answer: what matters is in the state.
+        drop(self.thread.ask(move |checkpointer| {
+            let done = checkpoint(&checkpointer.0, "passive");
+            let mut progress = state.progress();
+            progress.running = false;
+            if let Err(reason) = done {
+                progress.stop(&reason);
+            }
+            state.done.notify_all();
+        }));
+    }
+
+    fn wait(&self) {
+        let mut progress = self.state.progress();
+        while progress.running {
+            progress = self.state.done.wait(progress).expect("no code of ours panics here");
+        }
+    }
+}
+
+impl State {
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().expect("no code of ours panics with the progress in hand")
+    }
+}
+
+impl Progress {
+    fn stop(&mut self, reason: &str) -> bool {
+        let news = self.stopped.is_none();
+        self.stopped.get_or_insert_with(|| reason.to_owned());
+        news
+    }
+}
+
+/// Moves what it can. A full disk or a reader in the way is no failure: it is tried again. A sync that
+/// failed is one for good: the system may have dropped what it could not write, and a second sync
+/// that succeeds proves nothing.
+fn checkpoint(db: &Connection, mode: &str) -> Result<(), String> {
+    let moved = db.query_row(&format!("pragma wal_checkpoint({mode})"), [], |_| Ok(()));
+    match moved {
+        Ok(()) => Ok(()),
+        Err(error) => match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                Ok(())
+            }
+            Some(_) | None => Err(format!("a checkpoint failed: {error}")),
+        },
+    }
+}
+
+/// Moves everything, before anybody is served: after a crash, what the log holds may be in the
+/// system's memory only, and this is what brings it to the disk.
+pub(super) fn checkpoint_all(db: &Connection) -> Result<(), Trouble> {
+    let busy: i64 = db.query_row("pragma wal_checkpoint(truncate)", [], |row| row.get(0))?;
+    if busy != 0 {
+        return Err(Trouble::Impossible("the log is in use by somebody else"));
+    }
+    Ok(())
+}
+
+/// How long the log is.
+struct Log {
+    pages: i64,
+    /// So many of them are in the file already.
+    moved: i64,
+}
+
+impl Log {
+    fn of(db: &Connection) -> Result<Self, Trouble> {
+        let mut statement = db.prepare_cached("pragma wal_checkpoint(noop)")?;
+        Ok(statement.query_row([], |row| Ok(Log { pages: row.get(1)?, moved: row.get(2)? }))?)
+    }
+}

@@ -1,0 +1,157 @@
+//! What can wait: numbering announcements, dropping old rows, filling the listing.
+
+use super::{
+    body::{from_row, to_scope},
+    error::Trouble,
+    facet, load, sql,
+    writer::Writer,
+};
+use crate::store::{EVENTS_KEPT, WORKERS_KEPT};
+use engine::{Envelope, Timestamp, is_live};
+use std::time::Duration;
+
+impl Writer {
+    /// The writer is alone and numbers as it writes; what is left is to publish the numbers.
+    pub(super) fn number_events(&mut self, limit: usize) -> Result<usize, Trouble> {
+        let last = self.known.next_event - 1;
+        let until = last.min(self.known.numbered.saturating_add(to_i64(limit)));
+        let count = until - self.known.numbered;
+        if count > 0 {
+            self.db.prepare_cached(sql::NUMBERED)?.execute([until])?;
+            self.known.numbered = until;
+        }
+        Ok(usize::try_from(count).expect("at most the limit"))
+    }
+
+    pub(super) fn tidy(&mut self, limit: usize) -> Result<usize, Trouble> {
+        let mut left = limit;
+        left -= self.drop_old_keys(left)?;
+        left -= self.drop_old_events(left)?;
+        left -= self.drop_gone_workers(left)?;
+        // What an erased job's announcements said of it goes with the last of them. Nobody could ask
+        // for it, so it is not counted.
+        self.drop_old_envelopes(limit)?;
+        Ok(limit - left)
+    }
+
+    fn drop_old_keys(&mut self, limit: usize) -> Result<usize, Trouble> {
+        let mut dropped = 0;
+        for (queue, names) in self.known.queues.all() {
+            if dropped == limit {
+                break;
+            }
+            let window = self.known.policy(&names.job_type).key_window;
+            let mut statement = self.db.prepare_cached(sql::KEYS_OLD)?;
+            let values = (queue, before(self.now(), window), to_i64(limit - dropped));
+            let old = statement.query_map(values, |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let old: Vec<(String, i64)> = old.collect::<Result<_, _>>()?;
+            for (name, no) in &old {
+                self.db.prepare_cached(sql::KEY_DROP)?.execute((queue, name, no))?;
+            }
+            dropped += old.len();
+        }
+        Ok(dropped)
+    }
+
+    fn drop_old_events(&mut self, limit: usize) -> Result<usize, Trouble> {
+        let mut statement = self.db.prepare_cached(sql::EVENTS_OLD)?;
+        let values = (self.known.numbered, to_i64(limit));
+        let oldest = statement.query_map(values, |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let oldest: Vec<(i64, i64)> = oldest.collect::<Result<_, _>>()?;
+        let until = before(self.now(), EVENTS_KEPT);
+        let old: Vec<i64> =
+            oldest.into_iter().take_while(|(_, at)| *at <= until).map(|(event, _)| event).collect();
+        for event in &old {
+            self.db.prepare_cached(sql::EVENT_DELETE)?.execute([event])?;
+        }
+        Ok(old.len())
+    }
+
+    fn drop_old_envelopes(&mut self, limit: usize) -> Result<(), Trouble> {
+        let mut first = self.db.prepare_cached(sql::FIRST_EVENT)?;
+        let first: Option<i64> = first.query_row([], |row| row.get(0))?;
+        let values = (first.unwrap_or(self.known.next_event), to_i64(limit));
+        let old = load::numbers(&mut self.db.prepare_cached(sql::ERASED_OLD)?, values)?;
+        for no in old {
+            self.db.prepare_cached(sql::ERASED_DELETE)?.execute([no])?;
+        }
+        Ok(())
+    }
+
+    fn drop_gone_workers(&mut self, limit: usize) -> Result<usize, Trouble> {
+        let now = self.now();
+        let mut workers = self.shared.workers();
+        let long_ago = workers.iter().filter(|(_, seen)| {
+            seen.seen_at + WORKERS_KEPT <= now && !is_live(seen.seen_at, None, now)
+        });
+        let mut gone: Vec<_> = long_ago.map(|(name, _)| name.clone()).collect();
+        if !gone.is_empty() {
+            // A worker that was silent for a day and still holds a lease is not gone.
+            let leased = super::reads::leases(&self.db)?;
+            gone.retain(|name| {
+                let until = leased.get(name).map(|leases| leases.until);
+                until.is_none_or(|until| until <= now)
+            });
+        }
+        gone.truncate(limit);
+        for (scope, worker) in &gone {
+            let values = (to_scope(scope), worker.as_str());
+            self.db.prepare_cached(sql::WORKER_DROP)?.execute(values)?;
+            workers.remove(&(scope.clone(), worker.clone()));
+        }
+        Ok(gone.len())
+    }
+
+    /// Enters the next jobs into the listing, sorted, so that neighbours are written together. Says
+    /// whether there are more. A listing reads what is not entered yet directly, so nobody waits for
+    /// this.
+    pub(super) fn fill_listing(&mut self) -> bool {
+        if self.known.next_no - 1 - self.known.listed < LISTING_LAG_MIN {
+            return false;
+        }
+        // What does not work now is tried again after the next batch, which will tell what is wrong.
+        self.transact(Writer::enter_listing).is_ok_and(|entered| entered == LISTING_BATCH)
+    }
+
+    fn enter_listing(&mut self) -> Result<usize, Trouble> {
+        let mut statement = self.db.prepare_cached(sql::UNLISTED)?;
+        let mut rows = statement.query((self.known.listed, to_i64(LISTING_BATCH)))?;
+        let (mut entries, mut count, mut last) = (Vec::new(), 0, self.known.listed);
+        while let Some(row) = rows.next()? {
+            last = row.get(0)?;
+            let envelope: Envelope = from_row(last, load::blob(row, 1)?)?;
+            let queue = self.known.queues.no(&envelope.job_type, &envelope.tenant);
+            let queue = queue.ok_or(Trouble::Impossible("a job is in no queue"))?;
+            entries.extend(facet::facets(queue, &envelope).map(|facet| (facet, last)));
+            count += 1;
+        }
+        drop(rows);
+        drop(statement);
+        entries.sort_unstable();
+        let mut insert = self.db.prepare_cached(sql::LISTING_INSERT)?;
+        for (facet, no) in entries {
+            insert.execute([facet, no])?;
+        }
+        drop(insert);
+        if count < LISTING_BATCH {
+            last = self.known.next_no - 1; // the newest may have been erased
+        }
+        self.db.prepare_cached(sql::LISTED)?.execute([last])?;
+        self.known.listed = last;
+        Ok(count)
+    }
+}
+
+/// So many jobs are read directly by listings before it is worth to enter them.
+const LISTING_LAG_MIN: i64 = 4_096;
+/// So many jobs are entered in one transaction, so that it never holds the writer for long.
+const LISTING_BATCH: usize = 4_096;
+
+/// A moment that lies so far back, as a column.
+pub(super) fn before(now: Timestamp, span: Duration) -> i64 {
+    now.unix_ms().saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX))
+}
+
+pub(super) fn to_i64(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,159 @@
+//! Which due jobs a claim gets: in turn over the queues, then by priority, then by due time.
+
+use super::{
+    error::Trouble,
+    facet,
+    load::{self, Stored},
+    sql,
+    writer::Writer,
+};
+use crate::store::Claimed;
+use engine::{CLAIM_MAX, Claim, Effect, Scope, SeededBug, Timestamp, Wish, planted};
+use std::collections::VecDeque;
+
+/// The waiting jobs of one queue, as far as a claim has looked.
+struct Line {
+    queue: i64,
+    found: VecDeque<i64>,
+    /// There is nothing beyond what was found.
+    whole: bool,
+}
+
+impl Writer {
+    pub(super) fn claim(&mut self, scope: &Scope, wish: &Wish) -> Result<Vec<Claimed>, Trouble> {
+        let held = self.held(scope, wish)?;
+        if !held.is_empty() && !planted(SeededBug::ClaimNotRemembered) {
+            return Ok(held);
+        }
+        let max = wish.max.min(CLAIM_MAX);
+        let mut lines = self.lines(scope, wish);
+        let share = max.div_ceil(lines.len().max(1));
+        let claim = Claim::of(scope, wish);
+        let mut claimed = Vec::new();
+        // One job from each queue in turn, until the claim is full or nobody has a due job left.
+        while claimed.len() < max
+            && let Some(mut line) = lines.pop_front()
+        {
+            let Some(no) = self.next_in(&mut line, share.min(max - claimed.len()))? else {
+                continue;
+            };
+            match self.start(no, &claim)? {
+                Some(started) => {
+                    claimed.push(started);
+                    self.serves += 1;
+                    self.served.insert(line.queue, self.serves);
+                }
+                // It would be found again and again: enough of this line for now.
+                None => line.whole = true,
+            }
+            lines.push_back(line);
+        }
+        Ok(claimed)
+    }
+
+    /// The leases that an earlier claim of the same name still holds.
+    fn held(&self, scope: &Scope, wish: &Wish) -> Result<Vec<Claimed>, Trouble> {
+        let digest = facet::of_claim(scope, &wish.worker, &wish.claim);
+        let candidates = load::numbers(&mut self.db.prepare_cached(sql::CLAIM_HELD)?, [digest])?;
+        let mut held = Vec::new();
+        for no in candidates {
+            let stored = self.must_find(no)?;
+            let theirs = stored.job.lease().is_some_and(|lease| {
+                (&lease.scope, &lease.worker, &lease.claim) == (scope, &wish.worker, &wish.claim)
+                    && lease.holds_in(self.known.epoch)
+            });
+            if theirs {
+                held.push(Claimed { payload: load::payload(&self.db, no)?, job: stored.job });
+            }
+        }
+        Ok(held)
+    }
+
+    /// The queues that the claim may take from and where something may be due; the one that was not
+    /// served for the longest time comes first.
+    ///
+    /// Not a cursor that goes round: workers that want different types would keep setting it past
+    /// each other's queues, and one of them could starve.
+    fn lines(&self, scope: &Scope, wish: &Wish) -> VecDeque<Line> {
+        let mut wanted = wish.job_types.clone();
+        wanted.sort();
+        wanted.dedup();
+        let queues = wanted.iter().flat_map(|job_type| self.known.queues.of_type(job_type, scope));
+        let open = queues.filter(|(no, queue)| {
+            let ready = self.known.ready.get(no);
+            self.known.queued(*no) > 0
+                && ready.is_none_or(|ready| ready.not_before <= self.now())
+                && !self.known.is_paused(queue)
+        });
+        let mut open: Vec<i64> = open.map(|(no, _)| no).collect();
+        open.sort_by_key(|queue| self.served.get(queue));
+        let line = |queue| Line { queue, found: VecDeque::new(), whole: false };
+        open.into_iter().map(line).collect()
+    }
+
+    /// The next due job of a line. What was found before has been claimed since, so looking again
+    /// finds what comes after it.
+    fn next_in(&mut self, line: &mut Line, share: usize) -> Result<Option<i64>, Trouble> {
+        if line.found.is_empty() && !line.whole {
+            line.found = self.due(line.queue, share)?;
+            line.whole = line.found.len() < share;
+            if line.found.is_empty() {
+                self.none_due(line.queue)?;
+            }
+        }
+        Ok(line.found.pop_front())
+    }
+
+    /// The first due jobs of a queue, in the order in which they should start.
+    fn due(&self, queue: i64, limit: usize) -> Result<VecDeque<i64>, Trouble> {
+        let ready = self.known.ready.get(&queue).copied().unwrap_or_default();
+        let mut statement = self.db.prepare_cached(sql::READY)?;
+        let mut found = VecDeque::new();
+        for rank in ready.ranks() {
+            let values = (queue, rank, self.now().unix_ms(), limit - found.len());
+            found.extend(load::numbers(&mut statement, values)?);
+            if found.len() == limit {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Remembers until when it is no use to look at a queue.
+    fn none_due(&mut self, queue: i64) -> Result<(), Trouble> {
+        let mut ready = self.known.ready.get(&queue).copied().unwrap_or_default();
+        ready.not_before = Timestamp::MAX;
+        for rank in ready.ranks() {
+            let mut statement = self.db.prepare_cached(sql::READY_NEXT)?;
+            let values = (queue, rank, self.now().unix_ms());
+            let next: Option<i64> = statement.query_row(values, |row| row.get(0))?;
+            match next {
+                Some(run_at) => {
+                    ready.not_before = ready.not_before.min(Timestamp::from_unix_ms(run_at));
+                }
+                None => ready.none_of(rank),
+            }
+        }
+        self.known.ready.insert(queue, ready);
+        Ok(())
+    }
+
+    /// Starts a job that stood in a line. The engine has the last word.
+    fn start(&mut self, no: i64, claim: &Claim) -> Result<Option<Claimed>, Trouble> {
+        let stored = self.must_find(no)?;
+        let facts = self.facts(&stored.job.envelope.job_type);
+        let Ok(ruling) = engine::claim(&stored.job, claim, &facts) else {
+            return Ok(None);
+        };
+        let Effect::Change(change) = ruling.effect else {
+            return Ok(None);
+        };
+        self.save_change(&stored, &change)?;
+        Ok(Some(Claimed { payload: load::payload(&self.db, no)?, job: change.job }))
+    }
+
+    pub(super) fn must_find(&self, no: i64) -> Result<Stored, Trouble> {
+        let stored = load::job_by_no(&self.db, no)?;
+        stored.ok_or(Trouble::Impossible("an index names a job that is not there"))
+    }
+}

@@ -1,0 +1,313 @@
+//! What is wrong with a store, and what mends it. Looks at everything and changes nothing, also while
+//! the store is at work.
+
+use super::{
+    body::{event_from_row, from_row, job_from_row},
+    chores::before,
+    error::{OpenError, Trouble},
+    known::{Queues, load_counts},
+    load::blob,
+    open::{Files, Role, is_ours, schema_of},
+    seal::{Kind, unseal},
+};
+use crate::queue::{Counts, Queue};
+use engine::{Envelope, HistoryEntry, Job, Step, Timestamp};
+use rusqlite::Connection;
+use std::{collections::BTreeMap, fmt, path::Path, sync::Arc, time::Duration};
+
+/// What an examination came to.
+#[derive(Clone, Debug, Default)]
+pub struct Health {
+    /// Jobs that wait or run.
+    pub live_jobs: u64,
+    /// Jobs that have ended and are kept.
+    pub ended_jobs: u64,
+    /// Idempotency keys that are remembered.
+    pub keys: u64,
+    /// What is wrong, the worst first.
+    pub findings: Vec<Finding>,
+}
+
+/// Something that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Whether data is damaged; otherwise it is something to look at.
+    pub damage: bool,
+    /// What is wrong, and where.
+    pub what: String,
+    /// What to do about it.
+    pub cure: &'static str,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let level = if self.damage { "damage" } else { "notice" };
+        write!(f, "{level}: {}; {}", self.what, self.cure)
+    }
+}
+
+const RESTORE: &str =
+    "stop the store, keep its files for a closer look, and restore the last backup";
+const SWEEP: &str = "is a server running on this store? its sweeper frees them within seconds";
+const TIDY: &str = "is a server running on this store? its sweeper drops them in the background";
+
+/// So many findings of one kind are told one by one.
+const TOLD_MAX: usize = 20;
+/// A lease that is over for longer than this should have been swept.
+const STUCK_AFTER: Duration = Duration::from_secs(60);
+
+/// Examines the store at `path`; `progress` hears what is being looked at.
+pub fn examine(
+    path: &Path,
+    now: Timestamp,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Health, OpenError> {
+    if !path.exists() {
+        let source = std::io::ErrorKind::NotFound.into();
+        return Err(OpenError::File { path: path.to_owned(), source });
+    }
+    examine_files(&Files { path: path.to_owned(), vfs: None }, now, progress)
+}
+
+pub(super) fn examine_files(
+    files: &Files,
+    now: Timestamp,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Health, OpenError> {
+    let unusable =
+        |trouble: Trouble| OpenError::Store { path: files.path.clone(), source: trouble.told() };
+    let db = files.connect(Role::Reader).map_err(unusable)?;
+    let schema = schema_of(&db).map_err(unusable)?;
+    if !is_ours(schema) {
+        return Err(OpenError::NotOurs { path: files.path.clone() });
+    }
+    let mut doctor = Doctor { db: &db, now, health: Health::default() };
+    // One moment for all of it: what is written meanwhile must not look like a contradiction.
+    let begun = db.execute_batch("begin").map_err(Trouble::from);
+    begun.map_err(unusable)?;
+    for (name, look) in Doctor::LOOKS {
+        progress(name);
+        // What cannot even be read is a finding, too, and the next look may tell more.
+        if let Err(trouble) = look(&mut doctor) {
+            doctor.damage(format!("{name}: {}", Chain(&trouble)));
+        }
+    }
+    doctor.health.findings.sort_by_key(|finding| !finding.damage);
+    Ok(doctor.health)
+}
+
+struct Doctor<'a> {
+    db: &'a Connection,
+    now: Timestamp,
+    health: Health,
+}
+
+type Look<'a> = fn(&mut Doctor<'a>) -> Result<(), Trouble>;
+
+impl<'a> Doctor<'a> {
+    const LOOKS: [(&'static str, Look<'a>); 7] = [
+        ("the file", Doctor::file),
+        ("jobs", Doctor::jobs),
+        ("histories", Doctor::histories),
+        ("steps and announcements", Doctor::others),
+        ("counters", Doctor::counters),
+        ("leases", Doctor::leases),
+        ("keys", Doctor::keys),
+    ];
+
+    fn damage(&mut self, what: String) {
+        self.health.findings.push(Finding { damage: true, what, cure: RESTORE });
+    }
+
+    fn notice(&mut self, what: String, cure: &'static str) {
+        self.health.findings.push(Finding { damage: false, what, cure });
+    }
+
+    fn file(&mut self) -> Result<(), Trouble> {
+        let mut statement = self.db.prepare(&format!("pragma integrity_check({TOLD_MAX})"))?;
+        let rows = statement.query_map([], |row| row.get::<_, String>(0))?;
+        for row in rows {
+            let said = row?;
+            if said != "ok" {
+                self.damage(format!("SQLite says: {}", said.trim()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Every job can be read, is live or ended and not both, and is indexed as what it is.
+    fn jobs(&mut self) -> Result<(), Trouble> {
+        let mut statement = self.db.prepare(
+            "select h.no, h.id, h.envelope, h.payload, j.body, e.body from handed h \
+             left join job j on j.no = h.no left join job_ended e on e.no = h.no",
+        )?;
+        let mut rows = statement.query([])?;
+        let mut told = 0;
+        while let Some(row) = rows.next()? {
+            match read_whole(row) {
+                Ok(job) if job.status().is_ended() => self.health.ended_jobs += 1,
+                Ok(_) => self.health.live_jobs += 1,
+                Err(trouble) => {
+                    told += 1;
+                    if told <= TOLD_MAX {
+                        self.damage(trouble.to_string());
+                    }
+                }
+            }
+        }
+        if told > TOLD_MAX {
+            self.damage(format!("{} more jobs cannot be read", told - TOLD_MAX));
+        }
+        let orphans = "select (select count(*) from job where no not in (select no from handed)) + \
+            (select count(*) from job_ended where no not in (select no from handed))";
+        let orphans: u64 = self.db.query_row(orphans, [], |row| row.get(0))?;
+        if orphans > 0 {
+            self.damage(format!("{orphans} jobs have a state, but were never handed over"));
+        }
+        Ok(())
+    }
+
+    /// Every history is without gaps and ends where its job is.
+    fn histories(&mut self) -> Result<(), Trouble> {
+        let mut statement =
+            self.db.prepare("select no, seq, body from history order by no, seq")?;
+        let mut rows = statement.query([])?;
+        let mut last: BTreeMap<i64, HistoryEntry> = BTreeMap::new();
+        let mut gaps = 0;
+        while let Some(row) = rows.next()? {
+            let (no, seq): (i64, u64) = (row.get(0)?, row.get(1)?);
+            let entry: HistoryEntry = from_row(no, blob(row, 2)?)?;
+            let before = last.remove(&no).map_or(0, |entry| entry.seq);
+            gaps += u64::from(entry.seq != seq || seq != before + 1);
+            last.clear(); // rows come in order: only the job at hand matters
+            last.insert(no, entry);
+        }
+        if gaps > 0 {
+            self.damage(format!("{gaps} history rows do not follow the one before"));
+        }
+        Ok(())
+    }
+
+    fn others(&mut self) -> Result<(), Trouble> {
+        let mut statement = self.db.prepare("select no, body from step")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            from_row::<Step>(row.get(0)?, blob(row, 1)?)?;
+        }
+        let mut statement = self.db.prepare(
+            "select o.event, o.no, o.body, coalesce(h.envelope, x.envelope) from outbox o \
+             left join handed h on h.no = o.no left join erased x on x.no = o.no",
+        )?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let envelope: Envelope = from_row(row.get(1)?, blob(row, 3)?)?;
+            event_from_row(row.get(0)?, blob(row, 2)?, Arc::new(envelope))?;
+        }
+        Ok(())
+    }
+
+    /// What the counters say is what a count of all jobs says.
+    fn counters(&mut self) -> Result<(), Trouble> {
+        let counted = load_counts(self.db)?.counts;
+        let queues = Queues::load(self.db)?;
+        let mut truth: BTreeMap<i64, Counts> = BTreeMap::new();
+        let mut statement = self.db.prepare(
+            "select h.no, h.id, h.envelope, h.payload, j.body, e.body, \
+             coalesce(j.queue, e.queue) from handed h \
+             left join job j on j.no = h.no left join job_ended e on e.no = h.no",
+        )?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let job = read_whole(row)?;
+            let queue: i64 = row.get(6)?;
+            if queues.get(queue) != Some(&Queue::of(&job)) {
+                self.damage(format!("{} is kept in the queue of another type", job.id()));
+            }
+            truth.entry(queue).or_default().count(None, Some(&job));
+        }
+        for (no, queue) in queues.all() {
+            let said = counted.get(&no).copied().unwrap_or_default();
+            let mut is = truth.get(&no).copied().unwrap_or_default();
+            // Erased jobs cannot be counted any more; they must make up the difference.
+            is.erased = said.erased;
+            is.submitted += said.erased;
+            if said != is {
+                let Queue { job_type, tenant } = queue;
+                let what = format!(
+                    "the counters of {job_type} of {tenant} say {said:?}, \
+                    but there are {is:?}"
+                );
+                self.damage(what);
+            }
+        }
+        Ok(())
+    }
+
+    fn leases(&mut self) -> Result<(), Trouble> {
+        let stuck = "select count(*) from job where lease_until <= ?1";
+        let late = before(self.now, STUCK_AFTER);
+        let stuck: u64 = self.db.query_row(stuck, [late], |row| row.get(0))?;
+        if stuck > 0 {
+            let what = format!("{stuck} leases are over for more than a minute and not swept");
+            self.notice(what, SWEEP);
+        }
+        Ok(())
+    }
+
+    fn keys(&mut self) -> Result<(), Trouble> {
+        self.health.keys = self.db.query_row("select count(*) from key", [], |row| row.get(0))?;
+        let lost = "select count(*) from key where no not in (select no from handed)";
+        let lost: u64 = self.db.query_row(lost, [], |row| row.get(0))?;
+        if lost > 0 {
+            self.damage(format!("{lost} keys mean jobs that are not there"));
+        }
+        // Twice the longest time that the default allows: whoever set more knows why.
+        let old = "select count(*) from key where ended_at <= ?1";
+        let window = engine::Policy::default().key_window * 2;
+        let old: u64 = self.db.query_row(old, [before(self.now, window)], |row| row.get(0))?;
+        if old > 0 {
+            let days = window.as_secs() / 86_400;
+            let what = format!(
+                "{old} of {} keys belong to jobs that ended more than {days} days ago",
+                self.health.keys
+            );
+            self.notice(what, TIDY);
+        }
+        Ok(())
+    }
+}
+
+fn read_whole(row: &rusqlite::Row<'_>) -> Result<Job, Trouble> {
+    let no = row.get(0)?;
+    let id: Vec<u8> = row.get(1)?;
+    let envelope: Envelope = from_row(no, blob(row, 2)?)?;
+    if envelope.id.to_bytes()[..] != id[..] {
+        return Err(Trouble::Impossible("a job is kept under another's id"));
+    }
+    unseal(Kind::Payload, no, blob(row, 3)?)?;
+    let (live, ended) = (row.get_ref(4)?, row.get_ref(5)?);
+    let body = match (live.as_blob_or_null(), ended.as_blob_or_null()) {
+        (Ok(Some(body)), Ok(None)) | (Ok(None), Ok(Some(body))) => body,
+        (_, _) => return Err(Trouble::Impossible("a job is live and ended, or neither")),
+    };
+    let job = job_from_row(no, body, Arc::new(envelope))?;
+    if job.status().is_ended() != (live.as_blob_or_null() == Ok(None)) {
+        return Err(Trouble::Impossible("a job has ended and is kept with the living"));
+    }
+    Ok(job)
+}
+
+/// An error with all its causes, on one line.
+struct Chain<'a>(&'a dyn std::error::Error);
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut cause = self.0.source();
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+//! What can go wrong with a file, and what callers are told.
+
+use super::seal::Damage;
+use crate::store::StoreError;
+use rusqlite::ErrorCode;
+use std::{io, path::PathBuf};
+
+/// Something went wrong before a commit: nothing was done.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Trouble {
+    #[error("SQLite failed")]
+    Sql(#[from] rusqlite::Error),
+    #[error("{0}")]
+    Damage(#[from] Damage),
+    #[error("{0}")]
+    Impossible(&'static str),
+}
+
+impl Trouble {
+    /// What a caller is told, where nothing was committed.
+    pub(super) fn told(self) -> StoreError {
+        let kind = match &self {
+            Trouble::Damage(_) | Trouble::Impossible(_) => StoreError::Damaged,
+            Trouble::Sql(error) => match error.sqlite_error_code() {
+                Some(ErrorCode::DiskFull) => StoreError::Full,
+                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Damaged,
+                Some(_) => StoreError::Unavailable,
+                // Not SQLite's: a column that cannot be what it is.
+                None => StoreError::Damaged,
+            },
+        };
+        kind(Some(Box::new(self)))
+    }
+}
+
+/// Why a store could not be opened, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Somebody else has it.
+    #[error(
+        "{} is in use by {holder}; stop that process first, or choose another store \
+         (one file, one process)",
+        path.display()
+    )]
+    InUse {
+        /// Which file.
+        path: PathBuf,
+        /// Who: process, machine, since when.
+        holder: String,
+    },
+    /// It was written by something else.
+    #[error("{} is an SQLite file, but not a store of Consign; choose another path", path.display())]
+    NotOurs {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// It was written by a later version.
+    #[error(
+        "{} has schema {found}, and this version knows {known}; use the version that wrote it, \
+         or a later one",
+        path.display()
+    )]
+    TooNew {
+        /// Which file.
+        path: PathBuf,
+        /// What it has.
+        found: i64,
+        /// What we know.
+        known: i64,
+    },
+    /// What is there must not be written over.
+    #[error("{} exists already; move it away first", path.display())]
+    Exists {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// The file system said no.
+    #[error("{} cannot be opened", path.display())]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file could not be read as a store.
+    #[error("{} cannot be used; `doctor` says what is wrong with it", path.display())]
+    Store {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: StoreError,
+    },
+}

@@ -1,0 +1,252 @@
+//! One batch, one transaction: everything in its turn.
+
+use super::{
+    body::{Seen, to_row, to_scope},
+    error::Trouble,
+    load::{self, Stored},
+    sql,
+    writer::Writer,
+};
+use crate::{
+    queue::Queue,
+    store::{Answer, Reply, Request, turn},
+};
+use engine::{
+    Change, Command, Effect, Facts, Host, Job, JobId, JobType, NewJob, Policy, Refusal, Scope,
+    Submitted, WorkerId, decide, submit, submit_again, submit_same,
+};
+use std::{collections::BTreeMap, time::Duration};
+
+impl Writer {
+    /// Carries out a batch; replies keep the order of the requests.
+    pub(super) fn execute(&mut self, batch: Vec<Request>) -> Result<Vec<Reply>, Trouble> {
+        let mut numbered: Vec<(usize, Request)> = batch.into_iter().enumerate().collect();
+        numbered.sort_by_key(|(_, request)| turn(request)); // stable: the order within a turn stays
+        let mut replies: Vec<(usize, Reply)> = Vec::with_capacity(numbered.len());
+        for (index, request) in numbered {
+            replies.push((index, self.request(request)?));
+        }
+        replies.sort_by_key(|(index, _)| *index);
+        Ok(replies.into_iter().map(|(_, reply)| reply).collect())
+    }
+
+    fn request(&mut self, request: Request) -> Result<Reply, Trouble> {
+        match request {
+            Request::Submit(jobs) => return self.submit(&jobs),
+            Request::Job { scope, id, command } => return self.command(&scope, id, &command),
+            Request::Claim { scope, wish } => {
+                let claimed = self.claim(&scope, &wish)?;
+                self.see(scope, wish.worker, wish.host, Some(wish.job_types))?;
+                return Ok(Ok(Answer::Claimed(claimed)));
+            }
+            Request::Seen { scope, worker } => self.see(scope, worker, None, None)?,
+            Request::SetPolicy { job_type, policy } => self.set_policy(job_type, policy)?,
+            Request::Pause { scope, job_type } => self.pause(job_type, scope)?,
+            Request::Resume { scope, job_type } => self.resume(&job_type, &scope)?,
+        }
+        Ok(Ok(Answer::Done))
+    }
+
+    /// All of `jobs` or none: everything is decided before anything is saved.
+    fn submit(&mut self, jobs: &[NewJob]) -> Result<Reply, Trouble> {
+        let mut taken = Taken::default();
+        let mut answers = Vec::with_capacity(jobs.len());
+        for (index, new) in jobs.iter().enumerate() {
+            match self.submit_one(new, &taken)? {
+                Ok(Intent::Begin(change)) => {
+                    answers.push(Submitted::of(&change.job, false));
+                    taken.add(new, *change);
+                }
+                Ok(Intent::Again(submitted)) => answers.push(submitted),
+                Err(refusal) => return Ok(Err(refusal.of_item(index, jobs.len()))),
+            }
+        }
+        for (new, change) in &taken.jobs {
+            self.save_new(new, change)?;
+        }
+        Ok(Ok(Answer::Submitted(answers)))
+    }
+
+    fn submit_one(&self, new: &NewJob, taken: &Taken<'_>) -> Result<Decided, Trouble> {
+        // The same hand-over again: somebody could not know whether the first one was committed.
+        if let Some(stored) = load::job_by_id(&self.db, new.id)? {
+            return Ok(submit_same(&stored.job, new).map(Intent::Again));
+        }
+        let queue = self.known.queues.no(&new.job_type, &new.tenant);
+        if let Some(key) = &new.key {
+            if let Some(holder) = taken.holder(new) {
+                return Ok(submit_again(holder, &key.content).map(Intent::Again));
+            }
+            let stored = match queue {
+                Some(queue) => self.key_holder(queue, key.name.as_str())?,
+                None => None,
+            };
+            if let Some(holder) = stored {
+                return Ok(submit_again(&holder.job, &key.content).map(Intent::Again));
+            }
+        }
+        let policy = self.known.policy(&new.job_type);
+        // Asked only where it matters: nobody else needs the sum.
+        let queued = policy
+            .max_queued
+            .map_or(0, |_| queue.map_or(0, |queue| self.known.queued(queue)) + taken.queued(new));
+        Ok(submit(new, policy, queued, self.now()).map(|change| Intent::Begin(Box::new(change))))
+    }
+
+    /// Lets the engine decide one command about one job, and saves what it decided.
+    fn command(&mut self, scope: &Scope, id: JobId, command: &Command) -> Result<Reply, Trouble> {
+        let stored = load::job_by_id(&self.db, id)?;
+        let Some(stored) = stored.filter(|stored| scope.covers(&stored.job.envelope.tenant)) else {
+            return Ok(Err(Refusal::JobNotFound));
+        };
+        let ruling = match self.decide(&stored, command)? {
+            Ok(ruling) => ruling,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        match ruling.effect {
+            Effect::Nothing => {}
+            Effect::Change(change) => self.save_change(&stored, &change)?,
+            Effect::Erase => self.erase(&stored)?,
+        }
+        Ok(Ok(Answer::Job(ruling.answer)))
+    }
+
+    fn decide(&self, stored: &Stored, command: &Command) -> Result<engine::Decision, Trouble> {
+        // The record of the attempt is only needed when the token is not the job's current one.
+        let current = stored.job.lease().map(|lease| lease.token);
+        let stale = command.token().filter(|token| Some(**token) != current);
+        let record = match stale {
+            Some(token) => load::record(&self.db, stored.no, token)?,
+            None => None,
+        };
+        let step = match command.step() {
+            Some(name) => load::step(&self.db, stored.no, name)?,
+            None => None,
+        };
+        let steps = match command {
+            Command::BeginStep { .. } => load::steps_count(&self.db, stored.no)?,
+            _ => 0,
+        };
+        let facts = Facts {
+            record: record.as_ref(),
+            step: step.as_ref(),
+            steps,
+            ..self.facts(&stored.job.envelope.job_type)
+        };
+        Ok(decide(&stored.job, command, &facts))
+    }
+
+    /// What a decision about a job of this type may know, as far as every decision needs it.
+    pub(super) fn facts(&self, job_type: &JobType) -> Facts<'_> {
+        Facts {
+            now: self.now(),
+            epoch: self.known.epoch,
+            policy: self.known.policy(job_type),
+            chance: self.dice.roll(),
+            record: None,
+            step: None,
+            steps: 0,
+        }
+    }
+
+    fn see(
+        &mut self,
+        scope: Scope,
+        worker: WorkerId,
+        host: Option<Host>,
+        job_types: Option<Vec<JobType>>,
+    ) -> Result<(), Trouble> {
+        let now = self.now();
+        let mut workers = self.shared.workers();
+        let name = (scope, worker);
+        let before = workers.get(&name).cloned();
+        let mut seen =
+            before.clone().unwrap_or(Seen { host: None, job_types: Vec::new(), seen_at: now });
+        seen.seen_at = now;
+        seen.host = host.or(seen.host);
+        seen.job_types = job_types.unwrap_or(seen.job_types);
+        // The file is told now and then: a worker that claims a thousand times a second is alive, and
+        // that is all anybody wants to know after a restart.
+        let told = before.is_some_and(|before| {
+            (&before.host, &before.job_types) == (&seen.host, &seen.job_types)
+                && now.unix_ms() / SEEN_WRITTEN_MS == before.seen_at.unix_ms() / SEEN_WRITTEN_MS
+        });
+        if !told {
+            let values = (to_scope(&name.0), name.1.as_str(), now.unix_ms(), to_row(0, &seen));
+            self.db.prepare_cached(sql::WORKER_PUT)?.execute(values)?;
+        }
+        workers.insert(name, seen);
+        Ok(())
+    }
+
+    fn set_policy(&mut self, job_type: JobType, policy: Policy) -> Result<(), Trouble> {
+        let values = (job_type.as_str(), to_row(0, &policy));
+        self.db.prepare_cached(sql::POLICY_PUT)?.execute(values)?;
+        self.known.policies.insert(job_type, policy);
+        Ok(())
+    }
+
+    fn pause(&mut self, job_type: JobType, scope: Scope) -> Result<(), Trouble> {
+        let values = (job_type.as_str(), to_scope(&scope));
+        self.db.prepare_cached(sql::PAUSE_PUT)?.execute(values)?;
+        self.known.paused.insert((job_type, scope));
+        Ok(())
+    }
+
+    fn resume(&mut self, job_type: &JobType, scope: &Scope) -> Result<(), Trouble> {
+        let lifted = |(paused, of): &&(JobType, Scope)| {
+            paused == job_type && (*scope == Scope::All || scope == of)
+        };
+        let lifted: Vec<_> = self.known.paused.iter().filter(lifted).cloned().collect();
+        for pause in lifted {
+            let values = (pause.0.as_str(), to_scope(&pause.1));
+            self.db.prepare_cached(sql::PAUSE_LIFT)?.execute(values)?;
+            self.known.paused.remove(&pause);
+        }
+        Ok(())
+    }
+}
+
+/// How often a worker that goes on claiming is written down.
+const SEEN_WRITTEN_MS: i64 = Duration::from_secs(5).as_millis() as i64;
+
+type Decided = Result<Intent, Refusal>;
+
+/// What comes of one submit of a list that may still be refused as a whole.
+enum Intent {
+    Begin(Box<Change>),
+    Again(Submitted),
+}
+
+/// The jobs of a list that were decided so far and are not saved yet.
+#[derive(Default)]
+struct Taken<'a> {
+    jobs: Vec<(&'a NewJob, Change)>,
+    keys: BTreeMap<(Queue, &'a str), usize>,
+    queued: BTreeMap<Queue, u64>,
+}
+
+impl<'a> Taken<'a> {
+    fn add(&mut self, new: &'a NewJob, change: Change) {
+        let queue = Queue::of(&change.job);
+        if let Some(key) = &new.key {
+            self.keys.insert((queue.clone(), key.name.as_str()), self.jobs.len());
+        }
+        *self.queued.entry(queue).or_default() += 1;
+        self.jobs.push((new, change));
+    }
+
+    fn holder(&self, new: &NewJob) -> Option<&Job> {
+        let name = new.key.as_ref()?.name.as_str();
+        let index = self.keys.get(&(queue_of(new), name))?;
+        Some(&self.jobs[*index].1.job)
+    }
+
+    fn queued(&self, new: &NewJob) -> u64 {
+        self.queued.get(&queue_of(new)).copied().unwrap_or(0)
+    }
+}
+
+fn queue_of(new: &NewJob) -> Queue {
+    Queue { job_type: new.job_type.clone(), tenant: new.tenant.clone() }
+}

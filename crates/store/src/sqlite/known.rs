@@ -1,0 +1,258 @@
+//! What the writer knows by heart: small tables, read once and kept in step with every write.
+//!
+//! All of it can be read from the file again, and is, whenever a transaction was rolled back.
+
+use super::{
+    body::{Deltas, Seen, from_row, from_scope},
+    error::Trouble,
+    load::blob,
+    seal::{Damage, Kind},
+};
+use crate::queue::{Counts, Queue};
+use engine::{JobType, Policy, Priority, Scope, Tenant, Timestamp, WorkerId};
+use rusqlite::Connection;
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(super) struct Known {
+    pub(super) epoch: u32,
+    /// The latest time that was ever used, so that a restart does not go back behind it.
+    pub(super) used_until: Timestamp,
+    pub(super) next_no: i64,
+    pub(super) next_event: i64,
+    pub(super) next_commit: i64,
+    /// Announcements up to this number are published.
+    pub(super) numbered: i64,
+    /// Jobs up to this number are in `listing`.
+    pub(super) listed: i64,
+    pub(super) queues: Queues,
+    pub(super) policies: BTreeMap<JobType, Policy>,
+    pub(super) paused: BTreeSet<(JobType, Scope)>,
+    pub(super) counts: BTreeMap<i64, Counts>,
+    /// Queues whose counts have changed since they were last written down.
+    pub(super) uncounted: BTreeSet<i64>,
+    pub(super) ready: BTreeMap<i64, Ready>,
+    default_policy: Policy,
+}
+
+impl Known {
+    pub(super) fn load(db: &Connection) -> Result<Self, Trouble> {
+        let house = "select epoch, numbered, listed from house";
+        let (epoch, numbered, listed) =
+            db.query_row(house, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        let Counted { counts, uncounted, last } = load_counts(db)?;
+        Ok(Known {
+            epoch,
+            used_until: last.at,
+            next_no: last.no + 1,
+            next_event: last.event + 1,
+            next_commit: last.commit + 1,
+            numbered,
+            listed,
+            queues: Queues::load(db)?,
+            policies: load_policies(db)?,
+            paused: load_paused(db)?,
+            counts,
+            uncounted,
+            ready: BTreeMap::new(),
+            default_policy: Policy::default(),
+        })
+    }
+
+    pub(super) fn policy(&self, job_type: &JobType) -> &Policy {
+        self.policies.get(job_type).unwrap_or(&self.default_policy)
+    }
+
+    pub(super) fn is_paused(&self, queue: &Queue) -> bool {
+        is_paused(&self.paused, queue)
+    }
+
+    pub(super) fn queued(&self, queue: i64) -> u64 {
+        self.counts.get(&queue).map_or(0, |counts| counts.queued)
+    }
+}
+
+/// Whether nobody may claim from `queue`.
+pub(super) fn is_paused(paused: &BTreeSet<(JobType, Scope)>, queue: &Queue) -> bool {
+    let by = |scope| paused.contains(&(queue.job_type.clone(), scope));
+    !paused.is_empty() && (by(Scope::All) || by(Scope::One(queue.tenant.clone())))
+}
+
+/// The numbers of queues.
+#[derive(Default)]
+pub(super) struct Queues {
+    by_type: BTreeMap<JobType, BTreeMap<Tenant, i64>>,
+    by_no: BTreeMap<i64, Queue>,
+}
+
+impl Queues {
+    pub(super) fn load(db: &Connection) -> Result<Self, Trouble> {
+        let mut queues = Queues::default();
+        let mut statement = db.prepare("select no, job_type, tenant from queue")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let (no, job_type, tenant): (i64, String, String) =
+                (row.get(0)?, row.get(1)?, row.get(2)?);
+            let queue = match (JobType::parse(&job_type), Tenant::parse(&tenant)) {
+                (Ok(job_type), Ok(tenant)) => Queue { job_type, tenant },
+                (Err(_), _) | (_, Err(_)) => {
+                    return Err(Trouble::Impossible("the name of a queue is not lawful"));
+                }
+            };
+            queues.add(no, queue);
+        }
+        Ok(queues)
+    }
+
+    pub(super) fn add(&mut self, no: i64, queue: Queue) {
+        let tenants = self.by_type.entry(queue.job_type.clone()).or_default();
+        tenants.insert(queue.tenant.clone(), no);
+        self.by_no.insert(no, queue);
+    }
+
+    pub(super) fn no(&self, job_type: &JobType, tenant: &Tenant) -> Option<i64> {
+        self.by_type.get(job_type)?.get(tenant).copied()
+    }
+
+    pub(super) fn get(&self, no: i64) -> Option<&Queue> {
+        self.by_no.get(&no)
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = (i64, &Queue)> {
+        self.by_no.iter().map(|(no, queue)| (*no, queue))
+    }
+
+    pub(super) fn next_no(&self) -> i64 {
+        self.by_no.last_key_value().map_or(1, |(no, _)| no + 1)
+    }
+
+    /// The queues of one type that are in scope.
+    pub(super) fn of_type<'a>(
+        &'a self,
+        job_type: &JobType,
+        scope: &'a Scope,
+    ) -> impl Iterator<Item = (i64, &'a Queue)> {
+        let tenants = self.by_type.get(job_type).into_iter().flatten();
+        let visible = tenants.filter(move |(tenant, _)| scope.covers(tenant));
+        visible.map(|(_, no)| (*no, &self.by_no[no]))
+    }
+}
+
+/// What is known about the waiting jobs of a queue, so that a claim does not look where nothing is.
+/// It only ever says "there is nothing": when in doubt, the claim looks.
+#[derive(Clone, Copy)]
+pub(super) struct Ready {
+    /// Bit n: there may be jobs of rank n.
+    ranks: u16,
+    /// Nothing is due before this moment.
+    pub(super) not_before: Timestamp,
+}
+
+impl Default for Ready {
+    fn default() -> Self {
+        Ready { ranks: u16::MAX, not_before: Timestamp::default() }
+    }
+}
+
+pub(super) const RANKS: std::ops::RangeInclusive<u8> =
+    Priority::LOWEST.number()..=Priority::HIGHEST.number();
+
+impl Ready {
+    /// A job waits here from now on.
+    pub(super) fn note(&mut self, rank: u8, run_at: Timestamp) {
+        self.ranks |= 1 << rank;
+        self.not_before = self.not_before.min(run_at);
+    }
+
+    /// No job of this rank waits, due or not.
+    pub(super) fn none_of(&mut self, rank: u8) {
+        self.ranks &= !(1 << rank);
+    }
+
+    pub(super) fn ranks(self) -> impl Iterator<Item = u8> {
+        RANKS.filter(move |rank| self.ranks & (1 << rank) != 0)
+    }
+}
+
+/// The counts as of the last commit.
+pub(super) struct Counted {
+    pub(super) counts: BTreeMap<i64, Counts>,
+    /// Queues whose counts are not written down as they are.
+    uncounted: BTreeSet<i64>,
+    last: Last,
+}
+
+/// The time and the numbers that the last commit used.
+#[derive(Default)]
+struct Last {
+    commit: i64,
+    at: Timestamp,
+    no: i64,
+    event: i64,
+}
+
+/// The counts as they were last written down, with all that has changed since.
+pub(super) fn load_counts(db: &Connection) -> Result<Counted, Trouble> {
+    let mut counts = BTreeMap::new();
+    let mut statement = db.prepare_cached("select queue, body from counter")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let queue: i64 = row.get(0)?;
+        counts.insert(queue, from_row::<Counts>(queue, blob(row, 1)?)?);
+    }
+    let (mut last, mut uncounted) = (Last::default(), BTreeSet::new());
+    let deltas = "select commit_no, at, last_no, last_event, body from delta order by commit_no";
+    let mut statement = db.prepare_cached(deltas)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let at = Timestamp::from_unix_ms(row.get(1)?);
+        last = Last { commit: row.get(0)?, at, no: row.get(2)?, event: row.get(3)? };
+        let deltas = from_row::<Deltas>(last.commit, blob(row, 4)?)?;
+        let damage = Damage { kind: Kind::Deltas, no: last.commit };
+        deltas.apply(&mut counts).ok_or(damage)?;
+        uncounted.extend(deltas.0.keys());
+    }
+    Ok(Counted { counts, uncounted, last })
+}
+
+pub(super) fn load_policies(db: &Connection) -> Result<BTreeMap<JobType, Policy>, Trouble> {
+    let mut statement = db.prepare_cached("select job_type, body from policy")?;
+    let mut rows = statement.query([])?;
+    let mut policies = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let name: String = row.get(0)?;
+        let job_type = JobType::parse(&name)
+            .map_err(|_| Trouble::Impossible("the type of a policy is not lawful"))?;
+        policies.insert(job_type, from_row(0, blob(row, 1)?)?);
+    }
+    Ok(policies)
+}
+
+pub(super) fn load_paused(db: &Connection) -> Result<BTreeSet<(JobType, Scope)>, Trouble> {
+    let mut statement = db.prepare_cached("select job_type, scope from pause")?;
+    let mut rows = statement.query([])?;
+    let mut paused = BTreeSet::new();
+    while let Some(row) = rows.next()? {
+        let (job_type, scope): (String, String) = (row.get(0)?, row.get(1)?);
+        let (Ok(job_type), Some(scope)) = (JobType::parse(&job_type), from_scope(&scope)) else {
+            return Err(Trouble::Impossible("a pause names no lawful queue"));
+        };
+        paused.insert((job_type, scope));
+    }
+    Ok(paused)
+}
+
+pub(super) type Workers = BTreeMap<(Scope, WorkerId), Seen>;
+
+pub(super) fn load_workers(db: &Connection) -> Result<Workers, Trouble> {
+    let mut statement = db.prepare("select scope, name, body from worker")?;
+    let mut rows = statement.query([])?;
+    let mut workers = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let (scope, name): (String, String) = (row.get(0)?, row.get(1)?);
+        let (Some(scope), Ok(name)) = (from_scope(&scope), WorkerId::parse(&name)) else {
+            return Err(Trouble::Impossible("a worker has no lawful name"));
+        };
+        workers.insert((scope, name), from_row(0, blob(row, 2)?)?);
+    }
+    Ok(workers)
+}

@@ -1,0 +1,285 @@
+//! Pages of jobs: an index proposes, the filter itself disposes.
+//!
+//! Jobs come in the order of their arrival, newest first. The most telling condition of a filter picks
+//! an index that walks them in that order; every job it proposes is read and asked whether it
+//! [matches](engine::Filter::matches), so that no store can disagree about what a filter means. A page
+//! looks at a bounded number of jobs: where little matches, it is short and says where to go on.
+
+use super::{
+    body::{from_row, status_number},
+    error::Trouble,
+    facet,
+    known::Queues,
+    load, sql,
+};
+use crate::store::{PAGE_MAX, Page, Query};
+use engine::{Comparison, Envelope, Field, Filter, JobId, Scope, Status, Timestamp};
+use rusqlite::Connection;
+
+/// One page looks at no more jobs than this.
+const LOOKED_AT_MAX: usize = 10_000;
+/// So many numbers are taken from an index at a time.
+const STRIDE: usize = 256;
+/// A page is put together from no more indexes than this; beyond, it walks all jobs.
+const WALKS_MAX: usize = 64;
+
+pub(super) fn list(db: &Connection, query: &Query) -> Result<Page, Trouble> {
+    let limit = query.limit.clamp(1, PAGE_MAX);
+    let mut below = start(db, query)?;
+    let floor = match query.filter.created_from() {
+        Some(from) => first_created_after(db, from)?,
+        None => 0,
+    };
+    let mut walks = Walks::new(db, query)?;
+    let mut page = Page { jobs: Vec::new(), next: None };
+    for looked_at in 0.. {
+        let Some(no) = walks.next(db, below)?.filter(|no| *no >= floor) else { return Ok(page) };
+        let Some(stored) = load::job_by_no(db, no)? else { continue };
+        let shown =
+            query.scope.covers(&stored.job.envelope.tenant) && query.filter.matches(&stored.job);
+        if page.jobs.len() == limit && (shown || looked_at >= LOOKED_AT_MAX) {
+            page.next = page.jobs.last().map(engine::Job::id);
+            return Ok(page);
+        }
+        if looked_at >= LOOKED_AT_MAX {
+            page.next = Some(stored.job.id());
+            return Ok(page);
+        }
+        below = no;
+        if shown {
+            page.jobs.push(stored.job);
+        }
+    }
+    Ok(page)
+}
+
+/// The number below which the page begins.
+fn start(db: &Connection, query: &Query) -> Result<i64, Trouble> {
+    let from = match query.before {
+        Some(id) => below_id(db, id)?,
+        None => i64::MAX,
+    };
+    // Jobs arrive in the order of their creation, and none ends before it was created.
+    let until = query.filter.created_until();
+    match until {
+        Some(until) => Ok(from.min(first_created_after(db, until)?)),
+        None => Ok(from),
+    }
+}
+
+fn below_id(db: &Connection, id: JobId) -> Result<i64, Trouble> {
+    let bytes = id.to_bytes();
+    let found = load::numbers(&mut db.prepare_cached(sql::NO_BY_ID)?, [&bytes[..]])?.pop();
+    if let Some(no) = found {
+        return Ok(no);
+    }
+    // It was erased since: its neighbour in age shows the place.
+    let older = load::numbers(&mut db.prepare_cached(sql::NO_BEFORE_ID)?, [&bytes[..]])?.pop();
+    Ok(older.map_or(0, |no| no + 1))
+}
+
+/// The first number whose job was created after `moment`, by halving.
+fn first_created_after(db: &Connection, moment: Timestamp) -> Result<i64, Trouble> {
+    let last: Option<i64> = db.query_row("select max(no) from handed", [], |row| row.get(0))?;
+    let (mut low, mut high) = (0, last.map_or(0, |last| last + 1));
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let mut statement = db.prepare_cached(sql::FIRST_NO_FROM)?;
+        let mut rows = statement.query([middle])?;
+        let Some(row) = rows.next()? else {
+            high = middle;
+            continue;
+        };
+        let no: i64 = row.get(0)?;
+        let envelope: Envelope = from_row(no, load::blob(row, 1)?)?;
+        if envelope.created_at > moment {
+            high = middle;
+        } else {
+            low = no + 1;
+        }
+    }
+    Ok(low)
+}
+
+/// Indexes that are walked side by side, newest first.
+struct Walks(Vec<Walk>);
+
+struct Walk {
+    sql: &'static str,
+    /// What the index is asked for, where it is asked for something.
+    key: Option<i64>,
+    /// Taken from the index and not looked at yet, the newest last.
+    ahead: Vec<i64>,
+    /// There is nothing beyond.
+    whole: bool,
+}
+
+impl Walk {
+    fn new(sql: &'static str, key: Option<i64>) -> Self {
+        Walk { sql, key, ahead: Vec::new(), whole: false }
+    }
+
+    fn newest(&mut self, db: &Connection, below: i64) -> Result<Option<i64>, Trouble> {
+        while self.ahead.last().is_some_and(|no| *no >= below) {
+            self.ahead.pop();
+        }
+        if self.ahead.is_empty() && !self.whole {
+            let mut statement = db.prepare_cached(self.sql)?;
+            let stride = super::chores::to_i64(STRIDE);
+            self.ahead = match self.key {
+                Some(key) => load::numbers(&mut statement, [below, stride, key])?,
+                None => load::numbers(&mut statement, [below, stride])?,
+            };
+            self.whole = self.ahead.len() < STRIDE;
+            self.ahead.reverse();
+        }
+        Ok(self.ahead.last().copied())
+    }
+}
+
+impl Walks {
+    /// The walks that meet every job the query can mean.
+    fn new(db: &Connection, query: &Query) -> Result<Self, Trouble> {
+        let all = || vec![Walk::new(sql::LIST_ALL, None)];
+        let conditions = query.filter.required();
+        let of = |pick: fn(&Field) -> Option<Way>| conditions.iter().find_map(|field| pick(field));
+        let way = of(rare).or_else(|| of(rare_status)).or_else(|| of(job_type));
+        let way = way.or_else(|| of(status));
+        let walks = match way {
+            Some(Way::Facet(facet)) => with_tail(db, vec![facet])?,
+            Some(Way::Error(error)) => vec![
+                Walk::new(sql::LIST_ERROR_LIVE, Some(error)),
+                Walk::new(sql::LIST_ERROR_ENDED, Some(error)),
+            ],
+            Some(Way::Running) => vec![Walk::new(sql::LIST_RUNNING, None)],
+            Some(Way::Ended(status)) => vec![Walk::new(sql::LIST_STATUS, Some(status))],
+            Some(Way::Live) => vec![Walk::new(sql::LIST_LIVE, None)],
+            Some(Way::Type(job_type)) => {
+                let queues = Queues::load(db)?;
+                let queues = queues.of_type(&job_type, &query.scope).map(|(no, _)| no).collect();
+                with_tail(db, queues)?
+            }
+            None => match &query.scope {
+                Scope::All => all(),
+                Scope::One(tenant) => {
+                    let queues = Queues::load(db)?;
+                    let theirs = queues.all().filter(|(_, queue)| queue.tenant == *tenant);
+                    with_tail(db, theirs.map(|(no, _)| no).collect())?
+                }
+            },
+        };
+        Ok(Walks(if walks.len() > WALKS_MAX { all() } else { walks }))
+    }
+
+    /// The newest job below `below` that any of them proposes.
+    fn next(&mut self, db: &Connection, below: i64) -> Result<Option<i64>, Trouble> {
+        let mut newest = None;
+        for walk in &mut self.0 {
+            newest = newest.max(walk.newest(db, below)?);
+        }
+        Ok(newest)
+    }
+}
+
+/// The listing for `facets`, and the newest jobs, which are not entered there yet.
+fn with_tail(db: &Connection, facets: Vec<i64>) -> Result<Vec<Walk>, Trouble> {
+    let listed: i64 = db.query_row("select listed from house", [], |row| row.get(0))?;
+    let facets = facets.into_iter().map(|facet| Walk::new(sql::LIST_FACET, Some(facet)));
+    let tail = Walk::new(sql::LIST_TAIL, Some(listed));
+    Ok(std::iter::once(tail).chain(facets).collect())
+}
+
+/// An index that meets every job of a condition.
+enum Way {
+    Facet(i64),
+    Error(i64),
+    Running,
+    Live,
+    Ended(i64),
+    Type(engine::JobType),
+}
+
+/// Conditions that few jobs meet.
+fn rare(field: &Field) -> Option<Way> {
+    match field {
+        Field::CorrelationId(correlation) => {
+            Some(Way::Facet(facet::of_correlation(correlation.as_str())))
+        }
+        Field::SubjectId(subject) => Some(Way::Facet(facet::of_subject(subject.as_str()))),
+        Field::ParentId(parent) => Some(Way::Facet(facet::of_parent(*parent))),
+        Field::ErrorCode(code) => Some(Way::Error(facet::of_error(code))),
+        Field::Status(_) | Field::JobType(_) | Field::CreatedAt(_) | Field::CompletedAt(_) => None,
+    }
+}
+
+/// States in which, where all is well, few jobs are.
+fn rare_status(field: &Field) -> Option<Way> {
+    let Field::Status(status) = field else { return None };
+    match status {
+        Status::Running => Some(Way::Running),
+        Status::Failed | Status::Poisoned | Status::Cancelled => Some(ended(*status)),
+        Status::Queued | Status::Completed => None,
+    }
+}
+
+fn job_type(field: &Field) -> Option<Way> {
+    match field {
+        Field::JobType(job_type) => Some(Way::Type(job_type.clone())),
+        _ => None,
+    }
+}
+
+fn status(field: &Field) -> Option<Way> {
+    match field {
+        Field::Status(Status::Queued) => Some(Way::Live),
+        Field::Status(status) => Some(ended(*status)),
+        _ => None,
+    }
+}
+
+fn ended(status: Status) -> Way {
+    Way::Ended(i64::try_from(status_number(status)).expect("a small number"))
+}
+
+/// What a filter says that a store can choose an index by.
+trait Telling {
+    /// Fields that every job it shows has equal to their values.
+    fn required(&self) -> Vec<&Field>;
+    /// A moment after which no job it shows was created.
+    fn created_until(&self) -> Option<Timestamp>;
+    /// A moment up to which no job it shows was created.
+    fn created_from(&self) -> Option<Timestamp>;
+}
+
+impl Telling for Filter {
+    fn required(&self) -> Vec<&Field> {
+        match self {
+            Filter::Compare(Comparison::Eq, field) => vec![field],
+            Filter::And(all) => all.iter().flat_map(Filter::required).collect(),
+            Filter::Everything | Filter::Compare(..) | Filter::Or(_) | Filter::Not(_) => Vec::new(),
+        }
+    }
+
+    fn created_until(&self) -> Option<Timestamp> {
+        match self {
+            Filter::Compare(
+                Comparison::Eq | Comparison::Lt | Comparison::Le,
+                Field::CreatedAt(at) | Field::CompletedAt(at),
+            ) => Some(*at),
+            Filter::And(all) => all.iter().filter_map(Filter::created_until).min(),
+            Filter::Everything | Filter::Compare(..) | Filter::Or(_) | Filter::Not(_) => None,
+        }
+    }
+
+    fn created_from(&self) -> Option<Timestamp> {
+        let just_before = |at: &Timestamp| Timestamp::from_unix_ms(at.unix_ms() - 1);
+        match self {
+            Filter::Compare(Comparison::Gt, Field::CreatedAt(at)) => Some(*at),
+            Filter::Compare(Comparison::Eq | Comparison::Ge, Field::CreatedAt(at)) => {
+                Some(just_before(at)).filter(|before| before < at)
+            }
+            Filter::And(all) => all.iter().filter_map(Filter::created_from).max(),
+            Filter::Everything | Filter::Compare(..) | Filter::Or(_) | Filter::Not(_) => None,
+        }
+    }
+}

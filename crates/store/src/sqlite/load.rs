@@ -1,0 +1,117 @@
+//! Reading one job, by anybody: the writer within its transaction, or a reader.
+
+use super::{
+    body::{from_row, job_from_row},
+    error::Trouble,
+    seal::{Kind, unseal},
+    sql,
+};
+use engine::{Envelope, HistoryEntry, Job, JobId, JsonText, LeaseToken, Step, StepName};
+use rusqlite::{CachedStatement, Connection, Params, Row, types::ValueRef};
+use std::sync::Arc;
+
+/// A job and where it is kept.
+#[derive(Clone)]
+pub(super) struct Stored {
+    pub(super) no: i64,
+    pub(super) queue: i64,
+    pub(super) job: Job,
+}
+
+pub(super) fn job_by_id(db: &Connection, id: JobId) -> Result<Option<Stored>, Trouble> {
+    let stored = stored(db, sql::JOB_BY_ID, [&id.to_bytes()[..]])?;
+    match stored {
+        // The column and its index say so, but the sealed row says otherwise.
+        Some(stored) if stored.job.id() != id => {
+            Err(Trouble::Impossible("a job is kept under another's id"))
+        }
+        found => Ok(found),
+    }
+}
+
+pub(super) fn job_by_no(db: &Connection, no: i64) -> Result<Option<Stored>, Trouble> {
+    stored(db, sql::JOB_BY_NO, [no])
+}
+
+fn stored(db: &Connection, sql: &str, params: impl Params) -> Result<Option<Stored>, Trouble> {
+    let mut statement = db.prepare_cached(sql)?;
+    let mut rows = statement.query(params)?;
+    rows.next()?.map(read_stored).transpose()
+}
+
+fn read_stored(row: &Row<'_>) -> Result<Stored, Trouble> {
+    let no = row.get(0)?;
+    let envelope: Envelope = from_row(no, blob(row, 1)?)?;
+    let live = row.get_ref(2)?;
+    let body = if live == ValueRef::Null { blob(row, 3) } else { blob(row, 2) };
+    let body = body.map_err(|_| Trouble::Impossible("a job was handed over and has no state"))?;
+    Ok(Stored { no, job: job_from_row(no, body, Arc::new(envelope))?, queue: row.get(4)? })
+}
+
+pub(super) fn payload(db: &Connection, no: i64) -> Result<JsonText, Trouble> {
+    let mut statement = db.prepare_cached(sql::PAYLOAD)?;
+    let mut rows = statement.query([no])?;
+    let row = rows.next()?.ok_or(Trouble::Impossible("a job has no payload"))?;
+    let bytes = unseal(Kind::Payload, no, blob(row, 0)?)?;
+    let text = std::str::from_utf8(bytes).map_err(|_| Trouble::Impossible("a payload is no text"));
+    Ok(JsonText::from_stored(text?))
+}
+
+pub(super) fn history(db: &Connection, no: i64, after: i64) -> Result<Vec<HistoryEntry>, Trouble> {
+    let mut statement = db.prepare_cached(sql::HISTORY)?;
+    let mut rows = statement.query([no, after])?;
+    let mut entries = Vec::new();
+    while let Some(row) = rows.next()? {
+        entries.push(entry(no, row)?);
+    }
+    Ok(entries)
+}
+
+/// The record of the attempt that `token` ended.
+pub(super) fn record(
+    db: &Connection,
+    no: i64,
+    token: &LeaseToken,
+) -> Result<Option<engine::AttemptRecord>, Trouble> {
+    let mut statement = db.prepare_cached(sql::HISTORY_NEWEST_FIRST)?;
+    let mut rows = statement.query([no])?;
+    while let Some(row) = rows.next()? {
+        if let Some(record) = entry(no, row)?.record_of(token) {
+            return Ok(Some(record));
+        }
+    }
+    Ok(None)
+}
+
+fn entry(no: i64, row: &Row<'_>) -> Result<HistoryEntry, Trouble> {
+    let seq: u64 = row.get(0)?;
+    let entry: HistoryEntry = from_row(no, blob(row, 1)?)?;
+    if entry.seq != seq {
+        return Err(Trouble::Impossible("a history row is kept in another's place"));
+    }
+    Ok(entry)
+}
+
+pub(super) fn step(db: &Connection, no: i64, name: &StepName) -> Result<Option<Step>, Trouble> {
+    let mut statement = db.prepare_cached(sql::STEP)?;
+    let mut rows = statement.query((no, name.as_str()))?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    Ok(Some(from_row(no, blob(row, 0)?)?))
+}
+
+pub(super) fn steps_count(db: &Connection, no: i64) -> Result<u64, Trouble> {
+    Ok(db.prepare_cached(sql::STEPS_COUNT)?.query_row([no], |row| row.get(0))?)
+}
+
+/// The first column of every row.
+pub(super) fn numbers(
+    statement: &mut CachedStatement<'_>,
+    params: impl Params,
+) -> Result<Vec<i64>, Trouble> {
+    let rows = statement.query_map(params, |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+pub(super) fn blob<'a>(row: &'a Row<'_>, column: usize) -> Result<&'a [u8], Trouble> {
+    Ok(row.get_ref(column)?.as_blob().map_err(rusqlite::Error::from)?)
+}

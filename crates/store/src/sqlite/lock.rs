@@ -1,0 +1,51 @@
+//! One file, one process: who has the store is written beside it.
+
+use super::error::OpenError;
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    io::{Read, Seek, Write},
+    path::{Path, PathBuf},
+};
+
+/// The right to write to a store. The system takes it back when the process dies, however it dies.
+pub(super) struct LockFile {
+    _held: File,
+}
+
+impl LockFile {
+    /// Takes the store at `path`, or says who has it.
+    pub(super) fn take(path: &Path, who: &str) -> Result<Self, OpenError> {
+        let lock_path = beside(path, "lock");
+        let failed = |source| OpenError::File { path: lock_path.clone(), source };
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let mut file = options.open(&lock_path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                // Whoever has it may be writing its name at this moment.
+                let read = file.read_to_string(&mut holder).is_ok() && !holder.trim().is_empty();
+                let holder = if read { holder.trim().to_owned() } else { "another process".into() };
+                return Err(OpenError::InUse { path: path.to_owned(), holder });
+            }
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        }
+        let named = file
+            .set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| writeln!(file, "{who}"))
+            .and_then(|()| file.flush());
+        // The name is for people: a disk that is full of other things keeps nobody from reading.
+        drop(named);
+        Ok(LockFile { _held: file })
+    }
+}
+
+/// A file that lies beside the store and is named after it.
+pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(ending);
+    name.into()
+}

@@ -1,0 +1,156 @@
+-- Everything an embedded store remembers. A migration that was shipped never changes.
+--
+-- `no` is a job's number in order of arrival; it stays the same for ever and ties the tables together.
+-- A `body` is a sealed row (seal.rs): the columns beside it are only what indexes need, and are
+-- derived from it.
+
+-- The one row about the house itself.
+create table house (
+    one integer primary key check (one = 1),
+    -- Raised by a restore, so that no lease from before is believed.
+    epoch integer not null,
+    -- Announcements up to this number have been published.
+    numbered integer not null,
+    -- Jobs up to this number are in `listing`.
+    listed integer not null
+) strict;
+
+-- The jobs of one type and one tenant: what claims go round over.
+create table queue (
+    no integer primary key,
+    job_type text not null,
+    tenant text not null,
+    unique (job_type, tenant)
+) strict;
+
+-- What was handed over. Written once, never changed, gone when the job is erased.
+create table handed (
+    no integer primary key,
+    id blob not null unique,
+    envelope blob not null,
+    payload blob not null
+) strict;
+
+-- Jobs that live: small, and the only jobs that claiming and sweeping ever look at.
+create table job (
+    no integer primary key,
+    queue integer not null,
+    -- While it waits: 0 for the highest priority, and not before when.
+    rank integer,
+    run_at integer,
+    -- While it waits and may be too late.
+    expires_at integer,
+    -- While it runs: when its lease ends, and a digest of the claim that took it.
+    lease_until integer,
+    claim integer,
+    -- A digest of the code of its last failure.
+    error integer,
+    body blob not null
+) strict;
+create index job_ready on job (queue, rank, run_at) where run_at is not null;
+create index job_expiry on job (expires_at) where expires_at is not null;
+create index job_lease on job (lease_until) where lease_until is not null;
+create index job_claim on job (claim) where claim is not null;
+create index job_error on job (error) where error is not null;
+
+-- Jobs that have ended: written once, read by listings.
+create table job_ended (
+    no integer primary key,
+    queue integer not null,
+    status integer not null,
+    error integer,
+    -- Whether it came with a key, and from when its retention counts; nothing while it waits for a person.
+    keyed integer not null,
+    kept_since integer,
+    body blob not null
+) strict;
+create index ended_status on job_ended (status);
+create index ended_error on job_ended (error) where error is not null;
+create index ended_kept on job_ended (queue, keyed, kept_since) where kept_since is not null;
+
+-- Which job a key means. Only jobs that were given a key are here, and expiry keeps it small.
+create table key (
+    queue integer not null,
+    name text not null,
+    no integer not null,
+    -- When its job ended: its window counts from there.
+    ended_at integer,
+    primary key (queue, name)
+) strict, without rowid;
+create index key_ended on key (queue, ended_at) where ended_at is not null;
+
+-- One row per transition, numbered without gaps. It holds the record of the attempt it ended.
+create table history (
+    no integer not null,
+    seq integer not null,
+    -- The number of its announcement, if it has one.
+    event integer,
+    body blob not null,
+    primary key (no, seq)
+) strict, without rowid;
+
+create table step (
+    no integer not null,
+    name text not null,
+    body blob not null,
+    primary key (no, name)
+) strict, without rowid;
+
+-- Announcements. The writer is alone and numbers them as it writes them; `house.numbered` says how
+-- far they are published.
+create table outbox (
+    event integer primary key,
+    no integer not null,
+    at integer not null,
+    body blob not null
+) strict;
+
+-- What the announcements of an erased job may still say about it.
+create table erased (
+    no integer primary key,
+    last_event integer not null,
+    envelope blob not null
+) strict;
+create index erased_event on erased (last_event);
+
+-- Where a job can be found by what was handed over: digests of subject, correlation and parent, and
+-- its queue. Filled behind the hot path, in sorted batches; `house.listed` says how far.
+create table listing (
+    facet integer not null,
+    no integer not null,
+    primary key (facet, no)
+) strict, without rowid;
+
+-- How many jobs of each queue stand where, and what has changed since that was written: one row per
+-- transaction, which also keeps the time and the last numbers it used. The newest row always stays.
+create table counter (
+    queue integer primary key,
+    body blob not null
+) strict;
+create table delta (
+    commit_no integer primary key,
+    at integer not null,
+    last_no integer not null,
+    last_event integer not null,
+    body blob not null
+) strict;
+
+create table policy (
+    job_type text primary key,
+    body blob not null
+) strict, without rowid;
+
+-- Nobody may claim from these; the scope is a tenant, or '*'.
+create table pause (
+    job_type text not null,
+    scope text not null,
+    primary key (job_type, scope)
+) strict, without rowid;
+
+create table worker (
+    scope text not null,
+    name text not null,
+    seen_at integer not null,
+    body blob not null,
+    primary key (scope, name)
+) strict, without rowid;

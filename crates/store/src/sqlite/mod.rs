@@ -1,0 +1,220 @@
+//! The embedded store: one SQLite file, durable to the last word.
+//!
+//! One thread writes ([`writer`]), one moves the log into the file behind its back ([`checkpoint`]), and
+//! readers have connections of their own. Every row that matters is [sealed](seal), so that damage is seen
+//! and never handed out.
+
+mod backup;
+mod body;
+mod bytes;
+mod checkpoint;
+mod chores;
+mod claim;
+mod doctor;
+mod error;
+mod execute;
+mod facet;
+mod known;
+mod list;
+mod load;
+mod lock;
+mod open;
+#[cfg(test)]
+mod plans;
+mod readers;
+mod reads;
+mod save;
+mod seal;
+mod sql;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use backup::{backup, restore};
+pub use doctor::{Finding, Health, examine};
+pub use error::OpenError;
+pub use writer::FailStop;
+
+use crate::{
+    keeper::Keeper,
+    promise::{Awaited, Broken},
+    queue::{QueueDepth, WorkerSeen},
+    store::{NumberedEvent, Overdue, Page, Query, Reply, Request, Store, StoreError},
+};
+use async_trait::async_trait;
+use engine::{HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope, Surroundings, Timestamp};
+use error::Trouble;
+use open::Files;
+use readers::Readers;
+use rusqlite::Connection;
+use std::{collections::BTreeMap, sync::Arc};
+use writer::{Shared, Writer};
+
+/// A store in one file. Dropped, it finishes what it was asked, and closes the file.
+pub struct Sqlite {
+    // Dropped in this order: the lock goes last.
+    writer: Keeper<Writer>,
+    slow: Keeper<Arc<Readers>>,
+    readers: Arc<Readers>,
+    shared: Arc<Shared>,
+    files: Files,
+    _lock: Option<lock::LockFile>,
+}
+
+/// How a store is opened.
+pub struct Options {
+    /// Who we are, for the message to a second process: process, machine, since when.
+    pub holder: String,
+    /// New work is refused as [`StoreError::Full`] when the disk has less room than this.
+    pub room_bytes_min: u64,
+    /// Ends the process when the outcome of a commit is not known.
+    pub fail_stop: FailStop,
+    /// The SQLite file system to use, where it is not the system's own: for tests.
+    pub vfs: Option<String>,
+}
+
+impl Default for Options {
+    /// Room for the log and its index, and an end of the process after a moment in which callers hear
+    /// what is known.
+    fn default() -> Self {
+        Options {
+            holder: format!("process {}", std::process::id()),
+            room_bytes_min: ROOM_BYTES_MIN,
+            fail_stop: Arc::new(end_the_process),
+            vfs: None,
+        }
+    }
+}
+
+const ROOM_BYTES_MIN: u64 = 16 * 1024 * 1024;
+
+/// What an operator finds in the log, and `EX_IOERR` as the exit code. The moment is for the answers that
+/// are on their way.
+#[expect(clippy::print_stderr, reason = "the last words of a process")]
+fn end_the_process(reason: &str) {
+    eprintln!("consign stops: {reason}; it is not known whether the last transaction is on disk");
+    eprintln!("start it again: it recovers the log first; callers repeat with the same key");
+    let end = || {
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        std::process::exit(74);
+    };
+    if std::thread::Builder::new().spawn(end).is_err() {
+        std::process::exit(74);
+    }
+}
+
+impl Sqlite {
+    /// Has the writer do something in a transaction of its own.
+    async fn write<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Writer) -> Result<R, Trouble> + Send + 'static,
+    ) -> Result<R, StoreError> {
+        let asked = self.writer.ask(move |writer| writer.transact(work));
+        // The writer is gone when it panicked; how far it came, nobody knows.
+        asked.await.map_err(|broken: Broken| StoreError::OutcomeUnknown(Some(Box::new(broken))))?
+    }
+
+    /// A question that may take a while.
+    async fn read_slowly<R: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Connection) -> Result<R, Trouble> + Send + 'static,
+    ) -> Result<R, StoreError> {
+        let asked: Awaited<_> = self.slow.ask(move |readers| readers.ask(question));
+        asked.await.map_err(|broken: Broken| StoreError::Unavailable(Some(Box::new(broken))))?
+    }
+
+    /// The store's time. Where the clock has jumped, the writer follows first: leases and workers are
+    /// to be seen as they are after that.
+    async fn now(&self) -> Result<Timestamp, StoreError> {
+        let tick = self.shared.peek();
+        if tick.jumped.is_zero() {
+            return Ok(tick.now);
+        }
+        self.write(|writer| Ok(writer.now())).await
+    }
+}
+
+#[async_trait]
+impl Store for Sqlite {
+    async fn execute(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.write(|writer| writer.execute(batch)).await
+    }
+
+    async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError> {
+        let stored = self.readers.ask(|db| load::job_by_id(db, id))?;
+        Ok(stored.map(|stored| stored.job).filter(|job| scope.covers(&job.envelope.tenant)))
+    }
+
+    async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>, StoreError> {
+        self.readers.ask(|db| {
+            let stored = load::job_by_id(db, id)?;
+            let visible = stored.filter(|stored| scope.covers(&stored.job.envelope.tenant));
+            visible.map(|stored| load::payload(db, stored.no)).transpose()
+        })
+    }
+
+    async fn history(
+        &self,
+        scope: &Scope,
+        id: JobId,
+        after: u64,
+    ) -> Result<Vec<HistoryEntry>, StoreError> {
+        let after = i64::try_from(after).unwrap_or(i64::MAX);
+        self.readers.ask(|db| {
+            let stored = load::job_by_id(db, id)?;
+            let visible = stored.filter(|stored| scope.covers(&stored.job.envelope.tenant));
+            visible.map_or(Ok(Vec::new()), |stored| load::history(db, stored.no, after))
+        })
+    }
+
+    async fn list(&self, query: &Query) -> Result<Page, StoreError> {
+        let query = query.clone();
+        self.read_slowly(move |db| list::list(db, &query)).await
+    }
+
+    async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>, StoreError> {
+        let (scope, now, shared) = (scope.clone(), self.now().await?, self.shared.clone());
+        self.read_slowly(move |db| reads::queues(db, &shared.workers().clone(), &scope, now)).await
+    }
+
+    async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError> {
+        let (scope, now, shared) = (scope.clone(), self.now().await?, self.shared.clone());
+        self.read_slowly(move |db| reads::workers(db, &shared.workers().clone(), &scope, now)).await
+    }
+
+    async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError> {
+        self.readers.ask(reads::policies)
+    }
+
+    async fn surroundings(
+        &self,
+        scope: &Scope,
+        id: JobId,
+    ) -> Result<Option<(Job, Surroundings)>, StoreError> {
+        let (scope, now, shared) = (scope.clone(), self.now().await?, self.shared.clone());
+        let question = move |db: &Connection| {
+            reads::surroundings(db, &shared.workers().clone(), &scope, id, now)
+        };
+        self.read_slowly(question).await
+    }
+
+    async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError> {
+        let now = self.now().await?;
+        self.read_slowly(move |db| reads::overdue_jobs(db, limit, now)).await
+    }
+
+    async fn number_events(&self, limit: usize) -> Result<usize, StoreError> {
+        self.write(move |writer| writer.number_events(limit)).await
+    }
+
+    async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>, StoreError> {
+        self.read_slowly(move |db| reads::events(db, after, limit)).await
+    }
+
+    async fn tidy(&self, limit: usize) -> Result<usize, StoreError> {
+        self.write(move |writer| writer.tidy(limit)).await
+    }
+}

@@ -1,0 +1,209 @@
+//! Opening a store: the lock, the schema, the log, the time.
+
+use super::{
+    Options, Sqlite,
+    checkpoint::{Checkpoints, checkpoint_all},
+    error::{OpenError, Trouble},
+    known::{Known, load_workers},
+    lock::LockFile,
+    readers::Readers,
+    writer::{Parts, Room, Shared, Writer},
+};
+use crate::{
+    clock::{Clock, StoreClock},
+    dice::Dice,
+    keeper::Keeper,
+    store::StoreError,
+};
+use engine::{SeededBug, planted};
+use rusqlite::{Connection, OpenFlags};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+/// "Cons" in ASCII: tells our files from all other SQLite files.
+const APPLICATION_ID: i64 = 0x436f_6e73;
+
+/// What was shipped, in order. A migration never changes.
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_tables.sql")];
+
+/// The schema that this version writes.
+pub(super) const SCHEMA: i64 = MIGRATIONS.len() as i64;
+
+impl Sqlite {
+    /// Opens the store at `path`, and makes it if there is none.
+    pub fn open(
+        path: impl Into<PathBuf>,
+        clock: Arc<dyn Clock>,
+        dice: Arc<dyn Dice>,
+        options: Options,
+    ) -> Result<Self, OpenError> {
+        let files = Files { path: path.into(), vfs: options.vfs.clone() };
+        let lock = match &files.vfs {
+            None => Some(LockFile::take(&files.path, &options.holder)?),
+            Some(_) => None, // files of a test, which nobody else can see
+        };
+        let unusable = |source| OpenError::Store { path: files.path.clone(), source };
+        let mut db = files.connect(Role::Writer).map_err(|trouble| unusable(trouble.told()))?;
+        migrate(&mut db, &files.path)?;
+        let begun = || -> Result<_, Trouble> {
+            checkpoint_all(&db)?;
+            Ok((Known::load(&db)?, load_workers(&db)?))
+        };
+        let (known, mut workers) = begun().map_err(|trouble| unusable(trouble.told()))?;
+        let (time, tick) = StoreClock::starting_at(known.used_until, clock.read());
+        for seen in workers.values_mut() {
+            seen.seen_at = seen.seen_at + tick.jumped;
+        }
+        let shared = Arc::new(Shared::new(clock, time, workers));
+        let checkpointer = files.connect(Role::Checkpointer);
+        let checkpointer = checkpointer.map_err(|trouble| unusable(trouble.told()))?;
+        let cannot_start = |source| OpenError::File { path: files.path.clone(), source };
+        let checkpoints = Checkpoints::start(checkpointer).map_err(cannot_start)?;
+        let room = room(&files, options.room_bytes_min);
+        let Options { fail_stop, .. } = options;
+        let (jumped, shared_too) = (tick.jumped, shared.clone());
+        let parts =
+            Parts { db, dice, known, shared: shared_too, jumped, checkpoints, room, fail_stop };
+        let mut writer = Writer::new(parts);
+        // Leases go on from here: nobody could hear their workers while the store was closed.
+        writer.transact(|_| Ok(())).map_err(unusable)?;
+        let readers = Arc::new(Readers::new(files.clone()));
+        Ok(Sqlite {
+            writer: Keeper::start("consign-writer", writer).map_err(cannot_start)?,
+            slow: Keeper::start("consign-reader", readers.clone()).map_err(cannot_start)?,
+            readers,
+            shared,
+            files,
+            _lock: lock,
+        })
+    }
+}
+
+/// Where a store lies.
+#[derive(Clone)]
+pub(super) struct Files {
+    pub(super) path: PathBuf,
+    pub(super) vfs: Option<String>,
+}
+
+/// What a connection is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Writer,
+    Checkpointer,
+    Reader,
+}
+
+impl Files {
+    pub(super) fn connect(&self, role: Role) -> Result<Connection, Trouble> {
+        let access = match role {
+            Role::Writer => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+            Role::Checkpointer => OpenFlags::SQLITE_OPEN_READ_WRITE,
+            Role::Reader => OpenFlags::SQLITE_OPEN_READ_ONLY,
+        };
+        // Each connection stays in one hand at a time, so SQLite need not lock it as well.
+        let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let db = match &self.vfs {
+            Some(vfs) => Connection::open_with_flags_and_vfs(&self.path, flags, vfs.as_str())?,
+            None => Connection::open_with_flags(&self.path, flags)?,
+        };
+        db.busy_timeout(BUSY_MAX)?;
+        db.set_prepared_statement_cache_capacity(128);
+        if role == Role::Writer {
+            let mode: String = db.query_row("pragma journal_mode = wal", [], |row| row.get(0))?;
+            if mode != "wal" {
+                return Err(Trouble::Impossible("the file system cannot hold a write-ahead log"));
+            }
+        }
+        let synchronous = if planted(SeededBug::NormalSync) { "normal" } else { "full" };
+        db.execute_batch(&format!(
+            "pragma synchronous = {synchronous}; pragma wal_autocheckpoint = 0; \
+             pragma cache_size = -{}; pragma trusted_schema = off; pragma cell_size_check = on",
+            if role == Role::Writer { WRITER_CACHE_KIB } else { READER_CACHE_KIB },
+        ))?;
+        Ok(db)
+    }
+}
+
+/// How long a connection waits for another one of ours.
+const BUSY_MAX: Duration = Duration::from_secs(10);
+const WRITER_CACHE_KIB: u32 = 32 * 1024;
+const READER_CACHE_KIB: u32 = 4 * 1024;
+
+/// Brings the schema up to date, in one transaction.
+fn migrate(db: &mut Connection, path: &Path) -> Result<(), OpenError> {
+    let path = path.to_owned();
+    let read = schema_of(db);
+    let unusable =
+        |trouble: Trouble| OpenError::Store { path: path.clone(), source: trouble.told() };
+    let (application, found) = read.map_err(unusable)?;
+    let known = SCHEMA;
+    match (application, found) {
+        (0, 0) if is_empty(db).map_err(unusable)? => {}
+        (APPLICATION_ID, found) if found > known => {
+            return Err(OpenError::TooNew { path, found, known });
+        }
+        (APPLICATION_ID, _) => {}
+        (_, _) => return Err(OpenError::NotOurs { path }),
+    }
+    if found == known {
+        return Ok(());
+    }
+    let missing = &MIGRATIONS[usize::try_from(found).unwrap_or(0)..];
+    run(db, missing, found == 0).map_err(|error| unusable(error.into()))
+}
+
+fn run(db: &mut Connection, migrations: &[&str], is_new: bool) -> Result<(), rusqlite::Error> {
+    let transaction = db.transaction()?;
+    for migration in migrations {
+        transaction.execute_batch(migration)?;
+    }
+    if is_new {
+        transaction.execute_batch(
+            "insert into house (one, epoch, numbered, listed) values (1, 0, 0, 0)",
+        )?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", SCHEMA)?;
+    transaction.commit()
+}
+
+/// Whose file it is, and which schema it has.
+pub(super) fn schema_of(db: &Connection) -> Result<(i64, i64), Trouble> {
+    let number = |pragma| db.pragma_query_value(None, pragma, |row| row.get(0));
+    Ok((number("application_id")?, number("user_version")?))
+}
+
+/// Whether a file of this application and schema is a store that this version can read.
+pub(super) fn is_ours((application, schema): (i64, i64)) -> bool {
+    application == APPLICATION_ID && (1..=SCHEMA).contains(&schema)
+}
+
+fn is_empty(db: &Connection) -> Result<bool, Trouble> {
+    Ok(db.query_row("select not exists (select 1 from sqlite_schema)", [], |row| row.get(0))?)
+}
+
+/// Asks the file system how much room there is. Where it does not say, SQLite will.
+fn room(files: &Files, bytes_min: u64) -> Room {
+    if files.vfs.is_some() || bytes_min == 0 {
+        return Room(Box::new(|| true));
+    }
+    let folder = match files.path.parent() {
+        Some(parent) if parent != Path::new("") => parent.to_owned(),
+        Some(_) | None => PathBuf::from("."),
+    };
+    Room(Box::new(move || {
+        let free = rustix::fs::statvfs(&folder);
+        free.map_or(true, |free| free.f_bavail.saturating_mul(free.f_frsize) >= bytes_min)
+    }))
+}
+
+/// What an error of opening has in it.
+impl From<OpenError> for StoreError {
+    fn from(error: OpenError) -> Self {
+        StoreError::Unavailable(Some(Box::new(error)))
+    }
+}

@@ -1,0 +1,232 @@
+//! What can be asked of the store beside listings. Each question is one transaction, so that its answer
+//! is of one moment.
+
+use super::{
+    body::event_from_row,
+    chores::{before, to_i64},
+    error::Trouble,
+    known::{Queues, RANKS, Workers, is_paused, load_counts, load_paused, load_policies},
+    load, sql,
+};
+use crate::{
+    queue::{Queue, QueueDepth, WorkerSeen},
+    store::{NumberedEvent, Overdue, PAGE_MAX},
+};
+use engine::{
+    Envelope, Job, JobId, JobType, Policy, Scope, Surroundings, Timestamp, WorkerId, is_live,
+    overdue,
+};
+use rusqlite::Connection;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+/// The leases of one worker.
+pub(super) struct Leases {
+    count: u64,
+    /// When the last of them ends.
+    pub(super) until: Timestamp,
+}
+
+/// The leases of every worker. Running jobs are few: workers have slots.
+pub(super) fn leases(db: &Connection) -> Result<BTreeMap<(Scope, WorkerId), Leases>, Trouble> {
+    let mut leases: BTreeMap<_, Leases> = BTreeMap::new();
+    for no in load::numbers(&mut db.prepare_cached(sql::RUNNING)?, [])? {
+        let stored = load::job_by_no(db, no)?;
+        let Some(lease) = stored.as_ref().and_then(|stored| stored.job.lease()) else { continue };
+        let name = (lease.scope.clone(), lease.worker.clone());
+        let of = leases.entry(name).or_insert(Leases { count: 0, until: Timestamp::default() });
+        of.count += 1;
+        of.until = of.until.max(lease.expires_at);
+    }
+    Ok(leases)
+}
+
+pub(super) fn workers(
+    db: &Connection,
+    known: &Workers,
+    scope: &Scope,
+    now: Timestamp,
+) -> Result<Vec<WorkerSeen>, Trouble> {
+    let leases = leases(db)?;
+    let visible = known.iter().filter(|((own, _), _)| *scope == Scope::All || scope == own);
+    let described = visible.map(|(name, seen)| {
+        let theirs = leases.get(name);
+        WorkerSeen {
+            scope: name.0.clone(),
+            worker: name.1.clone(),
+            host: seen.host.clone(),
+            job_types: seen.job_types.clone(),
+            seen_at: seen.seen_at,
+            running: theirs.map_or(0, |leases| leases.count),
+            live: is_live(seen.seen_at, theirs.map(|leases| leases.until), now),
+        }
+    });
+    Ok(described.collect())
+}
+
+pub(super) fn queues(
+    db: &Connection,
+    known: &Workers,
+    scope: &Scope,
+    now: Timestamp,
+) -> Result<Vec<QueueDepth>, Trouble> {
+    let counts = load_counts(db)?.counts;
+    let paused = load_paused(db)?;
+    let workers = workers(db, known, &Scope::All, now)?;
+    let expired = expired(db, now)?;
+    let queues = Queues::load(db)?;
+    let mut depths = Vec::new();
+    for (no, queue) in queues.all().filter(|(_, queue)| scope.covers(&queue.tenant)) {
+        let counts = counts.get(&no).copied().unwrap_or_default();
+        let (mut not_due, mut oldest) = (expired.get(&no).copied().unwrap_or(0), None);
+        // A queue where nothing waits is not looked at.
+        for rank in RANKS.filter(|_| counts.queued > 0) {
+            let values = (no, rank, now.unix_ms());
+            let mut statement = db.prepare_cached(sql::NOT_DUE_COUNT)?;
+            not_due += statement.query_row(values, |row| row.get::<_, u64>(0))?;
+            let first = load::numbers(&mut db.prepare_cached(sql::DUE_FIRST)?, values)?;
+            oldest = oldest.into_iter().chain(first).min();
+        }
+        depths.push(QueueDepth {
+            queue: queue.clone(),
+            counts,
+            due: counts.queued.saturating_sub(not_due),
+            oldest_due_at: oldest.map(Timestamp::from_unix_ms),
+            paused: is_paused(&paused, queue),
+            live_workers: live_workers(&workers, queue),
+        });
+    }
+    depths.sort_by(|a, b| a.queue.cmp(&b.queue));
+    Ok(depths)
+}
+
+/// Jobs that wait, were due, and are too late now: nobody will start them.
+fn expired(db: &Connection, now: Timestamp) -> Result<HashMap<i64, u64>, Trouble> {
+    let mut statement = db.prepare_cached(sql::DUE_EXPIRED)?;
+    let rows = statement.query_map([now.unix_ms()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+pub(super) fn surroundings(
+    db: &Connection,
+    known: &Workers,
+    scope: &Scope,
+    id: JobId,
+    now: Timestamp,
+) -> Result<Option<(Job, Surroundings)>, Trouble> {
+    let stored = load::job_by_id(db, id)?;
+    let Some(stored) = stored.filter(|stored| scope.covers(&stored.job.envelope.tenant)) else {
+        return Ok(None);
+    };
+    let queue = Queue::of(&stored.job);
+    let counts = load_counts(db)?.counts;
+    let queues = Queues::load(db)?;
+    let of_type = queues.of_type(&queue.job_type, &Scope::All);
+    let running = of_type.filter_map(|(no, _)| counts.get(&no)).map(|counts| counts.running).sum();
+    let policy = load_policies(db)?.remove(&queue.job_type).unwrap_or_default();
+    let surroundings = Surroundings {
+        now,
+        paused: is_paused(&load_paused(db)?, &queue),
+        live_workers: live_workers(&workers(db, known, &Scope::All, now)?, &queue),
+        ahead: ahead(db, &stored, now)?,
+        running,
+        concurrency: policy.concurrency,
+    };
+    Ok(Some((stored.job, surroundings)))
+}
+
+/// Nobody reads a longer number to the end.
+const AHEAD_MAX: u64 = 100_000;
+
+/// How many due jobs of its queue come before this one.
+fn ahead(db: &Connection, stored: &load::Stored, now: Timestamp) -> Result<u64, Trouble> {
+    let Some(run_at) = stored.job.run_at() else { return Ok(0) };
+    let own = super::save::rank_of(&stored.job);
+    let (no, queue, now) = (stored.no, stored.queue, now.unix_ms());
+    let run_at = run_at.unix_ms();
+    let mut ahead = 0;
+    for rank in 0..own {
+        let mut due = db.prepare_cached(sql::DUE_COUNT)?;
+        let count: u64 = due.query_row((queue, rank, now, AHEAD_MAX), |row| row.get(0))?;
+        ahead += count;
+    }
+    // Of its own rank those that are due before it, and due at all.
+    let mut due = db.prepare_cached(sql::DUE_BEFORE)?;
+    let until = run_at.min(now.saturating_add(1));
+    let before: u64 = due.query_row((queue, own, until, now, AHEAD_MAX), |row| row.get(0))?;
+    let mut beside = db.prepare_cached(sql::DUE_BESIDE)?;
+    let beside: u64 = if run_at <= now {
+        beside.query_row((queue, own, run_at, no, now, AHEAD_MAX), |row| row.get(0))?
+    } else {
+        0
+    };
+    Ok((ahead + before + beside).min(AHEAD_MAX))
+}
+
+pub(super) fn overdue_jobs(
+    db: &Connection,
+    limit: usize,
+    now: Timestamp,
+) -> Result<Vec<Overdue>, Trouble> {
+    let policies = load_policies(db)?;
+    let usual = Policy::default();
+    let mut late = Vec::new();
+    let mut look = |numbers: Vec<i64>| -> Result<usize, Trouble> {
+        for no in numbers {
+            let Some(stored) = load::job_by_no(db, no)? else { continue };
+            let policy = policies.get(&stored.job.envelope.job_type).unwrap_or(&usual);
+            let command = overdue(&stored.job, policy, now);
+            late.extend(command.map(|command| Overdue { id: stored.job.id(), command }));
+        }
+        Ok(limit.saturating_sub(late.len()))
+    };
+    let mut left = limit;
+    for sql in [sql::OVERDUE_LEASES, sql::OVERDUE_EXPIRED] {
+        let values = (now.unix_ms(), to_i64(left));
+        left = look(load::numbers(&mut db.prepare_cached(sql)?, values)?)?;
+    }
+    for (queue, names) in Queues::load(db)?.all() {
+        for keyed in [false, true] {
+            if left == 0 {
+                return Ok(late);
+            }
+            let policy = policies.get(&names.job_type).unwrap_or(&usual);
+            let values = (queue, keyed, before(now, policy.kept_for(keyed)), to_i64(left));
+            left = look(load::numbers(&mut db.prepare_cached(sql::OVERDUE_KEPT)?, values)?)?;
+        }
+    }
+    Ok(late)
+}
+
+pub(super) fn events(
+    db: &Connection,
+    after: u64,
+    limit: usize,
+) -> Result<Vec<NumberedEvent>, Trouble> {
+    let numbered: i64 = db.query_row("select numbered from house", [], |row| row.get(0))?;
+    let after = i64::try_from(after).unwrap_or(i64::MAX);
+    let mut statement = db.prepare_cached(sql::EVENTS)?;
+    let mut rows = statement.query((after, numbered, to_i64(limit.min(PAGE_MAX))))?;
+    let mut events = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (number, no): (i64, i64) = (row.get(0)?, row.get(1)?);
+        let envelope: Envelope = super::body::from_row(no, load::blob(row, 3)?)?;
+        let event = event_from_row(number, load::blob(row, 2)?, Arc::new(envelope))?;
+        events.push(NumberedEvent { number: number.unsigned_abs(), event });
+    }
+    Ok(events)
+}
+
+pub(super) fn policies(db: &Connection) -> Result<BTreeMap<JobType, Policy>, Trouble> {
+    load_policies(db)
+}
+
+/// How many of `workers` are alive and may claim from `queue`.
+fn live_workers(workers: &[WorkerSeen], queue: &Queue) -> u64 {
+    let theirs = workers.iter().filter(|seen| {
+        seen.live && seen.scope.covers(&queue.tenant) && seen.job_types.contains(&queue.job_type)
+    });
+    theirs.count() as u64
+}

@@ -1,0 +1,131 @@
+//! Every statement that the store runs again and again. There is no rule in here on purpose.
+//!
+//! They stand in one place so that a test can read the plan of each (`plans.rs`): a statement that
+//! walks a table is found there and not in production.
+
+macro_rules! statements {
+    ($($(#[$doc:meta])* $name:ident = $sql:literal;)+) => {
+        $($(#[$doc])* pub(super) const $name: &str = $sql;)+
+
+        /// All of them, by name.
+        #[cfg(test)]
+        pub(super) const ALL: &[(&str, &str)] = &[$((stringify!($name), $name)),+];
+    };
+}
+
+statements! {
+    // One job. A job is live or ended, and both are asked in one statement: between two it could move.
+    JOB_BY_ID = "select h.no, h.envelope, j.body, e.body, coalesce(j.queue, e.queue) from handed h \
+        left join job j on j.no = h.no left join job_ended e on e.no = h.no where h.id = ?1";
+    JOB_BY_NO = "select h.no, h.envelope, j.body, e.body, coalesce(j.queue, e.queue) from handed h \
+        left join job j on j.no = h.no left join job_ended e on e.no = h.no where h.no = ?1";
+    NO_BY_ID = "select no from handed where id = ?1";
+    PAYLOAD = "select payload from handed where no = ?1";
+    HISTORY = "select seq, body from history where no = ?1 and seq > ?2 order by seq";
+    HISTORY_NEWEST_FIRST = "select seq, body from history where no = ?1 order by seq desc";
+    STEP = "select body from step where no = ?1 and name = ?2";
+    STEPS_COUNT = "select count(*) from step where no = ?1";
+
+    // Saving.
+    HANDED_INSERT = "insert into handed (no, id, envelope, payload) values (?1, ?2, ?3, ?4)";
+    JOB_INSERT = "insert into job (no, queue, rank, run_at, expires_at, lease_until, claim, error, \
+        body) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    JOB_UPDATE = "update job set rank = ?2, run_at = ?3, expires_at = ?4, lease_until = ?5, \
+        claim = ?6, error = ?7, body = ?8 where no = ?1";
+    /// A claim: the failure before stays as it was, and so does its index.
+    JOB_UPDATE_STATE = "update job set rank = ?2, run_at = ?3, expires_at = ?4, lease_until = ?5, \
+        claim = ?6, body = ?7 where no = ?1";
+    /// A heartbeat: only the lease moves.
+    JOB_UPDATE_LEASE = "update job set lease_until = ?2, body = ?3 where no = ?1";
+    JOB_DELETE = "delete from job where no = ?1";
+    ENDED_INSERT = "insert into job_ended (no, queue, status, error, keyed, kept_since, body) \
+        values (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    ENDED_DELETE = "delete from job_ended where no = ?1";
+    HISTORY_INSERT = "insert into history (no, seq, event, body) values (?1, ?2, ?3, ?4)";
+    OUTBOX_INSERT = "insert into outbox (event, no, at, body) values (?1, ?2, ?3, ?4)";
+    STEP_PUT = "insert or replace into step (no, name, body) values (?1, ?2, ?3)";
+    STEPS_FORGET = "delete from step where no = ?1";
+    DELTA_INSERT = "insert into delta (commit_no, at, last_no, last_event, body) \
+        values (?1, ?2, ?3, ?4, ?5)";
+
+    // Keys.
+    KEY = "select no from key where queue = ?1 and name = ?2";
+    KEY_TAKE = "insert or replace into key (queue, name, no) values (?1, ?2, ?3)";
+    KEY_ENDED = "update key set ended_at = ?4 where queue = ?1 and name = ?2 and no = ?3";
+    KEY_DROP = "delete from key where queue = ?1 and name = ?2 and no = ?3";
+    KEYS_OLD = "select name, no from key where queue = ?1 and ended_at <= ?2 limit ?3";
+
+    // Claiming.
+    CLAIM_HELD = "select no from job where claim = ?1";
+    READY = "select no from job where queue = ?1 and rank = ?2 and run_at <= ?3 \
+        and (expires_at is null or expires_at > ?3) order by run_at, no limit ?4";
+    READY_NEXT = "select min(run_at) from job where queue = ?1 and rank = ?2 and run_at > ?3";
+    RUNNING = "select no from job where lease_until is not null order by lease_until";
+
+    // What time demands.
+    OVERDUE_LEASES = "select no from job where lease_until <= ?1 order by lease_until limit ?2";
+    OVERDUE_EXPIRED = "select no from job where expires_at <= ?1 order by expires_at limit ?2";
+    OVERDUE_KEPT = "select no from job_ended where queue = ?1 and keyed = ?2 and kept_since <= ?3 \
+        order by kept_since limit ?4";
+
+    // Depth and age.
+    NOT_DUE_COUNT = "select count(*) from job where queue = ?1 and rank = ?2 and run_at > ?3";
+    DUE_EXPIRED = "select queue, count(*) from job where expires_at <= ?1 and run_at <= ?1 \
+        group by queue";
+    DUE_FIRST = "select run_at from job where queue = ?1 and rank = ?2 and run_at <= ?3 \
+        and (expires_at is null or expires_at > ?3) order by run_at limit 1";
+    DUE_COUNT = "select count(*) from (select 1 from job where queue = ?1 and rank = ?2 \
+        and run_at <= ?3 and (expires_at is null or expires_at > ?3) limit ?4)";
+    DUE_BEFORE = "select count(*) from (select 1 from job where queue = ?1 and rank = ?2 \
+        and run_at < ?3 and (expires_at is null or expires_at > ?4) limit ?5)";
+    DUE_BESIDE = "select count(*) from (select 1 from job where queue = ?1 and rank = ?2 \
+        and run_at = ?3 and no < ?4 and (expires_at is null or expires_at > ?5) limit ?6)";
+
+    // Announcements.
+    EVENTS = "select o.event, o.no, o.body, coalesce(h.envelope, x.envelope) from outbox o \
+        left join handed h on h.no = o.no left join erased x on x.no = o.no \
+        where o.event > ?1 and o.event <= ?2 order by o.event limit ?3";
+    EVENTS_OF_JOB = "select event from history where no = ?1 and event is not null";
+    EVENT = "select body from outbox where event = ?1";
+    EVENT_REDACT = "update outbox set body = ?2 where event = ?1";
+    EVENTS_OLD = "select event, at from outbox where event <= ?1 order by event limit ?2";
+    EVENT_DELETE = "delete from outbox where event = ?1";
+    NUMBERED = "update house set numbered = ?1";
+
+    // Erasing.
+    HANDED_DELETE = "delete from handed where no = ?1";
+    HISTORY_DELETE = "delete from history where no = ?1";
+    ERASED_INSERT = "insert into erased (no, last_event, envelope) values (?1, ?2, ?3)";
+    ERASED_OLD = "select no from erased where last_event < ?1 order by last_event limit ?2";
+    FIRST_EVENT = "select min(event) from outbox";
+    ERASED_DELETE = "delete from erased where no = ?1";
+    LISTING_DELETE = "delete from listing where facet = ?1 and no = ?2";
+
+    // Listings: numbers of jobs, newest first, below a number.
+    LIST_ALL = "select no from handed where no < ?1 order by no desc limit ?2";
+    LIST_TAIL = "select no from handed where no < ?1 and no > ?3 order by no desc limit ?2";
+    LIST_FACET = "select no from listing where facet = ?3 and no < ?1 order by no desc limit ?2";
+    LIST_LIVE = "select no from job where no < ?1 order by no desc limit ?2";
+    LIST_RUNNING = "select no from job where lease_until is not null and +no < ?1 \
+        order by +no desc limit ?2";
+    LIST_STATUS = "select no from job_ended where status = ?3 and no < ?1 order by no desc limit ?2";
+    LIST_ERROR_LIVE = "select no from job where error = ?3 and no < ?1 order by no desc limit ?2";
+    LIST_ERROR_ENDED = "select no from job_ended where error = ?3 and no < ?1 \
+        order by no desc limit ?2";
+    NO_BEFORE_ID = "select no from handed where id < ?1 order by id desc limit 1";
+    FIRST_NO_FROM = "select no, envelope from handed where no >= ?1 order by no limit 1";
+    UNLISTED = "select no, envelope from handed where no > ?1 order by no limit ?2";
+    LISTING_INSERT = "insert or ignore into listing (facet, no) values (?1, ?2)";
+    LISTED = "update house set listed = ?1";
+
+    // Settings, workers, counters.
+    QUEUE_INSERT = "insert into queue (no, job_type, tenant) values (?1, ?2, ?3)";
+    POLICY_PUT = "insert or replace into policy (job_type, body) values (?1, ?2)";
+    PAUSE_PUT = "insert or ignore into pause (job_type, scope) values (?1, ?2)";
+    PAUSE_LIFT = "delete from pause where job_type = ?1 and scope = ?2";
+    WORKER_PUT = "insert or replace into worker (scope, name, seen_at, body) \
+        values (?1, ?2, ?3, ?4)";
+    WORKER_DROP = "delete from worker where scope = ?1 and name = ?2";
+    COUNTER_PUT = "insert or replace into counter (queue, body) values (?1, ?2)";
+    DELTAS_FORGET = "delete from delta where commit_no < ?1";
+}

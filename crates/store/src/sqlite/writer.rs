@@ -1,0 +1,269 @@
+//! The one hand that writes: load, decide, save, commit.
+//!
+//! A commit that fails is not a "no". When SQLite cannot say whether it happened, nobody can: callers
+//! are told so, nothing more is written, and the process ends ([`FailStop`]). The next start finishes
+//! what is in the log before it serves. A full disk is different: it is noticed before anything is
+//! committed, and is over when there is room again.
+
+use super::{
+    body::{Deltas, Seen, to_row},
+    checkpoint::Checkpoints,
+    error::Trouble,
+    known::{Known, Workers},
+    load, sql,
+};
+use crate::{
+    clock::{Clock, StoreClock, Tick},
+    dice::Dice,
+    keeper::Tended,
+    store::StoreError,
+};
+use engine::{Timestamp, clock_jumped};
+use rusqlite::{Connection, ErrorCode};
+use std::{
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+pub(super) struct Writer {
+    pub(super) db: Connection,
+    pub(super) dice: Arc<dyn Dice>,
+    pub(super) known: Known,
+    pub(super) shared: Arc<Shared>,
+    /// What this transaction has done to the counts.
+    pub(super) deltas: Deltas,
+    /// When each queue was last served, counted in jobs: whoever waited longest comes first.
+    pub(super) served: std::collections::HashMap<i64, u64>,
+    pub(super) serves: u64,
+    /// A jump of the clock for which no lease has been extended yet.
+    jumped: Duration,
+    checkpoints: Checkpoints,
+    room: Room,
+    fail_stop: FailStop,
+    /// Planted: callers are answered although nothing was committed.
+    acks_before_commit: bool,
+}
+
+/// What the writer and the readers both look at.
+pub(super) struct Shared {
+    clock: Arc<dyn Clock>,
+    time: Mutex<StoreClock>,
+    workers: Mutex<Workers>,
+}
+
+impl Shared {
+    pub(super) fn new(clock: Arc<dyn Clock>, time: StoreClock, workers: Workers) -> Self {
+        Shared { clock, time: Mutex::new(time), workers: Mutex::new(workers) }
+    }
+
+    /// Moves the time on. Workers were not silent while the clock jumped, whatever becomes of the
+    /// transaction that noticed it.
+    fn tick(&self) -> Tick {
+        let tick = self.time().tick(self.clock.read());
+        if tick.jumped > Duration::ZERO {
+            let later = |seen: &mut Seen| seen.seen_at = seen.seen_at + tick.jumped;
+            self.workers().values_mut().for_each(later);
+        }
+        tick
+    }
+
+    /// What a tick would say now. Only the writer ticks: a reader would swallow a jump that costs leases.
+    pub(super) fn peek(&self) -> Tick {
+        let mut time = self.time().clone();
+        time.tick(self.clock.read())
+    }
+
+    fn time(&self) -> MutexGuard<'_, StoreClock> {
+        self.time.lock().expect("no code of ours panics with the time in hand")
+    }
+
+    pub(super) fn workers(&self) -> MutexGuard<'_, Workers> {
+        self.workers.lock().expect("no code of ours panics with the workers in hand")
+    }
+}
+
+/// How much room there must be before anything is begun, and how to find out.
+///
+/// SQLite survives a full disk at any moment, but not always without ending the process: its index
+/// of the log is a file, too. So we stop a little earlier.
+pub(super) struct Room(pub(super) Box<dyn Fn() -> bool + Send>);
+
+/// What happens when the outcome of a commit is not known. By the time this is called, callers have
+/// been told; it should end the process soon.
+pub type FailStop = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// What a writer is made of.
+pub(super) struct Parts {
+    pub(super) db: Connection,
+    pub(super) dice: Arc<dyn Dice>,
+    pub(super) known: Known,
+    pub(super) shared: Arc<Shared>,
+    pub(super) jumped: Duration,
+    pub(super) checkpoints: Checkpoints,
+    pub(super) room: Room,
+    pub(super) fail_stop: FailStop,
+}
+
+impl Writer {
+    pub(super) fn new(parts: Parts) -> Self {
+        let Parts { db, dice, known, shared, jumped, checkpoints, room, fail_stop } = parts;
+        Writer {
+            db,
+            dice,
+            known,
+            shared,
+            deltas: Deltas::default(),
+            served: std::collections::HashMap::new(),
+            serves: 0,
+            jumped,
+            checkpoints,
+            room,
+            fail_stop,
+            acks_before_commit: engine::planted(engine::SeededBug::AckBeforeCommit),
+        }
+    }
+
+    /// The store's time, as of the last tick.
+    pub(super) fn now(&self) -> Timestamp {
+        self.known.used_until
+    }
+
+    /// One transaction. Whatever `work` returns is durable when this returns it.
+    pub(super) fn transact<R>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<R, Trouble>,
+    ) -> Result<R, StoreError> {
+        if let Some(reason) = self.checkpoints.failure() {
+            return Err(self.stop(reason, StoreError::Unavailable));
+        }
+        if !(self.room.0)() {
+            return Err(StoreError::Full(None));
+        }
+        let changes = self.db.total_changes();
+        let done = self.begin().and_then(|()| work(self)).and_then(|done| {
+            self.write_deltas(changes)?;
+            Ok(done)
+        });
+        let done = match done {
+            Ok(done) => done,
+            Err(trouble) => return Err(self.roll_back(trouble)),
+        };
+        if self.acks_before_commit {
+            drop(self.roll_back(Trouble::Impossible("planted")));
+            return Ok(done);
+        }
+        self.commit()?;
+        self.jumped = Duration::ZERO;
+        if self.db.total_changes() != changes {
+            self.checkpoints.after_commit(&self.db);
+        }
+        Ok(done)
+    }
+
+    /// Begins a transaction and brings the time up to date. A jump, or a time in which nobody could be
+    /// heard, costs no lease.
+    fn begin(&mut self) -> Result<(), Trouble> {
+        self.db.prepare_cached("begin immediate")?.execute([])?;
+        let tick = self.shared.tick();
+        self.known.used_until = tick.now;
+        self.jumped += tick.jumped;
+        if self.jumped > Duration::ZERO {
+            self.extend_leases(self.jumped)?;
+        }
+        Ok(())
+    }
+
+    fn extend_leases(&mut self, by: Duration) -> Result<(), Trouble> {
+        let mut statement = self.db.prepare_cached(sql::RUNNING)?;
+        let running = load::numbers(&mut statement, [])?;
+        drop(statement);
+        for no in running {
+            let Some(stored) = load::job_by_no(&self.db, no)? else { continue };
+            if let Some(change) = clock_jumped(&stored.job, by) {
+                self.save_change(&stored, &change)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes down the time and the numbers that were used, and what became of the counts.
+    fn write_deltas(&mut self, changes_before: u64) -> Result<(), Trouble> {
+        if self.db.total_changes() == changes_before {
+            return Ok(()); // nothing was written, so nothing needs to be committed
+        }
+        let commit = self.known.next_commit;
+        self.known.next_commit += 1;
+        let mut deltas = std::mem::take(&mut self.deltas);
+        if commit % ROLL_UP_COMMITS == 0 {
+            self.roll_up(commit)?;
+            deltas = Deltas::default();
+        }
+        let (last_no, last_event) = (self.known.next_no - 1, self.known.next_event - 1);
+        let at = self.now().unix_ms();
+        let values = (commit, at, last_no, last_event, to_row(commit, &deltas));
+        self.db.prepare_cached(sql::DELTA_INSERT)?.execute(values)?;
+        Ok(())
+    }
+
+    /// Writes the counts themselves down, so that the changes need not be kept.
+    fn roll_up(&mut self, commit: i64) -> Result<(), Trouble> {
+        for queue in std::mem::take(&mut self.known.uncounted) {
+            let counts = self.known.counts.get(&queue).copied().unwrap_or_default();
+            let values = (queue, to_row(queue, &counts));
+            self.db.prepare_cached(sql::COUNTER_PUT)?.execute(values)?;
+        }
+        self.db.prepare_cached(sql::DELTAS_FORGET)?.execute([commit])?;
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<(), StoreError> {
+        let committed = self.db.prepare_cached("commit").and_then(|mut commit| commit.execute([]));
+        let Err(error) = committed else { return Ok(()) };
+        // A full disk is noticed while the log is written and before its last frame is: without that
+        // frame nothing happened.
+        if error.sqlite_error_code() == Some(ErrorCode::DiskFull) {
+            return Err(self.roll_back(error.into()));
+        }
+        Err(self.stop(format!("COMMIT failed: {error}"), StoreError::OutcomeUnknown))
+    }
+
+    /// Makes everything as it was before, here as well.
+    fn roll_back(&mut self, trouble: Trouble) -> StoreError {
+        let rolled_back = self.db.is_autocommit() || self.db.execute_batch("rollback").is_ok();
+        self.deltas = Deltas::default();
+        let time = self.known.used_until;
+        match Known::load(&self.db) {
+            Ok(known) if rolled_back => {
+                self.known = known;
+                self.known.used_until = self.known.used_until.max(time);
+                trouble.told()
+            }
+            Ok(_) | Err(_) => {
+                let reason = format!("a transaction could not be rolled back after: {trouble}");
+                self.stop(reason, StoreError::OutcomeUnknown)
+            }
+        }
+    }
+
+    /// Nothing is written after this.
+    fn stop(
+        &mut self,
+        reason: String,
+        told: fn(Option<Box<dyn std::error::Error + Send + Sync>>) -> StoreError,
+    ) -> StoreError {
+        let first = self.checkpoints.stop(&reason);
+        if first {
+            (self.fail_stop)(&reason);
+        }
+        told(Some(reason.into()))
+    }
+}
+
+/// The counts are written down after so many commits; until then they are sums of changes.
+const ROLL_UP_COMMITS: i64 = 512;
+
+impl Tended for Writer {
+    fn tend(&mut self) -> bool {
+        self.fill_listing()
+    }
+}
