@@ -63,7 +63,8 @@ impl Disk {
     }
 
     /// What may be found when the power failed after the first `at` operations. The same seed finds
-    /// the same. The new disk is sound: it has room, and neither faults nor lies.
+    /// the same. The new disk is sound: it has room, and neither faults nor lies. Panics, as its
+    /// sisters do, if there were not so many operations.
     pub fn after_power_loss(&self, at: usize, seed: u64) -> Disk {
         self.found(at, Luck::Some(Chance::new(seed, at)))
     }
@@ -82,7 +83,8 @@ impl Disk {
     }
 
     /// Gives the disk a size, in bytes of all files together. What would make them larger fails
-    /// with `SQLITE_FULL`, after as much of it as fits.
+    /// with `SQLITE_FULL`, after as much of it as fits. Neither scratch files nor the shared memory
+    /// of WAL mode count, though on a real disk both take room.
     pub fn capacity(&self, bytes: Option<u64>) {
         self.live().capacity = bytes;
     }

@@ -41,11 +41,31 @@ impl Faults {
     /// Counts an operation, and says no to it if its time has come.
     pub(crate) fn meet(&mut self, op: FaultyOp) -> Result<(), Code> {
         for fault in self.0.iter_mut().filter(|fault| fault.op == op) {
-            fault.nth -= 1;
+            fault.nth = fault.nth.saturating_sub(1);
         }
-        match self.0.iter().position(|fault| fault.nth == 0) {
+        // Of two that are due together, the second has to wait for the next operation.
+        match self.0.iter().position(|fault| fault.op == op && fault.nth == 0) {
             Some(due) => Err(Code(self.0.remove(due).code)),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_fault_comes_up_once_at_its_own_kind_of_operation() {
+        let mut faults = Faults::default();
+        for (op, nth, code) in
+            [(FaultyOp::Sync, 2, 7), (FaultyOp::Write, 1, 8), (FaultyOp::Write, 1, 9)]
+        {
+            faults.add(Fault { op, nth, code });
+        }
+        let mut meet = |op| faults.meet(op).map_or_else(|Code(code)| code, |()| 0);
+        assert_eq!([(); 3].map(|()| meet(FaultyOp::Sync)), [0, 7, 0]);
+        assert_eq!([(); 3].map(|()| meet(FaultyOp::Write)), [8, 9, 0]);
+        assert_eq!(meet(FaultyOp::Read), 0);
     }
 }

@@ -99,6 +99,12 @@ struct OpenFile {
     handle: *mut Handle,
 }
 
+/// A connection may move to another thread between two calls, and its files with it.
+const _: () = {
+    const fn may_move<T: Send + Sync>() {}
+    may_move::<Handle>();
+};
+
 /// The handle behind a file of SQLite.
 ///
 /// # Safety
@@ -169,8 +175,11 @@ unsafe extern "C" fn read(
     amount: c_int,
     offset: sqlite3_int64,
 ) -> c_int {
-    // SAFETY: the buffer is SQLite's own, and `amount` bytes long; they are plain numbers.
-    let into = unsafe { slice::from_raw_parts_mut(into.cast::<u8>(), size(amount)) };
+    let into = into.cast::<u8>();
+    // SAFETY: the buffer is SQLite's own, and `amount` bytes long.
+    unsafe { into.write_bytes(0, size(amount)) };
+    // SAFETY: the same buffer; C does not promise that anything was in there, we just saw to it.
+    let into = unsafe { slice::from_raw_parts_mut(into, size(amount)) };
     // SAFETY: an open file.
     answer(unsafe { handle(file) }.read(size(offset), into))
 }
