@@ -8,6 +8,10 @@ use std::{
 
 type Walls = BTreeMap<String, BTreeSet<String>>;
 
+/// The one crate with unsafe code, because SQLite calls it by pointers. It is for tests, and no
+/// build for users may have it inside.
+const UNSAFE_ROOM: &str = "crash-disk";
+
 #[test]
 fn the_manifests_keep_the_walls_of_the_architecture_page() {
     let page =
@@ -25,9 +29,39 @@ fn every_crate_takes_its_settings_from_the_workspace() {
             let inherited = package[field].get("workspace").is_some();
             assert!(inherited, "{name}: {field} does not come from the workspace");
         }
+        if name == UNSAFE_ROOM {
+            continue;
+        }
         assert!(manifest["lints"].get("workspace").is_some(), "{name} has lints of its own");
         let root = fs::read_to_string(crate_root(&name)).expect("each crate has a root");
         assert!(root.contains("#![forbid(unsafe_code)]"), "{name} does not forbid unsafe code");
+    }
+}
+
+#[test]
+fn the_one_crate_with_unsafe_code_differs_from_the_others_in_nothing_else() {
+    let mut lints = manifests()[UNSAFE_ROOM]["lints"].clone();
+    let unsafe_code = lints["rust"].as_table_mut().and_then(|rust| rust.remove("unsafe_code"));
+    assert_eq!(unsafe_code, Some("deny".into()), "unsafe code is excepted by module");
+    let documented = lints["clippy"].as_table_mut().expect("a table");
+    assert!(documented.remove("undocumented_unsafe_blocks").is_some(), "each block says why");
+    let mut expected = manifest(&root().join("Cargo.toml"))["workspace"]["lints"].clone();
+    expected["rust"].as_table_mut().expect("a table").remove("unsafe_code");
+    assert_eq!(lints, expected, "left: {UNSAFE_ROOM}; right: the workspace");
+    let root = fs::read_to_string(crate_root(UNSAFE_ROOM)).expect("it has a root");
+    assert!(root.contains("#![deny(unsafe_code)]"), "{UNSAFE_ROOM} does not deny unsafe code");
+    assert_eq!(root.matches("(unsafe_code,").count(), 1, "one module is excepted");
+}
+
+#[test]
+fn only_tests_use_the_crate_with_unsafe_code() {
+    for (name, manifest) in manifests() {
+        // As text, so that a table for one platform or a renamed package is seen as well.
+        let mut manifest = manifest;
+        manifest.remove("dev-dependencies");
+        manifest.remove("package");
+        let used = format!("{manifest:?}");
+        assert!(!used.contains(UNSAFE_ROOM), "{name} uses {UNSAFE_ROOM} outside of its tests");
     }
 }
 
@@ -78,11 +112,14 @@ fn manifests() -> BTreeMap<String, toml::Table> {
     let folders = fs::read_dir(root().join("crates")).expect("crates/ is there");
     let read = |folder: PathBuf| {
         let name = folder.file_name().expect("a folder").to_string_lossy().into_owned();
-        let text =
-            fs::read_to_string(folder.join("Cargo.toml")).expect("each crate has a manifest");
-        (name, text.parse().expect("a manifest is TOML"))
+        (name, manifest(&folder.join("Cargo.toml")))
     };
     folders.map(|folder| read(folder.expect("readable").path())).collect()
+}
+
+fn manifest(path: &Path) -> toml::Table {
+    let text = fs::read_to_string(path).expect("each crate has a manifest");
+    text.parse().expect("a manifest is TOML")
 }
 
 fn crate_root(name: &str) -> PathBuf {

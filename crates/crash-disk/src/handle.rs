@@ -1,0 +1,116 @@
+//! An open file, as one connection has it.
+
+use crate::{
+    Code,
+    disk::{self, Disk},
+    live::Live,
+    locks::{HandleId, Level, SlotWish, Slots},
+    log::FileId,
+};
+use rusqlite::ffi;
+use std::{
+    ffi::{c_int, c_void},
+    sync::MutexGuard,
+};
+
+/// One open file on one disk. The disk lives at least as long.
+pub(crate) struct Handle {
+    disk: Disk,
+    file: FileId,
+    me: HandleId,
+    /// Set for files that go away when they are closed.
+    passing: Option<String>,
+}
+
+/// The name of the one file on a disk that was made for it.
+const SCRATCH: &str = "scratch";
+
+impl Handle {
+    /// Opens the file at `path`. A file without a path is scratch paper: it gets a disk to itself,
+    /// so that what is written there is in nobody's log.
+    pub(crate) fn open(path: Option<&str>, flags: c_int) -> Result<Self, Code> {
+        let (disk, name) = match path {
+            Some(path) => disk::find(path).ok_or(Code(ffi::SQLITE_CANTOPEN))?,
+            None => (Disk::new(), SCRATCH),
+        };
+        let has = |flag| flags & flag != 0;
+        let mut live = disk.live();
+        let file = match live.named(name) {
+            Some(_) if has(ffi::SQLITE_OPEN_CREATE) && has(ffi::SQLITE_OPEN_EXCLUSIVE) => None,
+            Some(file) => Some(file),
+            None if has(ffi::SQLITE_OPEN_CREATE) => Some(live.create(name.into())),
+            None => None,
+        };
+        let file = file.ok_or(Code(ffi::SQLITE_CANTOPEN))?;
+        live.opened(file);
+        let me = HandleId(live.next_id());
+        drop(live);
+        let passing = has(ffi::SQLITE_OPEN_DELETEONCLOSE).then(|| name.to_owned());
+        Ok(Handle { disk, file, me, passing })
+    }
+
+    pub(crate) fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), Code> {
+        self.live().read(self.file, offset, into)
+    }
+
+    pub(crate) fn write(&self, offset: usize, data: &[u8]) -> Result<(), Code> {
+        self.live().write(self.file, offset, data)
+    }
+
+    pub(crate) fn truncate(&self, size: usize) -> Result<(), Code> {
+        self.live().truncate(self.file, size)
+    }
+
+    pub(crate) fn sync(&self) -> Result<(), Code> {
+        self.live().sync(self.file)
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.live().file(self.file).bytes.len()
+    }
+
+    pub(crate) fn lock(&self, wish: Level) -> Result<(), Code> {
+        self.live().file_mut(self.file).locks.lock(self.me, wish)
+    }
+
+    pub(crate) fn unlock(&self, wish: Level) {
+        self.live().file_mut(self.file).locks.unlock(self.me, wish);
+    }
+
+    pub(crate) fn is_reserved(&self) -> bool {
+        self.live().file(self.file).locks.is_reserved()
+    }
+
+    pub(crate) fn region(&self, number: usize, size: usize, extend: bool) -> Option<*mut c_void> {
+        self.live().file_mut(self.file).shm.region(self.me, number, size, extend)
+    }
+
+    pub(crate) fn lock_slots(&self, slots: Slots, wish: SlotWish) -> Result<(), Code> {
+        self.live().file_mut(self.file).shm.locks.wish(self.me, slots, wish)
+    }
+
+    /// After this, what others did before it is seen: they took the same mutex.
+    pub(crate) fn barrier(&self) {
+        drop(self.live());
+    }
+
+    pub(crate) fn leave_shm(&self) {
+        self.live().file_mut(self.file).shm.leave(self.me);
+    }
+
+    fn live(&self) -> MutexGuard<'_, Live> {
+        self.disk.live()
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.leave_shm();
+        self.unlock(Level::None);
+        let mut live = self.disk.live();
+        if let Some(name) = self.passing.take().filter(|name| live.named(name) == Some(self.file)) {
+            live.delete(&name, false).expect("it is there");
+        }
+        live.closed(self.file);
+    }
+}

@@ -1,0 +1,272 @@
+//! What may be found on a disk after its power failed.
+//!
+//! Certain is what was synced. Of the rest, each write may be there, or not, or in part, whatever
+//! happened to the writes before and after it: caches write back in the order they like. Names are
+//! kinder: a folder is journaled, so that for each name some beginning of its story is found.
+
+use crate::{
+    chance::Chance,
+    log::{Base, Change, FileId, Name, Op, Sync, write},
+};
+use std::{collections::BTreeMap, ops::Range};
+
+/// What a disk writes at once. A write that is longer can be torn at these borders.
+const SECTOR: usize = 512;
+
+/// How lucky we are with what was not synced.
+pub(crate) enum Luck {
+    /// All of it is lost.
+    None,
+    /// Chance decides about each piece.
+    Some(Chance),
+}
+
+/// The files that are found when the power failed after all of `log`.
+pub(crate) fn found(base: &Base, log: &[Op], mut luck: Luck) -> BTreeMap<Name, Vec<u8>> {
+    let certain = certain(log);
+    let mut files = BTreeMap::new();
+    for (name, file) in names(base, log, &certain, &mut luck) {
+        let before = base.values().find(|(id, _)| *id == file).map(|(_, bytes)| bytes.to_vec());
+        let changes = log.iter().zip(&certain).filter_map(|(op, certain)| match op {
+            Op::Change { file: changed, change } if *changed == file => Some((change, *certain)),
+            Op::Change { .. }
+            | Op::Create { .. }
+            | Op::Delete { .. }
+            | Op::Sync { .. }
+            | Op::SyncFolder { .. } => None,
+        });
+        files.insert(name, contents(before.unwrap_or_default(), changes, &mut luck));
+    }
+    files
+}
+
+/// For each operation, whether a later sync (or its nature) made it certain.
+fn certain(log: &[Op]) -> Vec<bool> {
+    let mut certain = vec![false; log.len()];
+    let mut waiting = Waiting::default();
+    for (number, op) in log.iter().enumerate() {
+        match op {
+            Op::Create { file, .. } => waiting.creations.push((*file, number)),
+            Op::Delete { .. } => waiting.deletions.push(number),
+            Op::Change { change, .. } if change.is_damage() => certain[number] = true,
+            Op::Change { file, .. } => waiting.changes.entry(*file).or_default().push(number),
+            Op::Sync { file, sync: Sync::Done } => waiting.synced(*file, &mut certain),
+            Op::SyncFolder { sync: Sync::Done } => waiting.folder_synced(&mut certain),
+            Op::Sync { file, sync: Sync::Failed } => drop(waiting.changes.remove(file)),
+            Op::Sync { sync: Sync::Ignored, .. } => {}
+            Op::SyncFolder { sync: Sync::Ignored | Sync::Failed } => {}
+        }
+    }
+    certain
+}
+
+/// Operations that the next sync may make certain.
+#[derive(Default)]
+struct Waiting {
+    changes: BTreeMap<FileId, Vec<usize>>,
+    creations: Vec<(FileId, usize)>,
+    deletions: Vec<usize>,
+}
+
+impl Waiting {
+    /// A sync of a file keeps its bytes and its name. It keeps every deletion as well, because one
+    /// journal of the file system holds them all, in order; a new file is another matter: its name
+    /// may be there, but who never synced it has no right to rely on it.
+    fn synced(&mut self, file: FileId, certain: &mut [bool]) {
+        let changes = self.changes.remove(&file).unwrap_or_default();
+        let creations = self.creations.extract_if(.., |(created, _)| *created == file);
+        let kept = changes.into_iter().chain(creations.map(|(_, number)| number));
+        kept.chain(self.deletions.drain(..)).for_each(|number| certain[number] = true);
+    }
+
+    fn folder_synced(&mut self, certain: &mut [bool]) {
+        let creations = self.creations.drain(..).map(|(_, number)| number);
+        creations.chain(self.deletions.drain(..)).for_each(|number| certain[number] = true);
+    }
+}
+
+/// Which file each name leads to. Of the story of a name, what is certain is there and what comes
+/// before that; where it stops after that is a matter of luck.
+fn names(base: &Base, log: &[Op], certain: &[bool], luck: &mut Luck) -> BTreeMap<Name, FileId> {
+    let mut stories: BTreeMap<Name, Vec<(Option<FileId>, bool)>> = BTreeMap::new();
+    for (name, (file, _)) in base {
+        stories.entry(name.clone()).or_default().push((Some(*file), true));
+    }
+    for (op, certain) in log.iter().zip(certain) {
+        let (name, file) = match op {
+            Op::Create { file, name } => (name, Some(*file)),
+            Op::Delete { name } => (name, None),
+            Op::Change { .. } | Op::Sync { .. } | Op::SyncFolder { .. } => continue,
+        };
+        stories.entry(name.clone()).or_default().push((file, *certain));
+    }
+    let ends = stories.into_iter().map(|(name, story)| (name, luck.end_of(&story)));
+    ends.filter_map(|(name, file)| Some((name, file?))).collect()
+}
+
+impl Luck {
+    fn end_of(&mut self, story: &[(Option<FileId>, bool)]) -> Option<FileId> {
+        let certain = story.iter().rposition(|(_, certain)| *certain).map_or(0, |last| last + 1);
+        let end = match self {
+            Luck::None => certain,
+            Luck::Some(chance) => {
+                certain + chance.below((story.len() - certain) as u64 + 1) as usize
+            }
+        };
+        end.checked_sub(1).and_then(|last| story[last].0)
+    }
+}
+
+/// The bytes of one file, which had `bytes` before all `changes`.
+fn contents<'a>(
+    mut bytes: Vec<u8>,
+    changes: impl Iterator<Item = (&'a Change, bool)>,
+    luck: &mut Luck,
+) -> Vec<u8> {
+    let mut weather = Weather::of(luck);
+    for (change, certain) in changes {
+        match &mut weather {
+            _ if certain => change.apply(&mut bytes),
+            Some(weather) => weather.change(&mut bytes, change),
+            None => {}
+        }
+    }
+    bytes
+}
+
+/// How one file fares. Files differ, so that one may be all there while another is all lost: with
+/// an even chance for each write, long runs of either would never be seen.
+struct Weather<'a> {
+    chance: &'a mut Chance,
+    kept_eighths: u64,
+    torn_eighths: u64,
+}
+
+impl<'a> Weather<'a> {
+    fn of(luck: &'a mut Luck) -> Option<Self> {
+        let Luck::Some(chance) = luck else { return None };
+        let kept_eighths = [0, 1, 4, 7, 8][chance.below(5) as usize];
+        let torn_eighths = [0, 2, 6][chance.below(3) as usize];
+        Some(Weather { chance, kept_eighths, torn_eighths })
+    }
+
+    fn change(&mut self, bytes: &mut Vec<u8>, change: &Change) {
+        match change {
+            Change::Write { offset, data } => self.write(bytes, *offset, data),
+            Change::Truncate { .. } if self.chance.eighths(self.kept_eighths) => {
+                change.apply(bytes);
+            }
+            Change::Truncate { .. } => {}
+            Change::FlipBit { .. } | Change::Cut { .. } => change.apply(bytes),
+        }
+    }
+
+    fn write(&mut self, bytes: &mut Vec<u8>, offset: usize, data: &[u8]) {
+        if self.chance.eighths(self.torn_eighths) {
+            self.grow(bytes, offset + data.len());
+            for part in sectors(offset, data.len()) {
+                if self.chance.eighths(4) {
+                    write(bytes, offset + part.start, &data[part]);
+                }
+            }
+        } else if self.chance.eighths(self.kept_eighths) {
+            write(bytes, offset, data);
+        } else {
+            self.grow(bytes, offset + data.len());
+        }
+    }
+
+    /// The size of a file may be kept without the bytes; then it holds zeros, or what somebody
+    /// else had written there before.
+    fn grow(&mut self, bytes: &mut Vec<u8>, size: usize) {
+        if size <= bytes.len() || self.chance.eighths(5) {
+            return;
+        }
+        let junk = self.chance.eighths(4);
+        let chance = &mut *self.chance;
+        bytes.resize_with(size, || if junk { chance.next() as u8 } else { 0 });
+    }
+}
+
+/// The parts of a write of `len` bytes at `offset` that lie in one sector each.
+fn sectors(offset: usize, len: usize) -> impl Iterator<Item = Range<usize>> {
+    let first_end = SECTOR - offset % SECTOR;
+    let starts = std::iter::once(0).chain((first_end..len).step_by(SECTOR));
+    starts.map(move |start| start..len.min(start + SECTOR - (offset + start) % SECTOR))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{collections::BTreeSet, sync::Arc};
+
+    const FILE: FileId = FileId(1);
+
+    #[test]
+    fn a_write_is_cut_at_the_borders_of_sectors() {
+        assert_eq!(sectors(0, 1024).collect::<Vec<_>>(), [0..512, 512..1024]);
+        assert_eq!(sectors(500, 600).collect::<Vec<_>>(), [0..12, 12..524, 524..600]);
+        assert_eq!(sectors(512, 600).collect::<Vec<_>>(), [0..512, 512..600]);
+    }
+
+    #[test]
+    fn what_was_synced_is_there_and_the_rest_takes_every_way() {
+        let log = [create(), put(0, 1), sync(Sync::Done), put(0, 2), put(1, 3)];
+        let seen: BTreeSet<Vec<u8>> = (0..200).map(|seed| file(&log, seed)).collect();
+        let must: [&[u8]; 6] = [&[1], &[2], &[1, 3], &[2, 3], &[1, 0], &[2, 0]];
+        assert!(must.iter().all(|bytes| seen.contains(*bytes)), "{seen:?}");
+        assert!(seen.iter().all(|bytes| bytes[0] == 1 || bytes[0] == 2), "{seen:?}");
+        assert_eq!(found(&Base::new(), &log, Luck::None)["f"], [1]);
+    }
+
+    #[test]
+    fn a_failed_sync_leaves_its_writes_uncertain_for_ever() {
+        let log = [create(), put(0, 1), sync(Sync::Failed), put(1, 2), sync(Sync::Done)];
+        assert_eq!(found(&Base::new(), &log, Luck::None)["f"], [0, 2]);
+    }
+
+    #[test]
+    fn an_ignored_sync_is_no_sync() {
+        let log = [create(), put(0, 1), sync(Sync::Ignored)];
+        assert!(found(&Base::new(), &log, Luck::None).is_empty());
+        let missing = |seed| !found(&Base::new(), &log, some(seed)).contains_key("f");
+        assert_eq!((0..50).map(missing).collect::<BTreeSet<_>>().len(), 2);
+    }
+
+    #[test]
+    fn a_deletion_is_certain_after_any_sync() {
+        let other = Op::Sync { file: FileId(2), sync: Sync::Done };
+        let mut log = vec![create(), sync(Sync::Done), Op::Delete { name: "f".into() }];
+        let there = |log: &[Op], seed| found(&Base::new(), log, some(seed)).contains_key("f");
+        assert_eq!((0..50).map(|seed| there(&log, seed)).collect::<BTreeSet<_>>().len(), 2);
+        log.push(other);
+        assert!((0..50).all(|seed| !there(&log, seed)));
+    }
+
+    #[test]
+    fn damage_needs_no_sync() {
+        let flip = Change::FlipBit { offset: 0, bit: 1 };
+        let log = [create(), put(0, 1), sync(Sync::Done), Op::Change { file: FILE, change: flip }];
+        assert_eq!(found(&Base::new(), &log, Luck::None)["f"], [3]);
+    }
+
+    fn file(log: &[Op], seed: u64) -> Vec<u8> {
+        found(&Base::new(), log, some(seed))["f"].clone()
+    }
+
+    fn some(seed: u64) -> Luck {
+        Luck::Some(Chance::new(seed, 0))
+    }
+
+    fn create() -> Op {
+        Op::Create { file: FILE, name: "f".into() }
+    }
+
+    fn put(offset: usize, byte: u8) -> Op {
+        Op::Change { file: FILE, change: Change::Write { offset, data: Arc::new([byte]) } }
+    }
+
+    fn sync(sync: Sync) -> Op {
+        Op::Sync { file: FILE, sync }
+    }
+}
