@@ -41,7 +41,9 @@ pub trait Store: Send + Sync {
         after: u64,
     ) -> Result<Vec<HistoryEntry>, StoreError>;
 
-    /// One page of jobs, newest first.
+    /// One page of jobs, newest first: by the moment of their creation; those of one moment in an order
+    /// that stays the same. A page looks at a bounded number of jobs, so it may be short, or empty, and
+    /// still say where to go on.
     async fn list(&self, query: &Query) -> Result<Page, StoreError>;
 
     /// Depth and age of every queue in scope.

@@ -172,8 +172,7 @@ impl Writer {
                 && now.unix_ms() / SEEN_WRITTEN_MS == before.seen_at.unix_ms() / SEEN_WRITTEN_MS
         });
         if !told {
-            let values = (to_scope(&name.0), name.1.as_str(), now.unix_ms(), to_row(0, &seen));
-            self.db.prepare_cached(sql::WORKER_PUT)?.execute(values)?;
+            self.save_worker(&name.0, &name.1, &seen)?;
         }
         workers.insert(name, seen);
         Ok(())
