@@ -26,6 +26,7 @@ impl Writer {
         for (index, request) in numbered {
             replies.push((index, self.request(request)?));
         }
+        self.keep_up_listing()?;
         replies.sort_by_key(|(index, _)| *index);
         Ok(replies.into_iter().map(|(_, reply)| reply).collect())
     }
