@@ -124,9 +124,10 @@ impl Writer {
             Some(name) => load::step(&self.db, stored.no, name)?,
             None => None,
         };
-        let steps = match command {
-            Command::BeginStep { .. } => load::steps_count(&self.db, stored.no)?,
-            _ => 0,
+        // How many there are is only asked when another one begins.
+        let steps = match (command.step(), &step) {
+            (Some(_), None) => load::steps_count(&self.db, stored.no)?,
+            (Some(_), Some(_)) | (None, _) => 0,
         };
         let facts = Facts {
             record: record.as_ref(),

@@ -225,18 +225,13 @@ fn rare_status(field: &Field) -> Option<Way> {
 }
 
 fn job_type(field: &Field) -> Option<Way> {
-    match field {
-        Field::JobType(job_type) => Some(Way::Type(job_type.clone())),
-        _ => None,
-    }
+    let Field::JobType(job_type) = field else { return None };
+    Some(Way::Type(job_type.clone()))
 }
 
 fn status(field: &Field) -> Option<Way> {
-    match field {
-        Field::Status(Status::Queued) => Some(Way::Live),
-        Field::Status(status) => Some(ended(*status)),
-        _ => None,
-    }
+    let Field::Status(status) = field else { return None };
+    Some(if *status == Status::Queued { Way::Live } else { ended(*status) })
 }
 
 fn ended(status: Status) -> Way {
