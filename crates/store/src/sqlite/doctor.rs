@@ -74,17 +74,25 @@ pub(super) fn examine_files(
     now: Timestamp,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Health, OpenError> {
-    let unusable =
-        |trouble: Trouble| OpenError::Store { path: files.path.clone(), source: trouble.told() };
-    let db = files.connect(Role::Reader).map_err(unusable)?;
-    let schema = schema_of(&db).map_err(unusable)?;
+    let opened = || -> Result<_, Trouble> {
+        let db = files.connect(Role::Reader)?;
+        let schema = schema_of(&db)?;
+        // One moment for all of it: what is written meanwhile must not look like a contradiction.
+        db.execute_batch("begin")?;
+        Ok((db, schema))
+    };
+    let (db, schema) = match opened() {
+        Ok(opened) => opened,
+        Err(trouble) => {
+            let what = format!("the file cannot be read: {}", Chain(&trouble));
+            let findings = vec![Finding { damage: true, what, cure: RESTORE }];
+            return Ok(Health { findings, ..Health::default() });
+        }
+    };
     if !is_ours(schema) {
         return Err(OpenError::NotOurs { path: files.path.clone() });
     }
     let mut doctor = Doctor { db: &db, now, health: Health::default() };
-    // One moment for all of it: what is written meanwhile must not look like a contradiction.
-    let begun = db.execute_batch("begin").map_err(Trouble::from);
-    begun.map_err(unusable)?;
     for (name, look) in Doctor::LOOKS {
         progress(name);
         // What cannot even be read is a finding, too, and the next look may tell more.
