@@ -14,6 +14,7 @@ mod doctor;
 mod error;
 mod execute;
 mod facet;
+mod file;
 mod known;
 mod list;
 mod load;

@@ -4,6 +4,7 @@ use super::{
     Options, Sqlite,
     checkpoint::{Checkpoints, checkpoint_all},
     error::{OpenError, Trouble},
+    file::{folder, make_private, sync_folder},
     known::{Known, load_workers},
     lock::LockFile,
     readers::Readers,
@@ -42,7 +43,7 @@ impl Sqlite {
     ) -> Result<Self, OpenError> {
         let files = Files { path: path.into(), vfs: options.vfs.clone() };
         let lock = match &files.vfs {
-            None => Some(LockFile::take(&files.path, &options.holder)?),
+            None => Some(files.take(&options.holder)?),
             Some(_) => None, // files of a test, which nobody else can see
         };
         let unusable = |source| OpenError::Store { path: files.path.clone(), source };
@@ -98,6 +99,14 @@ pub(super) enum Role {
 }
 
 impl Files {
+    /// Takes the store for us alone, and makes its file if there is none.
+    fn take(&self, holder: &str) -> Result<LockFile, OpenError> {
+        let failed = |source| OpenError::File { path: self.path.clone(), source };
+        let lock = LockFile::take(&self.path, holder)?;
+        make_private(&self.path).and_then(|()| sync_folder(&self.path)).map_err(failed)?;
+        Ok(lock)
+    }
+
     pub(super) fn connect(&self, role: Role) -> Result<Connection, Trouble> {
         let access = match role {
             Role::Writer => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
@@ -194,10 +203,7 @@ fn room(files: &Files, bytes_min: u64) -> Room {
     if files.vfs.is_some() || bytes_min == 0 {
         return Room(Box::new(|| true));
     }
-    let folder = match files.path.parent() {
-        Some(parent) if parent != Path::new("") => parent.to_owned(),
-        Some(_) | None => PathBuf::from("."),
-    };
+    let folder = folder(&files.path).to_owned();
     Room(Box::new(move || {
         let free = rustix::fs::statvfs(&folder);
         free.map_or(true, |free| free.f_bavail.saturating_mul(free.f_frsize) >= bytes_min)

@@ -295,3 +295,17 @@ fn counts_survive_roll_ups_and_restarts() {
     let counts = house.depth("email").counts;
     assert_eq!((counts.submitted, counts.queued, counts.completed), (300, 200, 100));
 }
+
+#[cfg(unix)]
+#[test]
+fn nobody_else_may_read_the_files() {
+    use std::os::unix::fs::PermissionsExt;
+    let desk = desk();
+    live_a_little(&desk.house);
+    super::backup(&desk.path, &desk.path.with_file_name("copy.db")).unwrap();
+    for file in std::fs::read_dir(desk.path.parent().unwrap()).unwrap() {
+        let file = file.unwrap();
+        let mode = file.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{}", file.path().display());
+    }
+}
