@@ -11,14 +11,20 @@ mod clock;
 #[cfg(test)]
 mod conformance;
 mod dice;
+mod keeper;
 mod memory;
+mod promise;
 mod queue;
 mod store;
+#[doc(hidden)]
+pub mod sync;
 
 pub use by_hand::{HandClock, SeededDice};
 pub use clock::{Clock, Reading, StoreClock};
 pub use dice::Dice;
+pub use keeper::{Keeper, Tended};
 pub use memory::{Backup, Memory};
+pub use promise::{Awaited, Broken, Promise, promise};
 pub use queue::{Counts, Queue, QueueDepth, WorkerSeen};
 pub use store::{
     Answer, Claimed, EVENTS_KEPT, NumberedEvent, Overdue, PAGE_MAX, Page, Query, Reply, Request,

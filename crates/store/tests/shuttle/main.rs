@@ -1,0 +1,109 @@
+//! Promises and keepers, with every step of every thread chosen by a scheduler.
+//!
+//! A failure prints the schedule that shows it; `shuttle::replay` lives through it again.
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use shuttle::{future::block_on, thread};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+use store::{Broken, Keeper, Tended, promise};
+
+/// Lives through `story` with threads that take turns by chance, and again with threads that seldom do.
+fn check(story: fn()) {
+    const ITERATIONS: usize = 3_000;
+    const CHANGES: usize = 3;
+    shuttle::check_random(story, ITERATIONS);
+    shuttle::check_pct(story, ITERATIONS, CHANGES);
+}
+
+#[test]
+fn whoever_waits_for_a_promise_wakes_up() {
+    check(|| {
+        let (kept, awaited) = promise();
+        let (dropped, unanswered) = promise::<usize>();
+        let keeper = thread::spawn(move || {
+            kept.keep(7).unwrap();
+            drop(dropped);
+        });
+        assert_eq!(block_on(awaited), Ok(7));
+        assert_eq!(block_on(unanswered), Err(Broken));
+        keeper.join().unwrap();
+    });
+}
+
+#[test]
+fn an_answer_is_in_one_hand_whoever_gives_up() {
+    check(|| {
+        let (promise, mut awaited) = promise();
+        let keeper = thread::spawn(move || promise.keep(7));
+        let taken = awaited.give_up();
+        let returned = keeper.join().unwrap();
+        assert_eq!(taken.is_some(), returned.is_ok());
+    });
+}
+
+/// Counts what happens to it, for an observer who outlives it.
+#[derive(Clone, Default)]
+struct Counted {
+    work: Arc<AtomicUsize>,
+    tended: Arc<AtomicUsize>,
+    dropped: Arc<AtomicUsize>,
+}
+
+struct Owned(Counted);
+
+impl Tended for Owned {
+    fn tend(&mut self) -> bool {
+        // Twice after each piece of work.
+        self.0.tended.fetch_add(1, Ordering::SeqCst).is_multiple_of(2)
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        self.0.dropped.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn count(owned: &mut Owned) -> usize {
+    owned.0.work.fetch_add(1, Ordering::SeqCst)
+}
+
+#[test]
+fn all_that_is_asked_is_answered() {
+    check(|| {
+        let seen = Counted::default();
+        let keeper = Arc::new(Keeper::start("keeper", Owned(seen.clone())).unwrap());
+        let asker = |keeper: Arc<Keeper<Owned>>| {
+            thread::spawn(move || {
+                let first = block_on(keeper.ask(count)).unwrap();
+                let second = block_on(keeper.ask(count)).unwrap();
+                assert!(first < second);
+            })
+        };
+        let askers = [asker(keeper.clone()), asker(keeper.clone())];
+        askers.into_iter().for_each(|asker| asker.join().unwrap());
+        assert_eq!(seen.work.load(Ordering::SeqCst), 4);
+        drop(keeper);
+        assert_eq!(seen.dropped.load(Ordering::SeqCst), 1);
+    });
+}
+
+#[test]
+fn dropping_a_keeper_loses_nothing_that_was_asked() {
+    check(|| {
+        let seen = Counted::default();
+        let keeper = Keeper::start("keeper", Owned(seen.clone())).unwrap();
+        let answers = [keeper.ask(count), keeper.ask(count), keeper.ask(count)];
+        let waiter = thread::spawn(move || {
+            let numbers = answers.map(|answer| block_on(answer).unwrap());
+            assert_eq!(numbers, [0, 1, 2]);
+        });
+        drop(keeper);
+        assert_eq!(seen.work.load(Ordering::SeqCst), 3);
+        assert_eq!(seen.dropped.load(Ordering::SeqCst), 1);
+        waiter.join().unwrap();
+    });
+}
