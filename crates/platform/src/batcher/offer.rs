@@ -14,7 +14,7 @@ pub(super) enum Offer {
     /// One job of this queue.
     Job(JobId, Queue),
     /// One job, and we do not know of which queue.
-    Some(JobId),
+    Unknown(JobId),
     /// Whatever waits under this type.
     Type(JobType),
 }
@@ -28,7 +28,9 @@ impl Offer {
                 let now = jobs.iter().filter(|job| !is_later(job.start));
                 now.map(|job| Offer::Job(job.id, queue(job))).collect()
             }
-            Request::Job { id, command, .. } if may_queue_again(command) => vec![Offer::Some(*id)],
+            Request::Job { id, command, .. } if may_queue_again(command) => {
+                vec![Offer::Unknown(*id)]
+            }
             Request::SetPolicy { job_type, .. } | Request::Resume { job_type, .. } => {
                 vec![Offer::Type(job_type.clone())]
             }
@@ -42,7 +44,7 @@ impl Offer {
     /// The job, if it is one.
     pub(super) fn job(&self) -> Option<JobId> {
         match self {
-            Offer::Job(id, _) | Offer::Some(id) => Some(*id),
+            Offer::Job(id, _) | Offer::Unknown(id) => Some(*id),
             Offer::Type(_) => None,
         }
     }
@@ -62,7 +64,7 @@ impl<'a> Offers<'a> {
         for offer in offers {
             match offer {
                 Offer::Job(_, queue) => *all.jobs.entry(queue).or_default() += 1,
-                Offer::Some(_) => all.anything = true,
+                Offer::Unknown(_) => all.anything = true,
                 Offer::Type(job_type) => drop(all.types.insert(job_type)),
             }
         }
