@@ -23,7 +23,7 @@ pub trait Store: Send + Sync {
     /// handed over to an idle system is stored and started by one commit. The clock may be read more
     /// than once on the way; no job goes back in time.
     ///
-    /// A claim promises no number: a job that another node holds at this moment is passed over, so an
+    /// A claim promises no number: it ends when its payloads are large enough, and a job that another node holds at this moment is passed over, so an
     /// empty answer means "try again", not "there is nothing".
     async fn execute(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError>;
 
