@@ -1,29 +1,35 @@
 //! One job, from being handed over to its end: `cargo run -p consign-platform --example one_life`.
 //!
-//! Nothing is durable here, and nothing is faked: the rules, the store's contract and the verbs are
-//! the ones that everything else is built on.
+//! With the path of a file the job is kept there, without one it is forgotten. Nothing is faked: the
+//! rules, the stores and the verbs are the ones that everything else is built on.
 #![allow(clippy::print_stdout, reason = "it is here to be looked at")]
 
 use engine::{
     ClaimId, EndingDraft, JobDraft, JobId, JobType, OutcomeWord, Scope, Tenant, Wish, WorkerId,
 };
 use platform::{Platform, Report, Settings, SystemClock, SystemDice};
-use std::{error::Error, sync::Arc};
-use store::{Claimed, Memory};
+use std::{error::Error, path::PathBuf, sync::Arc};
+use store::{Claimed, Dice, Memory, Options, Sqlite, Store};
 
-pub(crate) fn main() -> Result<(), Box<dyn Error>> {
-    pollster::block_on(one_life())
+fn main() -> Result<(), Box<dyn Error>> {
+    pollster::block_on(one_life(std::env::args().nth(1).map(Into::into)))
 }
 
-async fn one_life() -> Result<(), Box<dyn Error>> {
+pub(crate) async fn one_life(path: Option<PathBuf>) -> Result<(), Box<dyn Error>> {
     let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
-    let store = Arc::new(Memory::new(clock.clone(), dice.clone()));
+    let store: Arc<dyn Store> = match path {
+        Some(path) => {
+            Arc::new(Sqlite::open(path, clock.clone(), dice.clone(), Options::default())?)
+        }
+        None => Arc::new(Memory::new(clock.clone(), dice.clone())),
+    };
+    let order = dice.roll().0;
     let platform = Platform::new(store, clock, dice, Settings::default());
 
     let draft = || JobDraft {
         job_type: "email".into(),
         subject_id: Some("order/7".into()),
-        idempotency_key: Some("order-7-confirmation".into()),
+        idempotency_key: Some(format!("order-{order}-confirmation")),
         payload: Some(r#"{"to": "ada@example.org"}"#.into()),
         ..JobDraft::default()
     };

@@ -10,9 +10,15 @@ mod verbs;
 mod watched;
 
 #[path = "../../examples/one_life.rs"]
+#[allow(dead_code, reason = "its `main` is for people")]
 mod one_life;
 
 #[test]
 fn the_readme_s_example_runs() {
-    one_life::main().unwrap();
+    pollster::block_on(one_life::one_life(None)).unwrap();
+    let folder = tempfile::TempDir::new().unwrap();
+    for _ in 0..2 {
+        let path = folder.path().join("consign.db");
+        pollster::block_on(one_life::one_life(Some(path))).unwrap();
+    }
 }
