@@ -160,9 +160,9 @@ impl Auditor<'_> {
     /// The history has no gaps, does not go back, and ends where the job is.
     fn check_rows(&mut self, job: &Job, rows: &[HistoryEntry]) {
         let numbered = rows.iter().zip(1..).all(|(row, seq)| row.seq == seq);
-        let chained = rows.windows(2).all(|pair| {
-            pair[1].from == Some(pair[0].to) && pair[1].at >= pair[0].at
-        });
+        let chained = rows
+            .windows(2)
+            .all(|pair| pair[1].from == Some(pair[0].to) && pair[1].at >= pair[0].at);
         let begun = rows.first().is_some_and(|row| row.from.is_none() && row.to == Status::Queued);
         let ends = rows.last().is_some_and(|row| (row.seq, row.to) == (job.seq, job.status()));
         if !(numbered && chained && begun && ends) {

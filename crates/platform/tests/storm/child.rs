@@ -8,7 +8,9 @@ use engine::{
     ClaimId, EndingDraft, JobDraft, JobId, JobType, LeaseToken, OutcomeWord, PolicyDraft, Pulse,
     ReleaseReason, Scope, SeededBug, Tenant, Wish, WorkerId,
 };
-use platform::{Beat, Error, Platform, Release, Report, Settings, SystemClock, SystemDice, Verdict};
+use platform::{
+    Beat, Error, Platform, Release, Report, Settings, SystemClock, SystemDice, Verdict,
+};
 use pollster::block_on;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use std::{
