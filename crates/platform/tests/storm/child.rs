@@ -65,7 +65,7 @@ fn open(path: &Path) -> Result<Platform, store::OpenError> {
 }
 
 fn refuse(error: &store::OpenError) -> ! {
-    writeln!(io::stderr(), "{error}").unwrap();
+    writeln!(io::stderr(), "{error}").expect("it prints");
     process::exit(1);
 }
 

@@ -11,6 +11,7 @@ mod child;
 mod disk_full;
 mod faults;
 mod line;
+mod million;
 mod process;
 mod producer;
 mod second;

@@ -159,9 +159,7 @@ impl<'a> Worker<'a> {
     fn ask(&mut self, question: &str) -> Vec<String> {
         let (said, unheard) = self.caller.ask_until_told(question);
         self.told.repeated(unheard);
-        match said {
-            Said::Done(items) => items,
-            other => panic!("{other:?} to {question}"),
-        }
+        let Said::Done(items) = said else { panic!("{said:?} to {question}") };
+        items
     }
 }
