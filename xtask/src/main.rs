@@ -39,13 +39,29 @@ fn main() -> ExitCode {
 ///
 /// No database is started. What the tests need beside the toolchain is seen to first.
 fn test() -> bool {
-    prepare::prepare() && cargo(&["test", "--workspace", "--locked", "--no-fail-fast"])
+    if !prepare::prepare() {
+        return false;
+    }
+    let plain = cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
+    let shuttle = cargo(&[&["test", "--locked", "--no-fail-fast"], SHUTTLE].concat());
+    plain && shuttle
 }
 
 fn lint() -> bool {
+    const STRICT: &[&str] = &["--", "-D", "warnings"];
     cargo(&["fmt", "--all", "--check"])
-        && cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
+        && cargo(&[&["clippy", "--workspace", "--all-targets", "--locked"], STRICT].concat())
+        && cargo(&[&["clippy", "--locked"], SHUTTLE, STRICT].concat())
 }
+
+/// The tests in which shuttle chooses which thread moves next. They need locks and threads of their own,
+/// with which no other test runs.
+const SHUTTLE: &[&str] = &[
+    "--package=consign-store",
+    "--package=consign-platform",
+    "--features=consign-store/shuttle,consign-platform/shuttle",
+    "--test=shuttle",
+];
 
 fn cargo(args: &[&str]) -> bool {
     say(&format!("cargo {}\n", args.join(" ")));

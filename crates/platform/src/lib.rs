@@ -4,6 +4,7 @@
 //! in this crate is a sign that a rule has escaped.
 #![forbid(unsafe_code)]
 
+mod batcher;
 mod cancel;
 mod claim;
 mod discard;
@@ -24,6 +25,7 @@ mod submit;
 mod sweep;
 mod system;
 
+pub use batcher::{Batcher, Limits, Standing, Waiting};
 pub use error::Error;
 pub use explain::Explained;
 pub use heartbeat::Beat;

@@ -1,9 +1,13 @@
 //! The verbs, from outside.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
+#[cfg(not(feature = "shuttle"))]
+mod batcher;
 mod hostile;
 mod house;
 mod verbs;
+#[cfg(not(feature = "shuttle"))]
+mod watched;
 
 #[path = "../../examples/one_life.rs"]
 mod one_life;

@@ -9,7 +9,8 @@ use engine::{
     ReleaseReason, Scope, SeededBug, Tenant, Wish, WorkerId,
 };
 use platform::{
-    Beat, Error, Platform, Release, Report, Settings, SystemClock, SystemDice, Verdict,
+    Batcher, Beat, Error, Limits, Platform, Release, Report, Settings, SystemClock, SystemDice,
+    Verdict,
 };
 use pollster::block_on;
 use rustix::process::{Signal, set_parent_process_death_signal};
@@ -23,7 +24,7 @@ use std::{
     thread,
     time::Duration,
 };
-use store::{Options, Sqlite, Store, StoreError};
+use store::{Options, Sqlite, StoreError};
 
 /// Which file to serve; without it nothing is served.
 pub(crate) const STORE: &str = "CONSIGN_STORM_STORE";
@@ -60,8 +61,8 @@ fn open(path: &Path) -> Result<Platform, store::OpenError> {
     engine::plant(text(LIES).map(|_| SeededBug::AckBeforeCommit));
     let store = Sqlite::open(path, clock.clone(), dice.clone(), options)?;
     engine::plant(None);
-    let store: Arc<dyn Store> = Arc::new(store);
-    Ok(Platform::new(store, clock, dice, Settings::default()))
+    let batcher = Batcher::start(Arc::new(store), Limits::default()).expect("a thread starts");
+    Ok(Platform::new(Arc::new(batcher), clock, dice, Settings::default()))
 }
 
 fn refuse(error: &store::OpenError) -> ! {

@@ -1,0 +1,189 @@
+//! One batch: one transaction, and what its callers are told.
+
+use super::{
+    call::{Call, Replies, claimed_in},
+    crowd::{Got, Turn},
+    offer::Offers,
+    office::Office,
+};
+use ::store::{Answer, Claimed, Reply, Request, StoreError};
+use engine::JobId;
+#[cfg(not(feature = "shuttle"))]
+use pollster::block_on;
+#[cfg(feature = "shuttle")]
+use shuttle::future::block_on;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    error::Error,
+    iter,
+    sync::Arc,
+};
+
+/// What stays together in one transaction.
+pub(super) enum Unit {
+    Call(Call),
+    Standing(Turn),
+}
+
+/// What became of the units of one transaction.
+#[derive(Default)]
+struct Done {
+    calls: Vec<(Call, Replies)>,
+    turns: Vec<(Turn, Got)>,
+}
+
+impl Office {
+    /// Has the store carry out a batch, and answers.
+    pub(super) fn carry_out(&self, mut units: Vec<Unit>) {
+        let requests = units.iter().flat_map(Unit::requests).collect();
+        match block_on(self.store.execute(requests)) {
+            Ok(replies) => self.answer(Done::well(units, replies)),
+            // Something that one of them touches is broken. Alone it harms nobody else.
+            Err(StoreError::Damaged(_)) if units.len() > 1 => {
+                let rest = units.split_off(units.len() / 2);
+                self.carry_out(units);
+                self.carry_out(rest);
+            }
+            Err(error) => self.answer(Done::badly(units, error)),
+        }
+    }
+
+    fn answer(&self, mut done: Done) {
+        let mut leases = done.leases();
+        self.let_wait(&mut done, &leases);
+        let mut lost: Vec<Claimed> = Vec::new();
+        for (call, replies) in done.calls {
+            if let Err(Ok(replies)) = call.promise.keep(replies) {
+                lost.extend(claimed_in(&replies).cloned());
+            }
+        }
+        for (turn, got) in done.turns {
+            if let Err(Ok(jobs)) = turn.promise.keep(got) {
+                lost.extend(jobs);
+            }
+        }
+        // A claim and its repetition may meet in one batch and get the same leases: those go back only
+        // if nobody heard of them.
+        lost.retain(|claimed| {
+            let answers = leases.get_mut(&claimed.job.id()).expect("it was counted");
+            *answers -= 1;
+            *answers == 0
+        });
+        self.release(&lost);
+    }
+
+    /// Sends those back to the crowd who got nothing, and stirs it up about what is left.
+    fn let_wait(&self, done: &mut Done, leases: &Leases) {
+        let mut room = self.room();
+        if room.crowd.is_empty() {
+            return;
+        }
+        let asked: BTreeSet<u64> = done.turns.iter().map(|(turn, _)| turn.number).collect();
+        let left = done.left_over(leases);
+        room.crowd.stir(|number, want| !asked.contains(&number) && left.may_serve(want));
+        let answered = |(turn, got): (Turn, Got)| room.crowd.end(turn, got);
+        done.turns = done.turns.drain(..).filter_map(answered).collect();
+    }
+}
+
+/// How many answers of a transaction give the lease of a job.
+type Leases = BTreeMap<JobId, usize>;
+
+impl Done {
+    fn well(units: Vec<Unit>, replies: Vec<Reply>) -> Self {
+        let requests: usize = units.iter().map(Unit::len).sum();
+        assert_eq!(requests, replies.len(), "a store gives one reply for each request");
+        let mut replies = replies.into_iter();
+        let mut done = Done::default();
+        for unit in units {
+            match unit {
+                Unit::Call(call) => {
+                    let own = replies.by_ref().take(call.requests.len()).collect();
+                    done.calls.push((call, Ok(own)));
+                }
+                Unit::Standing(turn) => {
+                    let got = match replies.next() {
+                        Some(Ok(Answer::Claimed(jobs))) => Ok(jobs),
+                        Some(_) | None => unreachable!("a claim is answered as one"),
+                    };
+                    done.turns.push((turn, got));
+                }
+            }
+        }
+        done
+    }
+
+    fn badly(units: Vec<Unit>, error: StoreError) -> Self {
+        let error = shared(error);
+        let mut done = Done::default();
+        for unit in units {
+            match unit {
+                Unit::Call(call) => done.calls.push((call, Err(error()))),
+                Unit::Standing(turn) => done.turns.push((turn, Err(error()))),
+            }
+        }
+        done
+    }
+
+    fn leases(&self) -> Leases {
+        let called = self.calls.iter().filter_map(|(_, replies)| replies.as_ref().ok());
+        let stood = self.turns.iter().filter_map(|(_, got)| got.as_ref().ok());
+        let claimed = called.flat_map(|replies| claimed_in(replies)).chain(stood.flatten());
+        let mut leases = Leases::new();
+        claimed.for_each(|claimed| *leases.entry(claimed.job.id()).or_default() += 1);
+        leases
+    }
+
+    /// What was offered and may still be there.
+    fn left_over(&self, leases: &Leases) -> Offers<'_> {
+        let happened = |replies: &Replies| match replies {
+            Ok(_) | Err(StoreError::OutcomeUnknown(_)) => true,
+            Err(StoreError::Unavailable(_) | StoreError::Full(_) | StoreError::Damaged(_)) => false,
+        };
+        let calls = self.calls.iter().filter(|(_, replies)| happened(replies));
+        let offers = calls.flat_map(|(call, _)| &call.offers);
+        let taken = |job: JobId| leases.contains_key(&job);
+        let mut left = Offers::of(offers.filter(|offer| !offer.job().is_some_and(taken)));
+        // Claims have their turn last. Where one looked and found nothing, nothing can be started now.
+        // One that got something may only have been given what it held before.
+        for (turn, got) in &self.turns {
+            if matches!(got, Ok(jobs) if jobs.is_empty()) {
+                left.jobs.retain(|queue, _| !turn.want.wants(queue));
+            }
+        }
+        left
+    }
+}
+
+impl Unit {
+    fn len(&self) -> usize {
+        match self {
+            Unit::Call(call) => call.requests.len(),
+            Unit::Standing(_) => 1,
+        }
+    }
+
+    /// What the store is asked. A copy: a batch that has to be split is asked again.
+    fn requests(&self) -> Box<dyn Iterator<Item = Request> + '_> {
+        match self {
+            Unit::Call(call) => Box::new(call.requests.iter().cloned()),
+            Unit::Standing(Turn { want, .. }) => {
+                let (scope, wish) = (want.scope.clone(), want.wish.clone());
+                Box::new(iter::once(Request::Claim { scope, wish }))
+            }
+        }
+    }
+}
+
+/// The same failure, as often as it has to be told.
+fn shared(error: StoreError) -> impl Fn() -> StoreError {
+    type Cause = Option<Box<dyn Error + Send + Sync>>;
+    let (kind, cause): (fn(Cause) -> StoreError, Cause) = match error {
+        StoreError::Unavailable(cause) => (StoreError::Unavailable, cause),
+        StoreError::Full(cause) => (StoreError::Full, cause),
+        StoreError::OutcomeUnknown(cause) => (StoreError::OutcomeUnknown, cause),
+        StoreError::Damaged(cause) => (StoreError::Damaged, cause),
+    };
+    let cause: Option<Arc<dyn Error + Send + Sync>> = cause.map(Arc::from);
+    move || kind(cause.clone().map(|cause| Box::new(cause) as Box<_>))
+}

@@ -1,0 +1,188 @@
+//! One caller's requests: they go into one transaction together.
+
+use super::{offer::Offer, office::Office};
+use ::store::{Answer, Awaited, Claimed, Promise, Reply, Request, StoreError, promise};
+use engine::{CLAIM_MAX, Command, Ending, How};
+use std::{
+    ops::{AddAssign, SubAssign},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+/// What a caller is told.
+pub(super) type Replies = Result<Vec<Reply>, StoreError>;
+
+pub(super) struct Call {
+    /// Its place in the order of all calls.
+    pub(super) number: u64,
+    pub(super) requests: Vec<Request>,
+    pub(super) size: Size,
+    pub(super) offers: Vec<Offer>,
+    pub(super) promise: Promise<Replies>,
+}
+
+/// How much of a batch a call is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Size {
+    pub(super) requests: usize,
+    pub(super) jobs: usize,
+    pub(super) bytes: usize,
+}
+
+impl Call {
+    pub(super) fn new(requests: Vec<Request>) -> (Self, Awaited<Replies>) {
+        let (promise, awaited) = promise();
+        let mut size = Size::default();
+        requests.iter().for_each(|request| size += Size::of(request));
+        let offers = requests.iter().flat_map(Offer::of).collect();
+        (Call { number: 0, requests, size, offers, promise }, awaited)
+    }
+
+    /// Whether a worker reports here, and nobody asks for anything else.
+    pub(super) fn is_report(&self) -> bool {
+        self.requests.iter().all(is_report)
+    }
+
+    /// Whether nobody would miss it: a claim whose worker is gone. Anything else is carried out, heard
+    /// or not: a report must not be lost with the connection it came by.
+    pub(super) fn is_pointless(&self) -> bool {
+        let claims = |request: &Request| matches!(request, Request::Claim { .. });
+        self.requests.iter().all(claims) && !self.promise.is_awaited()
+    }
+}
+
+fn is_report(request: &Request) -> bool {
+    match request {
+        Request::Job { command, .. } => command.token().is_some(),
+        Request::Seen { .. } => true,
+        Request::Submit(_)
+        | Request::Claim { .. }
+        | Request::SetPolicy { .. }
+        | Request::Pause { .. }
+        | Request::Resume { .. } => false,
+    }
+}
+
+/// A request without the texts of its caller, and a job without its payload: an estimate on the safe
+/// side, names included.
+const REQUEST_BYTES: usize = 512;
+const JOB_BYTES: usize = 1_024;
+
+impl Size {
+    fn of(request: &Request) -> Self {
+        let (jobs, bytes) = match request {
+            Request::Submit(jobs) => {
+                let bytes = |job: &engine::NewJob| JOB_BYTES + job.payload.as_str().len();
+                (jobs.len(), jobs.iter().map(bytes).sum())
+            }
+            Request::Job { command, .. } => (1, text_bytes(command)),
+            Request::Claim { wish, .. } => (wish.max.min(CLAIM_MAX), 64 * wish.job_types.len()),
+            Request::Seen { .. }
+            | Request::SetPolicy { .. }
+            | Request::Pause { .. }
+            | Request::Resume { .. } => (0, 0),
+        };
+        Size { requests: 1, jobs, bytes: REQUEST_BYTES + bytes }
+    }
+}
+
+impl AddAssign for Size {
+    fn add_assign(&mut self, more: Size) {
+        self.requests += more.requests;
+        self.jobs += more.jobs;
+        self.bytes += more.bytes;
+    }
+}
+
+impl SubAssign for Size {
+    fn sub_assign(&mut self, less: Size) {
+        self.requests -= less.requests;
+        self.jobs -= less.jobs;
+        self.bytes -= less.bytes;
+    }
+}
+
+/// The texts that a worker sends with its report.
+fn text_bytes(command: &Command) -> usize {
+    let length = |text: &Option<Box<str>>| text.as_ref().map_or(0, |text| text.len());
+    match command {
+        Command::Settle { ending: Ending { how, message, .. }, .. } => {
+            length(message)
+                + match how {
+                    How::Completed { result, .. } => {
+                        result.as_ref().map_or(0, |result| result.as_str().len())
+                    }
+                    How::Failed { failure, .. }
+                    | How::FailedForGood(failure)
+                    | How::Poisoned(failure) => length(&failure.message),
+                    How::Cancelled => 0,
+                }
+        }
+        Command::Heartbeat { progress, .. } => {
+            progress.as_ref().map_or(0, |progress| length(&progress.note))
+        }
+        Command::FinishStep { result, .. } => result.as_str().len(),
+        Command::Release { .. }
+        | Command::BeginStep { .. }
+        | Command::Cancel
+        | Command::Expire
+        | Command::Timeout
+        | Command::LeaseExpiry
+        | Command::Redrive { .. }
+        | Command::Discard
+        | Command::Erase
+        | Command::Purge => 0,
+    }
+}
+
+/// A caller who waits for the replies to a call.
+pub(super) struct Asked {
+    office: Arc<Office>,
+    number: u64,
+    awaited: Awaited<Replies>,
+    heard: bool,
+}
+
+impl Asked {
+    /// Hands a call in. The error is that there is nobody left to take it.
+    pub(super) fn new(office: &Arc<Office>, requests: Vec<Request>) -> Result<Self, StoreError> {
+        let (call, awaited) = Call::new(requests);
+        let number = office.enter(call)?;
+        Ok(Asked { office: office.clone(), number, awaited, heard: false })
+    }
+}
+
+impl Future for Asked {
+    type Output = Replies;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Replies> {
+        let replies = ready!(Pin::new(&mut self.awaited).poll(cx));
+        self.heard = true;
+        // Promises are broken only by a panic of the store, in the middle of a batch.
+        Poll::Ready(
+            replies
+                .unwrap_or_else(|broken| Err(StoreError::OutcomeUnknown(Some(Box::new(broken))))),
+        )
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if self.heard {
+            return;
+        }
+        self.office.abandon(self.number);
+        if let Some(Ok(replies)) = self.awaited.give_up() {
+            self.office.release(claimed_in(&replies));
+        }
+    }
+}
+
+/// The jobs that were leased by these replies.
+pub(super) fn claimed_in(replies: &[Reply]) -> impl Iterator<Item = &Claimed> {
+    replies.iter().flat_map(|reply| match reply {
+        Ok(Answer::Claimed(jobs)) => jobs.as_slice(),
+        Ok(Answer::Submitted(_) | Answer::Job(_) | Answer::Done) | Err(_) => &[],
+    })
+}

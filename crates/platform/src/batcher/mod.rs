@@ -1,0 +1,140 @@
+//! Gather the requests of many callers into few transactions.
+//!
+//! A durable commit costs the same for one change as for a thousand, so nobody commits alone: a batch
+//! is whatever arrived while the last commit ran. Nothing waits for a timer; an idle system commits
+//! at once.
+
+mod batch;
+mod call;
+mod crowd;
+mod lane;
+mod offer;
+mod office;
+mod standing;
+mod store;
+
+pub use standing::Standing;
+
+use self::office::Office;
+use ::store::{
+    Store,
+    sync::{Mutex, thread},
+};
+use engine::{JobType, Scope, Wish};
+use std::{io, sync::Arc};
+
+/// A store that shares its transactions among callers.
+///
+/// [`Store::execute`] puts the requests of one call into one transaction, together with those of
+/// others; reads go straight through. A caller who leaves early can have its request carried out all
+/// the same, but no job stays leased to somebody who is gone.
+pub struct Batcher {
+    office: Arc<Office>,
+    threads: Mutex<Vec<thread::JoinHandle<()>>>,
+}
+
+/// How much goes into a batch, and how much may wait for one.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Requests in a batch.
+    pub batch_requests_max: usize,
+    /// Jobs that a batch may touch. Claims that stand and wait have a share of the same size for
+    /// themselves, so that a flood of other requests cannot keep workers idle.
+    pub batch_jobs_max: usize,
+    /// What the requests of a batch may hold in memory.
+    pub batch_bytes_max: usize,
+    /// What may wait for its batch in each lane. Callers above it are held in front of the lane, in
+    /// their order; those who leave take their requests with them.
+    pub waiting_bytes_max: usize,
+    /// Batches under way at the same time. More than one is for stores with more than one writer.
+    pub writers: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            batch_requests_max: 2_000,
+            batch_jobs_max: 1_000,
+            batch_bytes_max: 8 * 1024 * 1024,
+            waiting_bytes_max: 32 * 1024 * 1024,
+            writers: 1,
+        }
+    }
+}
+
+/// What waits at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// Requests that will be in one of the next batches.
+    pub requests: usize,
+    /// What they hold in memory, roughly.
+    pub bytes: usize,
+    /// Callers in front of a full lane.
+    pub held: usize,
+    /// Claims that wait for work.
+    pub standing: usize,
+}
+
+impl Batcher {
+    /// Starts the threads that write to `store`.
+    pub fn start(store: Arc<dyn Store>, limits: Limits) -> io::Result<Self> {
+        let writers = limits.writers.max(1);
+        let batcher = Batcher {
+            office: Arc::new(Office::new(store, limits)),
+            threads: Mutex::new(Vec::new()),
+        };
+        for number in 1..=writers {
+            let office = batcher.office.clone();
+            let builder = thread::Builder::new().name(format!("consign-writer-{number}"));
+            // Should a thread not start, those that did are closed with the batcher.
+            let thread = builder.spawn(move || office.write())?;
+            batcher.threads.lock().expect(UNPOISONED).push(thread);
+        }
+        Ok(batcher)
+    }
+
+    /// Claims, and waits until there is something to claim.
+    ///
+    /// It takes part in the next batch and, as long as it gets nothing, in every later one that may
+    /// bring it work, after the submits in it: a job handed over to an idle system is stored and
+    /// started by one commit.
+    pub fn stand(&self, scope: Scope, wish: Wish) -> Standing {
+        Standing::new(&self.office, scope, wish)
+    }
+
+    /// Lets claims that wait try again: those that want one of `types`, or all. For what no request
+    /// brings: time that has come, and other nodes.
+    pub fn wake(&self, types: Option<&[JobType]>) {
+        self.office.wake(types);
+    }
+
+    /// What waits now.
+    pub fn waiting(&self) -> Waiting {
+        self.office.waiting()
+    }
+
+    /// Takes nothing new, finishes what waits, and returns when the last answer was given. Claims that
+    /// stand get an empty one.
+    ///
+    /// This blocks. Jobs whose answer nobody takes afterwards stay leased until the lease runs out.
+    pub fn close(&self) {
+        self.office.close();
+        // Whoever closes as well waits here until it is done.
+        let mut threads = self.threads.lock().expect(UNPOISONED);
+        for thread in threads.drain(..) {
+            // The last one who knows the batcher may be a future that dies of the answer it gets. Then
+            // this is a writer, which cannot wait for itself.
+            if thread.thread().id() != thread::current().id() {
+                drop(thread.join()); // a panic of the store was told to its callers
+            }
+        }
+    }
+}
+
+impl Drop for Batcher {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+const UNPOISONED: &str = "no code of ours panics with a lock of the batcher in hand";

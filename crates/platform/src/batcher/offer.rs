@@ -1,0 +1,131 @@
+//! What a request may bring to claims that wait for work.
+
+use super::crowd::Want;
+use ::store::{Queue, Request};
+use engine::{Command, Ending, How, JobId, JobType, Start};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+/// Work that there may be after a request.
+#[derive(Clone, Debug)]
+pub(super) enum Offer {
+    /// One job of this queue.
+    Job(JobId, Queue),
+    /// One job, and we do not know of which queue.
+    Unknown(JobId),
+    /// Whatever waits under this type.
+    Type(JobType),
+}
+
+impl Offer {
+    /// What `request` may bring. Too much costs a futile claim; too little would let a job and a
+    /// worker wait side by side.
+    pub(super) fn of(request: &Request) -> Vec<Offer> {
+        match request {
+            Request::Submit(jobs) => {
+                let now = jobs.iter().filter(|job| !is_later(job.start));
+                now.map(|job| Offer::Job(job.id, queue(job))).collect()
+            }
+            Request::Job { id, command, .. } if may_queue_again(command) => {
+                vec![Offer::Unknown(*id)]
+            }
+            Request::SetPolicy { job_type, .. } | Request::Resume { job_type, .. } => {
+                vec![Offer::Type(job_type.clone())]
+            }
+            Request::Job { .. }
+            | Request::Claim { .. }
+            | Request::Seen { .. }
+            | Request::Pause { .. } => Vec::new(),
+        }
+    }
+
+    /// The job, if it is one.
+    pub(super) fn job(&self) -> Option<JobId> {
+        match self {
+            Offer::Job(id, _) | Offer::Unknown(id) => Some(*id),
+            Offer::Type(_) => None,
+        }
+    }
+}
+
+/// What is offered at one time.
+#[derive(Default)]
+pub(super) struct Offers<'a> {
+    pub(super) jobs: BTreeMap<&'a Queue, usize>,
+    types: BTreeSet<&'a JobType>,
+    anything: bool,
+}
+
+impl<'a> Offers<'a> {
+    pub(super) fn of(offers: impl Iterator<Item = &'a Offer>) -> Self {
+        let mut all = Offers::default();
+        for offer in offers {
+            match offer {
+                Offer::Job(_, queue) => *all.jobs.entry(queue).or_default() += 1,
+                Offer::Unknown(_) => all.anything = true,
+                Offer::Type(job_type) => drop(all.types.insert(job_type)),
+            }
+        }
+        all
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.types.is_empty() && !self.anything
+    }
+
+    /// Whether there may be something for somebody.
+    pub(super) fn may_serve(&self, want: &Want) -> bool {
+        self.anything
+            || self.jobs.keys().any(|queue| want.wants(queue))
+            || self.types.iter().any(|job_type| want.knows(job_type))
+    }
+
+    /// Whether there may be something for somebody, who then counts as served.
+    pub(super) fn serve(&mut self, want: &Want) -> bool {
+        let may = self.may_serve(want);
+        let mut room = want.room();
+        self.jobs.retain(|queue, jobs| {
+            let served = if want.wants(queue) { room.min(*jobs) } else { 0 };
+            room -= served;
+            *jobs -= served;
+            *jobs > 0
+        });
+        may
+    }
+}
+
+fn queue(job: &engine::NewJob) -> Queue {
+    Queue { job_type: job.job_type.clone(), tenant: job.tenant.clone() }
+}
+
+/// Whether it is certain that the job cannot start at once. A moment is not: only the store knows what
+/// time it is. When the time has come, [`super::Batcher::wake`] is called.
+fn is_later(start: Start) -> bool {
+    match start {
+        Start::Now | Start::At(_) => false,
+        Start::After(delay) => delay > Duration::ZERO,
+    }
+}
+
+fn may_queue_again(command: &Command) -> bool {
+    match command {
+        Command::Settle { ending: Ending { how, .. }, .. } => match how {
+            How::Failed { retry_after, .. } => retry_after.is_none_or(|wait| wait.is_zero()),
+            How::Completed { .. } | How::FailedForGood(_) | How::Poisoned(_) | How::Cancelled => {
+                false
+            }
+        },
+        Command::Release { delay, .. } => delay.is_zero(),
+        Command::Redrive { .. } | Command::LeaseExpiry | Command::Timeout => true,
+        Command::Heartbeat { .. }
+        | Command::BeginStep { .. }
+        | Command::FinishStep { .. }
+        | Command::Cancel
+        | Command::Expire
+        | Command::Discard
+        | Command::Erase
+        | Command::Purge => false,
+    }
+}

@@ -1,0 +1,232 @@
+//! Where callers and writers meet.
+
+use super::{
+    Limits, UNPOISONED, Waiting,
+    batch::Unit,
+    call::Call,
+    crowd::{Crowd, Got, Want},
+    lane::{Lane, Load},
+};
+use ::store::{
+    Claimed, Promise, Request, Store, StoreError,
+    sync::{Condvar, Mutex, MutexGuard, thread},
+};
+use engine::{Command, JobType, ReleaseReason, Scope};
+use std::{sync::Arc, time::Duration};
+
+pub(super) struct Office {
+    pub(super) store: Arc<dyn Store>,
+    limits: Limits,
+    room: Mutex<Room>,
+    /// Only writers wait for it.
+    rung: Condvar,
+}
+
+/// What waits. Nobody is woken with this in hand: that may run code of others.
+pub(super) struct Room {
+    /// What workers report. It goes first into every batch: a report that comes late costs a lease, and
+    /// then the job runs twice. It cannot starve the rest for long, because there is nothing to
+    /// report where nothing was claimed.
+    reports: Lane,
+    ordinary: Lane,
+    pub(super) crowd: Crowd,
+    /// The last number given.
+    number: u64,
+    closing: bool,
+    /// How many have not gone yet.
+    writers: usize,
+}
+
+impl Office {
+    pub(super) fn new(store: Arc<dyn Store>, limits: Limits) -> Self {
+        let room = Room {
+            reports: Lane::new(limits.waiting_bytes_max),
+            ordinary: Lane::new(limits.waiting_bytes_max),
+            crowd: Crowd::default(),
+            number: 0,
+            closing: false,
+            writers: limits.writers.max(1),
+        };
+        Office { store, limits, room: Mutex::new(room), rung: Condvar::new() }
+    }
+
+    /// A writer's life: one batch after another.
+    pub(super) fn write(&self) {
+        let _alarm = Alarm(self);
+        while let Some(batch) = self.next() {
+            self.carry_out(batch);
+        }
+    }
+
+    /// What is there now, or what comes next; nothing when all is done and the writer may go.
+    fn next(&self) -> Option<Vec<Unit>> {
+        let mut room = self.room();
+        loop {
+            let batch = room.take(&self.limits);
+            if !batch.is_empty() {
+                return Some(batch);
+            }
+            if room.closing {
+                room.writers -= 1;
+                return None;
+            }
+            room = self.rung.wait(room).expect(UNPOISONED);
+        }
+    }
+
+    /// Takes a call in, or refuses it because we close.
+    pub(super) fn enter(&self, call: Call) -> Result<u64, StoreError> {
+        let mut room = self.room();
+        if room.closing {
+            return Err(closed());
+        }
+        let number = room.enter(call);
+        drop(room);
+        self.rung.notify_one();
+        Ok(number)
+    }
+
+    /// A caller is gone. If its call was held, it goes as well.
+    pub(super) fn abandon(&self, number: u64) {
+        let mut room = self.room();
+        let held = room.reports.abandon(number).or_else(|| room.ordinary.abandon(number));
+        drop(room);
+        drop(held);
+    }
+
+    /// Lets a claim wait.
+    pub(super) fn stand(&self, want: Want, promise: Promise<Got>) -> u64 {
+        let mut room = self.room();
+        let number = room.next_number();
+        if room.closing {
+            drop(room);
+            drop(promise.keep(Err(closed())));
+            return number;
+        }
+        room.crowd.join(number, want, promise);
+        drop(room);
+        self.rung.notify_one();
+        number
+    }
+
+    /// A claim waits no longer, and nobody cares.
+    pub(super) fn leave(&self, number: u64) {
+        let left = self.room().crowd.leave(number);
+        drop(left);
+    }
+
+    /// A claim waits no longer, and somebody wants to know how it ended.
+    pub(super) fn withdraw(&self, number: u64) {
+        let withdrawn = self.room().crowd.withdraw(number);
+        drop(withdrawn.map(|promise| promise.keep(Ok(Vec::new()))));
+    }
+
+    pub(super) fn wake(&self, types: Option<&[JobType]>) {
+        let wanted = |want: &Want| types.is_none_or(|types| types.iter().any(|t| want.knows(t)));
+        self.room().crowd.stir(|_, want| wanted(want));
+        self.rung.notify_one();
+    }
+
+    /// Gives jobs back that were leased to somebody who is gone.
+    pub(super) fn release<'a>(&self, jobs: impl IntoIterator<Item = &'a Claimed>) {
+        let requests: Vec<Request> = jobs.into_iter().filter_map(undelivered).collect();
+        if requests.is_empty() {
+            return;
+        }
+        let (call, _) = Call::new(requests); // nobody waits, but a report is carried out all the same
+        let mut room = self.room();
+        if room.writers == 0 {
+            return; // the lease's own end will do it
+        }
+        room.enter(call);
+        drop(room);
+        self.rung.notify_one();
+    }
+
+    pub(super) fn waiting(&self) -> Waiting {
+        let room = self.room();
+        let (reports, ordinary) = (&room.reports, &room.ordinary);
+        Waiting {
+            requests: reports.requests() + ordinary.requests(),
+            bytes: reports.bytes() + ordinary.bytes(),
+            held: reports.held() + ordinary.held(),
+            standing: room.crowd.len(),
+        }
+    }
+
+    /// Takes nobody in any more, and sends home who only stands.
+    pub(super) fn close(&self) {
+        let mut room = self.room();
+        room.closing = true;
+        let dismissed = room.crowd.dismiss();
+        drop(room);
+        self.rung.notify_all();
+        for promise in dismissed {
+            drop(promise.keep(Ok(Vec::new())));
+        }
+    }
+
+    pub(super) fn room(&self) -> MutexGuard<'_, Room> {
+        self.room.lock().expect(UNPOISONED)
+    }
+}
+
+impl Room {
+    fn enter(&mut self, mut call: Call) -> u64 {
+        call.number = self.next_number();
+        let number = call.number;
+        let lane = if call.is_report() { &mut self.reports } else { &mut self.ordinary };
+        lane.enter(call);
+        number
+    }
+
+    fn take(&mut self, limits: &Limits) -> Vec<Unit> {
+        let mut load = Load::new(limits);
+        let mut calls = self.reports.take(&mut load);
+        calls.extend(self.ordinary.take(&mut load));
+        let offers = calls.iter().flat_map(|call| &call.offers);
+        let turns = self.crowd.pick(offers, limits.batch_jobs_max);
+        calls.into_iter().map(Unit::Call).chain(turns.into_iter().map(Unit::Standing)).collect()
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.number += 1;
+        self.number
+    }
+}
+
+/// A request to take a job back whose worker never heard of it; this costs the job nothing.
+fn undelivered(claimed: &Claimed) -> Option<Request> {
+    let command = Command::Release {
+        token: claimed.job.lease()?.token,
+        reason: ReleaseReason::Undelivered,
+        delay: Duration::ZERO,
+    };
+    Some(Request::Job { scope: Scope::All, id: claimed.job.id(), command })
+}
+
+fn closed() -> StoreError {
+    StoreError::Unavailable(Some("nothing is taken in any more".into()))
+}
+
+/// What a writer leaves behind if the store panics.
+struct Alarm<'a>(&'a Office);
+
+impl Drop for Alarm<'_> {
+    /// A store that panicked is not asked again: whoever waits is told so. Whoever was in its batch
+    /// learned it before, when the promises in it broke.
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            return;
+        }
+        let mut room = self.0.room();
+        room.writers -= 1;
+        room.closing = true;
+        let calls: Vec<Call> = room.reports.clear().chain(room.ordinary.clear()).collect();
+        let dismissed = room.crowd.dismiss();
+        drop(room);
+        self.0.rung.notify_all();
+        calls.into_iter().for_each(|call| drop(call.promise.keep(Err(closed()))));
+        dismissed.into_iter().for_each(|promise| drop(promise.keep(Err(closed()))));
+    }
+}

@@ -1,0 +1,76 @@
+//! A batcher is a store: writes are gathered, reads go straight through.
+
+use super::{Batcher, call::Asked};
+use ::store::{
+    NumberedEvent, Overdue, Page, Query, QueueDepth, Reply, Request, Store, StoreError, WorkerSeen,
+};
+use async_trait::async_trait;
+use engine::{HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope, Surroundings};
+use std::collections::BTreeMap;
+
+#[async_trait]
+impl Store for Batcher {
+    async fn execute(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        Asked::new(&self.office, batch)?.await
+    }
+
+    async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError> {
+        self.office.store.job(scope, id).await
+    }
+
+    async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>, StoreError> {
+        self.office.store.payload(scope, id).await
+    }
+
+    async fn history(
+        &self,
+        scope: &Scope,
+        id: JobId,
+        after: u64,
+    ) -> Result<Vec<HistoryEntry>, StoreError> {
+        self.office.store.history(scope, id, after).await
+    }
+
+    async fn list(&self, query: &Query) -> Result<Page, StoreError> {
+        self.office.store.list(query).await
+    }
+
+    async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>, StoreError> {
+        self.office.store.queues(scope).await
+    }
+
+    async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError> {
+        self.office.store.workers(scope).await
+    }
+
+    async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError> {
+        self.office.store.policies().await
+    }
+
+    async fn surroundings(
+        &self,
+        scope: &Scope,
+        id: JobId,
+    ) -> Result<Option<(Job, Surroundings)>, StoreError> {
+        self.office.store.surroundings(scope, id).await
+    }
+
+    async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError> {
+        self.office.store.overdue(limit).await
+    }
+
+    async fn number_events(&self, limit: usize) -> Result<usize, StoreError> {
+        self.office.store.number_events(limit).await
+    }
+
+    async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>, StoreError> {
+        self.office.store.events(after, limit).await
+    }
+
+    async fn tidy(&self, limit: usize) -> Result<usize, StoreError> {
+        self.office.store.tidy(limit).await
+    }
+}

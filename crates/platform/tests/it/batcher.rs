@@ -1,0 +1,524 @@
+//! The batcher: who shares a commit with whom, who waits, and what becomes of those who leave.
+
+use crate::watched::{Watched, job_type, wish};
+use engine::{Job, JobDraft, JobId, Scope, Status, WorkerId};
+use platform::{Batcher, Limits, Platform, Settings, Standing};
+use pollster::block_on;
+use std::{
+    pin::{Pin, pin},
+    sync::{Arc, mpsc},
+    task::{Context, Poll, Wake, Waker},
+    thread,
+    time::Duration,
+};
+use store::{Answer, Claimed, Reply, Request, Store, StoreError};
+
+struct Yard {
+    store: Arc<Watched>,
+    batcher: Batcher,
+}
+
+impl Yard {
+    fn new() -> Self {
+        Yard::with(Limits::default())
+    }
+
+    fn with(limits: Limits) -> Self {
+        let store = Watched::new();
+        let batcher = Batcher::start(store.clone(), limits).expect("threads start");
+        Yard { store, batcher }
+    }
+
+    /// A call that is answered.
+    fn ask(&self, request: Request) -> Result<Vec<Reply>, StoreError> {
+        block_on(self.batcher.execute(vec![request]))
+    }
+
+    /// A call that has been handed in, while the store holds what it has.
+    fn call(&self, request: Request) -> Call<'_> {
+        let mut call: Call<'_> = self.batcher.execute(vec![request]);
+        assert!(poll(&mut call).is_pending());
+        call
+    }
+
+    fn submit(&self, name: &str) -> Call<'_> {
+        self.call(self.store.submit(name, 1))
+    }
+
+    /// A job that is stored.
+    fn job(&self, name: &str) -> JobId {
+        submitted(&self.ask(self.store.submit(name, 1)))
+    }
+
+    fn stand(&self, name: &str) -> Standing {
+        self.stand_for(name, &["email"], 1)
+    }
+
+    fn stand_for(&self, name: &str, job_types: &[&str], max: usize) -> Standing {
+        self.batcher.stand(Scope::All, wish(name, job_types, max))
+    }
+
+    /// A claim that has tried once, in vain.
+    fn idle(&self, name: &str, job_types: &[&str], max: usize) -> Standing {
+        let before = self.store.batches().len();
+        let standing = self.stand_for(name, job_types, max);
+        self.settled(before + 1);
+        standing
+    }
+
+    /// Waits until so many transactions are over and answered.
+    fn settled(&self, count: usize) {
+        self.store.ended(count);
+        // The writer answers before it takes the next batch.
+        let seen = Request::Seen { scope: Scope::All, worker: WorkerId::parse("w").unwrap() };
+        self.ask(seen).unwrap();
+    }
+
+    fn look(&self, id: JobId) -> Job {
+        block_on(self.batcher.job(&Scope::All, id)).unwrap().unwrap()
+    }
+
+    /// What each transaction was about, one letter for a request; without signs of life, with which
+    /// these tests only wait.
+    fn story(&self) -> Vec<String> {
+        let told = |batch: &Vec<Request>| batch.iter().map(letter).collect::<String>();
+        let batches = self.store.batches();
+        batches.iter().map(told).filter(|batch| batch != "l").collect()
+    }
+}
+
+type Call<'a> = Pin<Box<dyn Future<Output = Result<Vec<Reply>, StoreError>> + Send + 'a>>;
+
+fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn letter(request: &Request) -> char {
+    match request {
+        Request::Submit(_) => 's',
+        Request::Job { .. } => 'j',
+        Request::Claim { .. } => 'c',
+        Request::Seen { .. } => 'l',
+        Request::SetPolicy { .. } | Request::Pause { .. } | Request::Resume { .. } => 'p',
+    }
+}
+
+#[track_caller]
+fn submitted(replies: &Result<Vec<Reply>, StoreError>) -> JobId {
+    match &replies.as_ref().expect("the store works")[..] {
+        [Ok(Answer::Submitted(jobs))] => jobs[0].job_id,
+        other => panic!("not one submit: {other:?}"),
+    }
+}
+
+fn ids(claimed: &[Claimed]) -> Vec<JobId> {
+    claimed.iter().map(|claimed| claimed.job.id()).collect()
+}
+
+fn seen() -> Request {
+    Request::Seen { scope: Scope::All, worker: WorkerId::parse("reporter").unwrap() }
+}
+
+#[test]
+fn a_job_handed_over_to_an_idle_system_is_stored_and_started_by_one_commit() {
+    let yard = Yard::new();
+    let standing = yard.idle("a", &["email"], 1);
+    let id = yard.job("email");
+    let claimed = block_on(standing).unwrap();
+    assert_eq!(ids(&claimed), [id]);
+    assert_eq!(yard.look(id).status(), Status::Running);
+    assert_eq!(yard.story(), ["c", "sc"]);
+}
+
+#[test]
+fn whoever_comes_during_a_commit_shares_the_next() {
+    let yard = Yard::new();
+    yard.store.hold();
+    let first = yard.submit("email");
+    yard.store.begun(1);
+    let others: Vec<_> = (0..64).map(|_| yard.submit("email")).collect();
+    assert_eq!(yard.batcher.waiting().requests, 64);
+    yard.store.let_go();
+    submitted(&block_on(first));
+    let mut ids: Vec<JobId> = others.into_iter().map(|one| submitted(&block_on(one))).collect();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 64, "each has its own answer");
+    assert_eq!(yard.story(), ["s".to_owned(), "s".repeat(64)]);
+    assert_eq!(yard.batcher.waiting(), platform::Waiting::default());
+}
+
+#[test]
+fn reports_go_first() {
+    let yard = Yard::with(Limits { batch_requests_max: 2, ..Limits::default() });
+    yard.store.hold();
+    let first = yard.submit("email");
+    yard.store.begun(1);
+    let others = [yard.submit("email"), yard.submit("email"), yard.call(seen())];
+    yard.store.let_go();
+    block_on(first).unwrap();
+    others.into_iter().for_each(|other| drop(block_on(other).unwrap()));
+    assert_eq!(yard.story(), ["s", "ls", "s"]);
+}
+
+#[test]
+fn requests_of_one_call_stay_together_in_their_order() {
+    let yard = Yard::with(Limits { batch_requests_max: 2, ..Limits::default() });
+    let all = vec![yard.store.submit("email", 1), seen(), yard.store.submit("email", 2)];
+    let replies = block_on(yard.batcher.execute(all)).unwrap();
+    assert!(matches!(
+        &replies[..],
+        [Ok(Answer::Submitted(one)), Ok(Answer::Done), Ok(Answer::Submitted(two))]
+            if one.len() == 1 && two.len() == 2
+    ));
+    assert_eq!(yard.story(), ["sls"], "larger than a batch, it is one");
+    assert_eq!(block_on(yard.batcher.execute(Vec::new())).unwrap(), []);
+}
+
+#[test]
+fn callers_above_the_bound_wait_in_their_order_and_nobody_is_refused() {
+    const BYTES_MAX: usize = 10_000;
+    let yard = Yard::with(Limits { waiting_bytes_max: BYTES_MAX, ..Limits::default() });
+    yard.store.hold();
+    let first = yard.submit("email");
+    yard.store.begun(1);
+    let mut calls: Vec<_> = (0..50).map(|_| yard.submit("email")).collect();
+    let waiting = yard.batcher.waiting();
+    assert!(waiting.bytes <= BYTES_MAX && waiting.requests > 1, "{waiting:?}");
+    assert_eq!(waiting.requests + waiting.held, 50);
+    drop(calls.pop());
+    assert_eq!(yard.batcher.waiting().held, waiting.held - 1, "who leaves takes the call along");
+    drop(calls.remove(0));
+    assert_eq!(yard.batcher.waiting().requests, waiting.requests, "who is in has a place");
+    yard.store.let_go();
+    block_on(first).unwrap();
+    let answered: Vec<JobId> = calls.into_iter().map(|call| submitted(&block_on(call))).collect();
+    let stored: Vec<JobId> = yard.store.batches().concat().iter().map(id_of).collect();
+    assert_eq!(stored[2..], answered, "in the order in which they came");
+}
+
+fn id_of(request: &Request) -> JobId {
+    let Request::Submit(jobs) = request else { panic!("not a submit: {request:?}") };
+    jobs[0].id
+}
+
+#[test]
+fn only_the_culprit_hears_of_damage() {
+    let yard = Yard::new();
+    let standing = yard.idle("a", &["email"], 100);
+    yard.store.hold();
+    let first = yard.submit("sms");
+    yard.store.begun(3);
+    let good: Vec<_> = (0..15).map(|_| yard.submit("email")).collect();
+    let bad = yard.submit("damaged");
+    yard.store.let_go();
+    block_on(first).unwrap();
+    for call in good {
+        submitted(&block_on(call));
+    }
+    assert!(matches!(block_on(bad), Err(StoreError::Damaged(None))));
+    let claimed = block_on(standing).unwrap();
+    assert!(!claimed.is_empty());
+    let parts: usize = yard.story().len();
+    assert!(parts <= 3 + 2 * 5, "halves of halves, not one by one: {:?}", yard.story());
+}
+
+#[test]
+fn what_breaks_a_batch_is_told_to_all_of_it_with_its_cause() {
+    let yard = Yard::new();
+    yard.store.hold();
+    let first = yard.submit("email");
+    yard.store.begun(1);
+    let calls = [yard.submit("email"), yard.submit("email")];
+    let standing = yard.stand("a");
+    yard.store.fail(|| StoreError::OutcomeUnknown(Some("the disk is gone".into())));
+    yard.store.let_go();
+    drop(first);
+    for call in calls {
+        blamed(&block_on(call).unwrap_err());
+    }
+    blamed(&block_on(standing).unwrap_err());
+}
+
+#[track_caller]
+fn blamed(error: &StoreError) {
+    assert!(matches!(error, StoreError::OutcomeUnknown(_)), "{error:?}");
+    let cause = std::error::Error::source(error).expect("there is a cause");
+    assert_eq!(cause.to_string(), "the disk is gone");
+}
+
+#[test]
+fn a_store_that_panics_is_not_asked_again() {
+    let yard = Yard::new();
+    yard.store.hold();
+    let in_flight = yard.submit("panic");
+    yard.store.begun(1);
+    let (waiting, standing) = (yard.submit("email"), yard.stand("a"));
+    yard.store.let_go();
+    assert!(matches!(block_on(in_flight), Err(StoreError::OutcomeUnknown(_))));
+    assert!(matches!(block_on(waiting), Err(StoreError::Unavailable(_))));
+    assert!(matches!(block_on(standing), Err(StoreError::Unavailable(_))));
+    let late = yard.ask(seen());
+    assert!(matches!(late, Err(StoreError::Unavailable(_))));
+    assert_eq!(yard.story(), ["s"]);
+}
+
+#[test]
+fn a_claim_is_asked_again_only_when_there_may_be_work_for_it() {
+    let yard = Yard::new();
+    let standing = yard.idle("a", &["email"], 1);
+    let own = Scope::One(engine::Tenant::parse("stranger").unwrap());
+    let stranger = yard.batcher.stand(own, wish("b", &["sms"], 1));
+    yard.settled(3);
+    yard.job("sms");
+    let later = JobDraft { delay_seconds: Some(60), ..draft("email") };
+    yard.ask(Request::Submit(vec![yard.store.new_job(later)])).unwrap();
+    yard.batcher.wake(Some(&[job_type("fax")]));
+    yard.settled(4);
+    assert_eq!(yard.story(), ["c", "c", "s", "s"]);
+    yard.store.clock.pass(Duration::from_secs(60));
+    yard.batcher.wake(Some(&[job_type("fax"), job_type("email")]));
+    assert_eq!(block_on(standing).unwrap().len(), 1);
+    assert_eq!(yard.batcher.waiting().standing, 1);
+    assert_eq!(block_on(stranger.withdraw()).unwrap(), []);
+}
+
+fn draft(job_type: &str) -> JobDraft {
+    JobDraft { job_type: job_type.into(), ..JobDraft::default() }
+}
+
+#[test]
+fn a_batch_takes_along_as_many_claims_as_it_can_serve() {
+    let yard = Yard::new();
+    let names = ["a", "b", "c", "d"];
+    let mut crowd: Vec<_> = names.iter().map(|name| yard.idle(name, &["email"], 1)).collect();
+    let one = yard.job("email");
+    assert_eq!(ids(&block_on(crowd.remove(0)).unwrap()), [one], "first come, first served");
+    yard.ask(yard.store.submit("email", 2)).unwrap();
+    assert_eq!(block_on(crowd.remove(0)).unwrap().len(), 1);
+    assert_eq!(block_on(crowd.remove(0)).unwrap().len(), 1);
+    assert_eq!(yard.batcher.waiting().standing, 1);
+    assert_eq!(yard.story()[4..], ["sc", "scc"]);
+}
+
+#[test]
+fn what_the_first_did_not_take_goes_to_the_next() {
+    let yard = Yard::new();
+    let old = JobDraft { delay_seconds: Some(60), ..draft("call") };
+    let old = yard.store.new_job(old);
+    let old_id = old.id;
+    yard.ask(Request::Submit(vec![old])).unwrap();
+    let first = yard.idle("a", &["call", "email"], 1);
+    let second = yard.idle("b", &["email"], 1);
+    // Nobody was woken for it, but whoever is asked for another reason gets it first.
+    yard.store.clock.pass(Duration::from_secs(120));
+    yard.job("email");
+    assert_eq!(ids(&block_on(first).unwrap()), [old_id]);
+    assert_eq!(block_on(second).unwrap()[0].job.envelope.job_type, job_type("email"));
+    assert_eq!(yard.story(), ["s", "c", "c", "sc", "c"]);
+}
+
+#[test]
+fn a_job_that_is_given_back_goes_to_whoever_waits() {
+    let yard = Yard::new();
+    let id = yard.job("email");
+    let claimed = block_on(yard.stand("a")).unwrap();
+    let standing = yard.idle("b", &["email"], 1);
+    let command = engine::Command::Release {
+        token: claimed[0].job.lease().unwrap().token,
+        reason: engine::ReleaseReason::Released,
+        delay: Duration::ZERO,
+    };
+    yard.ask(Request::Job { scope: Scope::All, id, command }).unwrap();
+    assert_eq!(ids(&block_on(standing).unwrap()), [id]);
+    assert_eq!(yard.story(), ["s", "c", "c", "jc"]);
+}
+
+#[test]
+fn a_queue_that_goes_on_wakes_its_workers() {
+    let yard = Yard::new();
+    let (scope, email) = (Scope::All, job_type("email"));
+    yard.ask(Request::Pause { scope: scope.clone(), job_type: email.clone() }).unwrap();
+    yard.job("email");
+    let standing = yard.idle("a", &["email"], 1);
+    yard.ask(Request::Resume { scope, job_type: email }).unwrap();
+    assert_eq!(block_on(standing).unwrap().len(), 1);
+    assert_eq!(yard.story(), ["p", "s", "c", "pc"]);
+}
+
+#[test]
+fn a_claim_that_is_dropped_is_not_asked_any_more() {
+    let yard = Yard::new();
+    drop(yard.idle("a", &["email"], 1));
+    assert_eq!(yard.batcher.waiting().standing, 0);
+    let id = yard.job("email");
+    assert_eq!(yard.look(id).status(), Status::Queued);
+    assert_eq!(yard.story(), ["c", "s"]);
+}
+
+#[test]
+fn a_claim_that_is_dropped_in_the_middle_of_its_batch_leaves_nothing_leased() {
+    let yard = Yard::new();
+    let id = yard.job("email");
+    yard.store.hold();
+    let standing = yard.stand("a");
+    yard.store.begun(2);
+    drop(standing);
+    yard.store.let_go();
+    untouched(&yard, id, 3);
+    assert_eq!(yard.story(), ["s", "c", "j"]);
+}
+
+#[test]
+fn a_claim_that_is_dropped_with_its_answer_unheard_leaves_nothing_leased() {
+    let yard = Yard::new();
+    let id = yard.job("email");
+    yard.store.hold();
+    unheard(&yard, yard.stand("a"));
+    untouched(&yard, id, 3);
+
+    let wish = wish("b", &["email"], 1);
+    yard.store.hold();
+    unheard(&yard, yard.call(Request::Claim { scope: Scope::All, wish }));
+    untouched(&yard, id, 6);
+    assert_eq!(yard.story(), ["s", "c", "j", "c", "j"]);
+}
+
+#[test]
+fn an_ordinary_claim_whose_caller_is_gone_leaves_nothing_leased() {
+    let yard = Yard::new();
+    let id = yard.job("email");
+    yard.store.hold();
+    let claim = |name| Request::Claim { scope: Scope::All, wish: wish(name, &["email"], 1) };
+    let in_flight = yard.call(claim("a"));
+    yard.store.begun(2);
+    let waiting = yard.call(claim("b"));
+    drop((in_flight, waiting));
+    yard.store.let_go();
+    untouched(&yard, id, 3);
+    assert_eq!(yard.story(), ["s", "c", "j"], "the second was not even asked");
+}
+
+#[test]
+fn leases_that_somebody_heard_of_are_not_given_back() {
+    let yard = Yard::new();
+    let id = yard.job("email");
+    yard.store.hold();
+    let first = yard.submit("sms");
+    yard.store.begun(2);
+    // A claim and its repetition, in one batch: only one caller is still there.
+    let (heard, unheard) = (yard.stand("a"), yard.stand("a"));
+    yard.store.let_one_go();
+    yard.store.begun(3);
+    drop(unheard);
+    yard.store.let_go();
+    block_on(first).unwrap();
+    assert_eq!(ids(&block_on(heard).unwrap()), [id]);
+    yard.settled(3);
+    assert_eq!(yard.look(id).status(), Status::Running);
+    assert_eq!(yard.story(), ["s", "s", "cc"]);
+}
+
+/// The job waits, and what happened to it has cost it nothing.
+#[track_caller]
+fn untouched(yard: &Yard, id: JobId, transactions: usize) {
+    yard.settled(transactions);
+    let job = yard.look(id);
+    assert_eq!((job.status(), job.life.attempt), (Status::Queued, 0));
+}
+
+/// Lets the store go, waits until a future has something to say, and does not listen.
+fn unheard(yard: &Yard, mut future: impl Future + Unpin) {
+    struct Bell(mpsc::Sender<()>);
+    impl Wake for Bell {
+        fn wake(self: Arc<Self>) {
+            self.0.send(()).expect("somebody waits for the bell");
+        }
+    }
+    let (bell, rung) = mpsc::channel();
+    let waker = Waker::from(Arc::new(Bell(bell)));
+    assert!(Pin::new(&mut future).poll(&mut Context::from_waker(&waker)).is_pending());
+    yard.store.let_go();
+    rung.recv().unwrap();
+}
+
+#[test]
+fn a_claim_can_be_withdrawn() {
+    let yard = Yard::new();
+    let standing = yard.idle("a", &["email"], 1);
+    assert_eq!(block_on(standing.withdraw()).unwrap(), []);
+    assert_eq!(yard.story(), ["c"], "the store was not asked");
+
+    yard.store.hold();
+    let nothing = yard.stand("b");
+    yard.store.begun(3);
+    let mut withdrawn = pin!(nothing.withdraw());
+    assert!(poll(&mut withdrawn).is_pending());
+    yard.store.let_go();
+    assert_eq!(block_on(withdrawn).unwrap(), []);
+    assert_eq!(yard.batcher.waiting().standing, 0);
+
+    let id = yard.job("email");
+    yard.store.hold();
+    let something = yard.stand("c");
+    yard.store.begun(5);
+    let mut withdrawn = pin!(something.withdraw());
+    assert!(poll(&mut withdrawn).is_pending());
+    yard.store.let_go();
+    assert_eq!(ids(&block_on(withdrawn).unwrap()), [id]);
+}
+
+#[test]
+fn closing_answers_everybody() {
+    let yard = Yard::with(Limits { waiting_bytes_max: 4_000, ..Limits::default() });
+    let standing = yard.idle("a", &["sms"], 1);
+    yard.store.hold();
+    let in_flight = yard.submit("email");
+    yard.store.begun(3);
+    let waiting: Vec<_> = (0..10).map(|_| yard.submit("email")).collect();
+    assert!(yard.batcher.waiting().held > 0);
+    thread::scope(|scope| {
+        scope.spawn(|| yard.batcher.close());
+        assert_eq!(block_on(standing).unwrap(), [], "so it has begun to close");
+        let refused = yard.ask(seen());
+        assert!(matches!(refused, Err(StoreError::Unavailable(_))));
+        assert!(matches!(block_on(yard.stand("b")), Err(StoreError::Unavailable(_))));
+        yard.store.let_go();
+    });
+    submitted(&block_on(in_flight));
+    for call in waiting {
+        submitted(&block_on(call));
+    }
+    yard.batcher.close(); // for the second time
+}
+
+#[test]
+fn several_writers_share_the_work() {
+    let yard = Yard::with(Limits { writers: 2, ..Limits::default() });
+    yard.store.hold();
+    let one = yard.submit("email");
+    yard.store.begun(1);
+    let two = yard.submit("email");
+    yard.store.begun(2);
+    yard.store.let_go();
+    assert_ne!(submitted(&block_on(one)), submitted(&block_on(two)));
+}
+
+#[test]
+fn the_verbs_do_not_know_the_difference() {
+    let yard = Yard::new();
+    let clock = yard.store.clock.clone();
+    let dice = Arc::new(store::SeededDice::new(2));
+    let batcher = Arc::new(yard.batcher);
+    let platform = Platform::new(batcher.clone(), clock, dice, Settings::default());
+    let standing = batcher.stand(Scope::All, wish("a", &["email"], 1));
+    let tenant = engine::Tenant::default_tenant();
+    let id = block_on(platform.submit(&tenant, draft("email"))).unwrap().job_id;
+    let claimed = block_on(standing).unwrap().remove(0);
+    let ending = engine::EndingDraft::new(engine::OutcomeWord::Completed).check().unwrap();
+    let token = claimed.job.lease().unwrap().token;
+    let report = platform::Report { id, token, ending };
+    let verdicts = block_on(platform.settle(&Scope::All, vec![report])).unwrap();
+    assert_eq!(verdicts, [Ok(Status::Completed)]);
+    assert_eq!(block_on(platform.job(&Scope::All, id)).unwrap().status(), Status::Completed);
+}

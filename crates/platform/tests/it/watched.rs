@@ -1,0 +1,222 @@
+//! A store in memory that counts its transactions, and holds, breaks or loses them as a test likes.
+//!
+//! With the locks of `store::sync`, so that the tests under shuttle can use it as well.
+
+use async_trait::async_trait;
+use engine::{
+    ClaimId, HistoryEntry, Intake, Job, JobDraft, JobId, JobType, JsonText, PAYLOAD_BYTES_MAX,
+    Policy, Scope, Surroundings, Tenant, Timestamp, Wish, WorkerId,
+};
+use std::{collections::BTreeMap, sync::Arc};
+use store::{
+    Clock, Dice, HandClock, Memory, NumberedEvent, Overdue, Page, Query, QueueDepth, Reply,
+    Request, SeededDice, Store, StoreError, WorkerSeen,
+    sync::{Condvar, Mutex, MutexGuard},
+};
+
+pub(crate) struct Watched {
+    memory: Memory,
+    pub(crate) clock: Arc<HandClock>,
+    dice: Arc<SeededDice>,
+    diary: Mutex<Diary>,
+    turned: Condvar,
+}
+
+#[derive(Default)]
+struct Diary {
+    held: bool,
+    /// How many may end although the others are held.
+    passes: usize,
+    begun: Vec<Vec<Request>>,
+    ended: usize,
+    fault: Option<fn() -> StoreError>,
+}
+
+impl Watched {
+    pub(crate) fn new() -> Arc<Self> {
+        let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
+        let dice = Arc::new(SeededDice::new(1));
+        Arc::new(Watched {
+            memory: Memory::new(clock.clone(), dice.clone()),
+            clock,
+            dice,
+            diary: Mutex::new(Diary::default()),
+            turned: Condvar::new(),
+        })
+    }
+
+    /// Lets transactions begin, but not end.
+    pub(crate) fn hold(&self) {
+        self.diary().held = true;
+    }
+
+    pub(crate) fn let_go(&self) {
+        self.diary().held = false;
+        self.turned.notify_all();
+    }
+
+    /// Lets the next one end, and no other.
+    pub(crate) fn let_one_go(&self) {
+        self.diary().passes += 1;
+        self.turned.notify_all();
+    }
+
+    /// Lets every transaction fail from now on, before anything is done.
+    pub(crate) fn fail(&self, fault: fn() -> StoreError) {
+        self.diary().fault = Some(fault);
+    }
+
+    /// Waits until so many transactions have begun.
+    pub(crate) fn begun(&self, count: usize) {
+        drop(self.until(|diary| diary.begun.len() >= count));
+    }
+
+    /// Waits until so many transactions have ended.
+    pub(crate) fn ended(&self, count: usize) {
+        drop(self.until(|diary| diary.ended >= count));
+    }
+
+    /// Every transaction that has begun so far.
+    pub(crate) fn batches(&self) -> Vec<Vec<Request>> {
+        self.diary().begun.clone()
+    }
+
+    /// A submit of so many jobs.
+    pub(crate) fn submit(&self, job_type: &str, count: usize) -> Request {
+        let draft = JobDraft { job_type: job_type.into(), ..JobDraft::default() };
+        Request::Submit((0..count).map(|_| self.new_job(draft.clone())).collect())
+    }
+
+    pub(crate) fn new_job(&self, draft: JobDraft) -> engine::NewJob {
+        let intake = Intake {
+            id: JobId::new(self.clock.read().wall, self.dice.roll()),
+            tenant: Tenant::default_tenant(),
+            chance: self.dice.roll(),
+            payload_bytes_max: PAYLOAD_BYTES_MAX,
+        };
+        draft.check(intake).expect("lawful")
+    }
+
+    fn until(&self, reached: impl Fn(&Diary) -> bool) -> MutexGuard<'_, Diary> {
+        let mut diary = self.diary();
+        while !reached(&diary) {
+            diary = self.turned.wait(diary).expect("nothing panics with the diary in hand");
+        }
+        diary
+    }
+
+    fn diary(&self) -> MutexGuard<'_, Diary> {
+        self.diary.lock().expect("nothing panics with the diary in hand")
+    }
+
+    /// Whether a transaction may go on.
+    fn begin(&self, batch: &[Request]) -> Result<(), StoreError> {
+        self.diary().begun.push(batch.to_vec());
+        self.turned.notify_all();
+        let mut diary = self.until(|diary| !diary.held || diary.passes > 0);
+        diary.passes = diary.passes.saturating_sub(1);
+        let fault = diary.fault;
+        drop(diary);
+        if names(batch, "panic") {
+            panic!("the store was told to");
+        }
+        if names(batch, "damaged") {
+            return Err(StoreError::Damaged(None));
+        }
+        fault.map_or(Ok(()), |fault| Err(fault()))
+    }
+}
+
+/// Whether a job of this type is handed over.
+fn names(batch: &[Request], job_type: &str) -> bool {
+    let named = |request: &Request| {
+        let Request::Submit(jobs) = request else { return false };
+        jobs.iter().any(|job| job.job_type.as_str() == job_type)
+    };
+    batch.iter().any(named)
+}
+
+pub(crate) fn job_type(name: &str) -> JobType {
+    JobType::parse(name).expect("lawful")
+}
+
+pub(crate) fn wish(claim: &str, job_types: &[&str], max: usize) -> Wish {
+    Wish {
+        worker: WorkerId::parse("w1").expect("lawful"),
+        host: None,
+        claim: ClaimId::parse(claim).expect("lawful"),
+        job_types: job_types.iter().map(|name| job_type(name)).collect(),
+        max,
+        lease: None,
+    }
+}
+
+#[async_trait]
+impl Store for Watched {
+    async fn execute(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError> {
+        let replies = match self.begin(&batch) {
+            Ok(()) => self.memory.execute(batch).await,
+            Err(error) => Err(error),
+        };
+        self.diary().ended += 1;
+        self.turned.notify_all();
+        replies
+    }
+
+    async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError> {
+        self.memory.job(scope, id).await
+    }
+
+    async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>, StoreError> {
+        self.memory.payload(scope, id).await
+    }
+
+    async fn history(
+        &self,
+        scope: &Scope,
+        id: JobId,
+        after: u64,
+    ) -> Result<Vec<HistoryEntry>, StoreError> {
+        self.memory.history(scope, id, after).await
+    }
+
+    async fn list(&self, query: &Query) -> Result<Page, StoreError> {
+        self.memory.list(query).await
+    }
+
+    async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>, StoreError> {
+        self.memory.queues(scope).await
+    }
+
+    async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError> {
+        self.memory.workers(scope).await
+    }
+
+    async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError> {
+        self.memory.policies().await
+    }
+
+    async fn surroundings(
+        &self,
+        scope: &Scope,
+        id: JobId,
+    ) -> Result<Option<(Job, Surroundings)>, StoreError> {
+        self.memory.surroundings(scope, id).await
+    }
+
+    async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError> {
+        self.memory.overdue(limit).await
+    }
+
+    async fn number_events(&self, limit: usize) -> Result<usize, StoreError> {
+        self.memory.number_events(limit).await
+    }
+
+    async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>, StoreError> {
+        self.memory.events(after, limit).await
+    }
+
+    async fn tidy(&self, limit: usize) -> Result<usize, StoreError> {
+        self.memory.tidy(limit).await
+    }
+}

@@ -1,0 +1,297 @@
+//! The batcher, with every step of every thread chosen by a scheduler.
+//!
+//! Shuttle calls it a deadlock when nobody can move: that is how a wake-up that got lost shows. A
+//! failure prints the schedule that shows it; `shuttle::replay` lives through it again.
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+#[path = "../it/watched.rs"]
+#[allow(dead_code, reason = "the other tests use the rest")]
+mod watched;
+
+use engine::{JobDraft, JobId, Scope, Status};
+use platform::{Batcher, Limits, Standing};
+use shuttle::{
+    Config, Runner,
+    future::block_on,
+    scheduler::{PctScheduler, RandomScheduler, Scheduler},
+    thread,
+};
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Waker},
+    time::Duration,
+};
+use store::{Answer, Reply, Request, Store, StoreError};
+use watched::{Watched, job_type, wish};
+
+/// Lives through `story` with threads that take turns by chance, and again with threads that seldom do.
+fn check(story: fn()) {
+    const ITERATIONS: usize = 2_000;
+    const CHANGES: usize = 3;
+    run(RandomScheduler::new(ITERATIONS), story);
+    run(PctScheduler::new(CHANGES, ITERATIONS), story);
+}
+
+fn run(scheduler: impl Scheduler + 'static, story: fn()) {
+    let mut config = Config::new();
+    config.stack_size = 256 * 1024; // a store needs more room than threads have here
+    Runner::new(scheduler, config).run(story);
+}
+
+#[derive(Clone)]
+struct Yard {
+    store: Arc<Watched>,
+    batcher: Arc<Batcher>,
+}
+
+impl Yard {
+    fn new(writers: usize) -> Self {
+        Yard::with(Limits { writers, ..Limits::default() })
+    }
+
+    fn with(limits: Limits) -> Self {
+        let store = Watched::new();
+        let batcher = Arc::new(Batcher::start(store.clone(), limits).unwrap());
+        Yard { store, batcher }
+    }
+
+    fn submit(&self) -> Result<JobId, StoreError> {
+        let call = self.batcher.execute(vec![self.store.submit("email", 1)]);
+        block_on(call).map(|replies| submitted(&replies))
+    }
+
+    fn stand(&self, name: &str) -> Standing {
+        self.batcher.stand(Scope::All, wish(name, &["email"], 1))
+    }
+
+    /// Waits for one job.
+    fn take(&self, name: &str) -> JobId {
+        block_on(self.stand(name)).unwrap()[0].job.id()
+    }
+
+    fn spawn<T: Send + 'static>(
+        &self,
+        story: impl FnOnce(&Yard) -> T + Send + 'static,
+    ) -> thread::JoinHandle<T> {
+        let yard = self.clone();
+        thread::spawn(move || story(&yard))
+    }
+
+    fn status(&self, id: JobId) -> Status {
+        block_on(self.store.job(&Scope::All, id)).unwrap().unwrap().status()
+    }
+}
+
+fn submitted(replies: &[Reply]) -> JobId {
+    match replies {
+        [Ok(Answer::Submitted(jobs))] => jobs[0].job_id,
+        other => panic!("not one submit: {other:?}"),
+    }
+}
+
+/// Looks once whether there is an answer, and leaves.
+fn leave<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
+    let polled = Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop()));
+    match polled {
+        std::task::Poll::Ready(output) => Some(output),
+        std::task::Poll::Pending => None,
+    }
+}
+
+fn everybody_is_answered(limits: Limits) {
+    let yard = Yard::with(limits);
+    let callers =
+        [(); 3].map(|()| yard.spawn(|yard| [yard.submit().unwrap(), yard.submit().unwrap()]));
+    let mut ids: Vec<JobId> = callers.into_iter().flat_map(|c| c.join().unwrap()).collect();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 6);
+    assert_eq!(yard.store.batches().concat().len(), 6, "each is carried out once");
+}
+
+#[test]
+fn callers_are_answered_by_one_writer() {
+    check(|| everybody_is_answered(Limits::default()));
+}
+
+#[test]
+fn callers_are_answered_by_two_writers() {
+    check(|| everybody_is_answered(Limits { writers: 2, ..Limits::default() }));
+}
+
+#[test]
+fn callers_are_answered_in_front_of_a_full_lane() {
+    check(|| {
+        let limits = Limits { waiting_bytes_max: 1, batch_requests_max: 1, ..Limits::default() };
+        let yard = Yard::with(limits);
+        let callers = [(); 2].map(|()| yard.spawn(|yard| yard.submit().unwrap()));
+        let gone = yard.spawn(|yard| {
+            leave(yard.batcher.execute(vec![yard.store.submit("email", 1)]));
+        });
+        for caller in callers {
+            caller.join().unwrap();
+        }
+        gone.join().unwrap();
+        yard.submit().unwrap();
+    });
+}
+
+#[test]
+fn a_shutdown_loses_no_submit() {
+    check(|| {
+        let yard = Yard::new(1);
+        let callers = [(); 2].map(|()| yard.spawn(Yard::submit));
+        yard.batcher.close();
+        let mut stored = 0;
+        for caller in callers {
+            match caller.join().unwrap() {
+                Ok(id) => {
+                    assert_eq!(yard.status(id), Status::Queued);
+                    stored += 1;
+                }
+                Err(error) => assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}"),
+            }
+        }
+        assert_eq!(yard.store.batches().concat().len(), stored, "what was refused was not done");
+    });
+}
+
+fn a_shutdown_answers(writers: usize) {
+    let yard = Yard::new(writers);
+    let submit = yard.spawn(Yard::submit);
+    let standers = ["a", "b"].map(|name| yard.spawn(move |yard| block_on(yard.stand(name))));
+    yard.batcher.close();
+    let submitted = submit.join().unwrap();
+    let mut claimed = Vec::new();
+    for stander in standers {
+        match stander.join().unwrap() {
+            Ok(jobs) => claimed.extend(jobs),
+            Err(error) => assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}"),
+        }
+    }
+    assert!(claimed.len() <= 1);
+    if let Ok(id) = submitted {
+        let expected = if claimed.is_empty() { Status::Queued } else { Status::Running };
+        assert_eq!(yard.status(id), expected);
+    }
+}
+
+#[test]
+fn a_shutdown_answers_claims_that_stand() {
+    check(|| a_shutdown_answers(1));
+}
+
+#[test]
+fn a_shutdown_with_two_writers_answers_claims_that_stand() {
+    check(|| a_shutdown_answers(2));
+}
+
+fn every_job_finds_its_worker(writers: usize) {
+    let yard = Yard::new(writers);
+    let workers = ["a", "b"].map(|name| yard.spawn(move |yard| yard.take(name)));
+    let callers = [(); 2].map(|()| yard.spawn(|yard| yard.submit().unwrap()));
+    let mut taken = workers.map(|worker| worker.join().unwrap());
+    let mut handed_over = callers.map(|caller| caller.join().unwrap());
+    taken.sort();
+    handed_over.sort();
+    assert_eq!(taken, handed_over);
+}
+
+#[test]
+fn a_submit_is_never_missed_by_a_claim_that_stands() {
+    check(|| every_job_finds_its_worker(1));
+}
+
+#[test]
+fn a_submit_is_never_missed_with_two_writers() {
+    check(|| every_job_finds_its_worker(2));
+}
+
+#[test]
+fn a_wake_up_is_never_lost() {
+    check(|| {
+        let yard = Yard::new(1);
+        let later =
+            JobDraft { job_type: "email".into(), delay_seconds: Some(60), ..JobDraft::default() };
+        let later = Request::Submit(vec![yard.store.new_job(later)]);
+        let id = submitted(&block_on(yard.batcher.execute(vec![later])).unwrap());
+        let worker = yard.spawn(|yard| yard.take("a"));
+        let clockwork = yard.spawn(|yard| {
+            yard.store.clock.pass(Duration::from_secs(60));
+            yard.batcher.wake(Some(&[job_type("email")]));
+        });
+        assert_eq!(worker.join().unwrap(), id);
+        clockwork.join().unwrap();
+    });
+}
+
+#[test]
+fn a_claim_that_is_dropped_keeps_no_job_from_the_next() {
+    check(|| {
+        let yard = Yard::new(1);
+        let gone = yard.spawn(|yard| leave(yard.stand("a")));
+        let id = yard.submit().unwrap();
+        match gone.join().unwrap() {
+            Some(heard) => assert_eq!(heard.unwrap()[0].job.id(), id),
+            None => assert_eq!(yard.take("b"), id),
+        }
+    });
+}
+
+#[test]
+fn a_claim_that_is_dropped_before_a_shutdown_leaves_nothing_leased() {
+    check(|| {
+        let yard = Yard::new(1);
+        let id = yard.submit().unwrap();
+        let heard = leave(yard.stand("a"));
+        yard.batcher.close();
+        let expected = if heard.is_some() { Status::Running } else { Status::Queued };
+        assert_eq!(yard.status(id), expected);
+    });
+}
+
+#[test]
+fn a_call_that_is_dropped_keeps_no_job_from_the_next() {
+    check(|| {
+        let yard = Yard::new(2);
+        let gone = yard.spawn(|yard| {
+            let claim = Request::Claim { scope: Scope::All, wish: wish("a", &["email"], 1) };
+            leave(yard.batcher.execute(vec![claim])).is_some()
+        });
+        let id = yard.submit().unwrap();
+        // It may have heard that there was nothing, or of the job.
+        if !gone.join().unwrap() {
+            assert_eq!(yard.take("b"), id);
+        }
+    });
+}
+
+#[test]
+fn a_claim_that_is_withdrawn_answers_once() {
+    check(|| {
+        let yard = Yard::new(1);
+        let standing = yard.stand("a");
+        let caller = yard.spawn(|yard| yard.submit().unwrap());
+        let got = block_on(standing.withdraw()).unwrap();
+        let id = caller.join().unwrap();
+        match &got[..] {
+            [claimed] => assert_eq!(claimed.job.id(), id),
+            [] => assert_eq!(yard.take("b"), id),
+            [..] => panic!("it wanted one"),
+        }
+    });
+}
+
+#[test]
+fn the_last_to_leave_closes_the_door() {
+    check(|| {
+        let yard = Yard::new(1);
+        let standing = yard.stand("a");
+        let caller = yard.spawn(|yard| drop(yard.submit()));
+        drop(yard);
+        caller.join().unwrap();
+        // Nobody has the batcher any more, so the claim has been answered.
+        assert!(leave(standing).unwrap().unwrap().len() <= 1);
+    });
+}
