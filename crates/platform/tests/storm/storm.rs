@@ -34,14 +34,18 @@ fn nothing_is_lost_however_often_it_is_killed() {
     let storm = Storm { kills, jobs, lies: false }.blow();
     storm.audit.must_be_clean();
     let Audit { jobs: found, rows, outcomes, .. } = storm.audit;
-    assert!(found as u64 >= jobs * 3 / 4, "hardly anything happened: {found} jobs");
+    // A calm in which nothing happens keeps every promise.
+    assert!(found as u64 >= jobs * 9 / 10, "hardly anything was handed over: {found} jobs");
+    assert!(storm.repeats > kills && storm.lost > 0, "nobody was disturbed");
     tell(&format!(
-        "{kills} kills ({stops} stops, {doors} while it started) over {found} jobs in {took} s: \
-         nothing lost; {leases} leases, {outcomes} outcomes, {rows} history rows, {repeats} repeats",
+        "{kills} kills ({stops} after a stop) and {doors} more while it started, over {found} jobs in \
+         {took} s: nothing lost; {leases} leases ({lost} told lost), {outcomes} outcomes, {rows} history \
+         rows, {repeats} repeats",
         stops = storm.stops,
         doors = storm.doors,
         took = clock.read().monotonic.as_secs(),
         leases = storm.leases,
+        lost = storm.lost,
         repeats = storm.repeats,
     ));
 }
@@ -64,6 +68,8 @@ struct Aftermath {
     stops: u64,
     doors: u64,
     leases: usize,
+    /// Of these, how many workers were told that they had lost them.
+    lost: usize,
     repeats: u64,
     audit: Audit,
 }
@@ -111,6 +117,7 @@ impl Storm {
             stops: sky.stops,
             doors: sky.doors,
             leases: ledger.leases.len(),
+            lost: ledger.lost.len(),
             repeats: ledger.repeats,
             audit: audit(&store, &ledger, true),
         }
