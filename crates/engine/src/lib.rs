@@ -33,7 +33,7 @@ mod worker;
 pub use attempt::{
     AttemptRecord, Ending, EndingDigest, EndingDraft, How, OutcomeWord, RESULT_BYTES_MAX,
 };
-pub use call::{CLAIM_MAX, CLAIM_TYPES_MAX, ITEMS_MAX};
+pub use call::{CLAIM_BYTES_MAX, CLAIM_MAX, CLAIM_TYPES_MAX, ITEMS_MAX};
 pub use chance::Chance;
 pub use command::{
     Answer, Claim, Command, Decision, Effect, Facts, Pulse, ReleaseReason, Ruling, Wish,

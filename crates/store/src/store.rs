@@ -23,7 +23,7 @@ pub trait Store: Send + Sync {
     /// handed over to an idle system is stored and started by one commit. The clock may be read more
     /// than once on the way; no job goes back in time.
     ///
-    /// A claim promises no number: a job that another node holds at this moment is passed over, so an
+    /// A claim promises no number: it ends when its payloads are large enough, and a job that another node holds at this moment is passed over, so an
     /// empty answer means "try again", not "there is nothing".
     async fn execute(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError>;
 
@@ -41,7 +41,9 @@ pub trait Store: Send + Sync {
         after: u64,
     ) -> Result<Vec<HistoryEntry>, StoreError>;
 
-    /// One page of jobs, newest first.
+    /// One page of jobs, newest first: by the moment of their creation; those of one moment in an order
+    /// that stays the same. A page looks at a bounded number of jobs, so it may be short, or empty, and
+    /// still say where to go on.
     async fn list(&self, query: &Query) -> Result<Page, StoreError>;
 
     /// Depth and age of every queue in scope.

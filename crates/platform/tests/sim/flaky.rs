@@ -1,5 +1,6 @@
 //! A store that can fail the way stores fail: before the commit, or so that nobody knows.
 
+use crate::ground::Ground;
 use async_trait::async_trait;
 use engine::{
     HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope, SeededBug, Surroundings, planted,
@@ -9,8 +10,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 use store::{
-    Memory, NumberedEvent, Overdue, Page, Query, QueueDepth, Reply, Request, Store, StoreError,
-    WorkerSeen,
+    NumberedEvent, Overdue, Page, Query, QueueDepth, Reply, Request, Store, StoreError, WorkerSeen,
 };
 
 /// How the next transaction goes.
@@ -27,13 +27,22 @@ pub(crate) enum Fault {
 }
 
 pub(crate) struct Flaky {
-    pub(crate) memory: Arc<Memory>,
+    ground: Ground,
     next: Mutex<Fault>,
 }
 
 impl Flaky {
-    pub(crate) fn new(memory: Arc<Memory>) -> Self {
-        Flaky { memory, next: Mutex::new(Fault::None) }
+    pub(crate) fn new(ground: Ground) -> Self {
+        Flaky { ground, next: Mutex::new(Fault::None) }
+    }
+
+    /// The process dies and comes back.
+    pub(crate) fn restart(&self) {
+        self.ground.restart();
+    }
+
+    fn inside(&self) -> Arc<dyn Store> {
+        self.ground.store()
     }
 
     pub(crate) fn fail_next(&self, fault: Fault) {
@@ -46,16 +55,13 @@ impl Store for Flaky {
     async fn execute(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError> {
         let fault = std::mem::take(&mut *self.next.lock().unwrap());
         match fault {
-            Fault::None => self.memory.execute(batch).await,
+            Fault::None => self.inside().execute(batch).await,
             Fault::NotCommitted if planted(SeededBug::AckBeforeCommit) => {
-                let before = self.memory.backup();
-                let replies = self.memory.execute(batch).await;
-                self.memory.rewind(before);
-                replies
+                self.ground.execute_and_forget(batch).await
             }
             Fault::NotCommitted => Err(StoreError::Unavailable(None)),
             Fault::UnknownButDone => {
-                self.memory.execute(batch).await?;
+                self.inside().execute(batch).await?;
                 Err(StoreError::OutcomeUnknown(None))
             }
             Fault::UnknownNotDone => Err(StoreError::OutcomeUnknown(None)),
@@ -63,11 +69,11 @@ impl Store for Flaky {
     }
 
     async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError> {
-        self.memory.job(scope, id).await
+        self.inside().job(scope, id).await
     }
 
     async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>, StoreError> {
-        self.memory.payload(scope, id).await
+        self.inside().payload(scope, id).await
     }
 
     async fn history(
@@ -76,23 +82,23 @@ impl Store for Flaky {
         id: JobId,
         after: u64,
     ) -> Result<Vec<HistoryEntry>, StoreError> {
-        self.memory.history(scope, id, after).await
+        self.inside().history(scope, id, after).await
     }
 
     async fn list(&self, query: &Query) -> Result<Page, StoreError> {
-        self.memory.list(query).await
+        self.inside().list(query).await
     }
 
     async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>, StoreError> {
-        self.memory.queues(scope).await
+        self.inside().queues(scope).await
     }
 
     async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError> {
-        self.memory.workers(scope).await
+        self.inside().workers(scope).await
     }
 
     async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError> {
-        self.memory.policies().await
+        self.inside().policies().await
     }
 
     async fn surroundings(
@@ -100,22 +106,22 @@ impl Store for Flaky {
         scope: &Scope,
         id: JobId,
     ) -> Result<Option<(Job, Surroundings)>, StoreError> {
-        self.memory.surroundings(scope, id).await
+        self.inside().surroundings(scope, id).await
     }
 
     async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError> {
-        self.memory.overdue(limit).await
+        self.inside().overdue(limit).await
     }
 
     async fn number_events(&self, limit: usize) -> Result<usize, StoreError> {
-        self.memory.number_events(limit).await
+        self.inside().number_events(limit).await
     }
 
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>, StoreError> {
-        self.memory.events(after, limit).await
+        self.inside().events(after, limit).await
     }
 
     async fn tidy(&self, limit: usize) -> Result<usize, StoreError> {
-        self.memory.tidy(limit).await
+        self.inside().tidy(limit).await
     }
 }

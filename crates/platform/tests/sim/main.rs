@@ -6,6 +6,7 @@ mod audit;
 mod bugs;
 mod crowd;
 mod flaky;
+mod ground;
 mod nature;
 mod operator;
 mod producer;
@@ -14,6 +15,7 @@ mod run;
 mod worker;
 mod world;
 
+use ground::On;
 use run::{Failure, live, shrink};
 use std::{
     io::{self, Write},
@@ -22,20 +24,32 @@ use std::{
     time::Instant,
 };
 
-/// What every CI run lives through.
+/// What every CI run lives through, in memory and in files.
 const SEEDS: u64 = 10_000;
+const SEEDS_SQLITE: u64 = 2_000;
 const STEPS: usize = 500;
 
 #[test]
 fn ten_thousand_worlds_keep_the_contract() {
-    let seeds = setting("CONSIGN_SIM_SEEDS").unwrap_or(SEEDS);
+    keep_the_contract(On::Memory, setting("CONSIGN_SIM_SEEDS").unwrap_or(SEEDS));
+}
+
+#[test]
+fn two_thousand_worlds_keep_the_contract_on_files() {
+    let seeds = setting("CONSIGN_SIM_SEEDS").map(|seeds| seeds / 5);
+    keep_the_contract(On::Sqlite, seeds.unwrap_or(SEEDS_SQLITE));
+}
+
+#[track_caller]
+fn keep_the_contract(on: On, seeds: u64) {
     #[expect(clippy::disallowed_methods, reason = "told to people, never judged")]
     let started = Instant::now();
-    if let Some(failure) = search(0..seeds) {
+    if let Some(failure) = search(on, 0..seeds) {
         panic!("{}", shrink(failure).report());
     }
     let took = started.elapsed().as_secs();
-    writeln!(io::stderr(), "{seeds} seeds of {STEPS} steps each in {took} s").expect("it prints");
+    let told = writeln!(io::stderr(), "{on:?}: {seeds} seeds of {STEPS} steps each in {took} s");
+    told.expect("it prints");
 }
 
 #[test]
@@ -43,7 +57,7 @@ fn the_same_seed_lives_the_same_life() {
     for seed in (0..setting("CONSIGN_SIM_SEEDS").unwrap_or(SEEDS)).step_by(40) {
         let [first, second] = [(), ()].map(|()| {
             let mut trace = Some(Vec::new());
-            must_live(seed, &mut trace);
+            must_live(On::Memory, seed, &mut trace);
             trace
         });
         assert!(first == second, "I20 is broken: seed {seed} lived two different lives");
@@ -55,7 +69,7 @@ fn the_same_seed_lives_the_same_life() {
 fn everything_that_can_happen_does() {
     let mut trace = Some(Vec::new());
     for seed in 0..100 {
-        must_live(seed, &mut trace);
+        must_live(On::Memory, seed, &mut trace);
     }
     let story = trace.unwrap_or_default().join("\n");
     let everything = [
@@ -78,7 +92,7 @@ fn everything_that_can_happen_does() {
 fn replay() {
     let Some(seed) = setting("CONSIGN_SIM_SEED") else {
         let mut trace = Some(Vec::new());
-        must_live(0, &mut trace);
+        must_live(On::Memory, 0, &mut trace);
         assert!(trace.is_some_and(|trace| trace.len() > STEPS));
         return;
     };
@@ -89,7 +103,8 @@ fn replay() {
         None => steps(),
     };
     let mut trace = Some(Vec::new());
-    let outcome = live(seed, &steps, &mut trace);
+    let on = if text("CONSIGN_SIM_STORE").is_some() { On::Sqlite } else { On::Memory };
+    let outcome = live(on, seed, &steps, &mut trace);
     for line in trace.into_iter().flatten() {
         println!("{line}");
     }
@@ -99,8 +114,8 @@ fn replay() {
 }
 
 #[track_caller]
-fn must_live(seed: u64, trace: &mut Option<Vec<String>>) {
-    if let Err(failure) = live(seed, &steps(), trace) {
+fn must_live(on: On, seed: u64, trace: &mut Option<Vec<String>>) {
+    if let Err(failure) = live(on, seed, &steps(), trace) {
         panic!("{}", shrink(failure).report());
     }
 }
@@ -110,7 +125,7 @@ fn steps() -> Vec<usize> {
 }
 
 /// Lives through `seeds` on all cores; the lowest that fails is the one that is told.
-fn search(seeds: std::ops::Range<u64>) -> Option<Failure> {
+fn search(on: On, seeds: std::ops::Range<u64>) -> Option<Failure> {
     let next = AtomicU64::new(seeds.start);
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let look = || {
@@ -120,7 +135,7 @@ fn search(seeds: std::ops::Range<u64>) -> Option<Failure> {
             if seed >= seeds.end {
                 return None;
             }
-            if let Err(failure) = live(seed, &steps, &mut None) {
+            if let Err(failure) = live(on, seed, &steps, &mut None) {
                 next.store(seeds.end, Ordering::Relaxed);
                 return Some(failure);
             }

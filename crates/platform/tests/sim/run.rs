@@ -1,10 +1,11 @@
 //! One seed, lived through; and a failing one made small.
 
-use crate::{audit::Violation, rng::Rng, world::World};
+use crate::{audit::Violation, ground::On, rng::Rng, world::World};
 
 /// A seed that broke a promise.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
+    pub(crate) on: On,
     pub(crate) seed: u64,
     /// The steps that are needed to break it.
     pub(crate) steps: Vec<usize>,
@@ -13,12 +14,13 @@ pub(crate) struct Failure {
 
 /// Lives through `steps` of `seed`, then lets everything come to its end.
 pub(crate) fn live(
+    on: On,
     seed: u64,
     steps: &[usize],
     trace: &mut Option<Vec<String>>,
 ) -> Result<(), Failure> {
-    let mut world = World::new(seed, trace.is_some());
-    let outcome = live_in(&mut world, seed, steps);
+    let mut world = World::new(on, seed, trace.is_some());
+    let outcome = live_in(&mut world, on, seed, steps);
     let shortened = |line: &String| world.auditor.shortened(line);
     if let Some(trace) = trace {
         trace.extend(world.trace.iter().flatten().map(shortened));
@@ -31,17 +33,17 @@ pub(crate) fn live(
     })
 }
 
-fn live_in(world: &mut World, seed: u64, steps: &[usize]) -> Result<(), Failure> {
+fn live_in(world: &mut World, on: On, seed: u64, steps: &[usize]) -> Result<(), Failure> {
     for (lived, index) in steps.iter().enumerate() {
         let mut rng = Rng::of_step(seed, *index as u64);
         let seconds = world.clock.elapsed_ms() as f64 / 1_000.0;
         world.say(|| format!("-- step {index}, after {seconds:.1} s"));
         if let Err(violation) = world.step(*index, &mut rng) {
-            return Err(Failure { seed, steps: steps[..=lived].to_vec(), violation });
+            return Err(Failure { on, seed, steps: steps[..=lived].to_vec(), violation });
         }
     }
     let last = steps.last().map_or(0, |last| last + 1);
-    world.finale(last).map_err(|violation| Failure { seed, steps: steps.to_vec(), violation })
+    world.finale(last).map_err(|violation| Failure { on, seed, steps: steps.to_vec(), violation })
 }
 
 /// Leaves out steps as long as the same promise is still broken: halves, quarters, single ones.
@@ -52,7 +54,7 @@ pub(crate) fn shrink(mut failure: Failure) -> Failure {
         while from < failure.steps.len() {
             let mut fewer = failure.steps.clone();
             fewer.drain(from..(from + size).min(fewer.len()));
-            match live(failure.seed, &fewer, &mut None) {
+            match live(failure.on, failure.seed, &fewer, &mut None) {
                 Err(smaller) if smaller.violation.invariant == failure.violation.invariant => {
                     failure = smaller;
                 }
@@ -68,9 +70,13 @@ impl Failure {
     /// What a person needs: what broke, and the command that shows it again.
     pub(crate) fn report(&self) -> String {
         let steps: Vec<_> = self.steps.iter().map(ToString::to_string).collect();
+        let store = match self.on {
+            On::Memory => "",
+            On::Sqlite => "CONSIGN_SIM_STORE=sqlite ",
+        };
         format!(
             "{} is broken: {} (docs/invariants.md)\nseed {}, {} steps; to see it again:\n  \
-             CONSIGN_SIM_SEED={} CONSIGN_SIM_STEPS={} \
+             {store}CONSIGN_SIM_SEED={} CONSIGN_SIM_STEPS={} \
              cargo test -p consign-platform --test sim replay -- --nocapture",
             self.violation.invariant,
             self.violation.what,

@@ -7,6 +7,7 @@ use crate::{
     audit::{Auditor, Verdict},
     crowd,
     flaky::{Fault, Flaky},
+    ground::{Ground, On},
     nature::SimClock,
     operator, producer,
     rng::Rng,
@@ -15,7 +16,7 @@ use crate::{
 use engine::{Jitter, JobType, Policy, PolicyDraft, Scope, Tenant};
 use platform::{Platform, Settings};
 use std::{collections::BTreeMap, sync::Arc};
-use store::{Memory, Overdue, Request, SeededDice, Store};
+use store::{Overdue, Request, SeededDice, Store};
 
 /// The longest `retryAfterSeconds` that handlers of this world ask for.
 pub(crate) const RETRY_AFTER_MAX_S: u64 = 40;
@@ -43,12 +44,12 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(seed: u64, traced: bool) -> Self {
+    pub(crate) fn new(on: On, seed: u64, traced: bool) -> Self {
         let mut rng = Rng::new(seed);
         let clock = Arc::new(SimClock::new());
         let dice = Arc::new(SeededDice::new(seed ^ 0xD1CE));
-        let memory = Arc::new(Memory::new(clock.clone(), dice.clone()));
-        let store = Arc::new(Flaky::new(memory));
+        let ground = Ground::new(on, clock.clone(), dice.clone());
+        let store = Arc::new(Flaky::new(ground));
         let platform =
             Platform::new(store.clone(), clock.clone(), dice.clone(), Settings::default());
         let tenants = names(["acme", "birch", "cedar"], 1 + rng.below(3), Tenant::parse);
@@ -155,7 +156,7 @@ impl World {
         let down_ms = if rng.chance(50) { 0 } else { rng.between(0, 600_000) };
         self.say(|| format!("the process dies and comes back after {down_ms} ms"));
         self.clock.advance(down_ms);
-        self.store.memory.restart();
+        self.store.restart();
         self.auditor.restarted();
     }
 

@@ -2,7 +2,7 @@
 
 use super::house::{House, email, job_type, token, wish};
 use crate::Claimed;
-use engine::{JobDraft, JobId, Status, Wish};
+use engine::{CLAIM_BYTES_MAX, JobDraft, JobId, Status, Wish};
 use std::{collections::BTreeSet, time::Duration};
 
 fn ids(jobs: &[Claimed]) -> Vec<JobId> {
@@ -148,4 +148,17 @@ pub(crate) fn a_claim_holds_as_long_as_it_asked(house: &House) {
     assert_eq!((length(&usual), length(&patient)), (30, 100));
     house.pass(50);
     assert_eq!(house.sweep(), [usual.job.id()]);
+}
+
+pub(crate) fn a_claim_ends_when_its_payloads_are_large_enough(house: &House) {
+    let large = || JobDraft { payload: Some(format!("\"{}\"", "x".repeat(60_000))), ..email() };
+    for _ in 0..2 {
+        let jobs = (0..100).map(|_| house.new_job(large(), "acme")).collect();
+        house.one(crate::Request::Submit(jobs)).unwrap();
+    }
+    let first = house.claim(wish("w", "c1", &["email"], 1_000));
+    let bytes: usize = first.iter().map(|claimed| claimed.payload.as_str().len()).sum();
+    assert!((CLAIM_BYTES_MAX..CLAIM_BYTES_MAX + 100_000).contains(&bytes), "{bytes} bytes");
+    let second = house.claim(wish("w", "c2", &["email"], 1_000));
+    assert_eq!(first.len() + second.len(), 200, "and nobody is forgotten");
 }

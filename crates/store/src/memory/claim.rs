@@ -3,8 +3,8 @@
 use super::tables::{Place, Tables};
 use crate::{dice::Dice, queue::Queue, store::Claimed};
 use engine::{
-    CLAIM_MAX, Claim, Effect, Job, JobId, Priority, Scope, SeededBug, Timestamp, Wish,
-    is_claimable, planted,
+    CLAIM_BYTES_MAX, CLAIM_MAX, Claim, Effect, Job, JobId, Priority, Scope, SeededBug, Timestamp,
+    Wish, is_claimable, planted,
 };
 use std::collections::{BTreeSet, VecDeque};
 
@@ -17,12 +17,15 @@ impl Tables {
         let max = wish.max.min(CLAIM_MAX);
         let mut lines = self.lines(scope, wish, max);
         let mut claimed = Vec::new();
+        let mut bytes = 0;
         // One job from each queue in turn, until the claim is full or nobody has a due job left.
         while claimed.len() < max
+            && bytes < CLAIM_BYTES_MAX
             && let Some((queue, mut line)) = lines.pop_front()
         {
             let Some(id) = line.pop_front() else { continue };
             if let Some(started) = self.start(id, scope, wish, dice) {
+                bytes += started.payload.as_str().len();
                 claimed.push(started);
                 self.serves += 1;
                 self.served.insert(queue.clone(), self.serves);

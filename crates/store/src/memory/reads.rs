@@ -13,12 +13,18 @@ use engine::{
 impl Tables {
     pub(super) fn list(&self, query: &Query) -> Page {
         let limit = query.limit.clamp(1, PAGE_MAX);
-        let older = |job: &&Job| query.before.is_none_or(|before| job.id() < before);
+        let age = |job: &Job| (job.envelope.created_at, job.id());
+        let before = query.before.map(|id| (id, self.jobs.get(&id).map(age)));
+        let older = |job: &&Job| match before {
+            Some((_, Some(before))) => age(job) < before,
+            Some((id, None)) => job.id() < id, // it was erased since, and its id shows the place
+            None => true,
+        };
         let shown =
             |job: &&Job| query.scope.covers(&job.envelope.tenant) && query.filter.matches(job);
-        let newest_first = self.jobs.values().rev();
-        let mut jobs: Vec<Job> =
-            newest_first.filter(older).filter(shown).take(limit + 1).cloned().collect();
+        let mut found: Vec<&Job> = self.jobs.values().filter(older).filter(shown).collect();
+        found.sort_unstable_by_key(|job| std::cmp::Reverse(age(job)));
+        let mut jobs: Vec<Job> = found.into_iter().take(limit + 1).cloned().collect();
         let more = jobs.len() > limit;
         jobs.truncate(limit);
         let next = jobs.last().filter(|_| more).map(Job::id);

@@ -3,7 +3,8 @@
 use super::{
     Sqlite,
     error::{OpenError, Trouble},
-    lock::{LockFile, beside},
+    file::{beside, make_private, sync_folder},
+    lock::LockFile,
     open::{Files, Role, is_ours, schema_of},
 };
 use engine::{SeededBug, planted};
@@ -42,6 +43,8 @@ fn copy(files: &Files, to: &Path) -> Result<(), OpenError> {
         return copied().map_err(unusable); // a test's own files: it finds the partial one
     }
     drop(fs::remove_file(&partial)); // left by a backup that was interrupted
+    let failed = |source| OpenError::File { path: partial.clone(), source };
+    make_private(&partial).map_err(failed)?; // SQLite copies into an empty file
     copied().map_err(unusable)?;
     publish(&partial, to)
 }
@@ -58,8 +61,7 @@ fn publish(partial: &Path, to: &Path) -> Result<(), OpenError> {
     let published = || -> io::Result<()> {
         File::open(partial)?.sync_all()?;
         fs::rename(partial, to)?;
-        let folder = to.parent().filter(|folder| *folder != Path::new(""));
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+        sync_folder(to)
     };
     published().map_err(|source| OpenError::File { path: to.to_owned(), source })
 }

@@ -102,17 +102,29 @@ impl Writer {
         Ok(gone.len())
     }
 
-    /// Enters the next jobs into the listing, sorted, so that neighbours are written together. Says
-    /// whether there are more. A listing reads what is not entered yet directly, so nobody waits for
-    /// this.
+    /// Enters the next jobs into the listing when nobody wants anything else. Says whether there are
+    /// more. A listing reads what is not entered yet directly, so nobody waits for this.
     pub(super) fn fill_listing(&mut self) -> bool {
-        if self.known.next_no - 1 - self.known.listed < LISTING_LAG_MIN {
+        if self.unlisted() < LISTING_LAG_MIN {
             return false;
         }
         // What does not work now is tried again after the next batch, which will tell what is wrong.
         self.transact(Writer::enter_listing).is_ok_and(|entered| entered == LISTING_BATCH)
     }
 
+    /// The same within a batch, where there are so many that a page of a listing would notice.
+    pub(super) fn keep_up_listing(&mut self) -> Result<(), Trouble> {
+        if self.unlisted() >= LISTING_LAG_MAX {
+            self.enter_listing()?;
+        }
+        Ok(())
+    }
+
+    fn unlisted(&self) -> i64 {
+        self.known.next_no - 1 - self.known.listed
+    }
+
+    /// Sorted, so that neighbours are written together.
     fn enter_listing(&mut self) -> Result<usize, Trouble> {
         let mut statement = self.db.prepare_cached(sql::UNLISTED)?;
         let mut rows = statement.query((self.known.listed, to_i64(LISTING_BATCH)))?;
@@ -144,6 +156,8 @@ impl Writer {
 
 /// So many jobs are read directly by listings before it is worth to enter them.
 const LISTING_LAG_MIN: i64 = 4_096;
+/// A store that is never idle enters jobs all the same before there are more than this.
+const LISTING_LAG_MAX: i64 = 6_144;
 /// So many jobs are entered in one transaction, so that it never holds the writer for long.
 const LISTING_BATCH: usize = 4_096;
 

@@ -8,7 +8,9 @@ use super::{
     writer::Writer,
 };
 use crate::store::Claimed;
-use engine::{CLAIM_MAX, Claim, Effect, Scope, SeededBug, Timestamp, Wish, planted};
+use engine::{
+    CLAIM_BYTES_MAX, CLAIM_MAX, Claim, Effect, Scope, SeededBug, Timestamp, Wish, planted,
+};
 use std::collections::VecDeque;
 
 /// The waiting jobs of one queue, as far as a claim has looked.
@@ -30,8 +32,10 @@ impl Writer {
         let share = max.div_ceil(lines.len().max(1));
         let claim = Claim::of(scope, wish);
         let mut claimed = Vec::new();
+        let mut bytes = 0;
         // One job from each queue in turn, until the claim is full or nobody has a due job left.
         while claimed.len() < max
+            && bytes < CLAIM_BYTES_MAX
             && let Some(mut line) = lines.pop_front()
         {
             let Some(no) = self.next_in(&mut line, share.min(max - claimed.len()))? else {
@@ -39,6 +43,7 @@ impl Writer {
             };
             match self.start(no, &claim)? {
                 Some(started) => {
+                    bytes += started.payload.as_str().len();
                     claimed.push(started);
                     self.serves += 1;
                     self.served.insert(line.queue, self.serves);

@@ -74,17 +74,25 @@ pub(super) fn examine_files(
     now: Timestamp,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Health, OpenError> {
-    let unusable =
-        |trouble: Trouble| OpenError::Store { path: files.path.clone(), source: trouble.told() };
-    let db = files.connect(Role::Reader).map_err(unusable)?;
-    let schema = schema_of(&db).map_err(unusable)?;
+    let opened = || -> Result<_, Trouble> {
+        let db = files.connect(Role::Reader)?;
+        let schema = schema_of(&db)?;
+        // One moment for all of it: what is written meanwhile must not look like a contradiction.
+        db.execute_batch("begin")?;
+        Ok((db, schema))
+    };
+    let (db, schema) = match opened() {
+        Ok(opened) => opened,
+        Err(trouble) => {
+            let what = format!("the file cannot be read: {}", Chain(&trouble));
+            let findings = vec![Finding { damage: true, what, cure: RESTORE }];
+            return Ok(Health { findings, ..Health::default() });
+        }
+    };
     if !is_ours(schema) {
         return Err(OpenError::NotOurs { path: files.path.clone() });
     }
     let mut doctor = Doctor { db: &db, now, health: Health::default() };
-    // One moment for all of it: what is written meanwhile must not look like a contradiction.
-    let begun = db.execute_batch("begin").map_err(Trouble::from);
-    begun.map_err(unusable)?;
     for (name, look) in Doctor::LOOKS {
         progress(name);
         // What cannot even be read is a finding, too, and the next look may tell more.
@@ -144,19 +152,24 @@ impl<'a> Doctor<'a> {
         let mut rows = statement.query([])?;
         let mut told = 0;
         while let Some(row) = rows.next()? {
-            match read_whole(row) {
+            let job = read_whole(row);
+            match &job {
                 Ok(job) if job.status().is_ended() => self.health.ended_jobs += 1,
                 Ok(_) => self.health.live_jobs += 1,
-                Err(trouble) => {
-                    told += 1;
-                    if told <= TOLD_MAX {
-                        self.damage(trouble.to_string());
-                    }
-                }
+                Err(_) => {}
+            }
+            let wrong = match job {
+                Ok(job) if self.history_is_whole(row.get(0)?, &job)? => continue,
+                Ok(job) => format!("the history of {} is not whole", job.id()),
+                Err(trouble) => trouble.to_string(),
+            };
+            told += 1;
+            if told <= TOLD_MAX {
+                self.damage(wrong);
             }
         }
         if told > TOLD_MAX {
-            self.damage(format!("{} more jobs cannot be read", told - TOLD_MAX));
+            self.damage(format!("{} more jobs are damaged", told - TOLD_MAX));
         }
         let orphans = "select (select count(*) from job where no not in (select no from handed)) + \
             (select count(*) from job_ended where no not in (select no from handed))";
@@ -167,25 +180,29 @@ impl<'a> Doctor<'a> {
         Ok(())
     }
 
-    /// Every history is without gaps and ends where its job is.
+    /// Every history can be read, is without gaps, and ends where its job is.
     fn histories(&mut self) -> Result<(), Trouble> {
-        let mut statement =
-            self.db.prepare("select no, seq, body from history order by no, seq")?;
+        let mut statement = self.db.prepare("select no, seq, body from history")?;
         let mut rows = statement.query([])?;
-        let mut last: BTreeMap<i64, HistoryEntry> = BTreeMap::new();
-        let mut gaps = 0;
+        let mut misplaced = 0;
         while let Some(row) = rows.next()? {
             let (no, seq): (i64, u64) = (row.get(0)?, row.get(1)?);
             let entry: HistoryEntry = from_row(no, blob(row, 2)?)?;
-            let before = last.remove(&no).map_or(0, |entry| entry.seq);
-            gaps += u64::from(entry.seq != seq || seq != before + 1);
-            last.clear(); // rows come in order: only the job at hand matters
-            last.insert(no, entry);
+            misplaced += u64::from(entry.seq != seq);
         }
-        if gaps > 0 {
-            self.damage(format!("{gaps} history rows do not follow the one before"));
+        if misplaced > 0 {
+            self.damage(format!("{misplaced} history rows are in another's place"));
         }
         Ok(())
+    }
+
+    fn history_is_whole(&self, no: i64, job: &Job) -> Result<bool, Trouble> {
+        let sql = "select count(*), min(seq), max(seq) from history where no = ?1";
+        let (count, first, last): (u64, Option<u64>, Option<u64>) = self
+            .db
+            .prepare_cached(sql)?
+            .query_row([no], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        Ok(count == job.seq && first == Some(1) && last == Some(job.seq))
     }
 
     fn others(&mut self) -> Result<(), Trouble> {

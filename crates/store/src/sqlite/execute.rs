@@ -26,6 +26,7 @@ impl Writer {
         for (index, request) in numbered {
             replies.push((index, self.request(request)?));
         }
+        self.keep_up_listing()?;
         replies.sort_by_key(|(index, _)| *index);
         Ok(replies.into_iter().map(|(_, reply)| reply).collect())
     }
@@ -123,9 +124,10 @@ impl Writer {
             Some(name) => load::step(&self.db, stored.no, name)?,
             None => None,
         };
-        let steps = match command {
-            Command::BeginStep { .. } => load::steps_count(&self.db, stored.no)?,
-            _ => 0,
+        // How many there are is only asked when another one begins.
+        let steps = match (command.step(), &step) {
+            (Some(_), None) => load::steps_count(&self.db, stored.no)?,
+            (Some(_), Some(_)) | (None, _) => 0,
         };
         let facts = Facts {
             record: record.as_ref(),
@@ -172,8 +174,7 @@ impl Writer {
                 && now.unix_ms() / SEEN_WRITTEN_MS == before.seen_at.unix_ms() / SEEN_WRITTEN_MS
         });
         if !told {
-            let values = (to_scope(&name.0), name.1.as_str(), now.unix_ms(), to_row(0, &seen));
-            self.db.prepare_cached(sql::WORKER_PUT)?.execute(values)?;
+            self.save_worker(&name.0, &name.1, &seen)?;
         }
         workers.insert(name, seen);
         Ok(())

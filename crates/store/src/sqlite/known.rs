@@ -7,6 +7,7 @@ use super::{
     error::Trouble,
     load::blob,
     seal::{Damage, Kind},
+    sql,
 };
 use crate::queue::{Counts, Queue};
 use engine::{JobType, Policy, Priority, Scope, Tenant, Timestamp, WorkerId};
@@ -36,9 +37,9 @@ pub(super) struct Known {
 
 impl Known {
     pub(super) fn load(db: &Connection) -> Result<Self, Trouble> {
-        let house = "select epoch, numbered, listed from house";
+        let mut house = db.prepare_cached(sql::HOUSE)?;
         let (epoch, numbered, listed) =
-            db.query_row(house, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+            house.query_row([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
         let Counted { counts, uncounted, last } = load_counts(db)?;
         Ok(Known {
             epoch,
@@ -87,7 +88,7 @@ pub(super) struct Queues {
 impl Queues {
     pub(super) fn load(db: &Connection) -> Result<Self, Trouble> {
         let mut queues = Queues::default();
-        let mut statement = db.prepare("select no, job_type, tenant from queue")?;
+        let mut statement = db.prepare_cached(sql::QUEUES)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let (no, job_type, tenant): (i64, String, String) =
@@ -153,8 +154,7 @@ impl Default for Ready {
     }
 }
 
-pub(super) const RANKS: std::ops::RangeInclusive<u8> =
-    Priority::LOWEST.number()..=Priority::HIGHEST.number();
+const RANKS: std::ops::RangeInclusive<u8> = Priority::LOWEST.number()..=Priority::HIGHEST.number();
 
 impl Ready {
     /// A job waits here from now on.
@@ -193,15 +193,14 @@ struct Last {
 /// The counts as they were last written down, with all that has changed since.
 pub(super) fn load_counts(db: &Connection) -> Result<Counted, Trouble> {
     let mut counts = BTreeMap::new();
-    let mut statement = db.prepare_cached("select queue, body from counter")?;
+    let mut statement = db.prepare_cached(sql::COUNTERS)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let queue: i64 = row.get(0)?;
         counts.insert(queue, from_row::<Counts>(queue, blob(row, 1)?)?);
     }
     let (mut last, mut uncounted) = (Last::default(), BTreeSet::new());
-    let deltas = "select commit_no, at, last_no, last_event, body from delta order by commit_no";
-    let mut statement = db.prepare_cached(deltas)?;
+    let mut statement = db.prepare_cached(sql::DELTAS)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let at = Timestamp::from_unix_ms(row.get(1)?);
@@ -215,7 +214,7 @@ pub(super) fn load_counts(db: &Connection) -> Result<Counted, Trouble> {
 }
 
 pub(super) fn load_policies(db: &Connection) -> Result<BTreeMap<JobType, Policy>, Trouble> {
-    let mut statement = db.prepare_cached("select job_type, body from policy")?;
+    let mut statement = db.prepare_cached(sql::POLICIES)?;
     let mut rows = statement.query([])?;
     let mut policies = BTreeMap::new();
     while let Some(row) = rows.next()? {
@@ -228,7 +227,7 @@ pub(super) fn load_policies(db: &Connection) -> Result<BTreeMap<JobType, Policy>
 }
 
 pub(super) fn load_paused(db: &Connection) -> Result<BTreeSet<(JobType, Scope)>, Trouble> {
-    let mut statement = db.prepare_cached("select job_type, scope from pause")?;
+    let mut statement = db.prepare_cached(sql::PAUSES)?;
     let mut rows = statement.query([])?;
     let mut paused = BTreeSet::new();
     while let Some(row) = rows.next()? {
@@ -244,7 +243,7 @@ pub(super) fn load_paused(db: &Connection) -> Result<BTreeSet<(JobType, Scope)>,
 pub(super) type Workers = BTreeMap<(Scope, WorkerId), Seen>;
 
 pub(super) fn load_workers(db: &Connection) -> Result<Workers, Trouble> {
-    let mut statement = db.prepare("select scope, name, body from worker")?;
+    let mut statement = db.prepare_cached(sql::WORKERS)?;
     let mut rows = statement.query([])?;
     let mut workers = BTreeMap::new();
     while let Some(row) = rows.next()? {

@@ -80,7 +80,8 @@ fn below_id(db: &Connection, id: JobId) -> Result<i64, Trouble> {
 
 /// The first number whose job was created after `moment`, by halving.
 fn first_created_after(db: &Connection, moment: Timestamp) -> Result<i64, Trouble> {
-    let last: Option<i64> = db.query_row("select max(no) from handed", [], |row| row.get(0))?;
+    let mut last = db.prepare_cached(sql::LAST_NO)?;
+    let last: Option<i64> = last.query_row([], |row| row.get(0))?;
     let (mut low, mut high) = (0, last.map_or(0, |last| last + 1));
     while low < high {
         let middle = low + (high - low) / 2;
@@ -183,7 +184,8 @@ impl Walks {
 
 /// The listing for `facets`, and the newest jobs, which are not entered there yet.
 fn with_tail(db: &Connection, facets: Vec<i64>) -> Result<Vec<Walk>, Trouble> {
-    let listed: i64 = db.query_row("select listed from house", [], |row| row.get(0))?;
+    let mut house = db.prepare_cached(sql::HOUSE)?;
+    let listed: i64 = house.query_row([], |row| row.get("listed"))?;
     let facets = facets.into_iter().map(|facet| Walk::new(sql::LIST_FACET, Some(facet)));
     let tail = Walk::new(sql::LIST_TAIL, Some(listed));
     Ok(std::iter::once(tail).chain(facets).collect())
@@ -223,18 +225,13 @@ fn rare_status(field: &Field) -> Option<Way> {
 }
 
 fn job_type(field: &Field) -> Option<Way> {
-    match field {
-        Field::JobType(job_type) => Some(Way::Type(job_type.clone())),
-        _ => None,
-    }
+    let Field::JobType(job_type) = field else { return None };
+    Some(Way::Type(job_type.clone()))
 }
 
 fn status(field: &Field) -> Option<Way> {
-    match field {
-        Field::Status(Status::Queued) => Some(Way::Live),
-        Field::Status(status) => Some(ended(*status)),
-        _ => None,
-    }
+    let Field::Status(status) = field else { return None };
+    Some(if *status == Status::Queued { Way::Live } else { ended(*status) })
 }
 
 fn ended(status: Status) -> Way {

@@ -1,10 +1,13 @@
 //! One file, one process: who has the store is written beside it.
 
-use super::error::OpenError;
+use super::{
+    error::OpenError,
+    file::{beside, make_private},
+};
 use std::{
     fs::{File, OpenOptions, TryLockError},
     io::{Read, Seek, Write},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 /// The right to write to a store. The system takes it back when the process dies, however it dies.
@@ -17,9 +20,9 @@ impl LockFile {
     pub(super) fn take(path: &Path, who: &str) -> Result<Self, OpenError> {
         let lock_path = beside(path, "lock");
         let failed = |source| OpenError::File { path: lock_path.clone(), source };
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        let mut file = options.open(&lock_path).map_err(failed)?;
+        make_private(&lock_path).map_err(failed)?;
+        let mut file =
+            OpenOptions::new().read(true).write(true).open(&lock_path).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -40,12 +43,4 @@ impl LockFile {
         drop(named);
         Ok(LockFile { _held: file })
     }
-}
-
-/// A file that lies beside the store and is named after it.
-pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".");
-    name.push(ending);
-    name.into()
 }

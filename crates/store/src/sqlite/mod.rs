@@ -14,10 +14,13 @@ mod doctor;
 mod error;
 mod execute;
 mod facet;
+mod file;
 mod known;
 mod list;
 mod load;
 mod lock;
+#[cfg(test)]
+mod model;
 mod open;
 #[cfg(test)]
 mod plans;
@@ -144,7 +147,7 @@ impl Store for Sqlite {
     }
 
     async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError> {
-        let stored = self.readers.ask(|db| load::job_by_id(db, id))?;
+        let stored = self.readers.ask_at_once(|db| load::job_by_id(db, id))?;
         Ok(stored.map(|stored| stored.job).filter(|job| scope.covers(&job.envelope.tenant)))
     }
 
@@ -186,7 +189,7 @@ impl Store for Sqlite {
     }
 
     async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError> {
-        self.readers.ask(reads::policies)
+        self.readers.ask_at_once(reads::policies)
     }
 
     async fn surroundings(

@@ -4,6 +4,7 @@ use super::{
     Options, Sqlite,
     checkpoint::{Checkpoints, checkpoint_all},
     error::{OpenError, Trouble},
+    file::{folder, make_private, sync_folder},
     known::{Known, load_workers},
     lock::LockFile,
     readers::Readers,
@@ -16,7 +17,7 @@ use crate::{
     store::StoreError,
 };
 use engine::{SeededBug, planted};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -42,7 +43,7 @@ impl Sqlite {
     ) -> Result<Self, OpenError> {
         let files = Files { path: path.into(), vfs: options.vfs.clone() };
         let lock = match &files.vfs {
-            None => Some(LockFile::take(&files.path, &options.holder)?),
+            None => Some(files.take(&options.holder)?),
             Some(_) => None, // files of a test, which nobody else can see
         };
         let unusable = |source| OpenError::Store { path: files.path.clone(), source };
@@ -98,6 +99,14 @@ pub(super) enum Role {
 }
 
 impl Files {
+    /// Takes the store for us alone, and makes its file if there is none.
+    fn take(&self, holder: &str) -> Result<LockFile, OpenError> {
+        let failed = |source| OpenError::File { path: self.path.clone(), source };
+        let lock = LockFile::take(&self.path, holder)?;
+        make_private(&self.path).and_then(|()| sync_folder(&self.path)).map_err(failed)?;
+        Ok(lock)
+    }
+
     pub(super) fn connect(&self, role: Role) -> Result<Connection, Trouble> {
         let access = match role {
             Role::Writer => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
@@ -112,6 +121,9 @@ impl Files {
         };
         db.busy_timeout(BUSY_MAX)?;
         db.set_prepared_statement_cache_capacity(128);
+        // One statement, one plan. Otherwise SQLite plans anew whenever other values are bound: that was
+        // half of all the time.
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         if role == Role::Writer {
             let mode: String = db.query_row("pragma journal_mode = wal", [], |row| row.get(0))?;
             if mode != "wal" {
@@ -191,10 +203,7 @@ fn room(files: &Files, bytes_min: u64) -> Room {
     if files.vfs.is_some() || bytes_min == 0 {
         return Room(Box::new(|| true));
     }
-    let folder = match files.path.parent() {
-        Some(parent) if parent != Path::new("") => parent.to_owned(),
-        Some(_) | None => PathBuf::from("."),
-    };
+    let folder = folder(&files.path).to_owned();
     Room(Box::new(move || {
         let free = rustix::fs::statvfs(&folder);
         free.map_or(true, |free| free.f_bavail.saturating_mul(free.f_frsize) >= bytes_min)

@@ -21,13 +21,21 @@ impl Readers {
         Readers { files, idle: Mutex::new(Vec::new()) }
     }
 
-    /// Answers one question, from one moment.
+    /// Answers a question of several statements, from one moment.
     pub(super) fn ask<R>(
         &self,
         question: impl FnOnce(&Connection) -> Result<R, Trouble>,
     ) -> Result<R, StoreError> {
+        self.ask_at_once(|db| moment(db, question))
+    }
+
+    /// Answers a question of one statement, which is a moment by itself.
+    pub(super) fn ask_at_once<R>(
+        &self,
+        question: impl FnOnce(&Connection) -> Result<R, Trouble>,
+    ) -> Result<R, StoreError> {
         let db = self.lend().map_err(Trouble::told)?;
-        let answer = moment(&db, question);
+        let answer = question(&db);
         // A connection that met trouble is not lent again.
         if answer.is_ok() {
             self.take_back(db);

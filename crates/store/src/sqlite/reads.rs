@@ -5,7 +5,7 @@ use super::{
     body::event_from_row,
     chores::{before, to_i64},
     error::Trouble,
-    known::{Queues, RANKS, Workers, is_paused, load_counts, load_paused, load_policies},
+    known::{Queues, Workers, is_paused, load_counts, load_paused, load_policies},
     load, sql,
 };
 use crate::{
@@ -81,8 +81,7 @@ pub(super) fn queues(
     for (no, queue) in queues.all().filter(|(_, queue)| scope.covers(&queue.tenant)) {
         let counts = counts.get(&no).copied().unwrap_or_default();
         let (mut not_due, mut oldest) = (expired.get(&no).copied().unwrap_or(0), None);
-        // A queue where nothing waits is not looked at.
-        for rank in RANKS.filter(|_| counts.queued > 0) {
+        for rank in ranks(db, no)? {
             let values = (no, rank, now.unix_ms());
             let mut statement = db.prepare_cached(sql::NOT_DUE_COUNT)?;
             not_due += statement.query_row(values, |row| row.get::<_, u64>(0))?;
@@ -100,6 +99,17 @@ pub(super) fn queues(
     }
     depths.sort_by(|a, b| a.queue.cmp(&b.queue));
     Ok(depths)
+}
+
+/// The ranks at which jobs of a queue wait. Most queues have one or none.
+fn ranks(db: &Connection, queue: i64) -> Result<Vec<i64>, Trouble> {
+    let mut next = db.prepare_cached(sql::READY_RANK)?;
+    let (mut ranks, mut last) = (Vec::new(), -1);
+    while let Some(rank) = next.query_row([queue, last], |row| row.get::<_, Option<i64>>(0))? {
+        ranks.push(rank);
+        last = rank;
+    }
+    Ok(ranks)
 }
 
 /// Jobs that wait, were due, and are too late now: nobody will start them.
@@ -205,7 +215,8 @@ pub(super) fn events(
     after: u64,
     limit: usize,
 ) -> Result<Vec<NumberedEvent>, Trouble> {
-    let numbered: i64 = db.query_row("select numbered from house", [], |row| row.get(0))?;
+    let mut house = db.prepare_cached(sql::HOUSE)?;
+    let numbered: i64 = house.query_row([], |row| row.get("numbered"))?;
     let after = i64::try_from(after).unwrap_or(i64::MAX);
     let mut statement = db.prepare_cached(sql::EVENTS)?;
     let mut rows = statement.query((after, numbered, to_i64(limit.min(PAGE_MAX))))?;

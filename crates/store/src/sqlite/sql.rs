@@ -60,6 +60,7 @@ statements! {
     READY = "select no from job where queue = ?1 and rank = ?2 and run_at <= ?3 \
         and (expires_at is null or expires_at > ?3) order by run_at, no limit ?4";
     READY_NEXT = "select min(run_at) from job where queue = ?1 and rank = ?2 and run_at > ?3";
+    READY_RANK = "select min(rank) from job where queue = ?1 and rank > ?2 and run_at is not null";
     RUNNING = "select no from job where lease_until is not null order by lease_until";
 
     // What time demands.
@@ -70,8 +71,9 @@ statements! {
 
     // Depth and age.
     NOT_DUE_COUNT = "select count(*) from job where queue = ?1 and rank = ?2 and run_at > ?3";
-    DUE_EXPIRED = "select queue, count(*) from job where expires_at <= ?1 and run_at <= ?1 \
-        group by queue";
+    /// The plus keeps SQLite from walking all that waits, only because it lies in the order of queues.
+    DUE_EXPIRED = "select queue, count(*) from job where expires_at <= ?1 and +run_at <= ?1 \
+        group by +queue";
     DUE_FIRST = "select run_at from job where queue = ?1 and rank = ?2 and run_at <= ?3 \
         and (expires_at is null or expires_at > ?3) order by run_at limit 1";
     DUE_COUNT = "select count(*) from (select 1 from job where queue = ?1 and rank = ?2 \
@@ -112,13 +114,21 @@ statements! {
     LIST_ERROR_LIVE = "select no from job where error = ?3 and no < ?1 order by no desc limit ?2";
     LIST_ERROR_ENDED = "select no from job_ended where error = ?3 and no < ?1 \
         order by no desc limit ?2";
+    LAST_NO = "select max(no) from handed";
     NO_BEFORE_ID = "select no from handed where id < ?1 order by id desc limit 1";
     FIRST_NO_FROM = "select no, envelope from handed where no >= ?1 order by no limit 1";
     UNLISTED = "select no, envelope from handed where no > ?1 order by no limit ?2";
     LISTING_INSERT = "insert or ignore into listing (facet, no) values (?1, ?2)";
     LISTED = "update house set listed = ?1";
 
-    // Settings, workers, counters.
+    // Settings, workers, counters: small tables, read as a whole.
+    HOUSE = "select epoch, numbered, listed from house";
+    QUEUES = "select no, job_type, tenant from queue";
+    POLICIES = "select job_type, body from policy";
+    PAUSES = "select job_type, scope from pause";
+    WORKERS = "select scope, name, body from worker";
+    COUNTERS = "select queue, body from counter";
+    DELTAS = "select commit_no, at, last_no, last_event, body from delta order by commit_no";
     QUEUE_INSERT = "insert into queue (no, job_type, tenant) values (?1, ?2, ?3)";
     POLICY_PUT = "insert or replace into policy (job_type, body) values (?1, ?2)";
     PAUSE_PUT = "insert or ignore into pause (job_type, scope) values (?1, ?2)";

@@ -6,7 +6,7 @@
 //! committed, and is over when there is room again.
 
 use super::{
-    body::{Deltas, Seen, to_row},
+    body::{Deltas, Seen, to_row, to_scope},
     checkpoint::Checkpoints,
     error::Trouble,
     known::{Known, Workers},
@@ -18,7 +18,7 @@ use crate::{
     keeper::Tended,
     store::StoreError,
 };
-use engine::{Timestamp, clock_jumped};
+use engine::{Scope, Timestamp, WorkerId, clock_jumped};
 use rusqlite::{Connection, ErrorCode};
 use std::{
     sync::{Arc, Mutex, MutexGuard},
@@ -183,6 +183,25 @@ impl Writer {
                 self.save_change(&stored, &change)?;
             }
         }
+        self.save_workers()
+    }
+
+    /// Writes down when each worker was last seen.
+    fn save_workers(&mut self) -> Result<(), Trouble> {
+        for ((scope, worker), seen) in &*self.shared.workers() {
+            self.save_worker(scope, worker, seen)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn save_worker(
+        &self,
+        scope: &Scope,
+        worker: &WorkerId,
+        seen: &Seen,
+    ) -> Result<(), Trouble> {
+        let values = (to_scope(scope), worker.as_str(), seen.seen_at.unix_ms(), to_row(0, seen));
+        self.db.prepare_cached(sql::WORKER_PUT)?.execute(values)?;
         Ok(())
     }
 
@@ -260,10 +279,24 @@ impl Writer {
 }
 
 /// The counts are written down after so many commits; until then they are sums of changes.
-const ROLL_UP_COMMITS: i64 = 512;
+const ROLL_UP_COMMITS: i64 = 128;
 
 impl Tended for Writer {
     fn tend(&mut self) -> bool {
         self.fill_listing()
+    }
+}
+
+/// Whoever is alive when the store is closed should be found alive when it is opened again.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if self.checkpoints.failure().is_some() || self.shared.workers().is_empty() {
+            return;
+        }
+        // Without a look at the clock: nobody was heard since the last one.
+        let begun = self.db.execute_batch("begin immediate").map_err(Trouble::from);
+        let saved = begun.and_then(|()| self.save_workers());
+        let end = if saved.is_ok() { "commit" } else { "rollback" };
+        drop(self.db.execute_batch(end)); // a hint, and nobody is left to hear of it
     }
 }

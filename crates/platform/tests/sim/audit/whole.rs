@@ -1,7 +1,7 @@
 //! The whole world at once: listings, counters, announcements, and whether everything ends.
 
 use super::{Auditor, Verdict, Violation, ensure, watch::Watch};
-use engine::{EventKind, Filter, HistoryEntry, JobId, JobType, Scope, Status, Tenant};
+use engine::{EventKind, Filter, HistoryEntry, JobId, JobType, Scope, Status, Tenant, Timestamp};
 use platform::{Error, Platform};
 use std::collections::{BTreeMap, BTreeSet};
 use store::{Counts, NumberedEvent, Query};
@@ -37,19 +37,18 @@ impl Auditor {
         let mut query =
             Query { scope: Scope::All, filter: Filter::Everything, before: None, limit: 7 };
         let mut listed = BTreeSet::new();
-        let mut last: Option<JobId> = None;
+        let mut last = Timestamp::MAX;
         loop {
             let page = pollster::block_on(platform.list(&query)).map_err(broken)?;
             for job in &page.jobs {
-                let id = job.id();
-                ensure(last.is_none_or(|last| id < last), "I2", || {
-                    format!("{id} is out of order")
-                })?;
+                let (id, created_at) = (job.id(), job.envelope.created_at);
+                ensure(created_at <= last, "I2", || format!("{id} is out of order"))?;
+                ensure(!listed.contains(&id), "I2", || format!("{id} is listed twice"))?;
                 ensure(self.jobs.contains_key(&id), "I2", || {
                     format!("{id} was never handed over")
                 })?;
                 listed.insert(id);
-                last = Some(id);
+                last = created_at;
             }
             query.before = page.next;
             if page.next.is_none() {

@@ -1,0 +1,91 @@
+//! What was typed.
+
+use clap::{Args as Arguments, Parser, Subcommand};
+use std::{path::PathBuf, str::FromStr};
+
+/// One job contract, one life, one status for all asynchronous work.
+#[derive(Parser)]
+#[command(name = "consign", version, arg_required_else_help = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Copy the whole store to a new file, also while a server is at work on it
+    Backup(BackupArgs),
+    /// Make a store from a backup; leases from before the backup are void
+    Restore(RestoreArgs),
+    /// Say what is wrong with a store and what mends it; changes nothing
+    Doctor(DoctorArgs),
+}
+
+#[derive(Arguments)]
+pub(crate) struct BackupArgs {
+    /// The new file; nothing is ever written over
+    pub(crate) to: PathBuf,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+#[derive(Arguments)]
+pub(crate) struct RestoreArgs {
+    /// The backup
+    pub(crate) from: PathBuf,
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+#[derive(Arguments)]
+pub(crate) struct DoctorArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+#[derive(Arguments)]
+pub(crate) struct StoreArgs {
+    /// Where the jobs are: sqlite:<path of a file>
+    #[arg(long, env = "CONSIGN_STORE", default_value = "sqlite:consign-data/consign.db")]
+    pub(crate) store: StoreAddress,
+}
+
+/// The address of a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoreAddress {
+    pub(crate) path: PathBuf,
+}
+
+impl FromStr for StoreAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            Some(("sqlite", path)) if !path.is_empty() => {
+                Ok(StoreAddress { path: PathBuf::from(path) })
+            }
+            Some(("sqlite", _)) => Err("names no file; try sqlite:consign-data/consign.db".into()),
+            Some(_) | None => Err("must begin with sqlite:, as in sqlite:consign.db".into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_are_sound() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn an_address_names_its_kind() {
+        let good = "sqlite:a/b.db".parse::<StoreAddress>();
+        assert_eq!(good, Ok(StoreAddress { path: "a/b.db".into() }));
+        for bad in ["", "a.db", "sqlite:", "mysql:x", ":x"] {
+            assert!(bad.parse::<StoreAddress>().is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! THE BINARY `consign`: the only reader of arguments and environment; it wires the rooms together.
+#![forbid(unsafe_code)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command for people")]
+
+mod args;
+mod backup;
+mod doctor;
+mod restore;
+
+use args::{Args, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let done = match Args::parse().command {
+        Command::Backup(args) => backup::run(&args),
+        Command::Restore(args) => restore::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("consign: {error:#}");
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,108 @@
+//! The binary from outside: what an operator types, and what it says.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+use engine::{Intake, JobDraft, JobId, Scope, Tenant};
+use platform::{SystemClock, SystemDice};
+use pollster::block_on;
+use std::{path::Path, process::Command, sync::Arc};
+use store::{Clock, Dice, Options, Request, Sqlite, Store};
+use tempfile::TempDir;
+
+/// What a run of `consign` came to.
+struct Said {
+    out: String,
+    err: String,
+    success: bool,
+}
+
+fn consign(folder: &Path, words: &[&str]) -> Said {
+    let run = Command::new(env!("CARGO_BIN_EXE_consign"))
+        .args(words)
+        .current_dir(folder)
+        .env_remove("CONSIGN_STORE")
+        .output()
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Said { out: text(run.stdout), err: text(run.stderr), success: run.status.success() }
+}
+
+fn open(path: &Path) -> Sqlite {
+    let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
+    Sqlite::open(path, clock, dice, Options::default()).unwrap()
+}
+
+fn submit(store: &Sqlite) -> JobId {
+    let intake = Intake {
+        id: JobId::new(SystemClock::new().read().wall, SystemDice.roll()),
+        tenant: Tenant::default_tenant(),
+        chance: SystemDice.roll(),
+        payload_bytes_max: 1_000,
+    };
+    let draft = JobDraft { job_type: "email".into(), ..JobDraft::default() };
+    let new = draft.check(intake).unwrap();
+    let id = new.id;
+    block_on(store.execute(vec![Request::Submit(vec![new])])).unwrap()[0].as_ref().unwrap();
+    id
+}
+
+#[test]
+fn a_store_is_backed_up_at_work_and_restored() {
+    let folder = TempDir::new().unwrap();
+    let store = open(&folder.path().join("consign.db"));
+    let id = submit(&store);
+    let backup = consign(folder.path(), &["backup", "copy.db", "--store", "sqlite:consign.db"]);
+    assert!(backup.success, "{}", backup.err);
+    let again = consign(folder.path(), &["backup", "copy.db", "--store", "sqlite:consign.db"]);
+    assert!(!again.success && again.err.contains("copy.db exists already"), "{}", again.err);
+    let restore = consign(folder.path(), &["restore", "copy.db", "--store", "sqlite:new/other.db"]);
+    assert!(restore.success, "{}", restore.err);
+    let other = open(&folder.path().join("new/other.db"));
+    assert!(block_on(other.job(&Scope::All, id)).unwrap().is_some());
+}
+
+#[test]
+fn a_store_in_use_is_not_written_over_and_its_holder_is_named() {
+    let folder = TempDir::new().unwrap();
+    let store = open(&folder.path().join("consign.db"));
+    submit(&store);
+    consign(folder.path(), &["backup", "copy.db", "--store", "sqlite:consign.db"]);
+    let refused = consign(folder.path(), &["restore", "copy.db", "--store", "sqlite:consign.db"]);
+    let holder = format!("is in use by process {}", std::process::id());
+    assert!(!refused.success && refused.err.contains(&holder), "{}", refused.err);
+}
+
+#[test]
+fn the_doctor_finds_nothing_and_then_something() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("consign.db");
+    let store = open(&path);
+    for _ in 0..200 {
+        submit(&store);
+    }
+    let well = consign(folder.path(), &["doctor", "--store", "sqlite:consign.db"]);
+    assert!(well.success, "{}{}", well.out, well.err);
+    assert!(well.out.contains("200 live jobs") && well.out.contains("nothing is wrong"));
+    drop(store);
+    let mut bytes = std::fs::read(&path).unwrap();
+    for page in bytes.chunks_mut(4096).skip(1) {
+        page[4000..4064].fill(0x5a);
+    }
+    std::fs::write(&path, bytes).unwrap();
+    let ill = consign(folder.path(), &["doctor", "--store", "sqlite:consign.db"]);
+    assert!(!ill.success, "{}", ill.out);
+    assert!(format!("{}{}", ill.out, ill.err).contains("restore the last backup"), "{}", ill.out);
+}
+
+#[test]
+fn what_is_not_there_is_said() {
+    let folder = TempDir::new().unwrap();
+    for words in [&["doctor"][..], &["backup", "copy.db"], &["restore", "copy.db"]] {
+        let said = consign(folder.path(), words);
+        assert!(!said.success && said.err.contains("there is no"), "{words:?}: {}", said.err);
+    }
+    let said = consign(folder.path(), &["doctor", "--store", "mysql:x"]);
+    assert!(said.err.contains("must begin with sqlite:"), "{}", said.err);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "and nothing is made");
+}

@@ -1,0 +1,464 @@
+//! The model against the store: whatever is asked of both, the memory store and the file answer alike.
+
+use super::{
+    Sqlite,
+    tests::{folder, hands, options},
+};
+use crate::{Answer, Clock, Dice, HandClock, Memory, Query, Reply, Request, Store};
+use engine::{
+    Chance, ClaimId, Command, EndingDraft, Filter, Intake, JobDraft, JobId, JobType, LeaseToken,
+    NewJob, OutcomeWord, PAYLOAD_BYTES_MAX, Policy, PolicyDraft, ReleaseReason, Scope, Status,
+    StepName, Tenant, Wish, WorkerId,
+};
+use pollster::block_on;
+use proptest::prelude::*;
+use std::{io::Write, path::Path, sync::Arc, time::Duration};
+
+/// Both stores roll the same, however often each of them rolls.
+struct OneSide;
+
+impl Dice for OneSide {
+    fn roll(&self) -> Chance {
+        Chance(u128::MAX / 3)
+    }
+}
+
+/// One thing that happens. Numbers point into what is there, whatever it is by then.
+#[derive(Clone, Debug)]
+enum Op {
+    Submit { jobs: Vec<Draft> },
+    Claim { worker: u8, claim: u8, types: u8, max: usize, tenant: Option<u8> },
+    Settle { lease: usize, how: u8 },
+    Beat { lease: usize },
+    Release { lease: usize, reason: u8, delay: u8 },
+    Step { lease: usize, name: u8, finish: bool },
+    Operator { job: usize, what: u8 },
+    Pause { job_type: u8, tenant: Option<u8>, resume: bool },
+    SetPolicy { job_type: u8, policy: u8 },
+    Crowd { jobs: Vec<Draft>, worker: u8, claim: u8 },
+    Sweep,
+    Tidy { limit: usize },
+    Number { limit: usize },
+    Pass { ms: u64 },
+    SetClock { ms: i64 },
+    Restart { ms: u64 },
+}
+
+#[derive(Clone, Debug)]
+struct Draft {
+    job_type: u8,
+    tenant: u8,
+    key: Option<u8>,
+    payload: u8,
+    priority: u8,
+    delay: Option<u8>,
+    expires: Option<u8>,
+    parent: bool,
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    prop::collection::vec(op(), 1..60)
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let tenant = || prop::option::weighted(0.3, 0..2u8);
+    prop_oneof![
+        4 => prop::collection::vec(draft(), 1..4).prop_map(|jobs| Op::Submit { jobs }),
+        5 => (0..3u8, 0..4u8, 1..4u8, 1..4usize, tenant()).prop_map(
+            |(worker, claim, types, max, tenant)| Op::Claim { worker, claim, types, max, tenant }),
+        5 => (any::<usize>(), 0..6u8).prop_map(|(lease, how)| Op::Settle { lease, how }),
+        2 => any::<usize>().prop_map(|lease| Op::Beat { lease }),
+        1 => (any::<usize>(), 0..3u8, 0..3u8)
+            .prop_map(|(lease, reason, delay)| Op::Release { lease, reason, delay }),
+        1 => (any::<usize>(), 0..2u8, any::<bool>())
+            .prop_map(|(lease, name, finish)| Op::Step { lease, name, finish }),
+        4 => (any::<usize>(), 0..5u8).prop_map(|(job, what)| Op::Operator { job, what }),
+        1 => (0..2u8, tenant(), any::<bool>())
+            .prop_map(|(job_type, tenant, resume)| Op::Pause { job_type, tenant, resume }),
+        1 => (0..2u8, 0..3u8).prop_map(|(job_type, policy)| Op::SetPolicy { job_type, policy }),
+        2 => (prop::collection::vec(draft(), 1..3), 0..3u8, 0..4u8)
+            .prop_map(|(jobs, worker, claim)| Op::Crowd { jobs, worker, claim }),
+        2 => Just(Op::Sweep),
+        1 => (0..5usize).prop_map(|limit| Op::Tidy { limit }),
+        1 => (0..9usize).prop_map(|limit| Op::Number { limit }),
+        4 => prop_oneof![0..2_000u64, 20_000..100_000u64, 600_000..900_000u64]
+            .prop_map(|ms| Op::Pass { ms }),
+        1 => (-100_000..100_000i64).prop_map(|ms| Op::SetClock { ms }),
+        1 => (0..50_000u64).prop_map(|ms| Op::Restart { ms }),
+    ]
+}
+
+fn draft() -> impl Strategy<Value = Draft> {
+    let key = prop::option::weighted(0.4, 0..3u8);
+    let (delay, expires) =
+        (prop::option::weighted(0.2, 0..60u8), prop::option::weighted(0.2, 61..99u8));
+    (0..2u8, 0..2u8, key, 0..2u8, 0..10u8, delay, expires, any::<bool>()).prop_map(
+        |(job_type, tenant, key, payload, priority, delay, expires, parent)| Draft {
+            job_type,
+            tenant,
+            key,
+            payload,
+            priority,
+            delay,
+            expires,
+            parent,
+        },
+    )
+}
+
+/// Both stores, and what a test knows of what they hold.
+struct Pair {
+    clock: Arc<HandClock>,
+    memory: Memory,
+    file: Option<Sqlite>,
+    path: std::path::PathBuf,
+    made: u128,
+    jobs: Vec<JobId>,
+    leases: Vec<(JobId, LeaseToken)>,
+}
+
+impl Pair {
+    fn new(folder: &Path) -> Self {
+        let (clock, _) = hands();
+        let memory = Memory::new(clock.clone(), Arc::new(OneSide));
+        memory.restart();
+        let path = folder.join("consign.db");
+        let mut pair =
+            Pair { clock, memory, file: None, path, made: 0, jobs: Vec::new(), leases: Vec::new() };
+        pair.open();
+        pair
+    }
+
+    fn open(&mut self) {
+        let store = Sqlite::open(&self.path, self.clock.clone(), Arc::new(OneSide), options());
+        self.file = Some(store.expect("it can be opened"));
+    }
+
+    fn file(&self) -> &Sqlite {
+        self.file.as_ref().expect("open, but while it restarts")
+    }
+
+    /// Asks both, and sees that they answer alike.
+    fn ask(&mut self, batch: Vec<Request>) -> Vec<Reply> {
+        let by_memory = block_on(self.memory.execute(batch.clone())).unwrap();
+        let by_file = block_on(self.file().execute(batch.clone())).unwrap();
+        assert_eq!(by_memory, by_file, "{batch:?}");
+        for answer in by_memory.iter().flatten() {
+            match answer {
+                Answer::Submitted(all) => {
+                    self.jobs.extend(all.iter().filter(|s| !s.duplicate).map(|s| s.job_id));
+                }
+                Answer::Claimed(all) => self.leases.extend(
+                    all.iter().map(|c| (c.job.id(), c.job.lease().expect("it was claimed").token)),
+                ),
+                Answer::Job(_) | Answer::Done => {}
+            }
+        }
+        by_memory
+    }
+
+    fn about(&mut self, id: JobId, command: Command) {
+        self.ask(vec![Request::Job { scope: Scope::All, id, command }]);
+    }
+
+    fn with_lease(&mut self, lease: usize, command: impl FnOnce(LeaseToken) -> Command) {
+        if self.leases.is_empty() {
+            return;
+        }
+        let (id, token) = self.leases[lease % self.leases.len()];
+        self.about(id, command(token));
+    }
+
+    fn new_job(&mut self, draft: &Draft) -> NewJob {
+        self.made += 1;
+        let now = self.clock.read().wall.unix_ms();
+        let at = |seconds: Option<u8>| seconds.map(|s| i64::from(s) * 1_000 + now);
+        let parent = self.jobs.last().filter(|_| draft.parent);
+        let text = JobDraft {
+            job_type: type_of(draft.job_type).to_string(),
+            subject_id: Some(format!("subject-{}", draft.payload)),
+            correlation_id: Some(format!("correlation-{}", draft.payload)),
+            idempotency_key: draft.key.map(|key| format!("key-{key}")),
+            payload: Some(draft.payload.to_string()),
+            priority: Some(draft.priority.into()),
+            run_at: at(draft.delay),
+            expires_at: at(draft.expires),
+            parent_id: parent.map(JobId::to_string),
+            ..JobDraft::default()
+        };
+        let intake = Intake {
+            // Ids that grow with the order of arrival, so that both stores break ties alike.
+            id: JobId::new(engine::Timestamp::from_unix_ms(1_000), Chance(self.made << 48)),
+            tenant: tenant_of(draft.tenant),
+            chance: Chance(self.made),
+            payload_bytes_max: PAYLOAD_BYTES_MAX,
+        };
+        text.check(intake).expect("a lawful draft")
+    }
+
+    fn act(&mut self, op: &Op) {
+        match op {
+            Op::Submit { jobs } => {
+                let jobs = jobs.iter().map(|draft| self.new_job(draft)).collect();
+                self.ask(vec![Request::Submit(jobs)]);
+            }
+            Op::Crowd { jobs, worker, claim } => {
+                let claim = Request::Claim { scope: Scope::All, wish: wish(*worker, *claim, 3, 2) };
+                let submits = jobs.iter().map(|draft| Request::Submit(vec![self.new_job(draft)]));
+                let batch = std::iter::once(claim).chain(submits).collect();
+                self.ask(batch);
+            }
+            Op::Claim { worker, claim, types, max, tenant } => {
+                let wish = wish(*worker, *claim, *types, *max);
+                self.ask(vec![Request::Claim { scope: scope_of(*tenant), wish }]);
+            }
+            Op::Settle { lease, how } => {
+                let ending = ending(*how).check().expect("lawful");
+                self.with_lease(*lease, |token| Command::Settle { token, ending });
+            }
+            Op::Beat { lease } => {
+                let progress = None;
+                self.with_lease(*lease, |token| Command::Heartbeat { token, progress });
+            }
+            Op::Release { lease, reason, delay } => {
+                let reasons =
+                    [ReleaseReason::Released, ReleaseReason::Snoozed, ReleaseReason::Undelivered];
+                let reason = reasons[usize::from(*reason)];
+                let delay = Duration::from_secs(u64::from(*delay) * 10);
+                self.with_lease(*lease, |token| Command::Release { token, reason, delay });
+            }
+            Op::Step { lease, name, finish } => {
+                let name = StepName::parse(&format!("step-{name}")).expect("lawful");
+                let result = engine::check_step_result("1").expect("lawful");
+                self.with_lease(*lease, |token| match finish {
+                    true => Command::FinishStep { token, name, result },
+                    false => Command::BeginStep { token, name },
+                });
+            }
+            Op::Operator { job, what } => self.operate(*job, *what),
+            Op::Pause { job_type, tenant, resume } => {
+                let (scope, job_type) = (scope_of(*tenant), type_of(*job_type));
+                self.ask(vec![match resume {
+                    true => Request::Resume { scope, job_type },
+                    false => Request::Pause { scope, job_type },
+                }]);
+            }
+            Op::SetPolicy { job_type, policy } => {
+                let (job_type, policy) = (type_of(*job_type), policy_of(*policy));
+                self.ask(vec![Request::SetPolicy { job_type, policy }]);
+            }
+            Op::Sweep => self.sweep(),
+            Op::Tidy { limit } => {
+                let by_memory = block_on(self.memory.tidy(*limit)).unwrap();
+                assert_eq!(by_memory, block_on(self.file().tidy(*limit)).unwrap());
+            }
+            Op::Number { limit } => {
+                let by_memory = block_on(self.memory.number_events(*limit)).unwrap();
+                assert_eq!(by_memory, block_on(self.file().number_events(*limit)).unwrap());
+            }
+            Op::Pass { ms } => {
+                self.clock.pass(Duration::from_millis(*ms));
+                self.tick();
+            }
+            Op::SetClock { ms } => {
+                self.clock.set_off(*ms);
+                self.tick();
+            }
+            Op::Restart { ms } => {
+                self.tick();
+                self.file = None;
+                self.clock.pass(Duration::from_millis(*ms));
+                self.open();
+                self.memory.restart();
+            }
+        }
+    }
+
+    /// Has both stores look at the clock. The memory store does so with every question, the file only
+    /// when it writes: small drifts would add up to a jump for one of them only.
+    fn tick(&mut self) {
+        let worker = WorkerId::parse("watch").expect("lawful");
+        self.ask(vec![Request::Seen { scope: Scope::All, worker }]);
+    }
+
+    fn operate(&mut self, job: usize, what: u8) {
+        if self.jobs.is_empty() {
+            return;
+        }
+        let id = self.jobs[job % self.jobs.len()];
+        let redrive = |reset_steps| Command::Redrive { max_attempts: None, reset_steps };
+        let commands =
+            [Command::Cancel, redrive(false), redrive(true), Command::Discard, Command::Erase];
+        self.about(id, commands[usize::from(what)].clone());
+    }
+
+    fn sweep(&mut self) {
+        let key = |late: &crate::Overdue| late.id;
+        let mut by_memory = block_on(self.memory.overdue(100)).unwrap();
+        let mut by_file = block_on(self.file().overdue(100)).unwrap();
+        by_memory.sort_by_key(key);
+        by_file.sort_by_key(key);
+        assert_eq!(by_memory, by_file);
+        for late in by_memory {
+            self.about(late.id, late.command);
+        }
+    }
+
+    /// Everything that can be asked is answered alike.
+    fn compare(&self) {
+        for id in &self.jobs {
+            for scope in [Scope::All, scope_of(Some(0))] {
+                let jobs = [self.memory.job(&scope, *id), self.file().job(&scope, *id)];
+                assert_same(jobs.map(block_on));
+                let rows =
+                    [self.memory.history(&scope, *id, 1), self.file().history(&scope, *id, 1)];
+                assert_same(rows.map(block_on));
+                let payloads = [self.memory.payload(&scope, *id), self.file().payload(&scope, *id)];
+                assert_same(payloads.map(block_on));
+            }
+            let around = [
+                self.memory.surroundings(&Scope::All, *id),
+                self.file().surroundings(&Scope::All, *id),
+            ];
+            assert_same(around.map(block_on));
+        }
+        assert_same([self.memory.events(0, 1_000), self.file().events(0, 1_000)].map(block_on));
+        assert_same(
+            [self.memory.queues(&Scope::All), self.file().queues(&Scope::All)].map(block_on),
+        );
+        assert_same([self.memory.policies(), self.file().policies()].map(block_on));
+        assert_same(
+            [self.memory.workers(&Scope::All), self.file().workers(&Scope::All)].map(block_on),
+        );
+        for filter in filters(&self.jobs) {
+            for scope in [Scope::All, scope_of(Some(0))] {
+                let pages = [&self.memory as &dyn Store, self.file()];
+                let [model, file] = pages.map(|store| listed(store, &scope, &filter));
+                assert_eq!(model, file, "{filter:?}");
+            }
+        }
+    }
+}
+
+#[track_caller]
+fn assert_same<T: PartialEq + std::fmt::Debug>(answers: [Result<T, crate::StoreError>; 2]) {
+    let [memory, file] = answers.map(|answer| answer.expect("a read does not fail"));
+    assert_eq!(memory, file);
+}
+
+/// Everything that a filter shows, in pages of three.
+fn listed(store: &dyn Store, scope: &Scope, filter: &Filter) -> Vec<JobId> {
+    let mut query = Query { scope: scope.clone(), filter: filter.clone(), before: None, limit: 3 };
+    let mut ids = Vec::new();
+    loop {
+        let page = block_on(store.list(&query)).unwrap();
+        ids.extend(page.jobs.iter().map(engine::Job::id));
+        query.before = page.next;
+        if page.next.is_none() {
+            return ids;
+        }
+    }
+}
+
+fn filters(jobs: &[JobId]) -> Vec<Filter> {
+    use engine::{Comparison, CorrelationId, ErrorCode, Field, SubjectId, Timestamp};
+    let statuses = Status::ALL.map(|status| Filter::eq(Field::Status(status)));
+    let email = || Filter::eq(Field::JobType(type_of(0)));
+    let at = Timestamp::from_unix_ms(1_800_000_050_000);
+    let times = [Comparison::Lt, Comparison::Ge].into_iter().flat_map(|comparison| {
+        [Field::CreatedAt(at), Field::CompletedAt(at)]
+            .map(|field| Filter::Compare(comparison, field))
+    });
+    let subject = SubjectId::parse("subject-1").expect("lawful");
+    let correlation = CorrelationId::parse("correlation-0").expect("lawful");
+    let others = [
+        Filter::Everything,
+        email(),
+        Filter::eq(Field::SubjectId(subject)),
+        Filter::eq(Field::CorrelationId(correlation)),
+        Filter::eq(Field::ErrorCode(ErrorCode::parse("BROKEN").expect("lawful"))),
+        Filter::And(vec![email(), Filter::eq(Field::Status(Status::Queued))]),
+        Filter::Or(vec![email(), Filter::Not(Box::new(Filter::eq(Field::Status(Status::Failed))))]),
+    ];
+    let parents = jobs.first().map(|id| Filter::eq(Field::ParentId(*id)));
+    statuses.into_iter().chain(times).chain(others).chain(parents).collect()
+}
+
+fn type_of(number: u8) -> JobType {
+    JobType::parse(["email", "scan"][usize::from(number)]).expect("lawful")
+}
+
+fn tenant_of(number: u8) -> Tenant {
+    Tenant::parse(["acme", "birch"][usize::from(number)]).expect("lawful")
+}
+
+fn scope_of(tenant: Option<u8>) -> Scope {
+    tenant.map_or(Scope::All, |tenant| Scope::One(tenant_of(tenant)))
+}
+
+fn wish(worker: u8, claim: u8, types: u8, max: usize) -> Wish {
+    let wanted = (0..2).filter(|number| types & (1 << number) != 0);
+    Wish {
+        worker: WorkerId::parse(&format!("worker-{worker}")).expect("lawful"),
+        host: None,
+        claim: ClaimId::parse(&format!("claim-{claim}")).expect("lawful"),
+        job_types: wanted.map(type_of).collect(),
+        max,
+        lease: None,
+    }
+}
+
+fn ending(how: u8) -> EndingDraft {
+    let failed =
+        EndingDraft { error_code: Some("BROKEN".into()), ..EndingDraft::new(OutcomeWord::Failed) };
+    match how {
+        0 | 1 => {
+            EndingDraft { result: Some("[1]".into()), ..EndingDraft::new(OutcomeWord::Completed) }
+        }
+        2 => failed,
+        3 => EndingDraft { retry_after_seconds: Some(0), ..failed },
+        4 => EndingDraft { retryable: Some(false), ..failed },
+        _ => EndingDraft::new(OutcomeWord::Poisoned),
+    }
+}
+
+/// Short times, so that one run sees leases end, keys expire and old jobs go.
+fn policy_of(number: u8) -> Policy {
+    let draft = PolicyDraft {
+        max_attempts: Some(2),
+        lease_ms: Some(10_000),
+        timeout_ms: Some(60_000),
+        key_window_ms: Some(100_000),
+        retention_ms: Some(300_000),
+        max_queued: (number == 1).then_some(3),
+        lost_workers_max: Some(i64::from(number) + 1),
+        ..PolicyDraft::default()
+    };
+    draft.check().expect("a good policy")
+}
+
+/// What every CI run tries.
+const CASES: u32 = 2_000;
+
+#[test]
+fn the_file_answers_as_the_model_does() {
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        cases: CASES,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
+    let outcome = runner.run(&ops(), |ops| {
+        let folder = folder();
+        let mut pair = Pair::new(folder.path());
+        for op in &ops {
+            pair.act(op);
+        }
+        pair.compare();
+        Ok(())
+    });
+    if let Err(failure) = outcome {
+        panic!("{failure}");
+    }
+    writeln!(std::io::stderr(), "{CASES} stories told to the model and to the file: no difference")
+        .expect("it prints");
+}
