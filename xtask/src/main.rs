@@ -1,21 +1,24 @@
-//! The project's own commands: `cargo xtask test`, `lint`, `ci`.
+//! The project's own commands: `cargo xtask test`, `lint`, `ci`, `bench`.
 #![forbid(unsafe_code)]
 
+mod bench;
+mod prepare;
 #[cfg(test)]
 mod walls;
 
 use std::{
     env,
     path::Path,
-    process::{Command, ExitCode},
+    process::{Command, ExitCode, Stdio},
 };
 
 const HELP: &str = "\
 cargo xtask <command>
 
-  test   every test, from a bare checkout
-  lint   cargo fmt --check and clippy, warnings are errors
-  ci     lint, then test: what CI runs
+  test         every test, from a bare checkout; installs strace where it is missing
+  lint         cargo fmt --check and clippy, warnings are errors
+  ci           lint, then test: what CI runs
+  bench open   opens a store with a million jobs: seconds and memory, in a release build
 ";
 
 fn main() -> ExitCode {
@@ -25,6 +28,7 @@ fn main() -> ExitCode {
         ["test"] => test(),
         ["lint"] => lint(),
         ["ci"] => lint() && test(),
+        ["bench", "open"] => bench::open(),
         ["help" | "--help" | "-h"] => say(HELP),
         _ => return complain(&words),
     };
@@ -33,9 +37,11 @@ fn main() -> ExitCode {
 
 /// All tests, also after a failure: the one that says it best may be the last.
 ///
-/// Everything that can be tested today needs no more than the toolchain: no database is started, no
-/// package is installed.
+/// No database is started. What the tests need beside the toolchain is seen to first.
 fn test() -> bool {
+    if !prepare::prepare() {
+        return false;
+    }
     let plain = cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
     let shuttle = cargo(&[&["test", "--locked", "--no-fail-fast"], SHUTTLE].concat());
     plain && shuttle
@@ -59,9 +65,19 @@ const SHUTTLE: &[&str] = &[
 
 fn cargo(args: &[&str]) -> bool {
     say(&format!("cargo {}\n", args.join(" ")));
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace");
-    let status = Command::new(env!("CARGO")).args(args).current_dir(root).status();
+    let status = Command::new(env!("CARGO")).args(args).current_dir(root()).status();
     status.is_ok_and(|status| status.success())
+}
+
+/// Runs another program in silence, and says whether that went well.
+fn run(program: &str, args: &[&str]) -> bool {
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
 }
 
 #[expect(clippy::print_stdout, reason = "a command for people")]
@@ -74,4 +90,10 @@ fn say(text: &str) -> bool {
 fn complain(words: &[&str]) -> ExitCode {
     eprint!("xtask does not know {:?}\n\n{HELP}", words.join(" "));
     ExitCode::FAILURE
+}
+
+#[expect(clippy::print_stderr, reason = "a command for people")]
+fn complain_about(what: &str) -> bool {
+    eprintln!("{what}");
+    false
 }

@@ -1,5 +1,6 @@
 //! The walls between the crates: the table of rooms in ARCHITECTURE.md is what the manifests say.
 
+use crate::root;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -125,8 +126,4 @@ fn manifest(path: &Path) -> toml::Table {
 fn crate_root(name: &str) -> PathBuf {
     let src = root().join("crates").join(name).join("src");
     if src.join("lib.rs").exists() { src.join("lib.rs") } else { src.join("main.rs") }
-}
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
 }

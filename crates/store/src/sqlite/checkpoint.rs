@@ -38,6 +38,8 @@ struct Progress {
     running: bool,
     /// Why nothing may be written any more.
     stopped: Option<String>,
+    /// Whether whoever ends the process has been told.
+    told: bool,
 }
 
 impl Checkpoints {
@@ -65,9 +67,12 @@ impl Checkpoints {
         self.state.progress().stopped.clone()
     }
 
-    /// Nothing is written from now on; says whether this is news.
+    /// Nothing is written from now on; says whether the process has yet to be ended for it. A checkpoint
+    /// that failed has told nobody: its thread answers no caller.
     pub(super) fn stop(&self, reason: &str) -> bool {
-        self.state.progress().stop(reason)
+        let mut progress = self.state.progress();
+        progress.stop(reason);
+        !std::mem::replace(&mut progress.told, true)
     }
 
     fn begin(&self) {
@@ -104,10 +109,8 @@ impl State {
 }
 
 impl Progress {
-    fn stop(&mut self, reason: &str) -> bool {
-        let news = self.stopped.is_none();
+    fn stop(&mut self, reason: &str) {
         self.stopped.get_or_insert_with(|| reason.to_owned());
-        news
     }
 }
 

@@ -1,0 +1,83 @@
+//! A store with a million queued jobs, opened by a process that has seen none of them:
+//! `cargo xtask bench open`, or by hand
+//!
+//! ```sh
+//! cargo run --release -p consign-platform --example million -- fill store.db 1000000
+//! cargo run --release -p consign-platform --example million -- open store.db
+//! ```
+#![allow(clippy::print_stdout, reason = "it is here to be looked at")]
+
+use engine::{ClaimId, ITEMS_MAX, JobDraft, JobType, Scope, Tenant, Wish, WorkerId};
+use platform::{Platform, Settings, SystemClock, SystemDice};
+use pollster::block_on;
+use std::{error::Error, fs, path::Path, sync::Arc, time::Duration};
+use store::{Clock, Options, Sqlite};
+
+pub(crate) fn main() -> Result<(), Box<dyn Error>> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words[..] {
+        ["fill", path, jobs] => {
+            let took = fill(Path::new(path), jobs.parse()?)?;
+            println!("{jobs} jobs handed over in {:.1} s", took.as_secs_f64());
+        }
+        ["open", path] => println!("{}", open(Path::new(path))?),
+        _ => return Err("fill <path> <jobs>, or open <path>".into()),
+    }
+    Ok(())
+}
+
+/// Hands over so many jobs, a thousand at a time, and closes the store.
+pub(crate) fn fill(path: &Path, jobs: usize) -> Result<Duration, Box<dyn Error>> {
+    let clock = SystemClock::new();
+    let (platform, tenant) = (platform(path)?, Tenant::default_tenant());
+    for first in (0..jobs).step_by(ITEMS_MAX) {
+        let draft = |number: usize| JobDraft {
+            job_type: "email".into(),
+            subject_id: Some(format!("order/{number}")),
+            idempotency_key: Some(format!("order-{number}-confirmation")),
+            payload: Some(format!(r#"{{"to":"customer-{number}@example.org","order":{number}}}"#)),
+            ..JobDraft::default()
+        };
+        let drafts = (first..(first + ITEMS_MAX).min(jobs)).map(draft).collect();
+        block_on(platform.submit_all(&tenant, drafts))?;
+    }
+    drop(platform);
+    Ok(clock.read().monotonic)
+}
+
+/// Opens a store, claims a job, and says what that took, of time and of memory.
+pub(crate) fn open(path: &Path) -> Result<String, Box<dyn Error>> {
+    let clock = SystemClock::new();
+    let platform = platform(path)?;
+    let opened = clock.read().monotonic;
+    let wish = Wish {
+        worker: WorkerId::parse("worker-1")?,
+        host: None,
+        claim: ClaimId::parse(&std::process::id().to_string())?,
+        job_types: vec![JobType::parse("email")?],
+        max: 1,
+        lease: None,
+    };
+    if block_on(platform.claim(&Scope::All, wish))?.len() != 1 {
+        return Err("there was nothing to claim".into());
+    }
+    let claimed = clock.read().monotonic;
+    let (opened, claimed) = (opened.as_secs_f64(), claimed.as_secs_f64());
+    let peak = peak_kib()? / 1024;
+    Ok(format!("opened in {opened:.3} s, first job after {claimed:.3} s, peak memory {peak} MiB"))
+}
+
+fn platform(path: &Path) -> Result<Platform, Box<dyn Error>> {
+    let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
+    let store = Sqlite::open(path, clock.clone(), dice.clone(), Options::default())?;
+    Ok(Platform::new(Arc::new(store), clock, dice, Settings::default()))
+}
+
+/// The most memory that this process ever had, as Linux knows it.
+fn peak_kib() -> Result<u64, Box<dyn Error>> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    Ok(number.ok_or("the system does not say how much memory was used")?.parse()?)
+}

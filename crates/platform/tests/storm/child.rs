@@ -1,0 +1,236 @@
+//! The process under attack: a platform over a store in a file, behind a socket.
+
+use crate::{
+    line::{self, fields},
+    text,
+};
+use engine::{
+    ClaimId, EndingDraft, JobDraft, JobId, JobType, LeaseToken, OutcomeWord, PolicyDraft, Pulse,
+    ReleaseReason, Scope, SeededBug, Tenant, Wish, WorkerId,
+};
+use platform::{
+    Batcher, Beat, Error, Limits, Platform, Release, Report, Settings, SystemClock, SystemDice,
+    Verdict,
+};
+use pollster::block_on;
+use rustix::process::{Signal, set_parent_process_death_signal};
+use std::{
+    fs,
+    io::{self, BufRead, BufReader, Write},
+    os::unix::net::{UnixListener, UnixStream},
+    path::{Path, PathBuf},
+    process,
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+use store::{Options, Sqlite, StoreError};
+
+/// Which file to serve; without it nothing is served.
+pub(crate) const STORE: &str = "CONSIGN_STORM_STORE";
+/// How much room the disk must have, where the default is not wanted.
+pub(crate) const ROOM: &str = "CONSIGN_STORM_ROOM";
+/// Set where answers come before commits.
+pub(crate) const LIES: &str = "CONSIGN_STORM_LIES";
+
+/// The child. In the parent's own run there is nothing to serve.
+#[test]
+fn serve() {
+    let Some(path) = text(STORE).map(PathBuf::from) else { return };
+    // Also while it is stopped: nothing survives a test that was killed.
+    set_parent_process_death_signal(Some(Signal::KILL)).unwrap();
+    let platform = match open(&path) {
+        Ok(platform) => Arc::new(platform),
+        Err(error) => refuse(&error),
+    };
+    let door = line::door(&path);
+    drop(fs::remove_file(&door)); // of the one who was killed here before
+    for caller in UnixListener::bind(&door).unwrap().incoming() {
+        let (caller, platform) = (caller.unwrap(), platform.clone());
+        // A caller who is gone needs no answer.
+        thread::spawn(move || drop(listen(&platform, caller)));
+    }
+}
+
+fn open(path: &Path) -> Result<Platform, store::OpenError> {
+    let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
+    let mut options = Options::default();
+    if let Some(room) = crate::setting(ROOM) {
+        options.room_bytes_min = room;
+    }
+    engine::plant(text(LIES).map(|_| SeededBug::AckBeforeCommit));
+    let store = Sqlite::open(path, clock.clone(), dice.clone(), options)?;
+    engine::plant(None);
+    let batcher = Batcher::start(Arc::new(store), Limits::default()).expect("a thread starts");
+    Ok(Platform::new(Arc::new(batcher), clock, dice, Settings::default()))
+}
+
+fn refuse(error: &store::OpenError) -> ! {
+    writeln!(io::stderr(), "{error}").expect("it prints");
+    process::exit(1);
+}
+
+fn listen(platform: &Platform, caller: UnixStream) -> io::Result<()> {
+    let mut answers = caller.try_clone()?;
+    for question in BufReader::new(caller).lines() {
+        let answer = block_on(answer(platform, &question?)).unwrap_or_else(|error| no(&error));
+        answers.write_all(format!("{answer}\n").as_bytes())?;
+    }
+    Ok(())
+}
+
+/// A line for each way to say no.
+fn no(error: &Error) -> String {
+    match error {
+        Error::Refused(refusal) => format!("refused {}", refusal.code()),
+        Error::OutcomeUnknown { .. } => "unknown".into(),
+        Error::Store(StoreError::Full(_)) => "full".into(),
+        Error::Store(StoreError::Unavailable(_)) => "unavailable".into(),
+        Error::Store(StoreError::Damaged(_)) => "damaged".into(),
+        Error::Store(StoreError::OutcomeUnknown(_)) => "unknown".into(),
+    }
+}
+
+async fn answer(platform: &Platform, question: &str) -> Result<String, Error> {
+    let (verb, rest) = question.split_once(' ').unwrap_or((question, ""));
+    let said = match verb {
+        "policy" => set_policy(platform, rest).await?,
+        "submit" => submit(platform, rest).await?,
+        "claim" => claim(platform, rest).await?,
+        "beat" => beat(platform, rest).await?,
+        "settle" => settle(platform, rest).await?,
+        "release" => release(platform, rest).await?,
+        "redrive" => redrive(platform, rest).await?,
+        "sweep" => platform.sweep().await?.jobs.len().to_string(),
+        "depth" => depth(platform).await?,
+        unknown => panic!("nobody asks for {unknown}"),
+    };
+    Ok(format!("done {said}"))
+}
+
+/// `lease_ms`; nothing waits between attempts, and workers may be lost again and again.
+async fn set_policy(platform: &Platform, rest: &str) -> Result<String, Error> {
+    let draft = PolicyDraft {
+        max_attempts: Some(100),
+        lost_workers_max: Some(100),
+        lease_ms: Some(rest.parse().unwrap()),
+        backoff_base_ms: Some(0),
+        ..PolicyDraft::default()
+    };
+    platform.set_policy(job_type(), &draft).await?;
+    Ok(String::new())
+}
+
+/// `name;key;payload …`; the name becomes the correlation, `-` is no key.
+async fn submit(platform: &Platform, rest: &str) -> Result<String, Error> {
+    let draft = |item| {
+        let [name, key, payload] = fields(item);
+        JobDraft {
+            job_type: job_type().to_string(),
+            correlation_id: Some(name.into()),
+            idempotency_key: (key != "-").then(|| key.into()),
+            payload: Some(payload.into()),
+            ..JobDraft::default()
+        }
+    };
+    let drafts = rest.split(' ').map(draft).collect();
+    let all = platform.submit_all(&Tenant::default_tenant(), drafts).await?;
+    let one = |job: &engine::Submitted| format!("{};{}", job.job_id, job.duplicate);
+    Ok(joined(all.iter().map(one)))
+}
+
+/// `worker claim max`
+async fn claim(platform: &Platform, rest: &str) -> Result<String, Error> {
+    let words: Vec<&str> = rest.split(' ').collect();
+    let wish = Wish {
+        worker: WorkerId::parse(words[0]).unwrap(),
+        host: None,
+        claim: ClaimId::parse(words[1]).unwrap(),
+        job_types: vec![job_type()],
+        max: words[2].parse().unwrap(),
+        lease: None,
+    };
+    let claimed = platform.claim(&Scope::All, wish).await?;
+    Ok(joined(claimed.iter().map(|claimed| {
+        let (job, payload) = (&claimed.job, claimed.payload.as_str());
+        let lease = job.lease().unwrap();
+        let (until, name) = (lease.expires_at.unix_ms(), &job.envelope.correlation);
+        format!("{};{};{until};{name};{payload}", job.id(), lease.token)
+    })))
+}
+
+/// `worker id;token …`
+async fn beat(platform: &Platform, rest: &str) -> Result<String, Error> {
+    let (worker, items) = rest.split_once(' ').unwrap();
+    let beats = items.split(' ').map(|item| {
+        let [id, token] = fields(item);
+        Beat { id: job_id(id), token: lease_token(token), progress: None }
+    });
+    let worker = WorkerId::parse(worker).unwrap();
+    let pulses = platform.heartbeat(&Scope::All, &worker, beats.collect()).await?;
+    Ok(joined(pulses.iter().map(|pulse| match pulse {
+        Pulse::Extended(until) | Pulse::CancelRequested(until) => until.unix_ms().to_string(),
+        Pulse::Lost => "lost".into(),
+        Pulse::Ended => "ended".into(),
+    })))
+}
+
+/// `id;token;outcome …`
+async fn settle(platform: &Platform, rest: &str) -> Result<String, Error> {
+    let reports = rest.split(' ').map(|item| {
+        let [id, token, outcome] = fields(item);
+        let word = match outcome {
+            "completed" => OutcomeWord::Completed,
+            "poisoned" => OutcomeWord::Poisoned,
+            _ => OutcomeWord::Failed,
+        };
+        let ending = EndingDraft::new(word).check().unwrap();
+        Report { id: job_id(id), token: lease_token(token), ending }
+    });
+    Ok(verdicts(&platform.settle(&Scope::All, reports.collect()).await?))
+}
+
+/// `id;token …`
+async fn release(platform: &Platform, rest: &str) -> Result<String, Error> {
+    let releases = rest.split(' ').map(|item| {
+        let [id, token] = fields(item);
+        let (reason, delay) = (ReleaseReason::Released, Duration::ZERO);
+        Release { id: job_id(id), token: lease_token(token), reason, delay }
+    });
+    Ok(verdicts(&platform.release(&Scope::All, releases.collect()).await?))
+}
+
+async fn redrive(platform: &Platform, rest: &str) -> Result<String, Error> {
+    let job = platform.redrive(&Scope::All, job_id(rest), None, false).await?;
+    Ok(job.status().to_string())
+}
+
+/// How many jobs have not ended.
+async fn depth(platform: &Platform) -> Result<String, Error> {
+    let queues = platform.queues(&Scope::All).await?;
+    let open: u64 = queues.iter().map(|queue| queue.counts.queued + queue.counts.running).sum();
+    Ok(open.to_string())
+}
+
+fn verdicts(verdicts: &[Verdict]) -> String {
+    joined(verdicts.iter().map(|verdict| match verdict {
+        Ok(status) => status.to_string(),
+        Err(refusal) => format!("!{}", refusal.code()),
+    }))
+}
+
+fn joined(items: impl Iterator<Item = String>) -> String {
+    items.collect::<Vec<_>>().join(" ")
+}
+
+pub(crate) fn job_type() -> JobType {
+    JobType::parse("storm").unwrap()
+}
+
+fn job_id(text: &str) -> JobId {
+    JobId::parse(text).unwrap()
+}
+
+fn lease_token(text: &str) -> LeaseToken {
+    LeaseToken::parse(text).unwrap()
+}

@@ -1,0 +1,162 @@
+//! A disk that runs full while many callers hand jobs over, and has room again later.
+
+use crate::{
+    audit::audit,
+    line::{Caller, Said},
+    process::Start,
+    producer::{note, question},
+    tell,
+    told::Told,
+};
+use rustix::{
+    fs::{FallocateFlags, fallocate, statvfs},
+    mount::{MountFlags, UnmountFlags, mount, unmount},
+};
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+};
+use tempfile::TempDir;
+
+const CALLERS: u64 = 64;
+/// Jobs in a list, with a long one among them.
+const WIDTH: u64 = 50;
+/// A caller that hands over so many lists has met the end of any disk in here.
+const LISTS_MAX: u64 = 100;
+const MIB: u64 = 1024 * 1024;
+
+/// SQLite itself meets the end of the disk, to the last byte.
+#[test]
+fn a_full_disk_refuses_and_goes_on_when_there_is_room() {
+    let Some(disk) = SmallDisk::mount() else { return };
+    let start = Start { room_bytes_min: Some(0), ..Start::on(disk.file("store")) };
+    let ballast = Ballast { path: disk.file("ballast"), bytes: 12 * MIB };
+    tell(&format!("full to the last byte: {}", starve(&start, &ballast)));
+}
+
+/// The usual setting: we stop a little before SQLite has to.
+#[test]
+fn a_disk_with_little_room_refuses_and_goes_on_when_there_is_more() {
+    let Some(disk) = SmallDisk::mount() else { return };
+    let ballast = Ballast { path: disk.file("ballast"), bytes: 12 * MIB };
+    tell(&format!("nearly full: {}", starve(&Start::on(disk.file("store")), &ballast)));
+}
+
+/// The same where nothing may be mounted: the disk of this machine seems to be nearly full.
+#[test]
+fn a_disk_that_somebody_else_fills_refuses_and_goes_on_when_they_are_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    // Others use this disk as well. What they can do within seconds is less than this, or we wait for them.
+    let margin = (room(folder.path()) / 8).min(1024 * MIB);
+    let room_bytes_min = Some(room(folder.path()) - margin);
+    let start = Start { room_bytes_min, ..Start::on(folder.path().join("store")) };
+    let ballast = Ballast { path: folder.path().join("ballast"), bytes: margin * 2 };
+    tell(&format!("filled by others: {}", starve(&start, &ballast)));
+}
+
+/// Hands jobs over with room, without, and with room again: what was heard in the second part.
+fn starve(start: &Start, ballast: &Ballast) -> String {
+    let (told, names) = (Told::default(), AtomicU64::new(0));
+    let mut process = start.run();
+    let crowd = Crowd { door: process.door().to_owned(), told: &told, names: &names };
+    assert!(crowd.call(1).iter().all(is_done), "there was room: {}", process.words());
+    ballast.throw_in();
+    let heard = crowd.call(LISTS_MAX);
+    let refused = heard.iter().filter(|said| **said == Said::Full).count() as u64;
+    let done = heard.iter().filter(|said| is_done(said)).count() as u64;
+    assert_eq!(refused, CALLERS, "each caller hears it once, and nothing worse");
+    assert_eq!(refused + done, heard.len() as u64, "{heard:?}");
+    fs::remove_file(&ballast.path).unwrap();
+    assert!(crowd.call(1).iter().all(is_done), "there is room again: {}", process.words());
+    assert!(!process.has_ended());
+    process.kill();
+    let audit = audit(&start.store, &told.ledger(), false);
+    audit.must_be_clean();
+    let jobs = audit.jobs;
+    format!("{CALLERS} callers, {done} lists taken, {refused} refused, {jobs} jobs, nothing lost")
+}
+
+fn is_done(said: &Said) -> bool {
+    matches!(said, Said::Done(_))
+}
+
+/// Many who hand jobs over at once.
+struct Crowd<'a> {
+    door: PathBuf,
+    told: &'a Told,
+    names: &'a AtomicU64,
+}
+
+impl Crowd<'_> {
+    /// Each hands over `lists` lists, or as many as are taken.
+    fn call(&self, lists: u64) -> Vec<Said> {
+        thread::scope(|scope| {
+            let threads: Vec<_> =
+                (0..CALLERS).map(|_| scope.spawn(|| self.call_alone(lists))).collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        })
+    }
+
+    fn call_alone(&self, lists: u64) -> Vec<Said> {
+        let (mut caller, mut heard) = (Caller::at(&self.door), Vec::new());
+        for _ in 0..lists {
+            let first = self.names.fetch_add(WIDTH, Ordering::Relaxed);
+            let list = first..first + WIDTH;
+            let said = caller.ask(&question(list.clone(), true));
+            note(self.told, list, &said);
+            heard.push(said);
+            if !heard.last().is_some_and(is_done) {
+                break;
+            }
+        }
+        heard
+    }
+}
+
+/// Something that takes up room.
+struct Ballast {
+    path: PathBuf,
+    bytes: u64,
+}
+
+impl Ballast {
+    fn throw_in(&self) {
+        let file = File::create(&self.path).unwrap();
+        fallocate(&file, FallocateFlags::empty(), 0, self.bytes).unwrap();
+    }
+}
+
+/// A file system of our own, where that is allowed.
+struct SmallDisk(TempDir);
+
+impl SmallDisk {
+    fn mount() -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let size = c"size=40m";
+        match mount("tmpfs", folder.path(), "tmpfs", MountFlags::empty(), Some(size)) {
+            Ok(()) => Some(SmallDisk(folder)),
+            Err(error) => {
+                tell(&format!("no small disk may be mounted here ({error}); others fill one"));
+                None
+            }
+        }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // At once, whoever still has a file open.
+        let _ = unmount(self.0.path(), UnmountFlags::DETACH);
+    }
+}
+
+fn room(folder: &Path) -> u64 {
+    let disk = statvfs(folder).unwrap();
+    disk.f_bavail * disk.f_frsize
+}

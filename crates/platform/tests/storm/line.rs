@@ -1,0 +1,102 @@
+//! The line between a caller and the process: one question, one answer, or silence.
+
+use std::{
+    io::{BufRead, BufReader, ErrorKind, Write},
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
+
+/// What a caller was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// It was done; the items of the answer.
+    Done(Vec<String>),
+    /// The contract says no, with this code.
+    Refused(String),
+    /// There is no room; nothing was done.
+    Full,
+    /// Nothing was done, for another reason.
+    Unavailable,
+    /// Nobody knows.
+    Unknown,
+    /// Nothing at all: the process died over it, or was not there.
+    Nothing,
+}
+
+/// Somebody who asks.
+pub(crate) struct Caller {
+    door: PathBuf,
+    line: Option<BufReader<UnixStream>>,
+}
+
+impl Caller {
+    pub(crate) fn at(door: &Path) -> Self {
+        Caller { door: door.to_owned(), line: None }
+    }
+
+    /// Asks once.
+    pub(crate) fn ask(&mut self, question: &str) -> Said {
+        let said = self.try_ask(question);
+        if said.is_none() {
+            self.line = None;
+        }
+        said.map_or(Said::Nothing, |answer| heard(&answer))
+    }
+
+    /// Asks until the process answers, across its deaths, and says how often nothing was heard.
+    pub(crate) fn ask_until_told(&mut self, question: &str) -> (Said, u64) {
+        for unheard in 0..TRIES_MAX {
+            match self.ask(question) {
+                Said::Done(items) => return (Said::Done(items), unheard),
+                Said::Refused(code) => return (Said::Refused(code), unheard),
+                Said::Full | Said::Unavailable | Said::Unknown | Said::Nothing => {
+                    thread::sleep(Duration::from_millis(5));
+                }
+            }
+        }
+        panic!("nobody answers any more: {question}");
+    }
+
+    fn try_ask(&mut self, question: &str) -> Option<String> {
+        if self.line.is_none() {
+            let line = UnixStream::connect(&self.door).ok()?;
+            line.set_read_timeout(Some(crate::PATIENCE)).unwrap();
+            self.line = Some(BufReader::new(line));
+        }
+        let line = self.line.as_mut()?;
+        line.get_mut().write_all(format!("{question}\n").as_bytes()).ok()?;
+        let mut answer = String::new();
+        if let Err(error) = line.read_line(&mut answer) {
+            assert_ne!(error.kind(), ErrorKind::WouldBlock, "alive, and silent over: {question}");
+        }
+        answer.strip_suffix('\n').map(str::to_owned)
+    }
+}
+
+/// A minute or two of five milliseconds each.
+const TRIES_MAX: u64 = 20_000;
+
+fn heard(answer: &str) -> Said {
+    let (word, rest) = answer.split_once(' ').unwrap_or((answer, ""));
+    match word {
+        "done" => Said::Done(rest.split_whitespace().map(str::to_owned).collect()),
+        "refused" => Said::Refused(rest.to_owned()),
+        "full" => Said::Full,
+        "unavailable" => Said::Unavailable,
+        "unknown" => Said::Unknown,
+        other => panic!("the process says {other}"),
+    }
+}
+
+/// Where the process that serves the store at `path` listens.
+pub(crate) fn door(path: &Path) -> PathBuf {
+    path.with_extension("door")
+}
+
+/// The fields of one item.
+#[track_caller]
+pub(crate) fn fields<const N: usize>(item: &str) -> [&str; N] {
+    item.split(';').collect::<Vec<_>>().try_into().expect("an item with all its fields")
+}

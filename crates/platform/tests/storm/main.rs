@@ -1,0 +1,56 @@
+//! A real process on a real file, killed, stopped, starved and lied to by its disk, and judged from
+//! outside by what its callers were told.
+//!
+//! The process is this very binary, started again with one test, [`child::serve`], that does not end.
+//! Everything here is for Linux: signals, `strace`, and a file system that can be made full.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+mod audit;
+mod child;
+mod disk_full;
+mod faults;
+mod line;
+mod million;
+mod process;
+mod producer;
+mod second;
+mod storm;
+mod strace;
+mod told;
+mod worker;
+
+use platform::SystemClock;
+use std::{
+    io::{self, Write},
+    thread,
+    time::Duration,
+};
+use store::Clock;
+
+/// What a person should know of a run that went well.
+fn tell(line: &str) {
+    writeln!(io::stderr(), "{line}").expect("it prints");
+}
+
+/// Waits until `it` happened. Everything that is waited for here takes seconds when all is well.
+#[track_caller]
+fn wait_until(what: &str, mut it: impl FnMut() -> bool) {
+    let clock = SystemClock::new();
+    while !it() {
+        assert!(clock.read().monotonic < PATIENCE, "waited in vain: {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Longer than anything lawful takes on a machine that does other things as well.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn setting(name: &str) -> Option<u64> {
+    text(name).map(|text| text.parse().expect("a whole number"))
+}
+
+#[expect(clippy::disallowed_methods, reason = "settings for the child, and for who runs the test")]
+fn text(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}

@@ -1,0 +1,120 @@
+//! A process that serves a store, and what can be done to it.
+
+use crate::{
+    child::{LIES, ROOM, STORE},
+    line::{Caller, Said, door},
+    wait_until,
+};
+use rustix::process::{Pid, Signal, kill_process};
+use std::{
+    fs::{self, File},
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+};
+
+/// How a process is started.
+#[derive(Clone)]
+pub(crate) struct Start {
+    /// Which file it serves.
+    pub(crate) store: PathBuf,
+    /// How much room the disk must have, where the default is not wanted.
+    pub(crate) room_bytes_min: Option<u64>,
+    /// Whether it answers before it commits.
+    pub(crate) lies: bool,
+}
+
+impl Start {
+    pub(crate) fn on(store: PathBuf) -> Self {
+        Start { store, room_bytes_min: None, lies: false }
+    }
+
+    /// Starts the process and does not wait for it.
+    pub(crate) fn launch(&self) -> Process {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "child::serve", "--nocapture"]).env(STORE, &self.store);
+        if let Some(room) = self.room_bytes_min {
+            command.env(ROOM, room.to_string());
+        }
+        if self.lies {
+            command.env(LIES, "yes");
+        }
+        let words = self.store.with_extension("words");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&words).unwrap());
+        Process { child: command.spawn().unwrap(), door: door(&self.store), words }
+    }
+
+    /// Starts the process and waits until it answers.
+    pub(crate) fn run(&self) -> Process {
+        let mut process = self.launch();
+        let mut caller = process.caller();
+        wait_until("the process answers", || {
+            assert!(!process.has_ended(), "it ended at once: {}", process.words());
+            matches!(caller.ask("depth"), Said::Done(_))
+        });
+        process
+    }
+}
+
+/// A process, killed when it is dropped.
+pub(crate) struct Process {
+    child: Child,
+    door: PathBuf,
+    words: PathBuf,
+}
+
+impl Process {
+    pub(crate) fn caller(&self) -> Caller {
+        Caller::at(&self.door)
+    }
+
+    pub(crate) fn door(&self) -> &Path {
+        &self.door
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn stop(&self) {
+        self.send(Signal::STOP);
+    }
+
+    pub(crate) fn go_on(&self) {
+        self.send(Signal::CONT);
+    }
+
+    /// `kill -9`, and gone when this returns.
+    pub(crate) fn kill(mut self) {
+        self.send(Signal::KILL);
+        let status = self.child.wait().unwrap();
+        assert_eq!(status.signal(), Some(Signal::KILL.as_raw()), "it had ended: {}", self.words());
+    }
+
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Waits for an end that it comes to by itself.
+    pub(crate) fn end(&mut self) -> ExitStatus {
+        wait_until("the process ends", || self.has_ended());
+        self.child.wait().unwrap()
+    }
+
+    /// What it wrote for the operator.
+    pub(crate) fn words(&self) -> String {
+        fs::read_to_string(&self.words).unwrap()
+    }
+
+    fn send(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended long ago.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}

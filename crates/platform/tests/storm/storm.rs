@@ -1,0 +1,195 @@
+//! `kill -9` again and again, and stops that outlast every lease.
+
+use crate::{
+    audit::{Audit, audit},
+    line::{Caller, Said, door},
+    process::{Process, Start},
+    producer::produce,
+    setting, tell,
+    told::Told,
+    wait_until,
+    worker::Worker,
+};
+use platform::SystemClock;
+use std::{
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
+use store::{Clock, SeededDice};
+
+const KILLS: u64 = 30;
+/// A few more than 20,000: those whose answer is lost and who have no key may never be jobs.
+const JOBS: u64 = 20_500;
+const PRODUCERS: u64 = 4;
+const WORKERS: u64 = 6;
+const LEASE_MS: u64 = 1_000;
+
+#[test]
+fn nothing_is_lost_however_often_it_is_killed() {
+    let kills = setting("CONSIGN_STORM_KILLS").unwrap_or(KILLS);
+    let jobs = setting("CONSIGN_STORM_JOBS").unwrap_or(JOBS);
+    let clock = SystemClock::new();
+    let storm = Storm { kills, jobs, lies: false }.blow();
+    storm.audit.must_be_clean();
+    let Audit { jobs: found, rows, outcomes, .. } = storm.audit;
+    // A calm in which nothing happens keeps every promise.
+    assert!(found as u64 >= jobs * 9 / 10, "hardly anything was handed over: {found} jobs");
+    assert!(storm.repeats > kills && storm.lost > 0, "nobody was disturbed");
+    tell(&format!(
+        "{kills} kills ({stops} after a stop) and {doors} more while it started, over {found} jobs in \
+         {took} s: nothing lost; {leases} leases ({lost} told lost), {outcomes} outcomes, {rows} history \
+         rows, {repeats} repeats",
+        stops = storm.stops,
+        doors = storm.doors,
+        took = clock.read().monotonic.as_secs(),
+        leases = storm.leases,
+        lost = storm.lost,
+        repeats = storm.repeats,
+    ));
+}
+
+/// The audit is worth something only if it cries out over a process that lies.
+#[test]
+fn an_answer_before_the_commit_is_found_from_outside() {
+    let storm = Storm { kills: 1, jobs: 100, lies: true }.blow();
+    let lost = storm.audit.broken.iter().filter(|what| what.starts_with("I1:")).count();
+    assert!(lost > 50, "a process that stores nothing was believed: {:?}", storm.audit);
+}
+
+struct Storm {
+    kills: u64,
+    jobs: u64,
+    lies: bool,
+}
+
+struct Aftermath {
+    stops: u64,
+    doors: u64,
+    leases: usize,
+    /// Of these, how many workers were told that they had lost them.
+    lost: usize,
+    repeats: u64,
+    audit: Audit,
+}
+
+impl Storm {
+    fn blow(&self) -> Aftermath {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().join("store");
+        let start = Start { lies: self.lies, ..Start::on(store.clone()) };
+        let (told, over) = (Told::default(), AtomicBool::new(false));
+        let process = start.run();
+        process.caller().ask_until_told(&format!("policy {LEASE_MS}"));
+        let mut sky = Sky { storm: self, told: &told, start: &start, stops: 0, doors: 0 };
+        let process = thread::scope(|scope| {
+            let caller = || Caller::at(&door(&store));
+            let (told, over) = (&told, &over);
+            // Also when something panics in here: nobody would end the others.
+            let _end = SetOnDrop(over);
+            for number in 0..WORKERS {
+                let worker = Worker::new(number, caller(), told);
+                scope.spawn(move || worker.work(over));
+            }
+            scope.spawn({
+                let caller = caller();
+                move || sweep(caller, over)
+            });
+            let share = self.jobs.div_ceil(PRODUCERS);
+            let producers: Vec<_> = (0..PRODUCERS)
+                .map(|number| {
+                    let names = number * share..((number + 1) * share).min(self.jobs);
+                    let caller = caller();
+                    scope.spawn(move || produce(caller, told, names))
+                })
+                .collect();
+            let process = sky.rage(process);
+            for producer in producers {
+                producer.join().unwrap();
+            }
+            wait_until("every job has ended", || depth(&store) == 0);
+            process
+        });
+        process.kill();
+        let ledger = told.ledger();
+        Aftermath {
+            stops: sky.stops,
+            doors: sky.doors,
+            leases: ledger.leases.len(),
+            lost: ledger.lost.len(),
+            repeats: ledger.repeats,
+            audit: audit(&store, &ledger, true),
+        }
+    }
+}
+
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What comes down on the process.
+struct Sky<'a> {
+    storm: &'a Storm,
+    told: &'a Told,
+    start: &'a Start,
+    stops: u64,
+    doors: u64,
+}
+
+impl Sky<'_> {
+    /// Kills the process while its callers are at work, spread over all that they have to do.
+    fn rage(&mut self, mut process: Process) -> Process {
+        let dice = SeededDice::new(7);
+        for kill in 1..=self.storm.kills {
+            let progress = kill * self.storm.jobs / (self.storm.kills + 1);
+            wait_until("callers come on", || self.progress() >= progress);
+            thread::sleep(Duration::from_micros(dice.next() % 30_000));
+            if kill % 4 == 2 {
+                // Long enough for every lease to be over, and for all who wait to be answered late.
+                process.stop();
+                thread::sleep(Duration::from_millis(LEASE_MS + 300));
+                process.go_on();
+                thread::sleep(Duration::from_micros(dice.next() % 300_000));
+                self.stops += 1;
+            }
+            process.kill();
+            process = self.start.launch();
+            if kill % 5 == 0 {
+                // In the midst of recovery: the next kill does not wait for it.
+                thread::sleep(Duration::from_micros(dice.next() % 30_000));
+                process.kill();
+                process = self.start.launch();
+                self.doors += 1;
+            }
+        }
+        process
+    }
+
+    /// How much has been acknowledged; a process that lies has nothing to settle.
+    fn progress(&self) -> u64 {
+        let ledger = self.told.ledger();
+        let known = (ledger.acknowledged.len() + ledger.unknown.len()) as u64;
+        let settled = ledger.settled.len() as u64;
+        if self.storm.lies { known } else { known.min(settled) }
+    }
+}
+
+fn sweep(mut caller: Caller, over: &AtomicBool) {
+    while !over.load(Ordering::Relaxed) {
+        caller.ask("sweep");
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// How many jobs have not ended. Nobody knows while nobody answers.
+fn depth(store: &Path) -> u64 {
+    match Caller::at(&door(store)).ask("depth") {
+        Said::Done(items) => items[0].parse().unwrap(),
+        Said::Refused(_) | Said::Full | Said::Unavailable | Said::Unknown | Said::Nothing => 1,
+    }
+}

@@ -1,0 +1,72 @@
+//! `strace`, which makes the system calls of a process fail, or counts them.
+
+use crate::{process::Process, wait_until};
+use std::{
+    fs::{self, File},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+};
+
+/// A tracer of one process, which goes when the process does.
+pub(crate) struct Tracer {
+    child: Child,
+    log: PathBuf,
+}
+
+/// Which of its threads are traced.
+#[derive(Clone, Copy)]
+pub(crate) enum Who {
+    All,
+    /// The one that moves the log into the file.
+    Checkpointer,
+}
+
+impl Tracer {
+    /// Attaches to `process`, and returns when nothing escapes it any more.
+    pub(crate) fn attach(process: &Process, who: Who, expressions: &[&str]) -> Self {
+        let log = process.door().with_extension("trace");
+        let words = process.door().with_extension("tracer");
+        let mut command = Command::new("strace");
+        match who {
+            Who::All => command.args(["-f", "-p", &process.id().to_string()]),
+            Who::Checkpointer => command.args(["-p", &checkpointer(process)]),
+        };
+        for expression in expressions {
+            command.args(["-e", expression]);
+        }
+        command.arg("-o").arg(&log).stdin(Stdio::null()).stdout(Stdio::null());
+        command.stderr(File::create(&words).unwrap());
+        let child = command.spawn().expect("strace is there; `cargo xtask test` installs it");
+        let mut tracer = Tracer { child, log };
+        wait_until("strace has attached", || {
+            let said = fs::read_to_string(&words).unwrap();
+            assert!(tracer.child.try_wait().unwrap().is_none(), "strace cannot trace: {said}");
+            said.contains("attached")
+        });
+        tracer
+    }
+
+    /// What was traced, when the process has gone.
+    pub(crate) fn log(mut self) -> String {
+        wait_until("strace ends", || self.child.try_wait().unwrap().is_some());
+        fs::read_to_string(&self.log).unwrap()
+    }
+}
+
+impl Drop for Tracer {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// The thread of the process that makes checkpoints. The system keeps 15 letters of its name.
+fn checkpointer(process: &Process) -> String {
+    let tasks = fs::read_dir(format!("/proc/{}/task", process.id())).unwrap();
+    let mut tasks = tasks.map(|task| task.unwrap().path());
+    let is_it = |task: &PathBuf| {
+        fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "consign-checkpo")
+    };
+    let task = tasks.find(is_it).expect("there is a thread for checkpoints");
+    task.file_name().unwrap().to_string_lossy().into_owned()
+}

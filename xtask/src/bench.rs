@@ -1,0 +1,42 @@
+//! Numbers that are shown, not asserted: they are about a machine as much as about us.
+
+use crate::{cargo, root, say};
+use std::{
+    path::Path,
+    process::{Command, id},
+};
+
+const JOBS: &str = "1000000";
+const RUNS: usize = 5;
+
+/// A store with a million queued jobs, opened by fresh processes: how long until the first job is
+/// claimed, and how much memory it takes.
+pub(crate) fn open() -> bool {
+    let build =
+        ["build", "--release", "--locked", "-p", "consign-platform", "--example", "million"];
+    let folder = std::env::temp_dir().join(format!("consign-bench-{}", id()));
+    let made = cargo(&build) && std::fs::create_dir(&folder).is_ok();
+    let done = made && measure(&folder.join("store"));
+    if made {
+        drop(std::fs::remove_dir_all(&folder));
+    }
+    done
+}
+
+fn measure(store: &Path) -> bool {
+    let Some(filled) = million(&["fill"], store, &[JOBS]) else { return false };
+    say(&filled);
+    let runs: Option<Vec<String>> = (0..RUNS).map(|_| million(&["open"], store, &[])).collect();
+    let Some(mut runs) = runs else { return false };
+    // All lines have the same words before the first number, so they sort by it.
+    runs.sort();
+    say(&format!("{}median: {}", runs.concat(), runs[RUNS / 2]))
+}
+
+/// Runs the example, and gives what it says.
+fn million(verb: &[&str], store: &Path, rest: &[&str]) -> Option<String> {
+    let program = root().join("target/release/examples/million");
+    let output = Command::new(program).args(verb).arg(store).args(rest).output().ok()?;
+    let said = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then_some(said)
+}
