@@ -274,11 +274,12 @@ impl Pair {
         }
     }
 
-    /// Has both stores look at the clock. The memory store does so with every question, the file only
-    /// when it writes: small drifts would add up to a jump for one of them only.
+    /// Has both stores look at the clock and write the time down. The memory store does so with every
+    /// question, the file only when it writes: small drifts would add up to a jump for one of them
+    /// only, and idle time would be downtime to the other.
     fn tick(&mut self) {
-        let worker = WorkerId::parse("watch").expect("lawful");
-        self.ask(vec![Request::Seen { scope: Scope::All, worker }]);
+        let job_type = JobType::parse("clock").expect("lawful");
+        self.ask(vec![Request::SetPolicy { job_type, policy: policy_of(0) }]);
     }
 
     fn operate(&mut self, job: usize, what: u8) {
