@@ -12,15 +12,16 @@ use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard},
 };
 
-/// So many pages of the log are worth a checkpoint.
-const WORTH_IT_PAGES: i64 = 1_000;
-/// Above this the writer waits, so that the log does not grow for ever: 64 MiB.
-const LOG_PAGES_MAX: i64 = 16_384;
+/// At so many times what is worth a checkpoint the writer waits, so that the log does not grow for
+/// ever: 64 MiB, where nothing else is set.
+const LOG_MAX_TIMES: i64 = 16;
 
 /// The writer's side.
 pub(super) struct Checkpoints {
     thread: Keeper<Checkpointer>,
     state: Arc<State>,
+    /// So many pages of the log are worth a checkpoint.
+    worth_it_pages: i64,
 }
 
 struct Checkpointer(Connection);
@@ -41,19 +42,19 @@ struct Progress {
 }
 
 impl Checkpoints {
-    pub(super) fn start(db: Connection) -> io::Result<Self> {
+    pub(super) fn start(db: Connection, worth_it_pages: i64) -> io::Result<Self> {
         let thread = Keeper::start("consign-checkpoint", Checkpointer(db))?;
-        Ok(Checkpoints { thread, state: Arc::default() })
+        Ok(Checkpoints { thread, state: Arc::default(), worth_it_pages })
     }
 
     /// Looks after the log once more was written to it.
     pub(super) fn after_commit(&self, db: &Connection) {
         // The log could not be asked how long it is: the next commit will tell what is wrong.
         let Ok(log) = Log::of(db) else { return };
-        if log.pages - log.moved >= WORTH_IT_PAGES {
+        if log.pages - log.moved >= self.worth_it_pages {
             self.begin();
         }
-        if log.pages >= LOG_PAGES_MAX {
+        if log.pages >= self.worth_it_pages * LOG_MAX_TIMES {
             self.wait();
             self.begin(); // nobody writes now, so this one reaches the end, and the log starts anew
             self.wait();
@@ -89,7 +90,8 @@ impl Checkpoints {
         }));
     }
 
-    fn wait(&self) {
+    /// Returns when no checkpoint is under way.
+    pub(super) fn wait(&self) {
         let mut progress = self.state.progress();
         while progress.running {
             progress = self.state.done.wait(progress).expect("no code of ours panics here");

@@ -10,6 +10,8 @@ mod bytes;
 mod checkpoint;
 mod chores;
 mod claim;
+#[cfg(test)]
+mod crash;
 mod doctor;
 mod error;
 mod execute;
@@ -67,6 +69,8 @@ pub struct Options {
     pub holder: String,
     /// New work is refused as [`StoreError::Full`] when the disk has less room than this.
     pub room_bytes_min: u64,
+    /// The log is moved into the file whenever it has grown by so many pages.
+    pub log_pages: i64,
     /// Ends the process when the outcome of a commit is not known.
     pub fail_stop: FailStop,
     /// The SQLite file system to use, where it is not the system's own: for tests.
@@ -80,6 +84,7 @@ impl Default for Options {
         Options {
             holder: format!("process {}", std::process::id()),
             room_bytes_min: ROOM_BYTES_MIN,
+            log_pages: LOG_PAGES,
             fail_stop: Arc::new(end_the_process),
             vfs: None,
         }
@@ -87,6 +92,7 @@ impl Default for Options {
 }
 
 const ROOM_BYTES_MIN: u64 = 16 * 1024 * 1024;
+const LOG_PAGES: i64 = 1_024;
 
 /// What an operator finds in the log, and `EX_IOERR` as the exit code. The moment is for the answers that
 /// are on their way.

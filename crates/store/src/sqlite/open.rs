@@ -61,7 +61,8 @@ impl Sqlite {
         let checkpointer = files.connect(Role::Checkpointer);
         let checkpointer = checkpointer.map_err(|trouble| unusable(trouble.told()))?;
         let cannot_start = |source| OpenError::File { path: files.path.clone(), source };
-        let checkpoints = Checkpoints::start(checkpointer).map_err(cannot_start)?;
+        let checkpoints =
+            Checkpoints::start(checkpointer, options.log_pages).map_err(cannot_start)?;
         let room = room(&files, options.room_bytes_min);
         let Options { fail_stop, .. } = options;
         let (jumped, shared_too) = (tick.jumped, shared.clone());

@@ -37,7 +37,7 @@ pub(super) struct Writer {
     pub(super) serves: u64,
     /// A jump of the clock for which no lease has been extended yet.
     jumped: Duration,
-    checkpoints: Checkpoints,
+    pub(super) checkpoints: Checkpoints,
     room: Room,
     fail_stop: FailStop,
     /// Planted: callers are answered although nothing was committed.

@@ -1,0 +1,104 @@
+//! A disk that fails while the store is at work: it stops at once, and says what it does not know.
+
+use super::{
+    check::Checker,
+    points::{How, on_all_cores},
+    say,
+    story::{Plan, Story, Teller},
+};
+use crate::{Request, Store, StoreError};
+use crash_disk::{Disk, Fault, FaultyOp};
+use engine::{Scope, WorkerId};
+use pollster::block_on;
+use rusqlite::ffi;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const PLAN: Plan = Plan { seed: 11, past: 0, steps: 60, hasty: false };
+
+#[test]
+fn after_a_sync_that_failed_nothing_more_is_written() {
+    every_fault(FaultyOp::Sync, ffi::SQLITE_IOERR_FSYNC, 1);
+}
+
+#[test]
+fn after_a_write_that_failed_nothing_more_is_written() {
+    every_fault(FaultyOp::Write, ffi::SQLITE_IOERR_WRITE, 23);
+}
+
+/// Lets every `stride`-th operation of a kind fail, each in a life of its own.
+fn every_fault(op: FaultyOp, code: i32, stride: usize) {
+    let sound = Story::of(PLAN);
+    let (faults, of_checkpoints) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let next = AtomicUsize::new(0);
+    on_all_cores(2, |_| {
+        loop {
+            let nth = 1 + stride * next.fetch_add(1, Ordering::Relaxed);
+            let Some(told) = one_fault(&sound, Fault { op, nth, code }) else { return };
+            faults.fetch_add(1, Ordering::Relaxed);
+            of_checkpoints.fetch_add(usize::from(told == Told::Nothing), Ordering::Relaxed);
+        }
+    });
+    let (faults, of_checkpoints) = (faults.into_inner(), of_checkpoints.into_inner());
+    assert!(faults > of_checkpoints && of_checkpoints > 0, "{faults} {of_checkpoints}");
+    say(&format!(
+        "{faults} disks that failed ({op:?}), {of_checkpoints} of them under the checkpointer: \
+         stopped once, nothing lost"
+    ));
+}
+
+#[derive(PartialEq)]
+enum Told {
+    /// That nobody knows.
+    Unknown,
+    /// That nothing was done.
+    Nothing,
+}
+
+/// Lives with one fault to come. Nothing, if it never came.
+fn one_fault(sound: &Story, fault: Fault) -> Option<Told> {
+    let mut teller = Teller::new(PLAN, Disk::new());
+    teller.open().expect("the disk is sound so far");
+    teller.disk.fail(fault);
+    let error = teller.live(PLAN.steps).err()?;
+    let told = match error {
+        StoreError::OutcomeUnknown(_) => Told::Unknown,
+        StoreError::Unavailable(_) => Told::Nothing,
+        StoreError::Full(_) | StoreError::Damaged(_) => panic!("{fault:?} was told as {error:?}"),
+    };
+    // A restart that fails says so by itself: there is no process that could be ended.
+    let expected = usize::from(teller.store.is_some());
+    assert_eq!(teller.stops.count(), expected, "{fault:?}: it stops once, after {error:?}");
+    if teller.store.is_some() {
+        is_refused_from_now_on(&teller);
+        assert_eq!(teller.stops.count(), 1, "{fault:?}: and only once");
+    }
+    let (answered, disk) = (teller.calls.len(), teller.disk.clone());
+    drop(teller);
+    let mut lawful = vec![sound.world_after(answered)];
+    if told == Told::Unknown {
+        lawful.push(sound.world_after(answered + 1));
+    }
+    let checker = Checker { story: sound, answered, lawful };
+    for how in [How::Killed, How::Strict, How::Chance(1), How::Chance(2)] {
+        let found = checker.check(&how.image(&disk, disk.ops()));
+        if let Err(wrong) = found {
+            panic!("{fault:?}, then {how}: {wrong}\n{}", sound.around(sound.calls[answered].begun));
+        }
+    }
+    Some(told)
+}
+
+fn is_refused_from_now_on(teller: &Teller) {
+    let seen = || Request::Seen { scope: Scope::All, worker: WorkerId::parse("w9").unwrap() };
+    for _ in 0..3 {
+        let store = teller.store();
+        let answers = [
+            block_on(store.execute(vec![seen()])).map(drop),
+            block_on(store.number_events(1)).map(drop),
+            block_on(store.tidy(1)).map(drop),
+        ];
+        for answer in answers {
+            assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");
+        }
+    }
+}
