@@ -4,7 +4,7 @@
 //! checkpoints are off; a thread of its own, with a connection of its own, does them while the
 //! writer goes on. Only when the log has grown beyond a cap does the writer wait.
 
-use super::error::Trouble;
+use super::{error::Trouble, writer::FailStop};
 use crate::keeper::{Keeper, Tended};
 use rusqlite::{Connection, ErrorCode};
 use std::{
@@ -28,10 +28,10 @@ struct Checkpointer(Connection);
 
 impl Tended for Checkpointer {}
 
-#[derive(Default)]
 struct State {
     progress: Mutex<Progress>,
     done: Condvar,
+    fail_stop: FailStop,
 }
 
 #[derive(Default)]
@@ -42,9 +42,15 @@ struct Progress {
 }
 
 impl Checkpoints {
-    pub(super) fn start(db: Connection, worth_it_pages: i64) -> io::Result<Self> {
+    pub(super) fn start(
+        db: Connection,
+        worth_it_pages: i64,
+        fail_stop: FailStop,
+    ) -> io::Result<Self> {
         let thread = Keeper::start("consign-checkpoint", Checkpointer(db))?;
-        Ok(Checkpoints { thread, state: Arc::default(), worth_it_pages })
+        let (progress, done) = (Mutex::default(), Condvar::new());
+        let state = Arc::new(State { progress, done, fail_stop });
+        Ok(Checkpoints { thread, state, worth_it_pages })
     }
 
     /// Looks after the log once more was written to it.
@@ -66,9 +72,9 @@ impl Checkpoints {
         self.state.progress().stopped.clone()
     }
 
-    /// Nothing is written from now on; says whether this is news.
-    pub(super) fn stop(&self, reason: &str) -> bool {
-        self.state.progress().stop(reason)
+    /// Nothing is written from now on.
+    pub(super) fn stop(&self, reason: &str) {
+        self.state.stop(reason);
     }
 
     fn begin(&self) {
@@ -80,12 +86,10 @@ impl Checkpoints {
         let state = self.state.clone();
         // Nobody waits for the answer: what matters is in the state.
         drop(self.thread.ask(move |checkpointer| {
-            let done = checkpoint(&checkpointer.0, "passive");
-            let mut progress = state.progress();
-            progress.running = false;
-            if let Err(reason) = done {
-                progress.stop(&reason);
+            if let Err(reason) = checkpoint(&checkpointer.0, "passive") {
+                state.stop(&reason);
             }
+            state.progress().running = false;
             state.done.notify_all();
         }));
     }
@@ -103,13 +107,17 @@ impl State {
     fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().expect("no code of ours panics with the progress in hand")
     }
-}
 
-impl Progress {
-    fn stop(&mut self, reason: &str) -> bool {
-        let news = self.stopped.is_none();
-        self.stopped.get_or_insert_with(|| reason.to_owned());
-        news
+    /// Whoever meets the trouble first ends the process: with a checkpoint that failed, no writer may
+    /// come along for hours.
+    fn stop(&self, reason: &str) {
+        let mut progress = self.progress();
+        let news = progress.stopped.is_none();
+        progress.stopped.get_or_insert_with(|| reason.to_owned());
+        drop(progress);
+        if news {
+            (self.fail_stop)(reason);
+        }
     }
 }
 

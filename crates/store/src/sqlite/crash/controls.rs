@@ -9,7 +9,7 @@ use super::{
 use crash_disk::Disk;
 use engine::{SeededBug, plant};
 
-const PLAN: Plan = Plan { seed: 3, past: 0, steps: 60, hasty: false };
+const PLAN: Plan = Plan { seed: 3, past: 0, quiet: 0, steps: 60, hasty: false };
 
 #[test]
 fn commits_that_are_not_synced_are_found() {

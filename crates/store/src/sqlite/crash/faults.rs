@@ -13,7 +13,7 @@ use pollster::block_on;
 use rusqlite::ffi;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-const PLAN: Plan = Plan { seed: 11, past: 0, steps: 60, hasty: false };
+const PLAN: Plan = Plan { seed: 11, past: 0, quiet: 0, steps: 60, hasty: false };
 
 #[test]
 fn after_a_sync_that_failed_nothing_more_is_written() {

@@ -46,6 +46,8 @@ pub(super) struct Plan {
     pub(super) seed: u64,
     /// So many steps are behind it, on a disk that did not crash.
     pub(super) past: usize,
+    /// And so many commits in which next to nothing happened.
+    pub(super) quiet: usize,
     pub(super) steps: usize,
     /// Whether the next call is made while a checkpoint is under way. Then the operations come in another
     /// order each time; otherwise a seed is always the same story.
@@ -59,6 +61,7 @@ impl Story {
         teller.open().expect("the disk is sound");
         if plan.past > 0 {
             teller.live(plan.past).expect("the disk is sound");
+            teller.live_quietly(plan.quiet).expect("the disk is sound");
             teller.begin_anew();
         }
         teller.live(plan.steps).expect("the disk is sound");
@@ -182,6 +185,17 @@ impl Teller {
         (0..steps).try_for_each(|_| self.step())
     }
 
+    fn live_quietly(&mut self, commits: usize) -> Lived {
+        let worker = WorkerId::parse("w4").expect("lawful");
+        for _ in 0..commits {
+            // A worker that goes on claiming is written down now and then.
+            self.clock.pass(Duration::from_secs(6));
+            let seen = Request::Seen { scope: Scope::All, worker: worker.clone() };
+            block_on(self.store().execute(vec![seen]))?;
+        }
+        Ok(())
+    }
+
     pub(super) fn end(mut self) -> Story {
         let seen = World::read(self.store()).expect("the disk is sound");
         let missed = seen.difference(&self.world);
@@ -230,10 +244,13 @@ impl Teller {
             0 => {
                 self.clock.set_off(10_000);
                 self.jumped = true;
+                self.tidy() // whoever comes next notices the jump, be it a reader
             }
-            _ => self.clock.pass(Duration::from_secs(seconds)),
+            _ => {
+                self.clock.pass(Duration::from_secs(seconds));
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     fn restart(&mut self) -> Lived {
