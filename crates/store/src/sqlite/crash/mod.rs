@@ -6,8 +6,11 @@
 mod check;
 mod controls;
 mod faults;
+mod full;
+mod listing;
 
 mod points;
+mod rot;
 
 mod story;
 mod tell;
@@ -39,7 +42,9 @@ impl Stops {
     /// With a checkpoint every few commits: most of what can go wrong goes wrong around them.
     fn options(&self) -> Options {
         let stops = self.0.clone();
-        let fail_stop = Arc::new(move |_: &str| drop(stops.fetch_add(1, Ordering::SeqCst)));
+        let fail_stop = Arc::new(move |_: &str| {
+            stops.fetch_add(1, Ordering::SeqCst);
+        });
         let vfs = Some(crash_disk::VFS_NAME.into());
         Options { vfs, fail_stop, log_pages: LOG_PAGES, ..Options::default() }
     }

@@ -1,0 +1,226 @@
+//! A disk that rots: bits flip, files are cut. What is read is what was written, or an error.
+
+use super::{
+    DB, chain,
+    check::health,
+    open,
+    points::on_all_cores,
+    say,
+    story::{Plan, Story},
+    world::World,
+};
+use crate::{Answer, Request, SeededDice, Sqlite, Store, StoreError};
+use crash_disk::Disk;
+use engine::{ClaimId, JobId, JobType, Scope, Wish, WorkerId};
+use pollster::block_on;
+use std::{
+    collections::BTreeMap,
+    fmt::Debug,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Mutex,
+};
+
+const PLAN: Plan = Plan { seed: 9, past: 0, quiet: 0, steps: 90, hasty: false };
+const WAL: &str = "consign.db-wal";
+
+#[test]
+fn a_flipped_bit_of_the_file_is_seen_or_does_no_harm() {
+    let story = Story::of(PLAN);
+    let closed = copy(&story.disk);
+    rots("bits of the file", &story, 3_000, |luck| flipped(&closed, DB, luck));
+}
+
+#[test]
+fn a_flipped_bit_of_the_log_is_seen_or_does_no_harm() {
+    let (story, killed) = killed();
+    rots("bits of the log", &story, 700, |luck| flipped(&killed, WAL, luck));
+    rots("bits of the file under a log", &story, 300, |luck| flipped(&killed, DB, luck));
+}
+
+#[test]
+fn a_file_that_was_cut_is_seen() {
+    let story = Story::of(PLAN);
+    let closed = copy(&story.disk);
+    rots("cuts of the file", &story, 200, |luck| cut(&closed, DB, luck));
+    let (story, killed) = killed();
+    rots("cuts of the log", &story, 200, |luck| cut(&killed, WAL, luck));
+}
+
+type Files = Vec<(String, Vec<u8>)>;
+
+/// The files of a store whose process died before it could close them.
+fn killed() -> (Story, Files) {
+    let story = Story::of(PLAN);
+    let closing = story.calls.last().expect("it was closed").begun;
+    let files = copy(&story.disk.after_kill(closing));
+    assert!(files.iter().any(|(name, bytes)| name == WAL && bytes.len() > 20_000));
+    (story, files)
+}
+
+fn copy(disk: &Disk) -> Files {
+    let names = disk.files().into_iter().map(|(name, _)| name);
+    names.map(|name| (name.clone(), disk.contents(&name).expect("listed"))).collect()
+}
+
+fn flipped(files: &Files, name: &str, luck: &SeededDice) -> (Disk, String) {
+    let disk = Disk::holding(files.clone());
+    let size = disk.contents(name).expect("it is there").len() as u64;
+    let (offset, bit) = ((luck.next() % size) as usize, (luck.next() % 8) as u8);
+    disk.flip_bit(name, offset, bit);
+    (disk, format!("bit {bit} of byte {offset} of {name}"))
+}
+
+fn cut(files: &Files, name: &str, luck: &SeededDice) -> (Disk, String) {
+    let disk = Disk::holding(files.clone());
+    let size = disk.contents(name).expect("it is there").len() as u64;
+    let page = if luck.next() % 2 == 0 { 4_096 } else { 1 };
+    let size = (luck.next() % size / page * page) as usize;
+    disk.cut(name, size);
+    (disk, format!("{name} cut to {size}"))
+}
+
+/// What came of a piece of damage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Verdict {
+    /// Nobody could notice.
+    Harmless,
+    /// Somebody was told.
+    Detected,
+    /// The end of the log is gone, and all is as it was at an earlier moment. SQLite takes the rest for
+    /// a transaction that was never finished.
+    Earlier,
+}
+
+fn rots(
+    what: &str,
+    story: &Story,
+    times: u64,
+    damage: impl Fn(&SeededDice) -> (Disk, String) + Sync,
+) {
+    let tally: Mutex<BTreeMap<Verdict, usize>> = Mutex::default();
+    let wrong: Mutex<Vec<String>> = Mutex::default();
+    on_all_cores(times, |seed| {
+        let (disk, how) = damage(&SeededDice::new(seed));
+        let judged = catch_unwind(AssertUnwindSafe(|| judge(&disk, story)));
+        match judged.unwrap_or_else(|_| Err("it panicked".into())) {
+            Ok(verdict) => *tally.lock().unwrap().entry(verdict).or_default() += 1,
+            Err(why) => wrong.lock().unwrap().push(format!("{how}: {why}")),
+        }
+    });
+    say(&format!("{times} {what}: {:?}", tally.into_inner().unwrap()));
+    let wrong = wrong.into_inner().unwrap();
+    assert!(wrong.is_empty(), "{} of {times} {what}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+fn judge(disk: &Disk, story: &Story) -> Result<Verdict, String> {
+    let Ok(store) = open(disk) else { return Ok(Verdict::Detected) };
+    let earlier = || {
+        let found = World::read(&store).ok()?;
+        let mut worlds = story.calls.iter().map(|call| &call.world).chain([&story.first]);
+        worlds.any(|world| *world == found).then_some(())
+    };
+    let sound = health(&store.files).is_ok_and(|findings| findings.is_empty());
+    let world = story.world_after(story.calls.len());
+    if sound && disk.contents(WAL).is_some() && earlier().is_some() {
+        let unharmed = World::read(&store).is_ok_and(|found| found == *world);
+        return Ok(if unharmed { Verdict::Harmless } else { Verdict::Earlier });
+    }
+    let mut reading = Reading { store: &store, told: !sound, missing: None };
+    reading.read_all(world)?;
+    reading.work(world)?;
+    match (reading.told, reading.missing) {
+        (true, _) => Ok(Verdict::Detected),
+        (false, None) => Ok(Verdict::Harmless),
+        (false, Some(what)) => Err(format!("{what} is not there, and nobody says so")),
+    }
+}
+
+/// Reads what should be there. An answer may be an error or nothing, but never something else.
+struct Reading<'a> {
+    store: &'a Sqlite,
+    /// Whether somebody was told of the damage.
+    told: bool,
+    missing: Option<String>,
+}
+
+impl Reading<'_> {
+    fn read_all(&mut self, world: &World) -> Result<(), String> {
+        for (id, view) in &world.jobs {
+            let job = block_on(self.store.job(&Scope::All, *id));
+            self.compare(&format!("job {id}"), job, &view.job)?;
+            let payload = block_on(self.store.payload(&Scope::All, *id));
+            self.compare(&format!("payload of {id}"), payload, &view.payload)?;
+            let history = block_on(self.store.history(&Scope::All, *id, 0));
+            let history = history.map(|rows| Some(rows).filter(|rows| !rows.is_empty()));
+            self.compare(&format!("history of {id}"), history, &view.history)?;
+        }
+        let events = super::world::events(self.store);
+        self.compare("announcements", events.map(Some), &world.events)
+    }
+
+    fn compare<T: PartialEq + Debug>(
+        &mut self,
+        what: &str,
+        answer: Result<Option<T>, StoreError>,
+        expected: &T,
+    ) -> Result<(), String> {
+        match answer {
+            Ok(Some(found)) if found == *expected => {}
+            Ok(Some(found)) => return Err(format!("{what} is {found:?}, not {expected:?}")),
+            Ok(None) => self.missing = Some(what.to_owned()),
+            Err(error) => self.fails(what, &error)?,
+        }
+        Ok(())
+    }
+
+    fn fails(&mut self, what: &str, error: &StoreError) -> Result<(), String> {
+        self.told = true;
+        let error = chain(error);
+        // The words of a broken promise: a thread of the store is gone.
+        if error.contains("nobody is left") { Err(format!("{what}: {error}")) } else { Ok(()) }
+    }
+
+    /// Damage that is met at work does no more than fail it.
+    fn work(&mut self, world: &World) -> Result<(), String> {
+        let numbered = block_on(self.store.number_events(1_000));
+        numbered.or_else(|error| self.fails("number events", &error).map(|()| 0))?;
+        let tidied = block_on(self.store.tidy(100));
+        tidied.or_else(|error| self.fails("tidy", &error).map(|()| 0))?;
+        let overdue = block_on(self.store.overdue(100));
+        overdue.map(drop).or_else(|error| self.fails("overdue", &error))?;
+        let queues = block_on(self.store.queues(&Scope::All));
+        queues.map(drop).or_else(|error| self.fails("queues", &error))?;
+        let claimed = block_on(self.store.execute(vec![claim()]));
+        match claimed.as_deref() {
+            Ok([Ok(Answer::Claimed(jobs))]) => {
+                for claimed in jobs {
+                    is_as_handed_over(world, claimed.job.id(), &claimed.payload)?;
+                }
+                Ok(())
+            }
+            Ok(other) => Err(format!("a claim was answered by {other:?}")),
+            Err(error) => self.fails("claim", error),
+        }
+    }
+}
+
+fn is_as_handed_over(world: &World, id: JobId, payload: &engine::JsonText) -> Result<(), String> {
+    let view = world.jobs.get(&id).ok_or(format!("{id} was never handed over"))?;
+    if view.payload == *payload && !view.job.status().is_ended() {
+        return Ok(());
+    }
+    Err(format!("{id} was given to a worker and should not have been"))
+}
+
+fn claim() -> Request {
+    let types = ["email", "report", "import"];
+    let wish = Wish {
+        worker: WorkerId::parse("w9").expect("lawful"),
+        host: None,
+        claim: ClaimId::parse("c9").expect("lawful"),
+        job_types: types.iter().map(|name| JobType::parse(name).expect("lawful")).collect(),
+        max: 100,
+        lease: None,
+    };
+    Request::Claim { scope: Scope::All, wish }
+}
