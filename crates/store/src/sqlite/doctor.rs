@@ -185,6 +185,24 @@ impl<'a> Doctor<'a> {
         if gaps > 0 {
             self.damage(format!("{gaps} history rows do not follow the one before"));
         }
+        self.ends_of_histories()
+    }
+
+    /// A row that is not there at all is no gap: each job says itself how many there are.
+    fn ends_of_histories(&mut self) -> Result<(), Trouble> {
+        let mut statement = self.db.prepare(
+            "select h.no, h.id, h.envelope, h.payload, j.body, e.body, \
+             (select max(seq) from history where no = h.no) from handed h \
+             left join job j on j.no = h.no left join job_ended e on e.no = h.no",
+        )?;
+        let mut rows = statement.query([])?;
+        let mut short = 0;
+        while let Some(row) = rows.next()? {
+            short += u64::from(read_whole(row)?.seq != row.get::<_, Option<u64>>(6)?.unwrap_or(0));
+        }
+        if short > 0 {
+            self.damage(format!("{short} histories do not end where their job is"));
+        }
         Ok(())
     }
 

@@ -168,11 +168,10 @@ impl Store for Sqlite {
         id: JobId,
         after: u64,
     ) -> Result<Vec<HistoryEntry>, StoreError> {
-        let after = i64::try_from(after).unwrap_or(i64::MAX);
         self.readers.ask(|db| {
             let stored = load::job_by_id(db, id)?;
             let visible = stored.filter(|stored| scope.covers(&stored.job.envelope.tenant));
-            visible.map_or(Ok(Vec::new()), |stored| load::history(db, stored.no, after))
+            visible.map_or(Ok(Vec::new()), |stored| load::history(db, &stored, after))
         })
     }
 

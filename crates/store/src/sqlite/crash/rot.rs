@@ -74,7 +74,8 @@ fn cut(files: &Files, name: &str, luck: &SeededDice) -> (Disk, String) {
     let disk = Disk::holding(files.clone());
     let size = disk.contents(name).expect("it is there").len() as u64;
     let page = if luck.next() % 2 == 0 { 4_096 } else { 1 };
-    let size = (luck.next() % size / page * page) as usize;
+    // Not to nothing: a store that is being made begins like that, so it cannot be seen.
+    let size = (luck.next() % size / page * page).max(1) as usize;
     disk.cut(name, size);
     (disk, format!("{name} cut to {size}"))
 }
@@ -113,17 +114,12 @@ fn rots(
 }
 
 fn judge(disk: &Disk, story: &Story) -> Result<Verdict, String> {
+    let has_log = disk.contents(WAL).is_some();
     let Ok(store) = open(disk) else { return Ok(Verdict::Detected) };
-    let earlier = || {
-        let found = World::read(&store).ok()?;
-        let mut worlds = story.calls.iter().map(|call| &call.world).chain([&story.first]);
-        worlds.any(|world| *world == found).then_some(())
-    };
     let sound = health(&store.files).is_ok_and(|findings| findings.is_empty());
     let world = story.world_after(story.calls.len());
-    if sound && disk.contents(WAL).is_some() && earlier().is_some() {
-        let unharmed = World::read(&store).is_ok_and(|found| found == *world);
-        return Ok(if unharmed { Verdict::Harmless } else { Verdict::Earlier });
+    if sound && has_log && is_earlier(&store, story) {
+        return Ok(Verdict::Earlier);
     }
     let mut reading = Reading { store: &store, told: !sound, missing: None };
     reading.read_all(world)?;
@@ -133,6 +129,13 @@ fn judge(disk: &Disk, story: &Story) -> Result<Verdict, String> {
         (false, None) => Ok(Verdict::Harmless),
         (false, Some(what)) => Err(format!("{what} is not there, and nobody says so")),
     }
+}
+
+/// Whether all is as it was at an earlier moment of the story, to the last word.
+fn is_earlier(store: &Sqlite, story: &Story) -> bool {
+    let Ok(found) = World::read(store) else { return false };
+    let mut worlds = (0..=story.calls.len()).map(|calls| story.world_after(calls));
+    found != *story.world_after(story.calls.len()) && worlds.any(|world| *world == found)
 }
 
 /// Reads what should be there. An answer may be an error or nothing, but never something else.
