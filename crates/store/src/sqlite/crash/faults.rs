@@ -1,6 +1,7 @@
 //! A disk that fails while the store is at work: it stops at once, and says what it does not know.
 
 use super::{
+    chain,
     check::Checker,
     points::{How, on_all_cores},
     say,
@@ -32,21 +33,23 @@ fn every_fault(op: FaultyOp, code: i32, stride: usize) {
     let ops = sound.disk.describe(0..sound.disk.ops());
     let opened = ops[..sound.calls[0].done].iter().filter(|op| op.contains(kind)).count();
     let moments = ops.iter().filter(|op| op.contains(kind)).count() - opened;
-    let (unknown, nothing) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let [unknown, nothing, checkpoint] = [(); 3].map(|()| AtomicUsize::new(0));
     on_all_cores((moments / stride) as u64, |number| {
         let nth = 1 + stride * number as usize;
         match one_fault(&sound, Fault { op, nth, code }) {
             Some(Told::Unknown) => unknown.fetch_add(1, Ordering::Relaxed),
             Some(Told::Nothing) => nothing.fetch_add(1, Ordering::Relaxed),
+            Some(Told::Checkpoint) => checkpoint.fetch_add(1, Ordering::Relaxed),
             None => 0, // while it was closed, which nobody hears of
         };
     });
-    let (unknown, nothing) = (unknown.into_inner(), nothing.into_inner());
-    assert!(unknown > 0 && nothing > 0, "{unknown} {nothing}");
+    let counts = [unknown, nothing, checkpoint].map(AtomicUsize::into_inner);
+    let [unknown, nothing, checkpoint] = counts;
+    assert!(unknown > 0 && checkpoint > 0, "{counts:?}");
     say(&format!(
-        "of {moments} moments a {kind} failed in {} and was heard of: {unknown} outcomes unknown, \
-         {nothing} checkpoints; stopped once, nothing lost",
-        unknown + nothing
+        "{moments} times a {kind} could fail, {} times it did and was heard of: {unknown} outcomes \
+         unknown, {checkpoint} failed checkpoints, {nothing} failed starts; stopped once, nothing lost",
+        counts.iter().sum::<usize>()
     ));
 }
 
@@ -54,7 +57,9 @@ fn every_fault(op: FaultyOp, code: i32, stride: usize) {
 enum Told {
     /// That nobody knows.
     Unknown,
-    /// That nothing was done.
+    /// That nothing was done: a checkpoint had failed before.
+    Checkpoint,
+    /// That nothing was done: the store could not be opened again.
     Nothing,
 }
 
@@ -69,6 +74,10 @@ fn one_fault(sound: &Story, fault: Fault) -> Option<Told> {
     };
     let told = match error {
         StoreError::OutcomeUnknown(_) => Told::Unknown,
+        StoreError::Unavailable(_) if teller.store.is_some() => {
+            assert!(chain(&error).contains("a checkpoint failed"), "{fault:?}: {error:?}");
+            Told::Checkpoint
+        }
         StoreError::Unavailable(_) => Told::Nothing,
         StoreError::Full(_) | StoreError::Damaged(_) => panic!("{fault:?} was told as {error:?}"),
     };
