@@ -44,7 +44,7 @@ impl<'a> Checker<'a> {
         self.keeps_facts(&found)?;
         examine(&store)?;
         self.goes_on(&store, &found)?;
-        is_announced(&store, &found)?;
+        is_announced(&store, &found, self.now())?;
         drop(store);
         if stops.count() > 0 {
             return Err("the store wanted to end its process".into());
@@ -96,10 +96,14 @@ impl<'a> Checker<'a> {
         under_way.is_some_and(|call| call.told.iter().any(|fact| fact.erased() == Some(id)))
     }
 
+    /// The latest time that the store can know: the call that was under way may have come later.
+    fn now(&self) -> Timestamp {
+        self.story.time_after(self.answered + self.lawful.len() - 1)
+    }
+
     /// The same again is answered as the first time, and new work is taken.
     fn goes_on(&self, store: &Sqlite, found: &World) -> Verdict {
-        // The call that was under way may have come later, and with it the time that the store knows.
-        let now = self.story.time_after(self.answered + self.lawful.len() - 1);
+        let now = self.now();
         let mut probes = vec![new_work()];
         let mut holders: BTreeMap<_, Vec<JobId>> = BTreeMap::new();
         for fact in self.facts() {
@@ -255,11 +259,11 @@ pub(super) fn health(files: &Files) -> Verdict<Vec<String>> {
     Ok(health.findings.into_iter().filter(|f| f.damage).map(|f| f.what).collect())
 }
 
-/// Every transition that is announced has its one event, once all are numbered.
-fn is_announced(store: &Sqlite, found: &World) -> Verdict {
+/// Every transition that is announced has its one event, once all are numbered, for as long as events
+/// are kept.
+fn is_announced(store: &Sqlite, found: &World, now: Timestamp) -> Verdict {
     heard(block_on(store.number_events(1_000_000)))?;
     let events = heard(events(store))?;
-    let newest = found.jobs.values().map(|view| view.job.changed_at).max().unwrap_or_default();
     let mut announced = BTreeMap::new();
     for numbered in &events {
         if announced.insert(numbered.event.id(), &numbered.event).is_some() {
@@ -268,7 +272,7 @@ fn is_announced(store: &Sqlite, found: &World) -> Verdict {
     }
     for view in found.jobs.values() {
         let rows = view.history.iter().filter(|row| row.from != Some(row.to));
-        for row in rows.filter(|row| row.at + EVENTS_KEPT > newest) {
+        for row in rows.filter(|row| row.at + EVENTS_KEPT > now) {
             let event = announced.get(&(view.job.id(), row.seq));
             if !event.is_some_and(|e| e.at == row.at && e.job.status() == row.to) {
                 return Err(format!("{row:?} of {} is announced as {event:?}", view.job.id()));
