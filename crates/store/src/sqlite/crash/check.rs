@@ -22,6 +22,8 @@ pub(super) struct Checker<'a> {
     pub(super) story: &'a Story,
     /// So many calls had been answered.
     pub(super) answered: usize,
+    /// Whether the next one was under way.
+    pub(super) under_way: bool,
     /// What may be found.
     pub(super) lawful: Vec<&'a World>,
 }
@@ -31,7 +33,8 @@ pub(super) type Verdict<T = ()> = Result<T, String>;
 impl<'a> Checker<'a> {
     /// For a crash after `at` operations.
     pub(super) fn at(story: &'a Story, at: usize) -> Self {
-        Checker { story, answered: story.answered(at), lawful: story.lawful(at) }
+        let lawful = story.lawful(at);
+        Checker { story, answered: story.answered(at), under_way: lawful.len() > 1, lawful }
     }
 
     /// Says what was found, if it is what it should be.
@@ -92,13 +95,13 @@ impl<'a> Checker<'a> {
     }
 
     fn erases_now(&self, id: JobId) -> bool {
-        let under_way = self.story.calls.get(self.answered).filter(|_| self.lawful.len() > 1);
+        let under_way = self.story.calls.get(self.answered).filter(|_| self.under_way);
         under_way.is_some_and(|call| call.told.iter().any(|fact| fact.erased() == Some(id)))
     }
 
     /// The latest time that the store can know: the call that was under way may have come later.
     fn now(&self) -> Timestamp {
-        self.story.time_after(self.answered + self.lawful.len() - 1)
+        self.story.time_after(self.answered + usize::from(self.under_way))
     }
 
     /// The same again is answered as the first time, and new work is taken.

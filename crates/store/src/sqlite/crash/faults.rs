@@ -91,10 +91,11 @@ fn one_fault(sound: &Story, fault: Fault) -> Option<Told> {
     let (answered, disk) = (teller.calls.len(), teller.disk.clone());
     drop(teller);
     let mut lawful = vec![sound.world_after(answered)];
-    if told == Told::Unknown {
+    let under_way = told == Told::Unknown;
+    if under_way {
         lawful.push(sound.world_after(answered + 1));
     }
-    let checker = Checker { story: sound, answered, lawful };
+    let checker = Checker { story: sound, answered, under_way, lawful };
     for how in [How::Killed, How::Strict, How::Chance(1), How::Chance(2)] {
         let found = checker.check(&how.image(&disk, disk.ops()));
         if let Err(wrong) = found {
