@@ -4,7 +4,7 @@
 //! checkpoints are off; a thread of its own, with a connection of its own, does them while the
 //! writer goes on. Only when the log has grown beyond a cap does the writer wait.
 
-use super::error::Trouble;
+use super::{error::Trouble, writer::FailStop};
 use crate::keeper::{Keeper, Tended};
 use rusqlite::{Connection, ErrorCode};
 use std::{
@@ -12,25 +12,26 @@ use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard},
 };
 
-/// So many pages of the log are worth a checkpoint.
-const WORTH_IT_PAGES: i64 = 1_000;
-/// Above this the writer waits, so that the log does not grow for ever: 64 MiB.
-const LOG_PAGES_MAX: i64 = 16_384;
+/// At so many times what is worth a checkpoint the writer waits, so that the log does not grow for
+/// ever: 64 MiB, where nothing else is set.
+const LOG_MAX_TIMES: i64 = 16;
 
 /// The writer's side.
 pub(super) struct Checkpoints {
     thread: Keeper<Checkpointer>,
     state: Arc<State>,
+    /// So many pages of the log are worth a checkpoint.
+    worth_it_pages: i64,
 }
 
 struct Checkpointer(Connection);
 
 impl Tended for Checkpointer {}
 
-#[derive(Default)]
 struct State {
     progress: Mutex<Progress>,
     done: Condvar,
+    fail_stop: FailStop,
 }
 
 #[derive(Default)]
@@ -38,24 +39,28 @@ struct Progress {
     running: bool,
     /// Why nothing may be written any more.
     stopped: Option<String>,
-    /// Whether whoever ends the process has been told.
-    told: bool,
 }
 
 impl Checkpoints {
-    pub(super) fn start(db: Connection) -> io::Result<Self> {
+    pub(super) fn start(
+        db: Connection,
+        worth_it_pages: i64,
+        fail_stop: FailStop,
+    ) -> io::Result<Self> {
         let thread = Keeper::start("consign-checkpoint", Checkpointer(db))?;
-        Ok(Checkpoints { thread, state: Arc::default() })
+        let (progress, done) = (Mutex::default(), Condvar::new());
+        let state = Arc::new(State { progress, done, fail_stop });
+        Ok(Checkpoints { thread, state, worth_it_pages })
     }
 
     /// Looks after the log once more was written to it.
     pub(super) fn after_commit(&self, db: &Connection) {
         // The log could not be asked how long it is: the next commit will tell what is wrong.
         let Ok(log) = Log::of(db) else { return };
-        if log.pages - log.moved >= WORTH_IT_PAGES {
+        if log.pages - log.moved >= self.worth_it_pages {
             self.begin();
         }
-        if log.pages >= LOG_PAGES_MAX {
+        if log.pages >= self.worth_it_pages * LOG_MAX_TIMES {
             self.wait();
             self.begin(); // nobody writes now, so this one reaches the end, and the log starts anew
             self.wait();
@@ -67,12 +72,9 @@ impl Checkpoints {
         self.state.progress().stopped.clone()
     }
 
-    /// Nothing is written from now on; says whether the process has yet to be ended for it. A checkpoint
-    /// that failed has told nobody: its thread answers no caller.
-    pub(super) fn stop(&self, reason: &str) -> bool {
-        let mut progress = self.state.progress();
-        progress.stop(reason);
-        !std::mem::replace(&mut progress.told, true)
+    /// Nothing is written from now on.
+    pub(super) fn stop(&self, reason: &str) {
+        self.state.stop(reason);
     }
 
     fn begin(&self) {
@@ -84,17 +86,16 @@ impl Checkpoints {
         let state = self.state.clone();
         // Nobody waits for the answer: what matters is in the state.
         drop(self.thread.ask(move |checkpointer| {
-            let done = checkpoint(&checkpointer.0, "passive");
-            let mut progress = state.progress();
-            progress.running = false;
-            if let Err(reason) = done {
-                progress.stop(&reason);
+            if let Err(reason) = checkpoint(&checkpointer.0, "passive") {
+                state.stop(&reason);
             }
+            state.progress().running = false;
             state.done.notify_all();
         }));
     }
 
-    fn wait(&self) {
+    /// Returns when no checkpoint is under way.
+    pub(super) fn wait(&self) {
         let mut progress = self.state.progress();
         while progress.running {
             progress = self.state.done.wait(progress).expect("no code of ours panics here");
@@ -106,11 +107,17 @@ impl State {
     fn progress(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().expect("no code of ours panics with the progress in hand")
     }
-}
 
-impl Progress {
-    fn stop(&mut self, reason: &str) {
-        self.stopped.get_or_insert_with(|| reason.to_owned());
+    /// Whoever meets the trouble first ends the process: with a checkpoint that failed, no writer may
+    /// come along for hours.
+    fn stop(&self, reason: &str) {
+        let mut progress = self.progress();
+        let news = progress.stopped.is_none();
+        progress.stopped.get_or_insert_with(|| reason.to_owned());
+        drop(progress);
+        if news {
+            (self.fail_stop)(reason);
+        }
     }
 }
 

@@ -41,6 +41,9 @@ impl Known {
         let (epoch, numbered, listed) =
             house.query_row([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
         let Counted { counts, uncounted, last } = load_counts(db)?;
+        if !(0..=last.event).contains(&numbered) || !(0..=last.no).contains(&listed) {
+            return Err(Trouble::Impossible("more is published or listed than there is"));
+        }
         Ok(Known {
             epoch,
             used_until: last.at,

@@ -57,12 +57,22 @@ pub(super) fn payload(db: &Connection, no: i64) -> Result<JsonText, Trouble> {
     Ok(JsonText::from_stored(text?))
 }
 
-pub(super) fn history(db: &Connection, no: i64, after: i64) -> Result<Vec<HistoryEntry>, Trouble> {
+/// The history of a job after row `after`. A row that is not there at all has no seal to say so, but
+/// the job knows how many there are.
+pub(super) fn history(
+    db: &Connection,
+    stored: &Stored,
+    after: u64,
+) -> Result<Vec<HistoryEntry>, Trouble> {
     let mut statement = db.prepare_cached(sql::HISTORY)?;
-    let mut rows = statement.query([no, after])?;
+    let mut rows = statement.query((stored.no, i64::try_from(after).unwrap_or(i64::MAX)))?;
     let mut entries = Vec::new();
     while let Some(row) = rows.next()? {
-        entries.push(entry(no, row)?);
+        entries.push(entry(stored.no, row)?);
+    }
+    let expected = after.saturating_add(1)..=stored.job.seq;
+    if !entries.iter().map(|entry| entry.seq).eq(expected) {
+        return Err(Trouble::Impossible("a history is not as long as its job says"));
     }
     Ok(entries)
 }

@@ -10,6 +10,8 @@ mod bytes;
 mod checkpoint;
 mod chores;
 mod claim;
+#[cfg(test)]
+mod crash;
 mod doctor;
 mod error;
 mod execute;
@@ -70,6 +72,8 @@ pub struct Options {
     pub holder: String,
     /// New work is refused as [`StoreError::Full`] when the disk has less room than this.
     pub room_bytes_min: u64,
+    /// The log is moved into the file whenever it has grown by so many pages.
+    pub log_pages: i64,
     /// Ends the process when the outcome of a commit is not known.
     pub fail_stop: FailStop,
     /// The SQLite file system to use, where it is not the system's own: for tests.
@@ -83,6 +87,7 @@ impl Default for Options {
         Options {
             holder: format!("process {}", std::process::id()),
             room_bytes_min: ROOM_BYTES_MIN,
+            log_pages: LOG_PAGES,
             fail_stop: Arc::new(end_the_process),
             vfs: None,
         }
@@ -90,6 +95,7 @@ impl Default for Options {
 }
 
 const ROOM_BYTES_MIN: u64 = 16 * 1024 * 1024;
+const LOG_PAGES: i64 = 1_024;
 
 /// What an operator finds in the log, and `EX_IOERR` as the exit code. The moment is for the answers that
 /// are on their way.
@@ -165,11 +171,10 @@ impl Store for Sqlite {
         id: JobId,
         after: u64,
     ) -> Result<Vec<HistoryEntry>, StoreError> {
-        let after = i64::try_from(after).unwrap_or(i64::MAX);
         self.readers.ask(|db| {
             let stored = load::job_by_id(db, id)?;
             let visible = stored.filter(|stored| scope.covers(&stored.job.envelope.tenant));
-            visible.map_or(Ok(Vec::new()), |stored| load::history(db, stored.no, after))
+            visible.map_or(Ok(Vec::new()), |stored| load::history(db, &stored, after))
         })
     }
 

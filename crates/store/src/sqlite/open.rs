@@ -62,12 +62,12 @@ impl Sqlite {
         let checkpointer = files.connect(Role::Checkpointer);
         let checkpointer = checkpointer.map_err(|trouble| unusable(trouble.told()))?;
         let cannot_start = |source| OpenError::File { path: files.path.clone(), source };
-        let checkpoints = Checkpoints::start(checkpointer).map_err(cannot_start)?;
-        let room = room(&files, options.room_bytes_min);
-        let Options { fail_stop, .. } = options;
+        let Options { log_pages, room_bytes_min, fail_stop, .. } = options;
+        let checkpoints = Checkpoints::start(checkpointer, log_pages, fail_stop);
+        let checkpoints = checkpoints.map_err(cannot_start)?;
+        let room = room(&files, room_bytes_min);
         let (jumped, shared_too) = (tick.jumped, shared.clone());
-        let parts =
-            Parts { db, dice, known, shared: shared_too, jumped, checkpoints, room, fail_stop };
+        let parts = Parts { db, dice, known, shared: shared_too, jumped, checkpoints, room };
         let mut writer = Writer::new(parts);
         // Leases go on from here: nobody could hear their workers while the store was closed.
         writer.transact(|_| Ok(())).map_err(unusable)?;

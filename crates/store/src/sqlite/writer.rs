@@ -37,9 +37,8 @@ pub(super) struct Writer {
     pub(super) serves: u64,
     /// A jump of the clock for which no lease has been extended yet.
     jumped: Duration,
-    checkpoints: Checkpoints,
+    pub(super) checkpoints: Checkpoints,
     room: Room,
-    fail_stop: FailStop,
     /// Planted: callers are answered although nothing was committed.
     acks_before_commit: bool,
 }
@@ -101,12 +100,11 @@ pub(super) struct Parts {
     pub(super) jumped: Duration,
     pub(super) checkpoints: Checkpoints,
     pub(super) room: Room,
-    pub(super) fail_stop: FailStop,
 }
 
 impl Writer {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { db, dice, known, shared, jumped, checkpoints, room, fail_stop } = parts;
+        let Parts { db, dice, known, shared, jumped, checkpoints, room } = parts;
         Writer {
             db,
             dice,
@@ -118,7 +116,6 @@ impl Writer {
             jumped,
             checkpoints,
             room,
-            fail_stop,
             acks_before_commit: engine::planted(engine::SeededBug::AckBeforeCommit),
         }
     }
@@ -134,7 +131,7 @@ impl Writer {
         work: impl FnOnce(&mut Self) -> Result<R, Trouble>,
     ) -> Result<R, StoreError> {
         if let Some(reason) = self.checkpoints.failure() {
-            return Err(self.stop(reason, StoreError::Unavailable));
+            return Err(StoreError::Unavailable(Some(reason.into())));
         }
         if !(self.room.0)() {
             return Err(StoreError::Full(None));
@@ -243,7 +240,7 @@ impl Writer {
         if error.sqlite_error_code() == Some(ErrorCode::DiskFull) {
             return Err(self.roll_back(error.into()));
         }
-        Err(self.stop(format!("COMMIT failed: {error}"), StoreError::OutcomeUnknown))
+        Err(self.stop(&format!("COMMIT failed: {error}")))
     }
 
     /// Makes everything as it was before, here as well.
@@ -258,23 +255,15 @@ impl Writer {
                 trouble.told()
             }
             Ok(_) | Err(_) => {
-                let reason = format!("a transaction could not be rolled back after: {trouble}");
-                self.stop(reason, StoreError::OutcomeUnknown)
+                self.stop(&format!("a transaction could not be rolled back after: {trouble}"))
             }
         }
     }
 
     /// Nothing is written after this.
-    fn stop(
-        &mut self,
-        reason: String,
-        told: fn(Option<Box<dyn std::error::Error + Send + Sync>>) -> StoreError,
-    ) -> StoreError {
-        let first = self.checkpoints.stop(&reason);
-        if first {
-            (self.fail_stop)(&reason);
-        }
-        told(Some(reason.into()))
+    fn stop(&self, reason: &str) -> StoreError {
+        self.checkpoints.stop(reason);
+        StoreError::OutcomeUnknown(Some(reason.into()))
     }
 }
 

@@ -1,0 +1,158 @@
+//! A disk that runs full: callers are told so, nothing stops, and it is over when there is room.
+
+use super::{
+    DB, Stops,
+    check::health,
+    open, open_counting,
+    points::How,
+    say, start,
+    story::{Plan, Teller},
+};
+use crate::{Request, SeededDice, Sqlite, Store, StoreError, dice::Dice, sqlite::open::Files};
+use crash_disk::Disk;
+use engine::{Intake, JobDraft, JobId, NewJob, PAYLOAD_BYTES_MAX, Scope, Tenant};
+use pollster::block_on;
+use std::{sync::Mutex, thread};
+
+#[test]
+fn a_full_disk_is_told_to_everybody_and_heals() {
+    let (disk, stops) = (Disk::new(), Stops::default());
+    let store = open_counting(&disk, &stops).unwrap();
+    disk.capacity(Some(used(&disk) + 400_000));
+    let crowd = Crowd::submits(&store);
+    assert!(!crowd.taken.is_empty() && !crowd.refused.is_empty());
+    assert_eq!(stops.count(), 0, "a full disk ends no process");
+    assert_eq!(health(&files(&disk)), Ok(vec![]));
+    disk.capacity(None);
+    let after = crowd.refused.first().expect("somebody was refused");
+    submit(&store, after).expect("there is room again");
+    crowd.is_found(&store, Some(after.id));
+    drop(store);
+    crowd.is_found(&open(&disk).unwrap(), Some(after.id));
+    say(&format!("a full disk: {} taken, {} refused", crowd.taken.len(), crowd.refused.len()));
+}
+
+/// Each size stops the store in another place: in the log, or in the file when the log is moved.
+#[test]
+fn wherever_the_disk_is_full_a_refusal_means_that_nothing_was_done() {
+    let mut refusals = 0;
+    for size in (0..60_u64).map(|n| n * 3_333) {
+        let (disk, stops) = (Disk::new(), Stops::default());
+        let store = open_counting(&disk, &stops).unwrap();
+        disk.capacity(Some(used(&disk) + size));
+        let dice = SeededDice::new(size);
+        let mut crowd = Crowd::default();
+        (0..40).for_each(|_| crowd.note(new_job(&dice), &store));
+        assert!(!crowd.refused.is_empty(), "{size} bytes were enough");
+        refusals += crowd.refused.len();
+        for how in [How::Killed, How::Strict, How::Chance(1), How::Chance(2)] {
+            let found = how.image(&disk, disk.ops());
+            crowd.is_found(&open(&found).unwrap(), None);
+            assert_eq!(health(&files(&found)), Ok(vec![]), "{size}, {how}");
+        }
+        disk.capacity(None);
+        (0..5).for_each(|_| submit(&store, &new_job(&dice)).unwrap());
+        crowd.taken.iter().for_each(|new| assert!(is_there(&store, new)));
+        assert_eq!(stops.count(), 0);
+    }
+    say(&format!("{refusals} refusals on 60 full disks: nothing was done, nothing stopped"));
+}
+
+/// A store with work in all states goes on as if nothing had been, after the disk was full.
+#[test]
+fn what_the_writer_knows_by_heart_is_right_after_a_full_disk() {
+    let plan = Plan { seed: 21, past: 0, quiet: 0, steps: 0, hasty: false };
+    let mut teller = Teller::new(plan, Disk::new());
+    teller.open().unwrap();
+    let dice = SeededDice::new(1);
+    let large = || Request::Submit((0..100).map(|_| new_job(&dice)).collect());
+    for _ in 0..40 {
+        teller.live(5).unwrap();
+        teller.disk.capacity(Some(0));
+        let full = teller.execute(vec![large()]);
+        assert!(matches!(full, Err(StoreError::Full(_))), "{full:?}");
+        teller.disk.capacity(None);
+    }
+    let story = teller.end();
+    let found = open(&story.disk).unwrap();
+    assert_eq!(health(&found.files), Ok(vec![]));
+}
+
+/// Who handed over what, and what they were told.
+#[derive(Default)]
+struct Crowd {
+    taken: Vec<NewJob>,
+    refused: Vec<NewJob>,
+}
+
+const CALLERS: u64 = 64;
+const CALLS: usize = 8;
+
+impl Crowd {
+    fn submits(store: &Sqlite) -> Crowd {
+        let crowd = Mutex::new(Crowd::default());
+        thread::scope(|scope| {
+            for caller in 0..CALLERS {
+                let crowd = &crowd;
+                scope.spawn(move || {
+                    let dice = SeededDice::new(caller);
+                    for _ in 0..CALLS {
+                        let new = new_job(&dice);
+                        let mut mine = Crowd::default();
+                        mine.note(new, store);
+                        mine.is_found(store, None); // reads go on
+                        let mut all = crowd.lock().unwrap();
+                        all.taken.extend(mine.taken);
+                        all.refused.extend(mine.refused);
+                    }
+                });
+            }
+        });
+        crowd.into_inner().unwrap()
+    }
+
+    fn note(&mut self, new: NewJob, store: &Sqlite) {
+        match submit(store, &new) {
+            Ok(()) => self.taken.push(new),
+            Err(StoreError::Full(_)) => self.refused.push(new),
+            Err(other) => panic!("a full disk was told as {other:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn is_found(&self, store: &Sqlite, later: Option<JobId>) {
+        assert!(self.taken.iter().all(|new| is_there(store, new)), "what was taken is there");
+        let mut refused = self.refused.iter().filter(|new| Some(new.id) != later);
+        assert!(refused.all(|new| !is_there(store, new)), "what was refused is not");
+    }
+}
+
+fn is_there(store: &Sqlite, new: &NewJob) -> bool {
+    let payload = block_on(store.payload(&Scope::All, new.id)).expect("reads work");
+    payload.is_some_and(|payload| {
+        assert_eq!(payload, new.payload);
+        true
+    })
+}
+
+fn submit(store: &Sqlite, new: &NewJob) -> Result<(), StoreError> {
+    block_on(store.execute(vec![Request::Submit(vec![new.clone()])])).map(|replies| {
+        assert!(replies[0].is_ok(), "{replies:?}");
+    })
+}
+
+fn new_job(dice: &SeededDice) -> NewJob {
+    let payload = Some(format!("\"{}\"", "f".repeat((dice.next() % 6_000) as usize)));
+    let draft = JobDraft { job_type: "email".into(), payload, ..JobDraft::default() };
+    let (id, chance) = (JobId::new(start(), dice.roll()), dice.roll());
+    let tenant = Tenant::parse("default").unwrap();
+    draft.check(Intake { id, tenant, chance, payload_bytes_max: PAYLOAD_BYTES_MAX }).unwrap()
+}
+
+fn used(disk: &Disk) -> u64 {
+    disk.files().iter().map(|(_, size)| size).sum()
+}
+
+fn files(disk: &Disk) -> Files {
+    Files { path: disk.path(DB).into(), vfs: Some(crash_disk::VFS_NAME.into()) }
+}

@@ -1,0 +1,85 @@
+//! A crash while jobs are entered into the listing, behind everybody's back.
+
+use super::{check::health, open, points::How, say, start};
+use crate::{PAGE_MAX, Query, Request, SeededDice, Sqlite, Store, dice::Dice};
+use crash_disk::Disk;
+use engine::{
+    Comparison, Field, Filter, Intake, Job, JobDraft, JobId, JobType, NewJob, Scope, SubjectId,
+    Tenant,
+};
+use pollster::block_on;
+use std::collections::BTreeSet;
+
+const JOBS: usize = 4_500;
+const POINTS: usize = 24;
+
+#[test]
+fn a_crash_while_the_listing_is_filled_hides_no_job() {
+    let disk = Disk::new();
+    let store = open(&disk).unwrap();
+    let dice = SeededDice::new(5);
+    let jobs: Vec<NewJob> = (0..JOBS).map(|number| new_job(&dice, number)).collect();
+    let mut begun = 0;
+    for list in jobs.chunks(900) {
+        begun = disk.ops();
+        block_on(store.execute(vec![Request::Submit(list.to_vec())])).unwrap()[0].clone().unwrap();
+    }
+    while listed(&store) == 0 {
+        std::thread::yield_now(); // it is filled when nobody wants anything
+    }
+    let ended = disk.ops();
+    drop(store);
+    let stride = (ended - begun).div_ceil(POINTS);
+    for (at, seed) in (begun..=ended).rev().step_by(stride).zip(0..) {
+        let how = if seed % 2 == 0 { How::Strict } else { How::Chance(seed) };
+        let found = open(&how.image(&disk, at)).unwrap();
+        lists_all(&found, &jobs);
+        assert_eq!(health(&found.files), Ok(vec![]), "at {at}, {how}");
+    }
+    say(&format!("{POINTS} crash points while {JOBS} jobs are entered into the listing"));
+}
+
+/// What a job type or a subject lists is what there is.
+fn lists_all(store: &Sqlite, jobs: &[NewJob]) {
+    let all: BTreeSet<JobId> = list(store, Filter::Everything);
+    let there = |new: &&NewJob| all.contains(&new.id);
+    assert!(all.len() >= JOBS - 900 && jobs.iter().filter(there).count() == all.len());
+    let by_type = Field::JobType(JobType::parse("email").unwrap());
+    assert!(list(store, Filter::Compare(Comparison::Eq, by_type)) == all);
+    let subject = SubjectId::parse("s7").unwrap();
+    let about: BTreeSet<JobId> = jobs
+        .iter()
+        .filter(there)
+        .filter(|new| new.subject.as_ref() == Some(&subject))
+        .map(|new| new.id)
+        .collect();
+    let by_subject = Filter::Compare(Comparison::Eq, Field::SubjectId(subject));
+    assert!(!about.is_empty() && list(store, by_subject) == about);
+}
+
+fn list(store: &Sqlite, filter: Filter) -> BTreeSet<JobId> {
+    let (mut ids, mut before) = (BTreeSet::new(), None);
+    loop {
+        let query = Query { scope: Scope::All, filter: filter.clone(), before, limit: PAGE_MAX };
+        let page = block_on(store.list(&query)).unwrap();
+        ids.extend(page.jobs.iter().map(Job::id));
+        before = page.next;
+        if before.is_none() {
+            return ids;
+        }
+    }
+}
+
+fn listed(store: &Sqlite) -> i64 {
+    let asked =
+        store.readers.ask(|db| Ok(db.query_row("select listed from house", [], |row| row.get(0))?));
+    asked.unwrap()
+}
+
+fn new_job(dice: &SeededDice, number: usize) -> NewJob {
+    let subject_id = Some(format!("s{}", number % 50));
+    let draft = JobDraft { job_type: "email".into(), subject_id, ..JobDraft::default() };
+    let (id, chance) = (JobId::new(start(), dice.roll()), dice.roll());
+    let tenant = Tenant::parse("default").unwrap();
+    draft.check(Intake { id, tenant, chance, payload_bytes_max: 100 }).unwrap()
+}

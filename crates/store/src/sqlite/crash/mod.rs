@@ -1,0 +1,81 @@
+//! The store on a disk that crashes, fails, fills up and rots.
+//!
+//! A [story](story) lives on such a disk and notes what its callers were told; a
+//! [checker](check) that knows nothing but that opens what is left of the disk, and compares.
+
+mod check;
+mod controls;
+mod faults;
+mod full;
+mod listing;
+
+mod points;
+mod rot;
+
+mod story;
+mod tell;
+mod world;
+
+use super::{OpenError, Options, Sqlite};
+use crate::{HandClock, SeededDice};
+use crash_disk::Disk;
+use engine::Timestamp;
+use std::{
+    io::Write,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+const DB: &str = "consign.db";
+
+/// How often a store wanted to end its process.
+#[derive(Clone, Default)]
+struct Stops(Arc<AtomicUsize>);
+
+impl Stops {
+    fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    /// With a checkpoint every few commits: most of what can go wrong goes wrong around them.
+    fn options(&self) -> Options {
+        let stops = self.0.clone();
+        let fail_stop = Arc::new(move |_: &str| {
+            stops.fetch_add(1, Ordering::SeqCst);
+        });
+        let vfs = Some(crash_disk::VFS_NAME.into());
+        Options { vfs, fail_stop, log_pages: LOG_PAGES, ..Options::default() }
+    }
+}
+
+const LOG_PAGES: i64 = 48;
+
+/// When every story begins.
+fn start() -> Timestamp {
+    Timestamp::from_unix_ms(1_800_000_000_000)
+}
+
+/// Opens what is on `disk` with a clock that stands where the story began: then the store goes on at the
+/// last time it used, and opening it extends no lease.
+fn open(disk: &Disk) -> Result<Sqlite, OpenError> {
+    open_counting(disk, &Stops::default())
+}
+
+fn open_counting(disk: &Disk, stops: &Stops) -> Result<Sqlite, OpenError> {
+    let (clock, dice) = (Arc::new(HandClock::at(start())), Arc::new(SeededDice::new(7)));
+    Sqlite::open(disk.path(DB), clock, dice, stops.options())
+}
+
+fn say(line: &str) {
+    writeln!(std::io::stderr(), "{line}").expect("it prints");
+}
+
+/// An error with all its causes, on one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {}", chain(cause)),
+        None => error.to_string(),
+    }
+}

@@ -1,0 +1,254 @@
+//! The power fails, or the process dies, at thousands of moments of a dozen stories.
+
+use super::{
+    check::{Checker, Verdict},
+    open, say,
+    story::{Plan, Story},
+    world::World,
+};
+use crate::SeededDice;
+use crash_disk::Disk;
+use std::{
+    fmt,
+    str::FromStr,
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+    thread,
+};
+
+/// What every CI run lives through.
+const POINTS: u64 = 5_000;
+const POINTS_PER_STORY: u64 = 400;
+
+#[test]
+fn what_was_acknowledged_survives_every_crash() {
+    let stories = setting("CONSIGN_CRASH_POINTS").unwrap_or(POINTS).div_ceil(POINTS_PER_STORY);
+    let points = AtomicUsize::new(0);
+    on_all_cores(stories, |seed| {
+        let story = Story::of(plan(seed));
+        for (at, how) in random_points(&story, seed).take(POINTS_PER_STORY as usize) {
+            must_hold(&story, Point { seed, at, how });
+            points.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let points = points.into_inner();
+    say(&format!("{points} crash points over {stories} stories: nothing lost, nothing torn"));
+}
+
+#[test]
+fn a_short_story_survives_a_crash_after_every_single_operation() {
+    let story = Story::of(SHORT);
+    let next = AtomicUsize::new(0);
+    let points = AtomicUsize::new(0);
+    let ways = [How::Killed, How::Strict].into_iter().chain((0..6).map(How::Chance));
+    let ways: Vec<How> = ways.collect();
+    on_all_cores(cores() as u64, |_| {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            if at > story.disk.ops() {
+                return;
+            }
+            for how in &ways {
+                must_hold(&story, Point { seed: SHORT.seed, at, how: *how });
+                points.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    });
+    let (points, ops) = (points.into_inner(), story.disk.ops());
+    say(&format!("{points} crash points, every one of {ops} operations: nothing lost"));
+}
+
+const SHORT: Plan = Plan { seed: 1_000_000, past: 0, quiet: 0, steps: 14, hasty: false };
+
+#[test]
+fn a_second_crash_while_the_store_recovers_changes_nothing() {
+    let points = AtomicUsize::new(0);
+    on_all_cores(SECOND_CRASHES_OF, |seed| {
+        let story = Story::of(plan(seed));
+        for (at, how) in random_points(&story, !seed).take(8) {
+            points.fetch_add(crash_again(&story, at, how), Ordering::Relaxed);
+        }
+    });
+    say(&format!("{} second crash points: nothing lost", points.into_inner()));
+}
+
+const SECOND_CRASHES_OF: u64 = 4;
+
+/// Recovers, and crashes after some of the operations that this takes. What the store has shown once it
+/// was open, it shows again.
+fn crash_again(story: &Story, at: usize, how: How) -> usize {
+    let again = how.image(&story.disk, at);
+    let before = again.ops();
+    let store = open(&again).expect("it opens");
+    let (opened, shown) = (again.ops(), World::read(&store).expect("it reads"));
+    drop(store);
+    let stride = 1 + (again.ops() - before) / 12;
+    let seconds = (before..=again.ops()).step_by(stride).chain([opened]);
+    let points = seconds.map(|second| {
+        let mut checker = Checker::at(story, at);
+        if second >= opened {
+            checker.lawful.retain(|world| **world == shown);
+        }
+        let found = checker.check(&again.after_power_loss(second, at as u64));
+        if let Err(wrong) = found {
+            panic!("after a crash at {at} ({how}) and one at {second}: {wrong}");
+        }
+    });
+    points.count()
+}
+
+#[test]
+fn the_same_seed_is_the_same_story() {
+    let plan = Plan { hasty: false, ..plan(1) };
+    let [first, second] = [(), ()].map(|()| Story::of(plan));
+    let trace = |story: &Story| story.disk.describe(0..story.disk.ops());
+    assert_eq!(trace(&first), trace(&second));
+}
+
+/// Looks at one point again, as a failing run says. Without one it only sees that there is something
+/// to look at.
+#[test]
+fn replay() {
+    let Some(seed) = setting("CONSIGN_CRASH_STORY") else {
+        let story = Story::of(SHORT);
+        return must_hold(
+            &story,
+            Point { seed: SHORT.seed, at: story.disk.ops(), how: How::Strict },
+        );
+    };
+    let plan = if seed == SHORT.seed { SHORT } else { plan(seed) };
+    let at = setting("CONSIGN_CRASH_AT").expect("a number of operations");
+    let how =
+        text("CONSIGN_CRASH_SEED").expect("a seed").parse().expect("killed, strict or a seed");
+    must_hold(&Story::of(plan), Point { seed, at: at as usize, how });
+}
+
+/// Stories of every age: some begin with an empty disk, others so late that counts are rolled up.
+pub(super) fn plan(seed: u64) -> Plan {
+    let (past, quiet) = [(0, 0), (40, 0), (30, 420), (90, 0)][(seed % 4) as usize];
+    Plan { seed, past, quiet, steps: 100, hasty: seed % 8 >= 4 }
+}
+
+pub(super) fn random_points(story: &Story, seed: u64) -> impl Iterator<Item = (usize, How)> {
+    let (luck, ops) = (SeededDice::new(seed), story.disk.ops());
+    std::iter::repeat_with(move || {
+        let at = (luck.next() % (ops as u64 + 1)) as usize;
+        let how = match luck.next() % 8 {
+            0 => How::Killed,
+            1 => How::Strict,
+            _ => How::Chance(luck.next() % 1_000_000),
+        };
+        (at, how)
+    })
+}
+
+/// How the machine went down.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum How {
+    /// Only the process did.
+    Killed,
+    /// Everything was lost that could be.
+    Strict,
+    /// Of what was not synced, some was there.
+    Chance(u64),
+}
+
+impl How {
+    pub(super) fn image(self, disk: &Disk, at: usize) -> Disk {
+        match self {
+            How::Killed => disk.after_kill(at),
+            How::Strict => disk.after_power_loss_strict(at),
+            How::Chance(seed) => disk.after_power_loss(at, seed),
+        }
+    }
+}
+
+impl fmt::Display for How {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            How::Killed => f.write_str("killed"),
+            How::Strict => f.write_str("strict"),
+            How::Chance(seed) => write!(f, "{seed}"),
+        }
+    }
+}
+
+impl FromStr for How {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text {
+            "killed" => How::Killed,
+            "strict" => How::Strict,
+            seed => How::Chance(seed.parse()?),
+        })
+    }
+}
+
+/// One moment of one story, and how it went down.
+pub(super) struct Point {
+    pub(super) seed: u64,
+    pub(super) at: usize,
+    pub(super) how: How,
+}
+
+pub(super) fn holds(story: &Story, at: usize, how: How) -> Verdict {
+    Checker::at(story, at).check(&how.image(&story.disk, at)).map(drop)
+}
+
+fn must_hold(story: &Story, point: Point) {
+    if let Err(wrong) = holds(story, point.at, point.how) {
+        panic!("{}", point.report(story, &wrong));
+    }
+}
+
+impl Point {
+    fn report(&self, story: &Story, wrong: &str) -> String {
+        let Point { seed, at, how } = self;
+        let ops = story.disk.describe(at.saturating_sub(12)..(at + 4).min(story.disk.ops()));
+        let (ops, calls) = (ops.join("\n  "), story.around(*at));
+        format!(
+            "story {seed}, crashed after {at} operations ({how}): {wrong}\n{calls}  {ops}\n\
+             again: CONSIGN_CRASH_STORY={seed} CONSIGN_CRASH_AT={at} CONSIGN_CRASH_SEED={how} \
+             cargo test -p consign-store crash::points::replay\n\
+             (stories 4 to 7 of every 8 are hasty: their operations come in another order each time)"
+        )
+    }
+}
+
+pub(super) fn on_all_cores(pieces: u64, work: impl Fn(u64) + Sync) {
+    let next = AtomicU64::new(0);
+    thread::scope(|scope| {
+        let hands: Vec<_> = (0..cores())
+            .map(|_| {
+                scope.spawn(|| {
+                    loop {
+                        let piece = next.fetch_add(1, Ordering::Relaxed);
+                        if piece >= pieces {
+                            return;
+                        }
+                        work(piece);
+                    }
+                })
+            })
+            .collect();
+        for hand in hands {
+            // What it has found is its message.
+            if let Err(found) = hand.join() {
+                std::panic::resume_unwind(found);
+            }
+        }
+    });
+}
+
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn setting(name: &str) -> Option<u64> {
+    text(name).map(|text| text.parse().expect("a whole number"))
+}
+
+#[expect(clippy::disallowed_methods, reason = "settings for the person who runs the test")]
+fn text(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}

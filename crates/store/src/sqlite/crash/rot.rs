@@ -1,0 +1,261 @@
+//! A disk that rots: bits flip, files are cut. What is read is what was written, or an error.
+
+use super::{
+    DB, chain,
+    check::health,
+    open,
+    points::on_all_cores,
+    say,
+    story::{Plan, Story},
+    world::World,
+};
+use crate::{Answer, Request, SeededDice, Sqlite, Store, StoreError};
+use crash_disk::Disk;
+use engine::{ClaimId, JobId, JobType, Scope, Wish, WorkerId};
+use pollster::block_on;
+use std::{
+    collections::BTreeMap,
+    fmt::Debug,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Mutex,
+};
+
+const PLAN: Plan = Plan { seed: 9, past: 0, quiet: 0, steps: 90, hasty: false };
+const WAL: &str = "consign.db-wal";
+
+#[test]
+fn a_flipped_bit_of_the_file_is_seen_or_does_no_harm() {
+    let story = Story::of(PLAN);
+    let closed = copy(&story.disk);
+    rots("bits of the file", &story, 3_000, |number| flipped(&closed, DB, number));
+}
+
+/// The rows that everything hangs on are few, and chance would hardly ever hit them.
+#[test]
+fn a_flipped_bit_of_the_small_tables_is_seen_or_does_no_harm() {
+    let story = Story::of(PLAN);
+    let closed = copy(&story.disk);
+    let bytes = story.disk.contents(DB).expect("it is there");
+    for table in ["house", "queue", "counter", "policy", "pause"] {
+        let page = root_of(&story.disk, table);
+        let used: Vec<usize> = page.filter(|offset| bytes[*offset] != 0).collect();
+        rots(&format!("bits of the table {table}"), &story, used.len() as u64 * 8, |number| {
+            let (offset, bit) = (used[number as usize / 8], (number % 8) as u8);
+            flip(&closed, DB, offset, bit)
+        });
+    }
+}
+
+fn root_of(disk: &Disk, table: &str) -> std::ops::Range<usize> {
+    let db = copied(&copy(disk)).open(DB).expect("it opens");
+    let root = "select rootpage from sqlite_schema where name = ?1";
+    let root: usize = db.query_row(root, [table], |row| row.get(0)).expect("it is there");
+    (root - 1) * 4_096..root * 4_096
+}
+
+#[test]
+fn a_flipped_bit_of_the_log_is_seen_or_does_no_harm() {
+    let (story, killed) = killed();
+    rots("bits of the log", &story, 700, |number| flipped(&killed, WAL, number));
+    rots("bits of the file under a log", &story, 300, |number| flipped(&killed, DB, number));
+}
+
+#[test]
+fn a_file_that_was_cut_is_seen() {
+    let story = Story::of(PLAN);
+    let closed = copy(&story.disk);
+    rots("cuts of the file", &story, 200, |number| cut(&closed, DB, number));
+    let (story, killed) = killed();
+    rots("cuts of the log", &story, 200, |number| cut(&killed, WAL, number));
+}
+
+type Files = Vec<(String, Vec<u8>)>;
+
+/// The files of a store whose process died before it could close them.
+fn killed() -> (Story, Files) {
+    let story = Story::of(PLAN);
+    let closing = story.calls.last().expect("it was closed").begun;
+    let files = copy(&story.disk.after_kill(closing));
+    assert!(files.iter().any(|(name, bytes)| name == WAL && bytes.len() > 20_000));
+    (story, files)
+}
+
+fn copy(disk: &Disk) -> Files {
+    let names = disk.files().into_iter().map(|(name, _)| name);
+    names.map(|name| (name.clone(), disk.contents(&name).expect("listed"))).collect()
+}
+
+fn copied(files: &Files) -> Disk {
+    Disk::holding(files.clone())
+}
+
+fn flipped(files: &Files, name: &str, seed: u64) -> (Disk, String) {
+    let luck = SeededDice::new(seed);
+    let size = copied(files).contents(name).expect("it is there").len() as u64;
+    flip(files, name, (luck.next() % size) as usize, (luck.next() % 8) as u8)
+}
+
+fn flip(files: &Files, name: &str, offset: usize, bit: u8) -> (Disk, String) {
+    let disk = copied(files);
+    disk.flip_bit(name, offset, bit);
+    (disk, format!("bit {bit} of byte {offset} of {name}"))
+}
+
+fn cut(files: &Files, name: &str, seed: u64) -> (Disk, String) {
+    let luck = SeededDice::new(seed);
+    let disk = copied(files);
+    let size = disk.contents(name).expect("it is there").len() as u64;
+    let page = if luck.next().is_multiple_of(2) { 4_096 } else { 1 };
+    // Not to nothing: a store that is being made begins like that, so it cannot be seen.
+    let size = (luck.next() % size / page * page).max(1) as usize;
+    disk.cut(name, size);
+    (disk, format!("{name} cut to {size}"))
+}
+
+/// What came of a piece of damage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Verdict {
+    /// Nobody could notice.
+    Harmless,
+    /// Somebody was told.
+    Detected,
+    /// The end of the log is gone, and all is as it was at an earlier moment. SQLite takes the rest for
+    /// a transaction that was never finished.
+    Earlier,
+}
+
+fn rots(what: &str, story: &Story, times: u64, damage: impl Fn(u64) -> (Disk, String) + Sync) {
+    let tally: Mutex<BTreeMap<Verdict, usize>> = Mutex::default();
+    let wrong: Mutex<Vec<String>> = Mutex::default();
+    on_all_cores(times, |number| {
+        let (disk, how) = damage(number);
+        let judged = catch_unwind(AssertUnwindSafe(|| judge(&disk, story)));
+        match judged.unwrap_or_else(|_| Err("it panicked".into())) {
+            Ok(verdict) => *tally.lock().unwrap().entry(verdict).or_default() += 1,
+            Err(why) => wrong.lock().unwrap().push(format!("{how}: {why}")),
+        }
+    });
+    say(&format!("{times} {what}: {:?}", tally.into_inner().unwrap()));
+    let wrong = wrong.into_inner().unwrap();
+    assert!(wrong.is_empty(), "{} of {times} {what}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+fn judge(disk: &Disk, story: &Story) -> Result<Verdict, String> {
+    let has_log = disk.contents(WAL).is_some();
+    let Ok(store) = open(disk) else { return Ok(Verdict::Detected) };
+    let sound = health(&store.files).is_ok_and(|findings| findings.is_empty());
+    let world = story.world_after(story.calls.len());
+    if sound && has_log && is_earlier(&store, story) {
+        return Ok(Verdict::Earlier);
+    }
+    let mut reading = Reading { store: &store, told: !sound, missing: None };
+    reading.read_all(world)?;
+    reading.work(world)?;
+    match (reading.told, reading.missing) {
+        (true, _) => Ok(Verdict::Detected),
+        (false, None) => Ok(Verdict::Harmless),
+        (false, Some(what)) => Err(format!("{what} is not there, and nobody says so")),
+    }
+}
+
+/// Whether all is as it was at an earlier moment of the story, to the last word.
+fn is_earlier(store: &Sqlite, story: &Story) -> bool {
+    let Ok(found) = World::read(store) else { return false };
+    let mut worlds = (0..=story.calls.len()).map(|calls| story.world_after(calls));
+    found != *story.world_after(story.calls.len()) && worlds.any(|world| *world == found)
+}
+
+/// Reads what should be there. An answer may be an error or nothing, but never something else.
+struct Reading<'a> {
+    store: &'a Sqlite,
+    /// Whether somebody was told of the damage.
+    told: bool,
+    missing: Option<String>,
+}
+
+impl Reading<'_> {
+    fn read_all(&mut self, world: &World) -> Result<(), String> {
+        for (id, view) in &world.jobs {
+            let job = block_on(self.store.job(&Scope::All, *id));
+            self.compare(&format!("job {id}"), job, &view.job)?;
+            let payload = block_on(self.store.payload(&Scope::All, *id));
+            self.compare(&format!("payload of {id}"), payload, &view.payload)?;
+            let history = block_on(self.store.history(&Scope::All, *id, 0));
+            let history = history.map(|rows| Some(rows).filter(|rows| !rows.is_empty()));
+            self.compare(&format!("history of {id}"), history, &view.history)?;
+        }
+        // How many are published is a plain number, and may be wrong; what is published may not.
+        let found = super::world::events(self.store)
+            .or_else(|error| self.fails("announcements", &error).map(|()| Vec::new()))?;
+        match found.iter().zip(&*world.events).find(|(found, told)| found != told) {
+            Some((found, told)) => Err(format!("{found:?} is announced, not {told:?}")),
+            None => Ok(()),
+        }
+    }
+
+    fn compare<T: PartialEq + Debug>(
+        &mut self,
+        what: &str,
+        answer: Result<Option<T>, StoreError>,
+        expected: &T,
+    ) -> Result<(), String> {
+        match answer {
+            Ok(Some(found)) if found == *expected => {}
+            Ok(Some(found)) => return Err(format!("{what} is {found:?}, not {expected:?}")),
+            Ok(None) => self.missing = Some(what.to_owned()),
+            Err(error) => self.fails(what, &error)?,
+        }
+        Ok(())
+    }
+
+    fn fails(&mut self, what: &str, error: &StoreError) -> Result<(), String> {
+        self.told = true;
+        let error = chain(error);
+        // The words of a broken promise: a thread of the store is gone.
+        if error.contains("nobody is left") { Err(format!("{what}: {error}")) } else { Ok(()) }
+    }
+
+    /// Damage that is met at work does no more than fail it.
+    fn work(&mut self, world: &World) -> Result<(), String> {
+        let numbered = block_on(self.store.number_events(1_000));
+        numbered.or_else(|error| self.fails("number events", &error).map(|()| 0))?;
+        let tidied = block_on(self.store.tidy(100));
+        tidied.or_else(|error| self.fails("tidy", &error).map(|()| 0))?;
+        let overdue = block_on(self.store.overdue(100));
+        overdue.map(drop).or_else(|error| self.fails("overdue", &error))?;
+        let queues = block_on(self.store.queues(&Scope::All));
+        queues.map(drop).or_else(|error| self.fails("queues", &error))?;
+        let claimed = block_on(self.store.execute(vec![claim()]));
+        match claimed.as_deref() {
+            Ok([Ok(Answer::Claimed(jobs))]) => {
+                for claimed in jobs {
+                    is_as_handed_over(world, claimed.job.id(), &claimed.payload)?;
+                }
+                Ok(())
+            }
+            Ok(other) => Err(format!("a claim was answered by {other:?}")),
+            Err(error) => self.fails("claim", error),
+        }
+    }
+}
+
+fn is_as_handed_over(world: &World, id: JobId, payload: &engine::JsonText) -> Result<(), String> {
+    let view = world.jobs.get(&id).ok_or(format!("{id} was never handed over"))?;
+    if view.payload == *payload && !view.job.status().is_ended() {
+        return Ok(());
+    }
+    Err(format!("{id} was given to a worker and should not have been"))
+}
+
+fn claim() -> Request {
+    let types = ["email", "report", "import"];
+    let wish = Wish {
+        worker: WorkerId::parse("w9").expect("lawful"),
+        host: None,
+        claim: ClaimId::parse("c9").expect("lawful"),
+        job_types: types.iter().map(|name| JobType::parse(name).expect("lawful")).collect(),
+        max: 100,
+        lease: None,
+    };
+    Request::Claim { scope: Scope::All, wish }
+}

@@ -1,0 +1,72 @@
+//! What callers were told, as far as it binds the store from then on.
+
+use crate::{Answer, Reply, Request};
+use engine::{
+    Command, Job, JobId, JsonText, LeaseToken, NewJob, Status, StepAnswer, StepName, Submitted,
+};
+
+/// One thing that was told.
+#[derive(Clone, Debug)]
+pub(super) enum Fact {
+    /// This was handed over, and so it was answered.
+    Submitted(NewJob, Submitted),
+    /// The job was so.
+    Saw(Job),
+    /// An attempt was ended or given back by this command, and the job became this.
+    Settled { id: JobId, command: Command, status: Status },
+    /// A step was finished.
+    StepDone { id: JobId, token: LeaseToken, name: StepName, result: JsonText },
+    /// The job is gone for good.
+    Erased(JobId),
+}
+
+/// What a reply tells.
+pub(super) fn facts(request: &Request, reply: &Reply) -> Vec<Fact> {
+    let Ok(answer) = reply else { return Vec::new() };
+    match (request, answer) {
+        (Request::Submit(jobs), Answer::Submitted(answers)) => {
+            let pairs = jobs.iter().cloned().zip(answers.iter().cloned());
+            pairs.map(|(new, answer)| Fact::Submitted(new, answer)).collect()
+        }
+        (Request::Job { id, command, .. }, Answer::Job(answer)) => {
+            of_command(*id, command, answer).into_iter().collect()
+        }
+        (Request::Claim { .. }, Answer::Claimed(claimed)) => {
+            claimed.iter().map(|claimed| Fact::Saw(claimed.job.clone())).collect()
+        }
+        (_, Answer::Done) => Vec::new(),
+        (request, answer) => panic!("{request:?} was answered by {answer:?}"),
+    }
+}
+
+fn of_command(id: JobId, command: &Command, answer: &engine::Answer) -> Option<Fact> {
+    match (command, answer) {
+        (_, engine::Answer::Job(job)) => Some(Fact::Saw((**job).clone())),
+        (_, engine::Answer::Settled(status)) => {
+            Some(Fact::Settled { id, command: command.clone(), status: *status })
+        }
+        (_, engine::Answer::Erased) => Some(Fact::Erased(id)),
+        (
+            Command::FinishStep { token, name, .. },
+            engine::Answer::Step(StepAnswer::Done(result)),
+        ) => {
+            let (token, name, result) = (*token, name.clone(), result.clone());
+            Some(Fact::StepDone { id, token, name, result })
+        }
+        (_, engine::Answer::Step(_) | engine::Answer::Pulse(_)) => None,
+    }
+}
+
+/// The jobs that a request and its reply are about.
+pub(super) fn touched(request: &Request, reply: &Reply) -> Vec<JobId> {
+    match (request, reply) {
+        (Request::Submit(_), Ok(Answer::Submitted(all))) => {
+            all.iter().map(|submitted| submitted.job_id).collect()
+        }
+        (Request::Claim { .. }, Ok(Answer::Claimed(claimed))) => {
+            claimed.iter().map(|claimed| claimed.job.id()).collect()
+        }
+        (Request::Job { id, .. }, _) => vec![*id],
+        _ => Vec::new(),
+    }
+}
