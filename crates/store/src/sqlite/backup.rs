@@ -2,10 +2,13 @@
 
 use super::{
     Sqlite,
+    body::to_row,
     error::{OpenError, Trouble},
     file::{beside, make_private, sync_folder},
+    known::load_house,
     lock::LockFile,
     open::{Files, Role, is_ours, schema_of},
+    sql,
 };
 use engine::{SeededBug, planted};
 use std::{
@@ -93,8 +96,9 @@ fn raise_epoch(partial: &Path, backup: &Path) -> Result<(), OpenError> {
         if sound != "ok" {
             return Err(Trouble::Impossible("the backup is damaged"));
         }
-        let by = u32::from(!planted(SeededBug::EpochNotRaised));
-        db.execute("update house set epoch = epoch + ?1", [by])?;
+        let mut house = load_house(&db)?;
+        house.epoch += u32::from(!planted(SeededBug::EpochNotRaised));
+        db.execute(sql::HOUSE_PUT, [to_row(1, &house)])?;
         // One file again: the log of a copy is not copied with it.
         db.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()))?;
         Ok(true)

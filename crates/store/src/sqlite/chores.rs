@@ -1,7 +1,7 @@
 //! What can wait: numbering announcements, dropping old rows, filling the listing.
 
 use super::{
-    body::{from_row, to_scope},
+    body::{HouseRow, from_row, to_scope},
     error::Trouble,
     facet, load, sql,
     writer::Writer,
@@ -14,11 +14,11 @@ impl Writer {
     /// The writer is alone and numbers as it writes; what is left is to publish the numbers.
     pub(super) fn number_events(&mut self, limit: usize) -> Result<usize, Trouble> {
         let last = self.known.next_event - 1;
-        let until = last.min(self.known.numbered.saturating_add(to_i64(limit)));
-        let count = until - self.known.numbered;
+        let house = self.known.house;
+        let numbered = last.min(house.numbered.saturating_add(to_i64(limit)));
+        let count = numbered - house.numbered;
         if count > 0 {
-            self.db.prepare_cached(sql::NUMBERED)?.execute([until])?;
-            self.known.numbered = until;
+            self.save_house(HouseRow { numbered, ..house })?;
         }
         Ok(usize::try_from(count).expect("at most the limit"))
     }
@@ -55,7 +55,7 @@ impl Writer {
 
     fn drop_old_events(&mut self, limit: usize) -> Result<usize, Trouble> {
         let mut statement = self.db.prepare_cached(sql::EVENTS_OLD)?;
-        let values = (self.known.numbered, to_i64(limit));
+        let values = (self.known.house.numbered, to_i64(limit));
         let oldest = statement.query_map(values, |row| Ok((row.get(0)?, row.get(1)?)))?;
         let oldest: Vec<(i64, i64)> = oldest.collect::<Result<_, _>>()?;
         let until = before(self.now(), EVENTS_KEPT);
@@ -121,14 +121,14 @@ impl Writer {
     }
 
     fn unlisted(&self) -> i64 {
-        self.known.next_no - 1 - self.known.listed
+        self.known.next_no - 1 - self.known.house.listed
     }
 
     /// Sorted, so that neighbours are written together.
     fn enter_listing(&mut self) -> Result<usize, Trouble> {
         let mut statement = self.db.prepare_cached(sql::UNLISTED)?;
-        let mut rows = statement.query((self.known.listed, to_i64(LISTING_BATCH)))?;
-        let (mut entries, mut count, mut last) = (Vec::new(), 0, self.known.listed);
+        let mut rows = statement.query((self.known.house.listed, to_i64(LISTING_BATCH)))?;
+        let (mut entries, mut count, mut last) = (Vec::new(), 0, self.known.house.listed);
         while let Some(row) = rows.next()? {
             last = row.get(0)?;
             let envelope: Envelope = from_row(last, load::blob(row, 1)?)?;
@@ -148,8 +148,7 @@ impl Writer {
         if count < LISTING_BATCH {
             last = self.known.next_no - 1; // the newest may have been erased
         }
-        self.db.prepare_cached(sql::LISTED)?.execute([last])?;
-        self.known.listed = last;
+        self.save_house(HouseRow { listed: last, ..self.known.house })?;
         Ok(count)
     }
 }

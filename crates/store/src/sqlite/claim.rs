@@ -65,7 +65,7 @@ impl Writer {
             let stored = self.must_find(no)?;
             let theirs = stored.job.lease().is_some_and(|lease| {
                 (&lease.scope, &lease.worker, &lease.claim) == (scope, &wish.worker, &wish.claim)
-                    && lease.holds_in(self.known.epoch)
+                    && lease.holds_in(self.known.house.epoch)
             });
             if theirs {
                 held.push(Claimed { payload: load::payload(&self.db, no)?, job: stored.job });

@@ -68,6 +68,18 @@ pub enum OpenError {
         /// What we know.
         known: i64,
     },
+    /// The log has rotted: transactions that were acknowledged cannot be read any more.
+    #[error(
+        "{} is damaged, and at least {} acknowledged transactions behind the damage would be \
+         forgotten; restore the last backup, or go on without them by moving that file away",
+        path.display(), commits - 1
+    )]
+    LogDamaged {
+        /// The log.
+        path: PathBuf,
+        /// How many lie behind the damage. One of them may have been under way.
+        commits: u64,
+    },
     /// What is there must not be written over.
     #[error("{} exists already; move it away first", path.display())]
     Exists {

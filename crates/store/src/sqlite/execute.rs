@@ -3,6 +3,7 @@
 use super::{
     body::{Seen, to_row, to_scope},
     error::Trouble,
+    facet,
     load::{self, Stored},
     sql,
     writer::Writer,
@@ -142,7 +143,7 @@ impl Writer {
     pub(super) fn facts(&self, job_type: &JobType) -> Facts<'_> {
         Facts {
             now: self.now(),
-            epoch: self.known.epoch,
+            epoch: self.known.house.epoch,
             policy: self.known.policy(job_type),
             chance: self.dice.roll(),
             record: None,
@@ -181,16 +182,19 @@ impl Writer {
     }
 
     fn set_policy(&mut self, job_type: JobType, policy: Policy) -> Result<(), Trouble> {
-        let values = (job_type.as_str(), to_row(0, &policy));
+        let no = facet::of_name(&[job_type.as_str()]);
+        let values = (job_type.as_str(), to_row(no, &policy));
         self.db.prepare_cached(sql::POLICY_PUT)?.execute(values)?;
         self.known.policies.insert(job_type, policy);
         Ok(())
     }
 
     fn pause(&mut self, job_type: JobType, scope: Scope) -> Result<(), Trouble> {
-        let values = (job_type.as_str(), to_scope(&scope));
+        let pause = (job_type, scope);
+        let (job_type, scope) = (pause.0.as_str(), to_scope(&pause.1));
+        let values = (job_type, scope, to_row(facet::of_name(&[job_type, scope]), &pause));
         self.db.prepare_cached(sql::PAUSE_PUT)?.execute(values)?;
-        self.known.paused.insert((job_type, scope));
+        self.known.paused.insert(pause);
         Ok(())
     }
 

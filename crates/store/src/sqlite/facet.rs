@@ -29,6 +29,12 @@ pub(super) fn of_error(code: &ErrorCode) -> i64 {
     below_zero(digest(&[b"error", code.as_str().as_bytes()]))
 }
 
+/// A number for a row that has none: sealed with it, the row cannot be another's.
+pub(super) fn of_name(name: &[&str]) -> i64 {
+    let parts: Vec<&[u8]> = name.iter().map(|part| part.as_bytes()).collect();
+    below_zero(digest(&parts))
+}
+
 /// Who claimed, and under which name.
 pub(super) fn of_claim(scope: &Scope, worker: &WorkerId, claim: &ClaimId) -> i64 {
     let scope = super::body::to_scope(scope).as_bytes();

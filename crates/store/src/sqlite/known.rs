@@ -3,8 +3,9 @@
 //! All of it can be read from the file again, and is, whenever a transaction was rolled back.
 
 use super::{
-    body::{Deltas, Seen, from_row, from_scope},
+    body::{Commit, HouseRow, Seen, from_row, from_scope},
     error::Trouble,
+    facet,
     load::blob,
     seal::{Damage, Kind},
     sql,
@@ -15,16 +16,12 @@ use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) struct Known {
-    pub(super) epoch: u32,
+    pub(super) house: HouseRow,
     /// The latest time that was ever used, so that a restart does not go back behind it.
     pub(super) used_until: Timestamp,
     pub(super) next_no: i64,
     pub(super) next_event: i64,
     pub(super) next_commit: i64,
-    /// Announcements up to this number are published.
-    pub(super) numbered: i64,
-    /// Jobs up to this number are in `listing`.
-    pub(super) listed: i64,
     pub(super) queues: Queues,
     pub(super) policies: BTreeMap<JobType, Policy>,
     pub(super) paused: BTreeSet<(JobType, Scope)>,
@@ -37,21 +34,18 @@ pub(super) struct Known {
 
 impl Known {
     pub(super) fn load(db: &Connection) -> Result<Self, Trouble> {
-        let mut house = db.prepare_cached(sql::HOUSE)?;
-        let (epoch, numbered, listed) =
-            house.query_row([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-        let Counted { counts, uncounted, last } = load_counts(db)?;
-        if !(0..=last.event).contains(&numbered) || !(0..=last.no).contains(&listed) {
+        let house = load_house(db)?;
+        let Counted { counts, uncounted, last_commit, last } = load_counts(db)?;
+        let HouseRow { numbered, listed, .. } = house;
+        if !(0..=last.last_event).contains(&numbered) || !(0..=last.last_no).contains(&listed) {
             return Err(Trouble::Impossible("more is published or listed than there is"));
         }
         Ok(Known {
-            epoch,
+            house,
             used_until: last.at,
-            next_no: last.no + 1,
-            next_event: last.event + 1,
-            next_commit: last.commit + 1,
-            numbered,
-            listed,
+            next_no: last.last_no + 1,
+            next_event: last.last_event + 1,
+            next_commit: last_commit + 1,
             queues: Queues::load(db)?,
             policies: load_policies(db)?,
             paused: load_paused(db)?,
@@ -96,12 +90,10 @@ impl Queues {
         while let Some(row) = rows.next()? {
             let (no, job_type, tenant): (i64, String, String) =
                 (row.get(0)?, row.get(1)?, row.get(2)?);
-            let queue = match (JobType::parse(&job_type), Tenant::parse(&tenant)) {
-                (Ok(job_type), Ok(tenant)) => Queue { job_type, tenant },
-                (Err(_), _) | (_, Err(_)) => {
-                    return Err(Trouble::Impossible("the name of a queue is not lawful"));
-                }
-            };
+            let queue: Queue = from_row(no, blob(row, 3)?)?;
+            if (queue.job_type.as_str(), queue.tenant.as_str()) != (&job_type, &tenant) {
+                return Err(Trouble::Impossible("a queue has another's name"));
+            }
             queues.add(no, queue);
         }
         Ok(queues)
@@ -181,16 +173,15 @@ pub(super) struct Counted {
     pub(super) counts: BTreeMap<i64, Counts>,
     /// Queues whose counts are not written down as they are.
     uncounted: BTreeSet<i64>,
-    last: Last,
+    last_commit: i64,
+    last: Commit,
 }
 
-/// The time and the numbers that the last commit used.
-#[derive(Default)]
-struct Last {
-    commit: i64,
-    at: Timestamp,
-    no: i64,
-    event: i64,
+pub(super) fn load_house(db: &Connection) -> Result<HouseRow, Trouble> {
+    let mut statement = db.prepare_cached(sql::HOUSE)?;
+    let mut rows = statement.query([])?;
+    let row = rows.next()?.ok_or(Trouble::Impossible("the house has no row"))?;
+    Ok(from_row(1, blob(row, 0)?)?)
 }
 
 /// The counts as they were last written down, with all that has changed since.
@@ -202,18 +193,17 @@ pub(super) fn load_counts(db: &Connection) -> Result<Counted, Trouble> {
         let queue: i64 = row.get(0)?;
         counts.insert(queue, from_row::<Counts>(queue, blob(row, 1)?)?);
     }
-    let (mut last, mut uncounted) = (Last::default(), BTreeSet::new());
+    let (mut last_commit, mut last, mut uncounted) = (0, Commit::default(), BTreeSet::new());
     let mut statement = db.prepare_cached(sql::DELTAS)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let at = Timestamp::from_unix_ms(row.get(1)?);
-        last = Last { commit: row.get(0)?, at, no: row.get(2)?, event: row.get(3)? };
-        let deltas = from_row::<Deltas>(last.commit, blob(row, 4)?)?;
-        let damage = Damage { kind: Kind::Deltas, no: last.commit };
-        deltas.apply(&mut counts).ok_or(damage)?;
-        uncounted.extend(deltas.0.keys());
+        last_commit = row.get(0)?;
+        last = from_row(last_commit, blob(row, 1)?)?;
+        let damage = Damage { kind: Kind::Commit, no: last_commit };
+        last.deltas.apply(&mut counts).ok_or(damage)?;
+        uncounted.extend(last.deltas.0.keys());
     }
-    Ok(Counted { counts, uncounted, last })
+    Ok(Counted { counts, uncounted, last_commit, last })
 }
 
 pub(super) fn load_policies(db: &Connection) -> Result<BTreeMap<JobType, Policy>, Trouble> {
@@ -224,7 +214,8 @@ pub(super) fn load_policies(db: &Connection) -> Result<BTreeMap<JobType, Policy>
         let name: String = row.get(0)?;
         let job_type = JobType::parse(&name)
             .map_err(|_| Trouble::Impossible("the type of a policy is not lawful"))?;
-        policies.insert(job_type, from_row(0, blob(row, 1)?)?);
+        let policy = from_row(facet::of_name(&[&name]), blob(row, 1)?)?;
+        policies.insert(job_type, policy);
     }
     Ok(policies)
 }
@@ -235,10 +226,7 @@ pub(super) fn load_paused(db: &Connection) -> Result<BTreeSet<(JobType, Scope)>,
     let mut paused = BTreeSet::new();
     while let Some(row) = rows.next()? {
         let (job_type, scope): (String, String) = (row.get(0)?, row.get(1)?);
-        let (Ok(job_type), Some(scope)) = (JobType::parse(&job_type), from_scope(&scope)) else {
-            return Err(Trouble::Impossible("a pause names no lawful queue"));
-        };
-        paused.insert((job_type, scope));
+        paused.insert(from_row(facet::of_name(&[&job_type, &scope]), blob(row, 2)?)?);
     }
     Ok(paused)
 }
@@ -251,10 +239,11 @@ pub(super) fn load_workers(db: &Connection) -> Result<Workers, Trouble> {
     let mut workers = BTreeMap::new();
     while let Some(row) = rows.next()? {
         let (scope, name): (String, String) = (row.get(0)?, row.get(1)?);
+        let no = facet::of_name(&[&scope, &name]);
         let (Some(scope), Ok(name)) = (from_scope(&scope), WorkerId::parse(&name)) else {
             return Err(Trouble::Impossible("a worker has no lawful name"));
         };
-        workers.insert((scope, name), from_row(0, blob(row, 2)?)?);
+        workers.insert((scope, name), from_row(no, blob(row, 2)?)?);
     }
     Ok(workers)
 }

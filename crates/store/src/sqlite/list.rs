@@ -9,7 +9,7 @@ use super::{
     body::{from_row, status_number},
     error::Trouble,
     facet,
-    known::Queues,
+    known::{Queues, load_house},
     load, sql,
 };
 use crate::store::{PAGE_MAX, Page, Query};
@@ -184,8 +184,7 @@ impl Walks {
 
 /// The listing for `facets`, and the newest jobs, which are not entered there yet.
 fn with_tail(db: &Connection, facets: Vec<i64>) -> Result<Vec<Walk>, Trouble> {
-    let mut house = db.prepare_cached(sql::HOUSE)?;
-    let listed: i64 = house.query_row([], |row| row.get("listed"))?;
+    let listed = load_house(db)?.listed;
     let facets = facets.into_iter().map(|facet| Walk::new(sql::LIST_FACET, Some(facet)));
     let tail = Walk::new(sql::LIST_TAIL, Some(listed));
     Ok(std::iter::once(tail).chain(facets).collect())

@@ -106,7 +106,11 @@ pub(super) fn step(db: &Connection, no: i64, name: &StepName) -> Result<Option<S
     let mut statement = db.prepare_cached(sql::STEP)?;
     let mut rows = statement.query((no, name.as_str()))?;
     let Some(row) = rows.next()? else { return Ok(None) };
-    Ok(Some(from_row(no, blob(row, 0)?)?))
+    let step: Step = from_row(no, blob(row, 0)?)?;
+    if step.name != *name {
+        return Err(Trouble::Impossible("a step has another's name"));
+    }
+    Ok(Some(step))
 }
 
 pub(super) fn steps_count(db: &Connection, no: i64) -> Result<u64, Trouble> {

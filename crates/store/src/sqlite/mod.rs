@@ -21,6 +21,7 @@ mod known;
 mod list;
 mod load;
 mod lock;
+mod log;
 #[cfg(test)]
 mod model;
 mod open;

@@ -2,11 +2,13 @@
 
 use super::{
     Options, Sqlite,
+    body::{HouseRow, to_row},
     checkpoint::{Checkpoints, checkpoint_all},
     error::{OpenError, Trouble},
     file::{folder, make_private, sync_folder},
     known::{Known, load_workers},
     lock::LockFile,
+    log::commits_out_of_reach,
     readers::Readers,
     writer::{Parts, Room, Shared, Writer},
 };
@@ -19,6 +21,8 @@ use crate::{
 use engine::{SeededBug, planted};
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use std::{
+    fs::File,
+    io::{self, BufReader},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -103,8 +107,30 @@ impl Files {
     fn take(&self, holder: &str) -> Result<LockFile, OpenError> {
         let failed = |source| OpenError::File { path: self.path.clone(), source };
         let lock = LockFile::take(&self.path, holder)?;
+        self.check_log()?;
         make_private(&self.path).and_then(|()| sync_folder(&self.path)).map_err(failed)?;
         Ok(lock)
+    }
+
+    /// Refuses a log of which SQLite would forget the end.
+    pub(super) fn check_log(&self) -> Result<(), OpenError> {
+        let path = self.log_path();
+        let failed = |source| OpenError::File { path: path.clone(), source };
+        let log = match File::open(&path) {
+            Ok(log) => log,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(failed(error)),
+        };
+        match commits_out_of_reach(BufReader::with_capacity(1 << 16, log)).map_err(failed)? {
+            Some(commits) => Err(OpenError::LogDamaged { path, commits }),
+            None => Ok(()),
+        }
+    }
+
+    fn log_path(&self) -> PathBuf {
+        let mut path = self.path.clone().into_os_string();
+        path.push("-wal");
+        path.into()
     }
 
     pub(super) fn connect(&self, role: Role) -> Result<Connection, Trouble> {
@@ -174,9 +200,8 @@ fn run(db: &mut Connection, migrations: &[&str], is_new: bool) -> Result<(), rus
         transaction.execute_batch(migration)?;
     }
     if is_new {
-        transaction.execute_batch(
-            "insert into house (one, epoch, numbered, listed) values (1, 0, 0, 0)",
-        )?;
+        let house = to_row(1, &HouseRow::default());
+        transaction.execute("insert into house (one, body) values (1, ?1)", [house])?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", SCHEMA)?;

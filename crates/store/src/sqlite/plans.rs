@@ -10,8 +10,7 @@ use std::io::Write;
 /// Statements that read a whole table or index on purpose, and why that is little.
 const WHOLE: &[(&str, &str)] = &[
     ("HOUSE", "one row"),
-    ("NUMBERED", "one row"),
-    ("LISTED", "one row"),
+    ("HOUSE_PUT", "one row"),
     ("QUEUES", "as many rows as there are queues"),
     ("POLICIES", "as many rows as there are types"),
     ("PAUSES", "as many rows as there are pauses"),
@@ -77,7 +76,7 @@ fn fill(db: &Connection) {
         "with recursive n (no) as (select 1 union all select no + 1 from n where no < {JOBS})"
     );
     for insert in [
-        "insert into queue select no, 'type-' || no, 'acme' from n where no <= 100",
+        "insert into queue select no, 'type-' || no, 'acme', x'' from n where no <= 100",
         "insert into handed select no, randomblob(16), x'', x'' from n",
         "insert into job select no, no % 100, iif(no % 10 = 0, null, no % 7), \
             iif(no % 10 = 0, null, no), iif(no % 50 = 1, no, null), iif(no % 10 = 0, no, null), \

@@ -5,7 +5,7 @@ use super::{
     body::event_from_row,
     chores::{before, to_i64},
     error::Trouble,
-    known::{Queues, Workers, is_paused, load_counts, load_paused, load_policies},
+    known::{Queues, Workers, is_paused, load_counts, load_house, load_paused, load_policies},
     load, sql,
 };
 use crate::{
@@ -215,8 +215,7 @@ pub(super) fn events(
     after: u64,
     limit: usize,
 ) -> Result<Vec<NumberedEvent>, Trouble> {
-    let mut house = db.prepare_cached(sql::HOUSE)?;
-    let numbered: i64 = house.query_row([], |row| row.get("numbered"))?;
+    let numbered = load_house(db)?.numbered;
     let after = i64::try_from(after).unwrap_or(i64::MAX);
     let mut statement = db.prepare_cached(sql::EVENTS)?;
     let mut rows = statement.query((after, numbered, to_i64(limit.min(PAGE_MAX))))?;

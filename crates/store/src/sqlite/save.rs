@@ -150,7 +150,11 @@ impl Writer {
             return Ok(None);
         };
         let holder = load::job_by_no(&self.db, no)?;
-        let holder = holder.ok_or(Trouble::Impossible("a key means a job that is not there"))?;
+        let holder = holder.filter(|holder| {
+            let own = holder.job.envelope.key.as_ref();
+            holder.queue == queue && own.is_some_and(|own| own.name.as_str() == name)
+        });
+        let holder = holder.ok_or(Trouble::Impossible("a key means no job that has it"))?;
         let policy = self.known.policy(&holder.job.envelope.job_type);
         Ok(Some(holder).filter(|holder| !key_is_free(&holder.job, policy, self.now())))
     }
@@ -199,9 +203,9 @@ impl Writer {
             return Ok(no);
         }
         let no = self.known.queues.next_no();
-        let values = (no, job_type.as_str(), tenant.as_str());
-        self.db.prepare_cached(sql::QUEUE_INSERT)?.execute(values)?;
         let queue = Queue { job_type: job_type.clone(), tenant: tenant.clone() };
+        let values = (no, job_type.as_str(), tenant.as_str(), to_row(no, &queue));
+        self.db.prepare_cached(sql::QUEUE_INSERT)?.execute(values)?;
         self.known.queues.add(no, queue);
         Ok(no)
     }

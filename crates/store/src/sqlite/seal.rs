@@ -18,7 +18,10 @@ pub(super) enum Kind {
     Counts = 7,
     Policy = 8,
     Worker = 9,
-    Deltas = 10,
+    Commit = 10,
+    House = 11,
+    Queue = 12,
+    Pause = 13,
 }
 
 /// What was read is not what was written.
@@ -40,7 +43,10 @@ impl fmt::Display for Damage {
             Kind::Counts => "the counts",
             Kind::Policy => "a policy",
             Kind::Worker => "a worker",
-            Kind::Deltas => "the changes of a commit",
+            Kind::Commit => "the summary of a commit",
+            Kind::House => "what the house knows of itself",
+            Kind::Queue => "the name of a queue",
+            Kind::Pause => "a pause",
         };
         write!(f, "{kind} of row {} is not as it was written", self.no)
     }

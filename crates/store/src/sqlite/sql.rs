@@ -45,8 +45,7 @@ statements! {
     OUTBOX_INSERT = "insert into outbox (event, no, at, body) values (?1, ?2, ?3, ?4)";
     STEP_PUT = "insert or replace into step (no, name, body) values (?1, ?2, ?3)";
     STEPS_FORGET = "delete from step where no = ?1";
-    DELTA_INSERT = "insert into delta (commit_no, at, last_no, last_event, body) \
-        values (?1, ?2, ?3, ?4, ?5)";
+    DELTA_INSERT = "insert into delta (commit_no, body) values (?1, ?2)";
 
     // Keys.
     KEY = "select no from key where queue = ?1 and name = ?2";
@@ -92,7 +91,7 @@ statements! {
     EVENT_REDACT = "update outbox set body = ?2 where event = ?1";
     EVENTS_OLD = "select event, at from outbox where event <= ?1 order by event limit ?2";
     EVENT_DELETE = "delete from outbox where event = ?1";
-    NUMBERED = "update house set numbered = ?1";
+    HOUSE_PUT = "update house set body = ?1";
 
     // Erasing.
     HANDED_DELETE = "delete from handed where no = ?1";
@@ -119,19 +118,18 @@ statements! {
     FIRST_NO_FROM = "select no, envelope from handed where no >= ?1 order by no limit 1";
     UNLISTED = "select no, envelope from handed where no > ?1 order by no limit ?2";
     LISTING_INSERT = "insert or ignore into listing (facet, no) values (?1, ?2)";
-    LISTED = "update house set listed = ?1";
 
     // Settings, workers, counters: small tables, read as a whole.
-    HOUSE = "select epoch, numbered, listed from house";
-    QUEUES = "select no, job_type, tenant from queue";
+    HOUSE = "select body from house";
+    QUEUES = "select no, job_type, tenant, body from queue";
     POLICIES = "select job_type, body from policy";
-    PAUSES = "select job_type, scope from pause";
+    PAUSES = "select job_type, scope, body from pause";
     WORKERS = "select scope, name, body from worker";
     COUNTERS = "select queue, body from counter";
-    DELTAS = "select commit_no, at, last_no, last_event, body from delta order by commit_no";
-    QUEUE_INSERT = "insert into queue (no, job_type, tenant) values (?1, ?2, ?3)";
+    DELTAS = "select commit_no, body from delta order by commit_no";
+    QUEUE_INSERT = "insert into queue (no, job_type, tenant, body) values (?1, ?2, ?3, ?4)";
     POLICY_PUT = "insert or replace into policy (job_type, body) values (?1, ?2)";
-    PAUSE_PUT = "insert or ignore into pause (job_type, scope) values (?1, ?2)";
+    PAUSE_PUT = "insert or replace into pause (job_type, scope, body) values (?1, ?2, ?3)";
     PAUSE_LIFT = "delete from pause where job_type = ?1 and scope = ?2";
     WORKER_PUT = "insert or replace into worker (scope, name, seen_at, body) \
         values (?1, ?2, ?3, ?4)";

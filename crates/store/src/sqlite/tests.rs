@@ -133,9 +133,12 @@ fn the_doctor_sees_what_is_wrong() {
         ("delete from history where no = 7 and seq = 1", "is not whole"),
         ("delete from handed where no = 9", "were never handed over"),
         ("delete from job where no = 9", "live and ended, or neither"),
-        ("delete from handed where no = 1", "keys mean jobs that are not there"),
+        ("delete from handed where no = 1", "keys mean no job that has them"),
         ("update outbox set body = x'' where event = 3", "announcement of row 3"),
         ("update step set body = x''", "a step of row"),
+        ("update key set name = 'other' where name = 'k1'", "1 keys mean no job that has them"),
+        ("update house set body = x'01'", "what the house knows of itself"),
+        ("update queue set tenant = 'acme'", "a queue has another's name"),
     ];
     for (sql, said) in wrong {
         let desk = desk();
@@ -308,4 +311,46 @@ fn nobody_else_may_read_the_files() {
         let mode = file.metadata().unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, 0o600, "{}", file.path().display());
     }
+}
+
+/// The files of a store at work, as they are found when its process dies.
+fn killed(desk: &Desk) -> (TempDir, PathBuf) {
+    let folder = folder();
+    for ending in ["", "-wal"] {
+        let name = format!("consign.db{ending}");
+        std::fs::copy(desk.path.with_file_name(&name), folder.path().join(&name)).unwrap();
+    }
+    let path = folder.path().join("consign.db");
+    (folder, path)
+}
+
+#[test]
+fn a_log_that_rotted_is_not_taken_for_a_crash() {
+    let desk = desk();
+    live_a_little(&desk.house);
+    let (clock, dice) = hands();
+    let (_folder, path) = killed(&desk);
+    let opened = Sqlite::open(&path, clock.clone(), dice.clone(), options());
+    drop(opened.expect("a crash is recovered from"));
+    let mut refused = 0;
+    for flipped in (40..).step_by(9_001) {
+        let (_folder, path) = killed(&desk);
+        let log = path.with_file_name("consign.db-wal");
+        let mut bytes = std::fs::read(&log).unwrap();
+        let Some(byte) = bytes.get_mut(flipped) else { break };
+        *byte ^= 1;
+        std::fs::write(&log, &bytes).unwrap();
+        let found = super::examine(&path, clock.read().wall, &mut |_| {}).unwrap().findings;
+        match Sqlite::open(&path, clock.clone(), dice.clone(), options()) {
+            Err(OpenError::LogDamaged { commits, .. }) => {
+                refused += 1;
+                assert!(commits > 1);
+                assert!(found.iter().any(|finding| finding.what.contains("acknowledged")));
+            }
+            // Nobody can tell damage to the last transaction from a crash in the middle of it.
+            Ok(_) => assert!(bytes.len() - flipped < 100_000, "byte {flipped} of {}", bytes.len()),
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert!(refused > 10, "{refused} were refused");
 }

@@ -6,9 +6,10 @@
 //! committed, and is over when there is room again.
 
 use super::{
-    body::{Deltas, Seen, to_row, to_scope},
+    body::{Commit, Deltas, HouseRow, Seen, to_row, to_scope},
     checkpoint::Checkpoints,
     error::Trouble,
+    facet,
     known::{Known, Workers},
     load, sql,
 };
@@ -197,7 +198,9 @@ impl Writer {
         worker: &WorkerId,
         seen: &Seen,
     ) -> Result<(), Trouble> {
-        let values = (to_scope(scope), worker.as_str(), seen.seen_at.unix_ms(), to_row(0, seen));
+        let (scope, worker) = (to_scope(scope), worker.as_str());
+        let no = facet::of_name(&[scope, worker]);
+        let values = (scope, worker, seen.seen_at.unix_ms(), to_row(no, seen));
         self.db.prepare_cached(sql::WORKER_PUT)?.execute(values)?;
         Ok(())
     }
@@ -215,9 +218,16 @@ impl Writer {
             deltas = Deltas::default();
         }
         let (last_no, last_event) = (self.known.next_no - 1, self.known.next_event - 1);
-        let at = self.now().unix_ms();
-        let values = (commit, at, last_no, last_event, to_row(commit, &deltas));
+        let row = Commit { at: self.now(), last_no, last_event, deltas };
+        let values = (commit, to_row(commit, &row));
         self.db.prepare_cached(sql::DELTA_INSERT)?.execute(values)?;
+        Ok(())
+    }
+
+    /// Writes down what the house knows of itself.
+    pub(super) fn save_house(&mut self, house: HouseRow) -> Result<(), Trouble> {
+        self.db.prepare_cached(sql::HOUSE_PUT)?.execute([to_row(1, &house)])?;
+        self.known.house = house;
         Ok(())
     }
 

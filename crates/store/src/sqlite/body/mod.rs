@@ -7,7 +7,7 @@ mod settings;
 
 pub(super) use history::{event_from_row, event_to_row, status_number};
 pub(super) use job::{job_from_row, job_to_row};
-pub(super) use settings::{Deltas, Seen, from_scope, to_scope};
+pub(super) use settings::{Commit, Deltas, HouseRow, Seen, from_scope, to_scope};
 
 use super::{
     bytes::{In, Out},

@@ -2,7 +2,7 @@
 
 use super::Body;
 use crate::{
-    queue::Counts,
+    queue::{Counts, Queue},
     sqlite::{
         bytes::{In, Out},
         seal::Kind,
@@ -133,9 +133,90 @@ impl Deltas {
     }
 }
 
-impl Body for Deltas {
-    const KIND: Kind = Kind::Deltas;
+/// What a commit leaves behind beside its rows: the time and the last numbers it used, and what it did
+/// to the counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::sqlite) struct Commit {
+    pub(in crate::sqlite) at: Timestamp,
+    pub(in crate::sqlite) last_no: i64,
+    pub(in crate::sqlite) last_event: i64,
+    pub(in crate::sqlite) deltas: Deltas,
+}
 
+impl Body for Commit {
+    const KIND: Kind = Kind::Commit;
+
+    fn write(&self, out: &mut Out) {
+        out.time(self.at);
+        out.signed(self.last_no);
+        out.signed(self.last_event);
+        self.deltas.write(out);
+    }
+
+    fn read(from: &mut In<'_>) -> Option<Self> {
+        Some(Commit {
+            at: from.time()?,
+            last_no: from.signed()?,
+            last_event: from.signed()?,
+            deltas: Deltas::read(from)?,
+        })
+    }
+}
+
+/// What the house knows of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::sqlite) struct HouseRow {
+    /// Raised by a restore, so that no lease from before is believed.
+    pub(in crate::sqlite) epoch: u32,
+    /// Announcements up to this number are published.
+    pub(in crate::sqlite) numbered: i64,
+    /// Jobs up to this number are in `listing`.
+    pub(in crate::sqlite) listed: i64,
+}
+
+impl Body for HouseRow {
+    const KIND: Kind = Kind::House;
+
+    fn write(&self, out: &mut Out) {
+        out.number(self.epoch.into());
+        out.signed(self.numbered);
+        out.signed(self.listed);
+    }
+
+    fn read(from: &mut In<'_>) -> Option<Self> {
+        Some(HouseRow { epoch: from.small()?, numbered: from.signed()?, listed: from.signed()? })
+    }
+}
+
+impl Body for Queue {
+    const KIND: Kind = Kind::Queue;
+
+    fn write(&self, out: &mut Out) {
+        out.text(self.job_type.as_str());
+        out.text(self.tenant.as_str());
+    }
+
+    fn read(from: &mut In<'_>) -> Option<Self> {
+        let job_type = JobType::parse(from.text()?).ok()?;
+        Some(Queue { job_type, tenant: Tenant::parse(from.text()?).ok()? })
+    }
+}
+
+/// A queue that nobody may claim from.
+impl Body for (JobType, Scope) {
+    const KIND: Kind = Kind::Pause;
+
+    fn write(&self, out: &mut Out) {
+        out.text(self.0.as_str());
+        out.text(to_scope(&self.1));
+    }
+
+    fn read(from: &mut In<'_>) -> Option<Self> {
+        Some((JobType::parse(from.text()?).ok()?, from_scope(from.text()?)?))
+    }
+}
+
+impl Deltas {
     fn write(&self, out: &mut Out) {
         out.number(self.0.len() as u64);
         for (queue, deltas) in &self.0 {

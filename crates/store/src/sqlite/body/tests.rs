@@ -1,7 +1,10 @@
 //! Bodies come back as they went, and nothing that is not one of ours is read as one.
 
 use super::*;
-use crate::sqlite::body::{Deltas, Seen, from_scope, to_scope};
+use crate::{
+    queue::Queue,
+    sqlite::body::{Commit, Deltas, HouseRow, Seen, from_scope, to_scope},
+};
 use engine::{
     Backoff, Chance, ContentDigest, CorrelationId, Ended, EndingDigest, Envelope, ErrorCode, Event,
     EventKind, Failure, HistoryEntry, Host, IdempotencyKey, Jitter, Job, JobId, JobKey, JobType,
@@ -154,7 +157,12 @@ fn everything_else_comes_back_as_it_went() {
     check(Policy { backoff, max_queued: Some(7), concurrency: Some(8), ..Policy::default() });
     let job_types = vec![JobType::parse("a").unwrap(), JobType::parse("b").unwrap()];
     check(Seen { host: Host::parse("h").ok(), job_types, seen_at: at(1) });
-    check(Deltas(BTreeMap::from([(1, [-1, 2, 0, 0, 0, 0, 0, 0, i64::MAX]), (9, [0; 9])])));
+    let deltas = Deltas(BTreeMap::from([(1, [-1, 2, 0, 0, 0, 0, 0, 0, i64::MAX]), (9, [0; 9])]));
+    check(Commit { at: at(1), last_no: 7, last_event: i64::MAX, deltas });
+    check(HouseRow { epoch: u32::MAX, numbered: 1, listed: 2 });
+    let job_type = JobType::parse("a").unwrap();
+    check((job_type.clone(), Scope::All));
+    check(Queue { job_type, tenant: Tenant::default_tenant() });
     for scope in [Scope::All, Scope::One(Tenant::default_tenant())] {
         assert_eq!(from_scope(to_scope(&scope)), Some(scope));
     }
@@ -194,7 +202,7 @@ proptest! {
         drop(from_row::<Envelope>(1, &seal(Kind::Envelope, 1, bytes.clone())));
         drop(from_row::<HistoryEntry>(1, &seal(Kind::History, 1, bytes.clone())));
         drop(from_row::<Policy>(1, &seal(Kind::Policy, 1, bytes.clone())));
-        drop(from_row::<Deltas>(1, &seal(Kind::Deltas, 1, bytes.clone())));
+        drop(from_row::<Commit>(1, &seal(Kind::Commit, 1, bytes.clone())));
         drop(from_row::<Seen>(1, &seal(Kind::Worker, 1, bytes)));
     }
 }

@@ -8,15 +8,13 @@ mod controls;
 mod faults;
 mod full;
 mod listing;
-
 mod points;
 mod rot;
-
 mod story;
 mod tell;
 mod world;
 
-use super::{OpenError, Options, Sqlite};
+use super::{OpenError, Options, Sqlite, log::commits_out_of_reach};
 use crate::{HandClock, SeededDice};
 use crash_disk::Disk;
 use engine::Timestamp;
@@ -29,6 +27,7 @@ use std::{
 };
 
 const DB: &str = "consign.db";
+const WAL: &str = "consign.db-wal";
 
 /// How often a store wanted to end its process.
 #[derive(Clone, Default)]
@@ -65,6 +64,11 @@ fn open(disk: &Disk) -> Result<Sqlite, OpenError> {
 
 fn open_counting(disk: &Disk, stops: &Stops) -> Result<Sqlite, OpenError> {
     let (clock, dice) = (Arc::new(HandClock::at(start())), Arc::new(SeededDice::new(7)));
+    // What opening a real file does first; here the log lies where only SQLite finds it.
+    let log = disk.contents(WAL).unwrap_or_default();
+    if let Some(commits) = commits_out_of_reach(&log[..]).expect("memory can be read") {
+        return Err(OpenError::LogDamaged { path: disk.path(WAL).into(), commits });
+    }
     Sqlite::open(disk.path(DB), clock, dice, stops.options())
 }
 

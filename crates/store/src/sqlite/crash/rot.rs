@@ -1,7 +1,7 @@
 //! A disk that rots: bits flip, files are cut. What is read is what was written, or an error.
 
 use super::{
-    DB, chain,
+    DB, WAL, chain,
     check::health,
     open,
     points::on_all_cores,
@@ -21,7 +21,6 @@ use std::{
 };
 
 const PLAN: Plan = Plan { seed: 9, past: 0, quiet: 0, steps: 90, hasty: false };
-const WAL: &str = "consign.db-wal";
 
 #[test]
 fn a_flipped_bit_of_the_file_is_seen_or_does_no_harm() {
@@ -58,6 +57,35 @@ fn a_flipped_bit_of_the_log_is_seen_or_does_no_harm() {
     let (story, killed) = killed();
     rots("bits of the log", &story, 700, |number| flipped(&killed, WAL, number));
     rots("bits of the file under a log", &story, 300, |number| flipped(&killed, DB, number));
+}
+
+/// Behind a crash there are the pieces of one transaction, and never of two.
+#[test]
+fn a_flipped_bit_before_the_last_transaction_of_the_log_is_seen() {
+    let story = Story::of(PLAN);
+    let killed = (0..story.calls.len()).rev().find_map(|calls| {
+        let files = copy(&story.disk.after_kill(story.calls[calls].begun));
+        let last = last_transactions(files.iter().find(|(name, _)| name == WAL)?);
+        last.filter(|last| last.len() > 4).map(|last| (calls, files, last))
+    });
+    let (calls, files, last) = killed.expect("some log holds more than four transactions");
+    let before_the_last = last[last.len() - 2];
+    let found = rots_after("bits before the last transaction", &story, calls, 500, |number| {
+        let luck = SeededDice::new(number);
+        let offset = 32 + luck.next() as usize % (before_the_last - 32);
+        flip(&files, WAL, offset, (luck.next() % 8) as u8)
+    });
+    assert_eq!(found.get(&Verdict::Earlier), None, "what was acknowledged is forgotten in silence");
+    assert!(found.contains_key(&Verdict::Detected));
+}
+
+/// Where the transactions of the newest log end.
+fn last_transactions((_, log): &(String, Vec<u8>)) -> Option<Vec<usize>> {
+    let salts = log.get(16..24)?;
+    let frames = log[32..].chunks_exact(24 + 4_096).enumerate();
+    let ours = frames.take_while(|(_, frame)| &frame[8..16] == salts);
+    let ends = ours.filter(|(_, frame)| frame[4..8] != [0; 4]);
+    Some(ends.map(|(number, _)| 32 + (number + 1) * (24 + 4_096)).collect())
 }
 
 #[test]
@@ -119,33 +147,47 @@ enum Verdict {
     Harmless,
     /// Somebody was told.
     Detected,
-    /// The end of the log is gone, and all is as it was at an earlier moment. SQLite takes the rest for
-    /// a transaction that was never finished.
+    /// The end of the log is gone, and all is as it was at an earlier moment: before the last
+    /// transaction, if a bit flipped in it, or before the cut. Nobody can tell that from a crash.
     Earlier,
 }
 
+/// Damages what is left of a whole story.
 fn rots(what: &str, story: &Story, times: u64, damage: impl Fn(u64) -> (Disk, String) + Sync) {
+    rots_after(what, story, story.calls.len(), times, damage);
+}
+
+/// Damages what is left of the first so many calls of a story.
+fn rots_after(
+    what: &str,
+    story: &Story,
+    calls: usize,
+    times: u64,
+    damage: impl Fn(u64) -> (Disk, String) + Sync,
+) -> BTreeMap<Verdict, usize> {
     let tally: Mutex<BTreeMap<Verdict, usize>> = Mutex::default();
     let wrong: Mutex<Vec<String>> = Mutex::default();
     on_all_cores(times, |number| {
         let (disk, how) = damage(number);
-        let judged = catch_unwind(AssertUnwindSafe(|| judge(&disk, story)));
+        let judged = catch_unwind(AssertUnwindSafe(|| judge(&disk, story, calls)));
         match judged.unwrap_or_else(|_| Err("it panicked".into())) {
             Ok(verdict) => *tally.lock().unwrap().entry(verdict).or_default() += 1,
             Err(why) => wrong.lock().unwrap().push(format!("{how}: {why}")),
         }
     });
-    say(&format!("{times} {what}: {:?}", tally.into_inner().unwrap()));
+    let tally = tally.into_inner().unwrap();
+    say(&format!("{times} {what}: {tally:?}"));
     let wrong = wrong.into_inner().unwrap();
     assert!(wrong.is_empty(), "{} of {times} {what}:\n{}", wrong.len(), wrong.join("\n"));
+    tally
 }
 
-fn judge(disk: &Disk, story: &Story) -> Result<Verdict, String> {
+fn judge(disk: &Disk, story: &Story, calls: usize) -> Result<Verdict, String> {
     let has_log = disk.contents(WAL).is_some();
     let Ok(store) = open(disk) else { return Ok(Verdict::Detected) };
     let sound = health(&store.files).is_ok_and(|findings| findings.is_empty());
-    let world = story.world_after(story.calls.len());
-    if sound && has_log && is_earlier(&store, story) {
+    let world = story.world_after(calls);
+    if sound && has_log && is_earlier(&store, story, calls) {
         return Ok(Verdict::Earlier);
     }
     let mut reading = Reading { store: &store, told: !sound, missing: None };
@@ -159,10 +201,10 @@ fn judge(disk: &Disk, story: &Story) -> Result<Verdict, String> {
 }
 
 /// Whether all is as it was at an earlier moment of the story, to the last word.
-fn is_earlier(store: &Sqlite, story: &Story) -> bool {
+fn is_earlier(store: &Sqlite, story: &Story, calls: usize) -> bool {
     let Ok(found) = World::read(store) else { return false };
-    let mut worlds = (0..=story.calls.len()).map(|calls| story.world_after(calls));
-    found != *story.world_after(story.calls.len()) && worlds.any(|world| *world == found)
+    let mut worlds = (0..=calls).map(|calls| story.world_after(calls));
+    found != *story.world_after(calls) && worlds.any(|world| *world == found)
 }
 
 /// Reads what should be there. An answer may be an error or nothing, but never something else.

@@ -7,12 +7,9 @@
 -- The one row about the house itself.
 create table house (
     one integer primary key check (one = 1),
-    -- Raised by a restore, so that no lease from before is believed.
-    epoch integer not null,
-    -- Announcements up to this number have been published.
-    numbered integer not null,
-    -- Jobs up to this number are in `listing`.
-    listed integer not null
+    -- The epoch, which a restore raises, so that no lease from before is believed; how far
+    -- announcements are published, and how far jobs are in `listing`.
+    body blob not null
 ) strict;
 
 -- The jobs of one type and one tenant: what claims go round over.
@@ -20,6 +17,7 @@ create table queue (
     no integer primary key,
     job_type text not null,
     tenant text not null,
+    body blob not null,
     unique (job_type, tenant)
 ) strict;
 
@@ -96,8 +94,8 @@ create table step (
     primary key (no, name)
 ) strict, without rowid;
 
--- Announcements. The writer is alone and numbers them as it writes them; `house.numbered` says how
--- far they are published.
+-- Announcements. The writer is alone and numbers them as it writes them; `house` says how far they are
+-- published.
 create table outbox (
     event integer primary key,
     no integer not null,
@@ -114,7 +112,7 @@ create table erased (
 create index erased_event on erased (last_event);
 
 -- Where a job can be found by what was handed over: digests of subject, correlation and parent, and
--- its queue. Filled behind the hot path, in sorted batches; `house.listed` says how far.
+-- its queue. Filled behind the hot path, in sorted batches; `house` says how far.
 create table listing (
     facet integer not null,
     no integer not null,
@@ -129,9 +127,6 @@ create table counter (
 ) strict;
 create table delta (
     commit_no integer primary key,
-    at integer not null,
-    last_no integer not null,
-    last_event integer not null,
     body blob not null
 ) strict;
 
@@ -144,6 +139,7 @@ create table policy (
 create table pause (
     job_type text not null,
     scope text not null,
+    body blob not null,
     primary key (job_type, scope)
 ) strict, without rowid;
 
