@@ -1,6 +1,6 @@
 //! A crash while jobs are entered into the listing, behind everybody's back.
 
-use super::{check::health, open, points::How, say, start};
+use super::{super::known::load_house, check::health, open, points::How, say, start};
 use crate::{PAGE_MAX, Query, Request, SeededDice, Sqlite, Store, dice::Dice};
 use crash_disk::Disk;
 use engine::{
@@ -71,9 +71,7 @@ fn list(store: &Sqlite, filter: Filter) -> BTreeSet<JobId> {
 }
 
 fn listed(store: &Sqlite) -> i64 {
-    let asked =
-        store.readers.ask(|db| Ok(db.query_row("select listed from house", [], |row| row.get(0))?));
-    asked.unwrap()
+    store.readers.ask(load_house).unwrap().listed
 }
 
 fn new_job(dice: &SeededDice, number: usize) -> NewJob {
