@@ -83,15 +83,9 @@ impl Checkpoints {
             return;
         }
         drop(progress);
-        let state = self.state.clone();
+        let running = Running { state: self.state.clone(), failure: Some(GONE.into()) };
         // Nobody waits for the answer: what matters is in the state.
-        drop(self.thread.ask(move |checkpointer| {
-            if let Err(reason) = checkpoint(&checkpointer.0, "passive") {
-                state.stop(&reason);
-            }
-            state.progress().running = false;
-            state.done.notify_all();
-        }));
+        drop(self.thread.ask(move |checkpointer| running.end(checkpoint(&checkpointer.0))));
     }
 
     /// Returns when no checkpoint is under way.
@@ -100,6 +94,31 @@ impl Checkpoints {
         while progress.running {
             progress = self.state.done.wait(progress).expect("no code of ours panics here");
         }
+    }
+}
+
+/// A checkpoint under way. However it ends, whoever waits for it hears so.
+struct Running {
+    state: Arc<State>,
+    failure: Option<String>,
+}
+
+/// What is wrong when a checkpoint neither ended nor failed.
+const GONE: &str = "the thread that moves the log is gone";
+
+impl Running {
+    fn end(mut self, outcome: Result<(), String>) {
+        self.failure = outcome.err();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(reason) = &self.failure {
+            self.state.stop(reason);
+        }
+        self.state.progress().running = false;
+        self.state.done.notify_all();
     }
 }
 
@@ -124,8 +143,8 @@ impl State {
 /// Moves what it can. A full disk or a reader in the way is no failure: it is tried again. A sync that
 /// failed is one for good: the system may have dropped what it could not write, and a second sync
 /// that succeeds proves nothing.
-fn checkpoint(db: &Connection, mode: &str) -> Result<(), String> {
-    let moved = db.query_row(&format!("pragma wal_checkpoint({mode})"), [], |_| Ok(()));
+fn checkpoint(db: &Connection) -> Result<(), String> {
+    let moved = db.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(()));
     match moved {
         Ok(()) => Ok(()),
         Err(error) => match error.sqlite_error_code() {
