@@ -10,6 +10,7 @@ mod by_hand;
 mod clock;
 #[cfg(test)]
 mod conformance;
+mod cursor;
 mod dice;
 mod keeper;
 mod memory;
@@ -22,6 +23,7 @@ pub mod sync;
 
 pub use by_hand::{HandClock, Replaceable, SeededDice};
 pub use clock::{Clock, Reading, StoreClock};
+pub use cursor::Cursor;
 pub use dice::Dice;
 pub use keeper::{Keeper, Tended};
 pub use memory::{Backup, Memory};

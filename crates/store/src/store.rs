@@ -1,5 +1,6 @@
 //! What a store is asked, and what it answers.
 
+use crate::cursor::Cursor;
 use crate::queue::{QueueDepth, WorkerSeen};
 use async_trait::async_trait;
 use engine::{
@@ -182,8 +183,8 @@ pub struct Query {
     pub scope: Scope,
     /// Which of them.
     pub filter: Filter,
-    /// Only jobs older than this one: the last id of the page before.
-    pub before: Option<JobId>,
+    /// Only jobs behind this place: what the page before said.
+    pub before: Option<Cursor>,
     /// At most so many, and never more than [`PAGE_MAX`].
     pub limit: usize,
 }
@@ -194,7 +195,7 @@ pub struct Page {
     /// Newest first.
     pub jobs: Vec<Job>,
     /// What to ask `before` for the next page; nothing after the last.
-    pub next: Option<JobId>,
+    pub next: Option<Cursor>,
 }
 
 /// A job of which a time has run out.

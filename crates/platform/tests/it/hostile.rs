@@ -9,7 +9,7 @@ use engine::{
 use platform::{Beat, Error, Release, Report};
 use pollster::block_on;
 use std::time::Duration;
-use store::Query;
+use store::{Cursor, Query};
 
 const TOKENS: [LeaseToken; 3] = [
     LeaseToken { epoch: 0, fence: 0, secret: 0 },
@@ -130,7 +130,7 @@ fn reads_survive_anything() {
         assert!(block_on(house.platform.events(after, usize::MAX)).unwrap().is_empty());
     }
     for limit in [0, usize::MAX] {
-        for before in [None, Some(nobody()), Some(JobId::from_bytes([0; 16]))] {
+        for before in [None, Cursor::parse("0-0"), Cursor::parse("ffffffffffffffff-0")] {
             let query = Query { scope: Scope::All, filter: Filter::Everything, before, limit };
             block_on(house.platform.list(&query)).unwrap();
         }

@@ -33,7 +33,7 @@ fn a_full_disk_refuses_and_goes_on_when_there_is_room() {
     let Some(disk) = SmallDisk::mount() else { return };
     let start = Start { room_bytes_min: Some(0), ..Start::on(disk.file("store")) };
     let ballast = Ballast { path: disk.file("ballast"), bytes: 12 * MIB };
-    tell(&format!("full to the last byte: {}", starve(&start, &ballast)));
+    tell(&format!("full to the last byte: {}", starve(&start, &ballast, true)));
 }
 
 /// The usual setting: we stop a little before SQLite has to.
@@ -41,7 +41,7 @@ fn a_full_disk_refuses_and_goes_on_when_there_is_room() {
 fn a_disk_with_little_room_refuses_and_goes_on_when_there_is_more() {
     let Some(disk) = SmallDisk::mount() else { return };
     let ballast = Ballast { path: disk.file("ballast"), bytes: 12 * MIB };
-    tell(&format!("nearly full: {}", starve(&Start::on(disk.file("store")), &ballast)));
+    tell(&format!("nearly full: {}", starve(&Start::on(disk.file("store")), &ballast, false)));
 }
 
 /// The same where nothing may be mounted: the disk of this machine seems to be nearly full.
@@ -53,11 +53,14 @@ fn a_disk_that_somebody_else_fills_refuses_and_goes_on_when_they_are_gone() {
     let room_bytes_min = Some(room(folder.path()) - margin);
     let start = Start { room_bytes_min, ..Start::on(folder.path().join("store")) };
     let ballast = Ballast { path: folder.path().join("ballast"), bytes: margin * 2 };
-    tell(&format!("filled by others: {}", starve(&start, &ballast)));
+    tell(&format!("filled by others: {}", starve(&start, &ballast, false)));
 }
 
 /// Hands jobs over with room, without, and with room again: what was heard in the second part.
-fn starve(start: &Start, ballast: &Ballast) -> String {
+///
+/// To the last byte, the index of SQLite's log may be what does not fit any more, after the commit
+/// itself did. Then nobody knows, and the process ends: that is what `room_bytes_min` is there for.
+fn starve(start: &Start, ballast: &Ballast, may_stop: bool) -> String {
     let (told, names) = (Told::default(), AtomicU64::new(0));
     let mut process = start.run();
     let crowd = Crowd { door: process.door().to_owned(), told: &told, names: &names };
@@ -66,16 +69,28 @@ fn starve(start: &Start, ballast: &Ballast) -> String {
     let heard = crowd.call(LISTS_MAX);
     let refused = heard.iter().filter(|said| **said == Said::Full).count() as u64;
     let done = heard.iter().filter(|said| is_done(said)).count() as u64;
-    assert_eq!(refused, CALLERS, "each caller hears it once, and nothing worse");
-    assert_eq!(refused + done, heard.len() as u64, "{heard:?}");
+    let others = heard.len() as u64 - refused - done;
+    let stopped = others > 0;
+    assert!(!stopped || may_stop, "taken or refused, and nothing worse: {heard:?}");
+    // A checkpoint may make some room again, so not everybody has to hear it.
+    assert!(refused + others > CALLERS / 2, "{refused} of {CALLERS} callers met the end");
     fs::remove_file(&ballast.path).unwrap();
+    if stopped {
+        assert!(heard.contains(&Said::Unknown), "{heard:?}");
+        assert_eq!(process.end().code(), Some(74), "{}", process.words());
+        process = start.run();
+    }
+    let crowd = Crowd { door: process.door().to_owned(), told: &told, names: &names };
     assert!(crowd.call(1).iter().all(is_done), "there is room again: {}", process.words());
     assert!(!process.has_ended());
     process.kill();
     let audit = audit(&start.store, &told.ledger(), false);
     audit.must_be_clean();
     let jobs = audit.jobs;
-    format!("{CALLERS} callers, {done} lists taken, {refused} refused, {jobs} jobs, nothing lost")
+    let end = if stopped { "it stopped and came back" } else { "it went on" };
+    format!(
+        "{done} lists taken, {refused} of {CALLERS} callers refused, {end}; {jobs} jobs, nothing lost"
+    )
 }
 
 fn is_done(said: &Said) -> bool {

@@ -1,8 +1,8 @@
 //! A store to be tested, with its clock in hand and short words for what tests do all the time.
 
 use crate::{
-    Answer, Claimed, Clock, Dice, HandClock, Page, Query, QueueDepth, Reply, Request, SeededDice,
-    Store,
+    Answer, Claimed, Clock, Cursor, Dice, HandClock, Page, Query, QueueDepth, Reply, Request,
+    SeededDice, Store,
 };
 use engine::{
     ClaimId, Command, EndingDraft, Filter, HistoryEntry, Intake, Job, JobDraft, JobId, JobType,
@@ -205,7 +205,7 @@ impl House {
         self.page(filter, None, 1_000).jobs.iter().map(Job::id).collect()
     }
 
-    pub(crate) fn page(&self, filter: Filter, before: Option<JobId>, limit: usize) -> Page {
+    pub(crate) fn page(&self, filter: Filter, before: Option<Cursor>, limit: usize) -> Page {
         let query = Query { scope: Scope::All, filter, before, limit };
         block_on(self.store.list(&query)).expect("the store works")
     }

@@ -2,7 +2,7 @@
 
 use super::house::{House, claiming, email, ending, settling, token, wish};
 use crate::{Answer, Request};
-use engine::{Command, OutcomeWord, Pulse, Refusal, ReleaseReason, Scope, Status};
+use engine::{Command, OutcomeWord, Pulse, Refusal, ReleaseReason, Scope, Status, WorkerId};
 use pollster::block_on;
 use std::time::Duration;
 
@@ -106,4 +106,14 @@ pub(crate) fn an_undelivered_claim_costs_nothing(house: &House) {
         let life = house.job(id).life;
         assert_eq!((life.attempt, life.releases), (0, 0));
     }
+}
+
+pub(crate) fn time_in_which_workers_were_heard_is_no_outage(house: &House) {
+    house.submit(email());
+    let claimed = house.take();
+    house.pass(25);
+    house.one(Request::Seen { scope: Scope::All, worker: WorkerId::parse("w1").unwrap() }).unwrap();
+    (house.restart)();
+    house.pass(5);
+    assert_eq!(house.sweep(), [claimed.job.id()], "the lease ended when it was said to end");
 }

@@ -2,9 +2,10 @@
 
 use super::house::{House, email, ending, job_type};
 use engine::{
-    Comparison, CorrelationId, EndingDraft, ErrorCode, Field, Filter, JobDraft, JobId, OutcomeWord,
-    Status, SubjectId,
+    Command, Comparison, CorrelationId, EndingDraft, ErrorCode, Field, Filter, JobDraft, JobId,
+    OutcomeWord, Status, SubjectId,
 };
+use std::collections::BTreeSet;
 
 pub(crate) fn pages_are_newest_first_and_complete(house: &House) {
     let mut submitted = Vec::new();
@@ -93,4 +94,17 @@ pub(crate) fn a_page_is_never_longer_than_its_bound(house: &House) {
     }
     assert_eq!(house.page(Filter::Everything, None, usize::MAX).jobs.len(), crate::PAGE_MAX);
     assert_eq!(house.page(Filter::Everything, None, 0).jobs.len(), 1, "and never empty by wish");
+}
+
+pub(crate) fn a_page_goes_on_when_its_last_job_is_erased(house: &House) {
+    let jobs: Vec<JobId> = (0..4).map(|_| house.submit(email())).collect();
+    let first = house.page(Filter::Everything, None, 2);
+    for job in &first.jobs {
+        house.must(job.id(), Command::Cancel);
+        house.must(job.id(), Command::Erase);
+    }
+    let second = house.page(Filter::Everything, first.next, 2);
+    let seen = first.jobs.iter().chain(&second.jobs).map(engine::Job::id);
+    assert_eq!(seen.collect::<BTreeSet<_>>(), jobs.into_iter().collect());
+    assert_eq!(second.next, None);
 }

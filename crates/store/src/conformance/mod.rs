@@ -53,9 +53,11 @@ macro_rules! conformance {
                 a_list_is_taken_whole_or_not_at_all, a_key_twice_in_one_list_means_one_job;
             leases: a_heartbeat_extends, a_stale_token_changes_nothing, the_fence_only_grows,
                 a_jump_of_the_clock_costs_no_lease, the_clock_never_goes_back,
-                a_restart_voids_no_lease, a_restore_voids_every_lease, an_undelivered_claim_costs_nothing;
+                a_restart_voids_no_lease,
+                time_in_which_workers_were_heard_is_no_outage, a_restore_voids_every_lease, an_undelivered_claim_costs_nothing;
             listings: pages_are_newest_first_and_complete, every_filter_field_filters,
-                filters_combine, a_page_is_never_longer_than_its_bound;
+                filters_combine, a_page_is_never_longer_than_its_bound,
+                a_page_goes_on_when_its_last_job_is_erased;
             operators: a_paused_queue_is_not_claimed_from, a_pause_of_all_holds_for_everybody,
                 policies_are_kept_and_used, a_redrive_is_a_new_life, a_full_queue_takes_no_more,
                 surroundings_are_told, workers_are_seen, an_erased_job_leaves_nothing;

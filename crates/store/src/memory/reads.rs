@@ -2,6 +2,7 @@
 
 use super::tables::{ClaimName, Key, Place, Seen, Tables};
 use crate::{
+    cursor::Cursor,
     queue::{Queue, QueueDepth, WorkerSeen},
     store::{EVENTS_KEPT, NumberedEvent, Overdue, PAGE_MAX, Page, Query, WORKERS_KEPT},
 };
@@ -13,21 +14,19 @@ use engine::{
 impl Tables {
     pub(super) fn list(&self, query: &Query) -> Page {
         let limit = query.limit.clamp(1, PAGE_MAX);
-        let age = |job: &Job| (job.envelope.created_at, job.id());
-        let before = query.before.map(|id| (id, self.jobs.get(&id).map(age)));
-        let older = |job: &&Job| match before {
-            Some((_, Some(before))) => age(job) < before,
-            Some((id, None)) => job.id() < id, // it was erased since, and its id shows the place
-            None => true,
+        let place = |job: &Job| {
+            let created_at = job.envelope.created_at.unix_ms().unsigned_abs();
+            Cursor::new(created_at, u128::from_be_bytes(job.id().to_bytes()))
         };
+        let older = |job: &&Job| query.before.is_none_or(|before| place(job) < before);
         let shown =
             |job: &&Job| query.scope.covers(&job.envelope.tenant) && query.filter.matches(job);
         let mut found: Vec<&Job> = self.jobs.values().filter(older).filter(shown).collect();
-        found.sort_unstable_by_key(|job| std::cmp::Reverse(age(job)));
+        found.sort_unstable_by_key(|job| std::cmp::Reverse(place(job)));
         let mut jobs: Vec<Job> = found.into_iter().take(limit + 1).cloned().collect();
         let more = jobs.len() > limit;
         jobs.truncate(limit);
-        let next = jobs.last().filter(|_| more).map(Job::id);
+        let next = jobs.last().filter(|_| more).map(place);
         Page { jobs, next }
     }
 

@@ -4,16 +4,18 @@
 //! checkpoints are off; a thread of its own, with a connection of its own, does them while the
 //! writer goes on. Only when the log has grown beyond a cap does the writer wait.
 
-use super::{error::Trouble, writer::FailStop};
+use super::{error::Trouble, open::BUSY_MAX, writer::FailStop};
 use crate::keeper::{Keeper, Tended};
 use rusqlite::{Connection, ErrorCode};
 use std::{
+    cell::Cell,
     io,
     sync::{Arc, Condvar, Mutex, MutexGuard},
+    time::Duration,
 };
 
-/// At so many times what is worth a checkpoint the writer waits, so that the log does not grow for
-/// ever: 64 MiB, where nothing else is set.
+/// At so many times what is worth a checkpoint the writer waits for it: 64 MiB, where nothing else is
+/// set.
 const LOG_MAX_TIMES: i64 = 16;
 
 /// The writer's side.
@@ -22,6 +24,8 @@ pub(super) struct Checkpoints {
     state: Arc<State>,
     /// So many pages of the log are worth a checkpoint.
     worth_it_pages: i64,
+    /// The writer waits when the log is as long as this.
+    wait_from_pages: Cell<i64>,
 }
 
 struct Checkpointer(Connection);
@@ -50,7 +54,8 @@ impl Checkpoints {
         let thread = Keeper::start("consign-checkpoint", Checkpointer(db))?;
         let (progress, done) = (Mutex::default(), Condvar::new());
         let state = Arc::new(State { progress, done, fail_stop });
-        Ok(Checkpoints { thread, state, worth_it_pages })
+        let wait_from_pages = Cell::new(worth_it_pages * LOG_MAX_TIMES);
+        Ok(Checkpoints { thread, state, worth_it_pages, wait_from_pages })
     }
 
     /// Looks after the log once more was written to it.
@@ -60,10 +65,25 @@ impl Checkpoints {
         if log.pages - log.moved >= self.worth_it_pages {
             self.begin();
         }
-        if log.pages >= self.worth_it_pages * LOG_MAX_TIMES {
-            self.wait();
-            self.begin(); // nobody writes now, so this one reaches the end, and the log starts anew
-            self.wait();
+        self.wait_if_long(&log, db);
+    }
+
+    /// Above the cap the writer waits, so that the log starts anew. Where that does not help, because
+    /// somebody reads an old state, it grows on until they are done; waiting with every commit would
+    /// only make everybody slow.
+    fn wait_if_long(&self, log: &Log, db: &Connection) {
+        let cap = self.worth_it_pages * LOG_MAX_TIMES;
+        if log.pages < cap {
+            self.wait_from_pages.set(cap);
+        }
+        if log.pages < self.wait_from_pages.get() {
+            return;
+        }
+        self.wait();
+        self.begin(); // nobody writes now, so this one reaches the end, if nobody reads
+        self.wait();
+        if Log::of(db).is_ok_and(|log| log.moved < log.pages) {
+            self.wait_from_pages.set(log.pages + cap);
         }
     }
 
@@ -156,15 +176,16 @@ fn checkpoint(db: &Connection) -> Result<(), String> {
     }
 }
 
-/// Moves everything, before anybody is served: after a crash, what the log holds may be in the
-/// system's memory only, and this is what brings it to the disk.
+/// Moves everything. Somebody who reads an older state is waited for, but not for long.
 pub(super) fn checkpoint_all(db: &Connection) -> Result<(), Trouble> {
-    let busy: i64 = db.query_row("pragma wal_checkpoint(truncate)", [], |row| row.get(0))?;
-    if busy != 0 {
-        return Err(Trouble::Impossible("the log is in use by somebody else"));
-    }
-    Ok(())
+    db.busy_timeout(READERS_WAITED_FOR)?;
+    // Not "truncate": whoever reads the newest state is not in the way of this.
+    let busy: i64 = db.query_row("pragma wal_checkpoint(full)", [], |row| row.get(0))?;
+    db.busy_timeout(BUSY_MAX)?;
+    if busy == 0 { Ok(()) } else { Err(Trouble::Busy) }
 }
+
+const READERS_WAITED_FOR: Duration = Duration::from_secs(1);
 
 /// How long the log is.
 struct Log {

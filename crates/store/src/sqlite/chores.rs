@@ -4,7 +4,7 @@ use super::{
     body::{HouseRow, from_row, to_scope},
     error::Trouble,
     facet, load, sql,
-    writer::Writer,
+    writer::{Need, Writer},
 };
 use crate::store::{EVENTS_KEPT, WORKERS_KEPT};
 use engine::{Envelope, Timestamp, is_live};
@@ -109,7 +109,8 @@ impl Writer {
             return false;
         }
         // What does not work now is tried again after the next batch, which will tell what is wrong.
-        self.transact(Writer::enter_listing).is_ok_and(|entered| entered == LISTING_BATCH)
+        self.transact(Need::Finish, Writer::enter_listing)
+            .is_ok_and(|entered| entered == LISTING_BATCH)
     }
 
     /// The same within a batch, where there are so many that a page of a listing would notice.
@@ -131,11 +132,12 @@ impl Writer {
         let (mut entries, mut count, mut last) = (Vec::new(), 0, self.known.house.listed);
         while let Some(row) = rows.next()? {
             last = row.get(0)?;
-            let envelope: Envelope = from_row(last, load::blob(row, 1)?)?;
-            let queue = self.known.queues.no(&envelope.job_type, &envelope.tenant);
-            let queue = queue.ok_or(Trouble::Impossible("a job is in no queue"))?;
-            entries.extend(facet::facets(queue, &envelope).map(|facet| (facet, last)));
             count += 1;
+            // What cannot be read cannot be found by what it is about; `doctor` finds it.
+            let Ok(envelope) = from_row::<Envelope>(last, load::blob(row, 1)?) else { continue };
+            let queue = self.known.queues.no(&envelope.job_type, &envelope.tenant);
+            let facets = queue.into_iter().flat_map(|queue| facet::facets(queue, &envelope));
+            entries.extend(facets.map(|facet| (facet, last)));
         }
         drop(rows);
         drop(statement);

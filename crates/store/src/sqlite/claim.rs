@@ -1,6 +1,7 @@
 //! Which due jobs a claim gets: in turn over the queues, then by priority, then by due time.
 
 use super::{
+    chores::to_i64,
     error::Trouble,
     facet,
     load::{self, Stored},
@@ -48,7 +49,9 @@ impl Writer {
                     self.serves += 1;
                     self.served.insert(line.queue, self.serves);
                 }
-                // It would be found again and again: enough of this line for now.
+                // What is damaged is not found again. Anything else would be, again and again: enough of
+                // this line for now.
+                None if self.known.damaged.contains(&no) => {}
                 None => line.whole = true,
             }
             lines.push_back(line);
@@ -113,10 +116,13 @@ impl Writer {
     fn due(&self, queue: i64, limit: usize) -> Result<VecDeque<i64>, Trouble> {
         let ready = self.known.ready.get(&queue).copied().unwrap_or_default();
         let mut statement = self.db.prepare_cached(sql::READY)?;
+        let damaged = &self.known.damaged;
         let mut found = VecDeque::new();
         for rank in ready.ranks() {
-            let values = (queue, rank, self.now().unix_ms(), limit - found.len());
-            found.extend(load::numbers(&mut statement, values)?);
+            let wanted = limit - found.len();
+            let values = (queue, rank, self.now().unix_ms(), to_i64(wanted + damaged.len()));
+            let due = load::numbers(&mut statement, values)?;
+            found.extend(due.into_iter().filter(|no| !damaged.contains(no)).take(wanted));
             if found.len() == limit {
                 break;
             }
@@ -145,7 +151,12 @@ impl Writer {
 
     /// Starts a job that stood in a line. The engine has the last word.
     fn start(&mut self, no: i64, claim: &Claim) -> Result<Option<Claimed>, Trouble> {
-        let stored = self.must_find(no)?;
+        let found =
+            self.must_find(no).and_then(|stored| Ok((load::payload(&self.db, no)?, stored)));
+        let Some((payload, stored)) = load::readable(found)? else {
+            self.known.damaged.insert(no);
+            return Ok(None);
+        };
         let facts = self.facts(&stored.job.envelope.job_type);
         let Ok(ruling) = engine::claim(&stored.job, claim, &facts) else {
             return Ok(None);
@@ -154,7 +165,7 @@ impl Writer {
             return Ok(None);
         };
         self.save_change(&stored, &change)?;
-        Ok(Some(Claimed { payload: load::payload(&self.db, no)?, job: change.job }))
+        Ok(Some(Claimed { payload, job: change.job }))
     }
 
     pub(super) fn must_find(&self, no: i64) -> Result<Stored, Trouble> {

@@ -7,7 +7,7 @@ use super::{
     error::{OpenError, Trouble},
     known::{Queues, load_counts, load_house, load_paused, load_policies, load_workers},
     load::blob,
-    open::{Files, Role, is_ours, schema_of},
+    open::{Files, Role, refuse_foreign, schema_of},
     seal::{Kind, unseal},
 };
 use crate::queue::{Counts, Queue};
@@ -89,9 +89,7 @@ pub(super) fn examine_files(
             return Ok(Health { findings, ..Health::default() });
         }
     };
-    if !is_ours(schema) {
-        return Err(OpenError::NotOurs { path: files.path.clone() });
-    }
+    refuse_foreign(schema, &files.path)?;
     let mut doctor = Doctor { db: &db, now, health: Health::default() };
     if let Some(damaged) = damaged_log(files) {
         doctor.damage(damaged.to_string());
@@ -113,8 +111,9 @@ fn damaged_log(files: &Files) -> Option<OpenError> {
     if files.vfs.is_some() {
         return None; // a test's own files
     }
-    const LOOKS: usize = 3;
-    (0..LOOKS).map(|_| files.check_log().err()).min_by_key(Option::is_some).flatten()
+    files.check_log().err()?;
+    files.check_log().err()?;
+    files.check_log().err()
 }
 
 struct Doctor<'a> {
@@ -167,7 +166,7 @@ impl<'a> Doctor<'a> {
         Ok(())
     }
 
-    /// Every job can be read, is live or ended and not both, and is indexed as what it is.
+    /// Every job can be read, is live or ended and not both, and has a whole history.
     fn jobs(&mut self) -> Result<(), Trouble> {
         let mut statement = self.db.prepare(
             "select h.no, h.id, h.envelope, h.payload, j.body, e.body from handed h \

@@ -14,16 +14,32 @@ pub(super) enum Trouble {
     Damage(#[from] Damage),
     #[error("{0}")]
     Impossible(&'static str),
+    #[error("somebody else reads it")]
+    Busy,
 }
 
 impl Trouble {
+    /// Whether it is about one row, so that the work on others can go on.
+    pub(super) fn is_about_a_row(&self) -> bool {
+        match self {
+            Trouble::Damage(_) | Trouble::Impossible(_) => true,
+            Trouble::Sql(_) | Trouble::Busy => false,
+        }
+    }
+
     /// What a caller is told, where nothing was committed.
     pub(super) fn told(self) -> StoreError {
         let kind = match &self {
             Trouble::Damage(_) | Trouble::Impossible(_) => StoreError::Damaged,
+            Trouble::Busy => StoreError::Unavailable,
             Trouble::Sql(error) => match error.sqlite_error_code() {
                 Some(ErrorCode::DiskFull) => StoreError::Full,
-                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Damaged,
+                // A constraint is about rows that contradict each other: trying again does not help.
+                Some(
+                    ErrorCode::DatabaseCorrupt
+                    | ErrorCode::NotADatabase
+                    | ErrorCode::ConstraintViolation,
+                ) => StoreError::Damaged,
                 Some(_) => StoreError::Unavailable,
                 // Not SQLite's: a column that cannot be what it is.
                 None => StoreError::Damaged,
@@ -71,7 +87,7 @@ pub enum OpenError {
     /// The log has rotted: transactions that were acknowledged cannot be read any more.
     #[error(
         "{} is damaged, and at least {} acknowledged transactions behind the damage would be \
-         forgotten; restore the last backup, or go on without them by moving that file away",
+         forgotten; restore the last backup",
         path.display(), commits - 1
     )]
     LogDamaged {
@@ -81,7 +97,7 @@ pub enum OpenError {
         commits: u64,
     },
     /// What is there must not be written over.
-    #[error("{} exists already; move it away first", path.display())]
+    #[error("{} exists already, and is not written over; move it away first", path.display())]
     Exists {
         /// Which file.
         path: PathBuf,
@@ -95,7 +111,7 @@ pub enum OpenError {
         source: io::Error,
     },
     /// The file could not be read as a store.
-    #[error("{} cannot be used; `doctor` says what is wrong with it", path.display())]
+    #[error("{} cannot be used as a store", path.display())]
     Store {
         /// Which file.
         path: PathBuf,

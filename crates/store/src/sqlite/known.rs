@@ -19,6 +19,8 @@ pub(super) struct Known {
     pub(super) house: HouseRow,
     /// The latest time that was ever used, so that a restart does not go back behind it.
     pub(super) used_until: Timestamp,
+    /// The time as the file knows it.
+    pub(super) written_until: Timestamp,
     pub(super) next_no: i64,
     pub(super) next_event: i64,
     pub(super) next_commit: i64,
@@ -29,6 +31,8 @@ pub(super) struct Known {
     /// Queues whose counts have changed since they were last written down.
     pub(super) uncounted: BTreeSet<i64>,
     pub(super) ready: BTreeMap<i64, Ready>,
+    /// Jobs that cannot be read. Claims pass them by; `doctor` tells about them.
+    pub(super) damaged: BTreeSet<i64>,
     default_policy: Policy,
 }
 
@@ -43,6 +47,7 @@ impl Known {
         Ok(Known {
             house,
             used_until: last.at,
+            written_until: last.at,
             next_no: last.last_no + 1,
             next_event: last.last_event + 1,
             next_commit: last_commit + 1,
@@ -52,6 +57,7 @@ impl Known {
             counts,
             uncounted,
             ready: BTreeMap::new(),
+            damaged: BTreeSet::new(),
             default_policy: Policy::default(),
         })
     }
@@ -62,6 +68,10 @@ impl Known {
 
     pub(super) fn is_paused(&self, queue: &Queue) -> bool {
         is_paused(&self.paused, queue)
+    }
+
+    pub(super) fn is_anything_running(&self) -> bool {
+        self.counts.values().any(|counts| counts.running > 0)
     }
 
     pub(super) fn queued(&self, queue: i64) -> u64 {

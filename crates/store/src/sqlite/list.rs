@@ -12,8 +12,11 @@ use super::{
     known::{Queues, load_house},
     load, sql,
 };
-use crate::store::{PAGE_MAX, Page, Query};
-use engine::{Comparison, Envelope, Field, Filter, JobId, Scope, Status, Timestamp};
+use crate::{
+    cursor::Cursor,
+    store::{PAGE_MAX, Page, Query},
+};
+use engine::{Comparison, Envelope, Field, Filter, Scope, Status, Timestamp};
 use rusqlite::Connection;
 
 /// One page looks at no more jobs than this.
@@ -34,48 +37,39 @@ pub(super) fn list(db: &Connection, query: &Query) -> Result<Page, Trouble> {
     let mut page = Page { jobs: Vec::new(), next: None };
     for looked_at in 0.. {
         let Some(no) = walks.next(db, below)?.filter(|no| *no >= floor) else { return Ok(page) };
-        let Some(stored) = load::job_by_no(db, no)? else { continue };
-        let shown =
-            query.scope.covers(&stored.job.envelope.tenant) && query.filter.matches(&stored.job);
-        if page.jobs.len() == limit && (shown || looked_at >= LOOKED_AT_MAX) {
-            page.next = page.jobs.last().map(engine::Job::id);
+        if looked_at == LOOKED_AT_MAX {
+            page.next = Some(place(below));
             return Ok(page);
         }
-        if looked_at >= LOOKED_AT_MAX {
-            page.next = Some(stored.job.id());
+        let stored = load::job_by_no(db, no)?;
+        let shown = stored.filter(|stored| {
+            query.scope.covers(&stored.job.envelope.tenant) && query.filter.matches(&stored.job)
+        });
+        if shown.is_some() && page.jobs.len() == limit {
+            page.next = Some(place(below));
             return Ok(page);
         }
         below = no;
-        if shown {
-            page.jobs.push(stored.job);
-        }
+        page.jobs.extend(shown.map(|stored| stored.job));
     }
     Ok(page)
 }
 
+/// Jobs below this number come after it.
+fn place(below: i64) -> Cursor {
+    Cursor::new(below.unsigned_abs(), 0)
+}
+
 /// The number below which the page begins.
 fn start(db: &Connection, query: &Query) -> Result<i64, Trouble> {
-    let from = match query.before {
-        Some(id) => below_id(db, id)?,
-        None => i64::MAX,
-    };
+    let from = query.before.map(|place| i64::try_from(place.major()).unwrap_or(i64::MAX));
+    let from = from.unwrap_or(i64::MAX);
     // Jobs arrive in the order of their creation, and none ends before it was created.
     let until = query.filter.created_until();
     match until {
         Some(until) => Ok(from.min(first_created_after(db, until)?)),
         None => Ok(from),
     }
-}
-
-fn below_id(db: &Connection, id: JobId) -> Result<i64, Trouble> {
-    let bytes = id.to_bytes();
-    let found = load::numbers(&mut db.prepare_cached(sql::NO_BY_ID)?, [&bytes[..]])?.pop();
-    if let Some(no) = found {
-        return Ok(no);
-    }
-    // It was erased since: its neighbour in age shows the place.
-    let older = load::numbers(&mut db.prepare_cached(sql::NO_BEFORE_ID)?, [&bytes[..]])?.pop();
-    Ok(older.map_or(0, |no| no + 1))
 }
 
 /// The first number whose job was created after `moment`, by halving.

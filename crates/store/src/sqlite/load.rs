@@ -117,6 +117,16 @@ pub(super) fn steps_count(db: &Connection, no: i64) -> Result<u64, Trouble> {
     Ok(db.prepare_cached(sql::STEPS_COUNT)?.query_row([no], |row| row.get(0))?)
 }
 
+/// What was found, or nothing where a row is damaged: one job that cannot be read must not keep the others
+/// from being swept.
+pub(super) fn readable<T>(found: Result<T, Trouble>) -> Result<Option<T>, Trouble> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(trouble) if trouble.is_about_a_row() => Ok(None),
+        Err(trouble) => Err(trouble),
+    }
+}
+
 /// The first column of every row.
 pub(super) fn numbers(
     statement: &mut CachedStatement<'_>,

@@ -12,7 +12,10 @@ use std::{
 
 /// The right to write to a store. The system takes it back when the process dies, however it dies.
 pub(super) struct LockFile {
-    _held: File,
+    _named: File,
+    /// The store's own file, so that another path to it is no way around. It must stay open as long as
+    /// SQLite has it open: closing it would drop the locks that SQLite holds.
+    _file: Option<File>,
 }
 
 impl LockFile {
@@ -29,8 +32,8 @@ impl LockFile {
                 let mut holder = String::new();
                 // Whoever has it may be writing its name at this moment.
                 let read = file.read_to_string(&mut holder).is_ok() && !holder.trim().is_empty();
-                let holder = if read { holder.trim().to_owned() } else { "another process".into() };
-                return Err(OpenError::InUse { path: path.to_owned(), holder });
+                let holder = if read { holder.trim() } else { SOMEBODY };
+                return Err(OpenError::InUse { path: path.to_owned(), holder: holder.into() });
             }
             Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
@@ -41,6 +44,22 @@ impl LockFile {
             .and_then(|()| file.flush());
         // The name is for people: a disk that is full of other things keeps nobody from reading.
         drop(named);
-        Ok(LockFile { _held: file })
+        Ok(LockFile { _named: file, _file: None })
+    }
+
+    /// Takes the file itself as well.
+    pub(super) fn and_file(self, path: &Path) -> Result<Self, OpenError> {
+        let failed = |source| OpenError::File { path: path.to_owned(), source };
+        let file = File::open(path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => Ok(LockFile { _file: Some(file), ..self }),
+            Err(TryLockError::WouldBlock) => {
+                let holder = format!("{SOMEBODY}, under another name");
+                Err(OpenError::InUse { path: path.to_owned(), holder })
+            }
+            Err(TryLockError::Error(source)) => Err(failed(source)),
+        }
     }
 }
+
+const SOMEBODY: &str = "another process";

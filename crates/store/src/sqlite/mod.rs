@@ -53,15 +53,26 @@ use error::Trouble;
 use open::Files;
 use readers::Readers;
 use rusqlite::Connection;
-use std::{collections::BTreeMap, sync::Arc};
-use writer::{Shared, Writer};
+use std::{
+    collections::BTreeMap,
+    io::Write,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+use writer::{Need, Shared, Writer};
 
 /// A store in one file. Dropped, it finishes what it was asked, and closes the file.
 pub struct Sqlite {
-    // Dropped in this order: the lock goes last.
-    writer: Keeper<Writer>,
+    // Dropped in this order. Readers go first: whoever closes the file last moves the log into it, and
+    // they could not. The lock goes last.
     slow: Keeper<Arc<Readers>>,
+    chores: Keeper<Arc<Readers>>,
     readers: Arc<Readers>,
+    writer: Keeper<Writer>,
+    writer_is_gone: AtomicBool,
+    fail_stop: FailStop,
     shared: Arc<Shared>,
     files: Files,
     _lock: Option<lock::LockFile>,
@@ -100,10 +111,14 @@ const LOG_PAGES: i64 = 1_024;
 
 /// What an operator finds in the log, and `EX_IOERR` as the exit code. The moment is for the answers that
 /// are on their way.
-#[expect(clippy::print_stderr, reason = "the last words of a process")]
 fn end_the_process(reason: &str) {
-    eprintln!("consign stops: {reason}; it is not known whether the last transaction is on disk");
-    eprintln!("start it again: it recovers the log first; callers repeat with the same key");
+    // The log of a process may lie on the disk that is full: last words that nobody can write must not
+    // keep it from ending.
+    drop(writeln!(
+        std::io::stderr(),
+        "consign stops: {reason}; it is not known whether the last transaction is on disk\n\
+         start it again: it recovers the log first; callers repeat with the same key"
+    ));
     let end = || {
         std::thread::sleep(std::time::Duration::from_millis(200));
         std::process::exit(74);
@@ -117,11 +132,22 @@ impl Sqlite {
     /// Has the writer do something in a transaction of its own.
     async fn write<R: Send + 'static>(
         &self,
+        need: Need,
         work: impl FnOnce(&mut Writer) -> Result<R, Trouble> + Send + 'static,
     ) -> Result<R, StoreError> {
-        let asked = self.writer.ask(move |writer| writer.transact(work));
-        // The writer is gone when it panicked; how far it came, nobody knows.
-        asked.await.map_err(|broken: Broken| StoreError::OutcomeUnknown(Some(Box::new(broken))))?
+        if self.writer_is_gone.load(Ordering::Acquire) {
+            return Err(StoreError::Unavailable(Some(Box::new(Broken))));
+        }
+        let asked = self.writer.ask(move |writer| writer.transact(need, work));
+        asked.await.unwrap_or_else(|broken| Err(self.writer_is_gone(broken)))
+    }
+
+    /// The writer panicked, and how far it came, nobody knows.
+    fn writer_is_gone(&self, broken: Broken) -> StoreError {
+        if !self.writer_is_gone.swap(true, Ordering::AcqRel) {
+            (self.fail_stop)("the writer's thread is gone");
+        }
+        StoreError::OutcomeUnknown(Some(Box::new(broken)))
     }
 
     /// A question that may take a while.
@@ -129,8 +155,15 @@ impl Sqlite {
         &self,
         question: impl FnOnce(&Connection) -> Result<R, Trouble> + Send + 'static,
     ) -> Result<R, StoreError> {
-        let asked: Awaited<_> = self.slow.ask(move |readers| readers.ask(question));
-        asked.await.map_err(|broken: Broken| StoreError::Unavailable(Some(Box::new(broken))))?
+        heard(self.slow.ask(move |readers| readers.ask(question))).await
+    }
+
+    /// A question of the sweeper or of the relay: no listing keeps them waiting.
+    async fn read_for_chores<R: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Connection) -> Result<R, Trouble> + Send + 'static,
+    ) -> Result<R, StoreError> {
+        heard(self.chores.ask(move |readers| readers.ask(question))).await
     }
 
     /// The store's time. Where the clock has jumped, the writer follows first: leases and workers are
@@ -140,8 +173,16 @@ impl Sqlite {
         if tick.jumped.is_zero() {
             return Ok(tick.now);
         }
-        self.write(|writer| Ok(writer.now())).await
+        match self.write(Need::Finish, |writer| Ok(writer.now())).await {
+            Err(StoreError::Full(_)) => Ok(tick.now), // nothing is written now, but everything is read
+            heard => heard,
+        }
     }
+}
+
+/// What a thread of readers answers, unless it is gone.
+async fn heard<R>(asked: Awaited<Result<R, StoreError>>) -> Result<R, StoreError> {
+    asked.await.map_err(|broken: Broken| StoreError::Unavailable(Some(Box::new(broken))))?
 }
 
 #[async_trait]
@@ -150,7 +191,9 @@ impl Store for Sqlite {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        self.write(|writer| writer.execute(batch)).await
+        let begins = batch.iter().any(|request| matches!(request, Request::Submit(_)));
+        let need = if begins { Need::Begin } else { Need::Finish };
+        self.write(need, |writer| writer.execute(batch)).await
     }
 
     async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError> {
@@ -185,13 +228,13 @@ impl Store for Sqlite {
     }
 
     async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>, StoreError> {
-        let (scope, now, shared) = (scope.clone(), self.now().await?, self.shared.clone());
-        self.read_slowly(move |db| reads::queues(db, &shared.workers().clone(), &scope, now)).await
+        let (scope, now, workers) = (scope.clone(), self.now().await?, self.shared.workers_now());
+        self.read_slowly(move |db| reads::queues(db, &workers, &scope, now)).await
     }
 
     async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError> {
-        let (scope, now, shared) = (scope.clone(), self.now().await?, self.shared.clone());
-        self.read_slowly(move |db| reads::workers(db, &shared.workers().clone(), &scope, now)).await
+        let (scope, now, workers) = (scope.clone(), self.now().await?, self.shared.workers_now());
+        self.read_slowly(move |db| reads::workers(db, &workers, &scope, now)).await
     }
 
     async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError> {
@@ -203,27 +246,24 @@ impl Store for Sqlite {
         scope: &Scope,
         id: JobId,
     ) -> Result<Option<(Job, Surroundings)>, StoreError> {
-        let (scope, now, shared) = (scope.clone(), self.now().await?, self.shared.clone());
-        let question = move |db: &Connection| {
-            reads::surroundings(db, &shared.workers().clone(), &scope, id, now)
-        };
-        self.read_slowly(question).await
+        let (scope, now, workers) = (scope.clone(), self.now().await?, self.shared.workers_now());
+        self.read_slowly(move |db| reads::surroundings(db, &workers, &scope, id, now)).await
     }
 
     async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError> {
         let now = self.now().await?;
-        self.read_slowly(move |db| reads::overdue_jobs(db, limit, now)).await
+        self.read_for_chores(move |db| reads::overdue_jobs(db, limit, now)).await
     }
 
     async fn number_events(&self, limit: usize) -> Result<usize, StoreError> {
-        self.write(move |writer| writer.number_events(limit)).await
+        self.write(Need::Finish, move |writer| writer.number_events(limit)).await
     }
 
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>, StoreError> {
-        self.read_slowly(move |db| reads::events(db, after, limit)).await
+        self.read_for_chores(move |db| reads::events(db, after, limit)).await
     }
 
     async fn tidy(&self, limit: usize) -> Result<usize, StoreError> {
-        self.write(move |writer| writer.tidy(limit)).await
+        self.write(Need::Finish, move |writer| writer.tidy(limit)).await
     }
 }

@@ -274,12 +274,11 @@ impl Pair {
         }
     }
 
-    /// Has both stores look at the clock and write the time down. The memory store does so with every
-    /// question, the file only when it writes: small drifts would add up to a jump for one of them
-    /// only, and idle time would be downtime to the other.
+    /// Has both stores look at the clock. The memory store does so with every question, the file only
+    /// when it is asked to write: small drifts would add up to a jump for one of them only.
     fn tick(&mut self) {
-        let job_type = JobType::parse("clock").expect("lawful");
-        self.ask(vec![Request::SetPolicy { job_type, policy: policy_of(0) }]);
+        let worker = WorkerId::parse("watch").expect("lawful");
+        self.ask(vec![Request::Seen { scope: Scope::All, worker }]);
     }
 
     fn operate(&mut self, job: usize, what: u8) {

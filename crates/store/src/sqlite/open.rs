@@ -5,12 +5,12 @@ use super::{
     body::{HouseRow, to_row},
     checkpoint::{Checkpoints, checkpoint_all},
     error::{OpenError, Trouble},
-    file::{folder, make_private, sync_folder},
+    file::{folder, make_private, sync_folder, with, write_again},
     known::{Known, load_workers},
     lock::LockFile,
     log::commits_out_of_reach,
     readers::Readers,
-    writer::{Parts, Room, Shared, Writer},
+    writer::{Need, Parts, Room, Shared, Writer},
 };
 use crate::{
     clock::{Clock, StoreClock},
@@ -24,7 +24,7 @@ use std::{
     fs::File,
     io::{self, BufReader},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -51,34 +51,40 @@ impl Sqlite {
             Some(_) => None, // files of a test, which nobody else can see
         };
         let unusable = |source| OpenError::Store { path: files.path.clone(), source };
-        let mut db = files.connect(Role::Writer).map_err(|trouble| unusable(trouble.told()))?;
+        let troubled = |trouble: Trouble| unusable(trouble.told());
+        let mut db = files.connect(Role::Writer).map_err(troubled)?;
         migrate(&mut db, &files.path)?;
-        let begun = || -> Result<_, Trouble> {
-            checkpoint_all(&db)?;
-            Ok((Known::load(&db)?, load_workers(&db)?))
-        };
-        let (known, mut workers) = begun().map_err(|trouble| unusable(trouble.told()))?;
+        files.finish_log(&db)?;
+        let known = Known::load(&db).map_err(troubled)?;
+        let mut workers = load_workers(&db).map_err(troubled)?;
         let (time, tick) = StoreClock::starting_at(known.used_until, clock.read());
         for seen in workers.values_mut() {
             seen.seen_at = seen.seen_at + tick.jumped;
         }
         let shared = Arc::new(Shared::new(clock, time, workers));
-        let checkpointer = files.connect(Role::Checkpointer);
-        let checkpointer = checkpointer.map_err(|trouble| unusable(trouble.told()))?;
+        let checkpointer = files.connect(Role::Checkpointer).map_err(troubled)?;
         let cannot_start = |source| OpenError::File { path: files.path.clone(), source };
         let Options { log_pages, room_bytes_min, fail_stop, .. } = options;
-        let checkpoints = Checkpoints::start(checkpointer, log_pages, fail_stop);
+        let checkpoints = Checkpoints::start(checkpointer, log_pages, fail_stop.clone());
         let checkpoints = checkpoints.map_err(cannot_start)?;
         let room = room(&files, room_bytes_min);
         let (jumped, shared_too) = (tick.jumped, shared.clone());
         let parts = Parts { db, dice, known, shared: shared_too, jumped, checkpoints, room };
         let mut writer = Writer::new(parts);
-        // Leases go on from here: nobody could hear their workers while the store was closed.
-        writer.transact(|_| Ok(())).map_err(unusable)?;
+        // Leases go on from here: nobody could hear their workers while the store was closed. On a full disk
+        // they wait for the first transaction that has room.
+        match writer.transact(Need::Finish, |_| Ok(())) {
+            Ok(()) | Err(StoreError::Full(_)) => {}
+            Err(source) => return Err(unusable(source)),
+        }
         let readers = Arc::new(Readers::new(files.clone()));
+        let read = |name| Keeper::start(name, readers.clone()).map_err(cannot_start);
         Ok(Sqlite {
+            slow: read("consign-reader")?,
+            chores: read("consign-chores")?,
             writer: Keeper::start("consign-writer", writer).map_err(cannot_start)?,
-            slow: Keeper::start("consign-reader", readers.clone()).map_err(cannot_start)?,
+            writer_is_gone: AtomicBool::new(false),
+            fail_stop,
             readers,
             shared,
             files,
@@ -109,12 +115,28 @@ impl Files {
         let lock = LockFile::take(&self.path, holder)?;
         self.check_log()?;
         make_private(&self.path).and_then(|()| sync_folder(&self.path)).map_err(failed)?;
-        Ok(lock)
+        lock.and_file(&self.path)
+    }
+
+    /// Sees to it that what the log holds is on the disk, before anybody is served: after a sync that
+    /// failed it may be in the system's memory only, and look as if it were not.
+    fn finish_log(&self, db: &Connection) -> Result<(), OpenError> {
+        match checkpoint_all(db) {
+            Ok(()) => Ok(()),
+            // A backup reads an older state and is in the way. Then the log itself is written once more.
+            Err(Trouble::Busy) if self.vfs.is_none() => {
+                let path = with(&self.path, "-wal");
+                write_again(&path).map_err(|source| OpenError::File { path, source })
+            }
+            Err(trouble) => {
+                Err(OpenError::Store { path: self.path.clone(), source: trouble.told() })
+            }
+        }
     }
 
     /// Refuses a log of which SQLite would forget the end.
     pub(super) fn check_log(&self) -> Result<(), OpenError> {
-        let path = self.log_path();
+        let path = with(&self.path, "-wal");
         let failed = |source| OpenError::File { path: path.clone(), source };
         let log = match File::open(&path) {
             Ok(log) => log,
@@ -125,12 +147,6 @@ impl Files {
             Some(commits) => Err(OpenError::LogDamaged { path, commits }),
             None => Ok(()),
         }
-    }
-
-    fn log_path(&self) -> PathBuf {
-        let mut path = self.path.clone().into_os_string();
-        path.push("-wal");
-        path.into()
     }
 
     pub(super) fn connect(&self, role: Role) -> Result<Connection, Trouble> {
@@ -150,15 +166,10 @@ impl Files {
         // One statement, one plan. Otherwise SQLite plans anew whenever other values are bound: that was
         // half of all the time.
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-        if role == Role::Writer {
-            let mode: String = db.query_row("pragma journal_mode = wal", [], |row| row.get(0))?;
-            if mode != "wal" {
-                return Err(Trouble::Impossible("the file system cannot hold a write-ahead log"));
-            }
-        }
         let synchronous = if planted(SeededBug::NormalSync) { "normal" } else { "full" };
         db.execute_batch(&format!(
             "pragma synchronous = {synchronous}; pragma wal_autocheckpoint = 0; \
+             pragma journal_size_limit = {LOG_BYTES_KEPT}; pragma secure_delete = fast; \
              pragma cache_size = -{}; pragma trusted_schema = off; pragma cell_size_check = on",
             if role == Role::Writer { WRITER_CACHE_KIB } else { READER_CACHE_KIB },
         ))?;
@@ -167,7 +178,9 @@ impl Files {
 }
 
 /// How long a connection waits for another one of ours.
-const BUSY_MAX: Duration = Duration::from_secs(10);
+pub(super) const BUSY_MAX: Duration = Duration::from_secs(10);
+/// A log that grew beyond this, because somebody read for long, is cut when it starts anew.
+const LOG_BYTES_KEPT: u64 = 64 * 1024 * 1024;
 const WRITER_CACHE_KIB: u32 = 32 * 1024;
 const READER_CACHE_KIB: u32 = 4 * 1024;
 
@@ -179,19 +192,25 @@ fn migrate(db: &mut Connection, path: &Path) -> Result<(), OpenError> {
         |trouble: Trouble| OpenError::Store { path: path.clone(), source: trouble.told() };
     let (application, found) = read.map_err(unusable)?;
     let known = SCHEMA;
-    match (application, found) {
-        (0, 0) if is_empty(db).map_err(unusable)? => {}
-        (APPLICATION_ID, found) if found > known => {
-            return Err(OpenError::TooNew { path, found, known });
-        }
-        (APPLICATION_ID, _) => {}
-        (_, _) => return Err(OpenError::NotOurs { path }),
+    let is_new = found == 0 && is_empty(db).map_err(unusable)?;
+    if !is_new {
+        refuse_foreign((application, found), &path)?;
     }
+    // Only now: a file that is not ours stays as it is.
+    use_log(db).map_err(unusable)?;
     if found == known {
         return Ok(());
     }
     let missing = &MIGRATIONS[usize::try_from(found).unwrap_or(0)..];
     run(db, missing, found == 0).map_err(|error| unusable(error.into()))
+}
+
+fn use_log(db: &Connection) -> Result<(), Trouble> {
+    let mode: String = db.query_row("pragma journal_mode = wal", [], |row| row.get(0))?;
+    if mode != "wal" {
+        return Err(Trouble::Impossible("the file system cannot hold a write-ahead log"));
+    }
+    Ok(())
 }
 
 fn run(db: &mut Connection, migrations: &[&str], is_new: bool) -> Result<(), rusqlite::Error> {
@@ -214,9 +233,17 @@ pub(super) fn schema_of(db: &Connection) -> Result<(i64, i64), Trouble> {
     Ok((number("application_id")?, number("user_version")?))
 }
 
-/// Whether a file of this application and schema is a store that this version can read.
-pub(super) fn is_ours((application, schema): (i64, i64)) -> bool {
-    application == APPLICATION_ID && (1..=SCHEMA).contains(&schema)
+/// Refuses a file that is no store which this version can read.
+pub(super) fn refuse_foreign(
+    (application, found): (i64, i64),
+    path: &Path,
+) -> Result<(), OpenError> {
+    let (path, known) = (path.to_owned(), SCHEMA);
+    match (application, found) {
+        (APPLICATION_ID, found) if found > known => Err(OpenError::TooNew { path, found, known }),
+        (APPLICATION_ID, 1..) => Ok(()),
+        (_, _) => Err(OpenError::NotOurs { path }),
+    }
 }
 
 fn is_empty(db: &Connection) -> Result<bool, Trouble> {
@@ -226,12 +253,16 @@ fn is_empty(db: &Connection) -> Result<bool, Trouble> {
 /// Asks the file system how much room there is. Where it does not say, SQLite will.
 fn room(files: &Files, bytes_min: u64) -> Room {
     if files.vfs.is_some() || bytes_min == 0 {
-        return Room(Box::new(|| true));
+        return Room(Box::new(|_| true));
     }
     let folder = folder(&files.path).to_owned();
-    Room(Box::new(move || {
+    Room(Box::new(move |need| {
         let free = rustix::fs::statvfs(&folder);
-        free.map_or(true, |free| free.f_bavail.saturating_mul(free.f_frsize) >= bytes_min)
+        let needed = match need {
+            Need::Begin => bytes_min,
+            Need::Finish => bytes_min / 4,
+        };
+        free.map_or(true, |free| free.f_bavail.saturating_mul(free.f_frsize) >= needed)
     }))
 }
 

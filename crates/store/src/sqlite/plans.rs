@@ -17,6 +17,7 @@ const WHOLE: &[(&str, &str)] = &[
     ("WORKERS", "as many rows as there are workers"),
     ("COUNTERS", "as many rows as there are queues"),
     ("DELTAS", "as many rows as commits since the last roll-up"),
+    ("DELTAS_FORGET", "as many rows as commits since the last roll-up"),
     ("RUNNING", "an index of running jobs only, and workers have slots"),
     ("LIST_RUNNING", "an index of running jobs only, and workers have slots"),
 ];

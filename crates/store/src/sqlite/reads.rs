@@ -33,7 +33,7 @@ pub(super) struct Leases {
 pub(super) fn leases(db: &Connection) -> Result<BTreeMap<(Scope, WorkerId), Leases>, Trouble> {
     let mut leases: BTreeMap<_, Leases> = BTreeMap::new();
     for no in load::numbers(&mut db.prepare_cached(sql::RUNNING)?, [])? {
-        let stored = load::job_by_no(db, no)?;
+        let stored = load::readable(load::job_by_no(db, no))?.flatten();
         let Some(lease) = stored.as_ref().and_then(|stored| stored.job.lease()) else { continue };
         let name = (lease.scope.clone(), lease.worker.clone());
         let of = leases.entry(name).or_insert(Leases { count: 0, until: Timestamp::default() });
@@ -80,25 +80,58 @@ pub(super) fn queues(
     let mut depths = Vec::new();
     for (no, queue) in queues.all().filter(|(_, queue)| scope.covers(&queue.tenant)) {
         let counts = counts.get(&no).copied().unwrap_or_default();
-        let (mut not_due, mut oldest) = (expired.get(&no).copied().unwrap_or(0), None);
+        let mut line =
+            Line { due: 0, not_due: expired.get(&no).copied().unwrap_or(0), oldest: None };
         for rank in ranks(db, no)? {
-            let values = (no, rank, now.unix_ms());
-            let mut statement = db.prepare_cached(sql::NOT_DUE_COUNT)?;
-            not_due += statement.query_row(values, |row| row.get::<_, u64>(0))?;
-            let first = load::numbers(&mut db.prepare_cached(sql::DUE_FIRST)?, values)?;
-            oldest = oldest.into_iter().chain(first).min();
+            line.look(db, no, rank, now)?;
         }
         depths.push(QueueDepth {
             queue: queue.clone(),
             counts,
-            due: counts.queued.saturating_sub(not_due),
-            oldest_due_at: oldest.map(Timestamp::from_unix_ms),
+            due: line.due_of(counts.queued),
+            oldest_due_at: line.oldest.map(Timestamp::from_unix_ms),
             paused: is_paused(&paused, queue),
             live_workers: live_workers(&workers, queue),
         });
     }
     depths.sort_by(|a, b| a.queue.cmp(&b.queue));
     Ok(depths)
+}
+
+/// What waits in a queue, due or not.
+struct Line {
+    due: u64,
+    not_due: u64,
+    oldest: Option<i64>,
+}
+
+impl Line {
+    /// Most that waits is due, so what is not is counted. Only where that is too much is the rest
+    /// counted, and nobody counts further than [`COUNTED_MAX`].
+    fn look(
+        &mut self,
+        db: &Connection,
+        queue: i64,
+        rank: i64,
+        now: Timestamp,
+    ) -> Result<(), Trouble> {
+        let values = (queue, rank, now.unix_ms(), COUNTED_MAX);
+        let count = |sql| -> Result<u64, Trouble> {
+            Ok(db.prepare_cached(sql)?.query_row(values, |row| row.get(0))?)
+        };
+        self.not_due += count(sql::NOT_DUE_COUNT)?;
+        if self.not_due >= COUNTED_MAX {
+            self.due += count(sql::DUE_COUNT)?;
+        }
+        let first = (queue, rank, now.unix_ms());
+        let first = load::numbers(&mut db.prepare_cached(sql::DUE_FIRST)?, first)?;
+        self.oldest = self.oldest.into_iter().chain(first).min();
+        Ok(())
+    }
+
+    fn due_of(&self, queued: u64) -> u64 {
+        if self.not_due >= COUNTED_MAX { self.due } else { queued.saturating_sub(self.not_due) }
+    }
 }
 
 /// The ranks at which jobs of a queue wait. Most queues have one or none.
@@ -148,7 +181,7 @@ pub(super) fn surroundings(
 }
 
 /// Nobody reads a longer number to the end.
-const AHEAD_MAX: u64 = 100_000;
+const COUNTED_MAX: u64 = 100_000;
 
 /// How many due jobs of its queue come before this one.
 fn ahead(db: &Connection, stored: &load::Stored, now: Timestamp) -> Result<u64, Trouble> {
@@ -159,20 +192,20 @@ fn ahead(db: &Connection, stored: &load::Stored, now: Timestamp) -> Result<u64, 
     let mut ahead = 0;
     for rank in 0..own {
         let mut due = db.prepare_cached(sql::DUE_COUNT)?;
-        let count: u64 = due.query_row((queue, rank, now, AHEAD_MAX), |row| row.get(0))?;
+        let count: u64 = due.query_row((queue, rank, now, COUNTED_MAX), |row| row.get(0))?;
         ahead += count;
     }
     // Of its own rank those that are due before it, and due at all.
     let mut due = db.prepare_cached(sql::DUE_BEFORE)?;
     let until = run_at.min(now.saturating_add(1));
-    let before: u64 = due.query_row((queue, own, until, now, AHEAD_MAX), |row| row.get(0))?;
+    let before: u64 = due.query_row((queue, own, until, now, COUNTED_MAX), |row| row.get(0))?;
     let mut beside = db.prepare_cached(sql::DUE_BESIDE)?;
     let beside: u64 = if run_at <= now {
-        beside.query_row((queue, own, run_at, no, now, AHEAD_MAX), |row| row.get(0))?
+        beside.query_row((queue, own, run_at, no, now, COUNTED_MAX), |row| row.get(0))?
     } else {
         0
     };
-    Ok((ahead + before + beside).min(AHEAD_MAX))
+    Ok((ahead + before + beside).min(COUNTED_MAX))
 }
 
 pub(super) fn overdue_jobs(
@@ -185,7 +218,7 @@ pub(super) fn overdue_jobs(
     let mut late = Vec::new();
     let mut look = |numbers: Vec<i64>| -> Result<usize, Trouble> {
         for no in numbers {
-            let Some(stored) = load::job_by_no(db, no)? else { continue };
+            let Some(stored) = load::readable(load::job_by_no(db, no))?.flatten() else { continue };
             let policy = policies.get(&stored.job.envelope.job_type).unwrap_or(&usual);
             let command = overdue(&stored.job, policy, now);
             late.extend(command.map(|command| Overdue { id: stored.job.id(), command }));

@@ -19,7 +19,6 @@ statements! {
         left join job j on j.no = h.no left join job_ended e on e.no = h.no where h.id = ?1";
     JOB_BY_NO = "select h.no, h.envelope, j.body, e.body, coalesce(j.queue, e.queue) from handed h \
         left join job j on j.no = h.no left join job_ended e on e.no = h.no where h.no = ?1";
-    NO_BY_ID = "select no from handed where id = ?1";
     PAYLOAD = "select payload from handed where no = ?1";
     HISTORY = "select seq, body from history where no = ?1 and seq > ?2 order by seq";
     HISTORY_NEWEST_FIRST = "select seq, body from history where no = ?1 order by seq desc";
@@ -69,7 +68,8 @@ statements! {
         order by kept_since limit ?4";
 
     // Depth and age.
-    NOT_DUE_COUNT = "select count(*) from job where queue = ?1 and rank = ?2 and run_at > ?3";
+    NOT_DUE_COUNT = "select count(*) from (select 1 from job where queue = ?1 and rank = ?2 \
+        and run_at > ?3 limit ?4)";
     /// The plus keeps SQLite from walking all that waits, only because it lies in the order of queues.
     DUE_EXPIRED = "select queue, count(*) from job where expires_at <= ?1 and +run_at <= ?1 \
         group by +queue";
@@ -114,7 +114,6 @@ statements! {
     LIST_ERROR_ENDED = "select no from job_ended where error = ?3 and no < ?1 \
         order by no desc limit ?2";
     LAST_NO = "select max(no) from handed";
-    NO_BEFORE_ID = "select no from handed where id < ?1 order by id desc limit 1";
     FIRST_NO_FROM = "select no, envelope from handed where no >= ?1 order by no limit 1";
     UNLISTED = "select no, envelope from handed where no > ?1 order by no limit ?2";
     LISTING_INSERT = "insert or ignore into listing (facet, no) values (?1, ?2)";

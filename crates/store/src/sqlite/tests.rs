@@ -5,7 +5,7 @@ use crate::{
     Clock, HandClock, Query, Replaceable, SeededDice, Store,
     conformance::{
         House, conformance,
-        house::{email, ending, keyed, token},
+        house::{email, ending, keyed, token, wish},
     },
 };
 use engine::{Command, Filter, JobDraft, OutcomeWord, Scope, Timestamp};
@@ -353,4 +353,124 @@ fn a_log_that_rotted_is_not_taken_for_a_crash() {
         }
     }
     assert!(refused > 10, "{refused} were refused");
+}
+
+#[test]
+fn a_match_on_the_edge_of_what_a_page_looks_at_is_not_lost() {
+    const LOOKED_AT_MAX: usize = 10_000;
+    let house = open();
+    let rare = || JobDraft { subject_id: Some("rare".into()), ..email() };
+    let edges: Vec<_> = (0..3).map(|_| house.submit(rare())).collect();
+    for _ in 0..9 {
+        house.submit_many(1_000, "acme");
+    }
+    house.submit_many(999, "acme"); // so that the last of the three is the ten thousandth
+    let subject = engine::SubjectId::parse("rare").unwrap();
+    let unclear = Filter::Or(vec![Filter::eq(engine::Field::SubjectId(subject))]);
+    let (mut seen, mut before) = (Vec::new(), None);
+    loop {
+        let page = house.page(unclear.clone(), before, 1);
+        seen.extend(page.jobs.iter().map(engine::Job::id));
+        before = page.next;
+        if before.is_none() {
+            break;
+        }
+    }
+    seen.reverse();
+    assert_eq!(seen, edges, "of {LOOKED_AT_MAX} and three jobs");
+}
+
+#[test]
+fn a_closed_store_is_one_file() {
+    let desk = desk();
+    live_a_little(&desk.house);
+    desk.house.list(Filter::Everything);
+    let Desk { house, path, _folder } = desk;
+    drop(house);
+    assert!(!super::file::with(&path, "-wal").exists(), "whoever copies the file has everything");
+}
+
+#[test]
+fn a_log_that_was_left_behind_is_not_restored_into() {
+    let desk = desk();
+    let folder = desk.path.parent().unwrap().to_owned();
+    let (copy, other) = (folder.join("copy.db"), folder.join("other.db"));
+    super::backup(&desk.path, &copy).unwrap();
+    std::fs::write(super::file::with(&other, "-wal"), "left behind").unwrap();
+    let refused = super::restore(&copy, &other).unwrap_err().to_string();
+    assert!(refused.contains("other.db-wal exists already"), "{refused}");
+    let left: Vec<_> =
+        std::fs::read_dir(&folder).unwrap().map(|f| f.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().contains("partial")), "{left:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn another_name_for_the_file_is_no_way_around_the_lock() {
+    let desk = desk();
+    let (clock, dice) = hands();
+    let (soft, hard) = (desk.path.with_file_name("soft.db"), desk.path.with_file_name("hard.db"));
+    std::os::unix::fs::symlink(&desk.path, &soft).unwrap();
+    std::fs::hard_link(&desk.path, &hard).unwrap();
+    for path in [soft, hard] {
+        let refused = Sqlite::open(path, clock.clone(), dice.clone(), options()).err().unwrap();
+        assert!(matches!(refused, OpenError::InUse { .. }), "{refused}");
+    }
+}
+
+#[test]
+fn a_foreign_file_stays_as_it_is() {
+    let folder = folder();
+    let foreign = folder.path().join("foreign.db");
+    Connection::open(&foreign).unwrap().execute_batch("create table t (x)").unwrap();
+    let before = std::fs::read(&foreign).unwrap();
+    let (clock, dice) = hands();
+    assert!(Sqlite::open(&foreign, clock, dice, options()).is_err());
+    assert_eq!(std::fs::read(&foreign).unwrap(), before);
+}
+
+#[test]
+fn a_store_opens_while_somebody_reads_it() {
+    let desk = desk();
+    live_a_little(&desk.house);
+    let reader = Connection::open(&desk.path).unwrap();
+    reader.execute_batch("begin; select count(*) from handed").unwrap();
+    (desk.house.restart)();
+    assert_eq!(desk.house.list(Filter::Everything).len(), 40);
+}
+
+/// One row that cannot be read is its job's trouble, and nobody else's.
+#[test]
+fn a_damaged_job_does_not_stop_the_others() {
+    let desk = desk();
+    let house = &desk.house;
+    let running = [house.submit(email()), house.submit(email())];
+    let claimed = [house.take(), house.take()];
+    let waiting = [house.submit(email()), house.submit(email())];
+    desk.tamper("update job set body = x'00' where no in (1, 3)");
+    assert!(house.complete(&claimed[1]).is_ok());
+    let both = wish("w2", "both", &["email"], 2);
+    let given = house.claim(both).iter().map(|c| c.job.id()).collect::<Vec<_>>();
+    assert_eq!(given, [waiting[1]], "the claim passes by what it cannot read");
+    house.pass(3_600);
+    let sent = block_on(house.store.job(&Scope::All, running[0]));
+    assert!(matches!(sent, Err(crate::StoreError::Damaged(_))), "but it is told: {sent:?}");
+    house.clock.set_off(3_600_000);
+    (house.restart)();
+    assert_eq!(block_on(house.store.workers(&Scope::All)).unwrap().len(), 2);
+    house.pass(3_600);
+    assert_eq!(house.sweep(), [waiting[1]], "its lease ends");
+    assert!(desk.found().contains("the state of row 1"), "{}", desk.found());
+}
+
+#[test]
+fn damage_behind_the_hot_path_does_not_stop_it() {
+    let desk = desk();
+    desk.house.submit(email());
+    desk.tamper("update handed set envelope = x'00' where no = 1");
+    for _ in 0..15 {
+        desk.house.submit_many(1_000, "acme");
+    }
+    let jobs = Filter::eq(engine::Field::JobType(engine::JobType::parse("email").unwrap()));
+    assert_eq!(desk.house.page(jobs, None, 10).jobs.len(), 10);
 }

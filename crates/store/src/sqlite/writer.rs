@@ -11,7 +11,8 @@ use super::{
     error::Trouble,
     facet,
     known::{Known, Workers},
-    load, sql,
+    load::{self, readable},
+    sql,
 };
 use crate::{
     clock::{Clock, StoreClock, Tick},
@@ -77,6 +78,11 @@ impl Shared {
         self.time.lock().expect("no code of ours panics with the time in hand")
     }
 
+    /// The workers as they are now. A copy: a reader that took its time would keep the writer waiting.
+    pub(super) fn workers_now(&self) -> Workers {
+        self.workers().clone()
+    }
+
     pub(super) fn workers(&self) -> MutexGuard<'_, Workers> {
         self.workers.lock().expect("no code of ours panics with the workers in hand")
     }
@@ -86,10 +92,18 @@ impl Shared {
 ///
 /// SQLite survives a full disk at any moment, but not always without ending the process: its index
 /// of the log is a file, too. So we stop a little earlier.
-pub(super) struct Room(pub(super) Box<dyn Fn() -> bool + Send>);
+pub(super) struct Room(pub(super) Box<dyn Fn(Need) -> bool + Send>);
 
-/// What happens when the outcome of a commit is not known. By the time this is called, callers have
-/// been told; it should end the process soon.
+/// What a transaction is for. What ends jobs goes on for longer than what begins them: it is how a full
+/// disk gets room again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    Begin,
+    Finish,
+}
+
+/// What happens when the outcome of a commit is not known. It should end the process soon, but give those
+/// who wait for an answer a moment to hear it.
 pub type FailStop = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// What a writer is made of.
@@ -129,12 +143,13 @@ impl Writer {
     /// One transaction. Whatever `work` returns is durable when this returns it.
     pub(super) fn transact<R>(
         &mut self,
+        need: Need,
         work: impl FnOnce(&mut Self) -> Result<R, Trouble>,
     ) -> Result<R, StoreError> {
         if let Some(reason) = self.checkpoints.failure() {
             return Err(StoreError::Unavailable(Some(reason.into())));
         }
-        if !(self.room.0)() {
+        if !(self.room.0)(need) {
             return Err(StoreError::Full(None));
         }
         let changes = self.db.total_changes();
@@ -176,7 +191,7 @@ impl Writer {
         let running = load::numbers(&mut statement, [])?;
         drop(statement);
         for no in running {
-            let Some(stored) = load::job_by_no(&self.db, no)? else { continue };
+            let Some(stored) = readable(self.must_find(no))? else { continue };
             if let Some(change) = clock_jumped(&stored.job, by) {
                 self.save_change(&stored, &change)?;
             }
@@ -207,9 +222,21 @@ impl Writer {
 
     /// Writes down the time and the numbers that were used, and what became of the counts.
     fn write_deltas(&mut self, changes_before: u64) -> Result<(), Trouble> {
-        if self.db.total_changes() == changes_before {
-            return Ok(()); // nothing was written, so nothing needs to be committed
+        // Nothing was written, so nothing needs to be committed; but while leases live, the time is written
+        // down now and then. What went by since then counts as time in which nobody could be heard.
+        let idle = self.db.total_changes() == changes_before;
+        if idle && !(self.is_time_old() && self.known.is_anything_running()) {
+            return Ok(());
         }
+        self.write_commit()
+    }
+
+    fn is_time_old(&self) -> bool {
+        self.now().since(self.known.written_until) >= TIME_WRITTEN_EVERY
+    }
+
+    /// The row that every commit leaves behind.
+    fn write_commit(&mut self) -> Result<(), Trouble> {
         let commit = self.known.next_commit;
         self.known.next_commit += 1;
         let mut deltas = std::mem::take(&mut self.deltas);
@@ -221,6 +248,7 @@ impl Writer {
         let row = Commit { at: self.now(), last_no, last_event, deltas };
         let values = (commit, to_row(commit, &row));
         self.db.prepare_cached(sql::DELTA_INSERT)?.execute(values)?;
+        self.known.written_until = self.now();
         Ok(())
     }
 
@@ -277,6 +305,9 @@ impl Writer {
     }
 }
 
+/// While leases live, the file is told the time at least this often.
+const TIME_WRITTEN_EVERY: Duration = Duration::from_secs(5);
+
 /// The counts are written down after so many commits; until then they are sums of changes.
 const ROLL_UP_COMMITS: i64 = 128;
 
@@ -286,16 +317,16 @@ impl Tended for Writer {
     }
 }
 
-/// Whoever is alive when the store is closed should be found alive when it is opened again.
+/// Whoever is alive when the store is closed should be found alive when it is opened again, and the time
+/// goes on from the moment at which somebody was last heard.
 impl Drop for Writer {
     fn drop(&mut self) {
-        if self.checkpoints.failure().is_some() || self.shared.workers().is_empty() {
+        if self.checkpoints.failure().is_some() {
             return;
         }
-        // Without a look at the clock: nobody was heard since the last one.
         let begun = self.db.execute_batch("begin immediate").map_err(Trouble::from);
-        let saved = begun.and_then(|()| self.save_workers());
+        let saved = begun.and_then(|()| self.save_workers()).and_then(|()| self.write_commit());
         let end = if saved.is_ok() { "commit" } else { "rollback" };
-        drop(self.db.execute_batch(end)); // a hint, and nobody is left to hear of it
+        drop(self.db.execute_batch(end)); // hints, and nobody is left to hear of them
     }
 }

@@ -1,0 +1,47 @@
+//! A place in a listing, as a page hands it out and takes it back.
+
+use std::fmt;
+
+/// Where the next page begins. What the numbers mean is the store's own business: not an id, so that
+/// it stays good when a job is erased, and tells nobody about jobs that are not theirs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cursor(u64, u128);
+
+impl Cursor {
+    pub(crate) fn new(major: u64, minor: u128) -> Self {
+        Cursor(major, minor)
+    }
+
+    pub(crate) fn major(self) -> u64 {
+        self.0
+    }
+
+    /// Reads the form that [`fmt::Display`] writes; anything else is no cursor of ours.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (major, minor) = text.split_once('-')?;
+        let cursor =
+            Cursor(u64::from_str_radix(major, 16).ok()?, u128::from_str_radix(minor, 16).ok()?);
+        (cursor.to_string() == text).then_some(cursor)
+    }
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}-{:x}", self.0, self.1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_has_one_spelling() {
+        for cursor in [Cursor(0, 0), Cursor(u64::MAX, u128::MAX), Cursor(7, 0xabc)] {
+            assert_eq!(Cursor::parse(&cursor.to_string()), Some(cursor));
+        }
+        for bad in ["", "-", "1", "1-", "-1", "01-0", "+1-0", "1-0-0", "A-0", "1-\0"] {
+            assert_eq!(Cursor::parse(bad), None, "{bad:?}");
+        }
+    }
+}
