@@ -522,3 +522,16 @@ fn the_verbs_do_not_know_the_difference() {
     assert_eq!(verdicts, [Ok(Status::Completed)]);
     assert_eq!(block_on(platform.job(&Scope::All, id)).unwrap().status(), Status::Completed);
 }
+
+#[test]
+fn a_full_store_still_hears_reports() {
+    let yard = Yard::new();
+    yard.store.hold();
+    let first = yard.submit("email");
+    yard.store.begun(1);
+    let (report, large) = (yard.call(seen()), yard.submit("large"));
+    yard.store.let_go();
+    block_on(first).unwrap();
+    assert!(block_on(report).is_ok(), "it is not refused for what somebody else hands over");
+    assert!(matches!(block_on(large), Err(StoreError::Full(None))));
+}

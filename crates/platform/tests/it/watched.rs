@@ -120,6 +120,9 @@ impl Watched {
         if names(batch, "panic") {
             panic!("the store was told to");
         }
+        if names(batch, "large") {
+            return Err(StoreError::Full(None));
+        }
         if names(batch, "damaged") {
             return Err(StoreError::Damaged(None));
         }

@@ -82,9 +82,10 @@ impl Partial {
             fs::hard_link(&self.0, to)?;
             sync_folder(to)
         };
-        published().map_err(|source| match source.kind() {
-            io::ErrorKind::AlreadyExists => OpenError::Exists { path: to.to_owned() },
-            _ => OpenError::File { path: to.to_owned(), source },
+        let path = to.to_owned();
+        published().map_err(|source| {
+            let taken = source.kind() == io::ErrorKind::AlreadyExists;
+            if taken { OpenError::Exists { path } } else { OpenError::File { path, source } }
         })
     }
 }
