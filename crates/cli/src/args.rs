@@ -13,9 +13,9 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Copy the whole store to a new file, also while a server is at work on it
+    /// Copy the whole store to a new file, also while a process is at work on it
     Backup(BackupArgs),
-    /// Make a store from a backup; leases from before the backup are void
+    /// Make a store from a backup; no worker can use a lease from before any more
     Restore(RestoreArgs),
     /// Say what is wrong with a store and what mends it; changes nothing
     Doctor(DoctorArgs),
@@ -61,11 +61,15 @@ impl FromStr for StoreAddress {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
-            Some(("sqlite", path)) if !path.is_empty() => {
-                Ok(StoreAddress { path: PathBuf::from(path) })
+            Some(("sqlite", "")) => Err("names no file; try sqlite:consign-data/consign.db".into()),
+            Some(("sqlite", path)) if path.starts_with("//") => {
+                Err(format!("a path follows the colon, no slashes: sqlite:{}", &path[2..]))
             }
-            Some(("sqlite", _)) => Err("names no file; try sqlite:consign-data/consign.db".into()),
-            Some(_) | None => Err("must begin with sqlite:, as in sqlite:consign.db".into()),
+            Some(("sqlite", path)) => Ok(StoreAddress { path: PathBuf::from(path) }),
+            Some(_) | None => {
+                Err("must begin with sqlite:, as in sqlite:consign.db (--store or CONSIGN_STORE)"
+                    .into())
+            }
         }
     }
 }
@@ -84,7 +88,7 @@ mod tests {
     fn an_address_names_its_kind() {
         let good = "sqlite:a/b.db".parse::<StoreAddress>();
         assert_eq!(good, Ok(StoreAddress { path: "a/b.db".into() }));
-        for bad in ["", "a.db", "sqlite:", "mysql:x", ":x"] {
+        for bad in ["", "a.db", "sqlite:", "mysql:x", ":x", "sqlite://a.db"] {
             assert!(bad.parse::<StoreAddress>().is_err(), "{bad:?}");
         }
     }

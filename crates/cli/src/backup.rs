@@ -9,10 +9,9 @@ pub(crate) fn run(args: &BackupArgs) -> Result<ExitCode> {
     if !store.exists() {
         bail!("there is no store at {}; name another with --store sqlite:<path>", store.display());
     }
-    eprintln!("copying {} …", store.display());
+    eprintln!("copying and checking {} …", store.display());
     store::backup(store, to).context("no backup was made")?;
     let bytes = fs::metadata(to).map_or(0, |file| file.len());
     println!("{} holds everything as of now ({} KiB)", to.display(), bytes.div_ceil(1024));
-    println!("to look at it: consign doctor --store sqlite:{}", to.display());
     Ok(ExitCode::SUCCESS)
 }

@@ -3,7 +3,7 @@
 use crate::args::DoctorArgs;
 use anyhow::{Result, bail};
 use platform::SystemClock;
-use std::process::ExitCode;
+use std::{collections::BTreeSet, process::ExitCode};
 use store::Clock;
 
 pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
@@ -13,19 +13,17 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     }
     let now = SystemClock::new().read().wall;
     let health = store::examine(path, now, &mut |what| eprintln!("looking at {what} …"))?;
-    println!(
-        "{}: {} live jobs, {} ended, {} keys",
-        path.display(),
-        health.live_jobs,
-        health.ended_jobs,
-        health.keys
-    );
     for finding in &health.findings {
         println!("{finding}");
     }
-    if health.findings.is_empty() {
-        println!("nothing is wrong");
-    }
     let damaged = health.findings.iter().any(|finding| finding.damage);
+    let (live, ended, keys) = (health.live_jobs, health.ended_jobs, health.keys);
+    // What could not be read was not counted either.
+    let counted = if damaged { "could be read" } else { "nothing is wrong" };
+    println!("{}: live jobs {live}, ended {ended}, keys {keys}; {counted}", path.display());
+    let cures: BTreeSet<&str> = health.findings.iter().map(|finding| finding.cure).collect();
+    for cure in cures {
+        println!("what to do: {cure}");
+    }
     Ok(if damaged { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -13,10 +13,12 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<ExitCode> {
         fs::create_dir_all(folder)
             .with_context(|| format!("the folder {} cannot be made", folder.display()))?;
     }
-    eprintln!("checking and copying {} …", from.display());
+    eprintln!("copying and checking {} …", from.display());
     store::restore(from, to).context("nothing was restored")?;
     println!("{} is as it was when the backup was made", to.display());
-    println!("jobs that ran at that time run again once their leases are over; workers that still");
-    println!("hold such a lease cannot settle it");
+    println!(
+        "what happened since then is gone; jobs that ran at that time are free again when their"
+    );
+    println!("leases are over, and no worker can settle them with such a lease");
     Ok(ExitCode::SUCCESS)
 }

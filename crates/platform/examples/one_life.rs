@@ -8,11 +8,19 @@ use engine::{
     ClaimId, EndingDraft, JobDraft, JobId, JobType, OutcomeWord, Scope, Tenant, Wish, WorkerId,
 };
 use platform::{Platform, Report, Settings, SystemClock, SystemDice};
-use std::{error::Error, path::PathBuf, sync::Arc};
+use std::{error::Error, path::PathBuf, process::ExitCode, sync::Arc};
 use store::{Claimed, Dice, Memory, Options, Sqlite, Store};
 
-fn main() -> Result<(), Box<dyn Error>> {
-    pollster::block_on(one_life(std::env::args().nth(1).map(Into::into)))
+fn main() -> ExitCode {
+    match pollster::block_on(one_life(std::env::args().nth(1).map(Into::into))) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let causes = std::iter::successors(error.source(), |cause| (*cause).source());
+            let causes: String = causes.map(|cause| format!(": {cause}")).collect();
+            println!("{error}{causes}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 pub(crate) async fn one_life(path: Option<PathBuf>) -> Result<(), Box<dyn Error>> {

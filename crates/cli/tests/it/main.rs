@@ -83,7 +83,7 @@ fn the_doctor_finds_nothing_and_then_something() {
     }
     let well = consign(folder.path(), &["doctor", "--store", "sqlite:consign.db"]);
     assert!(well.success, "{}{}", well.out, well.err);
-    assert!(well.out.contains("200 live jobs") && well.out.contains("nothing is wrong"));
+    assert!(well.out.contains("live jobs 200") && well.out.contains("nothing is wrong"));
     drop(store);
     let mut bytes = std::fs::read(&path).unwrap();
     for page in bytes.chunks_mut(4096).skip(1) {

@@ -3,15 +3,17 @@
 use super::{
     Sqlite,
     body::to_row,
+    doctor::{Finding, examine_files},
     error::{OpenError, Trouble},
     file::{beside, make_private, sync_folder, with},
     known::load_house,
     lock::LockFile,
-    open::{Files, Role, refuse_foreign, schema_of},
+    open::{Files, Role},
     sql,
 };
 use crate::promise::promise;
-use engine::{SeededBug, planted};
+use engine::{SeededBug, Timestamp, planted};
+use rusqlite::ErrorCode;
 use std::{
     fs::{self, File},
     io,
@@ -40,49 +42,79 @@ pub fn backup(store: &Path, to: &Path) -> Result<(), OpenError> {
 }
 
 fn copy(files: &Files, to: &Path) -> Result<(), OpenError> {
-    if to.exists() {
-        return Err(OpenError::Exists { path: to.to_owned() });
-    }
+    refuse_existing(to, &[""])?;
     let partial = Partial::beside(to)?;
     partial.fill_from(files)?;
-    partial.publish(to)
+    partial.check(&files.path)?;
+    partial.publish()
+}
+
+fn refuse_existing(path: &Path, endings: &[&str]) -> Result<(), OpenError> {
+    let there = endings.iter().map(|ending| with(path, ending)).find(|path| path.exists());
+    there.map_or(Ok(()), |path| Err(OpenError::Exists { path }))
 }
 
 /// A file on its way to be whole. Dropped before it is, it leaves nothing behind.
-struct Partial(PathBuf);
+struct Partial<'a> {
+    path: PathBuf,
+    to: &'a Path,
+}
 
-impl Partial {
-    fn beside(to: &Path) -> Result<Self, OpenError> {
+impl<'a> Partial<'a> {
+    fn beside(to: &'a Path) -> Result<Self, OpenError> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = beside(to, &format!("{}-{number}.partial", std::process::id()));
         // SQLite copies into an empty file.
-        make_private(&path).map_err(|source| OpenError::File { path: path.clone(), source })?;
-        Ok(Partial(path))
+        let made = make_private(&path);
+        made.map_err(|source| OpenError::File { path: to.to_owned(), source })?;
+        Ok(Partial { path, to })
     }
 
     fn fill_from(&self, files: &Files) -> Result<(), OpenError> {
-        let failed = |path: &Path, trouble: Trouble| OpenError::Store {
-            path: path.to_owned(),
+        let db = files.connect(Role::Visitor).map_err(|trouble| OpenError::Store {
+            path: files.path.clone(),
             source: trouble.told(),
-        };
-        let db = files.connect(Role::Reader).map_err(|trouble| failed(&files.path, trouble))?;
-        let target = self.0.to_str().ok_or_else(|| OpenError::File {
-            path: self.0.clone(),
+        })?;
+        let target = self.path.to_str().ok_or_else(|| OpenError::File {
+            path: self.to.to_owned(),
             source: io::ErrorKind::InvalidFilename.into(),
         })?;
-        let copied = db.execute("vacuum into ?1", [target]).map_err(Trouble::from);
-        copied.map(drop).map_err(|trouble| failed(&self.0, trouble))
+        let copied = db.execute("vacuum into ?1", [target]);
+        copied.map(drop).map_err(|error| match error.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => OpenError::NotOurs { path: files.path.clone() },
+            Some(_) | None => OpenError::NotCopied {
+                path: self.to.to_owned(),
+                source: Trouble::from(error).told(),
+            },
+        })
+    }
+
+    /// Refuses a copy that is damaged: it would take the place of a good one.
+    fn check(&self, source: &Path) -> Result<(), OpenError> {
+        let files = Files { path: self.path.clone(), vfs: None };
+        let path = source.to_owned();
+        let health = match examine_files(&files, Timestamp::default(), &mut |_| {}) {
+            Err(OpenError::NotOurs { .. }) => return Err(OpenError::NotOurs { path }),
+            Err(OpenError::TooNew { found, known, .. }) => {
+                return Err(OpenError::TooNew { path, found, known });
+            }
+            examined => examined?,
+        };
+        match health.findings.into_iter().find(|finding| finding.damage) {
+            Some(Finding { what, .. }) => Err(OpenError::Damaged { path, what }),
+            None => Ok(()),
+        }
     }
 
     /// Brings the file to its place. It is there whole, or it is not there; what is there already stays.
-    fn publish(self, to: &Path) -> Result<(), OpenError> {
+    fn publish(self) -> Result<(), OpenError> {
         let published = || -> io::Result<()> {
-            File::open(&self.0)?.sync_all()?;
-            fs::hard_link(&self.0, to)?;
-            sync_folder(to)
+            File::open(&self.path)?.sync_all()?;
+            fs::hard_link(&self.path, self.to)?;
+            sync_folder(self.to)
         };
-        let path = to.to_owned();
+        let path = self.to.to_owned();
         published().map_err(|source| {
             let taken = source.kind() == io::ErrorKind::AlreadyExists;
             if taken { OpenError::Exists { path } } else { OpenError::File { path, source } }
@@ -90,10 +122,10 @@ impl Partial {
     }
 }
 
-impl Drop for Partial {
+impl Drop for Partial<'_> {
     fn drop(&mut self) {
         for ending in ["", "-wal", "-shm", "-journal"] {
-            drop(fs::remove_file(with(&self.0, ending)));
+            drop(fs::remove_file(with(&self.path, ending)));
         }
     }
 }
@@ -104,35 +136,26 @@ impl Drop for Partial {
 /// What is at `to` is never written over, and a log that was left there would be taken for the new
 /// store's own.
 pub fn restore(backup: &Path, to: &Path) -> Result<(), OpenError> {
-    let _lock = LockFile::take(to, &format!("process {}, restoring", std::process::id()))?;
-    for ending in ["", "-wal", "-journal"] {
-        let path = with(to, ending);
-        if path.exists() {
-            return Err(OpenError::Exists { path });
-        }
-    }
+    let holder = format!("process {}, restoring", std::process::id());
+    let _lock = LockFile::take(to, &holder)?;
+    refuse_existing(to, &["", "-wal", "-journal"])?;
     let partial = Partial::beside(to)?;
     // Not a plain copy: what somebody calls a backup may be a store with a log of its own.
     partial.fill_from(&Files { path: backup.to_owned(), vfs: None })?;
-    raise_epoch(&partial.0, backup)?;
-    partial.publish(to)
+    partial.check(backup)?;
+    raise_epoch(&partial.path, backup)?;
+    partial.publish()
 }
 
 fn raise_epoch(partial: &Path, backup: &Path) -> Result<(), OpenError> {
     let files = Files { path: partial.to_owned(), vfs: None };
-    let unusable =
-        |trouble: Trouble| OpenError::Store { path: backup.to_owned(), source: trouble.told() };
-    let db = files.connect(Role::Writer).map_err(unusable)?;
-    refuse_foreign(schema_of(&db).map_err(unusable)?, backup)?;
     let raise = || -> Result<(), Trouble> {
-        let sound: String = db.query_row("pragma integrity_check(1)", [], |row| row.get(0))?;
-        if sound != "ok" {
-            return Err(Trouble::Impossible("the backup is damaged"));
-        }
+        let db = files.connect(Role::Writer)?;
         let mut house = load_house(&db)?;
         house.epoch += u32::from(!planted(SeededBug::EpochNotRaised));
         db.execute(sql::HOUSE_PUT, [to_row(1, &house)])?;
         Ok(())
     };
-    raise().map_err(unusable)
+    let path = backup.to_owned();
+    raise().map_err(|trouble| OpenError::Store { path, source: trouble.told() })
 }

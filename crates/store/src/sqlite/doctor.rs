@@ -11,9 +11,9 @@ use super::{
     seal::{Kind, unseal},
 };
 use crate::queue::{Counts, Queue};
-use engine::{Envelope, HistoryEntry, Job, Step, Timestamp};
-use rusqlite::Connection;
-use std::{collections::BTreeMap, fmt, path::Path, sync::Arc, time::Duration};
+use engine::{Envelope, HistoryEntry, Job, JobId, Step, Timestamp};
+use rusqlite::{Connection, ErrorCode};
+use std::{collections::BTreeMap, fmt, fs::File, path::Path, sync::Arc, time::Duration};
 
 /// What an examination came to.
 #[derive(Clone, Debug, Default)]
@@ -42,7 +42,7 @@ pub struct Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let level = if self.damage { "damage" } else { "notice" };
-        write!(f, "{level}: {}; {}", self.what, self.cure)
+        write!(f, "{level}: {}", self.what)
     }
 }
 
@@ -62,10 +62,12 @@ pub fn examine(
     now: Timestamp,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Health, OpenError> {
-    if !path.exists() {
-        let source = std::io::ErrorKind::NotFound.into();
-        return Err(OpenError::File { path: path.to_owned(), source });
+    let failed = |source| OpenError::File { path: path.to_owned(), source };
+    let file = File::open(path).map_err(failed)?; // who may not read it hears that, and not "damage"
+    if !file.metadata().map_err(failed)?.is_file() {
+        return Err(OpenError::NotOurs { path: path.to_owned() });
     }
+    drop(file);
     examine_files(&Files { path: path.to_owned(), vfs: None }, now, progress)
 }
 
@@ -75,7 +77,7 @@ pub(super) fn examine_files(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Health, OpenError> {
     let opened = || -> Result<_, Trouble> {
-        let db = files.connect(Role::Reader)?;
+        let db = files.connect(Role::Visitor)?;
         let schema = schema_of(&db)?;
         // One moment for all of it: what is written meanwhile must not look like a contradiction.
         db.execute_batch("begin")?;
@@ -83,6 +85,9 @@ pub(super) fn examine_files(
     };
     let (db, schema) = match opened() {
         Ok(opened) => opened,
+        Err(Trouble::Sql(error)) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => {
+            return Err(OpenError::NotOurs { path: files.path.clone() });
+        }
         Err(trouble) => {
             let what = format!("the file cannot be read: {}", Chain(&trouble));
             let findings = vec![Finding { damage: true, what, cure: RESTORE }];
@@ -184,7 +189,10 @@ impl<'a> Doctor<'a> {
             let wrong = match job {
                 Ok(job) if self.history_is_whole(row.get(0)?, &job)? => continue,
                 Ok(job) => format!("the history of {} is not whole", job.id()),
-                Err(trouble) => trouble.to_string(),
+                Err(trouble) => match <[u8; 16]>::try_from(blob(row, 1)?) {
+                    Ok(id) => format!("job {}: {trouble}", JobId::from_bytes(id)),
+                    Err(_) => trouble.to_string(),
+                },
             };
             told += 1;
             if told <= TOLD_MAX {

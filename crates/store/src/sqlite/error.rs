@@ -10,7 +10,7 @@ use std::{io, path::PathBuf};
 pub(super) enum Trouble {
     #[error("SQLite failed")]
     Sql(#[from] rusqlite::Error),
-    #[error("{0}")]
+    #[error(transparent)]
     Damage(#[from] Damage),
     #[error("{0}")]
     Impossible(&'static str),
@@ -65,7 +65,7 @@ pub enum OpenError {
         holder: String,
     },
     /// It was written by something else.
-    #[error("{} is an SQLite file, but not a store of Consign; choose another path", path.display())]
+    #[error("{} is not a store of Consign", path.display())]
     NotOurs {
         /// Which file.
         path: PathBuf,
@@ -73,7 +73,7 @@ pub enum OpenError {
     /// It was written by a later version.
     #[error(
         "{} has schema {found}, and this version knows {known}; use the version that wrote it, \
-         or a later one",
+         or a later one (unless the file is damaged)",
         path.display()
     )]
     TooNew {
@@ -101,6 +101,22 @@ pub enum OpenError {
     Exists {
         /// Which file.
         path: PathBuf,
+    },
+    /// A copy could not be made; nothing is left of it.
+    #[error("no copy could be made at {}", path.display())]
+    NotCopied {
+        /// Where it should have been.
+        path: PathBuf,
+        /// Why.
+        source: StoreError,
+    },
+    /// What should be copied is damaged, and a copy would be, too.
+    #[error("{} is damaged: {what}; use an older backup", path.display())]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
     },
     /// The file system said no.
     #[error("{} cannot be opened", path.display())]

@@ -22,7 +22,7 @@ impl LockFile {
     /// Takes the store at `path`, or says who has it.
     pub(super) fn take(path: &Path, who: &str) -> Result<Self, OpenError> {
         let lock_path = beside(path, "lock");
-        let failed = |source| OpenError::File { path: lock_path.clone(), source };
+        let failed = |source| OpenError::File { path: path.to_owned(), source };
         make_private(&lock_path).map_err(failed)?;
         let mut file =
             OpenOptions::new().read(true).write(true).open(&lock_path).map_err(failed)?;

@@ -106,6 +106,8 @@ pub(super) enum Role {
     Writer,
     Checkpointer,
     Reader,
+    /// Somebody from outside who looks at everything once.
+    Visitor,
 }
 
 impl Files {
@@ -116,6 +118,10 @@ impl Files {
         self.check_log()?;
         make_private(&self.path).and_then(|()| sync_folder(&self.path)).map_err(failed)?;
         lock.and_file(&self.path)
+    }
+
+    fn has_log(&self) -> bool {
+        self.vfs.is_some() || with(&self.path, "-wal").exists()
     }
 
     /// Sees to it that what the log holds is on the disk, before anybody is served: after a sync that
@@ -154,6 +160,10 @@ impl Files {
             Role::Writer => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
             Role::Checkpointer => OpenFlags::SQLITE_OPEN_READ_WRITE,
             Role::Reader => OpenFlags::SQLITE_OPEN_READ_ONLY,
+            // Whoever only reads cannot take away the empty log that reading makes. A closed store has no
+            // log, and is to be one file again afterwards.
+            Role::Visitor if self.has_log() => OpenFlags::SQLITE_OPEN_READ_ONLY,
+            Role::Visitor => OpenFlags::SQLITE_OPEN_READ_WRITE,
         };
         // Each connection stays in one hand at a time, so SQLite need not lock it as well.
         let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;

@@ -124,7 +124,7 @@ fn the_doctor_sees_what_is_wrong() {
     let wrong = [
         ("update counter set body = x'01'; update delta set body = x'01'", "not as it was written"),
         ("delete from delta", "the counters of email of default say"),
-        ("update handed set payload = x'00' where no = 7", "the payload of row 7"),
+        ("update handed set payload = x'00' where no = 7", ": the payload of row 7"),
         ("update handed set id = randomblob(16) where no = 7", "under another's id"),
         (
             "update handed set envelope = (select envelope from handed where no = 8) where no = 7",
@@ -147,7 +147,8 @@ fn the_doctor_sees_what_is_wrong() {
         desk.tamper(sql);
         let found = desk.found();
         assert!(found.contains(said), "{sql}: {found}");
-        assert!(found.contains("restore the last backup"), "and what to do about it");
+        let findings = desk.examine().findings;
+        assert!(findings.iter().all(|finding| finding.cure.contains("restore the last backup")));
     }
 }
 
@@ -473,4 +474,37 @@ fn damage_behind_the_hot_path_does_not_stop_it() {
     }
     let jobs = Filter::eq(engine::Field::JobType(engine::JobType::parse("email").unwrap()));
     assert_eq!(desk.house.page(jobs, None, 10).jobs.len(), 10);
+}
+
+#[test]
+fn a_damaged_store_is_no_backup() {
+    let desk = desk();
+    live_a_little(&desk.house);
+    let folder = desk.path.parent().unwrap().to_owned();
+    let (good, bad) = (folder.join("good.db"), folder.join("bad.db"));
+    super::backup(&desk.path, &good).unwrap();
+    desk.tamper("update handed set payload = x'00' where no = 7");
+    let refused = super::backup(&desk.path, &bad).unwrap_err();
+    assert!(matches!(refused, OpenError::Damaged { .. }), "{refused}");
+    Connection::open(&good).unwrap().execute_batch("update job set body = x'00'").unwrap();
+    let refused = super::restore(&good, &folder.join("other.db")).unwrap_err();
+    assert!(matches!(refused, OpenError::Damaged { .. }), "{refused}");
+    assert!(!bad.exists() && !folder.join("other.db").exists());
+}
+
+#[test]
+fn whoever_looks_at_a_closed_store_leaves_nothing_behind() {
+    let desk = desk();
+    live_a_little(&desk.house);
+    let (now, path) = (desk.house.clock.read().wall, desk.path.clone());
+    let Desk { house, _folder, .. } = desk;
+    drop(house);
+    assert_eq!(super::examine(&path, now, &mut |_| {}).unwrap().findings, []);
+    super::backup(&path, &path.with_file_name("copy.db")).unwrap();
+    let mut left: Vec<_> = std::fs::read_dir(path.parent().unwrap())
+        .unwrap()
+        .map(|f| f.unwrap().file_name())
+        .collect();
+    left.sort();
+    assert_eq!(left, ["consign.db", "consign.db.lock", "copy.db"]);
 }
