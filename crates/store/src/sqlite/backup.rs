@@ -72,10 +72,8 @@ impl<'a> Partial<'a> {
     }
 
     fn fill_from(&self, files: &Files) -> Result<(), OpenError> {
-        let db = files.connect(Role::Visitor).map_err(|trouble| OpenError::Store {
-            path: files.path.clone(),
-            source: trouble.told(),
-        })?;
+        let unusable = |trouble| OpenError::unusable(&files.path, trouble);
+        let db = files.connect(Role::Visitor).map_err(unusable)?;
         let target = self.path.to_str().ok_or_else(|| OpenError::File {
             path: self.to.to_owned(),
             source: io::ErrorKind::InvalidFilename.into(),
@@ -156,6 +154,5 @@ fn raise_epoch(partial: &Path, backup: &Path) -> Result<(), OpenError> {
         db.execute(sql::HOUSE_PUT, [to_row(1, &house)])?;
         Ok(())
     };
-    let path = backup.to_owned();
-    raise().map_err(|trouble| OpenError::Store { path, source: trouble.told() })
+    raise().map_err(|trouble| OpenError::unusable(backup, trouble))
 }

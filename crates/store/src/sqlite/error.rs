@@ -3,7 +3,10 @@
 use super::seal::Damage;
 use crate::store::StoreError;
 use rusqlite::ErrorCode;
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 /// Something went wrong before a commit: nothing was done.
 #[derive(Debug, thiserror::Error)]
@@ -134,4 +137,19 @@ pub enum OpenError {
         /// Why.
         source: StoreError,
     },
+}
+
+impl OpenError {
+    /// Why the file at `path` is of no use to us.
+    pub(super) fn unusable(path: &Path, trouble: Trouble) -> Self {
+        let path = path.to_owned();
+        match &trouble {
+            Trouble::Sql(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => {
+                OpenError::NotOurs { path }
+            }
+            Trouble::Sql(_) | Trouble::Damage(_) | Trouble::Impossible(_) | Trouble::Busy => {
+                OpenError::Store { path, source: trouble.told() }
+            }
+        }
+    }
 }

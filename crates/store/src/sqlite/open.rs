@@ -51,7 +51,7 @@ impl Sqlite {
             Some(_) => None, // files of a test, which nobody else can see
         };
         let unusable = |source| OpenError::Store { path: files.path.clone(), source };
-        let troubled = |trouble: Trouble| unusable(trouble.told());
+        let troubled = |trouble: Trouble| OpenError::unusable(&files.path, trouble);
         let mut db = files.connect(Role::Writer).map_err(troubled)?;
         migrate(&mut db, &files.path)?;
         files.finish_log(&db)?;
@@ -134,9 +134,7 @@ impl Files {
                 let path = with(&self.path, "-wal");
                 write_again(&path).map_err(|source| OpenError::File { path, source })
             }
-            Err(trouble) => {
-                Err(OpenError::Store { path: self.path.clone(), source: trouble.told() })
-            }
+            Err(trouble) => Err(OpenError::unusable(&self.path, trouble)),
         }
     }
 
@@ -198,8 +196,7 @@ const READER_CACHE_KIB: u32 = 4 * 1024;
 fn migrate(db: &mut Connection, path: &Path) -> Result<(), OpenError> {
     let path = path.to_owned();
     let read = schema_of(db);
-    let unusable =
-        |trouble: Trouble| OpenError::Store { path: path.clone(), source: trouble.told() };
+    let unusable = |trouble: Trouble| OpenError::unusable(&path, trouble);
     let (application, found) = read.map_err(unusable)?;
     let known = SCHEMA;
     let is_new = found == 0 && is_empty(db).map_err(unusable)?;

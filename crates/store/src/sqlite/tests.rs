@@ -234,7 +234,7 @@ fn a_foreign_file_and_a_later_schema_are_refused() {
     let text = folder.path().join("text.db");
     std::fs::write(&text, "this is no database, but a long enough text to be read as one").unwrap();
     let refused = Sqlite::open(&text, clock, dice, options()).err().unwrap();
-    assert!(matches!(refused, OpenError::Store { .. }), "{refused}");
+    assert!(matches!(refused, OpenError::NotOurs { .. }), "{refused}");
 }
 
 /// Enough jobs that most of them are in the listing, some are not yet, and pages are cut short.
