@@ -20,6 +20,7 @@ mod sqlite;
 mod store;
 #[doc(hidden)]
 pub mod sync;
+mod taken;
 
 pub use by_hand::{HandClock, Replaceable, SeededDice};
 pub use clock::{Clock, Reading, StoreClock};

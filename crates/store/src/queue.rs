@@ -103,3 +103,11 @@ pub struct WorkerSeen {
     /// Whether it is taken to be alive.
     pub live: bool,
 }
+
+/// How many of `workers` are alive and may claim from `queue`.
+pub(crate) fn live_workers(workers: &[WorkerSeen], queue: &Queue) -> u64 {
+    let theirs = workers.iter().filter(|seen| {
+        seen.live && seen.scope.covers(&queue.tenant) && seen.job_types.contains(&queue.job_type)
+    });
+    theirs.count() as u64
+}

@@ -30,6 +30,8 @@ use store::{Options, Sqlite, StoreError};
 pub(crate) const STORE: &str = "CONSIGN_STORM_STORE";
 /// How much room the disk must have, where the default is not wanted.
 pub(crate) const ROOM: &str = "CONSIGN_STORM_ROOM";
+/// After how many pages the log is moved.
+pub(crate) const LOG: &str = "CONSIGN_STORM_LOG";
 /// Set where answers come before commits.
 pub(crate) const LIES: &str = "CONSIGN_STORM_LIES";
 
@@ -55,6 +57,9 @@ fn serve() {
 fn open(path: &Path) -> Result<Platform, store::OpenError> {
     let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
     let mut options = Options::default();
+    if let Some(pages) = crate::setting(LOG) {
+        options.log_pages = i64::try_from(pages).unwrap();
+    }
     if let Some(room) = crate::setting(ROOM) {
         options.room_bytes_min = room;
     }

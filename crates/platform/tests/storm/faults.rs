@@ -138,7 +138,7 @@ impl Fault {
     fn strike(&self) -> Vec<Said> {
         let Fault { call, error, when, who } = self;
         let folder = tempfile::tempdir().unwrap();
-        let start = Start::on(folder.path().join("store"));
+        let start = Start { log_pages: self.log_pages(), ..Start::on(folder.path().join("store")) };
         let (told, mut process) = (Told::default(), start.run());
         let inject = format!("inject={call}:error={error}:when={when}");
         let tracer = Tracer::attach(&process, *who, &[&format!("trace={call}"), &inject]);
@@ -162,6 +162,14 @@ impl Fault {
             Who::All => Callers { lists: 12, width: 2 },
             // A checkpoint needs a long log.
             Who::Checkpointer => Callers { lists: 40, width: 60 },
+        }
+    }
+
+    /// Many checkpoints, however slow the machine is: a slow one gathers more for each.
+    fn log_pages(&self) -> Option<u64> {
+        match self.who {
+            Who::All => None,
+            Who::Checkpointer => Some(64),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A process that serves a store, and what can be done to it.
 
 use crate::{
-    child::{LIES, ROOM, STORE},
+    child::{LIES, LOG, ROOM, STORE},
     line::{Caller, Said, door},
     wait_until,
 };
@@ -20,13 +20,15 @@ pub(crate) struct Start {
     pub(crate) store: PathBuf,
     /// How much room the disk must have, where the default is not wanted.
     pub(crate) room_bytes_min: Option<u64>,
+    /// After how many pages of the log it is moved, where the default is not wanted.
+    pub(crate) log_pages: Option<u64>,
     /// Whether it answers before it commits.
     pub(crate) lies: bool,
 }
 
 impl Start {
     pub(crate) fn on(store: PathBuf) -> Self {
-        Start { store, room_bytes_min: None, lies: false }
+        Start { store, room_bytes_min: None, log_pages: None, lies: false }
     }
 
     /// Starts the process and does not wait for it.
@@ -35,6 +37,9 @@ impl Start {
         command.args(["--exact", "child::serve", "--nocapture"]).env(STORE, &self.store);
         if let Some(room) = self.room_bytes_min {
             command.env(ROOM, room.to_string());
+        }
+        if let Some(pages) = self.log_pages {
+            command.env(LOG, pages.to_string());
         }
         if self.lies {
             command.env(LIES, "yes");

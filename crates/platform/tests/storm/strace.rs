@@ -60,13 +60,19 @@ impl Drop for Tracer {
     }
 }
 
-/// The thread of the process that makes checkpoints. The system keeps 15 letters of its name.
+/// The thread of the process that makes checkpoints. The system keeps 15 letters of its name, and a thread
+/// names itself when it first runs: on a busy machine that may be after the process has answered.
 fn checkpointer(process: &Process) -> String {
-    let tasks = fs::read_dir(format!("/proc/{}/task", process.id())).unwrap();
-    let mut tasks = tasks.map(|task| task.unwrap().path());
-    let is_it = |task: &PathBuf| {
-        fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "consign-checkpo")
-    };
-    let task = tasks.find(is_it).expect("there is a thread for checkpoints");
+    let mut found = None;
+    wait_until("the thread for checkpoints has its name", || {
+        let tasks = fs::read_dir(format!("/proc/{}/task", process.id())).unwrap();
+        let mut tasks = tasks.map(|task| task.unwrap().path());
+        let is_it = |task: &PathBuf| {
+            fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "consign-checkpo")
+        };
+        found = tasks.find(is_it);
+        found.is_some()
+    });
+    let task = found.expect("it was waited for");
     task.file_name().unwrap().to_string_lossy().into_owned()
 }

@@ -1,14 +1,14 @@
 //! One batch, one transaction: load, decide, save, answer.
 
-use super::tables::{Key, Seen, Tables, key_of};
+use super::tables::{Key, Seen, Tables};
 use crate::{
     dice::Dice,
-    queue::Queue,
     store::{Answer, Reply, Request, turn},
+    taken::{Intent, Taken, queue_of},
 };
 use engine::{
-    Change, Command, Effect, Facts, Host, Job, JobId, JobType, NewJob, Refusal, Scope, SeededBug,
-    Submitted, WorkerId, decide, planted, submit, submit_again, submit_same,
+    Command, Effect, Facts, Host, JobId, JobType, NewJob, Refusal, Scope, SeededBug, Submitted,
+    WorkerId, decide, planted, submit, submit_again, submit_same,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -66,7 +66,7 @@ impl Tables {
             }
         }
         for (new, change) in taken.jobs {
-            self.payloads.insert(new.id, new.payload);
+            self.payloads.insert(new.id, new.payload.clone());
             self.save(change);
         }
         Ok(Answer::Submitted(answers))
@@ -75,7 +75,7 @@ impl Tables {
     fn submit_one(
         &self,
         new: &NewJob,
-        taken: &Taken,
+        taken: &Taken<'_>,
         known_keys: Option<&BTreeSet<Key>>,
     ) -> Result<Intent, Refusal> {
         // The same hand-over again: somebody could not know whether the first one was committed.
@@ -87,13 +87,12 @@ impl Tables {
             // Only the planted bug has `known_keys`: it believes what it saw before the batch.
             let looks_free = known_keys.is_some_and(|known| !known.contains(&full));
             let stored = self.holder(&full).filter(|_| !looks_free);
-            if let Some(holder) = taken.holder(&full).or(stored) {
+            if let Some(holder) = taken.holder(new).or(stored) {
                 return Ok(Intent::Again(submit_again(holder, &key.content)?));
             }
         }
-        let queue = Queue { job_type: new.job_type.clone(), tenant: new.tenant.clone() };
-        let queued = self.counts.get(&queue).map_or(0, |counts| counts.queued);
-        let queued = queued + taken.queued(&queue);
+        let queued = self.counts.get(&queue_of(new)).map_or(0, |counts| counts.queued);
+        let queued = queued + taken.queued(new);
         let policy = self.policy(&new.job_type);
         Ok(Intent::Begin(Box::new(submit(new, policy, queued, self.now())?)))
     }
@@ -146,35 +145,5 @@ impl Tables {
     fn resume(&mut self, scope: &Scope, job_type: &JobType) {
         let lifted = |paused: &Scope| *scope == Scope::All || scope == paused;
         self.paused.retain(|(paused_type, paused)| paused_type != job_type || !lifted(paused));
-    }
-}
-
-/// What comes of one submit of a list that may still be refused as a whole.
-enum Intent {
-    Begin(Box<Change>),
-    Again(Submitted),
-}
-
-/// The jobs of a list that were decided so far and are not saved yet.
-#[derive(Default)]
-struct Taken {
-    jobs: Vec<(NewJob, Change)>,
-    keys: BTreeMap<Key, usize>,
-}
-
-impl Taken {
-    fn add(&mut self, new: &NewJob, change: Change) {
-        if let Some(key) = key_of(&change.job) {
-            self.keys.insert(key, self.jobs.len());
-        }
-        self.jobs.push((new.clone(), change));
-    }
-
-    fn holder(&self, key: &Key) -> Option<&Job> {
-        self.keys.get(key).map(|index| &self.jobs[*index].1.job)
-    }
-
-    fn queued(&self, queue: &Queue) -> u64 {
-        self.jobs.iter().filter(|(_, change)| Queue::of(&change.job) == *queue).count() as u64
     }
 }

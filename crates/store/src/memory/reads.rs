@@ -3,7 +3,7 @@
 use super::tables::{ClaimName, Key, Place, Seen, Tables};
 use crate::{
     cursor::Cursor,
-    queue::{Queue, QueueDepth, WorkerSeen},
+    queue::{Queue, QueueDepth, WorkerSeen, live_workers},
     store::{EVENTS_KEPT, NumberedEvent, Overdue, PAGE_MAX, Page, Query, WORKERS_KEPT},
 };
 use engine::{
@@ -143,12 +143,4 @@ impl Tables {
         let gone = everyone.filter(|seen| !seen.live && seen.seen_at + WORKERS_KEPT <= self.now());
         gone.take(limit).map(|seen| (seen.scope, seen.worker)).collect()
     }
-}
-
-/// How many of `workers` are alive and may claim from `queue`.
-fn live_workers(workers: &[WorkerSeen], queue: &Queue) -> u64 {
-    let theirs = workers.iter().filter(|seen| {
-        seen.live && seen.scope.covers(&queue.tenant) && seen.job_types.contains(&queue.job_type)
-    });
-    theirs.count() as u64
 }

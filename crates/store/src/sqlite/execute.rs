@@ -9,14 +9,14 @@ use super::{
     writer::Writer,
 };
 use crate::{
-    queue::Queue,
     store::{Answer, Reply, Request, turn},
+    taken::{Intent, Taken},
 };
 use engine::{
-    Change, Command, Effect, Facts, Host, Job, JobId, JobType, NewJob, Policy, Refusal, Scope,
-    Submitted, WorkerId, decide, submit, submit_again, submit_same,
+    Command, Effect, Facts, Host, JobId, JobType, NewJob, Policy, Refusal, Scope, Submitted,
+    WorkerId, decide, submit, submit_again, submit_same,
 };
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 impl Writer {
     /// Carries out a batch; replies keep the order of the requests.
@@ -216,42 +216,3 @@ impl Writer {
 const SEEN_WRITTEN_MS: i64 = Duration::from_secs(5).as_millis() as i64;
 
 type Decided = Result<Intent, Refusal>;
-
-/// What comes of one submit of a list that may still be refused as a whole.
-enum Intent {
-    Begin(Box<Change>),
-    Again(Submitted),
-}
-
-/// The jobs of a list that were decided so far and are not saved yet.
-#[derive(Default)]
-struct Taken<'a> {
-    jobs: Vec<(&'a NewJob, Change)>,
-    keys: BTreeMap<(Queue, &'a str), usize>,
-    queued: BTreeMap<Queue, u64>,
-}
-
-impl<'a> Taken<'a> {
-    fn add(&mut self, new: &'a NewJob, change: Change) {
-        let queue = Queue::of(&change.job);
-        if let Some(key) = &new.key {
-            self.keys.insert((queue.clone(), key.name.as_str()), self.jobs.len());
-        }
-        *self.queued.entry(queue).or_default() += 1;
-        self.jobs.push((new, change));
-    }
-
-    fn holder(&self, new: &NewJob) -> Option<&Job> {
-        let name = new.key.as_ref()?.name.as_str();
-        let index = self.keys.get(&(queue_of(new), name))?;
-        Some(&self.jobs[*index].1.job)
-    }
-
-    fn queued(&self, new: &NewJob) -> u64 {
-        self.queued.get(&queue_of(new)).copied().unwrap_or(0)
-    }
-}
-
-fn queue_of(new: &NewJob) -> Queue {
-    Queue { job_type: new.job_type.clone(), tenant: new.tenant.clone() }
-}

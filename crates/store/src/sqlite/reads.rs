@@ -9,7 +9,7 @@ use super::{
     load, sql,
 };
 use crate::{
-    queue::{Queue, QueueDepth, WorkerSeen},
+    queue::{Queue, QueueDepth, WorkerSeen, live_workers},
     store::{NumberedEvent, Overdue, PAGE_MAX},
 };
 use engine::{
@@ -264,12 +264,4 @@ pub(super) fn events(
 
 pub(super) fn policies(db: &Connection) -> Result<BTreeMap<JobType, Policy>, Trouble> {
     load_policies(db)
-}
-
-/// How many of `workers` are alive and may claim from `queue`.
-fn live_workers(workers: &[WorkerSeen], queue: &Queue) -> u64 {
-    let theirs = workers.iter().filter(|seen| {
-        seen.live && seen.scope.covers(&queue.tenant) && seen.job_types.contains(&queue.job_type)
-    });
-    theirs.count() as u64
 }

@@ -1,0 +1,47 @@
+//! A list of submits that is taken whole or not at all: what was decided so far and is not saved yet.
+
+use crate::queue::Queue;
+use engine::{Change, Job, NewJob, Submitted};
+use std::collections::BTreeMap;
+
+/// What comes of one submit of a list that may still be refused as a whole.
+pub(crate) enum Intent {
+    Begin(Box<Change>),
+    Again(Submitted),
+}
+
+/// The jobs of a list that will begin, unless a later one is refused.
+#[derive(Default)]
+pub(crate) struct Taken<'a> {
+    pub(crate) jobs: Vec<(&'a NewJob, Change)>,
+    keys: BTreeMap<(Queue, &'a str), usize>,
+    queued: BTreeMap<Queue, u64>,
+}
+
+impl<'a> Taken<'a> {
+    pub(crate) fn add(&mut self, new: &'a NewJob, change: Change) {
+        let queue = queue_of(new);
+        if let Some(key) = &new.key {
+            self.keys.insert((queue.clone(), key.name.as_str()), self.jobs.len());
+        }
+        *self.queued.entry(queue).or_default() += 1;
+        self.jobs.push((new, change));
+    }
+
+    /// The job of this list that has the key of `new`.
+    pub(crate) fn holder(&self, new: &NewJob) -> Option<&Job> {
+        let name = new.key.as_ref()?.name.as_str();
+        let index = self.keys.get(&(queue_of(new), name))?;
+        Some(&self.jobs[*index].1.job)
+    }
+
+    /// How many jobs of this list will wait in the queue of `new`.
+    pub(crate) fn queued(&self, new: &NewJob) -> u64 {
+        self.queued.get(&queue_of(new)).copied().unwrap_or(0)
+    }
+}
+
+/// The queue that `new` will wait in.
+pub(crate) fn queue_of(new: &NewJob) -> Queue {
+    Queue { job_type: new.job_type.clone(), tenant: new.tenant.clone() }
+}
