@@ -1,0 +1,145 @@
+//! What an operator does with a store: examine it, copy it, restore it.
+
+use super::*;
+
+#[test]
+fn a_sound_store_has_no_findings() {
+    let desk = desk();
+    live_a_little(&desk.house);
+    let health = desk.examine();
+    assert_eq!(health.findings, [], "while it is open");
+    assert_eq!((health.live_jobs, health.ended_jobs, health.keys), (38, 2, 20));
+}
+
+#[test]
+fn the_doctor_sees_what_is_wrong() {
+    let wrong = [
+        ("update counter set body = x'01'; update delta set body = x'01'", "not as it was written"),
+        ("delete from delta", "the counters of email of default say"),
+        ("update handed set payload = x'00' where no = 7", ": the payload of row 7"),
+        ("update handed set id = randomblob(16) where no = 7", "under another's id"),
+        (
+            "update handed set envelope = (select envelope from handed where no = 8) where no = 7",
+            "what was handed over of row 7",
+        ),
+        ("delete from history where no = 7 and seq = 1", "is not whole"),
+        ("delete from handed where no = 9", "were never handed over"),
+        ("delete from job where no = 9", "live and ended, or neither"),
+        ("delete from handed where no = 1", "keys mean no job that has them"),
+        ("update outbox set body = x'' where event = 3", "announcement of row 3"),
+        ("update step set body = x''", "a step of row"),
+        ("update key set name = 'other' where name = 'k1'", "1 keys mean no job that has them"),
+        ("update house set body = x'01'", "what the house knows of itself"),
+        ("update queue set tenant = 'acme'", "a queue has another's name"),
+    ];
+    for (sql, said) in wrong {
+        let desk = desk();
+        live_a_little(&desk.house);
+        (desk.house.restart)();
+        desk.tamper(sql);
+        let found = desk.found();
+        assert!(found.contains(said), "{sql}: {found}");
+        let findings = desk.examine().findings;
+        assert!(findings.iter().all(|finding| finding.cure.contains("restore the last backup")));
+    }
+}
+
+#[test]
+fn the_doctor_notices_what_nobody_swept() {
+    let desk = desk();
+    live_a_little(&desk.house);
+    desk.house.pass(120);
+    assert!(desk.found().contains("notice: 1 leases are over for more than a minute"));
+    desk.house.pass(15 * 86_400);
+    assert!(
+        desk.found().contains("notice: 2 of 20 keys belong to jobs that ended"),
+        "{}",
+        desk.found()
+    );
+}
+
+#[test]
+fn a_backup_is_made_while_the_store_is_at_work() {
+    let desk = desk();
+    live_a_little(&desk.house);
+    let copy = desk.path.with_file_name("copy.db");
+    super::super::backup(&desk.path, &copy).unwrap();
+    let before = desk.house.list(Filter::Everything);
+    live_a_little(&desk.house);
+    let again = super::super::backup(&desk.path, &copy).unwrap_err();
+    assert!(matches!(again, OpenError::Exists { .. }), "a backup is never written over: {again}");
+    let other = desk.path.with_file_name("other.db");
+    super::super::restore(&copy, &other).unwrap();
+    let (clock, dice) = (desk.house.clock.clone(), desk.house.dice.clone());
+    let restored = Sqlite::open(&other, clock, dice, options()).unwrap();
+    let query = Query { scope: Scope::All, filter: Filter::Everything, before: None, limit: 1_000 };
+    let jobs = block_on(restored.list(&query)).unwrap().jobs;
+    assert_eq!(jobs.iter().map(engine::Job::id).collect::<Vec<_>>(), before);
+    let now = desk.house.clock.read().wall;
+    assert_eq!(super::super::examine(&other, now, &mut |_| {}).unwrap().findings, []);
+}
+
+#[test]
+fn a_restore_writes_over_nothing_and_takes_only_backups_of_ours() {
+    let desk = desk();
+    let copy = desk.path.with_file_name("copy.db");
+    super::super::backup(&desk.path, &copy).unwrap();
+    let in_use = super::super::restore(&copy, &desk.path).unwrap_err();
+    assert!(matches!(in_use, OpenError::InUse { .. }), "{in_use}");
+    let Desk { house, path, _folder } = desk;
+    drop(house);
+    let exists = super::super::restore(&copy, &path).unwrap_err();
+    assert!(matches!(exists, OpenError::Exists { .. }), "{exists}");
+    let (foreign, other) = (path.with_file_name("foreign.db"), path.with_file_name("other.db"));
+    Connection::open(&foreign).unwrap().execute_batch("create table t (x)").unwrap();
+    let not_ours = super::super::restore(&foreign, &other).unwrap_err();
+    assert!(matches!(not_ours, OpenError::NotOurs { .. }), "{not_ours}");
+    assert!(!other.exists(), "nothing half-way is left");
+}
+
+#[test]
+fn a_log_that_was_left_behind_is_not_restored_into() {
+    let desk = desk();
+    let folder = desk.path.parent().unwrap().to_owned();
+    let (copy, other) = (folder.join("copy.db"), folder.join("other.db"));
+    super::super::backup(&desk.path, &copy).unwrap();
+    std::fs::write(super::super::file::with(&other, "-wal"), "left behind").unwrap();
+    let refused = super::super::restore(&copy, &other).unwrap_err().to_string();
+    assert!(refused.contains("other.db-wal exists already"), "{refused}");
+    let left: Vec<_> =
+        std::fs::read_dir(&folder).unwrap().map(|f| f.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().contains("partial")), "{left:?}");
+}
+
+#[test]
+fn a_damaged_store_is_no_backup() {
+    let desk = desk();
+    live_a_little(&desk.house);
+    let folder = desk.path.parent().unwrap().to_owned();
+    let (good, bad) = (folder.join("good.db"), folder.join("bad.db"));
+    super::super::backup(&desk.path, &good).unwrap();
+    desk.tamper("update handed set payload = x'00' where no = 7");
+    let refused = super::super::backup(&desk.path, &bad).unwrap_err();
+    assert!(matches!(refused, OpenError::Damaged { .. }), "{refused}");
+    Connection::open(&good).unwrap().execute_batch("update job set body = x'00'").unwrap();
+    let refused = super::super::restore(&good, &folder.join("other.db")).unwrap_err();
+    assert!(matches!(refused, OpenError::Damaged { .. }), "{refused}");
+    assert!(!bad.exists() && !folder.join("other.db").exists());
+}
+
+#[test]
+fn whoever_looks_at_a_closed_store_leaves_nothing_behind() {
+    let desk = desk();
+    live_a_little(&desk.house);
+    let (now, path) = (desk.house.clock.read().wall, desk.path.clone());
+    let Desk { house, _folder, .. } = desk;
+    drop(house);
+    assert_eq!(super::super::examine(&path, now, &mut |_| {}).unwrap().findings, []);
+    super::super::backup(&path, &path.with_file_name("copy.db")).unwrap();
+    let mut left: Vec<_> = std::fs::read_dir(path.parent().unwrap())
+        .unwrap()
+        .map(|f| f.unwrap().file_name())
+        .collect();
+    left.sort();
+    assert_eq!(left, ["consign.db", "consign.db.lock", "copy.db"]);
+}

@@ -1,0 +1,81 @@
+//! Damage that is met at work: told to whoever asks, and nobody else's trouble.
+
+use super::*;
+
+/// The files of a store at work, as they are found when its process dies.
+fn killed(desk: &Desk) -> (TempDir, PathBuf) {
+    let folder = folder();
+    for ending in ["", "-wal"] {
+        let name = format!("consign.db{ending}");
+        std::fs::copy(desk.path.with_file_name(&name), folder.path().join(&name)).unwrap();
+    }
+    let path = folder.path().join("consign.db");
+    (folder, path)
+}
+
+#[test]
+fn a_log_that_rotted_is_not_taken_for_a_crash() {
+    let desk = desk();
+    live_a_little(&desk.house);
+    let (clock, dice) = hands();
+    let (_folder, path) = killed(&desk);
+    let opened = Sqlite::open(&path, clock.clone(), dice.clone(), options());
+    drop(opened.expect("a crash is recovered from"));
+    let mut refused = 0;
+    for flipped in (40..).step_by(9_001) {
+        let (_folder, path) = killed(&desk);
+        let log = path.with_file_name("consign.db-wal");
+        let mut bytes = std::fs::read(&log).unwrap();
+        let Some(byte) = bytes.get_mut(flipped) else { break };
+        *byte ^= 1;
+        std::fs::write(&log, &bytes).unwrap();
+        let found = super::super::examine(&path, clock.read().wall, &mut |_| {}).unwrap().findings;
+        match Sqlite::open(&path, clock.clone(), dice.clone(), options()) {
+            Err(OpenError::LogDamaged { commits, .. }) => {
+                refused += 1;
+                assert!(commits > 1);
+                assert!(found.iter().any(|finding| finding.what.contains("acknowledged")));
+            }
+            // Nobody can tell damage to the last transaction from a crash in the middle of it.
+            Ok(_) => assert!(bytes.len() - flipped < 100_000, "byte {flipped} of {}", bytes.len()),
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert!(refused > 10, "{refused} were refused");
+}
+
+/// One row that cannot be read is its job's trouble, and nobody else's.
+#[test]
+fn a_damaged_job_does_not_stop_the_others() {
+    let desk = desk();
+    let house = &desk.house;
+    let running = [house.submit(email()), house.submit(email())];
+    let claimed = [house.take(), house.take()];
+    let waiting = [house.submit(email()), house.submit(email())];
+    desk.tamper("update job set body = x'00' where no in (1, 3)");
+    assert!(house.complete(&claimed[1]).is_ok());
+    let both = wish("w2", "both", &["email"], 2);
+    let given = house.claim(both).iter().map(|c| c.job.id()).collect::<Vec<_>>();
+    assert_eq!(given, [waiting[1]], "the claim passes by what it cannot read");
+    house.pass(3_600);
+    let sent = block_on(house.store.job(&Scope::All, running[0]));
+    assert!(matches!(sent, Err(crate::StoreError::Damaged(_))), "but it is told: {sent:?}");
+    house.clock.set_off(3_600_000);
+    (house.restart)();
+    assert_eq!(block_on(house.store.workers(&Scope::All)).unwrap().len(), 2);
+    house.pass(3_600);
+    assert_eq!(house.sweep(), [waiting[1]], "its lease ends");
+    assert!(desk.found().contains("the state of row 1"), "{}", desk.found());
+}
+
+#[test]
+fn damage_behind_the_hot_path_does_not_stop_it() {
+    let desk = desk();
+    desk.house.submit(email());
+    desk.tamper("update handed set envelope = x'00' where no = 1");
+    for _ in 0..15 {
+        desk.house.submit_many(1_000, "acme");
+    }
+    let jobs = Filter::eq(engine::Field::JobType(engine::JobType::parse("email").unwrap()));
+    assert_eq!(desk.house.page(jobs, None, 10).jobs.len(), 10);
+}

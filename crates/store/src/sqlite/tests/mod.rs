@@ -1,0 +1,116 @@
+//! The conformance suite on files, and what only files can do.
+
+mod care;
+mod damage;
+mod files;
+mod pages;
+
+use super::{OpenError, Options, Sqlite};
+use crate::{
+    Clock, HandClock, Query, Replaceable, SeededDice, Store,
+    conformance::{
+        House, conformance,
+        house::{email, ending, keyed, token, wish},
+    },
+};
+use engine::{Command, Filter, JobDraft, OutcomeWord, Scope, Timestamp};
+use pollster::block_on;
+use rusqlite::Connection;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use tempfile::TempDir;
+
+/// A folder in memory where there is one: what is tested here is not the disk.
+pub(super) fn folder() -> TempDir {
+    let in_memory = Path::new("/dev/shm");
+    let made = if in_memory.is_dir() { TempDir::new_in(in_memory) } else { TempDir::new() };
+    made.expect("there is room for a folder")
+}
+
+/// A failure must not end the test's own process.
+pub(super) fn options() -> Options {
+    Options { fail_stop: Arc::new(|_| {}), ..Options::default() }
+}
+
+pub(super) fn hands() -> (Arc<HandClock>, Arc<SeededDice>) {
+    let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
+    (clock, Arc::new(SeededDice::new(1)))
+}
+
+fn open() -> House {
+    open_in(Arc::new(folder())).0
+}
+
+fn open_in(folder: Arc<TempDir>) -> (House, Arc<TempDir>) {
+    let (clock, dice) = hands();
+    let open = {
+        let (clock, dice, folder) = (clock.clone(), dice.clone(), folder.clone());
+        move |path: PathBuf| -> Arc<dyn Store> {
+            let _kept = &folder;
+            let store = Sqlite::open(path, clock.clone(), dice.clone(), options());
+            Arc::new(store.expect("it can be opened"))
+        }
+    };
+    let path = folder.path().join("consign.db");
+    let store = Arc::new(Replaceable::new(open(path.clone())));
+    let restart = Box::new({
+        let (store, open, path) = (store.clone(), open.clone(), path.clone());
+        move || store.replace(|| open(path.clone()))
+    });
+    let kept = folder.clone();
+    let restored = Box::new(move || {
+        let (copy, other) = (folder.path().join("backup.db"), folder.path().join("other.db"));
+        super::backup(&path, &copy).expect("it can be copied");
+        super::restore(&copy, &other).expect("it can be restored");
+        open(other)
+    });
+    (House { store, clock, dice, restart, restored }, kept)
+}
+
+conformance!(super::open);
+
+/// A store in a folder of its own, with the hands of a test on it.
+struct Desk {
+    house: House,
+    path: PathBuf,
+    _folder: Arc<TempDir>,
+}
+
+fn desk() -> Desk {
+    let (house, folder) = open_in(Arc::new(folder()));
+    Desk { house, path: folder.path().join("consign.db"), _folder: folder }
+}
+
+impl Desk {
+    fn examine(&self) -> crate::Health {
+        let now = self.house.clock.read().wall;
+        super::examine(&self.path, now, &mut |_| {}).expect("it can be examined")
+    }
+
+    /// Changes the file behind the store's back.
+    fn tamper(&self, sql: &str) {
+        Connection::open(&self.path).unwrap().execute_batch(sql).unwrap();
+    }
+
+    fn found(&self) -> String {
+        let findings = self.examine().findings;
+        findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// A bit of everything: jobs that wait, run, ended each way, with keys, steps and announcements.
+fn live_a_little(house: &House) {
+    for n in 0..20 {
+        house.submit(keyed(&format!("k{n}"), "{\"n\":1}"));
+        house.submit(email());
+    }
+    for word in [OutcomeWord::Completed, OutcomeWord::Failed, OutcomeWord::Poisoned] {
+        house.settle(&house.take(), &ending(word)).unwrap();
+    }
+    let claimed = house.take();
+    let name = engine::StepName::parse("one").unwrap();
+    house.must(claimed.job.id(), Command::BeginStep { token: token(&claimed), name });
+    block_on(house.store.number_events(10)).unwrap();
+}
