@@ -13,7 +13,6 @@ use super::{
 };
 use crate::promise::promise;
 use engine::{SeededBug, Timestamp, planted};
-use rusqlite::ErrorCode;
 use std::{
     fs::{self, File},
     io,
@@ -78,13 +77,12 @@ impl<'a> Partial<'a> {
             path: self.to.to_owned(),
             source: io::ErrorKind::InvalidFilename.into(),
         })?;
-        let copied = db.execute("vacuum into ?1", [target]);
-        copied.map(drop).map_err(|error| match error.sqlite_error_code() {
-            Some(ErrorCode::NotADatabase) => OpenError::NotOurs { path: files.path.clone() },
-            Some(_) | None => OpenError::NotCopied {
-                path: self.to.to_owned(),
-                source: Trouble::from(error).told(),
-            },
+        let copied = db.execute("vacuum into ?1", [target]).map_err(Trouble::from);
+        copied.map(drop).map_err(|trouble| {
+            if trouble.is_no_database() {
+                return unusable(trouble);
+            }
+            OpenError::NotCopied { path: self.to.to_owned(), source: trouble.told() }
         })
     }
 

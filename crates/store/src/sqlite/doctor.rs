@@ -12,7 +12,7 @@ use super::{
 };
 use crate::queue::{Counts, Queue};
 use engine::{Envelope, HistoryEntry, Job, JobId, Step, Timestamp};
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::Connection;
 use std::{collections::BTreeMap, fmt, fs::File, path::Path, sync::Arc, time::Duration};
 
 /// What an examination came to.
@@ -85,7 +85,7 @@ pub(super) fn examine_files(
     };
     let (db, schema) = match opened() {
         Ok(opened) => opened,
-        Err(Trouble::Sql(error)) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => {
+        Err(trouble) if trouble.is_no_database() => {
             return Err(OpenError::NotOurs { path: files.path.clone() });
         }
         Err(trouble) => {
@@ -95,7 +95,7 @@ pub(super) fn examine_files(
         }
     };
     refuse_foreign(schema, &files.path)?;
-    let mut doctor = Doctor { db: &db, now, health: Health::default() };
+    let mut doctor = Doctor { db: &db, now, health: Health::default(), truth: None };
     if let Some(damaged) = damaged_log(files) {
         doctor.damage(damaged.to_string());
     }
@@ -125,6 +125,8 @@ struct Doctor<'a> {
     db: &'a Connection,
     now: Timestamp,
     health: Health,
+    /// How many jobs of each queue stand where, once all of them were read.
+    truth: Option<BTreeMap<i64, Counts>>,
 }
 
 type Look<'a> = fn(&mut Doctor<'a>) -> Result<(), Trouble>;
@@ -174,26 +176,34 @@ impl<'a> Doctor<'a> {
     /// Every job can be read, is live or ended and not both, and has a whole history.
     fn jobs(&mut self) -> Result<(), Trouble> {
         let mut statement = self.db.prepare(
-            "select h.no, h.id, h.envelope, h.payload, j.body, e.body from handed h \
+            "select h.no, h.id, h.envelope, h.payload, j.body, e.body, \
+             coalesce(j.queue, e.queue) from handed h \
              left join job j on j.no = h.no left join job_ended e on e.no = h.no",
         )?;
         let mut rows = statement.query([])?;
-        let mut told = 0;
+        // Where the names of queues are damaged, another look says so, and this one goes on.
+        let queues = Queues::load(self.db).ok();
+        let (mut truth, mut told, mut all_read) = (BTreeMap::<i64, Counts>::new(), 0, true);
         while let Some(row) = rows.next()? {
-            let job = read_whole(row);
-            match &job {
-                Ok(job) if job.status().is_ended() => self.health.ended_jobs += 1,
-                Ok(_) => self.health.live_jobs += 1,
-                Err(_) => {}
-            }
-            let wrong = match job {
-                Ok(job) if self.history_is_whole(row.get(0)?, &job)? => continue,
-                Ok(job) => format!("the history of {} is not whole", job.id()),
-                Err(trouble) => match <[u8; 16]>::try_from(blob(row, 1)?) {
-                    Ok(id) => format!("job {}: {trouble}", JobId::from_bytes(id)),
-                    Err(_) => trouble.to_string(),
-                },
+            let read = read_whole(row);
+            let wrong = match &read {
+                Ok(job) => {
+                    let queue = row.get(6)?;
+                    self.add(job);
+                    truth.entry(queue).or_default().count(None, Some(job));
+                    let misplaced = |queues: &Queues| queues.get(queue) != Some(&Queue::of(job));
+                    let misplaced = queues.as_ref().is_some_and(misplaced);
+                    self.wrong_about(row.get(0)?, job, misplaced)?
+                }
+                Err(trouble) => {
+                    all_read = false;
+                    Some(match <[u8; 16]>::try_from(blob(row, 1)?) {
+                        Ok(id) => format!("job {}: {trouble}", JobId::from_bytes(id)),
+                        Err(_) => trouble.to_string(),
+                    })
+                }
             };
+            let Some(wrong) = wrong else { continue };
             told += 1;
             if told <= TOLD_MAX {
                 self.damage(wrong);
@@ -202,6 +212,7 @@ impl<'a> Doctor<'a> {
         if told > TOLD_MAX {
             self.damage(format!("{} more jobs are damaged", told - TOLD_MAX));
         }
+        self.truth = all_read.then_some(truth);
         let orphans = "select (select count(*) from job where no not in (select no from handed)) + \
             (select count(*) from job_ended where no not in (select no from handed))";
         let orphans: u64 = self.db.query_row(orphans, [], |row| row.get(0))?;
@@ -209,6 +220,23 @@ impl<'a> Doctor<'a> {
             self.damage(format!("{orphans} jobs have a state, but were never handed over"));
         }
         Ok(())
+    }
+
+    fn add(&mut self, job: &Job) {
+        let ended = job.status().is_ended();
+        self.health.ended_jobs += u64::from(ended);
+        self.health.live_jobs += u64::from(!ended);
+    }
+
+    /// What is wrong about a job that can be read.
+    fn wrong_about(&self, no: i64, job: &Job, misplaced: bool) -> Result<Option<String>, Trouble> {
+        if !self.history_is_whole(no, job)? {
+            return Ok(Some(format!("the history of {} is not whole", job.id())));
+        }
+        if misplaced {
+            return Ok(Some(format!("{} is kept in the queue of another type", job.id())));
+        }
+        Ok(None)
     }
 
     /// Every history row can be read and is in its place.
@@ -256,23 +284,10 @@ impl<'a> Doctor<'a> {
 
     /// What the counters say is what a count of all jobs says.
     fn counters(&mut self) -> Result<(), Trouble> {
+        // Where a job could not be read, nobody knows the truth, and that was told.
+        let Some(truth) = self.truth.take() else { return Ok(()) };
         let counted = load_counts(self.db)?.counts;
         let queues = Queues::load(self.db)?;
-        let mut truth: BTreeMap<i64, Counts> = BTreeMap::new();
-        let mut statement = self.db.prepare(
-            "select h.no, h.id, h.envelope, h.payload, j.body, e.body, \
-             coalesce(j.queue, e.queue) from handed h \
-             left join job j on j.no = h.no left join job_ended e on e.no = h.no",
-        )?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            let job = read_whole(row)?;
-            let queue: i64 = row.get(6)?;
-            if queues.get(queue) != Some(&Queue::of(&job)) {
-                self.damage(format!("{} is kept in the queue of another type", job.id()));
-            }
-            truth.entry(queue).or_default().count(None, Some(&job));
-        }
         for (no, queue) in queues.all() {
             let said = counted.get(&no).copied().unwrap_or_default();
             let mut is = truth.get(&no).copied().unwrap_or_default();
@@ -363,7 +378,7 @@ fn read_whole(row: &rusqlite::Row<'_>) -> Result<Job, Trouble> {
 }
 
 /// An error with all its causes, on one line.
-struct Chain<'a>(&'a dyn std::error::Error);
+pub(super) struct Chain<'a>(pub(super) &'a dyn std::error::Error);
 
 impl fmt::Display for Chain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -22,6 +22,14 @@ pub(super) enum Trouble {
 }
 
 impl Trouble {
+    /// Whether the file is something else altogether.
+    pub(super) fn is_no_database(&self) -> bool {
+        match self {
+            Trouble::Sql(error) => error.sqlite_error_code() == Some(ErrorCode::NotADatabase),
+            Trouble::Damage(_) | Trouble::Impossible(_) | Trouble::Busy => false,
+        }
+    }
+
     /// Whether it is about one row, so that the work on others can go on.
     pub(super) fn is_about_a_row(&self) -> bool {
         match self {
@@ -143,13 +151,9 @@ impl OpenError {
     /// Why the file at `path` is of no use to us.
     pub(super) fn unusable(path: &Path, trouble: Trouble) -> Self {
         let path = path.to_owned();
-        match &trouble {
-            Trouble::Sql(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => {
-                OpenError::NotOurs { path }
-            }
-            Trouble::Sql(_) | Trouble::Damage(_) | Trouble::Impossible(_) | Trouble::Busy => {
-                OpenError::Store { path, source: trouble.told() }
-            }
+        if trouble.is_no_database() {
+            return OpenError::NotOurs { path };
         }
+        OpenError::Store { path, source: trouble.told() }
     }
 }

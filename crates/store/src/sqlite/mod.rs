@@ -238,7 +238,7 @@ impl Store for Sqlite {
     }
 
     async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError> {
-        self.readers.ask_at_once(reads::policies)
+        self.readers.ask_at_once(known::load_policies)
     }
 
     async fn surroundings(

@@ -272,10 +272,3 @@ fn room(files: &Files, bytes_min: u64) -> Room {
         free.map_or(true, |free| free.f_bavail.saturating_mul(free.f_frsize) >= needed)
     }))
 }
-
-/// What an error of opening has in it.
-impl From<OpenError> for StoreError {
-    fn from(error: OpenError) -> Self {
-        StoreError::Unavailable(Some(Box::new(error)))
-    }
-}

@@ -13,8 +13,7 @@ use crate::{
     store::{NumberedEvent, Overdue, PAGE_MAX},
 };
 use engine::{
-    Envelope, Job, JobId, JobType, Policy, Scope, Surroundings, Timestamp, WorkerId, is_live,
-    overdue,
+    Envelope, Job, JobId, Policy, Scope, Surroundings, Timestamp, WorkerId, is_live, overdue,
 };
 use rusqlite::Connection;
 use std::{
@@ -260,8 +259,4 @@ pub(super) fn events(
         events.push(NumberedEvent { number: number.unsigned_abs(), event });
     }
     Ok(events)
-}
-
-pub(super) fn policies(db: &Connection) -> Result<BTreeMap<JobType, Policy>, Trouble> {
-    load_policies(db)
 }

@@ -259,6 +259,7 @@ impl Writer {
 }
 
 /// What indexes need to know of a live job.
+#[derive(Default)]
 struct Columns {
     rank: Option<u8>,
     run_at: Option<i64>,
@@ -270,7 +271,7 @@ struct Columns {
 
 impl Columns {
     fn of(job: &Job) -> Self {
-        let (mut columns, error) = (Columns::nothing(), error_of(job));
+        let mut columns = Columns { error: error_of(job), ..Columns::default() };
         match &job.state {
             State::Queued { run_at } => {
                 columns.rank = Some(rank_of(job));
@@ -283,18 +284,7 @@ impl Columns {
             }
             State::Completed(_) | State::Failed(_) | State::Poisoned(_) | State::Cancelled(_) => {}
         }
-        Columns { error, ..columns }
-    }
-
-    fn nothing() -> Self {
-        Columns {
-            rank: None,
-            run_at: None,
-            expires_at: None,
-            lease_until: None,
-            claim: None,
-            error: None,
-        }
+        columns
     }
 }
 

@@ -14,7 +14,7 @@ mod story;
 mod tell;
 mod world;
 
-use super::{OpenError, Options, Sqlite, log::commits_out_of_reach};
+use super::{OpenError, Options, Sqlite, doctor::Chain, log::commits_out_of_reach};
 use crate::{HandClock, SeededDice};
 use crash_disk::Disk;
 use engine::Timestamp;
@@ -78,8 +78,5 @@ fn say(line: &str) {
 
 /// An error with all its causes, on one line.
 fn chain(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(cause) => format!("{error}: {}", chain(cause)),
-        None => error.to_string(),
-    }
+    Chain(error).to_string()
 }

@@ -162,7 +162,8 @@ impl Teller {
     pub(super) fn open(&mut self) -> Lived {
         let (clock, dice, options) = (self.clock.clone(), self.dice.clone(), self.stops.options());
         let (path, begun) = (self.disk.path(DB), self.disk.ops());
-        self.store = Some(Sqlite::open(path, clock, dice, options)?);
+        let opened = Sqlite::open(path, clock, dice, options);
+        self.store = Some(opened.map_err(|error| StoreError::Unavailable(Some(Box::new(error))))?);
         self.jumped = true;
         self.note("open".into(), "open".into(), begun, Vec::new())
     }
