@@ -4,7 +4,7 @@ use crate::{Error, Platform};
 use store::NumberedEvent;
 
 /// One round numbers at most this many announcements.
-const NUMBER_MAX: usize = 1_000;
+const NUMBER_MAX: usize = 10_000;
 
 impl Platform {
     /// Gives new announcements their numbers; says whether there may be more.

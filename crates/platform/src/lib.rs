@@ -1,12 +1,15 @@
-//! THE VERBS of Consign: each carries out one thing from start to end, over any store.
+//! THE VERBS of Consign: each carries out one thing from start to end, over any store; and THE CLOCKWORK
+//! that does what time demands.
 //!
 //! No rule about jobs lives here: the engine decides, the store remembers. A branch about job states
 //! in this crate is a sign that a rule has escaped.
 #![forbid(unsafe_code)]
 
 mod batcher;
+mod bell;
 mod cancel;
 mod claim;
+mod clockwork;
 mod discard;
 mod erase;
 mod error;
@@ -14,6 +17,7 @@ mod events;
 mod execute;
 mod explain;
 mod heartbeat;
+mod node;
 mod pause;
 mod policy;
 mod read;
@@ -26,14 +30,17 @@ mod sweep;
 mod system;
 
 pub use batcher::{Batcher, Limits, Standing, Waiting};
+pub use clockwork::Clockwork;
 pub use error::Error;
 pub use explain::Explained;
 pub use heartbeat::Beat;
+pub use node::Node;
 pub use release::Release;
 pub use settle::{Report, Verdict};
 pub use sweep::Swept;
 pub use system::{SystemClock, SystemDice};
 
+use bell::Bell;
 use std::sync::Arc;
 use store::{Clock, Dice, Store};
 
@@ -43,6 +50,8 @@ pub struct Platform {
     clock: Arc<dyn Clock>,
     dice: Arc<dyn Dice>,
     settings: Settings,
+    /// Rung whenever a job may have been put off until later.
+    bell: Arc<Bell>,
 }
 
 /// What an installation may choose.
@@ -67,6 +76,6 @@ impl Platform {
         dice: Arc<dyn Dice>,
         settings: Settings,
     ) -> Self {
-        Platform { store, clock, dice, settings }
+        Platform { store, clock, dice, settings, bell: Arc::default() }
     }
 }

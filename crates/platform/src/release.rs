@@ -3,7 +3,7 @@
 use crate::{
     Error, Platform, Verdict,
     execute::{check_items, whole_seconds},
-    settle::verdict,
+    settle::{verdict, waits_again},
 };
 use engine::{Command, JobId, LeaseToken, ReleaseReason, Scope, check_delay};
 use std::time::Duration;
@@ -36,6 +36,11 @@ impl Platform {
             let Release { id, token, reason, delay } = back;
             (id, Command::Release { token, reason, delay })
         });
-        Ok(self.each(scope, commands).await?.into_iter().map(verdict).collect())
+        let verdicts: Vec<Verdict> =
+            self.each(scope, commands).await?.into_iter().map(verdict).collect();
+        if verdicts.iter().any(waits_again) {
+            self.bell.ring();
+        }
+        Ok(verdicts)
     }
 }

@@ -25,8 +25,18 @@ impl Platform {
         let commands = reports.into_iter().map(|report| {
             (report.id, Command::Settle { token: report.token, ending: report.ending })
         });
-        Ok(self.each(scope, commands).await?.into_iter().map(verdict).collect())
+        let verdicts: Vec<Verdict> =
+            self.each(scope, commands).await?.into_iter().map(verdict).collect();
+        if verdicts.iter().any(waits_again) {
+            self.bell.ring();
+        }
+        Ok(verdicts)
     }
+}
+
+/// Whether a job has been put back into its queue, perhaps for later.
+pub(crate) fn waits_again(verdict: &Verdict) -> bool {
+    matches!(verdict, Ok(status) if !status.is_ended())
 }
 
 pub(crate) fn verdict(reply: Reply) -> Verdict {

@@ -2,8 +2,8 @@
 
 use crate::{Error, Platform};
 use engine::{
-    ITEMS_MAX, Intake, JobDraft, JobId, NewJob, Refusal, SeededBug, Submitted, Tenant, check_count,
-    planted,
+    ITEMS_MAX, Intake, JobDraft, JobId, NewJob, Refusal, SeededBug, Start, Submitted, Tenant,
+    check_count, planted,
 };
 use store::{Answer, Request, StoreError};
 
@@ -27,10 +27,14 @@ impl Platform {
         });
         let jobs: Vec<NewJob> = jobs.collect::<Result<_, _>>()?;
         let ids = jobs.iter().map(|new| new.id).collect();
+        let later = jobs.iter().any(|new| new.start != Start::Now);
         let submitted = self.execute_one(Request::Submit(jobs)).await;
         let Answer::Submitted(all) = submitted.map_err(|error| naming(error, ids))? else {
             unreachable!("a submit is answered as one");
         };
+        if later {
+            self.bell.ring();
+        }
         Ok(all)
     }
 

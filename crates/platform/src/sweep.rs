@@ -1,7 +1,8 @@
 //! Do what time demands: lapsed leases, timeouts, expired jobs, old rows.
 
 use crate::{Error, Platform};
-use engine::{JobId, Scope};
+use engine::{JobId, Scope, Timestamp};
+use store::Upcoming;
 
 /// One round of the sweeper.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +19,11 @@ pub struct Swept {
 const SWEEP_MAX: usize = 500;
 
 impl Platform {
+    /// When, after `after`, the next waiting job may start.
+    pub async fn next_due(&self, after: Timestamp) -> Result<Upcoming, Error> {
+        Ok(self.store.next_due(after).await?)
+    }
+
     /// Deals with one page of overdue jobs. Whether each is still overdue is decided by the engine in
     /// the transaction itself: between being found and being swept a job may have settled.
     pub async fn sweep(&self) -> Result<Swept, Error> {

@@ -33,5 +33,5 @@ pub use queue::{Counts, Queue, QueueDepth, WorkerSeen};
 pub use sqlite::{FailStop, Finding, Health, OpenError, Options, Sqlite, backup, examine, restore};
 pub use store::{
     Answer, Claimed, EVENTS_KEPT, NumberedEvent, Overdue, PAGE_MAX, Page, Query, Reply, Request,
-    Store, StoreError, WORKERS_KEPT,
+    Store, StoreError, Upcoming, WORKERS_KEPT,
 };

@@ -5,7 +5,7 @@ use crate::queue::{QueueDepth, WorkerSeen};
 use async_trait::async_trait;
 use engine::{
     Command, Event, Filter, HistoryEntry, Job, JobId, JobType, JsonText, NewJob, Policy, Refusal,
-    Scope, Submitted, Surroundings, Wish, WorkerId,
+    Scope, Submitted, Surroundings, Timestamp, Wish, WorkerId,
 };
 use std::{collections::BTreeMap, error::Error, time::Duration};
 
@@ -66,6 +66,9 @@ pub trait Store: Send + Sync {
     /// At most `limit` jobs of which a time has run out, with what is to be done about each. Another
     /// node may be at it already: the command decides.
     async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError>;
+
+    /// When, after `after`, the next waiting job may start: what a clock that wakes workers has to know.
+    async fn next_due(&self, after: Timestamp) -> Result<Upcoming, StoreError>;
 
     /// Numbers at most `limit` new announcements and says how many it numbered.
     ///
@@ -205,6 +208,15 @@ pub struct Overdue {
     pub id: JobId,
     /// What is to be done. The engine decides again when it is: much can happen in between.
     pub command: Command,
+}
+
+/// What becomes due next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Upcoming {
+    /// The store's time when it looked.
+    pub now: Timestamp,
+    /// The first moment at which a waiting job may start, past or to come; nothing where none waits.
+    pub due_at: Option<Timestamp>,
 }
 
 /// An announcement with its place in the one order that all readers see.

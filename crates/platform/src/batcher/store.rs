@@ -2,10 +2,11 @@
 
 use super::{Batcher, call::Asked};
 use ::store::{
-    NumberedEvent, Overdue, Page, Query, QueueDepth, Reply, Request, Store, StoreError, WorkerSeen,
+    NumberedEvent, Overdue, Page, Query, QueueDepth, Reply, Request, Store, StoreError, Upcoming,
+    WorkerSeen,
 };
 use async_trait::async_trait;
-use engine::{HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope, Surroundings};
+use engine::{HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope, Surroundings, Timestamp};
 use std::collections::BTreeMap;
 
 #[async_trait]
@@ -60,6 +61,10 @@ impl Store for Batcher {
 
     async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError> {
         self.office.store.overdue(limit).await
+    }
+
+    async fn next_due(&self, after: Timestamp) -> Result<Upcoming, StoreError> {
+        self.office.store.next_due(after).await
     }
 
     async fn number_events(&self, limit: usize) -> Result<usize, StoreError> {

@@ -10,7 +10,7 @@ use engine::{
 use std::{collections::BTreeMap, sync::Arc};
 use store::{
     Clock, Dice, HandClock, Memory, NumberedEvent, Overdue, Page, Query, QueueDepth, Reply,
-    Request, SeededDice, Store, StoreError, WorkerSeen,
+    Request, SeededDice, Store, StoreError, Upcoming, WorkerSeen,
     sync::{Condvar, Mutex, MutexGuard},
 };
 
@@ -209,6 +209,10 @@ impl Store for Watched {
 
     async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError> {
         self.memory.overdue(limit).await
+    }
+
+    async fn next_due(&self, after: Timestamp) -> Result<Upcoming, StoreError> {
+        self.memory.next_due(after).await
     }
 
     async fn number_events(&self, limit: usize) -> Result<usize, StoreError> {

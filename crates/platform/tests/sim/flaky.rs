@@ -3,14 +3,16 @@
 use crate::ground::Ground;
 use async_trait::async_trait;
 use engine::{
-    HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope, SeededBug, Surroundings, planted,
+    HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope, SeededBug, Surroundings, Timestamp,
+    planted,
 };
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
 };
 use store::{
-    NumberedEvent, Overdue, Page, Query, QueueDepth, Reply, Request, Store, StoreError, WorkerSeen,
+    NumberedEvent, Overdue, Page, Query, QueueDepth, Reply, Request, Store, StoreError, Upcoming,
+    WorkerSeen,
 };
 
 /// How the next transaction goes.
@@ -111,6 +113,10 @@ impl Store for Flaky {
 
     async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError> {
         self.inside().overdue(limit).await
+    }
+
+    async fn next_due(&self, after: Timestamp) -> Result<Upcoming, StoreError> {
+        self.inside().next_due(after).await
     }
 
     async fn number_events(&self, limit: usize) -> Result<usize, StoreError> {

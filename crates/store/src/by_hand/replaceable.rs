@@ -2,10 +2,11 @@
 //! looks to those who go on asking.
 
 use crate::{
-    NumberedEvent, Overdue, Page, Query, QueueDepth, Reply, Request, Store, StoreError, WorkerSeen,
+    NumberedEvent, Overdue, Page, Query, QueueDepth, Reply, Request, Store, StoreError, Upcoming,
+    WorkerSeen,
 };
 use async_trait::async_trait;
-use engine::{HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope, Surroundings};
+use engine::{HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope, Surroundings, Timestamp};
 use std::{
     collections::BTreeMap,
     sync::{Arc, RwLock},
@@ -83,6 +84,10 @@ impl Store for Replaceable {
 
     async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError> {
         self.inside().overdue(limit).await
+    }
+
+    async fn next_due(&self, after: Timestamp) -> Result<Upcoming, StoreError> {
+        self.inside().next_due(after).await
     }
 
     async fn number_events(&self, limit: usize) -> Result<usize, StoreError> {

@@ -2,7 +2,7 @@
 
 use super::house::{House, email, keyed};
 use crate::Request;
-use engine::{Command, JobDraft, Policy, Refusal, Scope, Status};
+use engine::{Command, JobDraft, Policy, Refusal, Scope, Status, Timestamp};
 use pollster::block_on;
 use std::time::Duration;
 
@@ -34,6 +34,29 @@ pub(crate) fn an_expired_job_is_found_and_cancelled(house: &House) {
     let job = house.job(id);
     assert_eq!(job.status(), Status::Cancelled);
     assert_eq!(job.life.last_failure.unwrap().code.as_str(), "JOB_EXPIRED");
+}
+
+pub(crate) fn what_becomes_due_next_is_told(house: &House) {
+    let next = |after: Timestamp| block_on(house.store.next_due(after)).unwrap();
+    let now = next(Timestamp::default()).now;
+    assert_eq!(next(now).due_at, None, "nobody waits");
+    let later = |job_type: &str, priority, delay| JobDraft {
+        job_type: job_type.into(),
+        priority: Some(priority),
+        delay_seconds: Some(delay),
+        ..email()
+    };
+    house.submit(later("email", 4, 60));
+    house.submit(later("email", 9, 40));
+    house.submit(later("invoice", 4, 50));
+    let seconds = |s| Some(now + Duration::from_secs(s));
+    assert_eq!(next(now).due_at, seconds(40));
+    assert_eq!(next(now + Duration::from_secs(40)).due_at, seconds(50), "behind that moment");
+    house.pass(55);
+    let found = next(now);
+    assert_eq!((found.due_at, found.now), (seconds(40), now + Duration::from_secs(55)), "overdue");
+    house.take();
+    assert_eq!(next(found.now).due_at, seconds(60), "what runs is not due");
 }
 
 pub(crate) fn a_silent_worker_is_found(house: &House) {

@@ -34,7 +34,7 @@ macro_rules! conformance {
             cancels: a_waiting_job_is_cancelled_at_once, a_running_job_is_asked_to_stop,
                 a_cancelled_job_never_runs_again, a_cancel_and_a_settle_race_to_one_outcome;
             chores: what_is_overdue_comes_in_pages, an_expired_job_is_found_and_cancelled,
-                a_silent_worker_is_found, a_slow_handler_is_found, nothing_is_overdue_before_its_time,
+                what_becomes_due_next_is_told, a_silent_worker_is_found, a_slow_handler_is_found, nothing_is_overdue_before_its_time,
                 an_old_job_is_purged_with_all_that_is_its, a_poisoned_job_waits_for_a_person,
                 a_keyed_job_is_kept_as_long_as_its_key, old_rows_go_in_bounded_numbers,
                 an_overdue_job_that_settled_meanwhile_stays_as_it_is;

@@ -12,11 +12,12 @@ use crate::{
     clock::Clock,
     dice::Dice,
     queue::{QueueDepth, WorkerSeen},
-    store::{NumberedEvent, Overdue, Page, Query, Reply, Request, Store, StoreError},
+    store::{NumberedEvent, Overdue, Page, Query, Reply, Request, Store, StoreError, Upcoming},
 };
 use async_trait::async_trait;
 use engine::{
-    HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope, SeededBug, Surroundings, planted,
+    HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope, SeededBug, Surroundings, Timestamp,
+    planted,
 };
 use std::{
     collections::BTreeMap,
@@ -138,6 +139,10 @@ impl Store for Memory {
 
     async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError> {
         Ok(self.at_this_moment().overdue(limit))
+    }
+
+    async fn next_due(&self, after: Timestamp) -> Result<Upcoming, StoreError> {
+        Ok(self.at_this_moment().next_due(after))
     }
 
     async fn number_events(&self, limit: usize) -> Result<usize, StoreError> {

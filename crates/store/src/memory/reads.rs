@@ -4,7 +4,7 @@ use super::tables::{ClaimName, Key, Place, Seen, Tables};
 use crate::{
     cursor::Cursor,
     queue::{Queue, QueueDepth, WorkerSeen, live_workers},
-    store::{EVENTS_KEPT, NumberedEvent, Overdue, PAGE_MAX, Page, Query, WORKERS_KEPT},
+    store::{EVENTS_KEPT, NumberedEvent, Overdue, PAGE_MAX, Page, Query, Upcoming, WORKERS_KEPT},
 };
 use engine::{
     Event, Job, JobId, Scope, SeededBug, Surroundings, Timestamp, WorkerId, is_live, overdue,
@@ -98,6 +98,11 @@ impl Tables {
             Some(Overdue { id: job.id(), command })
         });
         late.take(limit).collect()
+    }
+
+    pub(super) fn next_due(&self, after: Timestamp) -> Upcoming {
+        let waiting = self.jobs.values().filter_map(Job::run_at);
+        Upcoming { now: self.now(), due_at: waiting.filter(|due_at| *due_at > after).min() }
     }
 
     pub(super) fn number_events(&mut self, limit: usize) -> usize {

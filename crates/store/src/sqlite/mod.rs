@@ -45,7 +45,7 @@ use crate::{
     keeper::Keeper,
     promise::{Awaited, Broken},
     queue::{QueueDepth, WorkerSeen},
-    store::{NumberedEvent, Overdue, Page, Query, Reply, Request, Store, StoreError},
+    store::{NumberedEvent, Overdue, Page, Query, Reply, Request, Store, StoreError, Upcoming},
 };
 use async_trait::async_trait;
 use engine::{HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope, Surroundings, Timestamp};
@@ -253,6 +253,12 @@ impl Store for Sqlite {
     async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError> {
         let now = self.now().await?;
         self.read_for_chores(move |db| reads::overdue_jobs(db, limit, now)).await
+    }
+
+    async fn next_due(&self, after: Timestamp) -> Result<Upcoming, StoreError> {
+        let now = self.now().await?;
+        let due_at = self.read_for_chores(move |db| reads::next_due(db, after)).await?;
+        Ok(Upcoming { now, due_at })
     }
 
     async fn number_events(&self, limit: usize) -> Result<usize, StoreError> {

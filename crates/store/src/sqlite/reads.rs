@@ -242,6 +242,20 @@ pub(super) fn overdue_jobs(
     Ok(late)
 }
 
+/// The first moment after `after` at which a waiting job may start.
+pub(super) fn next_due(db: &Connection, after: Timestamp) -> Result<Option<Timestamp>, Trouble> {
+    let mut first: Option<i64> = None;
+    for (queue, _) in Queues::load(db)?.all() {
+        for rank in ranks(db, queue)? {
+            let mut next = db.prepare_cached(sql::READY_NEXT)?;
+            let due: Option<i64> =
+                next.query_row((queue, rank, after.unix_ms()), |row| row.get(0))?;
+            first = first.into_iter().chain(due).min();
+        }
+    }
+    Ok(first.map(Timestamp::from_unix_ms))
+}
+
 pub(super) fn events(
     db: &Connection,
     after: u64,
