@@ -1,0 +1,51 @@
+//! The four ways in which an attempt can fail: `cargo run -p consign --example retries`
+#![allow(clippy::print_stdout, reason = "it is here to be looked at")]
+
+use consign::{Consign, Context, Fail, Jitter, Job, JobRequest, PolicyDraft, on};
+use std::time::Duration;
+
+/// A job that says how it wants to end.
+async fn behave(how: String, context: Context) -> Result<(), Fail> {
+    match how.as_str() {
+        "flaky" if context.attempt() < 3 => Err(Fail::retry("SMTP_DOWN", "the server is away")),
+        "hopeless" => Err(Fail::for_good("NO_SUCH_USER", "nobody has this address")),
+        "unreadable" => Err(Fail::poison("BAD_PAYLOAD", "this is not an email")),
+        "stubborn" => Err(Fail::retry("SMTP_DOWN", "the server is still away")),
+        "careless" if context.attempt() < 2 => panic!("index out of bounds"),
+        _ => Ok(()),
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let consign = Consign::in_memory()?;
+    // Policies are the type's, not the handler's: they are kept in the store, one truth for all nodes.
+    let policy = PolicyDraft {
+        max_attempts: Some(3),
+        backoff_base_ms: Some(20),
+        jitter: Some(Jitter::None),
+        ..PolicyDraft::default()
+    };
+    let working = consign.runner().with(on("email", behave).policy(policy)).start().await?;
+
+    for how in ["fine", "flaky", "careless", "hopeless", "unreadable", "stubborn"] {
+        let job = consign.submit(JobRequest::new("email", &how)).await?;
+        let job = consign.wait(job.job_id, Duration::from_secs(10)).await?;
+        println!("{how:<11} {:<10} {}", job.status().as_str(), told(&job));
+        for row in consign.history(job.id()).await? {
+            let from = row.from.map_or("-", |status| status.as_str());
+            let code = row.error_code.map(|code| code.to_string()).unwrap_or_default();
+            println!("    {}. {from} → {} {code}", row.seq, row.to);
+        }
+    }
+    working.stop(Duration::from_secs(10)).await;
+    Ok(())
+}
+
+fn told(job: &Job) -> String {
+    let attempts = format!("after {} of {} attempts", job.life.attempt, job.max_attempts);
+    match &job.life.last_failure {
+        Some(failure) => format!("{attempts}, {}", failure.code),
+        None => attempts,
+    }
+}

@@ -1,0 +1,168 @@
+//! Consign in your own process: one job contract, one life, one status.
+//!
+//! Open a store, hand jobs over, and let a [`Runner`] work on them:
+//!
+//! ```
+//! use consign::{Consign, Context, Fail, JobRequest, Status, on};
+//! use std::time::Duration;
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let consign = Consign::in_memory()?; // or Consign::open("consign-data/consign.db")
+//! let greet = |name: String, _: Context| async move { Ok::<_, Fail>(format!("hello {name}")) };
+//! let working = consign.runner().with(on("greeting", greet)).start().await?;
+//!
+//! let job = consign.submit(JobRequest::new("greeting", &"Ada")).await?;
+//! let job = consign.wait(job.job_id, Duration::from_secs(10)).await?;
+//! assert_eq!(job.status(), Status::Completed);
+//! assert_eq!(consign::result_of::<String>(&job)?.as_deref(), Some("hello Ada"));
+//!
+//! working.stop(Duration::from_secs(10)).await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Everything here is a thin face of two rooms: `platform` (the verbs) and `worker` (the SDK).
+#![forbid(unsafe_code)]
+
+pub use engine::{
+    HistoryEntry, Jitter, Job, JobId, JobType, Policy, PolicyDraft, Progress, Reason, Refusal,
+    Scope, Status, Submitted, Tenant,
+};
+pub use platform::{Error, Explained, Node};
+pub use store::{OpenError, QueueDepth, WorkerSeen};
+pub use worker::{
+    Begun, Context, Duty, Fail, Handler, JobRequest, Runner, StartError, Stopped, Strength, Why,
+    Working, on, on_handler, testing,
+};
+
+use platform::{Settings, SystemClock, SystemDice};
+use serde::de::DeserializeOwned;
+use std::{io, path::Path, sync::Arc, time::Duration};
+use store::{Memory, Options, Sqlite, Store};
+
+/// Consign over one store, for one tenant. Copies are the same.
+#[derive(Clone)]
+pub struct Consign {
+    node: Arc<Node>,
+    tenant: Tenant,
+}
+
+/// Why Consign could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum ConsignError {
+    /// The file could not be opened as a store.
+    #[error("the store cannot be opened")]
+    Open(#[from] OpenError),
+    /// The folder of the file could not be made, or the system gave no thread.
+    #[error("the store cannot be set to work")]
+    System(#[from] io::Error),
+}
+
+impl Consign {
+    /// Opens the store in this file, or makes a new one. One process has it at a time.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, ConsignError> {
+        let path = path.as_ref();
+        if let Some(folder) = path.parent().filter(|folder| *folder != Path::new("")) {
+            std::fs::create_dir_all(folder)?;
+        }
+        let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
+        let store = Sqlite::open(path, clock, dice, Options::default())?;
+        Ok(Self::over(Arc::new(store))?)
+    }
+
+    /// A store that forgets everything when it is dropped.
+    pub fn in_memory() -> Result<Self, ConsignError> {
+        let memory = Memory::new(Arc::new(SystemClock::new()), Arc::new(SystemDice));
+        Ok(Self::over(Arc::new(memory))?)
+    }
+
+    /// Consign over any store.
+    pub fn over(store: Arc<dyn Store>) -> io::Result<Self> {
+        let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
+        let node = Node::start(store, clock, dice, Settings::default())?;
+        Ok(Consign { node: Arc::new(node), tenant: Tenant::default_tenant() })
+    }
+
+    /// The same store, for another tenant: it sees and hands over only its own jobs.
+    pub fn for_tenant(&self, tenant: &str) -> Result<Self, Error> {
+        Ok(Consign { node: self.node.clone(), tenant: Tenant::parse(tenant)? })
+    }
+
+    /// Hands a job over: when this returns, it is on disk, and so is its status.
+    pub async fn submit(&self, request: JobRequest) -> Result<Submitted, Error> {
+        self.node.submit(&self.tenant, request.into_draft()?).await
+    }
+
+    /// Hands all of these over, or none.
+    pub async fn submit_all(&self, requests: Vec<JobRequest>) -> Result<Vec<Submitted>, Error> {
+        let drafts = requests.into_iter().map(JobRequest::into_draft);
+        self.node.submit_all(&self.tenant, drafts.collect::<Result<_, _>>()?).await
+    }
+
+    /// A job as it is now.
+    pub async fn job(&self, id: JobId) -> Result<Job, Error> {
+        self.node.job(&self.scope(), id).await
+    }
+
+    /// Waits until a job has ended, at most so long, and gives it as it is then.
+    pub async fn wait(&self, id: JobId, longest: Duration) -> Result<Job, Error> {
+        let end = tokio::time::Instant::now() + longest;
+        let mut pause = Duration::from_millis(1);
+        loop {
+            let job = self.job(id).await?;
+            if job.status().is_ended() || tokio::time::Instant::now() >= end {
+                return Ok(job);
+            }
+            tokio::time::sleep_until(end.min(tokio::time::Instant::now() + pause)).await;
+            pause = (pause * 2).min(WAIT_LOOKS_APART);
+        }
+    }
+
+    /// What has happened to a job.
+    pub async fn history(&self, id: JobId) -> Result<Vec<HistoryEntry>, Error> {
+        self.node.history(&self.scope(), id, 0).await
+    }
+
+    /// Why a job does not run.
+    pub async fn explain(&self, id: JobId) -> Result<Explained, Error> {
+        self.node.explain(&self.scope(), id).await
+    }
+
+    /// Cancels a waiting job at once, and asks the handler of a running one to stop.
+    pub async fn cancel(&self, id: JobId) -> Result<Job, Error> {
+        self.node.cancel(&self.scope(), id).await
+    }
+
+    /// Gives an ended job another life, with all its attempts.
+    pub async fn redrive(&self, id: JobId) -> Result<Job, Error> {
+        self.node.redrive(&self.scope(), id, None, false).await
+    }
+
+    /// Depth and age of this tenant's queues.
+    pub async fn queues(&self) -> Result<Vec<QueueDepth>, Error> {
+        self.node.queues(&self.scope()).await
+    }
+
+    /// A runner for everybody's jobs; give it duties and start it.
+    pub fn runner(&self) -> Runner {
+        Runner::new(&self.node)
+    }
+
+    /// Everything else: all verbs, for any scope.
+    pub fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::One(self.tenant.clone())
+    }
+}
+
+/// What came of a job, if its handler gave a result.
+pub fn result_of<T: DeserializeOwned>(job: &Job) -> Result<Option<T>, serde_json::Error> {
+    job.life.result.as_ref().map(|result| serde_json::from_str(result.as_str())).transpose()
+}
+
+/// Whoever waits for a job looks this often when it takes long.
+const WAIT_LOOKS_APART: Duration = Duration::from_millis(50);

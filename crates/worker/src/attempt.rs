@@ -1,0 +1,257 @@
+//! One attempt at a job: what its handler, its heartbeats and its report share.
+
+use crate::{
+    context::Context,
+    fail::{Fail, Kind},
+    handler::{Run, Running},
+    time::Time,
+};
+use engine::{
+    Ending, EndingDraft, Job, JsonText, LeaseToken, OutcomeWord, ProgressReport, ReleaseReason,
+    Scope, WorkerId,
+};
+use platform::Platform;
+use std::{
+    any::Any,
+    collections::HashMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{self, Poll},
+    time::Duration,
+};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, Span, info_span, warn};
+
+pub(crate) struct Attempt {
+    pub(crate) job: Job,
+    pub(crate) token: LeaseToken,
+    pub(crate) worker: WorkerId,
+    pub(crate) house: Arc<House>,
+    stop: CancellationToken,
+    why: OnceLock<Why>,
+    said: Mutex<Said>,
+    /// Whether somebody has spoken for it: the handler, or whoever lost patience with it.
+    ended: AtomicBool,
+}
+
+/// What all attempts of a runner share.
+pub(crate) struct House {
+    pub(crate) platform: Arc<Platform>,
+    pub(crate) scope: Scope,
+    pub(crate) time: Time,
+    /// Rung when a handler says how far it is.
+    pub(crate) spoke: Notify,
+    /// The runner stops.
+    pub(crate) stopping: CancellationToken,
+}
+
+/// Why a handler should stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Somebody cancelled the job.
+    Cancelled,
+    /// The job is not ours any more: another worker may be at it.
+    LeaseLost,
+    /// It took longer than the type's timeout.
+    TimedOut,
+    /// The runner stops and has waited long enough.
+    Stopping,
+}
+
+/// What a handler has said so far.
+#[derive(Default)]
+pub(crate) struct Said {
+    /// How far it is, if no heartbeat has told it yet.
+    pub(crate) progress: Option<ProgressReport>,
+    pub(crate) message: Option<String>,
+    pub(crate) result_url: Option<String>,
+    /// How many children of each type it has had.
+    pub(crate) children: HashMap<String, u32>,
+}
+
+/// How an attempt ended, as it is reported.
+pub(crate) enum Ended {
+    Settled(Ending),
+    GivenBack { reason: ReleaseReason, delay: Duration },
+}
+
+/// The codes of failures that the runner states itself.
+const HANDLER_PANICKED: &str = "HANDLER_PANICKED";
+
+impl Attempt {
+    pub(crate) fn new(job: Job, worker: WorkerId, house: Arc<House>) -> Option<Arc<Self>> {
+        let token = job.lease()?.token;
+        Some(Arc::new(Attempt {
+            job,
+            token,
+            worker,
+            house,
+            stop: CancellationToken::new(),
+            why: OnceLock::new(),
+            said: Mutex::new(Said::default()),
+            ended: AtomicBool::new(false),
+        }))
+    }
+
+    /// Asks the handler to stop. The first reason stands.
+    pub(crate) fn stop(&self, why: Why) {
+        if self.why.set(why).is_ok() {
+            self.stop.cancel();
+        }
+    }
+
+    pub(crate) fn stopped(&self) -> Option<Why> {
+        self.why.get().copied()
+    }
+
+    pub(crate) fn stop_token(&self) -> &CancellationToken {
+        &self.stop
+    }
+
+    /// Takes the right to say how it ended; only the first one gets it.
+    pub(crate) fn end(&self) -> bool {
+        !self.ended.swap(true, Ordering::AcqRel)
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn said(&self) -> MutexGuard<'_, Said> {
+        self.said.lock().expect("nothing panics with what was said in hand")
+    }
+
+    /// How long the handler may take.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.job.lease().map_or(Duration::MAX, |lease| lease.deadline.since(lease.started_at))
+    }
+
+    /// How long the lease holds without a heartbeat.
+    pub(crate) fn lease_length(&self) -> Duration {
+        self.job.lease().map_or(Duration::MAX, |lease| lease.length)
+    }
+
+    pub(crate) fn span(&self) -> Span {
+        let envelope = &self.job.envelope;
+        info_span!(
+            "job",
+            job.id = %envelope.id,
+            job_type = %envelope.job_type,
+            attempt = self.job.life.attempt,
+            correlation = %envelope.correlation,
+            tenant = %envelope.tenant,
+            worker = %self.worker,
+        )
+    }
+
+    /// The report that a handler's answer comes to.
+    fn report(&self, answer: Result<Option<String>, Fail>) -> Ended {
+        let draft = match answer {
+            Ok(result) => EndingDraft { result, ..EndingDraft::new(OutcomeWord::Completed) },
+            Err(Fail { kind: Kind::Snooze(delay), .. }) => {
+                return Ended::GivenBack { reason: ReleaseReason::Snoozed, delay };
+            }
+            Err(fail) => fail.draft(),
+        };
+        let said = self.said();
+        let draft = EndingDraft {
+            message: said.message.clone(),
+            result_url: said.result_url.clone(),
+            ..draft
+        };
+        Ended::Settled(checked(draft))
+    }
+}
+
+/// Runs a handler to its end, whatever it does on the way.
+pub(crate) async fn run(run: &Run, payload: JsonText, attempt: &Arc<Attempt>) -> Ended {
+    let span = attempt.span();
+    let begun = catch_unwind(AssertUnwindSafe(|| {
+        let _inside = span.enter();
+        run(payload, Context(attempt.clone()))
+    }));
+    let answer = match begun {
+        Ok(running) => Guarded(running).instrument(span).await,
+        Err(panic) => Err(panicked(&*panic)),
+    };
+    attempt.report(answer)
+}
+
+/// A handler that took too long.
+pub(crate) fn timed_out(timeout: Duration) -> Ended {
+    let message = format!("the handler took longer than {} s", timeout.as_secs());
+    Ended::Settled(checked(Fail::retry(engine::failure_codes::HANDLER_TIMEOUT, message).draft()))
+}
+
+/// A report that can be sent. A handler's mistake in saying how it ended must not make its job run again: what
+/// cannot be said is left out, and the message tells.
+fn checked(draft: EndingDraft) -> Ending {
+    let problems = match draft.check() {
+        Ok(ending) => return ending,
+        Err(problems) => problems,
+    };
+    let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let told = told.join("; ");
+    warn!(problems = told, "a part of the handler's report was left out");
+    let wrong = |field: &str| problems.iter().any(|problem| problem.field == field);
+    let kept = EndingDraft {
+        error_code: draft.error_code.filter(|_| !wrong("errorCode")),
+        error_message: draft.error_message.filter(|_| !wrong("errorMessage")),
+        retry_after_seconds: draft.retry_after_seconds.filter(|_| !wrong("retryAfterSeconds")),
+        message: Some(format!("left out: {told}").replace('\0', " ")),
+        result: draft.result.filter(|_| !wrong("result")),
+        result_url: draft.result_url.filter(|_| !wrong("resultUrl")),
+        ..draft
+    };
+    kept.check().expect("everything that was wrong is left out")
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Fail {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let text = text.unwrap_or("it did not say why").replace('\0', " ");
+    Fail::retry(HANDLER_PANICKED, format!("the handler panicked: {text}"))
+}
+
+/// A handler whose panic is an answer.
+struct Guarded(Running);
+
+impl Future for Guarded {
+    type Output = Result<Option<String>, Fail>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Self::Output> {
+        let polled = catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(cx)));
+        polled.unwrap_or_else(|panic| Poll::Ready(Err(panicked(&*panic))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_that_says_too_much_still_ends_the_job_as_its_handler_said() {
+        let draft = EndingDraft {
+            result: Some(format!("\"{}\"", "x".repeat(5_000))),
+            result_url: Some("https://example.org/result".into()),
+            ..EndingDraft::new(OutcomeWord::Completed)
+        };
+        let ending = checked(draft);
+        let message = ending.message.unwrap();
+        assert!(message.starts_with("left out: result"), "{message}");
+        assert!(matches!(ending.how, engine::How::Completed { result: None, result_url: Some(_) }));
+    }
+
+    #[test]
+    fn a_code_that_is_none_is_left_out() {
+        let ending = checked(Fail::retry("no code", "x").draft());
+        let engine::How::Failed { failure, .. } = ending.how else { panic!("still a failure") };
+        assert_eq!(failure.code.as_str(), "HANDLER_FAILED");
+        assert_eq!(failure.message.as_deref(), Some("x"));
+    }
+}

@@ -1,0 +1,214 @@
+//! What a handler knows about its job, and what it can say.
+
+use crate::{
+    attempt::{Attempt, Why},
+    fail::Fail,
+    request::JobRequest,
+    time::Patience,
+};
+use engine::{
+    Job, JobId, JsonText, ProgressReport, Refusal, StepAnswer, StepName, check_step_result,
+};
+use platform::Error;
+use serde::{Serialize, de::DeserializeOwned};
+use std::{pin::Pin, sync::Arc, time::Duration};
+use tokio_util::sync::CancellationToken;
+
+/// One attempt at one job, as its handler sees it. Copies are the same attempt.
+#[derive(Clone)]
+pub struct Context(pub(crate) Arc<Attempt>);
+
+/// Whether a step begins for the first time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begun {
+    /// Nobody has begun it before.
+    First,
+    /// It was begun before and not finished: what it does may be done already, wholly or in part.
+    Again,
+}
+
+/// How often a handler's own questions are asked again while the store is away: about half a minute.
+const TRIES_MAX: usize = 12;
+
+type Asked<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
+
+impl Context {
+    /// The job: type, subject, correlation, priority, when it was handed over, …
+    pub fn job(&self) -> &Job {
+        &self.0.job
+    }
+
+    /// Its name.
+    pub fn job_id(&self) -> JobId {
+        self.0.job.id()
+    }
+
+    /// 1 during the first attempt.
+    pub fn attempt(&self) -> u32 {
+        self.0.job.life.attempt
+    }
+
+    /// Whether a failure now would end the job.
+    pub fn is_last_attempt(&self) -> bool {
+        self.0.job.life.attempt >= self.0.job.max_attempts
+    }
+
+    /// Says how far the work is: 0 to 100, and a few words. Whoever looks at the status sees it with the
+    /// next heartbeat, within a second; what is said in between is not kept.
+    pub fn progress(&self, percent: u8, note: impl Into<String>) {
+        let note = note.into().replace('\0', " ");
+        let report = ProgressReport::check(percent.min(100).into(), Some(&note));
+        self.0.said().progress = report.ok();
+        self.0.house.spoke.notify_one();
+    }
+
+    /// A sentence for people, kept with the outcome.
+    pub fn message(&self, message: impl Into<String>) {
+        self.0.said().message = Some(message.into());
+    }
+
+    /// Where a result can be fetched that is too large to be kept with the job.
+    pub fn result_url(&self, url: impl Into<String>) {
+        self.0.said().result_url = Some(url.into());
+    }
+
+    /// Why the handler should stop, if it should.
+    pub fn stopped(&self) -> Option<Why> {
+        self.0.stopped()
+    }
+
+    /// Waits until the handler should stop. `Err(Fail::cancelled())` is the polite answer.
+    pub async fn cancelled(&self) -> Why {
+        self.0.stop_token().cancelled().await;
+        self.0.stopped().expect("the reason is set first")
+    }
+
+    /// The same as a token, for libraries that take one.
+    pub fn cancellation_token(&self) -> CancellationToken {
+        self.0.stop_token().clone()
+    }
+
+    /// Whether the runner stops: a handler that goes on for long may give its job back with
+    /// [`Fail::snooze`], before it is taken from it.
+    pub fn is_stopping(&self) -> bool {
+        self.0.house.stopping.is_cancelled()
+    }
+
+    /// Sleeps, and wakes up early if the handler should stop. In a test, the test's own clock counts.
+    pub async fn sleep(&self, span: Duration) -> Result<(), Fail> {
+        tokio::select! {
+            biased;
+            _ = self.0.stop_token().cancelled() => Err(Fail::cancelled()),
+            () = self.0.house.time.sleep(span) => Ok(()),
+        }
+    }
+
+    /// Does a part of the job once, however often the job is tried: a step that is done answers what it
+    /// answered the first time, and `work` is not called.
+    ///
+    /// Should the process die in the middle of it, the next attempt calls `work` with [`Begun::Again`]: only you
+    /// can find out how far it came.
+    pub async fn step<T, W, A>(&self, name: &str, work: W) -> Result<T, Fail>
+    where
+        T: Serialize + DeserializeOwned,
+        W: FnOnce(Begun) -> A,
+        A: Future<Output = Result<T, Fail>>,
+    {
+        let name = StepName::parse(name)
+            .map_err(|problem| Fail::for_good("STEP_NAME", format!("a step's {problem}")))?;
+        let begun = match self.begin(&name).await? {
+            StepAnswer::New => Begun::First,
+            StepAnswer::Unfinished => Begun::Again,
+            StepAnswer::Done(result) => return remembered(&name, &result),
+        };
+        let done = work(begun).await?;
+        let result = serde_json::to_string(&done)?;
+        let result = check_step_result(&result).map_err(|problem| {
+            Fail::for_good("STEP_RESULT", format!("the step {name}: its {problem}"))
+        })?;
+        match self.finish(&name, &result).await? {
+            StepAnswer::Done(stands) if stands != result => remembered(&name, &stands),
+            StepAnswer::Done(_) | StepAnswer::New | StepAnswer::Unfinished => Ok(done),
+        }
+    }
+
+    /// Hands over another job as a child of this one: it carries the correlation and the trace on.
+    ///
+    /// Where it has no key of its own it gets one from its place among the children, so that an attempt that
+    /// repeats itself makes no second child.
+    pub async fn submit_child(&self, child: JobRequest) -> Result<JobId, Fail> {
+        let child = self.adopt(child);
+        let draft = child.into_draft().map_err(|error| Fail::for_good("INVALID_FIELD", error))?;
+        let (house, tenant) = (&self.0.house, &self.0.job.envelope.tenant);
+        let submit = || house.platform.submit(tenant, draft.clone());
+        Ok(self.patiently(|| Box::pin(submit())).await?.job_id)
+    }
+
+    fn adopt(&self, child: JobRequest) -> JobRequest {
+        let envelope = &self.0.job.envelope;
+        let mut child = child.child_of(envelope.id.to_string());
+        if !child.has_correlation() {
+            child = child.correlation(envelope.correlation.as_str());
+        }
+        if let Some(trace) = envelope.traceparent.as_ref().filter(|_| !child.has_trace()) {
+            child = child.traceparent(trace.as_str());
+        }
+        if !child.has_key() {
+            let mut said = self.0.said();
+            let number = said.children.entry(child.job_type().to_owned()).or_default();
+            *number += 1;
+            let life = self.0.job.life.redrive_count;
+            let key = format!("{}.{life}/{}/{number}", envelope.id, child.job_type());
+            child = child.key(key);
+        }
+        child
+    }
+
+    async fn begin(&self, name: &StepName) -> Result<StepAnswer, Fail> {
+        let (house, id, token) = (&self.0.house, self.job_id(), self.0.token);
+        let platform = &house.platform;
+        self.patiently(|| Box::pin(platform.begin_step(&house.scope, id, token, name.clone())))
+            .await
+    }
+
+    async fn finish(&self, name: &StepName, result: &JsonText) -> Result<StepAnswer, Fail> {
+        let (house, id, token) = (&self.0.house, self.job_id(), self.0.token);
+        let platform = &house.platform;
+        self.patiently(|| {
+            let (name, result) = (name.clone(), result.clone());
+            Box::pin(platform.finish_step(&house.scope, id, token, name, result))
+        })
+        .await
+    }
+
+    /// Asks again while the store is away. What is asked here is safe to repeat.
+    async fn patiently<'a, T>(&self, mut ask: impl FnMut() -> Asked<'a, T>) -> Result<T, Fail> {
+        let mut patience = Patience::new();
+        for _ in 1..TRIES_MAX {
+            match ask().await {
+                Ok(answer) => return Ok(answer),
+                Err(Error::Refused(refusal)) => return Err(refused(&refusal)),
+                Err(Error::Store(_) | Error::OutcomeUnknown { .. }) => {
+                    self.sleep(patience.next()).await?;
+                }
+            }
+        }
+        ask().await.map_err(Fail::from)
+    }
+}
+
+/// What the contract says no to is refused again, except where it depends on others.
+fn refused(refusal: &Refusal) -> Fail {
+    let depends = matches!(refusal, Refusal::QueueFull { .. } | Refusal::LeaseLost);
+    let fail = if depends { Fail::retry } else { Fail::for_good };
+    fail(refusal.code(), refusal)
+}
+
+/// What a step answered when it was done.
+fn remembered<T: DeserializeOwned>(name: &StepName, result: &JsonText) -> Result<T, Fail> {
+    serde_json::from_str(result.as_str()).map_err(|error| {
+        let place = format!("line {}, column {}", error.line(), error.column());
+        let what = "was remembered in a form that this handler does not read";
+        Fail::for_good("STEP_RESULT", format!("the result of the step {name} {what} ({place})"))
+    })
+}

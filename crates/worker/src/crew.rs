@@ -1,0 +1,216 @@
+//! The threads that handlers run on.
+//!
+//! A handler may block its thread, for a second or for ever: it must not keep others from running. So the
+//! crew is as large as the machine has cores, and whenever a thread has been inside one handler for too
+//! long it does not count any more and another takes its place. When it comes back, there is one too
+//! many, and one goes.
+
+use async_task::{Runnable, Task};
+use std::{
+    collections::VecDeque,
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+};
+use store::Clock;
+use tokio::runtime::Handle;
+use tracing::{error, warn};
+
+pub(crate) struct Crew(Arc<Shared>);
+
+struct Shared {
+    room: Mutex<Room>,
+    called: Condvar,
+    /// Where handlers find timers and sockets.
+    runtime: Handle,
+    clock: Arc<dyn Clock>,
+    /// So many threads that are not stuck, when there is work.
+    able: usize,
+    /// And never more than this in all.
+    threads_max: usize,
+}
+
+#[derive(Default)]
+struct Room {
+    ready: VecDeque<Runnable>,
+    threads: Vec<Arc<Member>>,
+    idle: usize,
+    closing: bool,
+    /// Whether it was said that there cannot be more threads.
+    said: bool,
+}
+
+/// One thread.
+#[derive(Default)]
+struct Member {
+    /// Since when it has been inside one handler, in milliseconds; 0 while it is not.
+    inside_since: AtomicU64,
+}
+
+impl Member {
+    fn is_stuck(&self, now_ms: u64) -> bool {
+        let since = self.inside_since.load(Ordering::Acquire);
+        since > 0 && now_ms.saturating_sub(since) >= STUCK_MS
+    }
+}
+
+/// A thread that has been inside a handler for so long is taken to be stuck.
+const STUCK_MS: u64 = 50;
+
+impl Crew {
+    /// A crew for handlers that live in `runtime`, of at most `threads_max`.
+    pub(crate) fn new(runtime: Handle, clock: Arc<dyn Clock>, threads_max: usize) -> Self {
+        let able = thread::available_parallelism().map_or(2, usize::from).max(2);
+        Crew(Arc::new(Shared {
+            room: Mutex::default(),
+            called: Condvar::new(),
+            runtime,
+            clock,
+            able,
+            threads_max: threads_max.max(able),
+        }))
+    }
+
+    /// Lets the crew run `work`. Whoever drops the handle ends it at its next await.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> Task<()> {
+        let shared = Arc::downgrade(&self.0);
+        let schedule = move |runnable| {
+            if let Some(shared) = shared.upgrade() {
+                shared.call(runnable);
+            }
+        };
+        let (runnable, task) = async_task::spawn(work, schedule);
+        runnable.schedule();
+        task
+    }
+
+    /// Replaces threads that are stuck. To be called now and then, by somebody who is not of the crew.
+    pub(crate) fn relieve(&self) {
+        self.0.relieve();
+    }
+
+    /// How many threads are stuck in a handler.
+    pub(crate) fn stuck(&self) -> usize {
+        let room = self.0.room();
+        room.threads.len() - self.0.able(&room)
+    }
+}
+
+impl Drop for Crew {
+    /// Sends everybody home. A thread that is stuck goes when it comes back: nobody can wait for it.
+    fn drop(&mut self) {
+        let mut room = self.0.room();
+        room.closing = true;
+        let ready = std::mem::take(&mut room.ready);
+        drop(room);
+        drop(ready);
+        self.0.called.notify_all();
+    }
+}
+
+impl Shared {
+    fn call(self: &Arc<Self>, runnable: Runnable) {
+        let mut room = self.room();
+        if room.closing {
+            drop(room);
+            return; // and so is the handler: whatever it holds goes with it
+        }
+        room.ready.push_back(runnable);
+        let short = room.idle == 0 && room.threads.len() < self.able;
+        if short {
+            self.hire(&mut room);
+        }
+        drop(room);
+        self.called.notify_one();
+    }
+
+    fn relieve(self: &Arc<Self>) {
+        let mut room = self.room();
+        if room.ready.is_empty() || room.idle > 0 {
+            return;
+        }
+        for _ in self.able(&room)..self.able {
+            self.hire(&mut room);
+        }
+    }
+
+    fn hire(self: &Arc<Self>, room: &mut Room) {
+        if room.threads.len() >= self.threads_max {
+            if !std::mem::replace(&mut room.said, true) {
+                let threads = room.threads.len();
+                error!(
+                    threads,
+                    "all threads are stuck in handlers; this process should be restarted"
+                );
+            }
+            return;
+        }
+        let member = Arc::new(Member::default());
+        let (shared, own) = (self.clone(), member.clone());
+        let builder = thread::Builder::new().name("consign-handler".into());
+        match builder.spawn(move || shared.work(&own)) {
+            Ok(_) => room.threads.push(member),
+            Err(error) => told(&error),
+        }
+    }
+
+    /// A thread's life.
+    fn work(&self, member: &Arc<Member>) {
+        let _runtime = self.runtime.enter();
+        while let Some(runnable) = self.next(member) {
+            member.inside_since.store(self.now_ms().max(1), Ordering::Release);
+            // The handler's own panics are caught where they can be reported; this is for what a handler
+            // does while it is dropped.
+            drop(catch_unwind(AssertUnwindSafe(|| runnable.run())));
+            member.inside_since.store(0, Ordering::Release);
+        }
+    }
+
+    /// What to run next; nothing when this thread is one too many, or everybody goes.
+    fn next(&self, member: &Arc<Member>) -> Option<Runnable> {
+        let mut room = self.room();
+        loop {
+            if room.closing || self.is_one_too_many(&room) {
+                room.threads.retain(|other| !Arc::ptr_eq(other, member));
+                drop(room);
+                self.called.notify_one(); // the call that woke us was for somebody else
+                return None;
+            }
+            if let Some(runnable) = room.ready.pop_front() {
+                return Some(runnable);
+            }
+            room.idle += 1;
+            room = self.called.wait(room).expect(UNPOISONED);
+            room.idle -= 1;
+        }
+    }
+
+    fn is_one_too_many(&self, room: &Room) -> bool {
+        room.threads.len() > self.able && self.able(room) > self.able
+    }
+
+    /// How many threads are not stuck.
+    fn able(&self, room: &Room) -> usize {
+        let now = self.now_ms();
+        room.threads.iter().filter(|member| !member.is_stuck(now)).count()
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.clock.read().monotonic.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn room(&self) -> MutexGuard<'_, Room> {
+        self.room.lock().expect(UNPOISONED)
+    }
+}
+
+fn told(error: &io::Error) {
+    let error: &dyn std::error::Error = error;
+    warn!(error, "a thread for handlers could not be started");
+}
+
+const UNPOISONED: &str = "no code of ours panics with the crew's lock in hand";

@@ -1,0 +1,156 @@
+//! One job type of a runner: its handler, its slots, and its claims.
+
+use crate::{handler::Run, shop::Shop, time::Patience};
+use engine::{ClaimId, Host, JobType, Wish, WorkerId};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use store::{Claimed, StoreError};
+use tokio::sync::Notify;
+use tracing::{info, warn};
+
+pub(crate) struct Desk {
+    pub(crate) job_type: JobType,
+    /// A worker is one kind per job type, so each desk has a name of its own.
+    pub(crate) worker: WorkerId,
+    pub(crate) host: Option<Host>,
+    pub(crate) run: Run,
+    pub(crate) slots: usize,
+    pub(crate) lease: Option<Duration>,
+    /// Handlers that run.
+    running: AtomicUsize,
+    /// Handlers that have ended and whose report has not been taken.
+    unsettled: AtomicUsize,
+    /// Rung when there is more room.
+    freed: Notify,
+}
+
+impl Desk {
+    pub(crate) fn new(
+        job_type: JobType,
+        worker: WorkerId,
+        host: Option<Host>,
+        run: Run,
+        slots: usize,
+        lease: Option<Duration>,
+    ) -> Self {
+        Desk {
+            job_type,
+            worker,
+            host,
+            run,
+            slots,
+            lease,
+            running: AtomicUsize::new(0),
+            unsettled: AtomicUsize::new(0),
+            freed: Notify::new(),
+        }
+    }
+
+    pub(crate) fn running(&self) -> usize {
+        self.running.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn unsettled(&self) -> usize {
+        self.unsettled.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn begun(&self) {
+        self.running.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A handler has ended. Its slot is free at once: the claim for the next job then shares a commit with
+    /// the report on this one.
+    pub(crate) fn ended(&self) {
+        self.unsettled.fetch_add(1, Ordering::AcqRel);
+        self.running.fetch_sub(1, Ordering::AcqRel);
+        self.freed.notify_one();
+    }
+
+    pub(crate) fn settled(&self) {
+        self.unsettled.fetch_sub(1, Ordering::AcqRel);
+        self.freed.notify_one();
+    }
+
+    /// How many more jobs it takes: there is a slot for each, and reports do not pile up.
+    fn room(&self) -> usize {
+        let (running, unsettled) = (self.running(), self.unsettled());
+        let slots = self.slots.saturating_sub(running);
+        slots.min((2 * self.slots).saturating_sub(running + unsettled))
+    }
+
+    async fn wait_for_room(&self) -> usize {
+        loop {
+            let freed = self.freed.notified();
+            let room = self.room();
+            if room > 0 {
+                return room;
+            }
+            freed.await;
+        }
+    }
+
+    fn wish(&self, claim: &ClaimId, max: usize) -> Wish {
+        Wish {
+            worker: self.worker.clone(),
+            host: self.host.clone(),
+            claim: claim.clone(),
+            job_types: vec![self.job_type.clone()],
+            max: max.min(engine::CLAIM_MAX),
+            lease: self.lease,
+        }
+    }
+}
+
+/// Claims for one desk until the shop closes.
+pub(crate) async fn claim(shop: Arc<Shop>, number: usize) {
+    let desk = &shop.desks[number];
+    let mut patience = Patience::new();
+    let mut id = shop.next_claim();
+    let mut failing = false;
+    loop {
+        let room = tokio::select! {
+            biased;
+            () = shop.closing.cancelled() => return,
+            room = desk.wait_for_room() => room,
+        };
+        match stand(&shop, desk.wish(&id, room)).await {
+            Ok(jobs) => {
+                if std::mem::replace(&mut failing, false) {
+                    info!(job_type = %desk.job_type, "the store is back");
+                }
+                patience = Patience::new();
+                id = shop.next_claim();
+                shop.begin(number, jobs);
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut failing, true) {
+                    let error: &dyn std::error::Error = &error;
+                    warn!(error, job_type = %desk.job_type, "no jobs can be claimed; trying again");
+                }
+                // Where nobody knows whether it happened, the same claim again brings the same leases.
+                if !matches!(error, StoreError::OutcomeUnknown(_)) {
+                    id = shop.next_claim();
+                }
+                tokio::select! {
+                    () = shop.closing.cancelled() => return,
+                    () = tokio::time::sleep(patience.next()) => {}
+                }
+            }
+        }
+    }
+}
+
+/// Waits for jobs. When the shop closes it waits no longer, and takes only what is on its way.
+async fn stand(shop: &Shop, wish: Wish) -> Result<Vec<Claimed>, StoreError> {
+    let mut standing = shop.node.stand(shop.house.scope.clone(), wish);
+    tokio::select! {
+        biased;
+        got = &mut standing => got,
+        () = shop.closing.cancelled() => standing.withdraw().await,
+    }
+}

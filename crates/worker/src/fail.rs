@@ -1,0 +1,139 @@
+//! How a handler says that its attempt did not succeed.
+
+use engine::{EndingDraft, OutcomeWord};
+use std::{error::Error, fmt, time::Duration};
+
+/// Why an attempt did not succeed, and what should become of the job.
+///
+/// Any error becomes one with `?`: it is tried again, as the policy of the type says.
+///
+/// ```
+/// use worker::Fail;
+///
+/// fn read(text: &str) -> Result<u32, Fail> {
+///     let number: u32 = text.parse()?; // tried again
+///     if number > 100 {
+///         return Err(Fail::for_good("TOO_MUCH", "nobody orders more than a hundred"));
+///     }
+///     Ok(number)
+/// }
+/// # assert!(read("7").is_ok() && read("x").is_err() && read("101").is_err());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fail {
+    pub(crate) kind: Kind,
+    pub(crate) code: Option<String>,
+    pub(crate) message: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Retry { after: Option<Duration> },
+    ForGood,
+    Poison,
+    Cancelled,
+    Snooze(Duration),
+}
+
+impl Fail {
+    /// It did not work this time; the policy of the type says when it is tried again.
+    pub fn retry(code: &str, message: impl fmt::Display) -> Self {
+        Fail::new(Kind::Retry { after: None }, code, message)
+    }
+
+    /// Tried again after `wait`, whatever the policy says. Whole seconds count; a part of one is one.
+    pub fn after(self, wait: Duration) -> Self {
+        match self.kind {
+            Kind::Retry { .. } => Fail { kind: Kind::Retry { after: Some(wait) }, ..self },
+            Kind::ForGood | Kind::Poison | Kind::Cancelled | Kind::Snooze(_) => self,
+        }
+    }
+
+    /// A retry cannot help: the job ends as `Failed`.
+    pub fn for_good(code: &str, message: impl fmt::Display) -> Self {
+        Fail::new(Kind::ForGood, code, message)
+    }
+
+    /// The message cannot be read: the job goes to the poison queue.
+    pub fn poison(code: &str, message: impl fmt::Display) -> Self {
+        Fail::new(Kind::Poison, code, message)
+    }
+
+    /// The handler stopped because it was asked to: the job ends as `Cancelled`.
+    pub fn cancelled() -> Self {
+        Fail { kind: Kind::Cancelled, code: None, message: None }
+    }
+
+    /// Not now: the job is given back and the attempt does not count (at most 20 times in a life).
+    pub fn snooze(wait: Duration) -> Self {
+        Fail { kind: Kind::Snooze(wait), code: None, message: None }
+    }
+
+    fn new(kind: Kind, code: &str, message: impl fmt::Display) -> Self {
+        Fail { kind, code: Some(code.to_owned()), message: Some(message.to_string()) }
+    }
+
+    /// The report that it comes to; nothing for a snooze, which is a release.
+    pub(crate) fn draft(&self) -> EndingDraft {
+        let (outcome, retryable, after) = match self.kind {
+            Kind::Retry { after } => (OutcomeWord::Failed, true, after),
+            Kind::ForGood => (OutcomeWord::Failed, false, None),
+            Kind::Poison => (OutcomeWord::Poisoned, false, None),
+            Kind::Cancelled => (OutcomeWord::Cancelled, false, None),
+            Kind::Snooze(_) => (OutcomeWord::Failed, true, Some(Duration::ZERO)),
+        };
+        EndingDraft {
+            retryable: Some(retryable),
+            error_code: self.code.clone(),
+            error_message: self.message.clone(),
+            retry_after_seconds: after.map(whole_seconds),
+            ..EndingDraft::new(outcome)
+        }
+    }
+}
+
+/// A part of a second is one: nobody is tried earlier than it asked for.
+fn whole_seconds(wait: Duration) -> i64 {
+    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    i64::try_from(seconds).unwrap_or(i64::MAX)
+}
+
+/// An error that a handler did not expect: worth another try. The causes are told with it.
+impl<E: Error> From<E> for Fail {
+    fn from(error: E) -> Self {
+        let causes = std::iter::successors(error.source(), |cause| (*cause).source());
+        let causes: String = causes.map(|cause| format!(": {cause}")).collect();
+        let message = Some(format!("{error}{causes}"));
+        Fail { kind: Kind::Retry { after: None }, code: None, message }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::How;
+
+    #[test]
+    fn each_way_to_fail_is_reported_as_the_contract_calls_it() {
+        let how = |fail: Fail| fail.draft().check().unwrap().how;
+        assert!(matches!(how(Fail::retry("DOWN", "x")), How::Failed { retry_after: None, .. }));
+        let soon = Fail::retry("DOWN", "x").after(Duration::from_millis(1_001));
+        let two = Some(Duration::from_secs(2));
+        assert!(matches!(how(soon), How::Failed { retry_after, .. } if retry_after == two));
+        assert!(matches!(how(Fail::for_good("NO", "x")), How::FailedForGood(_)));
+        assert!(matches!(how(Fail::poison("BAD", "x")), How::Poisoned(_)));
+        assert!(matches!(how(Fail::cancelled()), How::Cancelled));
+    }
+
+    #[test]
+    fn an_error_is_told_with_its_causes() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("the mail server did not answer")]
+        struct Outer(#[source] std::io::Error);
+        let fail = Fail::from(Outer(std::io::Error::other("connection refused")));
+        assert_eq!(
+            fail.message.as_deref(),
+            Some("the mail server did not answer: connection refused")
+        );
+    }
+}

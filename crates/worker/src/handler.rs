@@ -1,0 +1,173 @@
+//! What people write: a handler for one job type.
+
+use crate::{context::Context, fail::Fail};
+use engine::{JsonText, PolicyDraft};
+use serde::{Serialize, de::DeserializeOwned};
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+/// Does the work of one job type.
+///
+/// A handler must be ready to see a job twice: when its process dies, another worker runs the job again.
+/// [`Context::step`] helps to do a part of it once. It may block; that costs a thread, and nobody else waits.
+pub trait Handler: Send + Sync + 'static {
+    /// What a job of this type was handed over with. A payload that does not fit poisons the job.
+    type Payload: DeserializeOwned + Send;
+    /// What comes of it; kept as the job's `result` if it is not `null` and at most 4 KiB.
+    type Output: Serialize + Send;
+
+    /// Runs one attempt.
+    fn run(
+        &self,
+        payload: Self::Payload,
+        context: Context,
+    ) -> impl Future<Output = Result<Self::Output, Fail>> + Send;
+}
+
+/// One job type, what is done about it, and how much of it at once.
+#[must_use = "it does nothing until a runner has it"]
+pub struct Duty {
+    pub(crate) job_type: String,
+    pub(crate) run: Run,
+    pub(crate) slots: usize,
+    pub(crate) lease: Option<Duration>,
+    pub(crate) policy: Option<PolicyDraft>,
+}
+
+/// A handler of which nobody needs to know the types any more.
+pub(crate) type Run = Arc<dyn Fn(JsonText, Context) -> Running + Send + Sync>;
+pub(crate) type Running = Pin<Box<dyn Future<Output = Result<Option<String>, Fail>> + Send>>;
+
+/// Jobs that a runner works on at once where nobody says otherwise.
+pub const SLOTS: usize = 10;
+/// More slots than this are a mistake.
+pub const SLOTS_MAX: usize = 10_000;
+
+/// Says what is done about jobs of a type, as a closure.
+///
+/// ```
+/// use worker::{Context, Fail, on};
+///
+/// #[derive(serde::Deserialize)]
+/// struct Email {
+///     to: String,
+/// }
+///
+/// let duty = on("email", |email: Email, context: Context| async move {
+///     context.progress(50, "half of it");
+///     if email.to.is_empty() {
+///         return Err(Fail::for_good("NO_ADDRESS", "an email needs an address"));
+///     }
+///     Ok(())
+/// });
+/// # drop(duty.slots(4));
+/// ```
+pub fn on<P, O, F, A>(job_type: &str, handler: F) -> Duty
+where
+    P: DeserializeOwned + Send,
+    O: Serialize,
+    F: Fn(P, Context) -> A + Send + Sync + 'static,
+    A: Future<Output = Result<O, Fail>> + Send + 'static,
+{
+    Duty::new(
+        job_type,
+        Arc::new(move |payload, context| match read::<P>(&payload) {
+            Ok(payload) => {
+                let running = handler(payload, context);
+                Box::pin(async move { running.await.and_then(|output| written(&output)) })
+            }
+            Err(fail) => Box::pin(std::future::ready(Err(fail))),
+        }),
+    )
+}
+
+/// Says what is done about jobs of a type, as a [`Handler`].
+pub fn on_handler<H: Handler>(job_type: &str, handler: H) -> Duty {
+    let handler = Arc::new(handler);
+    Duty::new(
+        job_type,
+        Arc::new(move |payload, context| {
+            let handler = handler.clone();
+            Box::pin(async move {
+                let payload = read::<H::Payload>(&payload)?;
+                written(&handler.run(payload, context).await?)
+            })
+        }),
+    )
+}
+
+impl Duty {
+    fn new(job_type: &str, run: Run) -> Self {
+        Duty { job_type: job_type.to_owned(), run, slots: SLOTS, lease: None, policy: None }
+    }
+
+    /// How many jobs of this type run at once here; [`SLOTS`] where nobody says.
+    pub fn slots(self, slots: usize) -> Self {
+        Duty { slots, ..self }
+    }
+
+    /// How long this process may be silent before another takes its jobs, where it should not be what the
+    /// policy of the type says.
+    pub fn lease(self, lease: Duration) -> Self {
+        Duty { lease: Some(lease), ..self }
+    }
+
+    /// Sets the policy of the type, for all nodes, when the runner starts.
+    pub fn policy(self, policy: PolicyDraft) -> Self {
+        Duty { policy: Some(policy), ..self }
+    }
+}
+
+fn read<P: DeserializeOwned>(payload: &JsonText) -> Result<P, Fail> {
+    serde_json::from_str(payload.as_str())
+        .map_err(|error| Fail::poison("PAYLOAD_UNREADABLE", unreadable(&error)))
+}
+
+/// Where it went wrong, and not with which value: payloads do not go into messages. The name of a field
+/// that is missing is ours, not the client's.
+fn unreadable(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let what = match text.split(" at line ").next() {
+        Some(missing) if missing.starts_with("missing field `") => missing,
+        Some(_) | None => "a value is not what the handler expects",
+    };
+    format!("the payload cannot be read: {what} (line {}, column {})", error.line(), error.column())
+}
+
+/// The result as it is kept: nothing for `null`.
+fn written<O: Serialize>(output: &O) -> Result<Option<String>, Fail> {
+    let text = serde_json::to_string(output)?;
+    Ok((text != "null").then_some(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, serde::Deserialize)]
+    struct Card {
+        #[expect(dead_code, reason = "only read")]
+        number: u32,
+    }
+
+    fn message(payload: &str) -> String {
+        let payload = JsonText::parse("payload", payload, 1_000).unwrap();
+        read::<Card>(&payload).unwrap_err().message.unwrap()
+    }
+
+    #[test]
+    fn a_payload_that_does_not_fit_is_not_told() {
+        let said = message(r#"{"number": "4111-1111"}"#);
+        assert_eq!(
+            said,
+            "the payload cannot be read: a value is not what the handler expects \
+             (line 1, column 22)"
+        );
+        assert!(message("{}").contains("missing field `number`"));
+    }
+
+    #[test]
+    fn null_is_no_result() {
+        assert_eq!(written(&()), Ok(None));
+        assert_eq!(written(&7), Ok(Some("7".into())));
+    }
+}

@@ -1,0 +1,27 @@
+//! THE SDK of Consign: write a handler for a job type, and let a [`Runner`] run it.
+//!
+//! A handler is a closure ([`on`]) or a [`Handler`]; it gets its payload, typed, and a [`Context`] with
+//! which it says how far it is, hears that it should stop, remembers steps and hands over children.
+//! [`testing`] runs handlers in a test, where a week of retries takes milliseconds.
+#![forbid(unsafe_code)]
+
+mod attempt;
+mod context;
+mod crew;
+mod desk;
+mod fail;
+mod handler;
+mod office;
+mod request;
+mod runner;
+mod shop;
+pub mod testing;
+mod time;
+
+pub use attempt::Why;
+pub use context::{Begun, Context};
+pub use fail::Fail;
+pub use handler::{Duty, Handler, SLOTS, SLOTS_MAX, on, on_handler};
+pub use office::Stopped;
+pub use request::JobRequest;
+pub use runner::{Runner, StartError, Strength, Working};

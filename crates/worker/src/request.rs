@@ -1,0 +1,123 @@
+//! A job as it is handed over.
+
+use engine::{FieldProblem, JobDraft, PayloadVersion};
+use serde::Serialize;
+use std::time::Duration;
+
+/// A job that somebody is about to hand over.
+///
+/// ```
+/// use worker::JobRequest;
+///
+/// let email = serde_json::json!({"to": "ada@example.org"});
+/// let request = JobRequest::new("email", &email).key("order-7").subject("order/7").priority(9);
+/// # drop(request);
+/// ```
+///
+/// Give it a key whenever you can: whoever repeats a request under its key gets the first job again.
+#[derive(Clone)]
+#[must_use = "nothing happens until it is handed over"]
+pub struct JobRequest {
+    draft: JobDraft,
+    /// Why the payload is none.
+    unwritable: Option<String>,
+}
+
+impl JobRequest {
+    /// A job of this type, with this payload.
+    pub fn new(job_type: &str, payload: &impl Serialize) -> Self {
+        let draft = JobDraft { job_type: job_type.to_owned(), ..JobDraft::default() };
+        match serde_json::to_string(payload) {
+            Ok(payload) => {
+                JobRequest { draft: JobDraft { payload: Some(payload), ..draft }, unwritable: None }
+            }
+            Err(error) => JobRequest { draft, unwritable: Some(error.to_string()) },
+        }
+    }
+
+    /// The name under which a repeat is recognised.
+    pub fn key(self, key: impl Into<String>) -> Self {
+        self.but(|draft| draft.idempotency_key = Some(key.into()))
+    }
+
+    /// What the job is about.
+    pub fn subject(self, subject: impl Into<String>) -> Self {
+        self.but(|draft| draft.subject_id = Some(subject.into()))
+    }
+
+    /// What it belongs to, in logs and in other systems.
+    pub fn correlation(self, correlation: impl Into<String>) -> Self {
+        self.but(|draft| draft.correlation_id = Some(correlation.into()))
+    }
+
+    /// The W3C trace that it is part of.
+    pub fn traceparent(self, traceparent: impl Into<String>) -> Self {
+        self.but(|draft| draft.traceparent = Some(traceparent.into()))
+    }
+
+    /// Not started before so much time has gone by; whole seconds count, a part of one is one.
+    pub fn delay(self, delay: Duration) -> Self {
+        let seconds = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
+        self.but(|draft| draft.delay_seconds = Some(i64::try_from(seconds).unwrap_or(i64::MAX)))
+    }
+
+    /// Not started before this moment, in milliseconds since 1970.
+    pub fn run_at_unix_ms(self, at: i64) -> Self {
+        self.but(|draft| draft.run_at = Some(at))
+    }
+
+    /// Not started after this moment, in milliseconds since 1970.
+    pub fn expires_at_unix_ms(self, at: i64) -> Self {
+        self.but(|draft| draft.expires_at = Some(at))
+    }
+
+    /// 0 (last) to 9 (first); 4 where nobody says.
+    pub fn priority(self, priority: u8) -> Self {
+        self.but(|draft| draft.priority = Some(priority.into()))
+    }
+
+    /// How often it is tried, where it should not be what the policy of the type says.
+    pub fn max_attempts(self, attempts: u32) -> Self {
+        self.but(|draft| draft.max_attempts = Some(attempts.into()))
+    }
+
+    /// Your own word for the shape of the payload.
+    pub fn payload_version(self, version: &str) -> Self {
+        self.but(|draft| draft.payload_version = Some(PayloadVersion::Text(version.into())))
+    }
+
+    pub(crate) fn child_of(self, parent: String) -> Self {
+        self.but(|draft| draft.parent_id = Some(parent))
+    }
+
+    pub(crate) fn job_type(&self) -> &str {
+        &self.draft.job_type
+    }
+
+    pub(crate) fn has_key(&self) -> bool {
+        self.draft.idempotency_key.is_some()
+    }
+
+    pub(crate) fn has_trace(&self) -> bool {
+        self.draft.traceparent.is_some()
+    }
+
+    pub(crate) fn has_correlation(&self) -> bool {
+        self.draft.correlation_id.is_some()
+    }
+
+    /// The draft, or why the payload cannot be written as JSON.
+    pub fn into_draft(self) -> Result<JobDraft, FieldProblem> {
+        match self.unwritable {
+            Some(why) => {
+                Err(FieldProblem::new("payload", format!("cannot be written as JSON: {why}")))
+            }
+            None => Ok(self.draft),
+        }
+    }
+
+    fn but(mut self, change: impl FnOnce(&mut JobDraft)) -> Self {
+        change(&mut self.draft);
+        self
+    }
+}

@@ -1,0 +1,251 @@
+//! What people start: a runner with its duties.
+
+use crate::{
+    attempt::House,
+    crew::Crew,
+    desk::Desk,
+    handler::{Duty, SLOTS_MAX},
+    office::{self, Stop, Stopped},
+    shop::Shop,
+    time::Time,
+};
+use engine::{FieldProblem, Host, JobType, Scope, Tenant, WorkerId};
+use platform::{Error, Node};
+use std::{io, sync::Arc, thread, time::Duration};
+use store::{Clock, Dice};
+use tokio::{
+    runtime::{Builder, Handle, Runtime},
+    sync::{Notify, oneshot, watch},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+/// Runs handlers for jobs of some types.
+///
+/// Heartbeats, timeouts and reports are its own business: a handler only does the work. See [`on`](crate::on).
+#[must_use = "it does nothing until it is started"]
+pub struct Runner {
+    node: Arc<Node>,
+    name: String,
+    host: Option<String>,
+    tenant: Option<String>,
+    duties: Vec<Duty>,
+}
+
+/// Why a runner did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Something about it cannot be.
+    #[error("the runner cannot be started like this: {0}")]
+    Invalid(FieldProblem),
+    /// The policy of a type could not be set.
+    #[error("the policy of {job_type} was not set")]
+    Policy {
+        /// Which type.
+        job_type: JobType,
+        /// Why.
+        source: Error,
+    },
+    /// The system gave no thread.
+    #[error("a thread could not be started")]
+    Thread(#[from] io::Error),
+}
+
+/// Stuck handlers of which nobody waits any longer may keep so many threads beside those of the slots.
+const STUCK_THREADS_MAX: usize = 64;
+
+impl Runner {
+    /// A runner for jobs of `node`; give it duties.
+    pub fn new(node: &Arc<Node>) -> Self {
+        let name = format!("runner-{}", std::process::id());
+        Runner { node: node.clone(), name, host: None, tenant: None, duties: Vec::new() }
+    }
+
+    /// What it is called in histories and lists; `runner-` and the process where nobody says. Two that run
+    /// at the same time should not have one name.
+    pub fn name(self, name: impl Into<String>) -> Self {
+        Runner { name: name.into(), ..self }
+    }
+
+    /// The machine it runs on, for people who look for it.
+    pub fn host(self, host: impl Into<String>) -> Self {
+        Runner { host: Some(host.into()), ..self }
+    }
+
+    /// Takes only jobs of this tenant; everybody's where nobody says.
+    pub fn tenant(self, tenant: impl Into<String>) -> Self {
+        Runner { tenant: Some(tenant.into()), ..self }
+    }
+
+    /// Adds a job type and what is done about it.
+    pub fn with(mut self, duty: Duty) -> Self {
+        self.duties.push(duty);
+        self
+    }
+
+    /// Starts to claim and to run jobs.
+    ///
+    /// Handlers live in the tokio runtime in which this is called, or, where there is none, in one of the
+    /// runner's own.
+    pub async fn start(self) -> Result<Working, StartError> {
+        let scope = match &self.tenant {
+            Some(tenant) => Scope::One(Tenant::parse(tenant).map_err(StartError::Invalid)?),
+            None => Scope::All,
+        };
+        let desks = self.desks().await?;
+        let own = if Handle::try_current().is_ok() { None } else { Some(runtime_for_handlers()?) };
+        let handlers = own.as_ref().map_or_else(Handle::current, |own| own.handle().clone());
+        let slots: usize = desks.iter().map(|desk| desk.slots).sum();
+        let clock: Arc<dyn Clock> = Arc::new(platform::SystemClock::new());
+        let crew = Crew::new(handlers, clock, slots + STUCK_THREADS_MAX);
+        let house = Arc::new(House {
+            platform: self.node.platform().clone(),
+            scope,
+            time: Time::Real,
+            spoke: Notify::new(),
+            stopping: CancellationToken::new(),
+        });
+        let types: Vec<&str> = desks.iter().map(|desk| desk.job_type.as_str()).collect();
+        info!(name = self.name, types = types.join(", "), slots, "a runner starts");
+        let run = format!("{:032x}", platform::SystemDice.roll().0); // claims of an earlier process are not ours
+        let (shop, finished) = Shop::new(self.node, house, desks, crew, run);
+        Working::start(Arc::new(shop), finished, own)
+    }
+
+    async fn desks(&self) -> Result<Vec<Desk>, StartError> {
+        let mut desks: Vec<Desk> = Vec::with_capacity(self.duties.len());
+        for duty in &self.duties {
+            let desk = self.desk(duty).map_err(StartError::Invalid)?;
+            if desks.iter().any(|other| other.job_type == desk.job_type) {
+                let detail = format!("{} has two handlers", desk.job_type);
+                return Err(StartError::Invalid(FieldProblem::new("jobType", detail)));
+            }
+            desks.push(desk);
+        }
+        if desks.is_empty() {
+            let detail = "there is no handler; give the runner one, as in .with(on(\"email\", …))";
+            return Err(StartError::Invalid(FieldProblem::new("jobTypes", detail)));
+        }
+        for (duty, desk) in self.duties.iter().zip(&desks) {
+            let Some(policy) = &duty.policy else { continue };
+            let set = self.node.set_policy(desk.job_type.clone(), policy).await;
+            let job_type = desk.job_type.clone();
+            set.map_err(|source| StartError::Policy { job_type, source })?;
+        }
+        Ok(desks)
+    }
+
+    fn desk(&self, duty: &Duty) -> Result<Desk, FieldProblem> {
+        let job_type = JobType::parse(&duty.job_type)?;
+        if !(1..=SLOTS_MAX).contains(&duty.slots) {
+            let detail = format!("must be from 1 to {SLOTS_MAX}, but is {}", duty.slots);
+            return Err(FieldProblem::new("slots", detail));
+        }
+        if let Some(lease) = duty.lease {
+            engine::check_lease(i64::try_from(lease.as_secs()).unwrap_or(i64::MAX))?;
+        }
+        let worker = WorkerId::parse(&format!("{}/{job_type}", self.name))?;
+        let host = self.host.as_deref().map(Host::parse).transpose()?;
+        Ok(Desk::new(job_type, worker, host, duty.run.clone(), duty.slots, duty.lease))
+    }
+}
+
+/// A runner at work. Dropped, it gives back what it has not finished.
+pub struct Working {
+    shop: Arc<Shop>,
+    stop: watch::Sender<Option<Stop>>,
+    gone: Option<oneshot::Receiver<Stopped>>,
+    thread: Option<thread::JoinHandle<()>>,
+    /// Handlers live here, where the runner was started outside of any runtime.
+    handlers: Option<Runtime>,
+}
+
+/// How many handlers a runner could run, and how many it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Strength {
+    /// Jobs that can run at once.
+    pub slots: usize,
+    /// Jobs that do.
+    pub running: usize,
+    /// Handlers that have ended and are not reported yet.
+    pub unreported: usize,
+    /// Threads that a handler blocks.
+    pub stuck_threads: usize,
+}
+
+impl Working {
+    fn start(
+        shop: Arc<Shop>,
+        finished: tokio::sync::mpsc::UnboundedReceiver<crate::shop::Finished>,
+        handlers: Option<Runtime>,
+    ) -> Result<Self, StartError> {
+        let runtime = Builder::new_current_thread().enable_time().build()?;
+        let (stop, asked) = watch::channel(None);
+        let (tell, gone) = oneshot::channel();
+        let own = shop.clone();
+        let builder = thread::Builder::new().name("consign-office".into());
+        let thread = builder.spawn(move || {
+            let stopped = runtime.block_on(office::run(own, finished, asked));
+            drop(runtime); // and with it everything that still waits
+            let _nobody_waits = tell.send(stopped);
+        })?;
+        Ok(Working { shop, stop, gone: Some(gone), thread: Some(thread), handlers })
+    }
+
+    /// How it is doing.
+    pub fn strength(&self) -> Strength {
+        Strength {
+            slots: self.shop.desks.iter().map(|desk| desk.slots).sum(),
+            running: self.shop.running(),
+            unreported: self.shop.unsettled(),
+            stuck_threads: self.shop.crew.stuck(),
+        }
+    }
+
+    /// Takes no more jobs and waits for handlers to end; those that have not when most of `grace` is over are given
+    /// back, which costs their jobs nothing.
+    pub async fn stop(mut self, grace: Duration) -> Stopped {
+        self.ask_to_stop(grace);
+        let Some(gone) = self.gone.take() else { return Stopped::default() };
+        match office::ended(gone, grace).await {
+            Some(stopped) => stopped,
+            None => {
+                warn!("the runner did not stop in time");
+                self.thread = None; // nobody waits for it any longer
+                Stopped { unreported: self.shop.unsettled(), ..Stopped::default() }
+            }
+        }
+    }
+
+    /// Works until the process is asked to end (SIGTERM, or Ctrl-C), and then stops.
+    pub async fn until_signal(self, grace: Duration) -> io::Result<Stopped> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let (mut term, mut int) =
+            (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+        }
+        Ok(self.stop(grace).await)
+    }
+
+    fn ask_to_stop(&self, grace: Duration) {
+        self.stop.send_replace(Some(Stop { grace }));
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.ask_to_stop(Duration::ZERO);
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+        if let Some(handlers) = self.handlers.take() {
+            handlers.shutdown_background();
+        }
+    }
+}
+
+fn runtime_for_handlers() -> io::Result<Runtime> {
+    Builder::new_multi_thread().worker_threads(1).thread_name("consign-io").enable_all().build()
+}

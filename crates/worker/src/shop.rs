@@ -1,0 +1,222 @@
+//! Everything that a runner has in hand: its desks, the attempts that run, and what waits to be reported.
+
+use crate::{
+    attempt::{self, Attempt, Ended, House, Why},
+    crew::Crew,
+    desk::Desk,
+};
+use async_task::Task;
+use engine::{ClaimId, JobId, LeaseToken, Pulse, ReleaseReason};
+use platform::Node;
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use store::Claimed;
+use tokio::{
+    sync::{Notify, mpsc},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info};
+
+pub(crate) struct Shop {
+    pub(crate) node: Arc<Node>,
+    pub(crate) house: Arc<House>,
+    pub(crate) desks: Vec<Desk>,
+    pub(crate) crew: Crew,
+    /// No more jobs are taken.
+    pub(crate) closing: CancellationToken,
+    /// Rung when there is a handler to watch, and when there is a lease to keep.
+    pub(crate) to_watch: Notify,
+    pub(crate) to_keep: Notify,
+    held: Mutex<HashMap<LeaseToken, Held>>,
+    reports: mpsc::UnboundedSender<Finished>,
+    /// Names this run of the process in claims.
+    run: String,
+    claims: AtomicU64,
+}
+
+/// A job that is leased to us.
+pub(crate) struct Held {
+    pub(crate) attempt: Arc<Attempt>,
+    pub(crate) desk: usize,
+    /// The handler, as long as it may run.
+    task: Option<Task<()>>,
+    /// When nobody waits for the handler any longer.
+    cut_at: Option<Instant>,
+    pub(crate) beaten_at: Instant,
+}
+
+/// An attempt that has ended and is to be reported.
+pub(crate) struct Finished {
+    pub(crate) desk: usize,
+    pub(crate) id: JobId,
+    pub(crate) token: LeaseToken,
+    pub(crate) ended: Ended,
+}
+
+/// A handler whose job is not ours any more has so long to notice.
+const COURTESY: Duration = Duration::from_secs(5);
+
+impl Shop {
+    pub(crate) fn new(
+        node: Arc<Node>,
+        house: Arc<House>,
+        desks: Vec<Desk>,
+        crew: Crew,
+        run: String,
+    ) -> (Self, mpsc::UnboundedReceiver<Finished>) {
+        let (reports, finished) = mpsc::unbounded_channel();
+        let shop = Shop {
+            node,
+            closing: house.stopping.clone(),
+            house,
+            desks,
+            crew,
+            to_watch: Notify::new(),
+            to_keep: Notify::new(),
+            held: Mutex::default(),
+            reports,
+            run,
+            claims: AtomicU64::new(0),
+        };
+        (shop, finished)
+    }
+
+    pub(crate) fn next_claim(&self) -> ClaimId {
+        let number = self.claims.fetch_add(1, Ordering::Relaxed);
+        ClaimId::parse(&format!("{}-{number}", self.run)).expect("a short name")
+    }
+
+    /// Starts the handlers of jobs that were claimed.
+    pub(crate) fn begin(self: &Arc<Self>, desk: usize, jobs: Vec<Claimed>) {
+        if jobs.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        let mut held = self.held();
+        for Claimed { job, payload } in jobs {
+            let worker = self.desks[desk].worker.clone();
+            let Some(attempt) = Attempt::new(job, worker, self.house.clone()) else { continue };
+            if held.contains_key(&attempt.token) {
+                continue; // a claim that was repeated brings what we have
+            }
+            self.desks[desk].begun();
+            let work = work(Arc::downgrade(self), desk, attempt.clone(), payload);
+            let cut_at = now.checked_add(attempt.timeout());
+            let task = Some(self.crew.spawn(work));
+            held.insert(attempt.token, Held { attempt, desk, task, cut_at, beaten_at: now });
+        }
+        drop(held);
+        self.to_watch.notify_one();
+        self.to_keep.notify_one();
+    }
+
+    /// Somebody says how an attempt ended. The first one is believed.
+    fn end(&self, desk: usize, attempt: &Attempt, ended: Ended) {
+        if !attempt.end() {
+            return;
+        }
+        self.desks[desk].ended();
+        let finished = Finished { desk, id: attempt.job.id(), token: attempt.token, ended };
+        // Nobody hears it when the runner is gone, and then the lease's own end will tell.
+        drop(self.reports.send(finished));
+    }
+
+    /// Reports were taken or refused for good: those jobs are not ours any more.
+    pub(crate) fn settled(&self, reports: impl Iterator<Item = (usize, LeaseToken)>) {
+        let mut held = self.held();
+        for (desk, token) in reports {
+            held.remove(&token);
+            self.desks[desk].settled();
+        }
+    }
+
+    /// Ends what has taken too long; says whether there is anything to watch.
+    pub(crate) fn cut(&self) -> bool {
+        let now = Instant::now();
+        let mut held = self.held();
+        let late = |held: &&mut Held| held.cut_at.is_some_and(|at| at <= now);
+        let late: Vec<_> = held.values_mut().filter(late).map(Held::give_up).collect();
+        let any = !held.is_empty();
+        drop(held);
+        for (desk, attempt, task) in late {
+            let timeout = attempt.timeout();
+            attempt.stop(Why::TimedOut);
+            self.end(desk, &attempt, attempt::timed_out(timeout));
+            drop(task);
+        }
+        any
+    }
+
+    /// Gives everything back that still runs: the runner stops.
+    pub(crate) fn give_back(&self) -> usize {
+        let running: Vec<_> = self.held().values_mut().map(Held::give_up).collect();
+        let unfinished = running.iter().filter(|(_, attempt, _)| !attempt.has_ended()).count();
+        for (desk, attempt, task) in running {
+            attempt.stop(Why::Stopping);
+            let reason = ReleaseReason::Released;
+            self.end(desk, &attempt, Ended::GivenBack { reason, delay: Duration::ZERO });
+            drop(task);
+        }
+        unfinished
+    }
+
+    /// A heartbeat was answered.
+    pub(crate) fn pulse(&self, token: LeaseToken, pulse: Pulse) {
+        let mut held = self.held();
+        let Some(held) = held.get_mut(&token) else { return };
+        held.beaten_at = Instant::now();
+        match pulse {
+            Pulse::Extended(_) => {}
+            Pulse::CancelRequested(_) => {
+                if held.attempt.stopped().is_none() {
+                    debug!(job.id = %held.attempt.job.id(), "the job is to be cancelled");
+                }
+                held.attempt.stop(Why::Cancelled);
+            }
+            Pulse::Lost | Pulse::Ended => {
+                if held.attempt.has_ended() || held.attempt.stopped() == Some(Why::LeaseLost) {
+                    return;
+                }
+                info!(job.id = %held.attempt.job.id(), "the lease was lost");
+                held.attempt.stop(Why::LeaseLost);
+                held.cut_at = Some(Instant::now() + COURTESY);
+            }
+        }
+    }
+
+    pub(crate) fn held(&self) -> MutexGuard<'_, HashMap<LeaseToken, Held>> {
+        self.held.lock().expect("no code of ours panics with the leases in hand")
+    }
+
+    pub(crate) fn running(&self) -> usize {
+        self.desks.iter().map(Desk::running).sum()
+    }
+
+    pub(crate) fn unsettled(&self) -> usize {
+        self.desks.iter().map(Desk::unsettled).sum()
+    }
+}
+
+impl Held {
+    /// Nobody waits for the handler any longer. Its task is to be dropped when no lock is held.
+    fn give_up(&mut self) -> (usize, Arc<Attempt>, Option<Task<()>>) {
+        self.cut_at = None;
+        (self.desk, self.attempt.clone(), self.task.take())
+    }
+}
+
+/// A handler's life on the crew.
+async fn work(shop: Weak<Shop>, desk: usize, attempt: Arc<Attempt>, payload: engine::JsonText) {
+    let Some(run) = shop.upgrade().map(|shop| shop.desks[desk].run.clone()) else { return };
+    let ended = attempt::run(&run, payload, &attempt).await;
+    if let Some(shop) = shop.upgrade() {
+        shop.end(desk, &attempt, ended);
+    }
+}
