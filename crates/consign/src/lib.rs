@@ -26,11 +26,11 @@
 #![forbid(unsafe_code)]
 
 pub use engine::{
-    HistoryEntry, Jitter, Job, JobId, JobType, Policy, PolicyDraft, Progress, Reason, Refusal,
-    Scope, Status, Submitted, Tenant,
+    Filter, HistoryEntry, Jitter, Job, JobId, JobType, Policy, PolicyDraft, Progress, Reason,
+    Refusal, Scope, Status, Submitted, Tenant,
 };
 pub use platform::{Error, Explained, Node};
-pub use store::{OpenError, QueueDepth, WorkerSeen};
+pub use store::{OpenError, Page, Query, QueueDepth, WorkerSeen};
 pub use worker::{
     Begun, Context, Duty, Fail, Handler, JobRequest, Runner, StartError, Stopped, Strength, Why,
     Working, on, on_handler, testing,

@@ -176,7 +176,7 @@ pub(crate) async fn run(run: &Run, payload: JsonText, attempt: &Arc<Attempt>) ->
         run(payload, Context(attempt.clone()))
     }));
     let answer = match begun {
-        Ok(running) => Guarded(running).instrument(span).await,
+        Ok(running) => Guarded(Some(running)).instrument(span).await,
         Err(panic) => Err(panicked(&*panic)),
     };
     attempt.report(answer)
@@ -219,14 +219,23 @@ fn panicked(panic: &(dyn Any + Send)) -> Fail {
 }
 
 /// A handler whose panic is an answer.
-struct Guarded(Running);
+struct Guarded(Option<Running>);
 
 impl Future for Guarded {
     type Output = Result<Option<String>, Fail>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Self::Output> {
-        let polled = catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(cx)));
+        let running = self.0.as_mut().expect("it is there until it is dropped").as_mut();
+        let polled = catch_unwind(AssertUnwindSafe(|| running.poll(cx)));
         polled.unwrap_or_else(|panic| Poll::Ready(Err(panicked(&*panic))))
+    }
+}
+
+impl Drop for Guarded {
+    /// A handler that is cut off may panic while it cleans up. That is its own business, not ours.
+    fn drop(&mut self) {
+        let running = self.0.take();
+        drop(catch_unwind(AssertUnwindSafe(|| drop(running))));
     }
 }
 

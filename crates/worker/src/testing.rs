@@ -109,7 +109,7 @@ impl Kit {
     }
 
     /// All verbs, for what the kit has no shorthand for.
-    pub fn platform(&self) -> &Platform {
+    pub fn platform(&self) -> &Arc<Platform> {
         &self.house.platform
     }
 

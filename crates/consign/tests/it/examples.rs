@@ -1,0 +1,66 @@
+//! The examples do what they say, and the README shows one of them.
+
+use std::{fs, path::PathBuf, process::Command};
+
+/// Runs an example in an empty folder, and gives what it prints.
+fn run(name: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let own = std::env::current_exe().unwrap();
+    let built = own.parent().and_then(|deps| deps.parent()).unwrap().join("examples").join(name);
+    assert!(built.exists(), "cargo test -p consign builds the examples; this was something else");
+    let output = Command::new(built).current_dir(&folder).env("RUST_BACKTRACE", "0").output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn hello() {
+    let said = run("hello");
+    assert!(said.starts_with("handed over as "), "{said}");
+    assert!(said.ends_with("Completed: sent to ada@example.org at attempt 1\n"), "{said}");
+}
+
+#[test]
+fn retries() {
+    let said = run("retries");
+    for line in [
+        "fine        Completed  after 1 of 3 attempts",
+        "flaky       Completed  after 3 of 3 attempts",
+        "careless    Completed  after 2 of 3 attempts",
+        "hopeless    Failed     after 1 of 3 attempts, NO_SUCH_USER",
+        "unreadable  Poisoned   after 1 of 3 attempts, BAD_PAYLOAD",
+        "stubborn    Poisoned   after 3 of 3 attempts, SMTP_DOWN",
+        "    3. Running → Queued HANDLER_PANICKED",
+    ] {
+        assert!(said.lines().any(|said| said == line), "{line:?} is missing in\n{said}");
+    }
+}
+
+#[test]
+fn steps() {
+    let said = run("steps");
+    assert_eq!(said.matches("charging").count(), 1, "{said}");
+    assert_eq!(said.matches("mailing").count(), 3, "{said}");
+    assert!(said.ends_with("Completed after 3 attempts: Some(\"receipt-7\")\n"), "{said}");
+}
+
+#[test]
+fn children() {
+    let said = run("children");
+    for picture in ["cat.png", "dog.png"] {
+        assert!(said.contains(&format!("a thumbnail of {picture}, for holidays\n")), "{said}");
+    }
+    assert_eq!(said.matches("Completed, its parent is the album: true").count(), 2, "{said}");
+}
+
+#[test]
+fn the_readme_shows_an_example_that_runs() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let readme = fs::read_to_string(root.join("../../README.md")).unwrap();
+    let hello = fs::read_to_string(root.join("examples/hello.rs")).unwrap();
+    let for_lints = |line: &&str| !line.starts_with("#![allow");
+    let hello: Vec<&str> = hello.lines().filter(for_lints).collect();
+    let block = format!("```rust\n{}\n```", hello.join("\n"));
+    assert!(readme.contains(&block), "README.md does not show examples/hello.rs as it is");
+}

@@ -1,0 +1,6 @@
+//! Consign as people embed it: the examples, and processes that end in every way.
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+mod child;
+mod examples;
+mod processes;

@@ -1,0 +1,149 @@
+//! The kit: what a week brings, in milliseconds.
+
+use engine::{Jitter, PolicyDraft, Scope, Status};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+use worker::{Begun, Context, Fail, JobRequest, Why, on, testing::Kit};
+
+const DAY: u64 = 86_400;
+
+fn days(days: u64) -> Duration {
+    Duration::from_secs(days * DAY)
+}
+
+#[tokio::test]
+async fn a_week_of_retries_takes_no_time() {
+    let policy = PolicyDraft {
+        max_attempts: Some(8),
+        backoff_base_ms: Some(3_600_000),
+        backoff_factor_hundredths: Some(300),
+        backoff_max_ms: Some(2 * 86_400_000),
+        jitter: Some(Jitter::None),
+        ..PolicyDraft::default()
+    };
+    let stubborn = |_: (), _: Context| async { Err::<(), _>(Fail::retry("DOWN", "still away")) };
+    let kit = Kit::new().with(on("report", stubborn).policy(policy));
+    let job = kit.submit(JobRequest::new("report", &())).await;
+    let took = kit.run_until_idle().await;
+    let hours: u64 = [1, 3, 9, 27, 48, 48, 48].iter().sum();
+    assert_eq!(took, Duration::from_secs(hours * 3_600), "more than a week");
+    let job = kit.job(job).await;
+    assert_eq!((job.status(), job.life.attempt), (Status::Poisoned, 8));
+    assert_eq!(kit.history(job.id()).await.len(), 17);
+}
+
+#[tokio::test]
+async fn a_handler_that_takes_too_long_is_timed_out_by_the_test_s_clock() {
+    let slow = |_: (), context: Context| async move {
+        let slept = context.sleep(days(1)).await;
+        assert_eq!(context.stopped(), Some(Why::TimedOut), "{slept:?}");
+        slept
+    };
+    let kit = Kit::new().with(on("slow", slow));
+    let job = kit.submit(JobRequest::new("slow", &()).max_attempts(1)).await;
+    let took = kit.run_until_idle().await;
+    assert_eq!(took.as_secs(), 15 * 60, "the default timeout");
+    let job = kit.job(job).await;
+    assert_eq!(job.status(), Status::Poisoned);
+    assert_eq!(job.life.last_failure.unwrap().code.as_str(), "HANDLER_TIMEOUT");
+}
+
+#[tokio::test]
+async fn a_long_handler_keeps_its_lease_by_heartbeats() {
+    let slow = |_: (), context: Context| async move {
+        context.sleep(Duration::from_secs(600)).await?;
+        context.progress(100, "well rested");
+        Ok::<_, Fail>(())
+    };
+    let kit = Kit::new().with(on("slow", slow));
+    let job = kit.submit(JobRequest::new("slow", &())).await;
+    kit.run_due().await;
+    assert_eq!(kit.path(job).await, [Status::Queued, Status::Running, Status::Completed]);
+    assert_eq!(kit.job(job).await.life.progress.unwrap().report.percent, 100);
+}
+
+#[tokio::test]
+async fn a_job_cancelled_while_it_runs_hears_of_it() {
+    let kit = Kit::new();
+    let somebody = kit.platform().clone();
+    let slow = move |_: (), context: Context| {
+        let somebody = somebody.clone();
+        async move {
+            somebody.cancel(&Scope::All, context.job_id()).await?;
+            context.sleep(days(1)).await
+        }
+    };
+    let kit = kit.with(on("slow", slow));
+    let job = kit.submit(JobRequest::new("slow", &())).await;
+    kit.run_until_idle().await;
+    assert_eq!(kit.job(job).await.status(), Status::Cancelled);
+    assert!(kit.elapsed() < days(1), "it woke up early");
+}
+
+#[tokio::test]
+async fn a_step_is_done_once() {
+    let charged = Arc::new(AtomicU32::new(0));
+    let count = charged.clone();
+    let checkout = move |_: (), context: Context| {
+        let count = count.clone();
+        async move {
+            let receipt: String = context
+                .step("charge", |begun| async move {
+                    assert_eq!(begun, Begun::First);
+                    Ok(format!("receipt {}", count.fetch_add(1, Ordering::SeqCst) + 1))
+                })
+                .await?;
+            if context.attempt() < 3 {
+                return Err(Fail::retry("SMTP_DOWN", "no mail today"));
+            }
+            Ok(receipt)
+        }
+    };
+    let kit = Kit::new().with(on("checkout", checkout));
+    let job = kit.submit(JobRequest::new("checkout", &())).await;
+    kit.run_until_idle().await;
+    assert_eq!(kit.job(job).await.life.result.unwrap().as_str(), r#""receipt 1""#);
+    assert_eq!(charged.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_job_that_is_too_late_is_cancelled_by_the_sweep() {
+    let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
+    let kit = Kit::new().with(on("fine", fine));
+    let expires_at = 1_767_225_600_000 + 60_000;
+    let job = kit.submit(JobRequest::new("fine", &()).expires_at_unix_ms(expires_at)).await;
+    kit.pass(Duration::from_secs(61)).await;
+    assert_eq!(kit.job(job).await.status(), Status::Cancelled);
+    assert_eq!(kit.run_due().await, 0);
+}
+
+#[tokio::test]
+async fn a_snooze_and_a_child_go_by_the_same_clock() {
+    let parent = |_: (), context: Context| async move {
+        if context.job().life.releases == 0 {
+            return Err(Fail::snooze(days(1)));
+        }
+        let child = JobRequest::new("child", &()).delay(days(2));
+        Ok(context.submit_child(child).await?.to_string())
+    };
+    let child = |_: (), _: Context| async { Ok::<_, Fail>(()) };
+    let kit = Kit::new().with(on("parent", parent)).with(on("child", child));
+    let job = kit.submit(JobRequest::new("parent", &())).await;
+    assert_eq!(kit.run_until_idle().await, days(3));
+    assert_eq!(kit.job(job).await.life.attempt, 1, "a snooze costs none");
+}
+
+#[tokio::test]
+#[should_panic(expected = "use Context::sleep")]
+async fn a_handler_that_waits_for_nothing_is_a_mistake_that_is_told() {
+    tokio::time::pause(); // so that nobody waits for it really
+    let hangs = |_: (), _: Context| async { std::future::pending::<Result<(), Fail>>().await };
+    let kit = Kit::new().with(on("hangs", hangs));
+    kit.submit(JobRequest::new("hangs", &())).await;
+    kit.run_due().await;
+}

@@ -1,0 +1,8 @@
+//! The SDK as its users meet it: handlers of every kind, on a runner and in the kit.
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
+mod kit;
+mod misbehaviour;
+mod runner;
+mod shop;
+mod stores;

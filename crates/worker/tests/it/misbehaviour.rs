@@ -1,0 +1,163 @@
+//! Handlers that panic, hang, block and ignore: each ends as the contract says, and the runner is at full
+//! strength afterwards.
+
+use crate::shop::{Shop, at_full_strength, brisk};
+use engine::{PolicyDraft, Scope, Status};
+use std::{thread, time::Duration};
+use worker::{Context, Fail, JobRequest, on};
+
+/// A handler that does what its payload says.
+async fn behave(how: String, context: Context) -> Result<(), Fail> {
+    match how.as_str() {
+        "panics" => panic!("as asked"),
+        "hangs" => std::future::pending().await,
+        "blocks a while" => thread::sleep(Duration::from_millis(1_500)),
+        "blocks for ever" => loop {
+            thread::sleep(Duration::from_secs(3_600));
+        },
+        "ignores a cancel" => tokio::time::sleep(Duration::from_secs(3_600)).await,
+        "panics when dropped" => {
+            struct Bomb;
+            impl Drop for Bomb {
+                fn drop(&mut self) {
+                    panic!("in the middle of being dropped");
+                }
+            }
+            let _bomb = Bomb;
+            std::future::pending::<()>().await;
+        }
+        _ => {}
+    }
+    let _ = context;
+    Ok(())
+}
+
+async fn shop() -> Shop {
+    let shop = Shop::open();
+    shop.set_policy("any", brisk()).await;
+    shop
+}
+
+#[tokio::test]
+async fn a_panic_is_a_failure_like_any_other() {
+    let shop = shop().await;
+    let working = shop.runner().with(on("any", behave).slots(2)).start().await.unwrap();
+    let id = shop.submit(JobRequest::new("any", &"panics")).await;
+    let job = shop.wait_for(id, Status::Poisoned).await;
+    let story = shop.story(id).await;
+    assert_eq!(
+        story,
+        ["Queued", "Running", "Queued HANDLER_PANICKED", "Running", "Poisoned HANDLER_PANICKED"]
+    );
+    let said = job.life.last_failure.unwrap().message.unwrap();
+    assert_eq!(&*said, "the handler panicked: as asked");
+    at_full_strength(&shop, &working, "any").await;
+    working.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_handler_that_hangs_is_cut_off_at_its_timeout() {
+    let shop = shop().await;
+    let working = shop.runner().with(on("any", behave).slots(2)).start().await.unwrap();
+    for how in ["hangs", "panics when dropped"] {
+        let id = shop.submit(JobRequest::new("any", &how)).await;
+        shop.wait_for(id, Status::Poisoned).await;
+        let story = shop.story(id).await;
+        assert_eq!(
+            story,
+            ["Queued", "Running", "Queued HANDLER_TIMEOUT", "Running", "Poisoned HANDLER_TIMEOUT"]
+        );
+    }
+    at_full_strength(&shop, &working, "any").await;
+    working.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_handler_that_blocks_its_thread_keeps_nobody_from_working() {
+    let shop = shop().await;
+    let working = shop.runner().with(on("any", behave).slots(8)).start().await.unwrap();
+    let mut stuck = Vec::new();
+    // More than the machine has cores, and more than the crew begins with.
+    for _ in 0..6 {
+        stuck.push(shop.submit(JobRequest::new("any", &"blocks for ever")).await);
+    }
+    for id in &stuck {
+        shop.wait_for(*id, Status::Running).await;
+    }
+    let others = shop.submit(JobRequest::new("any", &"fine")).await;
+    shop.wait_for(others, Status::Completed).await;
+    for id in stuck {
+        let job = shop.wait_for(id, Status::Poisoned).await;
+        assert_eq!(job.life.last_failure.unwrap().code.as_str(), "HANDLER_TIMEOUT");
+        assert_eq!(job.life.losses, 0, "its worker was alive all the time");
+    }
+    assert!(
+        working.strength().stuck_threads >= 12,
+        "two attempts each, and nobody can end a thread"
+    );
+    at_full_strength(&shop, &working, "any").await;
+    let stopped = working.stop(Duration::from_secs(5)).await;
+    assert_eq!((stopped.released, stopped.unreported), (0, 0));
+}
+
+#[tokio::test]
+async fn a_handler_that_blocks_longer_than_its_lease_keeps_it() {
+    let shop = shop().await;
+    let policy = PolicyDraft { timeout_ms: Some(60_000), ..brisk() };
+    shop.set_policy("any", policy).await;
+    let working = shop.runner().with(on("any", behave).slots(4)).start().await.unwrap();
+    let mut jobs = Vec::new();
+    for _ in 0..4 {
+        jobs.push(shop.submit(JobRequest::new("any", &"blocks a while")).await);
+    }
+    for id in jobs {
+        let job = shop.wait_for(id, Status::Completed).await;
+        assert_eq!(job.life.attempt, 1, "heartbeats went on");
+    }
+    at_full_strength(&shop, &working, "any").await;
+    working.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_handler_that_ignores_a_cancel_is_cut_off_and_its_job_cancelled() {
+    let shop = shop().await;
+    let working = shop.runner().with(on("any", behave).slots(2)).start().await.unwrap();
+    let id = shop.submit(JobRequest::new("any", &"ignores a cancel")).await;
+    shop.wait_for(id, Status::Running).await;
+    shop.node.cancel(&Scope::All, id).await.unwrap();
+    let job = shop.wait_for(id, Status::Cancelled).await;
+    assert_eq!(job.life.attempt, 1, "nobody tries it again");
+    assert_eq!(shop.story(id).await, ["Queued", "Running", "Running", "Cancelled HANDLER_TIMEOUT"]);
+    at_full_strength(&shop, &working, "any").await;
+    working.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_payload_that_does_not_fit_is_poison() {
+    let shop = shop().await;
+    let working = shop.runner().with(on("any", behave)).start().await.unwrap();
+    let id = shop.submit(JobRequest::new("any", &[1, 2, 3])).await;
+    let job = shop.wait_for(id, Status::Poisoned).await;
+    assert_eq!(job.life.attempt, 1, "another try would read the same");
+    assert_eq!(job.life.last_failure.unwrap().code.as_str(), "PAYLOAD_UNREADABLE");
+    working.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn after_a_storm_of_everything_the_runner_is_at_full_strength() {
+    let shop = shop().await;
+    let working = shop.runner().with(on("any", behave).slots(20)).start().await.unwrap();
+    let ways = ["panics", "hangs", "fine", "blocks a while", "panics when dropped", "fine"];
+    let mut jobs = Vec::new();
+    for number in 0..120 {
+        jobs.push(shop.submit(JobRequest::new("any", &ways[number % ways.len()])).await);
+    }
+    for id in jobs {
+        crate::shop::eventually("every job ends", async || shop.job(id).await.status().is_ended())
+            .await;
+    }
+    at_full_strength(&shop, &working, "any").await;
+    crate::shop::eventually("no thread is lost", async || working.strength().stuck_threads == 0)
+        .await;
+    working.stop(Duration::from_secs(5)).await;
+}

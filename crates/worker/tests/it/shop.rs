@@ -1,0 +1,105 @@
+//! A node over a store in memory, with what tests ask of it again and again.
+
+use engine::{HistoryEntry, Job, JobId, JobType, PolicyDraft, Scope, Status, Tenant};
+use platform::{Node, Settings, SystemClock, SystemDice};
+use std::{sync::Arc, time::Duration};
+use store::{Memory, Store};
+use worker::{JobRequest, Runner, Working};
+
+pub(crate) struct Shop {
+    pub(crate) node: Arc<Node>,
+}
+
+/// Longer than anything lawful takes on a machine that does other things as well.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Shop {
+    pub(crate) fn open() -> Self {
+        Shop::over(memory())
+    }
+
+    pub(crate) fn over(store: Arc<dyn Store>) -> Self {
+        let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
+        let node = Node::start(store, clock, dice, Settings::default()).unwrap();
+        Shop { node: Arc::new(node) }
+    }
+
+    pub(crate) fn runner(&self) -> Runner {
+        Runner::new(&self.node)
+    }
+
+    pub(crate) async fn submit(&self, request: JobRequest) -> JobId {
+        let draft = request.into_draft().unwrap();
+        self.node.submit(&Tenant::default_tenant(), draft).await.unwrap().job_id
+    }
+
+    pub(crate) async fn job(&self, id: JobId) -> Job {
+        self.node.job(&Scope::All, id).await.unwrap()
+    }
+
+    pub(crate) async fn history(&self, id: JobId) -> Vec<HistoryEntry> {
+        self.node.history(&Scope::All, id, 0).await.unwrap()
+    }
+
+    /// What each row of a job's history says: where it went, and why.
+    pub(crate) async fn story(&self, id: JobId) -> Vec<String> {
+        let rows = self.history(id).await.into_iter();
+        rows.map(|row| match row.error_code {
+            Some(code) => format!("{} {code}", row.to),
+            None => row.to.to_string(),
+        })
+        .collect()
+    }
+
+    pub(crate) async fn wait_for(&self, id: JobId, status: Status) -> Job {
+        eventually(&format!("the job is {status}"), async || self.job(id).await.status() == status)
+            .await;
+        self.job(id).await
+    }
+
+    pub(crate) async fn set_policy(&self, job_type: &str, policy: PolicyDraft) {
+        self.node.set_policy(JobType::parse(job_type).unwrap(), &policy).await.unwrap();
+    }
+}
+
+pub(crate) fn memory() -> Arc<dyn Store> {
+    Arc::new(Memory::new(Arc::new(SystemClock::new()), Arc::new(SystemDice)))
+}
+
+/// Short leases and short waits, so that a test need not be patient.
+pub(crate) fn brisk() -> PolicyDraft {
+    PolicyDraft {
+        lease_ms: Some(1_000),
+        timeout_ms: Some(1_000),
+        backoff_base_ms: Some(10),
+        max_attempts: Some(2),
+        ..PolicyDraft::default()
+    }
+}
+
+/// Waits until something has happened.
+pub(crate) async fn eventually(what: &str, mut happened: impl AsyncFnMut() -> bool) {
+    let waiting = async {
+        while !happened().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("in vain: {what}"));
+}
+
+/// Every slot is free, nothing waits to be reported, no thread is lost, and it works.
+pub(crate) async fn at_full_strength(shop: &Shop, working: &Working, job_type: &str) {
+    eventually("all slots are free", async || {
+        let strength = working.strength();
+        strength.running == 0 && strength.unreported == 0
+    })
+    .await;
+    let slots = working.strength().slots;
+    let mut jobs = Vec::new();
+    for _ in 0..3 * slots {
+        jobs.push(shop.submit(JobRequest::new(job_type, &"fine")).await);
+    }
+    for job in jobs {
+        shop.wait_for(job, Status::Completed).await;
+    }
+}

@@ -1,0 +1,129 @@
+//! Stores that go away, and workers that come back too late.
+
+use crate::shop::{Shop, at_full_strength, brisk, eventually, memory};
+use engine::{Status, WorkerId};
+use platform::{Batcher, Limits};
+use std::{
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
+use store::{Replaceable, Store};
+use worker::{Context, Fail, JobRequest, on};
+
+/// A store that takes nothing: reads go through, and every change is refused as unavailable.
+fn dead(inside: &Arc<dyn Store>) -> Arc<dyn Store> {
+    let closed = Batcher::start(inside.clone(), Limits::default()).unwrap();
+    closed.close();
+    Arc::new(closed)
+}
+
+#[tokio::test]
+async fn a_dead_store_is_survived_and_nothing_is_run_twice() {
+    let inside = memory();
+    let way = Arc::new(Replaceable::new(inside.clone()));
+    let shop = Shop::over(way.clone());
+    let nap = |_: String, context: Context| async move {
+        context.sleep(Duration::from_millis(300)).await?;
+        context.step("late", |_| async { Ok(()) }).await
+    };
+    let working = shop.runner().with(on("nap", nap).slots(4)).start().await.unwrap();
+    let mut jobs = Vec::new();
+    for _ in 0..12 {
+        jobs.push(shop.submit(JobRequest::new("nap", &"fine")).await);
+    }
+    shop.wait_for(jobs[0], Status::Running).await;
+    way.replace(|| dead(&inside));
+    tokio::time::sleep(Duration::from_secs(1)).await; // the handlers end, and nobody takes their reports
+    way.replace(|| inside.clone());
+    for id in jobs {
+        let job = shop.wait_for(id, Status::Completed).await;
+        assert_eq!(job.life.attempt, 1, "the handler ran once, and its report was kept");
+    }
+    at_full_strength(&shop, &working, "nap").await;
+    working.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn a_runner_stops_in_time_though_its_store_is_dead() {
+    let inside = memory();
+    let way = Arc::new(Replaceable::new(inside.clone()));
+    let shop = Shop::over(way.clone());
+    let fine =
+        |_: (), context: Context| async move { context.sleep(Duration::from_millis(200)).await };
+    let working = shop.runner().with(on("a", fine)).start().await.unwrap();
+    let id = shop.submit(JobRequest::new("a", &())).await;
+    shop.wait_for(id, Status::Running).await;
+    way.replace(|| dead(&inside));
+    let stopping = working.stop(Duration::from_secs(1));
+    let stopped = tokio::time::timeout(Duration::from_secs(30), stopping).await.unwrap();
+    assert_eq!(stopped.unreported, 1, "and it says what it could not tell");
+}
+
+/// A worker whose way to the store is blocked for longer than its lease, as if its process had been
+/// stopped. Another takes its job; what the first says afterwards changes nothing.
+#[tokio::test]
+async fn a_worker_paused_past_its_lease_is_not_heard_any_more() {
+    let inside = memory();
+    let way = Arc::new(Replaceable::new(inside.clone()));
+    let (paused, other) = (Shop::over(way.clone()), Shop::over(inside.clone()));
+    other.set_policy("a", engine::PolicyDraft { timeout_ms: Some(60_000), ..brisk() }).await;
+    let first = |_: (), context: Context| async move {
+        context.sleep(Duration::from_secs(2)).await?; // longer than the lease
+        Ok::<_, Fail>("of the first")
+    };
+    let second = |_: (), _: Context| async { Ok::<_, Fail>("of the second") };
+    let late = paused.runner().name("paused").with(on("a", first)).start().await.unwrap();
+    let id = other.submit(JobRequest::new("a", &())).await;
+    // Its own node was not told of the job: the clockwork looks for what others handed over.
+    paused.wait_for(id, Status::Running).await;
+
+    let gate = Gate::shut(way, inside);
+    let working = other.runner().name("other").with(on("a", second)).start().await.unwrap();
+    let job = other.wait_for(id, Status::Completed).await;
+    assert_eq!(job.life.result.as_ref().unwrap().as_str(), r#""of the second""#);
+    gate.open();
+    eventually("the first has reported and was not heard", async || {
+        let strength = late.strength();
+        strength.running + strength.unreported == 0
+    })
+    .await;
+    let after = other.job(id).await;
+    assert_eq!((after.version, after.life.result), (job.version, job.life.result), "it stands");
+    let story = other.story(id).await;
+    assert_eq!(story, ["Queued", "Running", "Queued LEASE_EXPIRED", "Running", "Completed"]);
+    let workers: Vec<_> =
+        other.history(id).await.into_iter().filter_map(|row| row.worker).collect();
+    let names: Vec<&str> = workers.iter().map(WorkerId::as_str).collect();
+    assert!(names.contains(&"paused/a") && names.contains(&"other/a"), "{names:?}");
+    late.stop(Duration::from_secs(5)).await;
+    working.stop(Duration::from_secs(5)).await;
+}
+
+/// Keeps everybody from a store until it is opened.
+struct Gate {
+    open: mpsc::Sender<()>,
+    keeper: thread::JoinHandle<()>,
+}
+
+impl Gate {
+    /// Whoever asks while the store is being replaced waits until that is done.
+    fn shut(way: Arc<Replaceable>, inside: Arc<dyn Store>) -> Self {
+        let (open, opened) = mpsc::channel();
+        let (shut, is_shut) = mpsc::channel();
+        let keeper = thread::spawn(move || {
+            way.replace(|| {
+                shut.send(()).unwrap();
+                opened.recv().unwrap();
+                inside
+            });
+        });
+        is_shut.recv().unwrap();
+        Gate { open, keeper }
+    }
+
+    fn open(self) {
+        self.open.send(()).unwrap();
+        self.keeper.join().unwrap();
+    }
+}
