@@ -35,6 +35,7 @@ pub use error::Error;
 pub use explain::Explained;
 pub use heartbeat::Beat;
 pub use node::Node;
+pub use policy::KnownType;
 pub use release::Release;
 pub use settle::{Report, Verdict};
 pub use sweep::Swept;

@@ -1,9 +1,20 @@
 //! Say how jobs of a type are treated.
 
 use crate::{Error, Platform};
-use engine::{JobType, Policy, PolicyDraft, Refusal};
-use std::collections::BTreeMap;
+use engine::{JobType, Policy, PolicyDraft, Refusal, Scope};
+use std::collections::{BTreeMap, BTreeSet};
 use store::Request;
+
+/// A job type, and how its jobs are treated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownType {
+    /// Its name.
+    pub job_type: JobType,
+    /// How its jobs are treated.
+    pub policy: Policy,
+    /// Whether somebody said so; else it is the default.
+    pub declared: bool,
+}
 
 impl Platform {
     /// Sets the policy of a type for every node, from now on.
@@ -16,6 +27,20 @@ impl Platform {
         let request = Request::SetPolicy { job_type, policy: policy.clone() };
         self.execute_one(request).await?;
         Ok(policy)
+    }
+
+    /// The catalogue: every type that somebody declared, or of which jobs in scope have come.
+    pub async fn types(&self, scope: &Scope) -> Result<Vec<KnownType>, Error> {
+        let declared = self.store.policies().await?;
+        let queues = self.store.queues(scope).await?.into_iter();
+        let mut names: BTreeSet<JobType> = queues.map(|depth| depth.queue.job_type).collect();
+        names.extend(declared.keys().cloned());
+        let known = |job_type: JobType| KnownType {
+            policy: declared.get(&job_type).cloned().unwrap_or_default(),
+            declared: declared.contains_key(&job_type),
+            job_type,
+        };
+        Ok(names.into_iter().map(known).collect())
     }
 
     /// The policies that somebody set; every other type has the default.

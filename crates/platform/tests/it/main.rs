@@ -5,6 +5,8 @@
 mod batcher;
 mod hostile;
 mod house;
+#[cfg(not(feature = "shuttle"))]
+mod node;
 mod verbs;
 #[cfg(not(feature = "shuttle"))]
 mod watched;

@@ -1,0 +1,95 @@
+//! What happens by itself when a node is at work.
+
+use engine::{ClaimId, JobDraft, JobType, PolicyDraft, Scope, Status, Tenant, Wish, WorkerId};
+use platform::{Node, Settings, SystemClock, SystemDice};
+use pollster::block_on;
+use std::{sync::Arc, thread, time::Duration};
+use store::{Clock, Memory};
+
+fn node() -> Node {
+    let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
+    let store = Arc::new(Memory::new(clock.clone(), dice.clone()));
+    Node::start(store, clock, dice, Settings::default()).unwrap()
+}
+
+fn email(delay_seconds: Option<i64>) -> JobDraft {
+    JobDraft { job_type: "email".into(), delay_seconds, ..JobDraft::default() }
+}
+
+fn wish(claim: &str) -> Wish {
+    Wish {
+        worker: WorkerId::parse("w").unwrap(),
+        host: None,
+        claim: ClaimId::parse(claim).unwrap(),
+        job_types: vec![JobType::parse("email").unwrap()],
+        max: 1,
+        lease: Some(Duration::from_secs(1)),
+    }
+}
+
+#[test]
+fn a_claim_that_stands_gets_a_job_when_its_time_has_come() {
+    let (node, clock) = (node(), SystemClock::new());
+    let standing = node.stand(Scope::All, wish("1"));
+    let id = block_on(node.submit(&Tenant::default_tenant(), email(Some(1)))).unwrap().job_id;
+    let claimed = block_on(standing).unwrap();
+    assert_eq!(claimed[0].job.id(), id);
+    let waited = clock.read().monotonic;
+    assert!(waited >= Duration::from_secs(1), "never early: {waited:?}");
+    assert!(
+        waited < Duration::from_secs(20),
+        "the clockwork woke it, not the safety net: {waited:?}"
+    );
+}
+
+#[test]
+fn a_worker_that_falls_silent_loses_its_job_to_one_that_waits() {
+    let node = node();
+    let quick = PolicyDraft { backoff_base_ms: Some(0), ..PolicyDraft::default() };
+    block_on(node.set_policy(JobType::parse("email").unwrap(), &quick)).unwrap();
+    let id = block_on(node.submit(&Tenant::default_tenant(), email(None))).unwrap().job_id;
+    let silent = block_on(node.stand(Scope::All, wish("1"))).unwrap();
+    let next = block_on(node.stand(Scope::All, wish("2"))).unwrap();
+    assert_eq!((silent[0].job.id(), next[0].job.id()), (id, id));
+    assert!(next[0].job.lease().unwrap().token > silent[0].job.lease().unwrap().token);
+    let story = block_on(node.history(&Scope::All, id, 0)).unwrap();
+    assert_eq!(story[2].error_code.as_ref().unwrap().as_str(), "LEASE_EXPIRED");
+}
+
+#[test]
+fn announcements_are_numbered_by_itself() {
+    let node = node();
+    block_on(node.submit(&Tenant::default_tenant(), email(None))).unwrap();
+    let clock = SystemClock::new();
+    while block_on(node.events(0, 10)).unwrap().is_empty() {
+        assert!(clock.read().monotonic < Duration::from_secs(30), "waited in vain");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_node_that_closes_lets_everybody_go() {
+    let node = node();
+    let standing = node.stand(Scope::All, wish("1"));
+    node.close();
+    assert_eq!(block_on(standing).unwrap(), []);
+    assert!(block_on(node.submit(&Tenant::default_tenant(), email(None))).is_err());
+}
+
+#[test]
+fn the_catalogue_knows_types_that_were_declared_and_types_that_came() {
+    let node = node();
+    let strict = PolicyDraft { max_attempts: Some(1), ..PolicyDraft::default() };
+    block_on(node.set_policy(JobType::parse("invoice").unwrap(), &strict)).unwrap();
+    block_on(node.submit(&Tenant::default_tenant(), email(None))).unwrap();
+    let types = block_on(node.types(&Scope::All)).unwrap();
+    let told: Vec<_> =
+        types.iter().map(|t| (t.job_type.as_str(), t.declared, t.policy.max_attempts)).collect();
+    assert_eq!(told, [("email", false, 3), ("invoice", true, 1)]);
+    let job = block_on(node.submit(
+        &Tenant::default_tenant(),
+        JobDraft { job_type: "invoice".into(), ..JobDraft::default() },
+    ));
+    let job = block_on(node.job(&Scope::All, job.unwrap().job_id)).unwrap();
+    assert_eq!((job.status(), job.max_attempts), (Status::Queued, 1));
+}
