@@ -68,5 +68,5 @@ pub use text::{
     ClaimId, CorrelationId, ErrorCode, Host, JobType, ResultUrl, Scope, StepName, SubjectId,
     Tenant, TraceParent, WorkerId,
 };
-pub use time::{Timestamp, check_delay};
+pub use time::{DELAY_SECONDS_MAX, Timestamp, check_delay};
 pub use worker::{WORKER_SILENCE_MAX, is_live};

@@ -47,7 +47,7 @@ impl Add<Duration> for Timestamp {
 }
 
 /// The longest delay a client may ask for: ten years.
-const DELAY_SECONDS_MAX: u32 = 315_360_000;
+pub const DELAY_SECONDS_MAX: u32 = 315_360_000;
 
 /// Checks a delay that a client asks for, in whole seconds.
 pub fn check_delay(field: &'static str, seconds: i64) -> Checked<Duration> {

@@ -7,8 +7,8 @@ use crate::{
     time::Time,
 };
 use engine::{
-    Ending, EndingDraft, Job, JsonText, LeaseToken, OutcomeWord, ProgressReport, ReleaseReason,
-    Scope, WorkerId,
+    DELAY_SECONDS_MAX, Ending, EndingDraft, Job, JsonText, LeaseToken, OutcomeWord, ProgressReport,
+    ReleaseReason, Scope, WorkerId,
 };
 use platform::Platform;
 use std::{
@@ -154,6 +154,8 @@ impl Attempt {
         let draft = match answer {
             Ok(result) => EndingDraft { result, ..EndingDraft::new(OutcomeWord::Completed) },
             Err(Fail { kind: Kind::Snooze(delay), .. }) => {
+                // A page of reports is refused as a whole, so nothing unlawful may get into one.
+                let delay = delay.min(Duration::from_secs(DELAY_SECONDS_MAX.into()));
                 return Ended::GivenBack { reason: ReleaseReason::Snoozed, delay };
             }
             Err(fail) => fail.draft(),

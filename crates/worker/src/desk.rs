@@ -125,7 +125,7 @@ pub(crate) async fn claim(shop: Arc<Shop>, number: usize) {
                 }
                 patience = Patience::new();
                 id = shop.next_claim();
-                shop.begin(number, jobs);
+                shop.take(number, jobs);
             }
             Err(error) => {
                 if !std::mem::replace(&mut failing, true) {

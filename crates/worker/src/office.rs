@@ -3,16 +3,17 @@
 //! It has a runtime of its own, so that no handler can keep a heartbeat from being sent.
 
 use crate::{
-    attempt::Ended,
+    attempt::{Attempt, Ended},
     desk,
     shop::{Finished, Held, Shop},
     time::Patience,
 };
-use engine::{ITEMS_MAX, LeaseToken};
+use engine::ITEMS_MAX;
 use platform::{Beat, Error, Release, Report, Verdict};
 use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::{mpsc, watch},
+    task::JoinHandle,
     time::{Instant, sleep, sleep_until, timeout_at},
 };
 use tracing::{debug, info, warn};
@@ -47,28 +48,30 @@ pub(crate) async fn run(
     finished: mpsc::UnboundedReceiver<Finished>,
     mut stop: watch::Receiver<Option<Stop>>,
 ) -> Stopped {
-    for number in 0..shop.desks.len() {
-        tokio::spawn(desk::claim(shop.clone(), number));
-    }
+    let claims =
+        (0..shop.desks.len()).map(|number| tokio::spawn(desk::claim(shop.clone(), number)));
+    let claims: Vec<_> = claims.collect();
     tokio::spawn(watch(shop.clone()));
     tokio::spawn(pulse(shop.clone()));
     let reporting = tokio::spawn(report(shop.clone(), finished));
     let asked = stop.wait_for(Option::is_some).await.map(|stop| *stop);
     let grace = asked.ok().flatten().map_or(Duration::ZERO, |stop| stop.grace);
-    let stopped = drain(&shop, grace).await;
+    let stopped = drain(&shop, &claims, grace).await;
     reporting.abort();
     stopped
 }
 
 /// Takes no more jobs, lets handlers end, gives back what did not, and reports everything.
-async fn drain(shop: &Shop, grace: Duration) -> Stopped {
+async fn drain(shop: &Shop, claims: &[JoinHandle<()>], grace: Duration) -> Stopped {
     let end = Instant::now() + grace.max(FLUSH_MIN);
     let cut = end - (grace / 5).clamp(FLUSH_MIN, FLUSH_MAX);
     shop.closing.cancel();
     info!(running = shop.running(), "no more jobs are taken");
-    until(cut, || shop.running() == 0).await;
+    // A claim may be on its way to the store, and what it brings must be given back.
+    let claimed = || claims.iter().all(JoinHandle::is_finished);
+    until(cut, || claimed() && shop.running() == 0).await;
     let released = shop.give_back();
-    until(end, || shop.running() + shop.unsettled() == 0).await;
+    until(end, || claimed() && shop.running() + shop.unsettled() == 0).await;
     let unreported = shop.unsettled();
     info!(released, unreported, "stopped");
     Stopped { released, unreported }
@@ -140,7 +143,7 @@ async fn wait_for_pulse(shop: &Shop, seen_at: Instant) {
 }
 
 /// The heartbeats of a desk that are due: leases that are used up by a third, and what handlers have said.
-fn due(shop: &Shop, desk: usize, now: Instant) -> Vec<(LeaseToken, Beat)> {
+fn due(shop: &Shop, desk: usize, now: Instant) -> Vec<(Arc<Attempt>, Beat)> {
     let late = |held: &&Held| {
         let every = (held.attempt.lease_length() / 3).min(HEARTBEAT_MAX);
         held.desk == desk
@@ -149,25 +152,32 @@ fn due(shop: &Shop, desk: usize, now: Instant) -> Vec<(LeaseToken, Beat)> {
     let beat = |held: &Held| {
         let progress = held.attempt.said().progress.take();
         (
-            held.attempt.token,
+            held.attempt.clone(),
             Beat { id: held.attempt.job.id(), token: held.attempt.token, progress },
         )
     };
     shop.held().values().filter(late).map(beat).collect()
 }
 
-async fn beat(shop: &Shop, desk: usize, beats: Vec<(LeaseToken, Beat)>) -> Result<(), Error> {
+async fn beat(shop: &Shop, desk: usize, beats: Vec<(Arc<Attempt>, Beat)>) -> Result<(), Error> {
     let worker = &shop.desks[desk].worker;
     let (scope, platform) = (&shop.house.scope, &shop.house.platform);
     if beats.is_empty() {
         platform.heartbeat(scope, worker, Vec::new()).await?;
     }
     for page in beats.chunks(ITEMS_MAX) {
-        let (tokens, beats): (Vec<_>, Vec<_>) = page.iter().cloned().unzip();
-        let pulses = platform.heartbeat(scope, worker, beats).await?;
-        tokens.into_iter().zip(pulses).for_each(|(token, pulse)| shop.pulse(token, pulse));
+        let (attempts, beats): (Vec<_>, Vec<_>) = page.iter().cloned().unzip();
+        let pulses = platform.heartbeat(scope, worker, beats).await;
+        let pulses = pulses.inspect_err(|_| page.iter().for_each(say_again))?;
+        attempts.iter().zip(pulses).for_each(|(attempt, pulse)| shop.pulse(attempt.token, pulse));
     }
     Ok(())
+}
+
+/// What a heartbeat could not tell is told by the next one, unless there is something newer.
+fn say_again((attempt, beat): &(Arc<Attempt>, Beat)) {
+    let mut said = attempt.said();
+    said.progress = said.progress.take().or_else(|| beat.progress.clone());
 }
 
 /// Reports how attempts ended, as many at once as there are. A store that is away is asked again for as
@@ -175,10 +185,11 @@ async fn beat(shop: &Shop, desk: usize, beats: Vec<(LeaseToken, Beat)>) -> Resul
 async fn report(shop: Arc<Shop>, mut finished: mpsc::UnboundedReceiver<Finished>) {
     let mut page = Vec::with_capacity(ITEMS_MAX);
     while finished.recv_many(&mut page, ITEMS_MAX).await > 0 {
+        last_words(&shop, &mut page).await;
         let mut settles = Vec::with_capacity(page.len());
         let mut releases = Vec::new();
         let mut desks = Vec::with_capacity(page.len());
-        for Finished { desk, id, token, ended } in page.drain(..) {
+        for Finished { desk, id, token, ended, .. } in page.drain(..) {
             desks.push((desk, token));
             match ended {
                 Ended::Settled(ending) => settles.push(Report { id, token, ending }),
@@ -190,6 +201,23 @@ async fn report(shop: Arc<Shop>, mut finished: mpsc::UnboundedReceiver<Finished>
         persist(&settles, |reports| shop.house.platform.settle(&shop.house.scope, reports)).await;
         persist(&releases, |back| shop.house.platform.release(&shop.house.scope, back)).await;
         shop.settled(desks.into_iter());
+    }
+}
+
+/// Tells how far handlers were that ended before a heartbeat could: a job that is done should not stand at
+/// half of it for ever. Nobody depends on it, so it is tried once.
+async fn last_words(shop: &Shop, page: &mut [Finished]) {
+    for (number, desk) in shop.desks.iter().enumerate() {
+        let own = page.iter_mut().filter(|finished| finished.desk == number);
+        let beats = own.filter_map(|finished| {
+            let progress = Some(finished.progress.take()?);
+            Some(Beat { id: finished.id, token: finished.token, progress })
+        });
+        let beats: Vec<Beat> = beats.collect();
+        if !beats.is_empty() {
+            let told = shop.house.platform.heartbeat(&shop.house.scope, &desk.worker, beats);
+            drop(told.await);
+        }
     }
 }
 

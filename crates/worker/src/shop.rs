@@ -6,7 +6,7 @@ use crate::{
     desk::Desk,
 };
 use async_task::Task;
-use engine::{ClaimId, JobId, LeaseToken, Pulse, ReleaseReason};
+use engine::{ClaimId, JobId, LeaseToken, ProgressReport, Pulse, ReleaseReason};
 use platform::Node;
 use std::{
     collections::HashMap,
@@ -58,6 +58,8 @@ pub(crate) struct Finished {
     pub(crate) id: JobId,
     pub(crate) token: LeaseToken,
     pub(crate) ended: Ended,
+    /// The last thing it said about how far it is, if no heartbeat has told it.
+    pub(crate) progress: Option<ProgressReport>,
 }
 
 /// A handler whose job is not ours any more has so long to notice.
@@ -93,11 +95,29 @@ impl Shop {
         ClaimId::parse(&format!("{}-{number}", self.run)).expect("a short name")
     }
 
-    /// Starts the handlers of jobs that were claimed.
-    pub(crate) fn begin(self: &Arc<Self>, desk: usize, jobs: Vec<Claimed>) {
-        if jobs.is_empty() {
-            return;
+    /// Takes jobs that were claimed. What comes when no more are taken goes back, and costs its job nothing.
+    pub(crate) fn take(self: &Arc<Self>, desk: usize, jobs: Vec<Claimed>) {
+        if self.closing.is_cancelled() {
+            self.refuse(desk, jobs);
+        } else if !jobs.is_empty() {
+            self.begin(desk, jobs);
         }
+    }
+
+    fn refuse(&self, desk: usize, jobs: Vec<Claimed>) {
+        for job in jobs.into_iter().map(|claimed| claimed.job) {
+            let Some(token) = job.lease().map(|lease| lease.token) else { continue };
+            self.desks[desk].begun();
+            self.desks[desk].ended();
+            let reason = ReleaseReason::Undelivered;
+            let ended = Ended::GivenBack { reason, delay: Duration::ZERO };
+            let finished = Finished { desk, id: job.id(), token, ended, progress: None };
+            drop(self.reports.send(finished));
+        }
+    }
+
+    /// Starts handlers.
+    fn begin(self: &Arc<Self>, desk: usize, jobs: Vec<Claimed>) {
         let now = Instant::now();
         let mut held = self.held();
         for Claimed { job, payload } in jobs {
@@ -123,7 +143,9 @@ impl Shop {
             return;
         }
         self.desks[desk].ended();
-        let finished = Finished { desk, id: attempt.job.id(), token: attempt.token, ended };
+        let progress = attempt.said().progress.take();
+        let finished =
+            Finished { desk, id: attempt.job.id(), token: attempt.token, ended, progress };
         // Nobody hears it when the runner is gone, and then the lease's own end will tell.
         drop(self.reports.send(finished));
     }

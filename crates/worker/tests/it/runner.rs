@@ -317,3 +317,30 @@ async fn a_cancel_is_heard_and_acknowledged() {
     assert_eq!(shop.story(id).await, ["Queued", "Running", "Running", "Cancelled"]);
     working.stop(SOON).await;
 }
+
+#[tokio::test]
+async fn what_a_handler_says_last_is_not_lost() {
+    let shop = Shop::open();
+    let quick = |_: (), context: Context| async move {
+        context.progress(100, "all of it");
+        Ok::<_, Fail>(())
+    };
+    let working = shop.runner().with(on("quick", quick)).start().await.unwrap();
+    let id = shop.submit(JobRequest::new("quick", &())).await;
+    let job = shop.wait_for(id, Status::Completed).await;
+    assert_eq!(job.life.progress.unwrap().report.percent, 100);
+    working.stop(SOON).await;
+}
+
+#[tokio::test]
+async fn a_snooze_of_a_thousand_years_is_as_long_as_is_lawful() {
+    let shop = Shop::open();
+    let sleepy = |_: (), _: Context| async {
+        Err::<(), _>(Fail::snooze(Duration::from_secs(1_000 * 365 * 86_400)))
+    };
+    let working = shop.runner().with(on("sleepy", sleepy)).start().await.unwrap();
+    let id = shop.submit(JobRequest::new("sleepy", &())).await;
+    eventually("it was given back", async || shop.job(id).await.life.releases == 1).await;
+    assert_eq!(shop.job(id).await.status(), Status::Queued);
+    working.stop(SOON).await;
+}
