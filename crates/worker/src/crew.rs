@@ -214,3 +214,104 @@ fn told(error: &io::Error) {
 }
 
 const UNPOISONED: &str = "no code of ours panics with the crew's lock in hand";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use platform::SystemClock;
+    use std::{
+        sync::atomic::{AtomicBool, AtomicUsize},
+        time::Duration,
+    };
+
+    fn crew() -> (tokio::runtime::Runtime, Crew) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let crew = Crew::new(runtime.handle().clone(), Arc::new(SystemClock::new()), 100);
+        (runtime, crew)
+    }
+
+    fn wait_until(crew: &Crew, what: &str, it: impl Fn() -> bool) {
+        let clock = SystemClock::new();
+        while !it() {
+            assert!(clock.read().monotonic < Duration::from_secs(60), "in vain: {what}");
+            crew.relieve();
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Comes back once before it is done, so that it has to be called again.
+    async fn wait_a_turn() {
+        let mut waited = false;
+        std::future::poll_fn(move |cx| {
+            cx.waker().wake_by_ref();
+            if std::mem::replace(&mut waited, true) {
+                std::task::Poll::Ready(())
+            } else {
+                std::task::Poll::Pending
+            }
+        })
+        .await;
+    }
+
+    #[test]
+    fn nobody_is_forgotten_while_threads_come_and_go() {
+        let (_runtime, crew) = crew();
+        let done = Arc::new(AtomicUsize::new(0));
+        let spawn = |number: usize| {
+            let done = done.clone();
+            crew.spawn(async move {
+                if number.is_multiple_of(500) {
+                    thread::sleep(Duration::from_millis(60)); // stuck for a moment
+                }
+                for _ in 0..number % 7 {
+                    wait_a_turn().await;
+                }
+                done.fetch_add(1, Ordering::SeqCst);
+            })
+        };
+        let tasks: Vec<_> = (0..5_000).map(spawn).collect();
+        wait_until(&crew, "all are done", || done.load(Ordering::SeqCst) == 5_000);
+        drop(tasks);
+    }
+
+    #[test]
+    fn threads_that_are_stuck_are_replaced_and_not_without_end() {
+        let (_runtime, crew) = crew();
+        let (go_on, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let blocked = |_| {
+            let (go_on, done) = (go_on.clone(), done.clone());
+            crew.spawn(async move {
+                while !go_on.load(Ordering::SeqCst) {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                done.fetch_add(1, Ordering::SeqCst);
+            })
+        };
+        let _tasks: Vec<_> = (0..150).map(blocked).collect();
+        wait_until(&crew, "the crew is as large as it may be", || crew.stuck() == 100);
+        assert_eq!(crew.0.room().threads.len(), 100);
+        go_on.store(true, Ordering::SeqCst);
+        wait_until(&crew, "everybody had a turn", || done.load(Ordering::SeqCst) == 150);
+        let as_before = || crew.0.room().threads.len() <= crew.0.able;
+        wait_until(&crew, "those too many are gone", as_before);
+    }
+
+    #[test]
+    fn whoever_drops_the_handle_ends_the_work() {
+        struct Ends(Arc<AtomicBool>);
+        impl Drop for Ends {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::SeqCst);
+            }
+        }
+        let (_runtime, crew) = crew();
+        let ended = Arc::new(AtomicBool::new(false));
+        let ends = Ends(ended.clone());
+        let task = crew.spawn(async move {
+            let _ends = ends;
+            std::future::pending::<()>().await;
+        });
+        drop(task);
+        wait_until(&crew, "it was dropped", || ended.load(Ordering::SeqCst));
+    }
+}
