@@ -31,13 +31,9 @@ impl Place {
 
     /// A new store at `path`, and others beside it. All names must be free.
     pub fn at(path: &Path) -> Result<Self, Error> {
-        let place = Place { store: path.to_owned(), folder: None };
-        match place.files().into_iter().find(|file| file.symlink_metadata().is_ok()) {
-            Some(taken) => {
-                std::mem::forget(place); // what is there is not ours to remove
-                Err(Error::Exists(taken))
-            }
-            None => Ok(place),
+        match files(path).into_iter().find(|file| file.symlink_metadata().is_ok()) {
+            Some(taken) => Err(Error::Exists(taken)),
+            None => Ok(Place { store: path.to_owned(), folder: None }),
         }
     }
 
@@ -67,11 +63,12 @@ impl Place {
         }
         Ok(with(&self.store, name))
     }
+}
 
-    fn files(&self) -> Vec<PathBuf> {
-        let names = STORES.iter().flat_map(|store| BESIDE.map(|beside| format!("{store}{beside}")));
-        names.map(|name| with(&self.store, &name)).collect()
-    }
+/// Every name that a run may use.
+fn files(store: &Path) -> Vec<PathBuf> {
+    let names = STORES.iter().flat_map(|name| BESIDE.map(|beside| format!("{name}{beside}")));
+    names.map(|name| with(store, &name)).collect()
 }
 
 impl Drop for Place {
@@ -79,7 +76,7 @@ impl Drop for Place {
         // Nobody is left to be told; the place was said when the run began.
         match &self.folder {
             Some(folder) => drop(fs::remove_dir_all(folder)),
-            None => self.files().iter().for_each(|file| drop(remove(file))),
+            None => files(&self.store).iter().for_each(|file| drop(remove(file))),
         }
     }
 }
@@ -122,7 +119,7 @@ mod tests {
         fs::write(&neighbour, "not ours").unwrap();
         let places = [Place::at(&folder.path().join("a.db")), Place::folder_in(folder.path())];
         for place in places.map(Result::unwrap) {
-            for path in place.files() {
+            for path in files(&place.store) {
                 fs::write(path, "ours").unwrap();
             }
         }

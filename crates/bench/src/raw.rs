@@ -3,7 +3,8 @@
 //! It promises what we promise about the disk (a log, `synchronous=FULL`) and nothing else: no rules, no
 //! batches shared among callers, no counters, announcements, listings or sealed rows. It is meant to be as fast
 //! as one can be: statements are prepared once, ids and payloads are made before the clock starts, and a
-//! commit inserts 1,000 jobs, claims 1,000 and completes the 1,000 that the commit before it claimed.
+//! commit inserts 1,000 jobs, claims 1,000 and completes the 1,000 that the commit before it claimed (a fifth
+//! faster than three commits for these).
 
 use crate::{
     Error,
@@ -17,7 +18,8 @@ use std::{path::Path, time::Duration};
 pub const RAW_BATCH: usize = 1_000;
 
 /// What makes it fast; shown to whoever looks at the numbers. Beside these, one plan for each statement.
-/// The log is moved when it has 64 MiB: with SQLite's 4 MiB it would be slower by a third.
+/// The log is moved when it has 64 MiB, which is also the most that our own leaves behind when the clock
+/// stops. Moving it in a thread of its own, as we do, was no faster with commits as large as these.
 pub const RAW_PRAGMAS: &str = "journal_mode=wal, synchronous=full, wal_autocheckpoint=16000, \
                                cache_size=-65536, temp_store=memory";
 

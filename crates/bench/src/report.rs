@@ -1,6 +1,9 @@
 //! What a run came to.
 
-use crate::{Group, Machine, Measure, RAW_BATCH, RAW_PRAGMAS, ROUNDS, Settings, table::thousands};
+use crate::{
+    Group, Machine, Measure, PAYLOAD_BYTES, RAW_BATCH, RAW_PRAGMAS, ROUNDS, Settings,
+    table::thousands,
+};
 
 /// Everything that was measured, and on what.
 pub struct Report {
@@ -30,15 +33,16 @@ impl Report {
 
     /// What one has to know to read the numbers.
     pub(crate) fn notes(&self) -> Vec<String> {
+        let batch = thousands(RAW_BATCH as f64);
         let mut notes = vec![
             format!(
-                "medians of {ROUNDS} rounds; spread: lowest to highest of a round's ratio, or of ours"
+                "medians of {ROUNDS} rounds; spread: lowest to highest round, of the ratio or of ours"
             ),
-            format!(
-                "raw: hand-written SQL, the same SQLite, {RAW_BATCH} jobs in a commit, {PAYLOAD}"
-            ),
+            format!("raw: hand-written SQL, same SQLite, {batch} jobs in a commit,"),
             format!("  {RAW_PRAGMAS}"),
-            "* beside our own drain of the shorter queue".into(),
+            format!(
+                "payloads have {PAYLOAD_BYTES} bytes; * is compared with our own drain of the short queue"
+            ),
         ];
         if self.machine.is_in_memory() {
             notes.push("this is memory, not a disk: name a file on one with --store".into());
@@ -50,8 +54,6 @@ impl Report {
         notes
     }
 }
-
-const PAYLOAD: &str = "payloads of 200 bytes";
 
 #[cfg(test)]
 pub(crate) fn example() -> Report {

@@ -6,7 +6,7 @@ use crate::{
     figures::{percentile_ms, rate},
     house::{House, TASKS},
     measure::goal_of,
-    raw::raw_jobs,
+    raw::{RawJob, raw_jobs},
 };
 use std::{fs, path::Path, sync::Arc};
 
@@ -38,8 +38,7 @@ pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<(Vec<Measure>, f64), Erro
     for round in 0..ROUNDS {
         // Who goes first changes, so that nobody always finds the disk busy with the other's files.
         for ours in [round % 2 == 0, round % 2 != 0] {
-            bench.say_round(if ours { "throughput, ours" } else { "throughput, raw" }, round);
-            if ours { found.ours(bench)? } else { found.raw(bench)? }
+            if ours { found.ours(bench, round)? } else { found.raw(bench, round)? }
         }
     }
     let capacity = found.lives_one_by_one.median();
@@ -47,20 +46,24 @@ pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<(Vec<Measure>, f64), Erro
 }
 
 impl Found {
-    fn ours(&mut self, bench: &Bench<'_>) -> Result<(), Error> {
-        self.our_backlog(bench)?;
+    fn ours(&mut self, bench: &mut Bench<'_>, round: usize) -> Result<(), Error> {
         let jobs = bench.settings.jobs;
+        bench.say_round("batches and their drain", round);
+        self.our_backlog(bench)?;
 
+        bench.say_round("submits one by one", round);
         let (house, _) = bench.ours()?;
         let (_, took) = bench.timed(house.submit_one_by_one(jobs))?;
         self.one_by_one.ours.push(rate(jobs, took));
         drop(house);
 
+        bench.say_round("whole lives", round);
         let (house, _) = bench.ours()?;
         let (_, took) = bench.timed(lives(&house, house.submit_batches(jobs), jobs))?;
         self.lives.ours.push(rate(jobs, took));
         drop(house);
 
+        bench.say_round("whole lives, one by one", round);
         let (house, _) = bench.ours()?;
         let (times, took) = bench.timed(lives(&house, house.submit_one_by_one(jobs), jobs))?;
         self.lives_one_by_one.push(rate(jobs, took));
@@ -85,10 +88,11 @@ impl Found {
         Ok(())
     }
 
-    fn raw(&mut self, bench: &Bench<'_>) -> Result<(), Error> {
+    fn raw(&mut self, bench: &mut Bench<'_>, round: usize) -> Result<(), Error> {
         let jobs = bench.settings.jobs;
+        bench.say_round("the raw limit", round);
         let new = raw_jobs(jobs);
-        self.raw_backlog(bench)?;
+        self.raw_backlog(bench, &new)?;
 
         let (mut raw, _) = bench.raw()?;
         let took = bench.timed_raw(|| raw.submit(&new, TASKS))?;
@@ -101,11 +105,10 @@ impl Found {
         Ok(())
     }
 
-    fn raw_backlog(&mut self, bench: &Bench<'_>) -> Result<(), Error> {
-        let jobs = bench.settings.jobs;
-        let new = raw_jobs(jobs);
+    fn raw_backlog(&mut self, bench: &Bench<'_>, new: &[RawJob]) -> Result<(), Error> {
+        let jobs = new.len();
         let (mut raw, path) = bench.raw()?;
-        let took = bench.timed_raw(|| raw.submit(&new, RAW_BATCH))?;
+        let took = bench.timed_raw(|| raw.submit(new, RAW_BATCH))?;
         self.batches.raw.push(rate(jobs, took));
         self.one_by_one.raw.push(rate(jobs, took));
         raw = raw.reopened(&path)?;
@@ -124,7 +127,7 @@ impl Found {
         let p99 = Measure {
             key: "submit_p99_saturated",
             group: Group::Latency,
-            what: "submit p99, saturated by 64 tasks".into(),
+            what: "submit p99, saturated".into(),
             unit: Unit::Milliseconds,
             ours: self.submit_p99,
             raw: None,
