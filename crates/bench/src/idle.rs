@@ -2,15 +2,14 @@
 
 use crate::{
     Bench, Error, Group, Measure, ROUNDS, Rounds, Unit,
-    crew::{Crew, FULL},
+    crew::{Crew, FULL, Work},
     figures::percentile_ms,
     house::{House, sent_at},
     measure::goal_of,
-    raw::raw_jobs,
+    raw::{Raw, raw_jobs},
 };
 use std::{
     sync::{Arc, Mutex},
-    thread,
     time::Duration,
 };
 use tokio::time::sleep;
@@ -31,51 +30,55 @@ pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Measure>, Error> {
     let mut found = Found::default();
     for round in 0..ROUNDS {
         bench.say_round("the start of jobs in an idle system", round);
-        let (house, _) = bench.ours()?;
-        let (times, _) = bench.timed(starts(&house, jobs))?;
-        found.ours_p50.push(percentile_ms(&times, 50.0));
-        found.ours_p99.push(percentile_ms(&times, 99.0));
-        drop(house);
-        let times = raw_commits(bench, jobs)?;
-        found.raw_p50.push(percentile_ms(&times, 50.0));
-        found.raw_p99.push(percentile_ms(&times, 99.0));
+        let (house, (mut raw, _)) = (bench.ours()?.0, bench.raw()?);
+        let ((ours, raw), _) = bench.timed(in_turns(&house, &mut raw, jobs))?;
+        found.ours_p50.push(percentile_ms(&ours, 50.0));
+        found.ours_p99.push(percentile_ms(&ours, 99.0));
+        found.raw_p50.push(percentile_ms(&raw, 50.0));
+        found.raw_p99.push(percentile_ms(&raw, 99.0));
     }
     Ok(found.measures())
 }
 
-/// From handing over to the handler's first line.
-async fn starts(house: &House, jobs: usize) -> Result<Vec<Duration>, Error> {
-    let times = Arc::new(Mutex::new(Vec::new()));
-    let (started, clock) = (times.clone(), house.clone());
-    let work = move |payload: &str| {
-        let waited = sent_at(payload).map(|sent| clock.now() - sent);
-        started.lock().expect(UNPOISONED).extend(waited);
-    };
-    let mut crew = Crew::start(house, FULL, Arc::new(work));
-    let began = house.now();
-    for number in 0..jobs {
-        sleep((began + GAP * number as u32).saturating_sub(house.now())).await;
+/// From handing over to the handler's first line; and one raw job in one commit, which is what a disk needs
+/// for any promise. They take turns within each gap, so that whatever disturbs the disk disturbs both.
+async fn in_turns(
+    house: &House,
+    raw: &mut Raw,
+    jobs: usize,
+) -> Result<(Vec<Duration>, Vec<Duration>), Error> {
+    let (times, new) = (Arc::new(Mutex::new(Vec::new())), raw_jobs(jobs));
+    let mut crew = Crew::start(house, FULL, noting(house, &times));
+    let (began, mut raw_times) = (house.now(), Vec::new());
+    for (number, job) in new.chunks(1).enumerate() {
+        let due = began + GAP * number as u32;
+        sleep(due.saturating_sub(house.now())).await;
         house.submit(number, house.now()).await?;
+        sleep((due + GAP / 2).saturating_sub(house.now())).await;
+        let committing = house.now();
+        raw.submit(job, 1)?;
+        raw_times.push(house.now() - committing);
     }
     crew.until(jobs).await?;
     crew.stop().await?;
     let times = std::mem::take(&mut *times.lock().expect(UNPOISONED));
     let (what, found) = ("started jobs", times.len());
-    if found == jobs { Ok(times) } else { Err(Error::Miscounted { what, expected: jobs, found }) }
+    if found != jobs {
+        return Err(Error::Miscounted { what, expected: jobs, found });
+    }
+    Ok((times, raw_times))
+}
+
+/// A handler that notes how long its job has waited.
+fn noting(house: &House, times: &Arc<Mutex<Vec<Duration>>>) -> Work {
+    let (house, times) = (house.clone(), times.clone());
+    Arc::new(move |payload| {
+        let waited = sent_at(payload).map(|sent| house.now() - sent);
+        times.lock().expect(UNPOISONED).extend(waited);
+    })
 }
 
 const UNPOISONED: &str = "no handler of ours panics";
-
-/// One job in one commit, at the same pace: what a disk needs for any promise.
-fn raw_commits(bench: &Bench<'_>, jobs: usize) -> Result<Vec<Duration>, Error> {
-    let (mut raw, _) = bench.raw()?;
-    let (new, began, mut times) = (raw_jobs(jobs), bench.now(), Vec::new());
-    for (number, job) in new.chunks(1).enumerate() {
-        thread::sleep((began + GAP * number as u32).saturating_sub(bench.now()));
-        times.push(bench.timed_raw(|| raw.submit(job, 1))?);
-    }
-    Ok(times)
-}
 
 impl Found {
     fn measures(self) -> Vec<Measure> {

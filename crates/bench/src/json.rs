@@ -11,6 +11,7 @@ impl Report {
         json!({
             "date": self.machine.date,
             "cores": self.machine.cores,
+            "loadBefore": self.machine.load_before,
             "fileSystem": self.machine.file_system,
             "sqlite": self.machine.sqlite,
             "releaseBuild": !cfg!(debug_assertions),

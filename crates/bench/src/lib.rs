@@ -61,10 +61,8 @@ pub fn run(settings: Settings, place: &Place, say: &mut dyn FnMut(&str)) -> Resu
     let machine = Machine::of(place, &bench.clock);
     // First, while this process has used no memory for anything else.
     let mut measures = deep::measure(&mut bench)?;
-    let (throughput, capacity) = throughput::measure(&mut bench)?;
-    measures.extend(throughput);
-    measures.extend(load::measure(&mut bench, capacity)?);
     measures.extend(idle::measure(&mut bench)?);
+    measures.extend(throughput::measure(&mut bench)?);
     Ok(Report::new(machine, settings, measures))
 }
 

@@ -1,42 +1,22 @@
 //! How long handing over takes while everybody is busy, but not too busy.
 
 use crate::{
-    Bench, Error, Group, Measure, ROUNDS, Rounds, Unit,
+    Bench, Error,
     crew::{Crew, FULL},
-    figures::percentile_ms,
     house::{House, TASKS, joined},
-    measure::goal_of,
 };
 use std::{sync::Arc, time::Duration};
 use tokio::{task::JoinSet, time::sleep};
 
-/// A round is no longer than this.
-const ROUND_MAX: Duration = Duration::from_secs(4);
+/// It lasts no longer than this.
+const LOAD_MAX: Duration = Duration::from_secs(4);
 
-/// Measures at half of `capacity`, which is in jobs a second.
-pub(crate) fn measure(bench: &mut Bench<'_>, capacity: f64) -> Result<Vec<Measure>, Error> {
+/// How long each submit took at half of `capacity`, which is in jobs a second.
+pub(crate) fn at_half_load(bench: &Bench<'_>, capacity: f64) -> Result<Vec<Duration>, Error> {
     let pace = Pace::new(capacity / 2.0, bench.settings.jobs);
-    let (mut p50, mut p99) = (Rounds::default(), Rounds::default());
-    for round in 0..ROUNDS {
-        bench.say_round("submits at half load", round);
-        let (house, _) = bench.ours()?;
-        let (times, _) = bench.timed(steadily(&house, pace))?;
-        p50.push(percentile_ms(&times, 50.0));
-        p99.push(percentile_ms(&times, 99.0));
-    }
-    let of = |key, what: &str, ours| Measure {
-        key,
-        group: Group::Latency,
-        what: what.into(),
-        unit: Unit::Milliseconds,
-        ours,
-        raw: None,
-        goal: goal_of(key),
-    };
-    Ok(vec![
-        of("submit_p50_half_load", "submit p50, half load", p50),
-        of("submit_p99_half_load", "submit p99, half load", p99),
-    ])
+    let (house, _) = bench.ours()?;
+    let (times, _) = bench.timed(steadily(&house, pace))?;
+    Ok(times)
 }
 
 /// A steady load.
@@ -49,7 +29,7 @@ struct Pace {
 
 impl Pace {
     fn new(jobs_per_second: f64, jobs_max: usize) -> Self {
-        let jobs = (jobs_per_second * ROUND_MAX.as_secs_f64()).min(jobs_max as f64);
+        let jobs = (jobs_per_second * LOAD_MAX.as_secs_f64()).min(jobs_max as f64);
         let gap = Duration::from_secs_f64(TASKS as f64 / jobs_per_second.max(1.0));
         Pace { gap, jobs_each: (jobs / TASKS as f64).ceil() as u32 }
     }

@@ -24,7 +24,7 @@ impl Report {
 
     /// When, on what, how much: the first line of the table.
     pub(crate) fn headline(&self) -> String {
-        let Machine { date, cores, file_system, sqlite } = &self.machine;
+        let Machine { date, cores, file_system, sqlite, .. } = &self.machine;
         let disk = file_system.as_deref().unwrap_or("unknown file system");
         let (day, time) = (&date[..10], &date[11..16]);
         let jobs = thousands(self.settings.jobs as f64);
@@ -44,6 +44,11 @@ impl Report {
                 "payloads have {PAYLOAD_BYTES} bytes; * is compared with our own drain of the short queue"
             ),
         ];
+        if let Some(load) = self.machine.load_before.filter(|_| self.machine.is_busy()) {
+            notes.push(format!(
+                "others were busy (load {load:.1} before the run): expect more of a quiet machine"
+            ));
+        }
         if self.machine.is_in_memory() {
             notes.push("this is memory, not a disk: name a file on one with --store".into());
         }
@@ -61,6 +66,7 @@ pub(crate) fn example() -> Report {
     let machine = Machine {
         date: "2026-11-15T19:00:00.000Z".into(),
         cores: 2,
+        load_before: Some(1.5),
         file_system: Some("ext4".into()),
         sqlite: "3.51.3",
     };

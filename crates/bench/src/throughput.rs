@@ -5,8 +5,9 @@ use crate::{
     crew::{Crew, FULL},
     figures::{percentile_ms, rate},
     house::{House, TASKS},
+    load::at_half_load,
     measure::goal_of,
-    raw::{RawJob, raw_jobs},
+    raw::raw_jobs,
 };
 use std::{fs, path::Path, sync::Arc};
 
@@ -24,53 +25,45 @@ struct Found {
     drain: Both,
     lives: Both,
     lives_one_by_one: Rounds,
-    submit_p99: Rounds,
+    saturated_p99: Rounds,
+    half_load_p50: Rounds,
+    half_load_p99: Rounds,
     queued_bytes: Both,
     ended_bytes: Both,
     /// Raw inserts with as many in a commit as one-by-one callers can share.
     raw_by_64: Rounds,
 }
 
-/// Measures it all, and says how many whole lives a second there were when jobs came one by one: what
-/// "half of capacity" is half of.
-pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<(Vec<Measure>, f64), Error> {
+/// One thing that ours and the twin do in turns.
+struct Part {
+    name: &'static str,
+    ours: Step,
+    raw: Step,
+}
+
+type Step = fn(&mut Found, &Bench<'_>) -> Result<(), Error>;
+
+const PARTS: [Part; 4] = [
+    Part { name: "batches and their drain", ours: Found::our_backlog, raw: Found::raw_backlog },
+    Part { name: "submits one by one", ours: Found::our_submits, raw: Found::raw_submits },
+    Part { name: "whole lives", ours: Found::our_lives, raw: Found::raw_lives },
+    Part { name: "submits under load", ours: Found::our_load, raw: |_, _| Ok(()) },
+];
+
+pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Measure>, Error> {
     let mut found = Found::default();
     for round in 0..ROUNDS {
-        // Who goes first changes, so that nobody always finds the disk busy with the other's files.
-        for ours in [round % 2 == 0, round % 2 != 0] {
-            if ours { found.ours(bench, round)? } else { found.raw(bench, round)? }
+        for Part { name, ours, raw } in PARTS {
+            bench.say_round(name, round);
+            // Who goes first changes, so that nobody always finds the disk busy with the other's files.
+            let turns = if round % 2 == 0 { [ours, raw] } else { [raw, ours] };
+            turns.into_iter().try_for_each(|step| step(&mut found, bench))?;
         }
     }
-    let capacity = found.lives_one_by_one.median();
-    Ok((found.measures(), capacity))
+    Ok(found.measures())
 }
 
 impl Found {
-    fn ours(&mut self, bench: &mut Bench<'_>, round: usize) -> Result<(), Error> {
-        let jobs = bench.settings.jobs;
-        bench.say_round("batches and their drain", round);
-        self.our_backlog(bench)?;
-
-        bench.say_round("submits one by one", round);
-        let (house, _) = bench.ours()?;
-        let (_, took) = bench.timed(house.submit_one_by_one(jobs))?;
-        self.one_by_one.ours.push(rate(jobs, took));
-        drop(house);
-
-        bench.say_round("whole lives", round);
-        let (house, _) = bench.ours()?;
-        let (_, took) = bench.timed(lives(&house, house.submit_batches(jobs), jobs))?;
-        self.lives.ours.push(rate(jobs, took));
-        drop(house);
-
-        bench.say_round("whole lives, one by one", round);
-        let (house, _) = bench.ours()?;
-        let (times, took) = bench.timed(lives(&house, house.submit_one_by_one(jobs), jobs))?;
-        self.lives_one_by_one.push(rate(jobs, took));
-        self.submit_p99.push(percentile_ms(&times, 99.0));
-        Ok(())
-    }
-
     /// Handed over in batches, then drained; between the two the store is closed and weighed.
     fn our_backlog(&mut self, bench: &Bench<'_>) -> Result<(), Error> {
         let jobs = bench.settings.jobs;
@@ -88,27 +81,41 @@ impl Found {
         Ok(())
     }
 
-    fn raw(&mut self, bench: &mut Bench<'_>, round: usize) -> Result<(), Error> {
+    fn our_submits(&mut self, bench: &Bench<'_>) -> Result<(), Error> {
         let jobs = bench.settings.jobs;
-        bench.say_round("the raw limit", round);
-        let new = raw_jobs(jobs);
-        self.raw_backlog(bench, &new)?;
-
-        let (mut raw, _) = bench.raw()?;
-        let took = bench.timed_raw(|| raw.submit(&new, TASKS))?;
-        self.raw_by_64.push(rate(jobs, took));
-        drop(raw);
-
-        let (mut raw, _) = bench.raw()?;
-        let took = bench.timed_raw(|| raw.lives(&new))?;
-        self.lives.raw.push(rate(jobs, took));
+        let (house, _) = bench.ours()?;
+        let (_, took) = bench.timed(house.submit_one_by_one(jobs))?;
+        self.one_by_one.ours.push(rate(jobs, took));
         Ok(())
     }
 
-    fn raw_backlog(&mut self, bench: &Bench<'_>, new: &[RawJob]) -> Result<(), Error> {
-        let jobs = new.len();
+    fn our_lives(&mut self, bench: &Bench<'_>) -> Result<(), Error> {
+        let jobs = bench.settings.jobs;
+        let (house, _) = bench.ours()?;
+        let (_, took) = bench.timed(lives(&house, house.submit_batches(jobs), jobs))?;
+        self.lives.ours.push(rate(jobs, took));
+        Ok(())
+    }
+
+    /// As much as 64 tasks can, and then half of that: in the same round, because what a machine can do
+    /// changes with whoever else is on it.
+    fn our_load(&mut self, bench: &Bench<'_>) -> Result<(), Error> {
+        let jobs = bench.settings.jobs;
+        let (house, _) = bench.ours()?;
+        let (times, took) = bench.timed(lives(&house, house.submit_one_by_one(jobs), jobs))?;
+        drop(house);
+        self.lives_one_by_one.push(rate(jobs, took));
+        self.saturated_p99.push(percentile_ms(&times, 99.0));
+        let times = at_half_load(bench, rate(jobs, took))?;
+        self.half_load_p50.push(percentile_ms(&times, 50.0));
+        self.half_load_p99.push(percentile_ms(&times, 99.0));
+        Ok(())
+    }
+
+    fn raw_backlog(&mut self, bench: &Bench<'_>) -> Result<(), Error> {
+        let (jobs, new) = (bench.settings.jobs, raw_jobs(bench.settings.jobs));
         let (mut raw, path) = bench.raw()?;
-        let took = bench.timed_raw(|| raw.submit(new, RAW_BATCH))?;
+        let took = bench.timed_raw(|| raw.submit(&new, RAW_BATCH))?;
         self.batches.raw.push(rate(jobs, took));
         self.one_by_one.raw.push(rate(jobs, took));
         raw = raw.reopened(&path)?;
@@ -121,17 +128,33 @@ impl Found {
         Ok(())
     }
 
+    fn raw_submits(&mut self, bench: &Bench<'_>) -> Result<(), Error> {
+        let new = raw_jobs(bench.settings.jobs);
+        let (mut raw, _) = bench.raw()?;
+        let took = bench.timed_raw(|| raw.submit(&new, TASKS))?;
+        self.raw_by_64.push(rate(new.len(), took));
+        Ok(())
+    }
+
+    fn raw_lives(&mut self, bench: &Bench<'_>) -> Result<(), Error> {
+        let new = raw_jobs(bench.settings.jobs);
+        let (mut raw, _) = bench.raw()?;
+        let took = bench.timed_raw(|| raw.lives(&new))?;
+        self.lives.raw.push(rate(new.len(), took));
+        Ok(())
+    }
+
     fn measures(self) -> Vec<Measure> {
         let by_64 = Both { ours: self.one_by_one.ours.clone(), raw: self.raw_by_64 };
         let one_by_one = Both { ours: self.lives_one_by_one, raw: self.lives.raw.clone() };
-        let p99 = Measure {
-            key: "submit_p99_saturated",
+        let time = |key, what: &str, ours| Measure {
+            key,
             group: Group::Latency,
-            what: "submit p99, saturated".into(),
+            what: what.into(),
             unit: Unit::Milliseconds,
-            ours: self.submit_p99,
+            ours,
             raw: None,
-            goal: None,
+            goal: goal_of(key),
         };
         let speed = |key, what, both| of(key, Group::Throughput, what, Unit::JobsPerSecond, both);
         let size = |key, what, both| of(key, Group::Size, what, Unit::BytesPerJob, both);
@@ -142,7 +165,9 @@ impl Found {
             speed("submit_one_by_one", "submit, one by one, 64 tasks", self.one_by_one),
             speed("submit_one_by_one_64", "  beside raw commits of 64", by_64),
             speed("drain", "drain a backlog", self.drain),
-            p99,
+            time("submit_p50_half_load", "submit p50, half load", self.half_load_p50),
+            time("submit_p99_half_load", "submit p99, half load", self.half_load_p99),
+            time("submit_p99_saturated", "submit p99, saturated", self.saturated_p99),
             size("bytes_queued", "on disk, queued", self.queued_bytes),
             size("bytes_ended", "on disk, ended", self.ended_bytes),
         ]

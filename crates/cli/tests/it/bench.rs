@@ -6,13 +6,14 @@ use std::{fs, path::Path, process::Command};
 use tempfile::TempDir;
 
 /// Small enough for a test.
-const SMALL: [&str; 5] = ["bench", "--jobs=2000", "--deep=5000", "--json", "--store"];
+const SMALL: [&str; 3] = ["bench", "--jobs=2000", "--deep=5000"];
 
 #[test]
 fn a_run_gives_every_number_and_removes_its_files() {
     let folder = TempDir::new().unwrap();
     let run = Command::new(env!("CARGO_BIN_EXE_consign"))
-        .args(["bench", "--jobs", "2000", "--deep", "5000", "--json"])
+        .args(SMALL)
+        .arg("--json")
         .env("TMPDIR", folder.path())
         // A store that somebody lives in is not for measuring.
         .env("CONSIGN_STORE", "sqlite:/nowhere/consign.db")
@@ -60,12 +61,25 @@ fn assert_positive(value: &Value, name: &str) {
 }
 
 #[test]
+fn a_run_beside_other_files_shows_a_table_and_leaves_only_them() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("a.db.old"), "precious").unwrap();
+    let said = consign(folder.path(), &[&SMALL[..], &["--store=sqlite:a.db"]].concat());
+    assert!(said.success, "{}", said.err);
+    for line in ["Throughput", "whole lives", "idle, submit to start, p50", "drain, 5,000 queued"] {
+        assert!(said.out.lines().any(|shown| shown.starts_with(line)), "{line}: {}", said.out);
+    }
+    fs::remove_file(folder.path().join("a.db.old")).unwrap();
+    assert_empty(folder.path());
+}
+
+#[test]
 fn a_store_of_somebody_is_not_touched() {
     let folder = TempDir::new().unwrap();
     for taken in ["a.db", "a.db-raw", "a.db-wal"] {
         let taken = folder.path().join(taken);
         fs::write(&taken, "precious").unwrap();
-        let said = consign(folder.path(), &[&SMALL[..], &["sqlite:a.db"]].concat());
+        let said = consign(folder.path(), &[&SMALL[..], &["--store=sqlite:a.db"]].concat());
         assert!(!said.success && said.err.contains("is there already"), "{}", said.err);
         assert_eq!(fs::read(&taken).unwrap(), b"precious");
         fs::remove_file(&taken).unwrap();
@@ -76,7 +90,7 @@ fn a_store_of_somebody_is_not_touched() {
 #[test]
 fn a_run_that_cannot_begin_says_why() {
     let folder = TempDir::new().unwrap();
-    let said = consign(folder.path(), &[&SMALL[..], &["sqlite:missing/a.db"]].concat());
+    let said = consign(folder.path(), &[&SMALL[..], &["--store=sqlite:missing/a.db"]].concat());
     assert!(!said.success && said.err.contains("missing/a.db"), "{}", said.err);
     let said = consign(folder.path(), &["bench", "--jobs", "1"]);
     assert!(!said.success && said.err.contains("100.."), "{}", said.err);
