@@ -70,8 +70,10 @@ impl Crew {
                 return Ok(settled); // what failed is told by `stop`
             }
             let news = timeout(SILENCE_MAX, self.tally.changed()).await;
-            news.map(drop)
-                .map_err(|_: Elapsed| Error::Stuck(SILENCE_MAX.as_secs(), settled, jobs))?;
+            let silent = |_: Elapsed| Error::Stuck(SILENCE_MAX.as_secs(), settled, jobs);
+            if news.map_err(silent)?.is_err() {
+                return Ok(settled); // nobody is left to count, and `stop` tells why
+            }
         }
     }
 
@@ -117,7 +119,7 @@ impl Hand {
 
     async fn run(&self, jobs: Vec<Claimed>) -> Result<usize, Error> {
         jobs.iter().for_each(|claimed| (self.work)(claimed.payload.as_str()));
-        let reports: Vec<Report> = jobs.iter().filter_map(report).collect();
+        let reports: Vec<Report> = jobs.iter().map(report).collect();
         let verdicts = self.house.platform.settle(&Scope::All, reports).await;
         let verdicts = verdicts.map_err(verb("settling jobs"))?;
         match verdicts.iter().find_map(|verdict| verdict.as_ref().err()) {
@@ -127,26 +129,24 @@ impl Hand {
     }
 
     fn wish(&self, claim: u64) -> Wish {
-        let valid = "a name of letters, digits and dashes";
+        // Other crews of this process had the same hands, so the moment is part of the name.
+        let name = format!("{}-{claim}-{}", self.number, self.house.now().as_nanos());
         Wish {
-            worker: WorkerId::parse(&format!("hand-{}", self.number)).expect(valid),
+            worker: WorkerId::parse(&format!("hand-{}", self.number)).expect(VALID),
             host: None,
-            // Other crews of this process had the same hands, so the moment is part of the name.
-            claim: ClaimId::parse(&format!(
-                "{}-{claim}-{}",
-                self.number,
-                self.house.now().as_nanos()
-            ))
-            .expect(valid),
-            job_types: vec![JobType::parse(JOB_TYPE).expect(valid)],
+            claim: ClaimId::parse(&name).expect(VALID),
+            job_types: vec![JobType::parse(JOB_TYPE).expect(VALID)],
             max: self.jobs,
             lease: None,
         }
     }
 }
 
-fn report(claimed: &Claimed) -> Option<Report> {
-    let token = claimed.job.lease()?.token;
-    let ending = EndingDraft::new(OutcomeWord::Completed).check().ok()?;
-    Some(Report { id: claimed.job.id(), token, ending })
+const VALID: &str = "a short name of letters, digits and dashes";
+
+fn report(claimed: &Claimed) -> Report {
+    let lease = claimed.job.lease().expect("a job that was claimed has a lease");
+    let ending = EndingDraft::new(OutcomeWord::Completed).check();
+    let ending = ending.expect("an outcome without any field has no wrong one");
+    Report { id: claimed.job.id(), token: lease.token, ending }
 }
