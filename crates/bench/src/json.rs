@@ -11,7 +11,7 @@ impl Report {
         json!({
             "date": self.machine.date,
             "cores": self.machine.cores,
-            "loadBefore": self.machine.load_before,
+            "othersShare": self.machine.others_share,
             "fileSystem": self.machine.file_system,
             "sqlite": self.machine.sqlite,
             "releaseBuild": !cfg!(debug_assertions),

@@ -15,6 +15,7 @@ mod json;
 mod load;
 mod machine;
 mod measure;
+mod neighbours;
 mod place;
 mod raw;
 mod report;
@@ -30,6 +31,7 @@ pub use place::Place;
 pub use raw::{RAW_BATCH, RAW_PRAGMAS};
 pub use report::Report;
 
+use neighbours::Ticks;
 use platform::SystemClock;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use store::Clock;
@@ -58,11 +60,12 @@ pub fn run(settings: Settings, place: &Place, say: &mut dyn FnMut(&str)) -> Resu
     let runtime = Builder::new_multi_thread().worker_threads(RUNTIME_THREADS).enable_time().build();
     let runtime = runtime.map_err(|e| Error::Tasks("starting the threads for tasks", e.into()))?;
     let mut bench = Bench { settings, place, clock: Arc::new(SystemClock::new()), runtime, say };
-    let machine = Machine::of(place, &bench.clock);
+    let (mut machine, before) = (Machine::of(place, &bench.clock), Ticks::now());
     // First, while this process has used no memory for anything else.
     let mut measures = deep::measure(&mut bench)?;
     measures.extend(idle::measure(&mut bench)?);
     measures.extend(throughput::measure(&mut bench)?);
+    machine.others_share = Ticks::now().zip(before).map(|(now, then)| now.others_since(then));
     Ok(Report::new(machine, settings, measures))
 }
 

@@ -12,8 +12,8 @@ pub struct Machine {
     pub date: String,
     /// How many threads can run at a time.
     pub cores: usize,
-    /// How busy others kept it in the minute before, where the system says: threads that wanted to run.
-    pub load_before: Option<f64>,
+    /// How much of its processors others used while we measured, from 0 to 1, where the system says.
+    pub others_share: Option<f64>,
     /// The kind of file system that the stores are on, where the system says.
     pub file_system: Option<String>,
     /// The version of SQLite, of ours and of the raw twin.
@@ -29,25 +29,16 @@ impl Machine {
         Machine {
             date: wire::format_time(clock.read().wall),
             cores: thread::available_parallelism().map_or(1, usize::from),
-            load_before: load(),
+            others_share: None, // known at the end
             file_system: folder.and_then(|folder| file_system(&mounts, &folder)),
             sqlite: rusqlite::version(),
         }
-    }
-
-    /// Whether others had so much to do that there was less for us to measure.
-    pub fn is_busy(&self) -> bool {
-        self.load_before.is_some_and(|load| load > self.cores as f64 / 2.0)
     }
 
     /// Whether nothing was on a disk, so that no number says anything about durability.
     pub fn is_in_memory(&self) -> bool {
         self.file_system.as_deref().is_some_and(|kind| ["tmpfs", "ramfs"].contains(&kind))
     }
-}
-
-fn load() -> Option<f64> {
-    fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }
 
 /// The kind of what is mounted closest above `folder`; the last one where several are at one place.

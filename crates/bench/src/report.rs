@@ -44,9 +44,10 @@ impl Report {
                 "payloads have {PAYLOAD_BYTES} bytes; * is compared with our own drain of the short queue"
             ),
         ];
-        if let Some(load) = self.machine.load_before.filter(|_| self.machine.is_busy()) {
+        if let Some(share) = self.machine.others_share.filter(|share| *share > OTHERS_SHARE_MAX) {
+            let percent = share * 100.0;
             notes.push(format!(
-                "others were busy (load {load:.1} before the run): expect more of a quiet machine"
+                "others used {percent:.0} % of the processors meanwhile: expect more of a quiet machine"
             ));
         }
         if self.machine.is_in_memory() {
@@ -60,13 +61,16 @@ impl Report {
     }
 }
 
+/// So much is left to the system itself before it is worth a word.
+const OTHERS_SHARE_MAX: f64 = 0.1;
+
 #[cfg(test)]
 pub(crate) fn example() -> Report {
     use crate::{Goal, Unit, measure::example as measure};
     let machine = Machine {
         date: "2026-11-15T19:00:00.000Z".into(),
         cores: 2,
-        load_before: Some(1.5),
+        others_share: Some(0.15),
         file_system: Some("ext4".into()),
         sqlite: "3.51.3",
     };
