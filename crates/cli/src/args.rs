@@ -1,6 +1,6 @@
 //! What was typed.
 
-use clap::{Args as Arguments, Parser, Subcommand};
+use clap::{Args as Arguments, Parser, Subcommand, builder::RangedU64ValueParser, value_parser};
 use std::{path::PathBuf, str::FromStr};
 
 /// One job contract, one life, one status for all asynchronous work.
@@ -15,6 +15,8 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Copy the whole store to a new file, also while a process is at work on it
     Backup(BackupArgs),
+    /// Measure this machine: what Consign does beside what the disk could do
+    Bench(BenchArgs),
     /// Make a store from a backup; no worker can use a lease from before any more
     Restore(RestoreArgs),
     /// Say what is wrong with a store and what mends it; changes nothing
@@ -28,6 +30,31 @@ pub(crate) struct BackupArgs {
     #[command(flatten)]
     pub(crate) store: StoreArgs,
 }
+
+#[derive(Arguments)]
+pub(crate) struct BenchArgs {
+    // Not the usual option: CONSIGN_STORE names a store that somebody lives in.
+    /// A new file to measure with, sqlite:<path>, removed afterwards; without it, one in the system's
+    /// folder for temporary files
+    #[arg(long)]
+    pub(crate) store: Option<StoreAddress>,
+    /// Jobs in each round of what is about throughput
+    #[arg(long, default_value_t = 100_000, value_parser = at_least(bench::JOBS_MIN))]
+    pub(crate) jobs: u64,
+    /// Jobs that wait while a deep queue is drained
+    #[arg(long, default_value_t = 1_000_000, value_parser = at_least(bench::DEEP_MIN))]
+    pub(crate) deep: u64,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn at_least(jobs: usize) -> RangedU64ValueParser {
+    value_parser!(u64).range(jobs as u64..=JOBS_MAX)
+}
+
+/// A run with more would fill any disk.
+const JOBS_MAX: u64 = 1_000_000_000;
 
 #[derive(Arguments)]
 pub(crate) struct RestoreArgs {

@@ -4,6 +4,7 @@
 
 mod args;
 mod backup;
+mod bench;
 mod doctor;
 mod restore;
 
@@ -14,6 +15,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Backup(args) => backup::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Restore(args) => restore::run(&args),
         Command::Doctor(args) => doctor::run(&args),
     };

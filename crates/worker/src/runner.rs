@@ -169,6 +169,8 @@ pub struct Strength {
     pub running: usize,
     /// Handlers that have ended and are not reported yet.
     pub unreported: usize,
+    /// Attempts that were reported since it started.
+    pub reported: usize,
     /// Threads that a handler blocks.
     pub stuck_threads: usize,
 }
@@ -198,6 +200,7 @@ impl Working {
             slots: self.shop.desks.iter().map(|desk| desk.slots).sum(),
             running: self.shop.running(),
             unreported: self.shop.unsettled(),
+            reported: self.shop.reported(),
             stuck_threads: self.shop.crew.stuck(),
         }
     }

@@ -12,7 +12,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, Weak,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -39,6 +39,8 @@ pub(crate) struct Shop {
     /// Names this run of the process in claims.
     run: String,
     claims: AtomicU64,
+    /// How many attempts were reported.
+    reported: AtomicUsize,
 }
 
 /// A job that is leased to us.
@@ -86,6 +88,7 @@ impl Shop {
             reports,
             run,
             claims: AtomicU64::new(0),
+            reported: AtomicUsize::new(0),
         };
         (shop, finished)
     }
@@ -156,6 +159,7 @@ impl Shop {
         for (desk, token) in reports {
             held.remove(&token);
             self.desks[desk].settled();
+            self.reported.fetch_add(1, Ordering::AcqRel);
         }
     }
 
@@ -219,6 +223,10 @@ impl Shop {
 
     pub(crate) fn running(&self) -> usize {
         self.desks.iter().map(Desk::running).sum()
+    }
+
+    pub(crate) fn reported(&self) -> usize {
+        self.reported.load(Ordering::Acquire)
     }
 
     pub(crate) fn unsettled(&self) -> usize {

@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
+mod bench;
+
 use engine::{Intake, JobDraft, JobId, Scope, Tenant};
 use platform::{SystemClock, SystemDice};
 use pollster::block_on;

@@ -1,0 +1,63 @@
+//! Workers that do nothing, as fast as they can: a runner of the SDK with a handler that only notes.
+
+use crate::{
+    Error,
+    house::{House, JOB_TYPE},
+};
+use serde_json::value::RawValue;
+use std::{sync::Arc, time::Duration};
+use tokio::time::{Instant, sleep};
+use worker::{Context, Fail, Runner, Working, on};
+
+/// What a handler does with the payload of a job.
+pub(crate) type Work = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Handlers at a time: while those of one claim are reported, those of the next run.
+pub(crate) const SLOTS: usize = 2 * engine::CLAIM_MAX;
+
+/// When no job was settled for so long, none will be.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+/// How often it is looked how far they are.
+const LOOKS_APART: Duration = Duration::from_micros(500);
+/// How long they may take to finish what they have.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// Workers at work.
+pub(crate) struct Crew(Working);
+
+impl Crew {
+    /// Begins to claim, run and settle.
+    pub(crate) async fn start(house: &House, slots: usize, work: Work) -> Result<Self, Error> {
+        let handler = move |payload: Box<RawValue>, _: Context| {
+            work(payload.get());
+            std::future::ready(Ok::<(), Fail>(()))
+        };
+        let runner = Runner::new(&house.node).with(on(JOB_TYPE, handler).slots(slots));
+        Ok(Crew(runner.start().await?))
+    }
+
+    /// Returns when `jobs` were settled since the start, with how many it were then.
+    pub(crate) async fn until(&self, jobs: usize) -> Result<usize, Error> {
+        let (mut last, mut since) = (0, Instant::now());
+        loop {
+            let settled = self.0.strength().reported;
+            if settled >= jobs {
+                return Ok(settled);
+            }
+            if settled > last {
+                (last, since) = (settled, Instant::now());
+            } else if since.elapsed() > SILENCE_MAX {
+                return Err(Error::Stuck(SILENCE_MAX.as_secs(), settled, jobs));
+            }
+            sleep(LOOKS_APART).await;
+        }
+    }
+
+    /// Finishes what is claimed and returns when the last is settled.
+    pub(crate) async fn stop(self) -> Result<(), Error> {
+        match self.0.stop(GRACE).await {
+            worker::Stopped { released: 0, unreported: 0 } => Ok(()),
+            stopped => Err(Error::Unsettled(format!("{stopped:?}"))),
+        }
+    }
+}

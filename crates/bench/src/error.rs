@@ -1,0 +1,78 @@
+//! Why nothing was measured.
+
+use std::{io, path::PathBuf};
+
+/// What stopped a run. The files it made are removed all the same.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A run makes its own files and never touches others.
+    #[error(
+        "{} is there already, and a benchmark touches nobody's data: name a new file with --store \
+         sqlite:<path>, or leave --store away", .0.display()
+    )]
+    Exists(PathBuf),
+    /// A file or folder of ours.
+    #[error("{doing} {}", path.display())]
+    File {
+        /// What was tried.
+        doing: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Our store could not be opened.
+    #[error("the store to be measured cannot be opened")]
+    Open(#[from] store::OpenError),
+    /// A verb of ours failed.
+    #[error("{doing}")]
+    Verb {
+        /// What was tried.
+        doing: &'static str,
+        /// Why not.
+        source: platform::Error,
+    },
+    /// The workers could not be started.
+    #[error("starting the workers")]
+    Workers(#[from] worker::StartError),
+    /// A job was not settled as completed.
+    #[error("a job was not settled: {0}")]
+    Unsettled(String),
+    /// The hand-written twin failed.
+    #[error("the raw twin failed at {doing}")]
+    Raw {
+        /// What was tried.
+        doing: &'static str,
+        /// Why not.
+        source: rusqlite::Error,
+    },
+    /// A count that cannot be wrong was.
+    #[error("{what}: {found} jobs instead of {expected}")]
+    Miscounted {
+        /// Of what.
+        what: &'static str,
+        /// How many there should be.
+        expected: usize,
+        /// How many there were.
+        found: usize,
+    },
+    /// Nothing happened for so long that nothing will.
+    #[error("no job was settled for {0} s; {1} of {2} were, so the run was given up")]
+    Stuck(u64, usize, usize),
+    /// A thread or a task of ours could not be started, or ended early.
+    #[error("{0}")]
+    Tasks(&'static str, #[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The system does not tell what we ask.
+    #[error("{0} does not say how much memory was used; this needs Linux")]
+    Memory(&'static str),
+}
+
+/// Adds what a verb was for.
+pub(crate) fn verb(doing: &'static str) -> impl Fn(platform::Error) -> Error {
+    move |source| Error::Verb { doing, source }
+}
+
+/// Adds what the twin was at.
+pub(crate) fn raw(doing: &'static str) -> impl Fn(rusqlite::Error) -> Error {
+    move |source| Error::Raw { doing, source }
+}

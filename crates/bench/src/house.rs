@@ -1,0 +1,141 @@
+//! Consign as it is measured: a node over a store in a file.
+
+use crate::{Error, error::verb};
+use engine::{ITEMS_MAX, JobDraft, Tenant};
+use platform::{Node, Settings, SystemClock, SystemDice};
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use store::{Clock, Options, Sqlite};
+use tokio::task::JoinSet;
+
+/// The one type of all jobs.
+pub(crate) const JOB_TYPE: &str = "bench";
+/// What a job carries.
+pub const PAYLOAD_BYTES: usize = 200;
+/// Tasks that hand jobs over one by one.
+pub(crate) const TASKS: usize = 64;
+/// Tasks that hand over whole batches: while one is stored, the next is made.
+const BATCH_TASKS: usize = 4;
+
+/// A node at work over a store.
+#[derive(Clone)]
+pub(crate) struct House {
+    pub(crate) node: Arc<Node>,
+    pub(crate) clock: Arc<SystemClock>,
+}
+
+impl House {
+    /// Opens the store at `path`, with the settings that everybody gets.
+    pub(crate) fn open(path: &Path, clock: &Arc<SystemClock>) -> Result<Self, Error> {
+        let (clock, dice) = (clock.clone(), Arc::new(SystemDice));
+        let store = Sqlite::open(path, clock.clone(), dice.clone(), Options::default())?;
+        let node = Node::start(Arc::new(store), clock.clone(), dice, Settings::default());
+        let node = node.map_err(|e| Error::Tasks("starting the node", e.into()))?;
+        Ok(House { node: Arc::new(node), clock })
+    }
+
+    /// Hands over `jobs` in batches, each of which is answered before the next of its task.
+    pub(crate) async fn submit_batches(&self, jobs: usize) -> Result<(), Error> {
+        let next = Arc::new(AtomicUsize::new(0));
+        let mut tasks = JoinSet::new();
+        for _ in 0..BATCH_TASKS {
+            let (house, next) = (self.clone(), next.clone());
+            tasks.spawn(async move {
+                loop {
+                    let first = next.fetch_add(ITEMS_MAX, Ordering::Relaxed);
+                    if first >= jobs {
+                        return Ok(());
+                    }
+                    house.submit_batch(first..(first + ITEMS_MAX).min(jobs)).await?;
+                }
+            });
+        }
+        joined(tasks).await.map(drop)
+    }
+
+    async fn submit_batch(&self, numbers: std::ops::Range<usize>) -> Result<(), Error> {
+        let drafts = numbers.map(|number| draft(number, Duration::ZERO)).collect();
+        let submitted = self.node.submit_all(&Tenant::default_tenant(), drafts).await;
+        submitted.map(drop).map_err(verb("handing over a batch"))
+    }
+
+    /// Hands over `jobs` one by one from many tasks, and gives how long each took to be answered.
+    pub(crate) async fn submit_one_by_one(&self, jobs: usize) -> Result<Vec<Duration>, Error> {
+        let next = Arc::new(AtomicUsize::new(0));
+        let mut tasks = JoinSet::new();
+        for _ in 0..TASKS {
+            let (house, next) = (self.clone(), next.clone());
+            tasks.spawn(async move {
+                let mut times = Vec::new();
+                while next.fetch_add(1, Ordering::Relaxed) < jobs {
+                    let began = house.now();
+                    house.submit(times.len(), began).await?;
+                    times.push(house.now() - began);
+                }
+                Ok(times)
+            });
+        }
+        Ok(joined(tasks).await?.concat())
+    }
+
+    /// Hands over one job, which says when that was.
+    pub(crate) async fn submit(&self, number: usize, at: Duration) -> Result<(), Error> {
+        let submitted = self.node.submit(&Tenant::default_tenant(), draft(number, at)).await;
+        submitted.map(drop).map_err(verb("handing over a job"))
+    }
+
+    /// Time since the run began.
+    pub(crate) fn now(&self) -> Duration {
+        self.clock.read().monotonic
+    }
+}
+
+/// What all tasks came to; the first that fails ends the others.
+pub(crate) async fn joined<T: 'static>(
+    mut tasks: JoinSet<Result<T, Error>>,
+) -> Result<Vec<T>, Error> {
+    let mut done = Vec::new();
+    while let Some(task) = tasks.join_next().await {
+        done.push(task.map_err(|e| Error::Tasks("a task of the run ended early", e.into()))??);
+    }
+    Ok(done)
+}
+
+fn draft(number: usize, at: Duration) -> JobDraft {
+    let payload = Some(payload(number, at));
+    JobDraft { job_type: JOB_TYPE.into(), payload, ..JobDraft::default() }
+}
+
+/// [`PAYLOAD_BYTES`] of JSON that begin with the moment `at`.
+pub(crate) fn payload(number: usize, at: Duration) -> String {
+    let start = format!(r#"{{"at":{},"order":{number},"note":""#, at.as_nanos());
+    let rest = PAYLOAD_BYTES.saturating_sub(start.len() + 2);
+    format!(r#"{start}{:x<rest$}"}}"#, "")
+}
+
+/// The moment with which a payload begins.
+pub(crate) fn sent_at(payload: &str) -> Option<Duration> {
+    let digits = payload.strip_prefix(r#"{"at":"#)?.split(',').next()?;
+    Some(Duration::from_nanos(digits.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_has_its_length_and_its_moment() {
+        for number in [0, 7, 999_999_999] {
+            let at = Duration::from_nanos(123_456_789_012);
+            let text = payload(number, at);
+            assert_eq!((text.len(), sent_at(&text)), (PAYLOAD_BYTES, Some(at)), "{text}");
+            assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! How soon a job starts when nobody else wants anything, beside one durable commit.
+
+use crate::{
+    Bench, Error, Group, Measure, ROUNDS, Rounds, Unit,
+    crew::{Crew, SLOTS, Work},
+    figures::percentile_ms,
+    house::{House, sent_at},
+    measure::goal_of,
+    raw::{Raw, raw_jobs},
+};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::time::sleep;
+
+/// 100 jobs a second.
+const GAP: Duration = Duration::from_millis(10);
+
+#[derive(Default)]
+struct Found {
+    ours_p50: Rounds,
+    ours_p99: Rounds,
+    raw_p50: Rounds,
+    raw_p99: Rounds,
+}
+
+pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Measure>, Error> {
+    let jobs = (bench.settings.jobs / 100).clamp(20, 300);
+    let mut found = Found::default();
+    for round in 0..ROUNDS {
+        bench.say_round("the start of jobs in an idle system", round);
+        let (house, (mut raw, _)) = (bench.ours()?.0, bench.raw()?);
+        let ((ours, raw), _) = bench.timed(in_turns(&house, &mut raw, jobs))?;
+        found.ours_p50.push(percentile_ms(&ours, 50.0));
+        found.ours_p99.push(percentile_ms(&ours, 99.0));
+        found.raw_p50.push(percentile_ms(&raw, 50.0));
+        found.raw_p99.push(percentile_ms(&raw, 99.0));
+    }
+    Ok(found.measures())
+}
+
+/// From handing over to the handler's first line; and one raw job in one commit, which is what a disk needs
+/// for any promise. They take turns within each gap, so that whatever disturbs the disk disturbs both.
+async fn in_turns(
+    house: &House,
+    raw: &mut Raw,
+    jobs: usize,
+) -> Result<(Vec<Duration>, Vec<Duration>), Error> {
+    let (times, new) = (Arc::new(Mutex::new(Vec::new())), raw_jobs(jobs));
+    let crew = Crew::start(house, SLOTS, noting(house, &times)).await?;
+    let (began, mut raw_times) = (house.now(), Vec::new());
+    for (number, job) in new.chunks(1).enumerate() {
+        let due = began + GAP * number as u32;
+        sleep(due.saturating_sub(house.now())).await;
+        house.submit(number, house.now()).await?;
+        sleep((due + GAP / 2).saturating_sub(house.now())).await;
+        let committing = house.now();
+        raw.submit(job, 1)?;
+        raw_times.push(house.now() - committing);
+    }
+    crew.until(jobs).await?;
+    crew.stop().await?;
+    let times = std::mem::take(&mut *times.lock().expect(UNPOISONED));
+    let (what, found) = ("started jobs", times.len());
+    if found != jobs {
+        return Err(Error::Miscounted { what, expected: jobs, found });
+    }
+    Ok((times, raw_times))
+}
+
+/// A handler that notes how long its job has waited.
+fn noting(house: &House, times: &Arc<Mutex<Vec<Duration>>>) -> Work {
+    let (house, times) = (house.clone(), times.clone());
+    Arc::new(move |payload| {
+        let waited = sent_at(payload).map(|sent| house.now() - sent);
+        times.lock().expect(UNPOISONED).extend(waited);
+    })
+}
+
+const UNPOISONED: &str = "no handler of ours panics";
+
+impl Found {
+    fn measures(self) -> Vec<Measure> {
+        let of = |key, what: &str, ours, raw| Measure {
+            key,
+            group: Group::Latency,
+            what: what.into(),
+            unit: Unit::Milliseconds,
+            ours,
+            raw: Some(raw),
+            goal: goal_of(key),
+        };
+        vec![
+            of("idle_start_p50", "idle, submit to start, p50", self.ours_p50, self.raw_p50),
+            of("idle_start_p99", "idle, submit to start, p99", self.ours_p99, self.raw_p99),
+        ]
+    }
+}

@@ -1,0 +1,90 @@
+//! The result for programs: one object.
+
+use crate::{Goal, Measure, PAYLOAD_BYTES, RAW_BATCH, RAW_PRAGMAS, ROUNDS, Report, Rounds, Unit};
+use serde_json::{Map, Value, json};
+
+impl Report {
+    /// All numbers by name, `ratios` of ours to raw, and `targets` that passed or did not.
+    pub fn json(&self) -> Value {
+        let ratios = self.by_key(|measure| measure.ratio().map(Value::from));
+        let targets = self.by_key(|measure| Some(target(measure, measure.goal?)));
+        json!({
+            "date": self.machine.date,
+            "cores": self.machine.cores,
+            "othersShare": self.machine.others_share,
+            "fileSystem": self.machine.file_system,
+            "sqlite": self.machine.sqlite,
+            "releaseBuild": !cfg!(debug_assertions),
+            "jobs": self.settings.jobs,
+            "deep": self.settings.deep,
+            "rounds": ROUNDS,
+            "payloadBytes": PAYLOAD_BYTES,
+            "rawBatch": RAW_BATCH,
+            "rawPragmas": RAW_PRAGMAS,
+            "numbers": self.by_key(|measure| Some(numbers(measure))),
+            "ratios": ratios,
+            "targets": targets,
+        })
+    }
+
+    fn by_key(&self, value: impl Fn(&Measure) -> Option<Value>) -> Value {
+        let all = self.measures.iter();
+        let pairs = all.filter_map(|measure| Some((measure.key.to_owned(), value(measure)?)));
+        Value::Object(pairs.collect::<Map<_, _>>())
+    }
+}
+
+fn numbers(measure: &Measure) -> Value {
+    let mut object = json!({
+        "unit": unit(measure.unit),
+        "ours": measure.ours.median(),
+        "oursRounds": measure.ours.0,
+    });
+    if let Some(Rounds(rounds)) = &measure.raw {
+        object["raw"] = measure.raw.as_ref().map(Rounds::median).into();
+        object["rawRounds"] = rounds.clone().into();
+    }
+    object
+}
+
+fn target(measure: &Measure, goal: Goal) -> Value {
+    let (value, bound, limit) = match goal {
+        Goal::RatioAtLeast(least) => (measure.ratio(), "atLeast", least),
+        Goal::RatioAtMost(most) => (measure.ratio(), "atMost", most),
+        Goal::AtMost(most) => (Some(measure.ours.median()), "atMost", most),
+    };
+    json!({ "value": value, bound: limit, "pass": measure.is_met() })
+}
+
+fn unit(unit: Unit) -> &'static str {
+    match unit {
+        Unit::JobsPerSecond => "jobs/s",
+        Unit::Milliseconds => "ms",
+        Unit::BytesPerJob => "bytes/job",
+        Unit::Mebibytes => "MiB",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::report::example;
+
+    #[test]
+    fn ratios_and_targets_have_their_names() {
+        let json = example().json();
+        for key in [
+            "whole_lives",
+            "submit_one_by_one",
+            "submit_batches",
+            "drain",
+            "idle_start_p50",
+            "drain_deep",
+        ] {
+            assert!(json["ratios"][key].as_f64().is_some_and(|ratio| ratio > 0.0), "{key}: {json}");
+            assert!(json["targets"][key]["pass"].is_boolean(), "{key}: {json}");
+        }
+        assert_eq!(json["ratios"].get("peak_memory"), None);
+        assert_eq!(json["targets"]["peak_memory"]["pass"], false);
+        assert_eq!(json["numbers"]["whole_lives"]["oursRounds"][1], 31_000.0);
+    }
+}

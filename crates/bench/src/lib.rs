@@ -1,0 +1,118 @@
+//! THE MEASURE of Consign: what we do beside what the disk could do.
+//!
+//! Each number of ours stands beside the raw limit ([`raw`]), measured in the same run, round by round
+//! in turns, because a machine is rarely quiet. [`run`] measures, [`Report::table`] shows it to people and
+//! [`Report::json`] to programs.
+#![forbid(unsafe_code)]
+
+mod crew;
+mod deep;
+mod error;
+mod figures;
+mod house;
+mod idle;
+mod json;
+mod load;
+mod machine;
+mod measure;
+mod neighbours;
+mod place;
+mod raw;
+mod report;
+mod table;
+mod throughput;
+
+pub use error::Error;
+pub use figures::Rounds;
+pub use house::PAYLOAD_BYTES;
+pub use machine::Machine;
+pub use measure::{Goal, Group, Measure, Unit};
+pub use place::Place;
+pub use raw::{RAW_BATCH, RAW_PRAGMAS};
+pub use report::Report;
+
+use neighbours::Ticks;
+use platform::SystemClock;
+use std::{path::PathBuf, sync::Arc, time::Duration};
+use store::Clock;
+use tokio::runtime::{Builder, Runtime};
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Jobs in each round of what is about throughput; at least [`JOBS_MIN`].
+    pub jobs: usize,
+    /// Jobs that wait while a deep queue is drained; at least [`DEEP_MIN`].
+    pub deep: usize,
+}
+
+/// With fewer jobs than these there is nothing to see.
+pub const JOBS_MIN: usize = 100;
+/// The same of a deep queue, which must not run empty while it is measured.
+pub const DEEP_MIN: usize = 1_000;
+/// Each part is measured so many times, and the middle counts.
+pub const ROUNDS: usize = 5;
+/// Threads for the tasks that hand jobs over and run them.
+const RUNTIME_THREADS: usize = 2;
+
+/// Measures everything, saying what it is at. This blocks for some minutes.
+pub fn run(settings: Settings, place: &Place, say: &mut dyn FnMut(&str)) -> Result<Report, Error> {
+    let runtime = Builder::new_multi_thread().worker_threads(RUNTIME_THREADS).enable_time().build();
+    let runtime = runtime.map_err(|e| Error::Tasks("starting the threads for tasks", e.into()))?;
+    let mut bench = Bench { settings, place, clock: Arc::new(SystemClock::new()), runtime, say };
+    let (mut machine, before) = (Machine::of(place, &bench.clock), Ticks::now());
+    // First, while this process has used no memory for anything else.
+    let mut measures = deep::measure(&mut bench)?;
+    measures.extend(idle::measure(&mut bench)?);
+    measures.extend(throughput::measure(&mut bench)?);
+    machine.others_share = Ticks::now().zip(before).map(|(now, then)| now.others_since(then));
+    Ok(Report::new(machine, settings, measures))
+}
+
+/// A run under way.
+struct Bench<'a> {
+    settings: Settings,
+    place: &'a Place,
+    clock: Arc<SystemClock>,
+    runtime: Runtime,
+    say: &'a mut dyn FnMut(&str),
+}
+
+impl Bench<'_> {
+    /// Our store, new.
+    fn ours(&self) -> Result<(house::House, PathBuf), Error> {
+        let path = self.place.ours()?;
+        Ok((house::House::open(&path, &self.clock)?, path))
+    }
+
+    /// The twin, new.
+    fn raw(&self) -> Result<(raw::Raw, PathBuf), Error> {
+        let path = self.place.raw()?;
+        Ok((raw::Raw::open(&path)?, path))
+    }
+
+    /// Does something of ours, and says how long that took.
+    fn timed<T>(
+        &self,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<(T, Duration), Error> {
+        let began = self.now();
+        let done = self.runtime.block_on(work)?;
+        Ok((done, self.now() - began))
+    }
+
+    /// Does something raw, and says how long that took.
+    fn timed_raw(&self, work: impl FnOnce() -> Result<(), Error>) -> Result<Duration, Error> {
+        let began = self.now();
+        work()?;
+        Ok(self.now() - began)
+    }
+
+    fn now(&self) -> Duration {
+        self.clock.read().monotonic
+    }
+
+    fn say_round(&mut self, what: &str, round: usize) {
+        (self.say)(&format!("measuring {what} … round {} of {ROUNDS}", round + 1));
+    }
+}

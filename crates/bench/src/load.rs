@@ -1,0 +1,81 @@
+//! How long handing over takes while everybody is busy, but not too busy.
+
+use crate::{
+    Bench, Error,
+    crew::{Crew, SLOTS},
+    house::{House, TASKS, joined},
+};
+use std::{sync::Arc, time::Duration};
+use tokio::{task::JoinSet, time::sleep};
+
+/// It lasts no longer than this.
+const LOAD_MAX: Duration = Duration::from_secs(4);
+
+/// How long each submit took at half of `capacity`, which is in jobs a second.
+pub(crate) fn at_half_load(bench: &Bench<'_>, capacity: f64) -> Result<Vec<Duration>, Error> {
+    let pace = Pace::new(capacity / 2.0, bench.settings.jobs);
+    let (house, _) = bench.ours()?;
+    let (times, _) = bench.timed(steadily(&house, pace))?;
+    Ok(times)
+}
+
+/// A steady load.
+#[derive(Clone, Copy)]
+struct Pace {
+    /// Between two jobs of one task.
+    gap: Duration,
+    jobs_each: u32,
+}
+
+impl Pace {
+    fn new(jobs_per_second: f64, jobs_max: usize) -> Self {
+        let jobs = (jobs_per_second * LOAD_MAX.as_secs_f64()).min(jobs_max as f64);
+        let gap = Duration::from_secs_f64(TASKS as f64 / jobs_per_second.max(1.0));
+        Pace { gap, jobs_each: (jobs / TASKS as f64).ceil() as u32 }
+    }
+}
+
+async fn steadily(house: &House, pace: Pace) -> Result<Vec<Duration>, Error> {
+    let crew = Crew::start(house, SLOTS, Arc::new(|_| ())).await?;
+    let (mut tasks, began) = (JoinSet::new(), house.now());
+    for number in 0..TASKS as u32 {
+        let first = began + pace.gap * number / TASKS as u32;
+        tasks.spawn(one_producer(house.clone(), first, pace));
+    }
+    let jobs = TASKS * pace.jobs_each as usize;
+    let (times, _) = tokio::try_join!(joined(tasks), crew.until(jobs))?;
+    crew.stop().await?;
+    Ok(times.concat())
+}
+
+async fn one_producer(house: House, first: Duration, pace: Pace) -> Result<Vec<Duration>, Error> {
+    let mut times = Vec::new();
+    for number in 0..pace.jobs_each {
+        let due = first + pace.gap * number;
+        let early = due.saturating_sub(house.now());
+        // A job that is late because the one before took long has waited since it was due; one that is
+        // late because a timer is coarse has not.
+        let from = if early.is_zero() {
+            due
+        } else {
+            sleep(early).await;
+            house.now()
+        };
+        house.submit(number as usize, from).await?;
+        times.push(house.now() - from);
+    }
+    Ok(times)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pace_is_as_fast_as_asked_and_as_long_as_allowed() {
+        let pace = Pace::new(6_400.0, 1_000_000);
+        assert_eq!((pace.gap, pace.jobs_each), (Duration::from_millis(10), 400));
+        assert_eq!(Pace::new(6_400.0, 640).jobs_each, 10);
+        assert_eq!(Pace::new(0.0, 640).jobs_each, 0);
+    }
+}

@@ -1,0 +1,76 @@
+//! On what it was measured.
+
+use crate::{Error, Place};
+use platform::SystemClock;
+use std::{fs, path::Path, thread};
+use store::Clock;
+
+/// The machine, and the moment.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// As `2026-11-15T08:00:00.123Z`.
+    pub date: String,
+    /// How many threads can run at a time.
+    pub cores: usize,
+    /// How much of its processors others used while we measured, from 0 to 1, where the system says.
+    pub others_share: Option<f64>,
+    /// The kind of file system that the stores are on, where the system says.
+    pub file_system: Option<String>,
+    /// The version of SQLite, of ours and of the raw twin.
+    pub sqlite: &'static str,
+}
+
+impl Machine {
+    pub(crate) fn of(place: &Place, clock: &SystemClock) -> Self {
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let folder = place.shown().parent().unwrap_or(Path::new(""));
+        let folder = if folder == Path::new("") { Path::new(".") } else { folder };
+        let folder = folder.canonicalize().ok();
+        Machine {
+            date: wire::format_time(clock.read().wall),
+            cores: thread::available_parallelism().map_or(1, usize::from),
+            others_share: None, // known at the end
+            file_system: folder.and_then(|folder| file_system(&mounts, &folder)),
+            sqlite: rusqlite::version(),
+        }
+    }
+
+    /// Whether nothing was on a disk, so that no number says anything about durability.
+    pub fn is_in_memory(&self) -> bool {
+        self.file_system.as_deref().is_some_and(|kind| ["tmpfs", "ramfs"].contains(&kind))
+    }
+}
+
+/// The kind of what is mounted closest above `folder`; the last one where several are at one place.
+fn file_system(mounts: &str, folder: &Path) -> Option<String> {
+    let mounted = mounts.lines().filter_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        Some((words.next()?, words.next()?))
+    });
+    let above = mounted.filter(|(point, _)| folder.starts_with(point));
+    above.max_by_key(|(point, _)| point.len()).map(|(_, kind)| kind.to_owned())
+}
+
+/// The most memory that this process ever had, as Linux knows it.
+pub(crate) fn peak_memory_mib() -> Result<f64, Error> {
+    const STATUS: &str = "/proc/self/status";
+    let status = fs::read_to_string(STATUS).map_err(|_| Error::Memory(STATUS))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+    Ok(kib.ok_or(Error::Memory(STATUS))? / 1024.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_is_the_one_mounted_closest() {
+        let mounts = "/dev/a / ext4 rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n/dev/b /tmp/x xfs rw 0 0\n";
+        let kind = |folder: &str| file_system(mounts, Path::new(folder)).unwrap();
+        assert_eq!(kind("/home"), "ext4");
+        assert_eq!(kind("/tmp/xy"), "tmpfs");
+        assert_eq!(kind("/tmp/x/y"), "xfs");
+        assert_eq!(file_system("", Path::new("/")), None);
+    }
+}

@@ -1,0 +1,134 @@
+//! One line of the result: a number of ours, what stands beside it, and what we want it to be.
+
+use crate::figures::Rounds;
+
+/// Something that was measured.
+#[derive(Clone, Debug)]
+pub struct Measure {
+    /// Its name in JSON.
+    pub key: &'static str,
+    /// Where it stands in the table.
+    pub group: Group,
+    /// What it is, for people.
+    pub what: String,
+    /// What its numbers are.
+    pub unit: Unit,
+    /// Ours, round by round.
+    pub ours: Rounds,
+    /// What it is compared with, round by round.
+    pub raw: Option<Rounds>,
+    /// What we want.
+    pub goal: Option<Goal>,
+}
+
+/// What belongs together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "they are headings")]
+pub enum Group {
+    Throughput,
+    Latency,
+    Depth,
+    Size,
+}
+
+impl Group {
+    /// In the order of the table.
+    pub const ALL: [Group; 4] = [Group::Throughput, Group::Latency, Group::Depth, Group::Size];
+}
+
+/// What a number counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "they say it themselves")]
+pub enum Unit {
+    JobsPerSecond,
+    Milliseconds,
+    BytesPerJob,
+    Mebibytes,
+}
+
+/// What a measure should be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Goal {
+    /// At least this much of what stands beside it.
+    RatioAtLeast(f64),
+    /// At most so many times what stands beside it.
+    RatioAtMost(f64),
+    /// At most this, in its unit.
+    AtMost(f64),
+}
+
+impl Measure {
+    /// Ours over what stands beside it: of the medians.
+    pub fn ratio(&self) -> Option<f64> {
+        self.raw.as_ref().map(|raw| self.ours.median() / raw.median())
+    }
+
+    /// The lowest and the highest of the single rounds: of the ratio, or of ours where it stands alone.
+    pub fn spread(&self) -> (f64, f64) {
+        match &self.raw {
+            Some(raw) => self.ours.over(raw).spread(),
+            None => self.ours.spread(),
+        }
+    }
+
+    /// Whether it is as it should be, if anybody has said how.
+    pub fn is_met(&self) -> Option<bool> {
+        let ratio = self.ratio().unwrap_or(f64::NAN);
+        self.goal.map(|goal| match goal {
+            Goal::RatioAtLeast(least) => ratio >= least,
+            Goal::RatioAtMost(most) => ratio <= most,
+            Goal::AtMost(most) => self.ours.median() <= most,
+        })
+    }
+}
+
+/// What we want, all in one place. A target that is missed is a task, not an error.
+pub(crate) fn goal_of(key: &str) -> Option<Goal> {
+    Some(match key {
+        "whole_lives" | "drain" => Goal::RatioAtLeast(0.5),
+        // 64 callers can share a commit by 64 at most, and the raw one has 1,000.
+        "submit_one_by_one" => Goal::RatioAtLeast(0.4),
+        // To be stored and started is one commit of ours; waking threads is the rest.
+        "idle_start_p50" => Goal::RatioAtMost(2.5),
+        "idle_start_p99" => Goal::AtMost(10.0),
+        "submit_p99_half_load" | "submit_p99_saturated" => Goal::AtMost(25.0),
+        "drain_deep" => Goal::RatioAtLeast(0.8),
+        "peak_memory" => Goal::AtMost(150.0),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+pub(crate) fn example(key: &'static str, ours: &[f64], raw: Option<&[f64]>) -> Measure {
+    Measure {
+        key,
+        group: Group::Throughput,
+        what: key.replace('_', " "),
+        unit: Unit::JobsPerSecond,
+        ours: Rounds(ours.to_vec()),
+        raw: raw.map(|raw| Rounds(raw.to_vec())),
+        goal: goal_of(key),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_met_or_missed() {
+        let met = |key, ours: f64, raw| example(key, &[ours], raw).is_met();
+        assert_eq!(met("drain", 50.0, Some(&[100.0][..])), Some(true));
+        assert_eq!(met("drain", 49.0, Some(&[100.0])), Some(false));
+        assert_eq!(met("idle_start_p50", 3.0, Some(&[1.0])), Some(false));
+        assert_eq!(met("peak_memory", 20.0, None), Some(true));
+        assert_eq!(met("bytes_ended", 20.0, None), None);
+    }
+
+    #[test]
+    fn the_ratio_is_that_of_the_medians() {
+        let measure = example("drain", &[1.0, 9.0, 2.0], Some(&[4.0, 4.0, 5.0]));
+        assert_eq!(measure.ratio(), Some(0.5));
+        assert_eq!(measure.spread(), (0.25, 2.25));
+    }
+}

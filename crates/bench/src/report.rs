@@ -1,0 +1,91 @@
+//! What a run came to.
+
+use crate::{
+    Group, Machine, Measure, PAYLOAD_BYTES, RAW_BATCH, RAW_PRAGMAS, ROUNDS, Settings,
+    table::thousands,
+};
+
+/// Everything that was measured, and on what.
+pub struct Report {
+    /// On what.
+    pub machine: Machine,
+    /// How much.
+    pub settings: Settings,
+    /// In the order of the table.
+    pub measures: Vec<Measure>,
+}
+
+impl Report {
+    pub(crate) fn new(machine: Machine, settings: Settings, mut measures: Vec<Measure>) -> Self {
+        let place = |group| Group::ALL.iter().position(|other| *other == group);
+        measures.sort_by_key(|measure| place(measure.group)); // stable: within a group as measured
+        Report { machine, settings, measures }
+    }
+
+    /// When, on what, how much: the first line of the table.
+    pub(crate) fn headline(&self) -> String {
+        let Machine { date, cores, file_system, sqlite, .. } = &self.machine;
+        let disk = file_system.as_deref().unwrap_or("unknown file system");
+        let (day, time) = (&date[..10], &date[11..16]);
+        let jobs = thousands(self.settings.jobs as f64);
+        format!("{day} {time} UTC · {cores} cores · {disk} · SQLite {sqlite} · {jobs} jobs")
+    }
+
+    /// What one has to know to read the numbers.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let batch = thousands(RAW_BATCH as f64);
+        let mut notes = vec![
+            format!(
+                "medians of {ROUNDS} rounds; spread: lowest to highest round, of the ratio or of ours"
+            ),
+            format!("raw: hand-written SQL, same SQLite, {batch} jobs in a commit,"),
+            format!("  {RAW_PRAGMAS}"),
+            format!(
+                "payloads have {PAYLOAD_BYTES} bytes; * is compared with our own drain of the short queue"
+            ),
+        ];
+        if let Some(share) = self.machine.others_share.filter(|share| *share > OTHERS_SHARE_MAX) {
+            let percent = share * 100.0;
+            notes.push(format!(
+                "others used {percent:.0} % of the processors meanwhile: expect more of a quiet machine"
+            ));
+        }
+        if self.machine.is_in_memory() {
+            notes.push("this is memory, not a disk: name a file on one with --store".into());
+        }
+        if cfg!(debug_assertions) {
+            notes
+                .push("this is a debug build: for numbers that count, build with --release".into());
+        }
+        notes
+    }
+}
+
+/// So much is left to the system itself before it is worth a word.
+const OTHERS_SHARE_MAX: f64 = 0.1;
+
+#[cfg(test)]
+pub(crate) fn example() -> Report {
+    use crate::{Goal, Unit, measure::example as measure};
+    let machine = Machine {
+        date: "2026-11-15T19:00:00.000Z".into(),
+        cores: 2,
+        others_share: Some(0.15),
+        file_system: Some("ext4".into()),
+        sqlite: "3.51.3",
+    };
+    let pair = |key| measure(key, &[30_000.0, 31_000.0], Some(&[60_000.0, 61_000.0]));
+    let keys = [
+        "whole_lives",
+        "submit_one_by_one",
+        "submit_batches",
+        "drain",
+        "idle_start_p50",
+        "drain_deep",
+    ];
+    let mut measures: Vec<Measure> = keys.map(pair).into();
+    let alone = measure("peak_memory", &[41.3], None);
+    let goal = Some(Goal::AtMost(40.0));
+    measures.push(Measure { unit: Unit::Mebibytes, group: Group::Size, goal, ..alone });
+    Report::new(machine, Settings { jobs: 100_000, deep: 1_000_000 }, measures)
+}

@@ -1,0 +1,104 @@
+//! `consign bench`: that it measures and leaves nothing behind. How fast we are is no test.
+
+use crate::consign;
+use serde_json::Value;
+use std::{fs, path::Path, process::Command};
+use tempfile::TempDir;
+
+/// Small enough for a test.
+const SMALL: [&str; 3] = ["bench", "--jobs=2000", "--deep=5000"];
+
+#[test]
+fn a_run_gives_every_number_and_removes_its_files() {
+    let folder = TempDir::new().unwrap();
+    let run = Command::new(env!("CARGO_BIN_EXE_consign"))
+        .args(SMALL)
+        .arg("--json")
+        .env("TMPDIR", folder.path())
+        // A store that somebody lives in is not for measuring.
+        .env("CONSIGN_STORE", "sqlite:/nowhere/consign.db")
+        .output()
+        .unwrap();
+    let err = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success(), "{err}");
+    assert!(err.contains("measuring whole lives …"), "{err}");
+    assert!(err.contains(&*folder.path().to_string_lossy()), "it says where: {err}");
+    check(&serde_json::from_slice(&run.stdout).unwrap());
+    assert_empty(folder.path());
+}
+
+#[track_caller]
+fn check(json: &Value) {
+    for ratio in [
+        "whole_lives",
+        "submit_one_by_one",
+        "submit_batches",
+        "drain",
+        "idle_start_p50",
+        "drain_deep",
+    ] {
+        assert_positive(&json["ratios"][ratio], ratio);
+        assert!(json["targets"][ratio]["pass"].is_boolean(), "{ratio}: {json}");
+    }
+    for number in [
+        "idle_start_p99",
+        "submit_p99_half_load",
+        "submit_p99_saturated",
+        "drain_shallow",
+        "bytes_queued",
+        "bytes_ended",
+        "peak_memory",
+    ] {
+        assert_positive(&json["numbers"][number]["ours"], number);
+    }
+    let rounds = json["numbers"]["whole_lives"]["rawRounds"].as_array().unwrap();
+    assert_eq!(Some(rounds.len() as u64), json["rounds"].as_u64());
+}
+
+#[track_caller]
+fn assert_positive(value: &Value, name: &str) {
+    assert!(value.as_f64().is_some_and(|number| number > 0.0), "{name}: {value}");
+}
+
+#[test]
+fn a_run_beside_other_files_shows_a_table_and_leaves_only_them() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("a.db.old"), "precious").unwrap();
+    let said = consign(folder.path(), &[&SMALL[..], &["--store=sqlite:a.db"]].concat());
+    assert!(said.success, "{}", said.err);
+    for line in ["Throughput", "whole lives", "idle, submit to start, p50", "drain, 5,000 queued"] {
+        assert!(said.out.lines().any(|shown| shown.starts_with(line)), "{line}: {}", said.out);
+    }
+    fs::remove_file(folder.path().join("a.db.old")).unwrap();
+    assert_empty(folder.path());
+}
+
+#[test]
+fn a_store_of_somebody_is_not_touched() {
+    let folder = TempDir::new().unwrap();
+    for taken in ["a.db", "a.db-raw", "a.db-wal"] {
+        let taken = folder.path().join(taken);
+        fs::write(&taken, "precious").unwrap();
+        let said = consign(folder.path(), &[&SMALL[..], &["--store=sqlite:a.db"]].concat());
+        assert!(!said.success && said.err.contains("is there already"), "{}", said.err);
+        assert_eq!(fs::read(&taken).unwrap(), b"precious");
+        fs::remove_file(&taken).unwrap();
+    }
+    assert_empty(folder.path());
+}
+
+#[test]
+fn a_run_that_cannot_begin_says_why() {
+    let folder = TempDir::new().unwrap();
+    let said = consign(folder.path(), &[&SMALL[..], &["--store=sqlite:missing/a.db"]].concat());
+    assert!(!said.success && said.err.contains("missing/a.db"), "{}", said.err);
+    let said = consign(folder.path(), &["bench", "--jobs", "1"]);
+    assert!(!said.success && said.err.contains("100.."), "{}", said.err);
+    assert_empty(folder.path());
+}
+
+#[track_caller]
+fn assert_empty(folder: &Path) {
+    let left: Vec<_> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    assert!(left.is_empty(), "left behind: {left:?}");
+}
