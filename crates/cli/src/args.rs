@@ -1,7 +1,7 @@
 //! What was typed.
 
 use clap::{Args as Arguments, Parser, Subcommand, builder::RangedU64ValueParser, value_parser};
-use std::{path::PathBuf, str::FromStr};
+use std::{ffi::OsString, path::PathBuf, str::FromStr};
 
 /// One job contract, one life, one status for all asynchronous work.
 #[derive(Parser)]
@@ -13,6 +13,11 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    /// See it at work: a small shop's jobs, live, in a quarter of a minute
+    ///
+    /// The store lies in a temporary folder, which is removed at the end. Where NO_COLOR is set there are no
+    /// colours, and where the output goes to no terminal there is one line per event.
+    Demo(DemoArgs),
     /// Copy the whole store to a new file, also while a process is at work on it
     Backup(BackupArgs),
     /// Measure this machine: what Consign does beside what the disk could do
@@ -21,6 +26,29 @@ pub(crate) enum Command {
     Restore(RestoreArgs),
     /// Say what is wrong with a store and what mends it; changes nothing
     Doctor(DoctorArgs),
+}
+
+#[derive(Arguments)]
+pub(crate) struct DemoArgs {
+    /// Leave the store where it is, and say where
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// Any text but none means no colours (no-color.org)
+    #[arg(long, env = "NO_COLOR", hide = true)]
+    no_color: Option<OsString>,
+    #[arg(long, env = "TERM", hide = true)]
+    term: Option<OsString>,
+}
+
+impl DemoArgs {
+    pub(crate) fn colours(&self) -> bool {
+        self.no_color.as_ref().is_none_or(|said| said.is_empty())
+    }
+
+    /// Whether the terminal, if it is one, can move its cursor.
+    pub(crate) fn can_draw(&self) -> bool {
+        self.term.as_ref().is_none_or(|term| term != "dumb")
+    }
 }
 
 #[derive(Arguments)]

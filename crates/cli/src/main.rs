@@ -5,6 +5,7 @@
 mod args;
 mod backup;
 mod bench;
+mod demo;
 mod doctor;
 mod restore;
 
@@ -14,6 +15,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let done = match Args::parse().command {
+        Command::Demo(args) => demo::run(&args),
         Command::Backup(args) => backup::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Restore(args) => restore::run(&args),

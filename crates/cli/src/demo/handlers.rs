@@ -1,0 +1,182 @@
+//! The shop's handlers. What goes wrong in them goes wrong for real.
+
+use consign::{Context, Duty, Fail, Jitter, PolicyDraft, on};
+use serde::{Deserialize, Serialize};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+/// What lies outside of Consign: the bank, and the code that people deploy.
+#[derive(Default)]
+pub(crate) struct World {
+    /// How often the bank has charged a card.
+    charges: AtomicU32,
+    /// Whether the handler of price lists has been fixed.
+    pub(crate) fixed: AtomicBool,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Email {
+    pub(crate) to: String,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Payment {
+    pub(crate) order: u32,
+    pub(crate) cents: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Document {
+    Invoice { order: u32 },
+    Report { year: u32 },
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Prices {
+    pub(crate) lines: Vec<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Newsletter {
+    pub(crate) customers: u32,
+}
+
+/// What the shop works on from the beginning; labels come later.
+pub(crate) fn duties(world: &Arc<World>) -> Vec<Duty> {
+    let (bank, code) = (world.clone(), world.clone());
+    vec![
+        on("email", email).slots(4),
+        on("payment", move |payment, context| charge(payment, context, bank.clone())),
+        on("document", document).policy(retry_after_ms(1_200)),
+        on("image", image).policy(retry_after_ms(900)),
+        on("import", move |prices, context| import(prices, context, code.clone())),
+        on("newsletter", newsletter),
+    ]
+}
+
+pub(crate) fn label_duty() -> Duty {
+    on("label", label)
+}
+
+/// Waits that people can watch. By default chance spreads them, so that jobs that failed together do not
+/// come back together.
+fn retry_after_ms(base: i64) -> PolicyDraft {
+    PolicyDraft {
+        backoff_base_ms: Some(base),
+        backoff_factor_hundredths: Some(150),
+        jitter: Some(Jitter::None),
+        ..PolicyDraft::default()
+    }
+}
+
+async fn email(email: Email, context: Context) -> Result<(), Fail> {
+    let letters = email.to.len() as u64;
+    context.sleep(Duration::from_millis(120 + letters * 37 % 200)).await?;
+    if !email.to.contains('@') {
+        return Err(Fail::for_good("NO_ADDRESS", "this is not an address"));
+    }
+    Ok(())
+}
+
+/// A step is done once, however often the job is tried: nobody pays twice because a worker died.
+async fn charge(payment: Payment, context: Context, bank: Arc<World>) -> Result<u32, Fail> {
+    context.sleep(Duration::from_millis(300)).await?;
+    let charged = context.step("charge", |_| async {
+        bank.charges.fetch_add(1, Ordering::Relaxed);
+        Ok(payment.cents)
+    });
+    let charged = charged.await?;
+    let times = bank.charges.load(Ordering::Relaxed);
+    context.message(format!("order {}: charged {times}×", payment.order));
+    Ok(charged)
+}
+
+async fn document(document: Document, context: Context) -> Result<(), Fail> {
+    match document {
+        Document::Invoice { order } => invoice(order, &context).await,
+        Document::Report { year } => report(year, &context).await,
+    }
+}
+
+async fn invoice(order: u32, context: &Context) -> Result<(), Fail> {
+    context.sleep(Duration::from_millis(250)).await?;
+    if context.attempt() < 3 {
+        return Err(Fail::retry("TAX_OFFICE_DOWN", "the tax office does not answer"));
+    }
+    context.message(format!("order {order}: stamped by the tax office"));
+    Ok(())
+}
+
+async fn report(year: u32, context: &Context) -> Result<(), Fail> {
+    for month in 1..=12_u8 {
+        context.sleep(Duration::from_millis(500)).await?;
+        context.progress(month * 25 / 3, format!("month {month} of 12"));
+    }
+    context.message(format!("{year} in twelve pages"));
+    Ok(())
+}
+
+async fn image(_file: String, context: Context) -> Result<(), Fail> {
+    context.sleep(Duration::from_millis(250)).await?;
+    assert!(context.attempt() > 1, "the teapot has no handle");
+    context.message("640 × 480");
+    Ok(())
+}
+
+async fn import(prices: Prices, context: Context, code: Arc<World>) -> Result<u32, Fail> {
+    context.sleep(Duration::from_millis(250)).await?;
+    let fixed = code.fixed.load(Ordering::Relaxed);
+    let mut cents = 0;
+    for (number, line) in (1..).zip(&prices.lines) {
+        let price = in_cents(line, fixed);
+        // What is in the payload is the client's; the message only says where.
+        cents += price.ok_or_else(|| Fail::poison("PRICE_UNREADABLE", format!("line {number}")))?;
+    }
+    context.message(format!("{} prices taken over", prices.lines.len()));
+    Ok(cents)
+}
+
+/// Reads `12.50`, and, once somebody has thought of it, `12,50`.
+fn in_cents(price: &str, comma_too: bool) -> Option<u32> {
+    let (whole, part) =
+        price.split_once(['.', ',']).filter(|_| comma_too || !price.contains(','))?;
+    Some(whole.parse::<u32>().ok()? * 100 + part.parse::<u32>().ok()?)
+}
+
+async fn newsletter(letter: Newsletter, context: Context) -> Result<(), Fail> {
+    let mut sent = 0;
+    while sent < letter.customers {
+        if context.sleep(Duration::from_millis(40)).await.is_err() {
+            context.message(format!("stopped after {sent} letters"));
+            return Err(Fail::cancelled());
+        }
+        sent += 450;
+        let percent = u8::try_from(sent * 100 / letter.customers).unwrap_or(100);
+        context.progress(percent, format!("{sent} letters"));
+    }
+    Ok(())
+}
+
+async fn label(_order: u32, context: Context) -> Result<(), Fail> {
+    context.sleep(Duration::from_millis(300)).await?;
+    context.message("printed");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fix_is_one() {
+        assert_eq!(in_cents("12.50", false), Some(1250));
+        assert_eq!(in_cents("12,50", false), None);
+        assert_eq!(in_cents("12,50", true), Some(1250));
+        assert_eq!(in_cents("dear", true), None);
+    }
+}

@@ -1,0 +1,116 @@
+//! The story as lines, one per event, for files and pipes.
+
+use super::{
+    snapshot::{Exhibit, Snapshot},
+    story::Shop,
+    view::{about, kind, seconds},
+};
+use anyhow::Result;
+use consign::{HistoryEntry, JobId};
+use engine::{Scope, Timestamp};
+use std::{
+    collections::HashMap,
+    io::{self, Write},
+    time::Duration,
+};
+
+/// How much has been told.
+#[derive(Default)]
+pub(crate) struct Plain {
+    said: usize,
+    /// The last history row of each job.
+    rows: HashMap<JobId, u64>,
+    /// When each was last handed over again.
+    again: HashMap<JobId, Option<Timestamp>>,
+    /// When the many were last counted.
+    counted: Duration,
+}
+
+/// The many jobs are not told one by one, but counted now and then.
+const COUNT_EVERY: Duration = Duration::from_secs(2);
+
+impl Plain {
+    /// Tells what is new. Everything is read before anything is taken for told: whoever stops listening while we
+    /// read must find it again.
+    pub(crate) async fn tell(&mut self, shop: &Shop, snapshot: &Snapshot) -> Result<()> {
+        let mut moves = Vec::new();
+        for exhibit in &snapshot.exhibits {
+            let told = self.rows.get(&exhibit.shown.id).copied().unwrap_or_default();
+            if exhibit.job.seq > told {
+                let id = exhibit.shown.id;
+                moves.push((exhibit, shop.consign.node().history(&Scope::All, id, told).await?));
+            }
+        }
+        let mut news = self.news(&moves, snapshot);
+        news.sort_by_key(|(at, _)| *at);
+        for (at, line) in news {
+            let offset = seconds(at.since(shop.board.began_at));
+            writeln!(io::stdout(), "{offset:>7}  {line}")?;
+        }
+        Ok(())
+    }
+
+    fn news(&mut self, moves: &[Moves<'_>], snapshot: &Snapshot) -> Vec<(Timestamp, String)> {
+        let mut news = Vec::new();
+        for (exhibit, rows) in moves {
+            self.rows.extend(rows.last().map(|row| (exhibit.shown.id, row.seq)));
+            news.extend(rows.iter().map(|row| (row.at, moved(exhibit, row))));
+        }
+        for exhibit in &snapshot.exhibits {
+            let told = self.again.insert(exhibit.shown.id, exhibit.shown.again_at).flatten();
+            let again = exhibit.shown.again_at.filter(|at| told != Some(*at));
+            let text = "handed over again: the same job, duplicate: true";
+            news.extend(again.map(|at| (at, format!("{} {text}", name(exhibit)))));
+        }
+        let said = snapshot.said.iter().skip(self.said);
+        news.extend(said.map(|said| (said.at, format!("* {}", said.text))));
+        self.said = snapshot.said.len();
+        if snapshot.elapsed >= self.counted + COUNT_EVERY {
+            self.counted = snapshot.elapsed;
+            news.extend(count(snapshot).map(|line| (snapshot.now, line)));
+        }
+        news
+    }
+}
+
+/// A job, and what has happened to it since we last looked.
+type Moves<'a> = (&'a Exhibit, Vec<HistoryEntry>);
+
+fn moved(exhibit: &Exhibit, row: &HistoryEntry) -> String {
+    let transition = match row.from {
+        Some(from) => format!("{from} → {}", row.to),
+        None => row.to.to_string(),
+    };
+    let attempt = match row.attempt {
+        0 => String::new(),
+        attempt => format!("attempt {attempt}/{}", exhibit.job.max_attempts),
+    };
+    let code = row.error_code.as_ref().map(ToString::to_string);
+    let reason = [code, row.message.as_deref().map(str::to_owned)];
+    let reason: Vec<String> = reason.into_iter().flatten().collect();
+    let (reason, wait) = (reason.join(": "), wait(exhibit, row));
+    let line = format!("{} {transition:<19} {attempt:<11}  {reason}{wait}", name(exhibit));
+    line.trim_end().to_owned()
+}
+
+/// How long a job waits after this row, while it does.
+fn wait(exhibit: &Exhibit, row: &HistoryEntry) -> String {
+    let run_at = exhibit.job.run_at().filter(|run_at| *run_at > row.at);
+    match run_at.filter(|_| exhibit.job.seq == row.seq) {
+        Some(run_at) => format!(" (retry in {})", seconds(run_at.since(row.at))),
+        None => String::new(),
+    }
+}
+
+fn name(exhibit: &Exhibit) -> String {
+    format!("{:<10} {:<13}", kind(&exhibit.job), about(&exhibit.job))
+}
+
+fn count(snapshot: &Snapshot) -> Option<String> {
+    let mut queues = snapshot.queues.iter();
+    let many = queues.find(|depth| depth.queue.job_type.as_str() == "email")?.counts;
+    let (queued, running, completed) = (many.queued, many.running, many.completed);
+    Some(format!(
+        "email      all of them   Queued {queued}, Running {running}, Completed {completed}"
+    ))
+}

@@ -1,0 +1,84 @@
+//! The terminal: one picture that is drawn over itself, and a cursor that comes back.
+
+use super::{ink::Line, view::Size};
+use std::io::{self, Write};
+
+pub(crate) struct Screen {
+    colours: bool,
+    /// Rows of the last picture.
+    drawn: usize,
+    size: Size,
+}
+
+const HIDE_CURSOR: &str = "\x1b[?25l";
+const SHOW_CURSOR: &str = "\x1b[?25h";
+const CLEAR_ALL: &str = "\x1b[2J\x1b[H";
+const CLEAR_REST_OF_LINE: &str = "\x1b[K";
+const CLEAR_BELOW: &str = "\x1b[J";
+
+impl Screen {
+    pub(crate) fn open(colours: bool) -> io::Result<Self> {
+        write!(io::stdout(), "{HIDE_CURSOR}")?;
+        Ok(Screen { colours, drawn: 0, size: size() })
+    }
+
+    /// What it is now: people pull at their windows.
+    pub(crate) fn size(&self) -> Size {
+        size()
+    }
+
+    /// Draws a picture over the last one.
+    pub(crate) fn draw(&mut self, lines: &[Line]) -> io::Result<()> {
+        let mut frame = self.back();
+        for line in lines {
+            let text = if self.colours { line.coloured() } else { line.text() };
+            frame.push_str(&format!("{text}{CLEAR_REST_OF_LINE}\n"));
+        }
+        frame.push_str(CLEAR_BELOW);
+        self.drawn = lines.len();
+        put(&frame)
+    }
+
+    /// Takes the picture away, and gives the cursor back.
+    pub(crate) fn close(mut self) -> io::Result<()> {
+        let frame = format!("{}{CLEAR_BELOW}", self.back());
+        self.drawn = 0;
+        put(&frame)
+    }
+
+    /// To where the last picture began. A terminal whose width has changed has broken its lines anew, and nobody
+    /// knows where that is.
+    fn back(&mut self) -> String {
+        let size = size();
+        if std::mem::replace(&mut self.size, size) != size {
+            return CLEAR_ALL.into();
+        }
+        match self.drawn {
+            0 => String::new(),
+            rows => format!("\x1b[{rows}A\r"),
+        }
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        drop(put(SHOW_CURSOR)); // nobody is left to hear that it failed
+    }
+}
+
+/// In one piece, so that no half of a picture is seen.
+fn put(frame: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(frame.as_bytes())?;
+    out.flush()
+}
+
+/// The size of the terminal, or the usual one where it does not tell.
+fn size() -> Size {
+    let told = rustix::termios::tcgetwinsize(io::stdout()).ok();
+    let told = told.filter(|size| size.ws_col > 0 && size.ws_row > 0);
+    told.map_or(Size { columns: 80, rows: 24 }, |size| Size {
+        columns: size.ws_col.into(),
+        rows: size.ws_row.into(),
+    })
+}

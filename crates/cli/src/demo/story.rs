@@ -1,0 +1,224 @@
+//! A day of a small shop: what is handed over, what goes wrong, and what people do about it.
+
+use super::{
+    board::Board,
+    handlers::{self, Document, Email, Newsletter, Payment, Prices, World},
+};
+use anyhow::{Result, bail};
+use consign::{Consign, Job, JobId, JobRequest, Status, Working};
+use std::{
+    path::Path,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+use tokio::time::{Instant, sleep};
+
+/// The shop: its jobs, and what is shown of them.
+pub(crate) struct Shop {
+    pub(crate) consign: Consign,
+    pub(crate) board: Board,
+    world: Arc<World>,
+}
+
+/// The job types of the story, in the order of their appearance.
+pub(crate) const TYPES: [&str; 7] =
+    ["email", "payment", "document", "image", "import", "newsletter", "label"];
+
+/// What the story waits for comes within this time, or something is wrong.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Time to read a sentence.
+const READ: Duration = Duration::from_millis(1_300);
+/// Confirmations come in waves, so that queues can be seen to fill and to empty.
+const WAVE: u32 = 12;
+const WAVES_APART: Duration = Duration::from_millis(1_400);
+
+/// Tells the whole story; gives the job whose history is worth reading in full.
+pub(crate) async fn tell(shop: &Shop) -> Result<JobId> {
+    let mut runner = shop.consign.runner().name("shop");
+    for duty in handlers::duties(&shop.world) {
+        runner = runner.with(duty);
+    }
+    let working = runner.start().await?;
+    let told = tokio::select! {
+        told = acts(shop) => told,
+        error = waves(shop) => Err(error),
+    };
+    let (worth_reading, labels) = told?;
+    until_idle(shop).await?;
+    shop.board.say("All jobs have ended, each with one recorded outcome.");
+    working.stop(PATIENCE).await;
+    labels.stop(PATIENCE).await;
+    Ok(worth_reading)
+}
+
+async fn acts(shop: &Shop) -> Result<(JobId, Working)> {
+    shop.board.say(format!(
+        "A small shop opens. Order confirmations are handed over, {WAVE} at a time; each is on disk when \
+         submit returns."
+    ));
+    sleep(READ).await;
+    twice(shop).await?;
+    down(shop).await?;
+    panic(shop).await?;
+    let prices = poison(shop).await?;
+    cancel(shop).await?;
+    Ok((prices, explain(shop).await?))
+}
+
+/// Hands a wave of confirmations over, and another, as long as anybody looks.
+async fn waves(shop: &Shop) -> anyhow::Error {
+    for first in (1..).step_by(WAVE as usize) {
+        let orders = first..first + WAVE;
+        let wave = orders.clone().map(confirmation).collect();
+        match shop.consign.submit_all(wave).await {
+            Ok(submitted) => {
+                let no_address = orders.zip(&submitted).filter(|(order, _)| *order == NO_ADDRESS);
+                no_address.for_each(|(_, submitted)| shop.board.show(submitted));
+            }
+            Err(error) => return error.into(),
+        }
+        sleep(WAVES_APART).await;
+    }
+    unreachable!("nobody looks for so long")
+}
+
+/// The one order whose customer left no address.
+const NO_ADDRESS: u32 = 13;
+
+fn confirmation(order: u32) -> JobRequest {
+    let domain = if order == NO_ADDRESS { "" } else { "@example.org" };
+    let email = Email { to: format!("customer-{}{domain}", order * order) };
+    JobRequest::new("email", &email).subject(format!("order/{order}"))
+}
+
+async fn twice(shop: &Shop) -> Result<()> {
+    let payment = Payment { order: 7, cents: 1_990 };
+    let request = JobRequest::new("payment", &payment).subject("order/7").key("pay-order-7");
+    shop.hand_over(request.clone()).await?;
+    let again = shop.consign.submit(request).await?;
+    shop.board.show(&again);
+    shop.board.say(format!(
+        "The browser sends the payment of order 7 twice, under one idempotency key: it is one job \
+         (duplicate: {}), and one charge.",
+        again.duplicate
+    ));
+    sleep(READ).await;
+    Ok(())
+}
+
+async fn down(shop: &Shop) -> Result<()> {
+    let invoice = JobRequest::new("document", &Document::Invoice { order: 7 });
+    let invoice = shop.hand_over(invoice.subject("invoice/7")).await?;
+    let report = JobRequest::new("document", &Document::Report { year: 2026 });
+    shop.hand_over(report.subject("report/2026")).await?;
+    shop.until(invoice, |job| job.life.last_failure.is_some()).await?;
+    shop.board.say(
+        "The tax office is down: attempt 1 of the invoice failed. The job waits and is tried again, and \
+         nobody has to remember it. Meanwhile a long report says how far it is.",
+    );
+    sleep(READ).await;
+    Ok(())
+}
+
+async fn panic(shop: &Shop) -> Result<()> {
+    let image = JobRequest::new("image", &"teapot.png").subject("teapot.png");
+    let image = shop.hand_over(image).await?;
+    shop.until(image, |job| job.life.last_failure.is_some()).await?;
+    shop.board.say(
+        "The handler of images panics. That is a failure like any other: the worker lives on, and the job \
+         gets another attempt.",
+    );
+    sleep(READ).await;
+    Ok(())
+}
+
+async fn poison(shop: &Shop) -> Result<JobId> {
+    let lines = ["12.50", "9,90", "3.20"].map(str::to_owned).to_vec();
+    let prices = JobRequest::new("import", &Prices { lines }).subject("prices/spring");
+    let prices = shop.hand_over(prices).await?;
+    shop.until(prices, |job| job.status() == Status::Poisoned).await?;
+    shop.board.say(
+        "A price list has a comma where the handler wants a point. No retry can help, so it waits in the \
+         poison queue for a person.",
+    );
+    sleep(READ).await;
+    shop.world.fixed.store(true, Ordering::Relaxed);
+    shop.board
+        .say("The handler is fixed, and the operator redrives: the same job gets a second life.");
+    shop.consign.redrive(prices).await?;
+    shop.until(prices, |job| job.status() == Status::Completed).await?;
+    sleep(READ).await;
+    Ok(prices)
+}
+
+async fn cancel(shop: &Shop) -> Result<()> {
+    let letter = JobRequest::new("newsletter", &Newsletter { customers: 90_000 });
+    let letter = shop.hand_over(letter.subject("winter-sale")).await?;
+    shop.board.say("A newsletter goes out to 90,000 customers … with last year's prices in it!");
+    sleep(READ).await;
+    shop.consign.cancel(letter).await?;
+    let letter = shop.until(letter, |job| job.status().is_ended()).await?;
+    shop.board.say(format!(
+        "Somebody cancels it. The handler heard it with its next heartbeat and {}.",
+        letter.life.message.as_deref().unwrap_or("ended")
+    ));
+    sleep(READ).await;
+    Ok(())
+}
+
+async fn explain(shop: &Shop) -> Result<Working> {
+    let label = shop.hand_over(JobRequest::new("label", &7).subject("order/7")).await?;
+    let explained = shop.consign.explain(label).await?;
+    let reasons = explained.reasons.iter().map(|why| format!("{} ({})", why.code(), why.detail()));
+    let reasons: Vec<String> = reasons.collect();
+    shop.board.say(format!("A label does not move. `explain` says why: {}.", reasons.join(", ")));
+    sleep(READ).await;
+    shop.board.say("So a worker for labels is started, and the label is printed.");
+    let runner = shop.consign.runner().name("labels").with(handlers::label_duty());
+    let labels = runner.start().await?;
+    shop.until(label, |job| job.status() == Status::Completed).await?;
+    Ok(labels)
+}
+
+async fn until_idle(shop: &Shop) -> Result<()> {
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        let queues = shop.consign.queues().await?;
+        if queues.iter().all(|queue| queue.counts.queued + queue.counts.running == 0) {
+            return Ok(());
+        }
+        sleep(LOOKS_APART).await;
+    }
+    bail!("some jobs have not ended after {} s", PATIENCE.as_secs())
+}
+
+const LOOKS_APART: Duration = Duration::from_millis(20);
+
+impl Shop {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let consign = Consign::open(path)?;
+        Ok(Shop { consign, board: Board::new(), world: Arc::default() })
+    }
+
+    /// Hands a job over and puts it on show.
+    async fn hand_over(&self, request: JobRequest) -> Result<JobId> {
+        let submitted = self.consign.submit(request).await?;
+        self.board.show(&submitted);
+        Ok(submitted.job_id)
+    }
+
+    /// Waits until the store says that something has happened to a job.
+    async fn until(&self, id: JobId, happened: impl Fn(&Job) -> bool) -> Result<Job> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let job = self.consign.job(id).await?;
+            if happened(&job) {
+                return Ok(job);
+            }
+            if Instant::now() >= end {
+                bail!("{id} did not move on in {} s: it is {}", PATIENCE.as_secs(), job.status());
+            }
+            sleep(LOOKS_APART).await;
+        }
+    }
+}

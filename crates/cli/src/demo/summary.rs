@@ -1,0 +1,170 @@
+//! What was shown, and what to try next.
+
+use super::{
+    ink::{Line, Tone},
+    snapshot::{Exhibit, Snapshot},
+    story::Shop,
+    view::{about, kind, outcome, seconds, tone},
+};
+use anyhow::Result;
+use consign::{HistoryEntry, JobId, Status};
+use engine::{Filter, Scope, Timestamp};
+use store::{PAGE_MAX, Query};
+
+/// Everything that the summary tells, as the store has it.
+pub(crate) struct Summary {
+    snapshot: Snapshot,
+    began_at: Timestamp,
+    /// Of each job on show.
+    histories: Vec<Vec<HistoryEntry>>,
+    worth_reading: JobId,
+    numbers: Numbers,
+}
+
+#[derive(Default)]
+struct Numbers {
+    jobs: usize,
+    attempts: u64,
+    transitions: u64,
+}
+
+impl Summary {
+    pub(crate) async fn gather(shop: &Shop, worth_reading: JobId) -> Result<Self> {
+        let snapshot = Snapshot::take(shop).await?;
+        let mut histories = Vec::new();
+        for exhibit in &snapshot.exhibits {
+            histories.push(shop.consign.history(exhibit.shown.id).await?);
+        }
+        let numbers = numbers(shop).await?;
+        let began_at = shop.board.began_at;
+        Ok(Summary { snapshot, began_at, histories, worth_reading, numbers })
+    }
+
+    pub(crate) fn lines(&self) -> Vec<Line> {
+        let mut lines = vec![title("What you saw"), head()];
+        let exhibits = self.snapshot.exhibits.iter().zip(&self.histories);
+        lines.extend(exhibits.clone().map(|(exhibit, history)| row(exhibit, history)));
+        lines.push(self.total());
+        for (exhibit, history) in exhibits {
+            if exhibit.shown.id == self.worth_reading {
+                lines
+                    .extend([Line::new(), title(&format!("One history: {}", about(&exhibit.job)))]);
+                lines.extend(history.iter().map(|entry| told(entry, self.began_at)));
+            }
+        }
+        lines
+    }
+
+    fn total(&self) -> Line {
+        let Numbers { jobs, attempts, transitions } = self.numbers;
+        let took = seconds(self.snapshot.elapsed);
+        let text = format!(
+            "  {jobs} jobs in {took}: {attempts} attempts and {transitions} transitions, all of them on disk"
+        );
+        Line::of(Tone::Faint, text)
+    }
+}
+
+async fn numbers(shop: &Shop) -> Result<Numbers> {
+    let mut numbers = Numbers::default();
+    let mut before = None;
+    loop {
+        let (scope, filter) = (Scope::All, Filter::Everything);
+        let query = Query { scope, filter, before, limit: PAGE_MAX };
+        let page = shop.consign.node().list(&query).await?;
+        numbers.jobs += page.jobs.len();
+        for job in &page.jobs {
+            numbers.attempts += job.fence; // claims in all lives
+            numbers.transitions += job.seq;
+        }
+        match page.next {
+            Some(next) => before = Some(next),
+            None => return Ok(numbers),
+        }
+    }
+}
+
+fn title(text: &str) -> Line {
+    Line::of(Tone::Strong, text)
+}
+
+fn head() -> Line {
+    let text = format!(
+        "  {:<11}{:<14}{:<10}{:>8}{:>8}  {}",
+        "type", "subject", "status", "attempts", "took", "errorCode and what came of it"
+    );
+    Line::of(Tone::Faint, text)
+}
+
+fn row(exhibit: &Exhibit, history: &[HistoryEntry]) -> Line {
+    let job = &exhibit.job;
+    let took = job.ended_at().map(|end| seconds(end.since(job.envelope.created_at)));
+    let attempts = history.iter().filter(|entry| entry.to == Status::Running);
+    let attempts = attempts.filter(|entry| entry.from == Some(Status::Queued)).count();
+    let said = [errors(history), outcome(exhibit)];
+    let said: Vec<&str> = said.iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
+    Line::of(Tone::Plain, format!("  {:<11}{:<14}", kind(job), about(job)))
+        .then(tone(job.status()), format!("{:<10}", job.status().as_str()))
+        .then(Tone::Plain, format!("{attempts:>8}{:>8}  ", took.unwrap_or_default()))
+        .then(Tone::Plain, said.join("; "))
+}
+
+/// The codes that a job met on its way, by its history.
+fn errors(history: &[HistoryEntry]) -> String {
+    let mut met: Vec<(&str, usize)> = Vec::new();
+    for code in history.iter().filter_map(|entry| entry.error_code.as_ref()) {
+        match met.iter_mut().find(|(known, _)| *known == code.as_str()) {
+            Some((_, times)) => *times += 1,
+            None => met.push((code.as_str(), 1)),
+        }
+    }
+    let told = |(code, times): (&str, usize)| match times {
+        1 => code.to_owned(),
+        _ => format!("{code} {times}×"),
+    };
+    met.into_iter().map(told).collect::<Vec<_>>().join(", ")
+}
+
+fn told(entry: &HistoryEntry, began_at: Timestamp) -> Line {
+    let at = seconds(entry.at.since(began_at));
+    let from = entry.from.map_or("-", Status::as_str);
+    let code = entry.error_code.as_ref().map(|code| code.as_str());
+    let said = [code, entry.message.as_deref(), entry.worker.as_ref().map(|who| who.as_str())];
+    let said: Vec<&str> = said.into_iter().flatten().collect();
+    Line::of(Tone::Faint, format!("  {}. {at:>7}  ", entry.seq))
+        .then(Tone::Plain, format!("{from:>9} → "))
+        .then(tone(entry.to), format!("{:<10}", entry.to.as_str()))
+        .then(Tone::Faint, said.join(", "))
+}
+
+/// Where the store is, or that nothing is left.
+pub(crate) fn left(kept: Option<&str>) -> Vec<Line> {
+    let text = match kept {
+        Some(path) => format!("The store is kept in {path}; remove its folder when you are done."),
+        None => "The store was one file in a temporary folder. It is gone, nothing is left behind."
+            .into(),
+    };
+    vec![Line::of(Tone::Plain, text)]
+}
+
+/// Commands that exist, as they can be typed here.
+pub(crate) fn next(program: &str, kept: Option<&str>) -> Vec<Line> {
+    let mut lines = vec![title("What to try next")];
+    let path = kept.unwrap_or("<the path it prints>");
+    if kept.is_none() {
+        lines.push(hint(&format!("{program} demo --keep"), "the same, and the store stays"));
+    }
+    let store = format!("--store sqlite:{path}");
+    lines.push(hint(&format!("{program} doctor {store}"), "is each row as it was written?"));
+    lines.push(hint(
+        &format!("{program} backup shop-copy.db {store}"),
+        "a copy, also while it is in use",
+    ));
+    lines.push(hint("cargo run -p consign --example hello", "the same in thirty lines of Rust"));
+    lines.push(hint("cargo run -p consign --example steps", "what is done once stays done"));
+    lines
+}
+
+fn hint(command: &str, why: &str) -> Line {
+    Line::of(Tone::Good, format!("  {command}")).then(Tone::Faint, format!("   {why}"))
+}
