@@ -26,13 +26,12 @@ pub(crate) struct Email {
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Payment {
-    pub(crate) order: u32,
     pub(crate) cents: u32,
 }
 
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Document {
-    Invoice { order: u32 },
+    Invoice,
     Report { year: u32 },
 }
 
@@ -78,7 +77,7 @@ async fn email(email: Email, context: Context) -> Result<(), Fail> {
     let letters = email.to.len() as u64;
     context.sleep(Duration::from_millis(120 + letters * 37 % 200)).await?;
     if !email.to.contains('@') {
-        return Err(Fail::for_good("NO_ADDRESS", "this is not an address"));
+        return Err(Fail::for_good("NO_ADDRESS", "no retry will find one"));
     }
     Ok(())
 }
@@ -92,30 +91,30 @@ async fn charge(payment: Payment, context: Context, bank: Arc<World>) -> Result<
     });
     let charged = charged.await?;
     let times = bank.charges.load(Ordering::Relaxed);
-    context.message(format!("order {}: charged {times}×", payment.order));
+    context.message(format!("charged {times}×"));
     Ok(charged)
 }
 
 async fn document(document: Document, context: Context) -> Result<(), Fail> {
     match document {
-        Document::Invoice { order } => invoice(order, &context).await,
+        Document::Invoice => invoice(&context).await,
         Document::Report { year } => report(year, &context).await,
     }
 }
 
-async fn invoice(order: u32, context: &Context) -> Result<(), Fail> {
+async fn invoice(context: &Context) -> Result<(), Fail> {
     context.sleep(Duration::from_millis(250)).await?;
     if context.attempt() < 3 {
         return Err(Fail::retry("TAX_OFFICE_DOWN", "the tax office does not answer"));
     }
-    context.message(format!("order {order}: stamped by the tax office"));
+    context.message("stamped by the tax office");
     Ok(())
 }
 
 async fn report(year: u32, context: &Context) -> Result<(), Fail> {
-    for month in 1..=12_u8 {
+    for month in 1..=12 {
         context.sleep(Duration::from_millis(500)).await?;
-        context.progress(month * 25 / 3, format!("month {month} of 12"));
+        context.progress(percent(month, 12), format!("month {month} of 12"));
     }
     context.message(format!("{year} in twelve pages"));
     Ok(())
@@ -152,14 +151,25 @@ async fn newsletter(letter: Newsletter, context: Context) -> Result<(), Fail> {
     let mut sent = 0;
     while sent < letter.customers {
         if context.sleep(Duration::from_millis(40)).await.is_err() {
-            context.message(format!("stopped after {sent} letters"));
+            context.message(format!("stopped at letter {}", thousands(sent)));
             return Err(Fail::cancelled());
         }
         sent += 450;
-        let percent = u8::try_from(sent * 100 / letter.customers).unwrap_or(100);
-        context.progress(percent, format!("{sent} letters"));
+        context.progress(percent(sent, letter.customers), format!("letter {}", thousands(sent)));
     }
     Ok(())
+}
+
+fn percent(part: u32, whole: u32) -> u8 {
+    u8::try_from((part * 100 / whole.max(1)).min(100)).unwrap_or(100)
+}
+
+/// With a comma, as people write it.
+fn thousands(number: u32) -> String {
+    match (number / 1_000, number % 1_000) {
+        (0, rest) => rest.to_string(),
+        (thousands, rest) => format!("{thousands},{rest:03}"),
+    }
 }
 
 async fn label(_order: u32, context: Context) -> Result<(), Fail> {
@@ -178,5 +188,12 @@ mod tests {
         assert_eq!(in_cents("12,50", false), None);
         assert_eq!(in_cents("12,50", true), Some(1250));
         assert_eq!(in_cents("dear", true), None);
+    }
+
+    #[test]
+    fn the_last_part_of_a_hundred_is_a_hundred() {
+        assert_eq!((percent(0, 12), percent(7, 12), percent(12, 12)), (0, 58, 100));
+        assert_eq!((percent(13, 12), percent(0, 0)), (100, 0));
+        assert_eq!([thousands(450), thousands(13_050)], ["450", "13,050"]);
     }
 }

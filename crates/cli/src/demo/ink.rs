@@ -14,16 +14,17 @@ pub(crate) enum Tone {
 }
 
 impl Tone {
-    fn code(self) -> &'static str {
+    /// What begins it on a terminal, where it is anything.
+    fn code(self) -> Option<&'static str> {
         match self {
-            Tone::Plain => "0",
-            Tone::Strong => "1",
-            Tone::Faint => "2",
-            Tone::Waiting => "33",
-            Tone::Busy => "36",
-            Tone::Good => "32",
-            Tone::Bad => "31",
-            Tone::Poison => "35",
+            Tone::Plain => None,
+            Tone::Strong => Some("\x1b[1m"),
+            Tone::Faint => Some("\x1b[2m"),
+            Tone::Waiting => Some("\x1b[33m"),
+            Tone::Busy => Some("\x1b[36m"),
+            Tone::Good => Some("\x1b[32m"),
+            Tone::Bad => Some("\x1b[31m"),
+            Tone::Poison => Some("\x1b[35m"),
         }
     }
 }
@@ -70,9 +71,9 @@ impl Line {
 
     /// With tones, as terminals understand them.
     pub(crate) fn coloured(&self) -> String {
-        let piece = |(tone, text): &(Tone, String)| match tone {
-            Tone::Plain => text.clone(),
-            _ => format!("\x1b[{}m{text}\x1b[0m", tone.code()),
+        let piece = |(tone, text): &(Tone, String)| match tone.code() {
+            Some(code) => format!("{code}{text}\x1b[0m"),
+            None => text.clone(),
         };
         self.0.iter().map(piece).collect()
     }

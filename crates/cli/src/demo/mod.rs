@@ -116,7 +116,8 @@ fn close(args: &DemoArgs, path: &Path, summary: &[Line]) -> Result<()> {
         lines.extend(summary::next(&program(), kept.as_deref()));
     }
     let coloured = stage::is_coloured(args);
-    let text = |line: &Line| if coloured { line.coloured() } else { line.text() };
+    let text =
+        |line: &Line| if coloured { line.coloured() } else { line.text().trim_end().to_owned() };
     let text: Vec<String> = lines.iter().map(text).collect();
     Ok(writeln!(io::stdout(), "{}", text.join("\n"))?)
 }

@@ -5,7 +5,7 @@ use super::{
     handlers::{self, Document, Email, Newsletter, Payment, Prices, World},
 };
 use anyhow::{Result, bail};
-use consign::{Consign, Job, JobId, JobRequest, Status, Working};
+use consign::{Consign, Job, JobId, JobRequest, Status, Submitted, Working};
 use std::{
     path::Path,
     sync::{Arc, atomic::Ordering},
@@ -52,10 +52,7 @@ pub(crate) async fn tell(shop: &Shop) -> Result<JobId> {
 }
 
 async fn acts(shop: &Shop) -> Result<(JobId, Working)> {
-    shop.board.say(format!(
-        "A small shop opens. Order confirmations are handed over, {WAVE} at a time; each is on disk when \
-         submit returns."
-    ));
+    shop.board.say("Orders come in. Each confirmation is on disk before submit returns.");
     sleep(READ).await;
     twice(shop).await?;
     down(shop).await?;
@@ -92,14 +89,12 @@ fn confirmation(order: u32) -> JobRequest {
 }
 
 async fn twice(shop: &Shop) -> Result<()> {
-    let payment = Payment { order: 7, cents: 1_990 };
+    let payment = Payment { cents: 1_990 };
     let request = JobRequest::new("payment", &payment).subject("order/7").key("pay-order-7");
     shop.hand_over(request.clone()).await?;
-    let again = shop.consign.submit(request).await?;
-    shop.board.show(&again);
+    let again = shop.hand_over(request).await?;
     shop.board.say(format!(
-        "The browser sends the payment of order 7 twice, under one idempotency key: it is one job \
-         (duplicate: {}), and one charge.",
+        "A payment is sent twice under one idempotency key: one job (duplicate: {}).",
         again.duplicate
     ));
     sleep(READ).await;
@@ -107,27 +102,21 @@ async fn twice(shop: &Shop) -> Result<()> {
 }
 
 async fn down(shop: &Shop) -> Result<()> {
-    let invoice = JobRequest::new("document", &Document::Invoice { order: 7 });
-    let invoice = shop.hand_over(invoice.subject("invoice/7")).await?;
+    let invoice = JobRequest::new("document", &Document::Invoice);
+    let invoice = shop.hand_over(invoice.subject("invoice/7")).await?.job_id;
     let report = JobRequest::new("document", &Document::Report { year: 2026 });
     shop.hand_over(report.subject("report/2026")).await?;
     shop.until(invoice, |job| job.life.last_failure.is_some()).await?;
-    shop.board.say(
-        "The tax office is down: attempt 1 of the invoice failed. The job waits and is tried again, and \
-         nobody has to remember it. Meanwhile a long report says how far it is.",
-    );
+    shop.board.say("The tax office is down: the invoice waits and is tried again by itself.");
     sleep(READ).await;
     Ok(())
 }
 
 async fn panic(shop: &Shop) -> Result<()> {
     let image = JobRequest::new("image", &"teapot.png").subject("teapot.png");
-    let image = shop.hand_over(image).await?;
+    let image = shop.hand_over(image).await?.job_id;
     shop.until(image, |job| job.life.last_failure.is_some()).await?;
-    shop.board.say(
-        "The handler of images panics. That is a failure like any other: the worker lives on, and the job \
-         gets another attempt.",
-    );
+    shop.board.say("A handler panics: the worker lives on, and the job gets another attempt.");
     sleep(READ).await;
     Ok(())
 }
@@ -135,16 +124,9 @@ async fn panic(shop: &Shop) -> Result<()> {
 async fn poison(shop: &Shop) -> Result<JobId> {
     let lines = ["12.50", "9,90", "3.20"].map(str::to_owned).to_vec();
     let prices = JobRequest::new("import", &Prices { lines }).subject("prices/spring");
-    let prices = shop.hand_over(prices).await?;
+    let prices = shop.hand_over(prices).await?.job_id;
     shop.until(prices, |job| job.status() == Status::Poisoned).await?;
-    shop.board.say(
-        "A price list has a comma where the handler wants a point. No retry can help, so it waits in the \
-         poison queue for a person.",
-    );
-    sleep(READ).await;
-    shop.world.fixed.store(true, Ordering::Relaxed);
-    shop.board
-        .say("The handler is fixed, and the operator redrives: the same job gets a second life.");
+    shop.board.say("The handler is fixed, the operator redrives: the same job, a second life.");
     shop.consign.redrive(prices).await?;
     shop.until(prices, |job| job.status() == Status::Completed).await?;
     sleep(READ).await;
@@ -153,13 +135,13 @@ async fn poison(shop: &Shop) -> Result<JobId> {
 
 async fn cancel(shop: &Shop) -> Result<()> {
     let letter = JobRequest::new("newsletter", &Newsletter { customers: 90_000 });
-    let letter = shop.hand_over(letter.subject("winter-sale")).await?;
-    shop.board.say("A newsletter goes out to 90,000 customers … with last year's prices in it!");
+    let letter = shop.hand_over(letter.subject("winter-sale")).await?.job_id;
+    shop.board.say("A newsletter goes out to 90,000 customers, with last year's prices in it!");
     sleep(READ).await;
     shop.consign.cancel(letter).await?;
     let letter = shop.until(letter, |job| job.status().is_ended()).await?;
     shop.board.say(format!(
-        "Somebody cancels it. The handler heard it with its next heartbeat and {}.",
+        "Somebody cancels it: the handler heard it and {}.",
         letter.life.message.as_deref().unwrap_or("ended")
     ));
     sleep(READ).await;
@@ -167,11 +149,11 @@ async fn cancel(shop: &Shop) -> Result<()> {
 }
 
 async fn explain(shop: &Shop) -> Result<Working> {
-    let label = shop.hand_over(JobRequest::new("label", &7).subject("order/7")).await?;
+    let label = shop.hand_over(JobRequest::new("label", &7).subject("order/7")).await?.job_id;
     let explained = shop.consign.explain(label).await?;
     let reasons = explained.reasons.iter().map(|why| format!("{} ({})", why.code(), why.detail()));
     let reasons: Vec<String> = reasons.collect();
-    shop.board.say(format!("A label does not move. `explain` says why: {}.", reasons.join(", ")));
+    shop.board.say(format!("Why does the label not run? explain: {}.", reasons.join(", ")));
     sleep(READ).await;
     shop.board.say("So a worker for labels is started, and the label is printed.");
     let runner = shop.consign.runner().name("labels").with(handlers::label_duty());
@@ -196,15 +178,18 @@ const LOOKS_APART: Duration = Duration::from_millis(20);
 
 impl Shop {
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let consign = Consign::open(path)?;
-        Ok(Shop { consign, board: Board::new(), world: Arc::default() })
+        Ok(Shop::over(Consign::open(path)?))
+    }
+
+    pub(crate) fn over(consign: Consign) -> Self {
+        Shop { consign, board: Board::new(), world: Arc::default() }
     }
 
     /// Hands a job over and puts it on show.
-    async fn hand_over(&self, request: JobRequest) -> Result<JobId> {
+    pub(crate) async fn hand_over(&self, request: JobRequest) -> Result<Submitted> {
         let submitted = self.consign.submit(request).await?;
         self.board.show(&submitted);
-        Ok(submitted.job_id)
+        Ok(submitted)
     }
 
     /// Waits until the store says that something has happened to a job.

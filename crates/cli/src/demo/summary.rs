@@ -4,7 +4,7 @@ use super::{
     ink::{Line, Tone},
     snapshot::{Exhibit, Snapshot},
     story::Shop,
-    view::{about, kind, outcome, seconds, tone},
+    view::{about, kind, remarkable, seconds, tone},
 };
 use anyhow::Result;
 use consign::{HistoryEntry, JobId, Status};
@@ -41,7 +41,7 @@ impl Summary {
     }
 
     pub(crate) fn lines(&self) -> Vec<Line> {
-        let mut lines = vec![title("What you saw"), head()];
+        let mut lines = vec![Line::new(), title("What you saw"), head()];
         let exhibits = self.snapshot.exhibits.iter().zip(&self.histories);
         lines.extend(exhibits.clone().map(|(exhibit, history)| row(exhibit, history)));
         lines.push(self.total());
@@ -90,8 +90,8 @@ fn title(text: &str) -> Line {
 
 fn head() -> Line {
     let text = format!(
-        "  {:<11}{:<14}{:<10}{:>8}{:>8}  {}",
-        "type", "subject", "status", "attempts", "took", "errorCode and what came of it"
+        "  {:<11}{:<14}{:<10}{:>8}{:>7}  {}",
+        "type", "subject", "status", "attempts", "took", "errorCode, or message"
     );
     Line::of(Tone::Faint, text)
 }
@@ -101,16 +101,17 @@ fn row(exhibit: &Exhibit, history: &[HistoryEntry]) -> Line {
     let took = job.ended_at().map(|end| seconds(end.since(job.envelope.created_at)));
     let attempts = history.iter().filter(|entry| entry.to == Status::Running);
     let attempts = attempts.filter(|entry| entry.from == Some(Status::Queued)).count();
-    let said = [errors(history), outcome(exhibit)];
-    let said: Vec<&str> = said.iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
+    let errors = errors(history);
+    let message = job.life.message.as_deref().map(str::to_owned).filter(|_| errors.is_empty());
+    let said: Vec<String> = errors.into_iter().chain(message).chain(remarkable(exhibit)).collect();
     Line::of(Tone::Plain, format!("  {:<11}{:<14}", kind(job), about(job)))
         .then(tone(job.status()), format!("{:<10}", job.status().as_str()))
-        .then(Tone::Plain, format!("{attempts:>8}{:>8}  ", took.unwrap_or_default()))
-        .then(Tone::Plain, said.join("; "))
+        .then(Tone::Plain, format!("{attempts:>8}{:>7}  ", took.unwrap_or_default()))
+        .then(Tone::Plain, said.join(", "))
 }
 
 /// The codes that a job met on its way, by its history.
-fn errors(history: &[HistoryEntry]) -> String {
+fn errors(history: &[HistoryEntry]) -> Vec<String> {
     let mut met: Vec<(&str, usize)> = Vec::new();
     for code in history.iter().filter_map(|entry| entry.error_code.as_ref()) {
         match met.iter_mut().find(|(known, _)| *known == code.as_str()) {
@@ -122,7 +123,7 @@ fn errors(history: &[HistoryEntry]) -> String {
         1 => code.to_owned(),
         _ => format!("{code} {times}×"),
     };
-    met.into_iter().map(told).collect::<Vec<_>>().join(", ")
+    met.into_iter().map(told).collect()
 }
 
 fn told(entry: &HistoryEntry, began_at: Timestamp) -> Line {
@@ -141,8 +142,7 @@ fn told(entry: &HistoryEntry, began_at: Timestamp) -> Line {
 pub(crate) fn left(kept: Option<&str>) -> Vec<Line> {
     let text = match kept {
         Some(path) => format!("The store is kept in {path}; remove its folder when you are done."),
-        None => "The store was one file in a temporary folder. It is gone, nothing is left behind."
-            .into(),
+        None => "The store was one file in a temporary folder, and is gone.".into(),
     };
     vec![Line::of(Tone::Plain, text)]
 }
@@ -150,17 +150,14 @@ pub(crate) fn left(kept: Option<&str>) -> Vec<Line> {
 /// Commands that exist, as they can be typed here.
 pub(crate) fn next(program: &str, kept: Option<&str>) -> Vec<Line> {
     let mut lines = vec![title("What to try next")];
-    let path = kept.unwrap_or("<the path it prints>");
+    let path = kept.unwrap_or("<path>");
     if kept.is_none() {
         lines.push(hint(&format!("{program} demo --keep"), "the same, and the store stays"));
     }
     let store = format!("--store sqlite:{path}");
-    lines.push(hint(&format!("{program} doctor {store}"), "is each row as it was written?"));
-    lines.push(hint(
-        &format!("{program} backup shop-copy.db {store}"),
-        "a copy, also while it is in use",
-    ));
-    lines.push(hint("cargo run -p consign --example hello", "the same in thirty lines of Rust"));
+    lines.push(hint(&format!("{program} doctor {store}"), "is all well?"));
+    lines.push(hint(&format!("{program} backup shop-copy.db {store}"), "copy it"));
+    lines.push(hint("cargo run -p consign --example hello", "a job in forty lines of Rust"));
     lines.push(hint("cargo run -p consign --example steps", "what is done once stays done"));
     lines
 }

@@ -6,7 +6,7 @@ use super::{
     story::TYPES,
 };
 use consign::{Job, Status};
-use engine::{State, Timestamp};
+use engine::{ProgressReport, State, Timestamp};
 use std::time::Duration;
 use store::Counts;
 
@@ -19,8 +19,8 @@ pub(crate) struct Size {
 
 /// What is said has this many rows, or fewer where the terminal is low.
 const SAID_ROWS: std::ops::RangeInclusive<usize> = 2..=6;
-/// Everything else, when all jobs are on show.
-const OTHER_ROWS: usize = 21;
+/// Everything else, when all jobs are on show, and the cursor.
+const OTHER_ROWS: usize = 22;
 /// A terminal with fewer rows shows no counts.
 const ROWS_FOR_COUNTS: usize = 20;
 
@@ -34,6 +34,7 @@ pub(crate) fn picture(snapshot: &Snapshot, size: Size) -> Vec<Line> {
     let room = size.rows.saturating_sub(OTHER_ROWS).clamp(*SAID_ROWS.start(), *SAID_ROWS.end());
     lines.extend(said(snapshot, size.columns, room));
     lines.push(Line::new());
+    lines.push(head());
     lines.extend(snapshot.exhibits.iter().map(|exhibit| row(exhibit, snapshot.now)));
     lines.truncate(size.rows.saturating_sub(1)); // the cursor stands on a row of its own
     // A line that ends in the last column makes some terminals wrap.
@@ -79,20 +80,30 @@ fn count_row(job_type: &str, counts: &Counts) -> Line {
     line
 }
 
-/// The newest sentence in the last rows, and as much of those before it as there is room for.
+/// The newest sentence in the last rows, and those before it that fit as a whole.
 fn said(snapshot: &Snapshot, columns: usize, room: usize) -> Vec<Line> {
-    let newest = snapshot.said.len().saturating_sub(1);
     let mut lines: Vec<Line> = Vec::new();
-    for (number, said) in snapshot.said.iter().enumerate() {
-        let tone = if number == newest { Tone::Strong } else { Tone::Faint };
-        for (row, text) in wrapped(&said.text, columns.saturating_sub(5)).into_iter().enumerate() {
-            let mark = if row == 0 { " ▸ " } else { "   " };
-            lines.push(Line::of(tone, mark).then(tone, text));
+    for said in snapshot.said.iter().rev() {
+        let tone = if lines.is_empty() { Tone::Strong } else { Tone::Faint };
+        let older = sentence(&said.text, tone, columns);
+        if !lines.is_empty() && lines.len() + older.len() > room {
+            break;
         }
+        lines.splice(0..0, older);
     }
     let blank = room.saturating_sub(lines.len());
-    let old = lines.len().saturating_sub(room);
-    std::iter::repeat_n(Line::new(), blank).chain(lines.drain(..).skip(old)).collect()
+    std::iter::repeat_n(Line::new(), blank).chain(lines).collect()
+}
+
+fn sentence(text: &str, tone: Tone, columns: usize) -> Vec<Line> {
+    let rows = wrapped(text, columns.saturating_sub(5)).into_iter().enumerate();
+    rows.map(|(row, text)| Line::of(tone, if row == 0 { " ▸ " } else { "   " }).then(tone, text))
+        .collect()
+}
+
+fn head() -> Line {
+    let text = format!(" {:<11}{:<14}{:<10}{:>4}", "job", "about", "state", "try");
+    Line::of(Tone::Faint, text)
 }
 
 fn row(exhibit: &Exhibit, now: Timestamp) -> Line {
@@ -132,8 +143,13 @@ fn waiting(exhibit: &Exhibit, run_at: Timestamp, now: Timestamp) -> String {
 }
 
 fn running(line: Line, job: &Job) -> Line {
-    let Some(progress) = &job.life.progress else { return line };
-    let report = &progress.report;
+    match &job.life.progress {
+        Some(said) => progress(line, &said.report),
+        None => line,
+    }
+}
+
+fn progress(line: Line, report: &ProgressReport) -> Line {
     let (full, empty) = bar(report.percent);
     line.then(Tone::Busy, full)
         .then(Tone::Faint, empty)
@@ -157,14 +173,19 @@ fn failure(job: &Job) -> String {
 }
 
 /// What came of a job, and what is remarkable about how it came.
-pub(crate) fn outcome(exhibit: &Exhibit) -> String {
+fn outcome(exhibit: &Exhibit) -> String {
+    let message = exhibit.job.life.message.as_deref().map(str::to_owned);
+    let said: Vec<String> = message.into_iter().chain(remarkable(exhibit)).collect();
+    said.join(", ")
+}
+
+/// That it was handed over more than once, or lives again.
+pub(crate) fn remarkable(exhibit: &Exhibit) -> impl Iterator<Item = String> {
     let life = &exhibit.job.life;
-    let message = life.message.as_deref().map(str::to_owned);
     let again = exhibit.shown.duplicates;
     let again = (again > 0).then(|| format!("handed over {}×", again + 1));
     let redriven = (life.redrive_count > 0).then(|| format!("life {}", life.redrive_count + 1));
-    let said: Vec<String> = [message, again, redriven].into_iter().flatten().collect();
-    said.join(", ")
+    again.into_iter().chain(redriven)
 }
 
 pub(crate) fn kind(job: &Job) -> &str {
@@ -189,4 +210,110 @@ pub(crate) fn tone(status: Status) -> Tone {
 /// A span with a tenth of a second.
 pub(crate) fn seconds(span: Duration) -> String {
     format!("{:.1} s", span.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::demo::{snapshot::Snapshot, story::Shop};
+    use consign::{Consign, JobRequest};
+    use engine::{Ended, ErrorCode, Failure};
+
+    const WIDE: Size = Size { columns: 100, rows: 30 };
+
+    /// A snapshot with one job, as it is when it was just handed over.
+    async fn snapshot() -> Snapshot {
+        let shop = Shop::over(Consign::in_memory().unwrap());
+        let request = JobRequest::new("document", &1).subject("invoice/7").key("k");
+        shop.hand_over(request.clone()).await.unwrap();
+        shop.hand_over(request).await.unwrap();
+        shop.board.say("The tax office is down: nobody has to remember it.");
+        Snapshot::take(&shop).await.unwrap()
+    }
+
+    /// The row of the job after something was done to it.
+    async fn row_after(change: impl FnOnce(&mut Snapshot)) -> String {
+        let mut snapshot = snapshot().await;
+        change(&mut snapshot);
+        let lines = picture(&snapshot, WIDE);
+        lines.last().unwrap().text()
+    }
+
+    fn fail(job: &mut Job) {
+        let code = ErrorCode::parse("TAX_OFFICE_DOWN").unwrap();
+        job.life.last_failure = Some(Failure { code, message: Some("no answer".into()) });
+        job.life.attempt = 2;
+    }
+
+    #[tokio::test]
+    async fn a_job_that_waits_says_why() {
+        let row = row_after(|_| {}).await;
+        assert!(row.contains("Queued     0/3  NO_LIVE_WORKER: no worker for document"), "{row}");
+    }
+
+    #[tokio::test]
+    async fn a_retry_is_counted_down() {
+        let row = row_after(|snapshot| {
+            let job = &mut snapshot.exhibits[0].job;
+            fail(job);
+            job.state = State::Queued { run_at: snapshot.now + Duration::from_millis(840) };
+        });
+        let row = row.await;
+        assert!(row.contains("Queued     2/3  TAX_OFFICE_DOWN, again in 0.8 s"), "{row}");
+    }
+
+    #[tokio::test]
+    async fn an_end_says_what_came_of_it() {
+        let poisoned = row_after(|snapshot| {
+            let job = &mut snapshot.exhibits[0].job;
+            fail(job);
+            job.state = State::Poisoned(Ended { at: snapshot.now, discarded_at: None });
+        });
+        let poisoned = poisoned.await;
+        assert!(poisoned.contains("Poisoned   2/3  TAX_OFFICE_DOWN: no answer"), "{poisoned}");
+        let completed = row_after(|snapshot| {
+            let job = &mut snapshot.exhibits[0].job;
+            job.life.message = Some("done".into());
+            job.life.redrive_count = 1;
+            job.state = State::Completed(Ended { at: snapshot.now, discarded_at: None });
+        });
+        let completed = completed.await;
+        assert!(completed.contains("done, handed over 2×, life 2"), "{completed}");
+    }
+
+    #[tokio::test]
+    async fn progress_is_a_bar_with_a_note() {
+        let report = ProgressReport::check(50, Some("month 6 of 12")).unwrap();
+        let line = progress(Line::new(), &report).text();
+        assert_eq!(line, "██████░░░░░░  50 %  month 6 of 12");
+        assert_eq!(bar(100), ("█".repeat(12), String::new()));
+        assert_eq!(bar(255).0, "█".repeat(12), "and no more than that");
+    }
+
+    #[tokio::test]
+    async fn the_counts_are_those_of_the_queues() {
+        let lines = picture(&snapshot().await, WIDE);
+        let document = lines.iter().find(|line| line.text().starts_with(" document ")).unwrap();
+        let counts: Vec<String> = document.text().split_whitespace().map(str::to_owned).collect();
+        assert_eq!(counts, ["document", "1", "·", "·", "·", "·", "·"]);
+    }
+
+    #[tokio::test]
+    async fn no_terminal_is_too_small() {
+        let snapshot = snapshot().await;
+        for columns in 0..120 {
+            for rows in [0, 1, 2, 5, 14, 19, 20, 24, 50] {
+                let lines = picture(&snapshot, Size { columns, rows });
+                assert!(lines.len() <= rows, "{columns} × {rows}");
+                let widest = lines.iter().map(|line| line.text().chars().count()).max();
+                assert!(widest.unwrap_or(0) <= columns, "{columns} × {rows}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn the_newest_sentence_is_shown_from_its_beginning() {
+        let lines = picture(&snapshot().await, Size { columns: 20, rows: 24 });
+        assert!(lines.iter().any(|line| line.text() == " ▸ The tax office"), "{lines:?}");
+    }
 }

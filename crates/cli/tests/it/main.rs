@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod bench;
+mod demo;
 
 use engine::{Intake, JobDraft, JobId, Scope, Tenant};
 use platform::{SystemClock, SystemDice};

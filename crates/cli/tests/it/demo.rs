@@ -1,0 +1,114 @@
+//! The demo from outside, where no terminal is: what it tells, and what it leaves behind.
+
+use super::consign;
+use rustix::process::{Pid, Signal, kill_process};
+use std::{
+    io::{BufRead, BufReader, Read},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+
+/// Longer, and people look away.
+const LONGEST: Duration = Duration::from_secs(20);
+
+/// Starts the demo with its folder in `folder`.
+fn start(folder: &Path, words: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_consign"))
+        .arg("demo")
+        .args(words)
+        .env("TMPDIR", folder)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+#[track_caller]
+fn tells(told: &str, job: &str, what: &str) {
+    let found = told.lines().any(|line| line.contains(job) && line.contains(what));
+    assert!(found, "nothing is said of {job} and {what:?} in:\n{told}");
+}
+
+fn left_in(folder: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "it must not take long by anybody's clock")]
+fn the_demo_tells_the_whole_story_and_leaves_nothing() {
+    let folder = TempDir::new().unwrap();
+    let began = Instant::now();
+    let run = start(folder.path(), &[]).wait_with_output().unwrap();
+    let took = began.elapsed();
+    let told = String::from_utf8(run.stdout).unwrap();
+    let wrong = String::from_utf8(run.stderr).unwrap();
+    assert!(run.status.success(), "{told}{wrong}");
+    assert!(took < LONGEST, "it took {took:?}");
+    assert_eq!(wrong, "", "no panic of a handler is heard");
+    assert!(!told.contains('\x1b'), "{told}");
+    assert_eq!(left_in(folder.path()), [] as [PathBuf; 0]);
+
+    tells(&told, "payment    order/7", "duplicate: true");
+    tells(&told, "email      order/13", "Running → Failed    attempt 1/3  NO_ADDRESS");
+    tells(&told, "document   invoice/7", "attempt 1/3  TAX_OFFICE_DOWN");
+    tells(&told, "document   invoice/7", "(retry in 1.");
+    tells(&told, "document   invoice/7", "attempt 2/3  TAX_OFFICE_DOWN");
+    tells(&told, "document   invoice/7", "Running → Completed attempt 3/3");
+    tells(&told, "document   report/2026", "Running → Completed attempt 1/3");
+    tells(&told, "image      teapot.png", "HANDLER_PANICKED: the handler panicked: the teapot");
+    tells(&told, "image      teapot.png", "Running → Completed attempt 2/3");
+    tells(&told, "import     prices/spring", "Running → Poisoned  attempt 1/3  PRICE_UNREADABLE");
+    tells(&told, "import     prices/spring", "Poisoned → Queued                redriven");
+    tells(&told, "import     prices/spring", "Running → Completed attempt 1/3");
+    tells(&told, "import     prices/spring", "PRICE_UNREADABLE, life 2");
+    tells(&told, "newsletter winter-sale", "cancel requested");
+    tells(&told, "newsletter winter-sale", "Running → Cancelled");
+    tells(&told, "explain", "NO_LIVE_WORKER");
+    tells(&told, "label      order/7", "Running → Completed");
+    tells(&told, "email      all of them", "Completed");
+    tells(&told, "demo --keep", "the store stays");
+}
+
+#[test]
+fn a_store_that_is_kept_is_well() {
+    let folder = TempDir::new().unwrap();
+    let run = start(folder.path(), &["--keep"]).wait_with_output().unwrap();
+    let told = String::from_utf8(run.stdout).unwrap();
+    let kept = left_in(folder.path());
+    assert_eq!(kept.len(), 1, "{told}");
+    let path = kept[0].join("shop.db");
+    tells(&told, "The store is kept in", path.to_str().unwrap());
+    let store = format!("sqlite:{}", path.display());
+    let health = consign(folder.path(), &["doctor", "--store", &store]);
+    assert!(health.success, "{}{}", health.out, health.err);
+    assert!(health.out.contains("live jobs 0") && health.out.contains("nothing is wrong"));
+}
+
+#[test]
+fn a_demo_that_is_interrupted_cleans_up() {
+    let folder = TempDir::new().unwrap();
+    let mut child = start(folder.path(), &[]);
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut first = String::new();
+    out.read_line(&mut first).unwrap();
+    assert_eq!(left_in(folder.path()).len(), 1, "it is at work: {first}");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{rest}");
+    assert!(rest.contains("Stopped before the end."), "{rest}");
+    assert_eq!(left_in(folder.path()), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn a_reader_who_goes_away_is_no_failure() {
+    let folder = TempDir::new().unwrap();
+    let mut child = start(folder.path(), &[]);
+    let mut first = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap(); // and is dropped
+    let ended = child.wait_with_output().unwrap();
+    assert!(ended.status.success() && ended.stderr.is_empty(), "{:?}", ended.stderr);
+    assert_eq!(left_in(folder.path()), [] as [PathBuf; 0]);
+}
