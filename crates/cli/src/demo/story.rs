@@ -64,19 +64,20 @@ async fn acts(shop: &Shop) -> Result<(JobId, Working)> {
 
 /// Hands a wave of confirmations over, and another, as long as anybody looks.
 async fn waves(shop: &Shop) -> anyhow::Error {
-    for first in (1..).step_by(WAVE as usize) {
-        let orders = first..first + WAVE;
+    let mut orders = 1..=WAVE;
+    loop {
         let wave = orders.clone().map(confirmation).collect();
         match shop.consign.submit_all(wave).await {
             Ok(submitted) => {
-                let no_address = orders.zip(&submitted).filter(|(order, _)| *order == NO_ADDRESS);
+                let wave = orders.clone().zip(&submitted);
+                let no_address = wave.filter(|(order, _)| *order == NO_ADDRESS);
                 no_address.for_each(|(_, submitted)| shop.board.show(submitted));
             }
             Err(error) => return error.into(),
         }
+        orders = orders.end() + 1..=orders.end() + WAVE;
         sleep(WAVES_APART).await;
     }
-    unreachable!("nobody looks for so long")
 }
 
 /// The one order whose customer left no address.
@@ -94,7 +95,7 @@ async fn twice(shop: &Shop) -> Result<()> {
     shop.hand_over(request.clone()).await?;
     let again = shop.hand_over(request).await?;
     shop.board.say(format!(
-        "A payment is sent twice under one idempotency key: one job (duplicate: {}).",
+        "A payment is sent twice, same idempotency key: one job (duplicate: {}).",
         again.duplicate
     ));
     sleep(READ).await;
@@ -126,6 +127,9 @@ async fn poison(shop: &Shop) -> Result<JobId> {
     let prices = JobRequest::new("import", &Prices { lines }).subject("prices/spring");
     let prices = shop.hand_over(prices).await?.job_id;
     shop.until(prices, |job| job.status() == Status::Poisoned).await?;
+    shop.board.say("A price list cannot be read: it waits in the poison queue for a person.");
+    sleep(READ).await;
+    shop.world.fixed.store(true, Ordering::Relaxed);
     shop.board.say("The handler is fixed, the operator redrives: the same job, a second life.");
     shop.consign.redrive(prices).await?;
     shop.until(prices, |job| job.status() == Status::Completed).await?;
