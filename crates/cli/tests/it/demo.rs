@@ -1,9 +1,15 @@
 //! The demo from outside, where no terminal is: what it tells, and what it leaves behind.
 
 use super::consign;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::{
+    fs::{Mode, OFlags},
+    process::{Pid, Signal, kill_process},
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+};
 use std::{
+    fs::File,
     io::{BufRead, BufReader, Read},
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
@@ -111,4 +117,60 @@ fn a_reader_who_goes_away_is_no_failure() {
     let ended = child.wait_with_output().unwrap();
     assert!(ended.status.success() && ended.stderr.is_empty(), "{:?}", ended.stderr);
     assert_eq!(left_in(folder.path()), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn on_a_terminal_it_draws_over_itself_and_gives_the_cursor_back() {
+    let drawn = drawn(&[("TERM", "xterm")]);
+    let (hidden, shown) = (drawn.rfind("\x1b[?25l").unwrap(), drawn.rfind("\x1b[?25h").unwrap());
+    assert!(hidden < shown, "{drawn:?}");
+    assert!(drawn.contains("\x1b[32mCompleted"), "in colours: {drawn:?}");
+    assert!(drawn.contains("A\r\x1b[1m consign demo"), "over the last picture: {drawn:?}");
+    assert!(drawn.ends_with("and is gone.\r\n"), "{drawn:?}");
+}
+
+#[test]
+fn colours_and_drawing_can_be_declined() {
+    let grey = drawn(&[("TERM", "xterm"), ("NO_COLOR", "1")]);
+    assert!(grey.contains("\x1b[?25l") && !grey.contains("\x1b[3"), "{grey:?}");
+    let lines = drawn(&[("TERM", "dumb")]);
+    assert!(!lines.contains('\x1b'), "{lines:?}");
+}
+
+/// What the demo sends to a terminal until the first job on show has completed and somebody presses Ctrl-C.
+fn drawn(environment: &[(&str, &str)]) -> String {
+    let folder = TempDir::new().unwrap();
+    let (mut terminal, inside) = terminal();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_consign"))
+        .arg("demo")
+        .env_remove("NO_COLOR")
+        .envs(environment.iter().copied())
+        .env("TMPDIR", folder.path())
+        .stdout(inside)
+        .spawn()
+        .unwrap();
+    let mut drawn = Vec::new();
+    let mut interrupted = false;
+    let mut piece = [0; 4096];
+    // A terminal whose inside is closed answers with an error: that is its end.
+    while let Ok(length @ 1..) = terminal.read(&mut piece) {
+        drawn.extend_from_slice(&piece[..length]);
+        if !interrupted && String::from_utf8_lossy(&drawn).contains("charged 1×") {
+            interrupted = true;
+            kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        }
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(left_in(folder.path()), [] as [PathBuf; 0]);
+    String::from_utf8(drawn).unwrap()
+}
+
+/// A terminal, from outside and from inside.
+fn terminal() -> (File, OwnedFd) {
+    let outside = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&outside).unwrap();
+    unlockpt(&outside).unwrap();
+    let name = ptsname(&outside, Vec::new()).unwrap();
+    let inside = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+    (File::from(outside), inside)
 }
