@@ -16,7 +16,7 @@ mod view;
 
 use crate::args::DemoArgs;
 use anyhow::{Context, Result};
-use ink::Line;
+use ink::{Line, Tone};
 use snapshot::Snapshot;
 use stage::Stage;
 use std::{
@@ -36,33 +36,32 @@ const FRAME: Duration = Duration::from_millis(80);
 const INTERRUPTED: u8 = 130;
 
 pub(crate) fn run(args: &DemoArgs) -> Result<ExitCode> {
-    let folder = tempfile::Builder::new().prefix("consign-demo-").tempdir();
-    let folder = folder.context("no temporary folder could be made")?;
-    let path = folder.path().join("shop.db");
     be_quiet_about_handlers();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let played = runtime.block_on(play(args, &path));
+    let _inside = runtime.enter();
+    let signals = Signals::new()?; // from here on nobody can end us and leave a folder behind
+    let folder = tempfile::Builder::new().prefix("consign-demo-").tempdir();
+    let folder = folder.context("no temporary folder could be made")?;
+    let path = folder.path().join("shop.db");
+    let played = runtime.block_on(play(args, &path, signals));
     // The store is closed by now. Whatever came of the story, the folder goes, or is kept.
     leave(folder, args.keep)?;
     let closed = played.and_then(|summary| {
-        close(args, &path, summary.as_deref().unwrap_or_default())?;
+        close(args, &path, summary.as_deref())?;
         Ok(summary.map_or(ExitCode::from(INTERRUPTED), |_| ExitCode::SUCCESS))
     });
     closed.or_else(|error| if nobody_looks(&error) { Ok(ExitCode::SUCCESS) } else { Err(error) })
 }
 
 /// Tells the story and shows it; gives the summary, or nothing where somebody had seen enough.
-async fn play(args: &DemoArgs, path: &Path) -> Result<Option<Vec<Line>>> {
-    let (mut interrupt, mut terminate, mut hang_up) = signals()?;
+async fn play(args: &DemoArgs, path: &Path, mut signals: Signals) -> Result<Option<Vec<Line>>> {
     let shop = Shop::open(path)?;
     let mut stage = Stage::choose(args)?;
     let told = tokio::select! {
         told = story::tell(&shop) => Some(told?),
         error = show(&shop, &mut stage) => return Err(error),
-        _ = interrupt.recv() => None,
-        _ = terminate.recv() => None,
-        _ = hang_up.recv() => None,
+        () = signals.any() => None,
     };
     let summary = match told {
         Some(worth_reading) => {
@@ -75,9 +74,24 @@ async fn play(args: &DemoArgs, path: &Path) -> Result<Option<Vec<Line>>> {
     Ok(summary)
 }
 
-fn signals() -> io::Result<(Signal, Signal, Signal)> {
-    let (interrupt, terminate) = (SignalKind::interrupt(), SignalKind::terminate());
-    Ok((signal(interrupt)?, signal(terminate)?, signal(SignalKind::hangup())?))
+/// The three ways in which a process is asked to end.
+struct Signals([Signal; 3]);
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        let (int, term, hup) =
+            (SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup());
+        Ok(Signals([signal(int)?, signal(term)?, signal(hup)?]))
+    }
+
+    async fn any(&mut self) {
+        let [int, term, hup] = &mut self.0;
+        tokio::select! {
+            _ = int.recv() => {}
+            _ = term.recv() => {}
+            _ = hup.recv() => {}
+        }
+    }
 }
 
 /// Shows what the store says, again and again, until that fails.
@@ -103,23 +117,24 @@ fn leave(folder: TempDir, keep: bool) -> Result<()> {
 }
 
 /// The last words: the summary where there is one, where the store is, and what to try next.
-fn close(args: &DemoArgs, path: &Path, summary: &[Line]) -> Result<()> {
+fn close(args: &DemoArgs, path: &Path, summary: Option<&[Line]>) -> Result<()> {
     let kept = args.keep.then(|| path.display().to_string());
-    let mut lines = summary.to_vec();
-    if summary.is_empty() {
-        lines.push(Line::of(ink::Tone::Strong, "Stopped before the end."));
-    }
-    lines.push(Line::new());
-    lines.extend(summary::left(kept.as_deref()));
-    if !summary.is_empty() {
+    let mut lines = match summary {
+        Some(summary) => summary.to_vec(),
+        None => vec![Line::of(Tone::Strong, "Stopped before the end.")],
+    };
+    lines.extend([Line::new(), summary::left(kept.as_deref())]);
+    if summary.is_some() {
         lines.push(Line::new());
         lines.extend(summary::next(&program(), kept.as_deref()));
     }
     let coloured = stage::is_coloured(args);
-    let text =
-        |line: &Line| if coloured { line.coloured() } else { line.text().trim_end().to_owned() };
-    let text: Vec<String> = lines.iter().map(text).collect();
-    Ok(writeln!(io::stdout(), "{}", text.join("\n"))?)
+    let text = |line: &Line| if coloured { line.coloured() } else { line.text() };
+    let mut out = io::stdout().lock();
+    for line in &lines {
+        writeln!(out, "{}", text(line).trim_end())?;
+    }
+    Ok(())
 }
 
 /// What was typed to start us, so that the commands we suggest can be typed too.

@@ -47,8 +47,8 @@ impl Summary {
         lines.push(self.total());
         for (exhibit, history) in exhibits {
             if exhibit.shown.id == self.worth_reading {
-                lines
-                    .extend([Line::new(), title(&format!("One history: {}", about(&exhibit.job)))]);
+                let whose = title(&format!("One history: {}", about(&exhibit.job)));
+                lines.extend([Line::new(), whose]);
                 lines.extend(history.iter().map(|entry| told(entry, self.began_at)));
             }
         }
@@ -139,12 +139,12 @@ fn told(entry: &HistoryEntry, began_at: Timestamp) -> Line {
 }
 
 /// Where the store is, or that nothing is left.
-pub(crate) fn left(kept: Option<&str>) -> Vec<Line> {
+pub(crate) fn left(kept: Option<&str>) -> Line {
     let text = match kept {
         Some(path) => format!("The store is kept in {path}; remove its folder when you are done."),
         None => "The store was one file in a temporary folder, and is gone.".into(),
     };
-    vec![Line::of(Tone::Plain, text)]
+    Line::of(Tone::Plain, text)
 }
 
 /// Commands that exist, as they can be typed here.
