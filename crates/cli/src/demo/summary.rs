@@ -157,6 +157,7 @@ pub(crate) fn next(program: &str, kept: Option<&str>) -> Vec<Line> {
     let store = format!("--store sqlite:{path}");
     lines.push(hint(&format!("{program} doctor {store}"), "is all well?"));
     lines.push(hint(&format!("{program} backup shop-copy.db {store}"), "copy it"));
+    lines.push(hint(&format!("{program} bench"), "what this machine can do, beside raw SQLite"));
     lines.push(hint("cargo run -p consign --example hello", "a job in forty lines of Rust"));
     lines.push(hint("cargo run -p consign --example steps", "what is done once stays done"));
     lines
