@@ -75,14 +75,7 @@ pub(crate) fn example() -> Report {
         sqlite: "3.51.3",
     };
     let pair = |key| measure(key, &[30_000.0, 31_000.0], Some(&[60_000.0, 61_000.0]));
-    let keys = [
-        "whole_lives",
-        "submit_one_by_one",
-        "submit_batches",
-        "drain",
-        "idle_start_p50",
-        "drain_deep",
-    ];
+    let keys = ["whole_lives", "submit_one_by_one", "drain", "idle_start_p50", "drain_deep"];
     let mut measures: Vec<Measure> = keys.map(pair).into();
     let alone = measure("peak_memory", &[41.3], None);
     let goal = Some(Goal::AtMost(40.0));

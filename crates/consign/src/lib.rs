@@ -26,8 +26,8 @@
 #![forbid(unsafe_code)]
 
 pub use engine::{
-    Filter, HistoryEntry, Jitter, Job, JobId, JobType, Policy, PolicyDraft, Progress, Reason,
-    Refusal, Scope, Status, Submitted, Tenant,
+    ErrorCode, Filter, HistoryEntry, Jitter, Job, JobId, JobType, Policy, PolicyDraft, Progress,
+    Reason, Refusal, Scope, State, Status, Submitted, Tenant, Timestamp,
 };
 pub use platform::{Error, Explained, Node};
 pub use store::{OpenError, Page, Query, QueueDepth, WorkerSeen};
@@ -147,6 +147,15 @@ impl Consign {
     /// A runner for everybody's jobs; give it duties and start it.
     pub fn runner(&self) -> Runner {
         Runner::new(&self.node)
+    }
+
+    /// Takes nothing new, finishes what waits, and stops. Stop runners first: what they cannot report any more
+    /// is run again when its lease is over.
+    pub async fn close(self) {
+        let node = self.node.clone();
+        drop(self);
+        // It blocks for as long as the last commit takes, and nobody else should.
+        drop(tokio::task::spawn_blocking(move || node.close()).await);
     }
 
     /// Everything else: all verbs, for any scope.

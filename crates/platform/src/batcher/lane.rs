@@ -62,6 +62,10 @@ impl Lane {
         std::mem::take(&mut self.calls).into_iter().chain(std::mem::take(&mut self.held))
     }
 
+    pub(super) fn calls(&self) -> usize {
+        self.calls.len()
+    }
+
     pub(super) fn requests(&self) -> usize {
         self.inside.requests
     }

@@ -14,6 +14,12 @@ use ::store::{
 use engine::{Command, JobType, ReleaseReason, Scope};
 use std::{sync::Arc, time::Duration};
 
+/// A batch of fewer calls is not worth waiting for.
+const GATHER_CALLS_MIN: usize = 8;
+/// How often it is looked who has come back, and how far apart: a small part of what a commit takes.
+const GATHER_LOOKS_MAX: usize = 6;
+const GATHER_LOOKS_APART: Duration = Duration::from_micros(30);
+
 pub(super) struct Office {
     pub(super) store: Arc<dyn Store>,
     limits: Limits,
@@ -53,13 +59,34 @@ impl Office {
     /// A writer's life: one batch after another.
     pub(super) fn write(&self) {
         let _alarm = Alarm(self);
-        while let Some(batch) = self.next() {
+        let mut calls = 0;
+        while let Some(batch) = self.next(calls) {
+            calls = batch.iter().filter(|unit| matches!(unit, Unit::Call(_))).count();
             self.carry_out(batch);
         }
     }
 
+    /// Lets those come back who were answered a moment ago. Callers who hand over one job after another
+    /// would otherwise split into two crowds, each of which waits for the commit of the other, and half as
+    /// many would share one. A caller who is alone never waits for this.
+    fn gather(&self, last: usize) {
+        if last < GATHER_CALLS_MIN {
+            return;
+        }
+        let mut before = None;
+        for _ in 0..GATHER_LOOKS_MAX {
+            let waiting = self.room().calls();
+            if waiting >= last || before == Some(waiting) {
+                return; // all are back, or nobody else comes
+            }
+            before = Some(waiting);
+            thread::sleep(GATHER_LOOKS_APART);
+        }
+    }
+
     /// What is there now, or what comes next; nothing when all is done and the writer may go.
-    fn next(&self) -> Option<Vec<Unit>> {
+    fn next(&self, last: usize) -> Option<Vec<Unit>> {
+        self.gather(last);
         let mut room = self.room();
         loop {
             let batch = room.take(&self.limits);
@@ -172,6 +199,11 @@ impl Office {
 }
 
 impl Room {
+    /// How many wait for a batch.
+    fn calls(&self) -> usize {
+        self.reports.calls() + self.ordinary.calls()
+    }
+
     fn enter(&mut self, mut call: Call) -> u64 {
         call.number = self.next_number();
         let number = call.number;
