@@ -55,12 +55,16 @@ fn children() {
 }
 
 #[test]
-fn the_readme_shows_an_example_that_runs() {
+fn the_readme_shows_what_runs() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let readme = fs::read_to_string(root.join("../../README.md")).unwrap();
-    let hello = fs::read_to_string(root.join("examples/hello.rs")).unwrap();
-    let for_lints = |line: &&str| !line.starts_with("#![allow");
-    let hello: Vec<&str> = hello.lines().filter(for_lints).collect();
-    let block = format!("```rust\n{}\n```", hello.join("\n"));
-    assert!(readme.contains(&block), "README.md does not show examples/hello.rs as it is");
+    for file in ["examples/hello.rs", "tests/it/readme.rs"] {
+        let text = fs::read_to_string(root.join(file)).unwrap();
+        // What is only for the lints or for this folder does not stand there.
+        let shown =
+            |line: &&str| !line.starts_with("#![allow") && !line.starts_with("//! What the README");
+        let shown: Vec<&str> = text.lines().filter(shown).collect();
+        let block = format!("```rust\n{}\n```", shown.join("\n").trim());
+        assert!(readme.contains(&block), "README.md does not show {file} as it is");
+    }
 }

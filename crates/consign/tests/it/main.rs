@@ -4,3 +4,4 @@
 mod child;
 mod examples;
 mod processes;
+mod readme;
