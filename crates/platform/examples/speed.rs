@@ -46,12 +46,7 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(".").unwrap()
 }
 
-fn both(
-    name: &str,
-    rounds: usize,
-    raw: impl Fn(&Path) -> f64,
-    ours: impl Fn(&Path) -> f64,
-) {
+fn both(name: &str, rounds: usize, raw: impl Fn(&Path) -> f64, ours: impl Fn(&Path) -> f64) {
     let mut ratios = Vec::new();
     let (mut raws, mut ourss) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
@@ -107,10 +102,12 @@ fn raw_insert(db: &Connection, first: usize) {
         let now = clock.read().wall;
         let id = JobId::new(now, dice.roll()).to_bytes();
         let no = number as i64 + 1;
-        db.prepare_cached("insert into job (no, id, status, run_at, attempt) values (?1, ?2, 0, ?3, 0)")
-            .unwrap()
-            .execute((no, &id[..], now.unix_ms()))
-            .unwrap();
+        db.prepare_cached(
+            "insert into job (no, id, status, run_at, attempt) values (?1, ?2, 0, ?3, 0)",
+        )
+        .unwrap()
+        .execute((no, &id[..], now.unix_ms()))
+        .unwrap();
         db.prepare_cached("insert into payload (no, body) values (?1, ?2)")
             .unwrap()
             .execute((no, payload(number)))
@@ -129,9 +126,8 @@ fn raw_history(db: &Connection, no: i64, seq: i64, status: i64) {
 
 fn raw_claim(db: &Connection) -> Vec<i64> {
     db.execute_batch("begin immediate").unwrap();
-    let mut ready = db
-        .prepare_cached("select no from job where status = 0 order by run_at limit ?1")
-        .unwrap();
+    let mut ready =
+        db.prepare_cached("select no from job where status = 0 order by run_at limit ?1").unwrap();
     let rows = ready.query_map([BATCH as i64], |row| row.get(0)).unwrap();
     let numbers: Vec<i64> = rows.map(Result::unwrap).collect();
     let dice = SystemDice;

@@ -11,7 +11,7 @@ pub(super) struct Out(pub(super) Vec<u8>);
 impl Out {
     /// Begins a body in the form that is written today.
     pub(super) fn begin() -> Self {
-        let mut bytes = Vec::with_capacity(160);
+        let mut bytes = Vec::with_capacity(320);
         bytes.push(FORM);
         Out(bytes)
     }

@@ -148,6 +148,7 @@ impl Walks {
             ],
             Some(Way::Running) => vec![Walk::new(sql::LIST_RUNNING, None)],
             Some(Way::Ended(status)) => vec![Walk::new(sql::LIST_STATUS, Some(status))],
+            Some(Way::Completed) => vec![Walk::new(sql::LIST_ENDED, None)],
             Some(Way::Live) => vec![Walk::new(sql::LIST_LIVE, None)],
             Some(Way::Type(job_type)) => {
                 let queues = Queues::load(db)?;
@@ -191,6 +192,8 @@ enum Way {
     Running,
     Live,
     Ended(i64),
+    /// All that have ended: nearly all of them are.
+    Completed,
     Type(engine::JobType),
 }
 
@@ -224,7 +227,11 @@ fn job_type(field: &Field) -> Option<Way> {
 
 fn status(field: &Field) -> Option<Way> {
     let Field::Status(status) = field else { return None };
-    Some(if *status == Status::Queued { Way::Live } else { ended(*status) })
+    Some(match status {
+        Status::Queued => Way::Live,
+        Status::Completed => Way::Completed,
+        Status::Running | Status::Failed | Status::Poisoned | Status::Cancelled => ended(*status),
+    })
 }
 
 fn ended(status: Status) -> Way {

@@ -25,12 +25,16 @@ mod log;
 #[cfg(test)]
 mod model;
 mod open;
+mod pending;
 #[cfg(test)]
 mod plans;
 mod readers;
 mod reads;
+mod recent;
+mod remembered;
 mod save;
 mod seal;
+mod sheet;
 mod sql;
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ mod history;
 mod job;
 mod settings;
 
-pub(super) use history::{event_from_row, event_to_row, status_number};
+pub(super) use history::{event_about, event_from_row, event_to_row, status_number};
 pub(super) use job::{job_from_row, job_to_row};
 pub(super) use settings::{Commit, Deltas, HouseRow, Seen, from_scope, to_scope};
 
