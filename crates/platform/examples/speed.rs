@@ -200,7 +200,11 @@ fn rate(batches: usize, begun: Instant) -> f64 {
 fn open(folder: &Path) -> Arc<Sqlite> {
     let path = folder.join("store.db");
     let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
-    Arc::new(Sqlite::open(path, clock, dice, Options::default()).unwrap())
+    let mut options = Options::default();
+    if let Ok(pages) = std::env::var("LOG_PAGES") {
+        options.log_pages = pages.parse().unwrap();
+    }
+    Arc::new(Sqlite::open(path, clock, dice, options).unwrap())
 }
 
 fn draft(number: usize) -> JobDraft {

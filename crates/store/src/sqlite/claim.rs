@@ -17,9 +17,14 @@ use std::{collections::VecDeque, sync::Arc};
 struct Line {
     queue: i64,
     found: VecDeque<i64>,
+    /// So many of them were read ahead.
+    ahead: usize,
     /// There is nothing beyond what was found.
     whole: bool,
 }
+
+/// So many jobs are read at a time: few enough that large payloads are not read for nothing.
+const AHEAD: usize = 32;
 
 impl Writer {
     pub(super) fn claim(&mut self, scope: &Scope, wish: &Wish) -> Result<Vec<Claimed>, Trouble> {
@@ -95,7 +100,7 @@ impl Writer {
         });
         let mut open: Vec<i64> = open.map(|(no, _)| no).collect();
         open.sort_by_key(|queue| self.served.get(queue));
-        let line = |queue| Line { queue, found: VecDeque::new(), whole: false };
+        let line = |queue| Line { queue, found: VecDeque::new(), ahead: 0, whole: false };
         open.into_iter().map(line).collect()
     }
 
@@ -109,6 +114,12 @@ impl Writer {
                 self.none_due(line.queue)?;
             }
         }
+        if line.ahead == 0 {
+            line.ahead = line.found.len().min(AHEAD);
+            let ahead: Vec<i64> = line.found.iter().take(AHEAD).copied().collect();
+            self.read_ahead(&ahead)?;
+        }
+        line.ahead = line.ahead.saturating_sub(1);
         Ok(line.found.pop_front())
     }
 
@@ -175,10 +186,24 @@ impl Writer {
             let payload = payload.clone().map_or_else(|| load::payload(&self.db, no), Ok)?;
             return Ok((stored.clone(), payload));
         }
-        // Nothing that an index has just named is pending: it was written before the index was asked.
-        let found = load::start(&self.db, no)?;
-        let (stored, payload) = found.ok_or(Trouble::Impossible(NOT_THERE))?;
-        Ok((Arc::new(stored), payload))
+        Ok((self.must_find(no)?, load::payload(&self.db, no)?))
+    }
+
+    /// Reads jobs that are about to be started, neighbours together. What cannot be read is met again
+    /// when its turn comes.
+    fn read_ahead(&mut self, due: &[i64]) -> Result<(), Trouble> {
+        let known = |no| self.remembered.get(no).is_some_and(|memory| memory.payload.is_some());
+        let unknown: Vec<i64> = due.iter().copied().filter(|no| !known(*no)).collect();
+        for neighbours in unknown.chunk_by(|one, next| one + 1 == *next) {
+            let range = (neighbours[0], neighbours[neighbours.len() - 1]);
+            let remembered = &mut self.remembered;
+            load::start(&self.db, range, |read| {
+                if let Ok((stored, payload)) = read {
+                    remembered.put(Memory { stored: Arc::new(stored), payload: Some(payload) });
+                }
+            })?;
+        }
+        Ok(())
     }
 
     /// A job that an index has named.

@@ -51,12 +51,20 @@ fn read_stored(row: &Row<'_>) -> Result<Stored, Trouble> {
     Ok(Stored { no, queue: row.get(4)?, job, recent })
 }
 
-/// A job that waits, with what it was handed over with.
-pub(super) fn start(db: &Connection, no: i64) -> Result<Option<(Stored, JsonText)>, Trouble> {
+/// The live jobs from one number to another, each with what it was handed over with.
+pub(super) fn start(
+    db: &Connection,
+    (first, last): (i64, i64),
+    mut found: impl FnMut(Result<(Stored, JsonText), Trouble>),
+) -> Result<(), Trouble> {
     let mut statement = db.prepare_cached(sql::START)?;
-    let mut rows = statement.query([no])?;
-    let Some(row) = rows.next()? else { return Ok(None) };
-    Ok(Some((read_stored(row)?, read_payload(no, blob(row, 5)?)?)))
+    let mut rows = statement.query([first, last])?;
+    while let Some(row) = rows.next()? {
+        let no = row.get(0)?;
+        let read = || Ok((read_stored(row)?, read_payload(no, blob(row, 5)?)?));
+        found(read());
+    }
+    Ok(())
 }
 
 pub(super) fn payload(db: &Connection, no: i64) -> Result<JsonText, Trouble> {

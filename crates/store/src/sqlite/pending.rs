@@ -6,11 +6,11 @@
 //! first ([`Writer::written`](super::writer::Writer::written)).
 
 use super::{
-    body::{job_to_row, status_number, to_row},
+    body::{job_onto, onto, status_number},
     error::Trouble,
     facet,
     load::Stored,
-    seal::{Kind, sealed},
+    seal::{Kind, sealed_onto},
     sheet::Sheets,
     sql,
 };
@@ -102,32 +102,42 @@ fn write_handed(db: &Connection, new: &[New]) -> Result<(), Trouble> {
         let no = stored.no;
         values.add(no)?;
         values.add(&stored.job.id().to_bytes()[..])?;
-        values.add(to_row(no, &*stored.job.envelope))?;
-        values.add(sealed(Kind::Payload, no, payload.as_str().as_bytes()))
+        values.write(|paper| onto(paper, no, &*stored.job.envelope))?;
+        values.write(|paper| sealed_onto(paper, Kind::Payload, no, payload.as_str().as_bytes()))
     })
 }
 
 /// Brings each job from where it stands in the file to where it should.
 fn write_jobs(db: &Connection, jobs: &BTreeMap<i64, Touched>) -> Result<(), Trouble> {
-    let (mut live, mut ended) = (Vec::new(), Vec::new());
-    let mut delete = db.prepare_cached(sql::JOB_DELETE)?;
+    let (mut begun, mut moved, mut gone, mut ended) = (vec![], vec![], vec![], vec![]);
     let mut delete_ended = db.prepare_cached(sql::ENDED_DELETE)?;
-    let mut updates = Updates::prepare(db)?;
     for Touched { was, now } in jobs.values() {
         let ends = now.job.status().is_ended();
         match was {
             Some(Place::Live(was)) if !ends => {
-                updates.write(was, now)?;
+                moved.push((was, &**now));
                 continue;
             }
-            Some(Place::Live(_)) => drop(delete.execute([now.no])?),
+            Some(Place::Live(_)) => gone.push(now.no),
             Some(Place::Ended) => drop(delete_ended.execute([now.no])?),
             None => {}
         }
-        if ends { ended.push(&**now) } else { live.push(&**now) }
+        if ends { ended.push(&**now) } else { begun.push(&**now) }
     }
-    insert_all(db, (sql::JOB_INSERT, sql::JOB_INSERT_16), &live, insert_live)?;
+    update_all(db, &moved)?;
+    delete_all(db, &gone)?;
+    insert_all(db, (sql::JOB_INSERT, sql::JOB_INSERT_16), &begun, insert_live)?;
     insert_all(db, (sql::ENDED_INSERT, sql::ENDED_INSERT_16), &ended, insert_ended)
+}
+
+/// Removes live jobs, neighbours together.
+fn delete_all(db: &Connection, gone: &[i64]) -> Result<(), Trouble> {
+    let mut delete = db.prepare_cached(sql::JOBS_DELETE)?;
+    for neighbours in gone.chunk_by(|one, next| one + 1 == *next) {
+        let (first, last) = (neighbours[0], neighbours[neighbours.len() - 1]);
+        delete.execute([first, last])?;
+    }
+    Ok(())
 }
 
 fn insert_live(values: &mut Values<'_, '_>, now: &&Stored) -> Result<(), Trouble> {
@@ -140,7 +150,7 @@ fn insert_live(values: &mut Values<'_, '_>, now: &&Stored) -> Result<(), Trouble
     values.add(lease_until)?;
     values.add(claim)?;
     values.add(error)?;
-    values.add(job_to_row(now.no, &now.job, &now.recent))
+    values.write(|paper| job_onto(paper, now.no, &now.job, &now.recent))
 }
 
 fn insert_ended(values: &mut Values<'_, '_>, now: &&Stored) -> Result<(), Trouble> {
@@ -150,51 +160,63 @@ fn insert_ended(values: &mut Values<'_, '_>, now: &&Stored) -> Result<(), Troubl
     values.add(error_of(&now.job))?;
     values.add(now.job.envelope.key.is_some())?;
     values.add(engine::kept_since(&now.job).map(engine::Timestamp::unix_ms))?;
-    values.add(job_to_row(now.no, &now.job, &now.recent))
+    values.write(|paper| job_onto(paper, now.no, &now.job, &now.recent))
 }
 
-/// The statements that change live jobs where they are.
-struct Updates<'db> {
-    all: CachedStatement<'db>,
-    state: CachedStatement<'db>,
-    lease: CachedStatement<'db>,
-}
-
-impl<'db> Updates<'db> {
-    fn prepare(db: &'db Connection) -> Result<Self, Trouble> {
-        Ok(Updates {
-            all: db.prepare_cached(sql::JOB_UPDATE)?,
-            state: db.prepare_cached(sql::JOB_UPDATE_STATE)?,
-            lease: db.prepare_cached(sql::JOB_UPDATE_LEASE)?,
-        })
-    }
-
-    /// Writes only what can have moved: an index whose column is named is written, changed or not.
-    fn write(&mut self, was: &Columns, now: &Stored) -> Result<(), Trouble> {
-        let Columns { rank, run_at, expires_at, lease_until, claim, error } = Columns::of(&now.job);
-        let body = job_to_row(now.no, &now.job, &now.recent);
-        if (was.rank, was.run_at, was.claim, was.error) == (rank, run_at, claim, error) {
-            self.lease.execute((now.no, lease_until, body))?;
-        } else if was.error == error {
-            self.state.execute((now.no, rank, run_at, expires_at, lease_until, claim, body))?;
+/// Changes live jobs where they are. Writes only what can have moved: an index whose column is named is
+/// written, changed or not.
+fn update_all(db: &Connection, moved: &[(&Columns, &Stored)]) -> Result<(), Trouble> {
+    let mut states = Vec::new();
+    for (was, now) in moved {
+        let is = Columns::of(&now.job);
+        let body = || job_onto(Vec::new(), now.no, &now.job, &now.recent);
+        if (was.rank, was.run_at, was.claim, was.error) == (is.rank, is.run_at, is.claim, is.error)
+        {
+            let values = (now.no, is.lease_until, body());
+            db.prepare_cached(sql::JOB_UPDATE_LEASE)?.execute(values)?;
+        } else if was.error == is.error {
+            states.push((is, *now));
         } else {
-            let values = (now.no, rank, run_at, expires_at, lease_until, claim, error, body);
-            self.all.execute(values)?;
+            let Columns { rank, run_at, expires_at, lease_until, claim, error } = is;
+            let values = (now.no, rank, run_at, expires_at, lease_until, claim, error, body());
+            db.prepare_cached(sql::JOB_UPDATE)?.execute(values)?;
         }
-        Ok(())
     }
+    insert_all(db, (sql::JOB_UPDATE_STATE, sql::JOB_UPDATE_STATE_16), &states, update_state)
+}
+
+fn update_state(
+    values: &mut Values<'_, '_>,
+    (is, now): &(Columns, &Stored),
+) -> Result<(), Trouble> {
+    values.add(now.no)?;
+    values.add(now.queue)?;
+    values.add(is.rank)?;
+    values.add(is.run_at)?;
+    values.add(is.expires_at)?;
+    values.add(is.lease_until)?;
+    values.add(is.claim)?;
+    values.write(|paper| job_onto(paper, now.no, &now.job, &now.recent))
 }
 
 /// The values of a statement, one after another.
 pub(super) struct Values<'a, 'db> {
     statement: &'a mut CachedStatement<'db>,
     bound: usize,
+    /// What bodies are written on: SQLite takes a copy.
+    paper: Vec<u8>,
 }
 
 impl Values<'_, '_> {
     pub(super) fn add(&mut self, value: impl ToSql) -> Result<(), Trouble> {
         self.bound += 1;
         Ok(self.statement.raw_bind_parameter(self.bound, value)?)
+    }
+
+    fn write(&mut self, body: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Result<(), Trouble> {
+        self.paper = body(std::mem::take(&mut self.paper));
+        self.bound += 1;
+        Ok(self.statement.raw_bind_parameter(self.bound, &self.paper[..])?)
     }
 }
 
@@ -223,9 +245,11 @@ fn insert_chunks<'r, T: 'r>(
         return Ok(());
     }
     let mut statement = db.prepare_cached(sql)?;
+    let mut paper = Vec::new();
     for chunk in chunks {
-        let mut values = Values { statement: &mut statement, bound: 0 };
+        let mut values = Values { statement: &mut statement, bound: 0, paper };
         chunk.iter().try_for_each(|row| bind(&mut values, row))?;
+        paper = values.paper;
         statement.raw_execute()?;
     }
     Ok(())

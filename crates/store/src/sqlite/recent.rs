@@ -41,18 +41,26 @@ impl Recent {
         self.bytes.len()
     }
 
+    /// A copy with room for a row more.
+    pub(super) fn copy(&self) -> Self {
+        let mut bytes = Vec::with_capacity(self.bytes.len() + 128);
+        bytes.extend_from_slice(&self.bytes);
+        Recent { count: self.count, bytes }
+    }
+
     pub(super) fn push(&mut self, entry: &HistoryEntry, event: Option<i64>) {
-        let mut out = Out(std::mem::take(&mut self.bytes));
+        let mut out = Out::after(std::mem::take(&mut self.bytes));
         out.maybe(event, Out::signed);
         entry.write(&mut out);
-        self.bytes = out.0;
+        self.bytes = out.bytes;
         self.count += 1;
     }
 
     /// All of them, oldest first.
     pub(super) fn rows(&self, no: i64) -> Result<Vec<Noted>, Damage> {
-        let mut from = In(&self.bytes);
+        let mut from = In::from(&self.bytes);
         let row = |from: &mut In<'_>| {
+            from.begin_times();
             let event = from.maybe(In::signed)?;
             Some(Noted { event, entry: HistoryEntry::read(from)? })
         };
@@ -68,7 +76,7 @@ impl Recent {
     /// Takes all that is left.
     pub(super) fn read(from: &mut In<'_>) -> Option<Self> {
         let count = usize::try_from(from.number()?).ok().filter(|count| *count <= ROWS_MAX)?;
-        let bytes = std::mem::take(&mut from.0).to_vec();
+        let bytes = from.rest().to_vec();
         Some(Recent { count, bytes })
     }
 }

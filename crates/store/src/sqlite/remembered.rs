@@ -5,7 +5,12 @@
 
 use super::load::Stored;
 use engine::{Job, JobId, JsonText};
-use std::{collections::HashMap, mem, sync::Arc};
+use std::{
+    collections::HashMap,
+    hash::{BuildHasherDefault, Hasher},
+    mem,
+    sync::Arc,
+};
 
 /// How much is remembered, as an estimate in bytes.
 const BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -22,9 +27,39 @@ pub(super) struct Remembered {
 
 #[derive(Default)]
 struct Generation {
-    jobs: HashMap<i64, Memory>,
-    numbers: HashMap<JobId, i64>,
+    jobs: HashMap<i64, Memory, Spread>,
+    numbers: HashMap<JobId, i64, Spread>,
     bytes: usize,
+}
+
+/// Numbers and ids are ours: nobody can choose them so that they meet in one place, and spreading them
+/// need not be proof against it.
+type Spread = BuildHasherDefault<Spreader>;
+
+#[derive(Default)]
+struct Spreader(u64);
+
+impl Hasher for Spreader {
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    fn write_i64(&mut self, word: i64) {
+        self.write_u64(word as u64);
+    }
+
+    /// Maps look at the upper bits and at the lower ones.
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 32)
+    }
 }
 
 /// A job, and its payload while nobody has claimed it.

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::queue::Queue;
 use engine::{
-    Change, Envelope, Event, HistoryEntry, Job, JobType, NewJob, StepsChange, Tenant, key_is_free,
+    Change, Envelope, HistoryEntry, Job, JobType, NewJob, StepsChange, Tenant, key_is_free,
 };
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ impl Writer {
         (no, queue): (i64, i64),
         change: Change,
     ) -> Result<Arc<Stored>, Trouble> {
-        let recent = before.map_or_else(Recent::default, |before| before.recent.clone());
+        let recent = before.map_or_else(Recent::default, |before| before.recent.copy());
         let recent = self.save_history(no, recent, &change)?;
         let Change { job, steps, takes_key, .. } = change;
         let after = Arc::new(Stored { no, queue, job, recent });
@@ -140,8 +140,7 @@ impl Writer {
         let event = change.event.map(|kind| {
             let number = self.known.next_event;
             self.known.next_event += 1;
-            let event = Event { kind, at: entry.at, job: change.job.clone() };
-            self.pending.sheets.add(number, no, &event);
+            self.pending.sheets.add(number, no, (kind, entry.at, &change.job));
             number
         });
         let mut recent = self.make_room(no, recent)?;

@@ -63,11 +63,11 @@ pub(super) fn seal(kind: Kind, no: i64, mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// A sealed copy of `bytes`.
-pub(super) fn sealed(kind: Kind, no: i64, bytes: &[u8]) -> Vec<u8> {
-    let mut copy = Vec::with_capacity(bytes.len() + CHECK_BYTES);
-    copy.extend_from_slice(bytes);
-    seal(kind, no, copy)
+/// A sealed copy of `bytes`, on paper that was used before.
+pub(super) fn sealed_onto(mut paper: Vec<u8>, kind: Kind, no: i64, bytes: &[u8]) -> Vec<u8> {
+    paper.clear();
+    paper.extend_from_slice(bytes);
+    seal(kind, no, paper)
 }
 
 /// What was sealed, if nothing happened to it.

@@ -5,11 +5,10 @@
 //! one is not damage to its neighbours.
 
 use super::{
-    body::event_to_row,
+    body::{Told, event_onto},
     bytes::{In, Out},
     seal::{Damage, Kind},
 };
-use engine::Event;
 
 /// A sheet is full when it has as much as a page of the file can hold without spilling over.
 const SHEET_BYTES: usize = 3_800;
@@ -28,14 +27,18 @@ pub(super) struct Sheets {
     pub(super) written: Vec<(i64, Vec<u8>)>,
     /// The last one may be written on.
     open: bool,
+    /// The line that is being written.
+    line: Vec<u8>,
 }
 
 impl Sheets {
-    pub(super) fn add(&mut self, number: i64, no: i64, event: &Event) {
-        self.add_line(Announced { number, sealed: &event_to_row(number, no, event) });
+    pub(super) fn add(&mut self, number: i64, no: i64, (kind, at, job): Told<'_>) {
+        let line = event_onto(std::mem::take(&mut self.line), number, no, (kind, at, job));
+        self.add_line(Announced { number, sealed: &line });
+        self.line = line;
     }
 
-    pub(super) fn add_line(&mut self, line: Announced<'_>) {
+    fn add_line(&mut self, line: Announced<'_>) {
         let sheet = match self.written.last_mut() {
             Some((_, sheet)) if self.open && sheet.len() + line.sealed.len() < SHEET_BYTES => sheet,
             Some(_) | None => {
@@ -56,18 +59,18 @@ impl Sheets {
 }
 
 fn write(sheet: &mut Vec<u8>, line: Announced<'_>) {
-    let mut out = Out(std::mem::take(sheet));
+    let mut out = Out::after(std::mem::take(sheet));
     out.number(line.sealed.len() as u64);
     out.bytes(line.sealed);
-    *sheet = out.0;
+    *sheet = out.bytes;
 }
 
 /// The lines of the sheet whose first number is `first`.
 pub(super) fn lines(first: i64, sheet: &[u8]) -> Result<Vec<Announced<'_>>, Damage> {
-    let mut from = In(sheet);
+    let mut from = In::from(sheet);
     let mut lines = Vec::new();
     let mut number = first;
-    while !from.0.is_empty() {
+    while !from.is_empty() {
         let line = read(&mut from, number).ok_or(Damage { kind: Kind::Event, no: number })?;
         lines.push(line);
         number += 1;

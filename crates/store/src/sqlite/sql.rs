@@ -18,10 +18,13 @@ pub(super) const ROWS_AT_ONCE: usize = 16;
 
 macro_rules! sixteen {
     ($before:literal, $row:literal) => {
+        sixteen!($before, $row, "")
+    };
+    ($before:literal, $row:literal, $after:literal) => {
         concat!(
             $before, $row, ", ", $row, ", ", $row, ", ", $row, ", ", $row, ", ", $row, ", ", $row,
             ", ", $row, ", ", $row, ", ", $row, ", ", $row, ", ", $row, ", ", $row, ", ", $row,
-            ", ", $row, ", ", $row,
+            ", ", $row, ", ", $row, $after,
         )
     };
 }
@@ -34,7 +37,7 @@ statements! {
         left join job j on j.no = h.no left join job_ended e on e.no = h.no where h.no = ?1";
     /// All that a claim needs of a job that waits.
     START = "select h.no, h.envelope, j.body, null, j.queue, h.payload from job j \
-        join handed h on h.no = j.no where j.no = ?1";
+        join handed h on h.no = j.no where j.no between ?1 and ?2";
     NEWEST_ID = "select max(id) from handed";
     PAYLOAD = "select payload from handed where no = ?1";
     HISTORY = "select seq, body from history where no = ?1 and seq > ?2 order by seq";
@@ -56,11 +59,20 @@ statements! {
     JOB_UPDATE = "update job set rank = ?2, run_at = ?3, expires_at = ?4, lease_until = ?5, \
         claim = ?6, error = ?7, body = ?8 where no = ?1";
     /// A claim: the failure before stays as it was, and so does its index.
-    JOB_UPDATE_STATE = "update job set rank = ?2, run_at = ?3, expires_at = ?4, lease_until = ?5, \
-        claim = ?6, body = ?7 where no = ?1";
+    JOB_UPDATE_STATE = "update job set rank = ?3, run_at = ?4, expires_at = ?5, lease_until = ?6, \
+        claim = ?7, body = ?8 where no = ?1 and queue = ?2";
+    /// The same for many. All of them are there, so none is inserted.
+    JOB_UPDATE_STATE_16 = sixteen!(
+        "insert into job (no, queue, rank, run_at, expires_at, lease_until, claim, body) values ",
+        "(?, ?, ?, ?, ?, ?, ?, ?)",
+        " on conflict (no) do update set rank = excluded.rank, run_at = excluded.run_at, \
+        expires_at = excluded.expires_at, lease_until = excluded.lease_until, \
+        claim = excluded.claim, body = excluded.body"
+    );
     /// A heartbeat: only the lease moves.
     JOB_UPDATE_LEASE = "update job set lease_until = ?2, body = ?3 where no = ?1";
     JOB_DELETE = "delete from job where no = ?1";
+    JOBS_DELETE = "delete from job where no between ?1 and ?2";
     ENDED_INSERT = "insert into job_ended (no, queue, status, error, keyed, kept_since, body) \
         values (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     ENDED_INSERT_16 = sixteen!(

@@ -9,7 +9,7 @@ use crate::sqlite::{
     seal::{Damage, Kind, seal, unseal},
 };
 use engine::{
-    EndingDigest, Envelope, ErrorCode, Event, EventKind, HistoryEntry, JsonText, Status, Step,
+    EndingDigest, Envelope, ErrorCode, Event, EventKind, HistoryEntry, Job, JsonText, Status, Step,
     StepName, Timestamp, WorkerId,
 };
 use std::sync::Arc;
@@ -88,12 +88,25 @@ impl Body for Step {
 
 /// The sealed bytes of an announcement about job `no`; its envelope is kept elsewhere.
 pub(in crate::sqlite) fn event_to_row(number: i64, no: i64, event: &Event) -> Vec<u8> {
-    let mut out = Out::begin();
+    event_onto(Vec::new(), number, no, (event.kind, event.at, &event.job))
+}
+
+/// What an announcement says, and of which job.
+pub(in crate::sqlite) type Told<'a> = (EventKind, Timestamp, &'a Job);
+
+/// The same, on paper that was used before.
+pub(in crate::sqlite) fn event_onto(
+    paper: Vec<u8>,
+    number: i64,
+    no: i64,
+    (kind, at, job): Told<'_>,
+) -> Vec<u8> {
+    let mut out = Out::begin_on(paper);
     out.signed(no);
-    out.number(kind_number(event.kind));
-    out.time(event.at);
-    write_job(&event.job, &mut out);
-    seal(Kind::Event, number, out.0)
+    out.number(kind_number(kind));
+    out.time(at);
+    write_job(job, &mut out);
+    seal(Kind::Event, number, out.bytes)
 }
 
 /// Which job an announcement is about, and when it happened.

@@ -68,13 +68,13 @@ impl Body for Envelope {
     }
 }
 
-/// The sealed bytes of what changes about a job, with its youngest history; its envelope is kept
-/// elsewhere.
-pub(in crate::sqlite) fn job_to_row(no: i64, job: &Job, recent: &Recent) -> Vec<u8> {
-    let mut out = Out::begin();
+/// The sealed bytes of what changes about a job, with its youngest history, on paper that was used
+/// before; its envelope is kept elsewhere.
+pub(in crate::sqlite) fn job_onto(paper: Vec<u8>, no: i64, job: &Job, recent: &Recent) -> Vec<u8> {
+    let mut out = Out::begin_on(paper);
     write_job(job, &mut out);
     recent.write(&mut out);
-    seal(Kind::Job, no, out.0)
+    seal(Kind::Job, no, out.bytes)
 }
 
 /// What changes about a job, put together with what does not.

@@ -128,7 +128,7 @@ fn jobs_and_announcements_come_back_as_they_went() {
         let mut recent = Recent::default();
         recent.push(&full_entry(), Some(7));
         recent.push(&full_entry(), None);
-        let row = job_to_row(3, &job, &recent);
+        let row = job_onto(vec![7; 9], 3, &job, &recent);
         let noted = [Some(7), None].map(|event| Noted { event, entry: full_entry() });
         assert_eq!(recent.rows(3), Ok(noted.to_vec()));
         assert_eq!(job_from_row(3, &row, envelope.clone()), Ok((job.clone(), recent)));
