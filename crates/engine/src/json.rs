@@ -166,11 +166,13 @@ impl<'a> Scan<'a> {
         self.at += 1;
         let start = self.at;
         loop {
+            let rest = &self.text.as_bytes()[self.at..];
+            let plain = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20));
+            self.at += plain.unwrap_or(rest.len());
             match self.peek() {
                 Some(b'"') => break,
                 Some(b'\\') => drop(self.escape()?),
-                Some(0..0x20) => return Err(self.wrong("a control character in a string")),
-                Some(_) => self.at += 1,
+                Some(_) => return Err(self.wrong("a control character in a string")),
                 None => return Err(self.wrong("a string without an end")),
             }
         }

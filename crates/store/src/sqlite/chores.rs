@@ -163,9 +163,10 @@ impl Writer {
         } else {
             self.read_unlisted()?
         };
-        entries.sort_unstable();
+        entries.sort_unstable_by_key(|(facet, no)| (facet::shelf(*no), *facet, *no));
         let statements = (sql::LISTING_INSERT, sql::LISTING_INSERT_16);
         insert_all(&self.db, statements, &entries, |values, (facet, no)| {
+            values.add(facet::shelf(*no))?;
             values.add(facet)?;
             values.add(no)
         })?;

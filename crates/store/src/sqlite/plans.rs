@@ -90,7 +90,7 @@ fn fill(db: &Connection) {
             no % 3 = 0, no, x'' from n where no % 2 = 1",
         "insert into history select no, 1, no, x'' from n",
         "insert into outbox select no, x'' from n",
-        "insert into listing select -(no % 1000) - 1, no from n",
+        "insert into listing select no >> 16, -(no % 1000) - 1, no from n",
         "insert into key select no % 100, 'key-' || no, no, iif(no % 2 = 1, no, null) from n \
             where no % 10 < 2",
         "insert into step select no, 'step', x'' from n where no % 10 = 0",

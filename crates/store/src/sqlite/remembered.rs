@@ -71,7 +71,8 @@ pub(super) struct Memory {
 
 impl Remembered {
     pub(super) fn put(&mut self, memory: Memory) {
-        self.forget(memory.stored.no);
+        let Some(memory) = self.young.replace(memory) else { return };
+        self.old.take(memory.stored.no);
         if self.young.bytes >= BYTES_MAX / 2 {
             self.old = mem::take(&mut self.young);
         }
@@ -97,6 +98,14 @@ impl Remembered {
 }
 
 impl Generation {
+    /// Gives the job back if it is not known here.
+    fn replace(&mut self, memory: Memory) -> Option<Memory> {
+        let Some(known) = self.jobs.get_mut(&memory.stored.no) else { return Some(memory) };
+        self.bytes = self.bytes - known.bytes() + memory.bytes();
+        *known = memory;
+        None
+    }
+
     fn put(&mut self, memory: Memory) {
         let no = memory.stored.no;
         self.bytes += memory.bytes();

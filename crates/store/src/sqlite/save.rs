@@ -177,10 +177,8 @@ impl Writer {
 
     fn count(&mut self, queue: i64, before: Option<&Job>, after: Option<&Job>) {
         let counts = self.known.counts.entry(queue).or_default();
-        let was = *counts;
+        self.counts_before.entry(queue).or_insert(*counts);
         counts.count(before, after);
-        self.deltas.add(queue, &was, counts);
-        self.known.uncounted.insert(queue);
     }
 
     /// The number of a queue; a new one gets the next.
@@ -214,7 +212,8 @@ impl Writer {
             self.db.prepare_cached(sql)?.execute([no])?;
         }
         for facet in facet::facets(before.queue, &before.job.envelope) {
-            self.db.prepare_cached(sql::LISTING_DELETE)?.execute([facet, no])?;
+            let values = [facet::shelf(no), facet, no];
+            self.db.prepare_cached(sql::LISTING_DELETE)?.execute(values)?;
         }
         if let Some(key) = &before.job.envelope.key {
             let values = (before.queue, key.name.as_str(), no);

@@ -141,12 +141,13 @@ statements! {
     ERASED_OLD = "select no from erased where last_event < ?1 order by last_event limit ?2";
     FIRST_EVENT = "select min(event) from outbox";
     ERASED_DELETE = "delete from erased where no = ?1";
-    LISTING_DELETE = "delete from listing where facet = ?1 and no = ?2";
+    LISTING_DELETE = "delete from listing where shelf = ?1 and facet = ?2 and no = ?3";
 
     // Listings: numbers of jobs, newest first, below a number.
     LIST_ALL = "select no from handed where no < ?1 order by no desc limit ?2";
     LIST_TAIL = "select no from handed where no < ?1 and no > ?3 order by no desc limit ?2";
-    LIST_FACET = "select no from listing where facet = ?3 and no < ?1 order by no desc limit ?2";
+    LIST_FACET = "select no from listing where shelf = ?4 and facet = ?3 and no < ?1 \
+        order by no desc limit ?2";
     LIST_LIVE = "select no from job where no < ?1 order by no desc limit ?2";
     LIST_RUNNING = "select no from job where lease_until is not null and +no < ?1 \
         order by +no desc limit ?2";
@@ -159,9 +160,9 @@ statements! {
     LAST_NO = "select max(no) from handed";
     FIRST_NO_FROM = "select no, envelope from handed where no >= ?1 order by no limit 1";
     UNLISTED = "select no, envelope from handed where no > ?1 order by no limit ?2";
-    LISTING_INSERT = "insert or ignore into listing (facet, no) values (?1, ?2)";
+    LISTING_INSERT = "insert or ignore into listing (shelf, facet, no) values (?1, ?2, ?3)";
     LISTING_INSERT_16 =
-        sixteen!("insert or ignore into listing (facet, no) values ", "(?, ?)");
+        sixteen!("insert or ignore into listing (shelf, facet, no) values ", "(?, ?, ?)");
 
     // Settings, workers, counters: small tables, read as a whole.
     HOUSE = "select body from house";

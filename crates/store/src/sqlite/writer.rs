@@ -20,11 +20,13 @@ use crate::{
     clock::{Clock, StoreClock, Tick},
     dice::Dice,
     keeper::Tended,
+    queue::Counts,
     store::StoreError,
 };
 use engine::{JobId, Scope, Timestamp, WorkerId, clock_jumped};
 use rusqlite::{Connection, ErrorCode};
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
@@ -38,8 +40,8 @@ pub(super) struct Writer {
     pub(super) dice: Arc<dyn Dice>,
     pub(super) known: Known,
     pub(super) shared: Arc<Shared>,
-    /// What this transaction has done to the counts.
-    pub(super) deltas: Deltas,
+    /// The counts that this transaction has changed, as they were before it.
+    pub(super) counts_before: BTreeMap<i64, Counts>,
     /// When each queue was last served, counted in jobs: whoever waited longest comes first.
     pub(super) served: std::collections::HashMap<i64, u64>,
     pub(super) serves: u64,
@@ -133,7 +135,7 @@ impl Writer {
             dice,
             known,
             shared,
-            deltas: Deltas::default(),
+            counts_before: BTreeMap::new(),
             served: std::collections::HashMap::new(),
             serves: 0,
             jumped,
@@ -285,7 +287,12 @@ impl Writer {
     fn write_commit(&mut self) -> Result<(), Trouble> {
         let commit = self.known.next_commit;
         self.known.next_commit += 1;
-        let mut deltas = std::mem::take(&mut self.deltas);
+        let mut deltas = Deltas::default();
+        for (queue, before) in std::mem::take(&mut self.counts_before) {
+            let counts = self.known.counts.get(&queue).copied().unwrap_or_default();
+            deltas.add(queue, &before, &counts);
+            self.known.uncounted.insert(queue);
+        }
         if commit % ROLL_UP_COMMITS == 0 {
             self.roll_up(commit)?;
             deltas = Deltas::default();
@@ -330,7 +337,7 @@ impl Writer {
     /// Makes everything as it was before, here as well.
     fn roll_back(&mut self, trouble: Trouble) -> StoreError {
         let rolled_back = self.db.is_autocommit() || self.db.execute_batch("rollback").is_ok();
-        self.deltas = Deltas::default();
+        self.counts_before.clear();
         self.pending = Pending::default();
         self.remembered.forget_all();
         let time = self.known.used_until;

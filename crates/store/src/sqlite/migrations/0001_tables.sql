@@ -113,11 +113,13 @@ create table erased (
 create index erased_event on erased (last_event);
 
 -- Where a job can be found by what was handed over: digests of subject, correlation and parent, and
--- its queue. Filled behind the hot path, in sorted batches; `house` says how far.
+-- its queue. Filled behind the hot path, in sorted batches; `house` says how far. Jobs that arrived
+-- together share a shelf (facet.rs), so that the cost of an entry does not grow with the number of jobs.
 create table listing (
+    shelf integer not null,
     facet integer not null,
     no integer not null,
-    primary key (facet, no)
+    primary key (shelf, facet, no)
 ) strict, without rowid;
 
 -- How many jobs of each queue stand where, and what has changed since that was written: one row per
