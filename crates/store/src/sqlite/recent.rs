@@ -75,7 +75,7 @@ impl Recent {
 
     /// Takes all that is left.
     pub(super) fn read(from: &mut In<'_>) -> Option<Self> {
-        let count = usize::try_from(from.number()?).ok().filter(|count| *count <= ROWS_MAX)?;
+        let count = usize::try_from(from.number()?).ok()?;
         let bytes = from.rest().to_vec();
         Some(Recent { count, bytes })
     }
