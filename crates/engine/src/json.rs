@@ -25,7 +25,7 @@ impl JsonText {
                 format!("must have at most {bytes_max} bytes, but has {}", text.len()),
             ));
         }
-        parse(text).map_err(|detail| FieldProblem::new(field, detail))?;
+        check(text).map_err(|detail| FieldProblem::new(field, detail))?;
         Ok(JsonText(text.into()))
     }
 
@@ -67,8 +67,17 @@ enum Value<'a> {
     Object(Vec<(&'a str, Value<'a>)>),
 }
 
+/// Whether it is JSON. What is in it need not be kept to know that.
+fn check(text: &str) -> Result<(), String> {
+    scan(Scan { text, at: 0, keeps: false }).map(drop)
+}
+
 fn parse(text: &str) -> Result<Value<'_>, String> {
-    let mut scan = Scan { text, at: 0 };
+    scan(Scan { text, at: 0, keeps: true })
+}
+
+fn scan(mut scan: Scan<'_>) -> Result<Value<'_>, String> {
+    let text = scan.text;
     let value = scan.value(0)?;
     scan.space();
     if scan.at < text.len() {
@@ -80,6 +89,8 @@ fn parse(text: &str) -> Result<Value<'_>, String> {
 struct Scan<'a> {
     text: &'a str,
     at: usize,
+    /// Whether arrays and objects hold what is in them.
+    keeps: bool,
 }
 
 impl<'a> Scan<'a> {
@@ -114,7 +125,10 @@ impl<'a> Scan<'a> {
             if !self.take(b':') {
                 return Err(self.wrong("expected ':'"));
             }
-            members.push((name, self.value(depth + 1)?));
+            let value = self.value(depth + 1)?;
+            if self.keeps {
+                members.push((name, value));
+            }
             self.space();
             if self.take(b'}') {
                 return Ok(Value::Object(members));
@@ -133,7 +147,10 @@ impl<'a> Scan<'a> {
             return Ok(Value::Array(items));
         }
         loop {
-            items.push(self.value(depth + 1)?);
+            let value = self.value(depth + 1)?;
+            if self.keeps {
+                items.push(value);
+            }
             self.space();
             if self.take(b']') {
                 return Ok(Value::Array(items));
@@ -149,11 +166,13 @@ impl<'a> Scan<'a> {
         self.at += 1;
         let start = self.at;
         loop {
+            let rest = &self.text.as_bytes()[self.at..];
+            let plain = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20));
+            self.at += plain.unwrap_or(rest.len());
             match self.peek() {
                 Some(b'"') => break,
                 Some(b'\\') => drop(self.escape()?),
-                Some(0..0x20) => return Err(self.wrong("a control character in a string")),
-                Some(_) => self.at += 1,
+                Some(_) => return Err(self.wrong("a control character in a string")),
                 None => return Err(self.wrong("a string without an end")),
             }
         }
@@ -302,7 +321,7 @@ impl Value<'_> {
 
 fn unescaped(inner: &str) -> String {
     let mut out = String::with_capacity(inner.len());
-    let mut scan = Scan { text: inner, at: 0 };
+    let mut scan = Scan { text: inner, at: 0, keeps: false };
     while let Some(next) = inner[scan.at..].chars().next() {
         if next == '\\' {
             out.push(scan.escape().expect("escapes were checked with the text"));

@@ -183,7 +183,8 @@ fn trace_parent(field: &'static str, text: &str) -> Checked<()> {
 /// Correlations travel in headers, so a line break in one would end the header.
 fn correlation(field: &'static str, text: &str) -> Checked<()> {
     check_text(field, text, 128)?;
-    if text.chars().any(char::is_control) {
+    let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~')); // as nearly all are
+    if !is_plain && text.chars().any(char::is_control) {
         return Err(FieldProblem::new(field, "must not contain control characters"));
     }
     Ok(())

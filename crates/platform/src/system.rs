@@ -1,7 +1,11 @@
 //! The machine's own clock and chance. The only file that asks the system for either.
 
 use engine::{Chance, Timestamp};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::{
+    cell::RefCell,
+    mem,
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
 use store::{Clock, Dice, Reading};
 
 /// The clocks of this machine.
@@ -31,11 +35,43 @@ impl Clock for SystemClock {
 pub struct SystemDice;
 
 impl Dice for SystemDice {
-    #[expect(clippy::disallowed_methods, reason = "this is the place that asks the system")]
     fn roll(&self) -> Chance {
-        let mut bytes = [0; 16];
+        CUP.with_borrow_mut(Cup::roll)
+    }
+}
+
+/// So many rolls are asked for at a time: four for each job, each with a call of the system, would be a
+/// twentieth of all that the job costs.
+const ROLLS: usize = 32;
+
+thread_local! {
+    static CUP: RefCell<Cup> = const { RefCell::new(Cup { rolls: [0; ROLLS], left: 0 }) };
+}
+
+/// Rolls that nobody has seen yet.
+struct Cup {
+    rolls: [u128; ROLLS],
+    left: usize,
+}
+
+impl Cup {
+    fn roll(&mut self) -> Chance {
+        if self.left == 0 {
+            self.fill();
+        }
+        self.left -= 1;
+        // What was given away must not lie about here: it may be the secret of a lease.
+        Chance(mem::take(&mut self.rolls[self.left]))
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the place that asks the system")]
+    fn fill(&mut self) {
+        let mut bytes = [0; ROLLS * 16];
         // Without chance, lease tokens could be guessed and ids could meet: better to stop.
         getrandom::fill(&mut bytes).expect("the operating system gives random numbers");
-        Chance(u128::from_le_bytes(bytes))
+        for (roll, bytes) in self.rolls.iter_mut().zip(bytes.as_chunks().0) {
+            *roll = u128::from_le_bytes(*bytes);
+        }
+        self.left = ROLLS;
     }
 }

@@ -1,7 +1,7 @@
 //! A list of submits that is taken whole or not at all: what was decided so far and is not saved yet.
 
 use crate::queue::Queue;
-use engine::{Change, Job, NewJob, Submitted};
+use engine::{Change, Job, JobType, NewJob, Submitted, Tenant};
 use std::collections::BTreeMap;
 
 /// What comes of one submit of a list that may still be refused as a whole.
@@ -15,16 +15,15 @@ pub(crate) enum Intent {
 pub(crate) struct Taken<'a> {
     pub(crate) jobs: Vec<(&'a NewJob, Change)>,
     keys: BTreeMap<(Queue, &'a str), usize>,
-    queued: BTreeMap<Queue, u64>,
+    queued: BTreeMap<(&'a JobType, &'a Tenant), u64>,
 }
 
 impl<'a> Taken<'a> {
     pub(crate) fn add(&mut self, new: &'a NewJob, change: Change) {
-        let queue = queue_of(new);
         if let Some(key) = &new.key {
-            self.keys.insert((queue.clone(), key.name.as_str()), self.jobs.len());
+            self.keys.insert((queue_of(new), key.name.as_str()), self.jobs.len());
         }
-        *self.queued.entry(queue).or_default() += 1;
+        *self.queued.entry((&new.job_type, &new.tenant)).or_default() += 1;
         self.jobs.push((new, change));
     }
 
@@ -37,7 +36,7 @@ impl<'a> Taken<'a> {
 
     /// How many jobs of this list will wait in the queue of `new`.
     pub(crate) fn queued(&self, new: &NewJob) -> u64 {
-        self.queued.get(&queue_of(new)).copied().unwrap_or(0)
+        self.queued.get(&(&new.job_type, &new.tenant)).copied().unwrap_or(0)
     }
 }
 

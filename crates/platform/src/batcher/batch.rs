@@ -15,7 +15,6 @@ use shuttle::future::block_on;
 use std::{
     collections::{BTreeMap, BTreeSet},
     error::Error,
-    iter,
     sync::Arc,
 };
 
@@ -35,7 +34,8 @@ struct Done {
 impl Office {
     /// Has the store carry out a batch, and answers.
     pub(super) fn carry_out(&self, mut units: Vec<Unit>) {
-        let requests = units.iter().flat_map(Unit::requests).collect();
+        let mut requests = Vec::with_capacity(units.iter().map(Unit::len).sum());
+        units.iter().for_each(|unit| unit.ask(&mut requests));
         match block_on(self.store.execute(requests)) {
             Ok(replies) => self.answer(Done::well(units, replies)),
             // Something that one of them touches is broken. Alone it harms nobody else.
@@ -183,13 +183,13 @@ impl Unit {
         }
     }
 
-    /// What the store is asked. A copy: a batch that has to be split is asked again.
-    fn requests(&self) -> Box<dyn Iterator<Item = Request> + '_> {
+    /// Adds what the store is asked. A copy: a batch that has to be split is asked again.
+    fn ask(&self, requests: &mut Vec<Request>) {
         match self {
-            Unit::Call(call) => Box::new(call.requests.iter().cloned()),
+            Unit::Call(call) => requests.extend_from_slice(&call.requests),
             Unit::Standing(Turn { want, .. }) => {
                 let (scope, wish) = (want.scope.clone(), want.wish.clone());
-                Box::new(iter::once(Request::Claim { scope, wish }))
+                requests.push(Request::Claim { scope, wish });
             }
         }
     }

@@ -41,6 +41,9 @@ pub(super) struct Room {
     closing: bool,
     /// How many have not gone yet.
     writers: usize,
+    /// How many of them wait for something to do. Where none does, nobody need be woken: that is a call of
+    /// the system, and there would be one for each request.
+    idle: usize,
 }
 
 impl Office {
@@ -52,6 +55,7 @@ impl Office {
             number: 0,
             closing: false,
             writers: limits.writers.max(1),
+            idle: 0,
         };
         Office { store, limits, room: Mutex::new(room), rung: Condvar::new() }
     }
@@ -97,7 +101,9 @@ impl Office {
                 room.writers -= 1;
                 return None;
             }
+            room.idle += 1;
             room = self.rung.wait(room).expect(UNPOISONED);
+            room.idle -= 1;
         }
     }
 
@@ -108,8 +114,7 @@ impl Office {
             return Err(closed());
         }
         let number = room.enter(call);
-        drop(room);
-        self.rung.notify_one();
+        self.ring(room);
         Ok(number)
     }
 
@@ -131,8 +136,7 @@ impl Office {
             return number;
         }
         room.crowd.join(number, want, promise);
-        drop(room);
-        self.rung.notify_one();
+        self.ring(room);
         number
     }
 
@@ -150,8 +154,9 @@ impl Office {
 
     pub(super) fn wake(&self, types: Option<&[JobType]>) {
         let wanted = |want: &Want| types.is_none_or(|types| types.iter().any(|t| want.knows(t)));
-        self.room().crowd.stir(|_, want| wanted(want));
-        self.rung.notify_one();
+        let mut room = self.room();
+        room.crowd.stir(|_, want| wanted(want));
+        self.ring(room);
     }
 
     /// Gives jobs back that were leased to somebody who is gone.
@@ -166,8 +171,16 @@ impl Office {
             return; // the lease's own end will do it
         }
         room.enter(call);
+        self.ring(room);
+    }
+
+    /// Wakes a writer, if one sleeps. Those who work look again before they do.
+    fn ring(&self, room: MutexGuard<'_, Room>) {
+        let wake = room.idle > 0;
         drop(room);
-        self.rung.notify_one();
+        if wake {
+            self.rung.notify_one();
+        }
     }
 
     pub(super) fn waiting(&self) -> Waiting {

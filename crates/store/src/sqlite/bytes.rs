@@ -1,27 +1,37 @@
 //! Values as bytes and back: numbers as varints, texts with their length in front, what may be
-//! absent behind a tag. Nothing is believed when it is read.
+//! absent behind a tag, and times by how far they are from the one before: most times of a job lie close
+//! together. Nothing is believed when it is read.
 
 use engine::{JobId, Timestamp};
 use std::time::Duration;
 
 /// Bytes being written.
 #[derive(Default)]
-pub(super) struct Out(pub(super) Vec<u8>);
+pub(super) struct Out {
+    pub(super) bytes: Vec<u8>,
+    /// The time that was written last.
+    last: i64,
+}
 
 impl Out {
-    /// Begins a body in the form that is written today.
-    pub(super) fn begin() -> Self {
-        let mut bytes = Vec::with_capacity(160);
-        bytes.push(FORM);
-        Out(bytes)
+    /// Begins a body in the form that is written today, on paper that was used before.
+    pub(super) fn begin_on(mut paper: Vec<u8>) -> Self {
+        paper.clear();
+        paper.push(FORM);
+        Out::after(paper)
+    }
+
+    /// Goes on behind what was written before.
+    pub(super) fn after(bytes: Vec<u8>) -> Self {
+        Out { bytes, last: 0 }
     }
 
     pub(super) fn number(&mut self, mut number: u64) {
         while number >= 0x80 {
-            self.0.push(number as u8 | 0x80);
+            self.bytes.push(number as u8 | 0x80);
             number >>= 7;
         }
-        self.0.push(number as u8);
+        self.bytes.push(number as u8);
     }
 
     /// A number that may be negative: the sign goes to the lowest bit, so that small ones stay short.
@@ -31,15 +41,17 @@ impl Out {
 
     pub(super) fn text(&mut self, text: &str) {
         self.number(text.len() as u64);
-        self.0.extend_from_slice(text.as_bytes());
+        self.bytes.extend_from_slice(text.as_bytes());
     }
 
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
-        self.0.extend_from_slice(bytes);
+        self.bytes.extend_from_slice(bytes);
     }
 
     pub(super) fn time(&mut self, at: Timestamp) {
-        self.number(at.unix_ms().unsigned_abs());
+        let at = at.unix_ms();
+        self.signed(at.wrapping_sub(self.last));
+        self.last = at;
     }
 
     pub(super) fn span(&mut self, span: Duration) {
@@ -47,7 +59,7 @@ impl Out {
     }
 
     pub(super) fn flag(&mut self, flag: bool) {
-        self.0.push(flag.into());
+        self.bytes.push(flag.into());
     }
 
     pub(super) fn maybe<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
@@ -59,7 +71,11 @@ impl Out {
 }
 
 /// Bytes being read. `None` means that they are not what we wrote.
-pub(super) struct In<'a>(pub(super) &'a [u8]);
+pub(super) struct In<'a> {
+    bytes: &'a [u8],
+    /// The time that was read last.
+    last: i64,
+}
 
 /// The form of bodies: a later version may write another, and still reads this one.
 const FORM: u8 = 1;
@@ -67,13 +83,32 @@ const FORM: u8 = 1;
 impl<'a> In<'a> {
     /// Begins to read a body.
     pub(super) fn begin(bytes: &'a [u8]) -> Option<Self> {
-        let mut read = In(bytes);
+        let mut read = In::from(bytes);
         (read.byte()? == FORM).then_some(read)
     }
 
+    /// Reads what does not begin a body.
+    pub(super) fn from(bytes: &'a [u8]) -> Self {
+        In { bytes, last: 0 }
+    }
+
+    /// What follows was written by itself: its first time stands alone.
+    pub(super) fn begin_times(&mut self) {
+        self.last = 0;
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// All that is left.
+    pub(super) fn rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.bytes)
+    }
+
     pub(super) fn byte(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
+        let (first, rest) = self.bytes.split_first()?;
+        self.bytes = rest;
         Some(*first)
     }
 
@@ -103,8 +138,8 @@ impl<'a> In<'a> {
     }
 
     pub(super) fn slice(&mut self, length: usize) -> Option<&'a [u8]> {
-        let (slice, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
+        let (slice, rest) = self.bytes.split_at_checked(length)?;
+        self.bytes = rest;
         Some(slice)
     }
 
@@ -118,7 +153,8 @@ impl<'a> In<'a> {
     }
 
     pub(super) fn time(&mut self) -> Option<Timestamp> {
-        Timestamp::parse("", i64::try_from(self.number()?).ok()?).ok()
+        self.last = self.last.wrapping_add(self.signed()?);
+        Timestamp::parse("", self.last).ok()
     }
 
     pub(super) fn span(&mut self) -> Option<Duration> {
@@ -147,7 +183,7 @@ impl<'a> In<'a> {
 
     /// The end: what is left over was not written by us.
     pub(super) fn end<T>(self, value: T) -> Option<T> {
-        self.0.is_empty().then_some(value)
+        self.bytes.is_empty().then_some(value)
     }
 }
 
@@ -160,23 +196,33 @@ mod tests {
         for number in [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX - 1, u64::MAX] {
             let mut out = Out::default();
             out.number(number);
-            assert_eq!(In(&out.0).number(), Some(number));
+            assert_eq!(In::from(&out.bytes).number(), Some(number));
         }
         for number in [0, -1, 1, i64::MIN, i64::MAX] {
             let mut out = Out::default();
             out.signed(number);
-            assert_eq!(In(&out.0).signed(), Some(number));
+            assert_eq!(In::from(&out.bytes).signed(), Some(number));
         }
     }
 
     #[test]
+    fn times_come_back_as_they_went() {
+        let times = [7, 1_800_000_000_000, 1_800_000_000_001, 0, Timestamp::MAX.unix_ms(), 3];
+        let times = times.map(Timestamp::from_unix_ms);
+        let mut out = Out::default();
+        times.iter().for_each(|at| out.time(*at));
+        let mut from = In::from(&out.bytes);
+        assert!(times.iter().all(|at| from.time() == Some(*at)) && from.is_empty());
+    }
+
+    #[test]
     fn what_we_did_not_write_is_not_read() {
-        assert_eq!(In(&[0xff; 10]).number(), None, "too large for 64 bits");
-        assert_eq!(In(&[0xff; 20]).number(), None, "without an end");
-        assert_eq!(In(&[5, b'a']).text(), None, "cut");
-        assert_eq!(In(&[1, 0xff]).text(), None, "no UTF-8");
-        assert_eq!(In(&[2]).flag(), None);
-        assert_eq!(In(&[1]).end(()), None, "left over");
+        assert_eq!(In::from(&[0xff; 10]).number(), None, "too large for 64 bits");
+        assert_eq!(In::from(&[0xff; 20]).number(), None, "without an end");
+        assert_eq!(In::from(&[5, b'a']).text(), None, "cut");
+        assert_eq!(In::from(&[1, 0xff]).text(), None, "no UTF-8");
+        assert_eq!(In::from(&[2]).flag(), None);
+        assert_eq!(In::from(&[1]).end(()), None, "left over");
         assert!(In::begin(&[9]).is_none(), "another form");
     }
 }

@@ -1,9 +1,12 @@
 //! What can wait: numbering announcements, dropping old rows, filling the listing.
 
 use super::{
-    body::{HouseRow, from_row, to_scope},
+    body::{HouseRow, event_about, from_row, to_scope},
     error::Trouble,
-    facet, load, sql,
+    facet, load,
+    pending::insert_all,
+    sheet::{Sheets, lines},
+    sql,
     writer::{Need, Writer},
 };
 use crate::store::{EVENTS_KEPT, WORKERS_KEPT};
@@ -24,6 +27,7 @@ impl Writer {
     }
 
     pub(super) fn tidy(&mut self, limit: usize) -> Result<usize, Trouble> {
+        self.write_pending()?; // a jump of the clock may have changed jobs
         let mut left = limit;
         left -= self.drop_old_keys(left)?;
         left -= self.drop_old_events(left)?;
@@ -54,17 +58,43 @@ impl Writer {
     }
 
     fn drop_old_events(&mut self, limit: usize) -> Result<usize, Trouble> {
-        let mut statement = self.db.prepare_cached(sql::EVENTS_OLD)?;
-        let values = (self.known.house.numbered, to_i64(limit));
-        let oldest = statement.query_map(values, |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let oldest: Vec<(i64, i64)> = oldest.collect::<Result<_, _>>()?;
-        let until = before(self.now(), EVENTS_KEPT);
-        let old: Vec<i64> =
-            oldest.into_iter().take_while(|(_, at)| *at <= until).map(|(event, _)| event).collect();
-        for event in &old {
-            self.db.prepare_cached(sql::EVENT_DELETE)?.execute([event])?;
+        let mut dropped = 0;
+        while dropped < limit {
+            let of_sheet = self.drop_from_first_sheet(limit - dropped)?;
+            if of_sheet == 0 {
+                break;
+            }
+            dropped += of_sheet;
         }
-        Ok(old.len())
+        Ok(dropped)
+    }
+
+    /// Drops what is old and published from the front of the first sheet.
+    fn drop_from_first_sheet(&mut self, limit: usize) -> Result<usize, Trouble> {
+        let mut statement = self.db.prepare_cached(sql::SHEETS)?;
+        let mut rows = statement.query((0, self.known.house.numbered))?;
+        let Some(row) = rows.next()? else { return Ok(0) };
+        let (first, sheet): (i64, Vec<u8>) = (row.get(0)?, load::blob(row, 1)?.to_vec());
+        drop(rows);
+        let lines = lines(first, &sheet)?;
+        let until = before(self.now(), EVENTS_KEPT);
+        let mut old = 0;
+        for line in lines.iter().take(limit) {
+            let (_, at) = event_about(line.number, line.sealed)?;
+            if line.number > self.known.house.numbered || at.unix_ms() > until {
+                break;
+            }
+            old += 1;
+        }
+        if old == 0 {
+            return Ok(0);
+        }
+        self.db.prepare_cached(sql::SHEET_DELETE)?.execute([first])?;
+        if let Some(rest) = lines.get(old) {
+            let values = (rest.number, Sheets::one(&lines[old..]));
+            self.db.prepare_cached(sql::OUTBOX_INSERT)?.execute(values)?;
+        }
+        Ok(old)
     }
 
     fn drop_old_envelopes(&mut self, limit: usize) -> Result<(), Trouble> {
@@ -110,7 +140,7 @@ impl Writer {
         }
         // What does not work now is tried again after the next batch, which will tell what is wrong.
         self.transact(Need::Finish, Writer::enter_listing)
-            .is_ok_and(|entered| entered == LISTING_BATCH)
+            .is_ok_and(|entered| entered >= LISTING_BATCH)
     }
 
     /// The same within a batch, where there are so many that a page of a listing would notice.
@@ -127,6 +157,33 @@ impl Writer {
 
     /// Sorted, so that neighbours are written together.
     fn enter_listing(&mut self) -> Result<usize, Trouble> {
+        let listed = self.known.house.listed;
+        let (mut entries, last) = if listed + 1 >= self.known.unlisted.from {
+            self.take_unlisted(listed + to_i64(LISTING_BATCH))
+        } else {
+            self.read_unlisted()?
+        };
+        entries.sort_unstable_by_key(|(facet, no)| (facet::shelf(*no), *facet, *no));
+        let statements = (sql::LISTING_INSERT, sql::LISTING_INSERT_16);
+        insert_all(&self.db, statements, &entries, |values, (facet, no)| {
+            values.add(facet::shelf(*no))?;
+            values.add(facet)?;
+            values.add(no)
+        })?;
+        self.save_house(HouseRow { listed: last, ..self.known.house })?;
+        Ok(usize::try_from(last - listed).expect("it goes forward"))
+    }
+
+    /// Takes what is known by heart, up to a number. Should the transaction be rolled back, nothing is
+    /// known by heart any more.
+    fn take_unlisted(&mut self, until: i64) -> (Vec<(i64, i64)>, i64) {
+        let entries = &mut self.known.unlisted.entries;
+        let count = entries.partition_point(|(_, no)| *no <= until);
+        (entries.drain(..count).collect(), until.min(self.known.next_no - 1))
+    }
+
+    fn read_unlisted(&mut self) -> Result<(Vec<(i64, i64)>, i64), Trouble> {
+        self.write_pending()?;
         let mut statement = self.db.prepare_cached(sql::UNLISTED)?;
         let mut rows = statement.query((self.known.house.listed, to_i64(LISTING_BATCH)))?;
         let (mut entries, mut count, mut last) = (Vec::new(), 0, self.known.house.listed);
@@ -141,17 +198,12 @@ impl Writer {
         }
         drop(rows);
         drop(statement);
-        entries.sort_unstable();
-        let mut insert = self.db.prepare_cached(sql::LISTING_INSERT)?;
-        for (facet, no) in entries {
-            insert.execute([facet, no])?;
-        }
-        drop(insert);
         if count < LISTING_BATCH {
             last = self.known.next_no - 1; // the newest may have been erased
         }
-        self.save_house(HouseRow { listed: last, ..self.known.house })?;
-        Ok(count)
+        let known = &mut self.known.unlisted.entries;
+        known.drain(..known.partition_point(|(_, no)| *no <= last));
+        Ok((entries, last))
     }
 }
 

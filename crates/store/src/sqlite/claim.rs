@@ -5,20 +5,26 @@ use super::{
     error::Trouble,
     facet,
     load::{self, Stored},
+    remembered::Memory,
     sql,
     writer::Writer,
 };
 use crate::store::Claimed;
-use engine::{CLAIM_BYTES_MAX, CLAIM_MAX, Claim, Effect, Scope, Timestamp, Wish};
-use std::collections::VecDeque;
+use engine::{CLAIM_BYTES_MAX, CLAIM_MAX, Claim, Effect, JsonText, Scope, Timestamp, Wish};
+use std::{collections::VecDeque, sync::Arc};
 
 /// The waiting jobs of one queue, as far as a claim has looked.
 struct Line {
     queue: i64,
     found: VecDeque<i64>,
+    /// So many of them were read ahead.
+    ahead: usize,
     /// There is nothing beyond what was found.
     whole: bool,
 }
+
+/// So many jobs are read at a time: few enough that large payloads are not read for nothing.
+const AHEAD: usize = 32;
 
 impl Writer {
     pub(super) fn claim(&mut self, scope: &Scope, wish: &Wish) -> Result<Vec<Claimed>, Trouble> {
@@ -60,16 +66,17 @@ impl Writer {
     /// The leases that an earlier claim of the same name still holds.
     fn held(&self, scope: &Scope, wish: &Wish) -> Result<Vec<Claimed>, Trouble> {
         let digest = facet::of_claim(scope, &wish.worker, &wish.claim);
-        let candidates = load::numbers(&mut self.db.prepare_cached(sql::CLAIM_HELD)?, [digest])?;
         let mut held = Vec::new();
-        for no in candidates {
+        for (_, no) in self.known.claims.range((digest, i64::MIN)..=(digest, i64::MAX)) {
+            let no = *no;
             let stored = self.must_find(no)?;
             let theirs = stored.job.lease().is_some_and(|lease| {
                 (&lease.scope, &lease.worker, &lease.claim) == (scope, &wish.worker, &wish.claim)
                     && lease.holds_in(self.known.house.epoch)
             });
             if theirs {
-                held.push(Claimed { payload: load::payload(&self.db, no)?, job: stored.job });
+                let payload = load::payload(&self.db, no)?;
+                held.push(Claimed { payload, job: stored.job.clone() });
             }
         }
         Ok(held)
@@ -93,7 +100,7 @@ impl Writer {
         });
         let mut open: Vec<i64> = open.map(|(no, _)| no).collect();
         open.sort_by_key(|queue| self.served.get(queue));
-        let line = |queue| Line { queue, found: VecDeque::new(), whole: false };
+        let line = |queue| Line { queue, found: VecDeque::new(), ahead: 0, whole: false };
         open.into_iter().map(line).collect()
     }
 
@@ -107,11 +114,18 @@ impl Writer {
                 self.none_due(line.queue)?;
             }
         }
+        if line.ahead == 0 {
+            line.ahead = line.found.len().min(AHEAD);
+            let ahead: Vec<i64> = line.found.iter().take(AHEAD).copied().collect();
+            self.read_ahead(&ahead)?;
+        }
+        line.ahead = line.ahead.saturating_sub(1);
         Ok(line.found.pop_front())
     }
 
     /// The first due jobs of a queue, in the order in which they should start.
-    fn due(&self, queue: i64, limit: usize) -> Result<VecDeque<i64>, Trouble> {
+    fn due(&mut self, queue: i64, limit: usize) -> Result<VecDeque<i64>, Trouble> {
+        self.write_pending()?;
         let ready = self.known.ready.get(&queue).copied().unwrap_or_default();
         let mut statement = self.db.prepare_cached(sql::READY)?;
         let damaged = &self.known.damaged;
@@ -149,9 +163,8 @@ impl Writer {
 
     /// Starts a job that stood in a line. The engine has the last word.
     fn start(&mut self, no: i64, claim: &Claim) -> Result<Option<Claimed>, Trouble> {
-        let found =
-            self.must_find(no).and_then(|stored| Ok((load::payload(&self.db, no)?, stored)));
-        let Some((payload, stored)) = load::readable(found)? else {
+        let found = self.find_to_start(no);
+        let Some((stored, payload)) = load::readable(found)? else {
             self.known.damaged.insert(no);
             return Ok(None);
         };
@@ -162,12 +175,41 @@ impl Writer {
         let Effect::Change(change) = ruling.effect else {
             return Ok(None);
         };
-        self.save_change(&stored, &change)?;
-        Ok(Some(Claimed { payload, job: change.job }))
+        let job = change.job.clone();
+        self.save_change(&stored, *change)?;
+        Ok(Some(Claimed { payload, job }))
     }
 
-    pub(super) fn must_find(&self, no: i64) -> Result<Stored, Trouble> {
-        let stored = load::job_by_no(&self.db, no)?;
-        stored.ok_or(Trouble::Impossible("an index names a job that is not there"))
+    /// A job that waits, and its payload.
+    fn find_to_start(&self, no: i64) -> Result<(Arc<Stored>, JsonText), Trouble> {
+        if let Some(Memory { stored, payload }) = self.remembered.get(no) {
+            let payload = payload.clone().map_or_else(|| load::payload(&self.db, no), Ok)?;
+            return Ok((stored.clone(), payload));
+        }
+        Ok((self.must_find(no)?, load::payload(&self.db, no)?))
+    }
+
+    /// Reads jobs that are about to be started, neighbours together. What cannot be read is met again
+    /// when its turn comes.
+    fn read_ahead(&mut self, due: &[i64]) -> Result<(), Trouble> {
+        let known = |no| self.remembered.get(no).is_some_and(|memory| memory.payload.is_some());
+        let unknown: Vec<i64> = due.iter().copied().filter(|no| !known(*no)).collect();
+        for neighbours in unknown.chunk_by(|one, next| one + 1 == *next) {
+            let range = (neighbours[0], neighbours[neighbours.len() - 1]);
+            let remembered = &mut self.remembered;
+            load::start(&self.db, range, |read| {
+                if let Ok((stored, payload)) = read {
+                    remembered.put(Memory { stored: Arc::new(stored), payload: Some(payload) });
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// A job that an index has named.
+    pub(super) fn must_find(&self, no: i64) -> Result<Arc<Stored>, Trouble> {
+        self.find(no)?.ok_or(Trouble::Impossible(NOT_THERE))
     }
 }
+
+const NOT_THERE: &str = "an index names a job that is not there";

@@ -2,13 +2,14 @@
 //! the store is at work.
 
 use super::{
-    body::{event_from_row, from_row, job_from_row},
+    body::{event_about, event_from_row, from_row, job_from_row},
     chores::before,
     error::{OpenError, Trouble},
     known::{Queues, load_counts, load_house, load_paused, load_policies, load_workers},
-    load::blob,
+    load::{self, blob},
     open::{Files, Role, refuse_foreign, schema_of},
     seal::{Kind, unseal},
+    sheet::lines,
 };
 use crate::queue::{Counts, Queue};
 use engine::{Envelope, HistoryEntry, Job, JobId, Step, Timestamp};
@@ -187,13 +188,13 @@ impl<'a> Doctor<'a> {
         while let Some(row) = rows.next()? {
             let read = read_whole(row);
             let wrong = match &read {
-                Ok(job) => {
+                Ok((job, recent)) => {
                     let queue = row.get(6)?;
                     self.add(job);
                     truth.entry(queue).or_default().count(None, Some(job));
                     let misplaced = |queues: &Queues| queues.get(queue) != Some(&Queue::of(job));
                     let misplaced = queues.as_ref().is_some_and(misplaced);
-                    self.wrong_about(row.get(0)?, job, misplaced)?
+                    self.wrong_about(row.get(0)?, (job, recent), misplaced)?
                 }
                 Err(trouble) => {
                     all_read = false;
@@ -229,8 +230,13 @@ impl<'a> Doctor<'a> {
     }
 
     /// What is wrong about a job that can be read.
-    fn wrong_about(&self, no: i64, job: &Job, misplaced: bool) -> Result<Option<String>, Trouble> {
-        if !self.history_is_whole(no, job)? {
+    fn wrong_about(
+        &self,
+        no: i64,
+        (job, recent): (&Job, &[HistoryEntry]),
+        misplaced: bool,
+    ) -> Result<Option<String>, Trouble> {
+        if !self.history_is_whole(no, job, recent)? {
             return Ok(Some(format!("the history of {} is not whole", job.id())));
         }
         if misplaced {
@@ -255,13 +261,19 @@ impl<'a> Doctor<'a> {
         Ok(())
     }
 
-    fn history_is_whole(&self, no: i64, job: &Job) -> Result<bool, Trouble> {
-        let sql = "select count(*), min(seq), max(seq) from history where no = ?1";
-        let (count, first, last): (u64, Option<u64>, Option<u64>) = self
-            .db
-            .prepare_cached(sql)?
-            .query_row([no], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-        Ok(count == job.seq && first == Some(1) && last == Some(job.seq))
+    /// The rows of its own come first, and those in the job's row go on from there to its last.
+    fn history_is_whole(
+        &self,
+        no: i64,
+        job: &Job,
+        recent: &[HistoryEntry],
+    ) -> Result<bool, Trouble> {
+        let sql = "select count(*), coalesce(max(seq), 0) from history where no = ?1 and seq > 0";
+        let mut statement = self.db.prepare_cached(sql)?;
+        let (count, last): (u64, u64) =
+            statement.query_row([no], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let goes_on = recent.iter().map(|entry| entry.seq).eq(last + 1..=job.seq);
+        Ok(count == last && goes_on)
     }
 
     fn others(&mut self) -> Result<(), Trouble> {
@@ -270,14 +282,13 @@ impl<'a> Doctor<'a> {
         while let Some(row) = rows.next()? {
             from_row::<Step>(row.get(0)?, blob(row, 1)?)?;
         }
-        let mut statement = self.db.prepare(
-            "select o.event, o.no, o.body, coalesce(h.envelope, x.envelope) from outbox o \
-             left join handed h on h.no = o.no left join erased x on x.no = o.no",
-        )?;
+        let mut statement = self.db.prepare("select event, sheet from outbox order by event")?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            let envelope: Envelope = from_row(row.get(1)?, blob(row, 3)?)?;
-            event_from_row(row.get(0)?, blob(row, 2)?, Arc::new(envelope))?;
+            for line in lines(row.get(0)?, blob(row, 1)?)? {
+                let (no, _) = event_about(line.number, line.sealed)?;
+                event_from_row(line.number, line.sealed, Arc::new(load::envelope(self.db, no)?))?;
+            }
         }
         Ok(())
     }
@@ -357,7 +368,7 @@ impl Doctor<'_> {
     }
 }
 
-fn read_whole(row: &rusqlite::Row<'_>) -> Result<Job, Trouble> {
+fn read_whole(row: &rusqlite::Row<'_>) -> Result<(Job, Vec<HistoryEntry>), Trouble> {
     let no = row.get(0)?;
     let id: Vec<u8> = row.get(1)?;
     let envelope: Envelope = from_row(no, blob(row, 2)?)?;
@@ -370,11 +381,12 @@ fn read_whole(row: &rusqlite::Row<'_>) -> Result<Job, Trouble> {
         (Ok(Some(body)), Ok(None)) | (Ok(None), Ok(Some(body))) => body,
         (_, _) => return Err(Trouble::Impossible("a job is live and ended, or neither")),
     };
-    let job = job_from_row(no, body, Arc::new(envelope))?;
+    let (job, recent) = job_from_row(no, body, Arc::new(envelope))?;
     if job.status().is_ended() != (live.as_blob_or_null() == Ok(None)) {
         return Err(Trouble::Impossible("a job has ended and is kept with the living"));
     }
-    Ok(job)
+    let recent = recent.rows(no)?.into_iter().map(|noted| noted.entry).collect();
+    Ok((job, recent))
 }
 
 /// An error with all its causes, on one line.

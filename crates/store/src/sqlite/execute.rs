@@ -63,7 +63,7 @@ impl Writer {
                 Err(refusal) => return Ok(Err(refusal.of_item(index, jobs.len()))),
             }
         }
-        for (new, change) in &taken.jobs {
+        for (new, change) in taken.jobs {
             self.save_new(new, change)?;
         }
         Ok(Ok(Answer::Submitted(answers)))
@@ -71,7 +71,9 @@ impl Writer {
 
     fn submit_one(&self, new: &NewJob, taken: &Taken<'_>) -> Result<Decided, Trouble> {
         // The same hand-over again: somebody could not know whether the first one was committed.
-        if let Some(stored) = load::job_by_id(&self.db, new.id)? {
+        if self.may_have(new.id)
+            && let Some(stored) = self.find_by_id(new.id)?
+        {
             return Ok(submit_same(&stored.job, new).map(Intent::Again));
         }
         let queue = self.known.queues.no(&new.job_type, &new.tenant);
@@ -95,9 +97,15 @@ impl Writer {
         Ok(submit(new, policy, queued, self.now()).map(|change| Intent::Begin(Box::new(change))))
     }
 
+    /// Whether a job may be here. Ids begin with the moment at which they were made, so nearly every new
+    /// one is greater than all that are in the file.
+    fn may_have(&self, id: JobId) -> bool {
+        self.known.newest_id >= Some(id) || self.pending.number(id).is_some()
+    }
+
     /// Lets the engine decide one command about one job, and saves what it decided.
     fn command(&mut self, scope: &Scope, id: JobId, command: &Command) -> Result<Reply, Trouble> {
-        let stored = load::job_by_id(&self.db, id)?;
+        let stored = self.find_by_id(id)?;
         let Some(stored) = stored.filter(|stored| scope.covers(&stored.job.envelope.tenant)) else {
             return Ok(Err(Refusal::JobNotFound));
         };
@@ -107,7 +115,7 @@ impl Writer {
         };
         match ruling.effect {
             Effect::Nothing => {}
-            Effect::Change(change) => self.save_change(&stored, &change)?,
+            Effect::Change(change) => self.save_change(&stored, *change)?,
             Effect::Erase => self.erase(&stored)?,
         }
         Ok(Ok(Answer::Job(ruling.answer)))
@@ -118,7 +126,7 @@ impl Writer {
         let current = stored.job.lease().map(|lease| lease.token);
         let stale = command.token().filter(|token| Some(**token) != current);
         let record = match stale {
-            Some(token) => load::record(&self.db, stored.no, token)?,
+            Some(token) => load::record(&self.db, stored, token)?,
             None => None,
         };
         let step = match command.step() {

@@ -13,6 +13,15 @@ pub(super) fn facets(queue: i64, envelope: &Envelope) -> impl Iterator<Item = i6
     [Some(queue), subject, correlation, parent].into_iter().flatten()
 }
 
+/// The shelf of the listing on which a job is found. Digests are random keys: among all jobs, each would be
+/// written to a page of its own. Among the jobs of one shelf, many share the few pages that are in use.
+pub(super) fn shelf(no: i64) -> i64 {
+    no >> SHELF_BITS
+}
+
+/// Small in tests, so that they come by many shelves.
+const SHELF_BITS: u32 = if cfg!(test) { 9 } else { 16 };
+
 pub(super) fn of_subject(subject: &str) -> i64 {
     below_zero(digest(&[b"subject", subject.as_bytes()]))
 }

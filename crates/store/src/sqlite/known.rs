@@ -11,7 +11,7 @@ use super::{
     sql,
 };
 use crate::queue::{Counts, Queue};
-use engine::{JobType, Policy, Priority, Scope, Tenant, Timestamp, WorkerId};
+use engine::{JobId, JobType, Policy, Priority, Scope, Tenant, Timestamp, WorkerId};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,6 +24,8 @@ pub(super) struct Known {
     pub(super) next_no: i64,
     pub(super) next_event: i64,
     pub(super) next_commit: i64,
+    /// No job in the file has a greater id.
+    pub(super) newest_id: Option<JobId>,
     pub(super) queues: Queues,
     pub(super) policies: BTreeMap<JobType, Policy>,
     pub(super) paused: BTreeSet<(JobType, Scope)>,
@@ -31,6 +33,10 @@ pub(super) struct Known {
     /// Queues whose counts have changed since they were last written down.
     pub(super) uncounted: BTreeSet<i64>,
     pub(super) ready: BTreeMap<i64, Ready>,
+    /// The digest of every claim that holds jobs, with the numbers of those.
+    pub(super) claims: BTreeSet<(i64, i64)>,
+    /// What is to be entered into the listing, so that it need not be read for that.
+    pub(super) unlisted: Unlisted,
     /// Jobs that cannot be read. Claims pass them by; `doctor` tells about them.
     pub(super) damaged: BTreeSet<i64>,
     default_policy: Policy,
@@ -51,12 +57,15 @@ impl Known {
             next_no: last.last_no + 1,
             next_event: last.last_event + 1,
             next_commit: last_commit + 1,
+            newest_id: load_newest_id(db)?,
             queues: Queues::load(db)?,
             policies: load_policies(db)?,
             paused: load_paused(db)?,
             counts,
             uncounted,
             ready: BTreeMap::new(),
+            claims: load_claims(db)?,
+            unlisted: Unlisted { from: last.last_no + 1, entries: Vec::new() },
             damaged: BTreeSet::new(),
             default_policy: Policy::default(),
         })
@@ -178,6 +187,14 @@ impl Ready {
     }
 }
 
+/// Where the newest jobs are to be entered in the listing.
+pub(super) struct Unlisted {
+    /// All jobs from this number on are here, unless they were erased or are entered already.
+    pub(super) from: i64,
+    /// Facets and numbers of jobs, in the order of those.
+    pub(super) entries: Vec<(i64, i64)>,
+}
+
 /// The counts as of the last commit.
 pub(super) struct Counted {
     pub(super) counts: BTreeMap<i64, Counts>,
@@ -192,6 +209,22 @@ pub(super) fn load_house(db: &Connection) -> Result<HouseRow, Trouble> {
     let mut rows = statement.query([])?;
     let row = rows.next()?.ok_or(Trouble::Impossible("the house has no row"))?;
     Ok(from_row(1, blob(row, 0)?)?)
+}
+
+fn load_claims(db: &Connection) -> Result<BTreeSet<(i64, i64)>, Trouble> {
+    let mut statement = db.prepare_cached(sql::CLAIMS)?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn load_newest_id(db: &Connection) -> Result<Option<JobId>, Trouble> {
+    let mut statement = db.prepare_cached(sql::NEWEST_ID)?;
+    let newest: Option<Vec<u8>> = statement.query_row([], |row| row.get(0))?;
+    let id = |bytes: Vec<u8>| {
+        let bytes = bytes.try_into().map_err(|_| Trouble::Impossible("an id has 16 bytes"))?;
+        Ok(JobId::from_bytes(bytes))
+    };
+    newest.map(id).transpose()
 }
 
 /// The counts as they were last written down, with all that has changed since.

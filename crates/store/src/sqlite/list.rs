@@ -103,6 +103,8 @@ struct Walk {
     sql: &'static str,
     /// What the index is asked for, where it is asked for something.
     key: Option<i64>,
+    /// The shelf of the listing it has come to, from the newest to the oldest.
+    shelf: Option<i64>,
     /// Taken from the index and not looked at yet, the newest last.
     ahead: Vec<i64>,
     /// There is nothing beyond.
@@ -111,21 +113,33 @@ struct Walk {
 
 impl Walk {
     fn new(sql: &'static str, key: Option<i64>) -> Self {
-        Walk { sql, key, ahead: Vec::new(), whole: false }
+        Walk { sql, key, shelf: None, ahead: Vec::new(), whole: false }
+    }
+
+    /// A walk over the listing, which is filled up to a number.
+    fn listing(facet: i64, listed: i64) -> Self {
+        Walk { shelf: Some(facet::shelf(listed)), ..Walk::new(sql::LIST_FACET, Some(facet)) }
     }
 
     fn newest(&mut self, db: &Connection, below: i64) -> Result<Option<i64>, Trouble> {
         while self.ahead.last().is_some_and(|no| *no >= below) {
             self.ahead.pop();
         }
-        if self.ahead.is_empty() && !self.whole {
+        while self.ahead.is_empty() && !self.whole {
             let mut statement = db.prepare_cached(self.sql)?;
             let stride = super::chores::to_i64(STRIDE);
-            self.ahead = match self.key {
-                Some(key) => load::numbers(&mut statement, [below, stride, key])?,
-                None => load::numbers(&mut statement, [below, stride])?,
+            let shelf = self.shelf.map(|shelf| shelf.min(facet::shelf(below)));
+            self.ahead = match (self.key, shelf) {
+                (Some(key), Some(shelf)) => {
+                    load::numbers(&mut statement, [below, stride, key, shelf])?
+                }
+                (Some(key), None) => load::numbers(&mut statement, [below, stride, key])?,
+                (None, _) => load::numbers(&mut statement, [below, stride])?,
             };
-            self.whole = self.ahead.len() < STRIDE;
+            if self.ahead.len() < STRIDE {
+                self.shelf = shelf.map(|shelf| shelf - 1);
+                self.whole = self.shelf.is_none_or(|shelf| shelf < 0);
+            }
             self.ahead.reverse();
         }
         Ok(self.ahead.last().copied())
@@ -148,6 +162,7 @@ impl Walks {
             ],
             Some(Way::Running) => vec![Walk::new(sql::LIST_RUNNING, None)],
             Some(Way::Ended(status)) => vec![Walk::new(sql::LIST_STATUS, Some(status))],
+            Some(Way::Completed) => vec![Walk::new(sql::LIST_ENDED, None)],
             Some(Way::Live) => vec![Walk::new(sql::LIST_LIVE, None)],
             Some(Way::Type(job_type)) => {
                 let queues = Queues::load(db)?;
@@ -179,7 +194,7 @@ impl Walks {
 /// The listing for `facets`, and the newest jobs, which are not entered there yet.
 fn with_tail(db: &Connection, facets: Vec<i64>) -> Result<Vec<Walk>, Trouble> {
     let listed = load_house(db)?.listed;
-    let facets = facets.into_iter().map(|facet| Walk::new(sql::LIST_FACET, Some(facet)));
+    let facets = facets.into_iter().map(|facet| Walk::listing(facet, listed));
     let tail = Walk::new(sql::LIST_TAIL, Some(listed));
     Ok(std::iter::once(tail).chain(facets).collect())
 }
@@ -191,6 +206,8 @@ enum Way {
     Running,
     Live,
     Ended(i64),
+    /// All that have ended: nearly all of them are.
+    Completed,
     Type(engine::JobType),
 }
 
@@ -224,7 +241,11 @@ fn job_type(field: &Field) -> Option<Way> {
 
 fn status(field: &Field) -> Option<Way> {
     let Field::Status(status) = field else { return None };
-    Some(if *status == Status::Queued { Way::Live } else { ended(*status) })
+    Some(match status {
+        Status::Queued => Way::Live,
+        Status::Completed => Way::Completed,
+        Status::Running | Status::Failed | Status::Poisoned | Status::Cancelled => ended(*status),
+    })
 }
 
 fn ended(status: Status) -> Way {

@@ -3,6 +3,7 @@
 use super::{
     body::{from_row, job_from_row},
     error::Trouble,
+    recent::{Noted, Recent},
     seal::{Kind, unseal},
     sql,
 };
@@ -16,6 +17,7 @@ pub(super) struct Stored {
     pub(super) no: i64,
     pub(super) queue: i64,
     pub(super) job: Job,
+    pub(super) recent: Recent,
 }
 
 pub(super) fn job_by_id(db: &Connection, id: JobId) -> Result<Option<Stored>, Trouble> {
@@ -45,14 +47,35 @@ fn read_stored(row: &Row<'_>) -> Result<Stored, Trouble> {
     let live = row.get_ref(2)?;
     let body = if live == ValueRef::Null { blob(row, 3) } else { blob(row, 2) };
     let body = body.map_err(|_| Trouble::Impossible("a job was handed over and has no state"))?;
-    Ok(Stored { no, job: job_from_row(no, body, Arc::new(envelope))?, queue: row.get(4)? })
+    let (job, recent) = job_from_row(no, body, Arc::new(envelope))?;
+    Ok(Stored { no, queue: row.get(4)?, job, recent })
+}
+
+/// The live jobs from one number to another, each with what it was handed over with.
+pub(super) fn start(
+    db: &Connection,
+    (first, last): (i64, i64),
+    mut found: impl FnMut(Result<(Stored, JsonText), Trouble>),
+) -> Result<(), Trouble> {
+    let mut statement = db.prepare_cached(sql::START)?;
+    let mut rows = statement.query([first, last])?;
+    while let Some(row) = rows.next()? {
+        let no = row.get(0)?;
+        let read = || Ok((read_stored(row)?, read_payload(no, blob(row, 5)?)?));
+        found(read());
+    }
+    Ok(())
 }
 
 pub(super) fn payload(db: &Connection, no: i64) -> Result<JsonText, Trouble> {
     let mut statement = db.prepare_cached(sql::PAYLOAD)?;
     let mut rows = statement.query([no])?;
     let row = rows.next()?.ok_or(Trouble::Impossible("a job has no payload"))?;
-    let bytes = unseal(Kind::Payload, no, blob(row, 0)?)?;
+    read_payload(no, blob(row, 0)?)
+}
+
+fn read_payload(no: i64, sealed: &[u8]) -> Result<JsonText, Trouble> {
+    let bytes = unseal(Kind::Payload, no, sealed)?;
     let text = std::str::from_utf8(bytes).map_err(|_| Trouble::Impossible("a payload is no text"));
     Ok(JsonText::from_stored(text?))
 }
@@ -70,6 +93,8 @@ pub(super) fn history(
     while let Some(row) = rows.next()? {
         entries.push(entry(stored.no, row)?);
     }
+    let recent = stored.recent.rows(stored.no)?.into_iter().map(|noted| noted.entry);
+    entries.extend(recent.filter(|entry| entry.seq > after));
     let expected = after.saturating_add(1)..=stored.job.seq;
     if !entries.iter().map(|entry| entry.seq).eq(expected) {
         return Err(Trouble::Impossible("a history is not as long as its job says"));
@@ -80,17 +105,39 @@ pub(super) fn history(
 /// The record of the attempt that `token` ended.
 pub(super) fn record(
     db: &Connection,
-    no: i64,
+    stored: &Stored,
     token: &LeaseToken,
 ) -> Result<Option<engine::AttemptRecord>, Trouble> {
+    let recent = stored.recent.rows(stored.no)?;
+    let found = recent.iter().rev().find_map(|noted| noted.entry.record_of(token));
+    // Only a long history has rows of its own.
+    if found.is_some() || recent.first().is_none_or(|noted| noted.entry.seq == 1) {
+        return Ok(found);
+    }
     let mut statement = db.prepare_cached(sql::HISTORY_NEWEST_FIRST)?;
-    let mut rows = statement.query([no])?;
+    let mut rows = statement.query([stored.no])?;
     while let Some(row) = rows.next()? {
-        if let Some(record) = entry(no, row)?.record_of(token) {
+        if let Some(record) = entry(stored.no, row)?.record_of(token) {
             return Ok(Some(record));
         }
     }
     Ok(None)
+}
+
+/// The numbers of all announcements of a job, in order.
+pub(super) fn events_of(db: &Connection, stored: &Stored) -> Result<Vec<i64>, Trouble> {
+    let mut events = numbers(&mut db.prepare_cached(sql::EVENTS_OF_JOB)?, [stored.no])?;
+    let recent: Vec<Noted> = stored.recent.rows(stored.no)?;
+    events.extend(recent.into_iter().filter_map(|noted| noted.event));
+    Ok(events)
+}
+
+/// What is kept of a job that announcements are about.
+pub(super) fn envelope(db: &Connection, no: i64) -> Result<Envelope, Trouble> {
+    let mut statement = db.prepare_cached(sql::ENVELOPE)?;
+    let mut rows = statement.query([no])?;
+    let row = rows.next()?.ok_or(Trouble::Impossible("a query without a row"))?;
+    Ok(from_row(no, blob(row, 0)?)?)
 }
 
 fn entry(no: i64, row: &Row<'_>) -> Result<HistoryEntry, Trouble> {

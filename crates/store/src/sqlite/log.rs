@@ -60,13 +60,15 @@ impl Reader {
     /// Whether `frame` ends a transaction that SQLite will not find.
     fn is_lost_commit(&mut self, frame: &[u8]) -> bool {
         let salts: [u8; 8] = frame[8..16].try_into().expect("eight bytes");
-        let ours = *self.salts.get_or_insert(salts) == salts;
+        let marked = *self.salts.get_or_insert(salts) == salts;
         let sums =
             sums(sums(self.sums, &frame[..8], self.big_endian), &frame[24..], self.big_endian);
-        self.whole &= ours && is_sum(sums, &frame[16..24]);
+        let goes_on = is_sum(sums, &frame[16..24]);
+        self.whole &= marked && goes_on;
         self.sums = sums;
         let commits = number(&frame[4..8]) != 0;
-        ours && commits && !self.whole
+        // The sum does not cover the marks: where it goes on, the frame is ours and a mark was damaged.
+        (marked || goes_on) && commits && !self.whole
     }
 }
 

@@ -25,12 +25,16 @@ mod log;
 #[cfg(test)]
 mod model;
 mod open;
+mod pending;
 #[cfg(test)]
 mod plans;
 mod readers;
 mod reads;
+mod recent;
+mod remembered;
 mod save;
 mod seal;
+mod sheet;
 mod sql;
 #[cfg(test)]
 mod tests;
@@ -107,7 +111,7 @@ impl Default for Options {
 }
 
 const ROOM_BYTES_MIN: u64 = 16 * 1024 * 1024;
-const LOG_PAGES: i64 = 1_024;
+const LOG_PAGES: i64 = 4_096;
 
 /// What an operator finds in the log, and `EX_IOERR` as the exit code. The moment is for the answers that
 /// are on their way.

@@ -19,6 +19,7 @@ const WHOLE: &[(&str, &str)] = &[
     ("DELTAS", "as many rows as commits since the last roll-up"),
     ("DELTAS_FORGET", "as many rows as commits since the last roll-up"),
     ("RUNNING", "an index of running jobs only, and workers have slots"),
+    ("CLAIMS", "an index of running jobs only, and workers have slots"),
     ("LIST_RUNNING", "an index of running jobs only, and workers have slots"),
 ];
 
@@ -55,7 +56,9 @@ fn check(db: &Connection) -> Vec<String> {
         let plan = plan(db, sql);
         let is_whole = WHOLE.iter().any(|(whole, _)| whole == name);
         // A subquery is walked, too, but what it walks is what its own line says.
-        let walks = plan.replace("SCAN (subquery", "").contains("SCAN");
+        // Rows that a statement brings with it are in no table.
+        let rows = format!("SCAN {}-ROW VALUES CLAUSE", sql::ROWS_AT_ONCE);
+        let walks = plan.replace("SCAN (subquery", "").replace(&rows, "").contains("SCAN");
         assert!(is_whole || !walks, "{name} walks a table:\n{plan}");
         let may_sort = SORTS.iter().any(|(sorts, _)| sorts == name);
         assert!(may_sort || !plan.contains("TEMP B-TREE"), "{name} sorts:\n{plan}");
@@ -86,8 +89,8 @@ fn fill(db: &Connection) {
         "insert into job_ended select no, no % 100, 2 + no % 4, iif(no % 9 = 0, -(no % 5), null), \
             no % 3 = 0, no, x'' from n where no % 2 = 1",
         "insert into history select no, 1, no, x'' from n",
-        "insert into outbox select no, no, no, x'' from n",
-        "insert into listing select -(no % 1000) - 1, no from n",
+        "insert into outbox select no, x'' from n",
+        "insert into listing select no >> 16, -(no % 1000) - 1, no from n",
         "insert into key select no % 100, 'key-' || no, no, iif(no % 2 = 1, no, null) from n \
             where no % 10 < 2",
         "insert into step select no, 'step', x'' from n where no % 10 = 0",

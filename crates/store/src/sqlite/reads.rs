@@ -2,19 +2,19 @@
 //! is of one moment.
 
 use super::{
-    body::event_from_row,
+    body::{event_about, event_from_row},
     chores::{before, to_i64},
     error::Trouble,
     known::{Queues, Workers, is_paused, load_counts, load_house, load_paused, load_policies},
-    load, sql,
+    load,
+    sheet::{Announced, lines},
+    sql,
 };
 use crate::{
     queue::{Queue, QueueDepth, WorkerSeen, live_workers},
     store::{NumberedEvent, Overdue, PAGE_MAX},
 };
-use engine::{
-    Envelope, Job, JobId, Policy, Scope, Surroundings, Timestamp, WorkerId, is_live, overdue,
-};
+use engine::{Job, JobId, Policy, Scope, Surroundings, Timestamp, WorkerId, is_live, overdue};
 use rusqlite::Connection;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -185,7 +185,7 @@ const COUNTED_MAX: u64 = 100_000;
 /// How many due jobs of its queue come before this one.
 fn ahead(db: &Connection, stored: &load::Stored, now: Timestamp) -> Result<u64, Trouble> {
     let Some(run_at) = stored.job.run_at() else { return Ok(0) };
-    let own = super::save::rank_of(&stored.job);
+    let own = super::pending::rank_of(&stored.job);
     let (no, queue, now) = (stored.no, stored.queue, now.unix_ms());
     let run_at = run_at.unix_ms();
     let mut ahead = 0;
@@ -263,14 +263,28 @@ pub(super) fn events(
 ) -> Result<Vec<NumberedEvent>, Trouble> {
     let numbered = load_house(db)?.numbered;
     let after = i64::try_from(after).unwrap_or(i64::MAX);
-    let mut statement = db.prepare_cached(sql::EVENTS)?;
-    let mut rows = statement.query((after, numbered, to_i64(limit.min(PAGE_MAX))))?;
+    let limit = limit.min(PAGE_MAX);
+    let mut statement = db.prepare_cached(sql::SHEETS)?;
+    let mut rows = statement.query((after.saturating_add(1), numbered))?;
     let mut events = Vec::new();
-    while let Some(row) = rows.next()? {
-        let (number, no): (i64, i64) = (row.get(0)?, row.get(1)?);
-        let envelope: Envelope = super::body::from_row(no, load::blob(row, 3)?)?;
-        let event = event_from_row(number, load::blob(row, 2)?, Arc::new(envelope))?;
-        events.push(NumberedEvent { number: number.unsigned_abs(), event });
+    while events.len() < limit
+        && let Some(row) = rows.next()?
+    {
+        let wanted = |line: &Announced<'_>| line.number > after && line.number <= numbered;
+        let lines = lines(row.get(0)?, load::blob(row, 1)?)?;
+        for line in lines.into_iter().filter(wanted).take(limit - events.len()) {
+            events.push(event(db, line)?);
+        }
     }
     Ok(events)
+}
+
+fn event(
+    db: &Connection,
+    Announced { number, sealed }: Announced<'_>,
+) -> Result<NumberedEvent, Trouble> {
+    let (no, _) = event_about(number, sealed)?;
+    let envelope = Arc::new(load::envelope(db, no)?);
+    let event = event_from_row(number, sealed, envelope)?;
+    Ok(NumberedEvent { number: number.unsigned_abs(), event })
 }

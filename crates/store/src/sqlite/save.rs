@@ -1,105 +1,69 @@
 //! Writing what was decided: the one place where a job is saved, with all that belongs to it.
 
 use super::{
-    body::{event_to_row, job_to_row, status_number, to_row},
+    body::{event_from_row, event_to_row, to_row},
     error::Trouble,
     facet,
     load::{self, Stored},
-    seal::{Kind, seal},
+    pending::{claim_of, rank_of},
+    recent::Recent,
+    remembered::Memory,
+    sheet::{Announced, Sheets, lines},
     sql,
     writer::Writer,
 };
 use crate::queue::Queue;
 use engine::{
-    Change, Event, Job, JobType, NewJob, Priority, State, StepsChange, Tenant, key_is_free,
+    Change, Envelope, HistoryEntry, Job, JobType, NewJob, StepsChange, Tenant, key_is_free,
 };
+use std::sync::Arc;
 
 impl Writer {
     /// Saves the beginning of a job: what was handed over, and its first state.
-    pub(super) fn save_new(&mut self, new: &NewJob, change: &Change) -> Result<(), Trouble> {
+    pub(super) fn save_new(&mut self, new: &NewJob, change: Change) -> Result<(), Trouble> {
         let queue = self.queue_no(&new.job_type, &new.tenant)?;
         let no = self.known.next_no;
         self.known.next_no += 1;
-        let payload = seal(Kind::Payload, no, new.payload.as_str().as_bytes().to_vec());
-        let envelope = to_row(no, &*change.job.envelope);
-        let handed = (no, &new.id.to_bytes()[..], envelope, payload);
-        self.db.prepare_cached(sql::HANDED_INSERT)?.execute(handed)?;
-        self.save(None, Stored { no, queue, job: change.job.clone() }, change)
+        let stored = self.save(None, (no, queue), change)?;
+        self.pending.hand_over(stored.clone(), new.payload.clone());
+        let facets = facet::facets(queue, &stored.job.envelope);
+        self.known.unlisted.entries.extend(facets.map(|facet| (facet, no)));
+        self.remembered.put(Memory { stored, payload: Some(new.payload.clone()) });
+        Ok(())
     }
 
     /// Saves a change of a job that is there.
-    pub(super) fn save_change(&mut self, before: &Stored, change: &Change) -> Result<(), Trouble> {
-        let after = Stored { job: change.job.clone(), ..*before };
-        self.save(Some(before), after, change)
+    pub(super) fn save_change(&mut self, before: &Stored, change: Change) -> Result<(), Trouble> {
+        let stored = self.save(Some(before), (before.no, before.queue), change)?;
+        if stored.job.status().is_ended() {
+            self.remembered.forget(stored.no);
+        } else {
+            self.remembered.put(Memory { stored, payload: None });
+        }
+        Ok(())
     }
 
+    /// The job as it is from now on.
     fn save(
         &mut self,
         before: Option<&Stored>,
-        after: Stored,
-        change: &Change,
-    ) -> Result<(), Trouble> {
-        self.save_key(before, &after, change.takes_key)?;
-        self.save_history(&after, change)?;
-        self.save_steps(after.no, &change.steps)?;
-        self.save_state(before, &after)?;
-        self.count(after.queue, before.map(|before| &before.job), Some(&after.job));
-        Ok(())
-    }
-
-    fn save_state(&mut self, before: Option<&Stored>, after: &Stored) -> Result<(), Trouble> {
-        let was_live = before.map(|before| !before.job.status().is_ended());
-        let ended = after.job.status().is_ended();
-        if before.is_some_and(|before| before.job == after.job) {
-            return Ok(()); // only a step was remembered
+        (no, queue): (i64, i64),
+        change: Change,
+    ) -> Result<Arc<Stored>, Trouble> {
+        let recent = before.map_or_else(Recent::default, |before| before.recent.copy());
+        let recent = self.save_history(no, recent, &change)?;
+        let Change { job, steps, takes_key, .. } = change;
+        let after = Arc::new(Stored { no, queue, job, recent });
+        self.save_key(before, &after, takes_key)?;
+        self.save_steps(no, &steps)?;
+        // Where nothing differs, only a step was remembered.
+        if before.is_none_or(|before| before.job != after.job) {
+            self.pending.touch(before, after.clone());
+            self.note_ready(&after);
+            self.note_claim(before, &after);
         }
-        match (was_live, ended) {
-            (Some(true), true) => {
-                self.db.prepare_cached(sql::JOB_DELETE)?.execute([after.no])?;
-                self.insert_ended(after)
-            }
-            (Some(false), false) => {
-                self.db.prepare_cached(sql::ENDED_DELETE)?.execute([after.no])?;
-                self.insert_live(after)
-            }
-            (Some(true), false) => self.update_live(before.expect("it was live"), after),
-            (Some(false), true) => {
-                self.db.prepare_cached(sql::ENDED_DELETE)?.execute([after.no])?;
-                self.insert_ended(after)
-            }
-            (None, false) => self.insert_live(after),
-            (None, true) => self.insert_ended(after),
-        }
-    }
-
-    fn insert_live(&mut self, after: &Stored) -> Result<(), Trouble> {
-        let Columns { rank, run_at, expires_at, lease_until, claim, error } =
-            Columns::of(&after.job);
-        let (no, queue, body) = (after.no, after.queue, job_to_row(after.no, &after.job));
-        let values = (no, queue, rank, run_at, expires_at, lease_until, claim, error, body);
-        self.db.prepare_cached(sql::JOB_INSERT)?.execute(values)?;
-        self.note_ready(after);
-        Ok(())
-    }
-
-    /// Writes only what can have moved: an index whose column is named is written, changed or not.
-    fn update_live(&mut self, before: &Stored, after: &Stored) -> Result<(), Trouble> {
-        let Columns { rank, run_at, expires_at, lease_until, claim, error } =
-            Columns::of(&after.job);
-        let body = job_to_row(after.no, &after.job);
-        let was = Columns::of(&before.job);
-        if (was.rank, was.run_at, was.claim, was.error) == (rank, run_at, claim, error) {
-            let values = (after.no, lease_until, body);
-            self.db.prepare_cached(sql::JOB_UPDATE_LEASE)?.execute(values)?;
-        } else if was.error == error {
-            let values = (after.no, rank, run_at, expires_at, lease_until, claim, body);
-            self.db.prepare_cached(sql::JOB_UPDATE_STATE)?.execute(values)?;
-        } else {
-            let values = (after.no, rank, run_at, expires_at, lease_until, claim, error, body);
-            self.db.prepare_cached(sql::JOB_UPDATE)?.execute(values)?;
-        }
-        self.note_ready(after);
-        Ok(())
+        self.count(queue, before.map(|before| &before.job), Some(&after.job));
+        Ok(after)
     }
 
     fn note_ready(&mut self, after: &Stored) {
@@ -109,15 +73,17 @@ impl Writer {
         }
     }
 
-    fn insert_ended(&mut self, after: &Stored) -> Result<(), Trouble> {
-        let status = status_number(after.job.status());
-        let error = error_of(&after.job);
-        let keyed = after.job.envelope.key.is_some();
-        let kept_since = engine::kept_since(&after.job).map(engine::Timestamp::unix_ms);
-        let body = job_to_row(after.no, &after.job);
-        let values = (after.no, after.queue, status, error, keyed, kept_since, body);
-        self.db.prepare_cached(sql::ENDED_INSERT)?.execute(values)?;
-        Ok(())
+    fn note_claim(&mut self, before: Option<&Stored>, after: &Stored) {
+        let (was, is) = (before.and_then(|before| claim_of(&before.job)), claim_of(&after.job));
+        if was == is {
+            return;
+        }
+        if let Some(claim) = was {
+            self.known.claims.remove(&(claim, after.no));
+        }
+        if let Some(claim) = is {
+            self.known.claims.insert((claim, after.no));
+        }
     }
 
     fn save_key(
@@ -144,12 +110,16 @@ impl Writer {
     }
 
     /// The job that has a key, unless its time is over, swept or not.
-    pub(super) fn key_holder(&self, queue: i64, name: &str) -> Result<Option<Stored>, Trouble> {
+    pub(super) fn key_holder(
+        &self,
+        queue: i64,
+        name: &str,
+    ) -> Result<Option<Arc<Stored>>, Trouble> {
         let mut statement = self.db.prepare_cached(sql::KEY)?;
         let Some(no) = load::numbers(&mut statement, (queue, name))?.pop() else {
             return Ok(None);
         };
-        let holder = load::job_by_no(&self.db, no)?;
+        let holder = self.find(no)?;
         let holder = holder.filter(|holder| {
             let own = holder.job.envelope.key.as_ref();
             holder.queue == queue && own.is_some_and(|own| own.name.as_str() == name)
@@ -159,20 +129,36 @@ impl Writer {
         Ok(Some(holder).filter(|holder| !key_is_free(&holder.job, policy, self.now())))
     }
 
-    fn save_history(&mut self, after: &Stored, change: &Change) -> Result<(), Trouble> {
-        let Some(entry) = &change.entry else { return Ok(()) };
+    /// Writes the transition down and announces it. Gives the youngest history as it is then.
+    fn save_history(
+        &mut self,
+        no: i64,
+        recent: Recent,
+        change: &Change,
+    ) -> Result<Recent, Trouble> {
+        let Some(entry) = &change.entry else { return Ok(recent) };
         let event = change.event.map(|kind| {
             let number = self.known.next_event;
             self.known.next_event += 1;
-            (number, Event { kind, at: entry.at, job: after.job.clone() })
+            self.pending.sheets.add(number, no, (kind, entry.at, &change.job));
+            number
         });
-        let values = (after.no, entry.seq, event.as_ref().map(|(n, _)| n), to_row(after.no, entry));
-        self.db.prepare_cached(sql::HISTORY_INSERT)?.execute(values)?;
-        if let Some((number, event)) = event {
-            let values = (number, after.no, entry.at.unix_ms(), event_to_row(number, &event));
-            self.db.prepare_cached(sql::OUTBOX_INSERT)?.execute(values)?;
+        let mut recent = self.make_room(no, recent)?;
+        recent.push(entry, event);
+        Ok(recent)
+    }
+
+    /// Gives rows of their own to what no longer fits into the row of the job.
+    fn make_room(&self, no: i64, recent: Recent) -> Result<Recent, Trouble> {
+        if !recent.is_full() {
+            return Ok(recent);
         }
-        Ok(())
+        let mut insert = self.db.prepare_cached(sql::HISTORY_INSERT)?;
+        for noted in recent.rows(no)? {
+            let entry: &HistoryEntry = &noted.entry;
+            insert.execute((no, entry.seq, noted.event, to_row(no, entry)))?;
+        }
+        Ok(Recent::default())
     }
 
     fn save_steps(&mut self, no: i64, steps: &StepsChange) -> Result<(), Trouble> {
@@ -191,10 +177,8 @@ impl Writer {
 
     fn count(&mut self, queue: i64, before: Option<&Job>, after: Option<&Job>) {
         let counts = self.known.counts.entry(queue).or_default();
-        let was = *counts;
+        self.counts_before.entry(queue).or_insert(*counts);
         counts.count(before, after);
-        self.deltas.add(queue, &was, counts);
-        self.known.uncounted.insert(queue);
     }
 
     /// The number of a queue; a new one gets the next.
@@ -214,6 +198,9 @@ impl Writer {
     /// said about it.
     pub(super) fn erase(&mut self, before: &Stored) -> Result<(), Trouble> {
         let no = before.no;
+        self.write_pending()?;
+        self.remembered.forget(no);
+        self.known.unlisted.entries.retain(|(_, unlisted)| *unlisted != no);
         self.redact_events(before)?;
         for sql in [
             sql::JOB_DELETE,
@@ -225,7 +212,8 @@ impl Writer {
             self.db.prepare_cached(sql)?.execute([no])?;
         }
         for facet in facet::facets(before.queue, &before.job.envelope) {
-            self.db.prepare_cached(sql::LISTING_DELETE)?.execute([facet, no])?;
+            let values = [facet::shelf(no), facet, no];
+            self.db.prepare_cached(sql::LISTING_DELETE)?.execute(values)?;
         }
         if let Some(key) = &before.job.envelope.key {
             let values = (before.queue, key.name.as_str(), no);
@@ -236,19 +224,11 @@ impl Writer {
     }
 
     fn redact_events(&mut self, before: &Stored) -> Result<(), Trouble> {
-        let mut statement = self.db.prepare_cached(sql::EVENTS_OF_JOB)?;
-        let events = load::numbers(&mut statement, [before.no])?;
         let mut redacted = None;
-        for number in events {
-            let mut statement = self.db.prepare_cached(sql::EVENT)?;
-            let mut rows = statement.query([number])?;
-            let Some(row) = rows.next()? else { continue }; // too old, and gone
-            let envelope = before.job.envelope.clone();
-            let event = super::body::event_from_row(number, load::blob(row, 0)?, envelope)?;
-            let event = event.redacted();
-            let body = event_to_row(number, &event);
-            self.db.prepare_cached(sql::EVENT_REDACT)?.execute((number, body))?;
-            redacted = Some((number, event.job.envelope));
+        for number in load::events_of(&self.db, before)? {
+            if let Some(envelope) = self.redact_event(number, before)? {
+                redacted = Some((number, envelope));
+            }
         }
         if let Some((last, envelope)) = redacted {
             let values = (before.no, last, to_row(before.no, &*envelope));
@@ -256,43 +236,23 @@ impl Writer {
         }
         Ok(())
     }
-}
 
-/// What indexes need to know of a live job.
-#[derive(Default)]
-struct Columns {
-    rank: Option<u8>,
-    run_at: Option<i64>,
-    expires_at: Option<i64>,
-    lease_until: Option<i64>,
-    claim: Option<i64>,
-    error: Option<i64>,
-}
-
-impl Columns {
-    fn of(job: &Job) -> Self {
-        let mut columns = Columns { error: error_of(job), ..Columns::default() };
-        match &job.state {
-            State::Queued { run_at } => {
-                columns.rank = Some(rank_of(job));
-                columns.run_at = Some(run_at.unix_ms());
-                columns.expires_at = job.expires_at.map(engine::Timestamp::unix_ms);
-            }
-            State::Running(lease) => {
-                columns.lease_until = Some(lease.expires_at.unix_ms());
-                columns.claim = Some(facet::of_claim(&lease.scope, &lease.worker, &lease.claim));
-            }
-            State::Completed(_) | State::Failed(_) | State::Poisoned(_) | State::Cancelled(_) => {}
-        }
-        columns
+    /// Says less on one line of a sheet. Gives what may still be said of the job; nothing where the
+    /// announcement is too old, and gone.
+    fn redact_event(&self, number: i64, before: &Stored) -> Result<Option<Arc<Envelope>>, Trouble> {
+        let mut statement = self.db.prepare_cached(sql::SHEET_OF)?;
+        let mut rows = statement.query([number])?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        let (first, sheet): (i64, Vec<u8>) = (row.get(0)?, load::blob(row, 1)?.to_vec());
+        drop(rows);
+        let mut lines = lines(first, &sheet)?;
+        let place = usize::try_from(number - first).unwrap_or(usize::MAX);
+        let Some(line) = lines.get_mut(place) else { return Ok(None) };
+        let event = event_from_row(number, line.sealed, before.job.envelope.clone())?.redacted();
+        let sealed = event_to_row(number, before.no, &event);
+        *line = Announced { number, sealed: &sealed };
+        let sheet = Sheets::one(&lines);
+        self.db.prepare_cached(sql::SHEET_PUT)?.execute((first, sheet))?;
+        Ok(Some(event.job.envelope))
     }
-}
-
-fn error_of(job: &Job) -> Option<i64> {
-    job.life.last_failure.as_ref().map(|failure| facet::of_error(&failure.code))
-}
-
-/// 0 for the highest priority.
-pub(super) fn rank_of(job: &Job) -> u8 {
-    Priority::HIGHEST.number() - job.envelope.priority.number()
 }

@@ -63,6 +63,13 @@ pub(super) fn seal(kind: Kind, no: i64, mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
+/// A sealed copy of `bytes`, on paper that was used before.
+pub(super) fn sealed_onto(mut paper: Vec<u8>, kind: Kind, no: i64, bytes: &[u8]) -> Vec<u8> {
+    paper.clear();
+    paper.extend_from_slice(bytes);
+    seal(kind, no, paper)
+}
+
 /// What was sealed, if nothing happened to it.
 pub(super) fn unseal(kind: Kind, no: i64, sealed: &[u8]) -> Result<&[u8], Damage> {
     let damage = Damage { kind, no };

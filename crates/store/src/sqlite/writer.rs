@@ -11,29 +11,37 @@ use super::{
     error::Trouble,
     facet,
     known::{Known, Workers},
-    load::{self, readable},
+    load::{self, Stored, readable},
+    pending::Pending,
+    remembered::Remembered,
     sql,
 };
 use crate::{
     clock::{Clock, StoreClock, Tick},
     dice::Dice,
     keeper::Tended,
+    queue::Counts,
     store::StoreError,
 };
-use engine::{Scope, Timestamp, WorkerId, clock_jumped};
+use engine::{JobId, Scope, Timestamp, WorkerId, clock_jumped};
 use rusqlite::{Connection, ErrorCode};
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
 pub(super) struct Writer {
+    /// Whoever asks it about jobs, by an index, takes it from [`Writer::written`].
     pub(super) db: Connection,
+    /// What this transaction has decided and not written yet.
+    pub(super) pending: Pending,
+    pub(super) remembered: Remembered,
     pub(super) dice: Arc<dyn Dice>,
     pub(super) known: Known,
     pub(super) shared: Arc<Shared>,
-    /// What this transaction has done to the counts.
-    pub(super) deltas: Deltas,
+    /// The counts that this transaction has changed, as they were before it.
+    pub(super) counts_before: BTreeMap<i64, Counts>,
     /// When each queue was last served, counted in jobs: whoever waited longest comes first.
     pub(super) served: std::collections::HashMap<i64, u64>,
     pub(super) serves: u64,
@@ -122,10 +130,12 @@ impl Writer {
         let Parts { db, dice, known, shared, jumped, checkpoints, room } = parts;
         Writer {
             db,
+            pending: Pending::default(),
+            remembered: Remembered::default(),
             dice,
             known,
             shared,
-            deltas: Deltas::default(),
+            counts_before: BTreeMap::new(),
             served: std::collections::HashMap::new(),
             serves: 0,
             jumped,
@@ -154,6 +164,7 @@ impl Writer {
         }
         let changes = self.db.total_changes();
         let done = self.begin().and_then(|()| work(self)).and_then(|done| {
+            self.write_pending()?;
             self.write_deltas(changes)?;
             Ok(done)
         });
@@ -187,16 +198,53 @@ impl Writer {
     }
 
     fn extend_leases(&mut self, by: Duration) -> Result<(), Trouble> {
-        let mut statement = self.db.prepare_cached(sql::RUNNING)?;
+        let mut statement = self.written()?.prepare_cached(sql::RUNNING)?;
         let running = load::numbers(&mut statement, [])?;
         drop(statement);
         for no in running {
             let Some(stored) = readable(self.must_find(no))? else { continue };
             if let Some(change) = clock_jumped(&stored.job, by) {
-                self.save_change(&stored, &change)?;
+                self.save_change(&stored, change)?;
             }
         }
         self.save_workers()
+    }
+
+    /// Writes everything that was decided so far.
+    pub(super) fn write_pending(&mut self) -> Result<(), Trouble> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        self.known.newest_id = self.known.newest_id.max(self.pending.newest_id());
+        std::mem::take(&mut self.pending).write(&self.db)
+    }
+
+    /// The file, with everything in it that was decided so far.
+    pub(super) fn written(&mut self) -> Result<&Connection, Trouble> {
+        self.write_pending()?;
+        Ok(&self.db)
+    }
+
+    /// One job as it is now.
+    pub(super) fn find(&self, no: i64) -> Result<Option<Arc<Stored>>, Trouble> {
+        let known = self.remembered.get(no).map(|memory| &memory.stored);
+        if let Some(stored) = known.or_else(|| self.pending.job(no)) {
+            return Ok(Some(stored.clone()));
+        }
+        Ok(load::job_by_no(&self.db, no)?.map(Arc::new))
+    }
+
+    /// One job as it is now, by its name.
+    pub(super) fn find_by_id(&self, id: JobId) -> Result<Option<Arc<Stored>>, Trouble> {
+        if let Some(memory) = self.remembered.by_id(id) {
+            return Ok(Some(memory.stored.clone()));
+        }
+        if let Some(no) = self.pending.number(id) {
+            return self.find(no);
+        }
+        let Some(stored) = load::job_by_id(&self.db, id)? else { return Ok(None) };
+        let pending = self.pending.job(stored.no).cloned();
+        Ok(Some(pending.unwrap_or_else(|| Arc::new(stored))))
     }
 
     /// Writes down when each worker was last seen.
@@ -239,7 +287,12 @@ impl Writer {
     fn write_commit(&mut self) -> Result<(), Trouble> {
         let commit = self.known.next_commit;
         self.known.next_commit += 1;
-        let mut deltas = std::mem::take(&mut self.deltas);
+        let mut deltas = Deltas::default();
+        for (queue, before) in std::mem::take(&mut self.counts_before) {
+            let counts = self.known.counts.get(&queue).copied().unwrap_or_default();
+            deltas.add(queue, &before, &counts);
+            self.known.uncounted.insert(queue);
+        }
         if commit % ROLL_UP_COMMITS == 0 {
             self.roll_up(commit)?;
             deltas = Deltas::default();
@@ -284,7 +337,9 @@ impl Writer {
     /// Makes everything as it was before, here as well.
     fn roll_back(&mut self, trouble: Trouble) -> StoreError {
         let rolled_back = self.db.is_autocommit() || self.db.execute_batch("rollback").is_ok();
-        self.deltas = Deltas::default();
+        self.counts_before.clear();
+        self.pending = Pending::default();
+        self.remembered.forget_all();
         let time = self.known.used_until;
         match Known::load(&self.db) {
             Ok(known) if rolled_back => {

@@ -9,8 +9,8 @@ use crate::sqlite::{
     seal::{Damage, Kind, seal, unseal},
 };
 use engine::{
-    EndingDigest, Envelope, ErrorCode, Event, EventKind, HistoryEntry, JsonText, Status, Step,
-    StepName, WorkerId,
+    EndingDigest, Envelope, ErrorCode, Event, EventKind, HistoryEntry, Job, JsonText, Status, Step,
+    StepName, Timestamp, WorkerId,
 };
 use std::sync::Arc;
 
@@ -86,13 +86,41 @@ impl Body for Step {
     }
 }
 
-/// The sealed bytes of an announcement; its envelope is kept elsewhere.
-pub(in crate::sqlite) fn event_to_row(number: i64, event: &Event) -> Vec<u8> {
-    let mut out = Out::begin();
-    out.number(kind_number(event.kind));
-    out.time(event.at);
-    write_job(&event.job, &mut out);
-    seal(Kind::Event, number, out.0)
+/// The sealed bytes of an announcement about job `no`; its envelope is kept elsewhere.
+pub(in crate::sqlite) fn event_to_row(number: i64, no: i64, event: &Event) -> Vec<u8> {
+    event_onto(Vec::new(), number, no, (event.kind, event.at, &event.job))
+}
+
+/// What an announcement says, and of which job.
+pub(in crate::sqlite) type Told<'a> = (EventKind, Timestamp, &'a Job);
+
+/// The same, on paper that was used before.
+pub(in crate::sqlite) fn event_onto(
+    paper: Vec<u8>,
+    number: i64,
+    no: i64,
+    (kind, at, job): Told<'_>,
+) -> Vec<u8> {
+    let mut out = Out::begin_on(paper);
+    out.signed(no);
+    out.number(kind_number(kind));
+    out.time(at);
+    write_job(job, &mut out);
+    seal(Kind::Event, number, out.bytes)
+}
+
+/// Which job an announcement is about, and when it happened.
+pub(in crate::sqlite) fn event_about(
+    number: i64,
+    sealed: &[u8],
+) -> Result<(i64, Timestamp), Damage> {
+    let bytes = unseal(Kind::Event, number, sealed)?;
+    let read = || {
+        let mut from = In::begin(bytes)?;
+        let (no, _) = (from.signed()?, read_kind(&mut from)?);
+        Some((no, from.time()?))
+    };
+    read().ok_or(Damage { kind: Kind::Event, no: number })
 }
 
 /// An announcement and its envelope, put together again.
@@ -104,7 +132,7 @@ pub(in crate::sqlite) fn event_from_row(
     let bytes = unseal(Kind::Event, number, sealed)?;
     let read = || {
         let mut from = In::begin(bytes)?;
-        let kind = read_kind(&mut from)?;
+        let (_, kind) = (from.signed()?, read_kind(&mut from)?);
         let at = from.time()?;
         let job = read_job(&mut from, envelope)?;
         from.end(Event { kind, at, job })

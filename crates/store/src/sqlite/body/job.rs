@@ -3,6 +3,7 @@
 use super::Body;
 use crate::sqlite::{
     bytes::{In, Out},
+    recent::Recent,
     seal::{Damage, Kind, seal, unseal},
 };
 use engine::{
@@ -67,11 +68,13 @@ impl Body for Envelope {
     }
 }
 
-/// The sealed bytes of what changes about a job; its envelope is kept elsewhere.
-pub(in crate::sqlite) fn job_to_row(no: i64, job: &Job) -> Vec<u8> {
-    let mut out = Out::begin();
+/// The sealed bytes of what changes about a job, with its youngest history, on paper that was used
+/// before; its envelope is kept elsewhere.
+pub(in crate::sqlite) fn job_onto(paper: Vec<u8>, no: i64, job: &Job, recent: &Recent) -> Vec<u8> {
+    let mut out = Out::begin_on(paper);
     write_job(job, &mut out);
-    seal(Kind::Job, no, out.0)
+    recent.write(&mut out);
+    seal(Kind::Job, no, out.bytes)
 }
 
 /// What changes about a job, put together with what does not.
@@ -79,12 +82,13 @@ pub(in crate::sqlite) fn job_from_row(
     no: i64,
     sealed: &[u8],
     envelope: Arc<Envelope>,
-) -> Result<Job, Damage> {
+) -> Result<(Job, Recent), Damage> {
     let bytes = unseal(Kind::Job, no, sealed)?;
     let read = || {
         let mut from = In::begin(bytes)?;
         let job = read_job(&mut from, envelope)?;
-        from.end(job)
+        let recent = Recent::read(&mut from)?;
+        from.end((job, recent))
     };
     read().ok_or(Damage { kind: Kind::Job, no })
 }

@@ -5,8 +5,10 @@ mod history;
 mod job;
 mod settings;
 
-pub(super) use history::{event_from_row, event_to_row, status_number};
-pub(super) use job::{job_from_row, job_to_row};
+pub(super) use history::{
+    Told, event_about, event_from_row, event_onto, event_to_row, status_number,
+};
+pub(super) use job::{job_from_row, job_onto};
 pub(super) use settings::{Commit, Deltas, HouseRow, Seen, from_scope, to_scope};
 
 use super::{
@@ -23,9 +25,14 @@ pub(super) trait Body: Sized {
 
 /// The sealed bytes of row `no`.
 pub(super) fn to_row<T: Body>(no: i64, value: &T) -> Vec<u8> {
-    let mut out = Out::begin();
+    onto(Vec::with_capacity(160), no, value)
+}
+
+/// The same, on paper that was used before.
+pub(super) fn onto<T: Body>(paper: Vec<u8>, no: i64, value: &T) -> Vec<u8> {
+    let mut out = Out::begin_on(paper);
     value.write(&mut out);
-    seal(T::KIND, no, out.0)
+    seal(T::KIND, no, out.bytes)
 }
 
 /// What row `no` holds, if it is as it was written.

@@ -3,7 +3,10 @@
 use super::*;
 use crate::{
     queue::Queue,
-    sqlite::body::{Commit, Deltas, HouseRow, Seen, from_scope, to_scope},
+    sqlite::{
+        body::{Commit, Deltas, HouseRow, Seen, from_scope, to_scope},
+        recent::{Noted, Recent},
+    },
 };
 use engine::{
     Backoff, Chance, ContentDigest, CorrelationId, Ended, EndingDigest, Envelope, ErrorCode, Event,
@@ -61,6 +64,22 @@ fn full_life() -> Life {
     }
 }
 
+/// A row of history in which nothing is absent.
+fn full_entry() -> HistoryEntry {
+    let token = LeaseToken { epoch: 0, fence: 1, secret: 2 };
+    HistoryEntry {
+        seq: 1,
+        at: at(1),
+        from: Some(Status::Running),
+        to: Status::Queued,
+        attempt: 0,
+        worker: WorkerId::parse("w").ok(),
+        error_code: ErrorCode::parse("A").ok(),
+        message: Some("m".into()),
+        settled: Some((token, EndingDigest([3; 16]))),
+    }
+}
+
 fn job(state: State) -> Job {
     Job {
         envelope: Arc::new(full_envelope()),
@@ -106,9 +125,15 @@ fn jobs_and_announcements_come_back_as_they_went() {
     for state in states() {
         let job = job(state);
         let envelope = job.envelope.clone();
-        assert_eq!(job_from_row(3, &job_to_row(3, &job), envelope.clone()), Ok(job.clone()));
+        let mut recent = Recent::default();
+        recent.push(&full_entry(), Some(7));
+        recent.push(&full_entry(), None);
+        let row = job_onto(vec![7; 9], 3, &job, &recent);
+        let noted = [Some(7), None].map(|event| Noted { event, entry: full_entry() });
+        assert_eq!(recent.rows(3), Ok(noted.to_vec()));
+        assert_eq!(job_from_row(3, &row, envelope.clone()), Ok((job.clone(), recent)));
         let event = Event { kind: EventKind::Redriven, at: at(1), job };
-        assert_eq!(event_from_row(4, &event_to_row(4, &event), envelope), Ok(event));
+        assert_eq!(event_from_row(4, &event_to_row(4, 3, &event), envelope), Ok(event));
     }
 }
 
@@ -139,15 +164,7 @@ fn everything_else_comes_back_as_it_went() {
         message: None,
         settled: None,
     };
-    let token = LeaseToken { epoch: 0, fence: 1, secret: 2 };
-    check(HistoryEntry {
-        from: Some(Status::Running),
-        worker: WorkerId::parse("w").ok(),
-        error_code: ErrorCode::parse("A").ok(),
-        message: Some("m".into()),
-        settled: Some((token, EndingDigest([3; 16]))),
-        ..entry.clone()
-    });
+    check(full_entry());
     check(entry);
     let name = StepName::parse("s").unwrap();
     check(Step { name: name.clone(), begun_at: at(1), result: None });

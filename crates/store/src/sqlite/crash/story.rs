@@ -337,6 +337,7 @@ impl Teller {
     }
 
     fn hear(&mut self) -> Lived {
+        self.catch_breath(); // hearing writes, too, and a checkpoint under way would meet it anywhere
         let mut world = std::mem::take(&mut self.world);
         world.hear(self.store())?;
         self.world = world;

@@ -38,7 +38,8 @@ create table job (
     run_at integer,
     -- While it waits and may be too late.
     expires_at integer,
-    -- While it runs: when its lease ends, and a digest of the claim that took it.
+    -- While it runs: when its lease ends, and a digest of the claim that took it. The writer knows by
+    -- heart which jobs a claim holds: a second index would cost more than all its look-ups.
     lease_until integer,
     claim integer,
     -- A digest of the code of its last failure.
@@ -48,7 +49,6 @@ create table job (
 create index job_ready on job (queue, rank, run_at) where run_at is not null;
 create index job_expiry on job (expires_at) where expires_at is not null;
 create index job_lease on job (lease_until) where lease_until is not null;
-create index job_claim on job (claim) where claim is not null;
 create index job_error on job (error) where error is not null;
 
 -- Jobs that have ended: written once, read by listings.
@@ -62,7 +62,8 @@ create table job_ended (
     kept_since integer,
     body blob not null
 ) strict;
-create index ended_status on job_ended (status);
+-- Nearly all are completed (2), and those are found by walking all.
+create index ended_status on job_ended (status) where status <> 2;
 create index ended_error on job_ended (error) where error is not null;
 create index ended_kept on job_ended (queue, keyed, kept_since) where kept_since is not null;
 
@@ -77,7 +78,9 @@ create table key (
 ) strict, without rowid;
 create index key_ended on key (queue, ended_at) where ended_at is not null;
 
--- One row per transition, numbered without gaps. It holds the record of the attempt it ended.
+-- One row per transition, numbered without gaps. It holds the record of the attempt it ended. The
+-- youngest rows are in the body of their job (recent.rs); here are those of long histories that no longer
+-- fit there.
 create table history (
     no integer not null,
     seq integer not null,
@@ -94,13 +97,11 @@ create table step (
     primary key (no, name)
 ) strict, without rowid;
 
--- Announcements. The writer is alone and numbers them as it writes them; `house` says how far they are
--- published.
+-- Announcements, several on a sheet (sheet.rs), which is named by the number of the first. The writer is
+-- alone and numbers them as it writes them; `house` says how far they are published.
 create table outbox (
     event integer primary key,
-    no integer not null,
-    at integer not null,
-    body blob not null
+    sheet blob not null
 ) strict;
 
 -- What the announcements of an erased job may still say about it.
@@ -112,11 +113,13 @@ create table erased (
 create index erased_event on erased (last_event);
 
 -- Where a job can be found by what was handed over: digests of subject, correlation and parent, and
--- its queue. Filled behind the hot path, in sorted batches; `house` says how far.
+-- its queue. Filled behind the hot path, in sorted batches; `house` says how far. Jobs that arrived
+-- together share a shelf (facet.rs), so that the cost of an entry does not grow with the number of jobs.
 create table listing (
+    shelf integer not null,
     facet integer not null,
     no integer not null,
-    primary key (facet, no)
+    primary key (shelf, facet, no)
 ) strict, without rowid;
 
 -- How many jobs of each queue stand where, and what has changed since that was written: one row per

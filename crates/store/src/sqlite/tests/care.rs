@@ -22,11 +22,11 @@ fn the_doctor_sees_what_is_wrong() {
             "update handed set envelope = (select envelope from handed where no = 8) where no = 7",
             "what was handed over of row 7",
         ),
-        ("delete from history where no = 7 and seq = 1", "is not whole"),
+        ("insert into history values (7, 2, null, x'')", "is not whole"),
         ("delete from handed where no = 9", "were never handed over"),
         ("delete from job where no = 9", "live and ended, or neither"),
         ("delete from handed where no = 1", "keys mean no job that has them"),
-        ("update outbox set body = x'' where event = 3", "announcement of row 3"),
+        ("update outbox set sheet = x'' where event = 3", "announcement of row 3"),
         ("update step set body = x''", "a step of row"),
         ("update key set name = 'other' where name = 'k1'", "1 keys mean no job that has them"),
         ("update house set body = x'01'", "what the house knows of itself"),
@@ -41,6 +41,34 @@ fn the_doctor_sees_what_is_wrong() {
         assert!(found.contains(said), "{sql}: {found}");
         let findings = desk.examine().findings;
         assert!(findings.iter().all(|finding| finding.cure.contains("restore the last backup")));
+    }
+}
+
+/// Its youngest rows are kept with the job, the others in a table of their own.
+#[test]
+fn a_long_history_is_whole_and_the_doctor_sees_a_gap_in_it() {
+    let desk = desk();
+    let job = desk.house.submit(email());
+    for _ in 0..engine::RELEASES_MAX {
+        let token = token(&desk.house.take());
+        let (reason, delay) = (engine::ReleaseReason::Snoozed, std::time::Duration::ZERO);
+        desk.house.must(job, Command::Release { token, reason, delay });
+    }
+    let rows = u64::from(engine::RELEASES_MAX) * 2 + 1;
+    let seqs = |house: &House, after| -> Vec<u64> {
+        let rows = block_on(house.store.history(&engine::Scope::All, job, after)).unwrap();
+        rows.iter().map(|row| row.seq).collect()
+    };
+    for after in [0, 1, 7, 8, 20, rows - 1, rows] {
+        assert_eq!(seqs(&desk.house, after), (after + 1..=rows).collect::<Vec<_>>());
+    }
+    assert_eq!(desk.examine().findings, []);
+    for seq in [1, 7, 8, 16, 32] {
+        let (desk, sql) = (&desk, format!("delete from history where no = 1 and seq = {seq}"));
+        desk.tamper("create table if not exists kept as select * from history");
+        desk.tamper(&sql);
+        assert!(desk.found().contains("is not whole"), "{sql}: {}", desk.found());
+        desk.tamper("insert or ignore into history select * from kept");
     }
 }
 

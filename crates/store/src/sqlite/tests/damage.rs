@@ -53,6 +53,7 @@ fn a_damaged_job_does_not_stop_the_others() {
     let claimed = [house.take(), house.take()];
     let waiting = [house.submit(email()), house.submit(email())];
     desk.tamper("update job set body = x'00' where no in (1, 3)");
+    (house.restart)(); // what the writer has just had in hand it need not read
     assert!(house.complete(&claimed[1]).is_ok());
     let both = wish("w2", "both", &["email"], 2);
     let given = house.claim(both).iter().map(|c| c.job.id()).collect::<Vec<_>>();

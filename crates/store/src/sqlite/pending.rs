@@ -1,0 +1,306 @@
+//! What a transaction has decided and not written yet.
+//!
+//! Rows of one table are written together: the statement is at hand, and neighbours lie on the same
+//! pages. A job that changes more than once in a transaction is written as it is at the end. Whoever
+//! asks for one job finds it here ([`Pending::job`]); whoever asks an index has everything written
+//! first ([`Writer::written`](super::writer::Writer::written)).
+
+use super::{
+    body::{job_onto, onto, status_number},
+    error::Trouble,
+    facet,
+    load::Stored,
+    seal::{Kind, sealed_onto},
+    sheet::Sheets,
+    sql,
+};
+use engine::{Job, JobId, JsonText, Priority, State};
+use rusqlite::{CachedStatement, Connection, ToSql};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+#[derive(Default)]
+pub(super) struct Pending {
+    jobs: BTreeMap<i64, Touched>,
+    new: Vec<New>,
+    /// The ids of those.
+    ids: HashMap<JobId, i64>,
+    pub(super) sheets: Sheets,
+}
+
+/// A job that was handed over.
+struct New {
+    stored: Arc<Stored>,
+    payload: JsonText,
+}
+
+/// A job that has changed: how it stands in the file, and how it should.
+struct Touched {
+    was: Option<Place>,
+    now: Arc<Stored>,
+}
+
+/// Where a job stands in the file.
+#[derive(Clone, Copy)]
+enum Place {
+    Live(Columns),
+    Ended,
+}
+
+impl Pending {
+    pub(super) fn hand_over(&mut self, stored: Arc<Stored>, payload: JsonText) {
+        self.ids.insert(stored.job.id(), stored.no);
+        self.new.push(New { stored, payload });
+    }
+
+    /// Notes how a job should stand; `before` is how it stood.
+    pub(super) fn touch(&mut self, before: Option<&Stored>, now: Arc<Stored>) {
+        let touched = self.jobs.entry(now.no);
+        let touched = touched.or_insert_with(|| Touched {
+            was: before.map(|before| Place::of(&before.job)),
+            now: now.clone(),
+        });
+        touched.now = now;
+    }
+
+    /// A job as it is now, if it has changed since everything was written.
+    pub(super) fn job(&self, no: i64) -> Option<&Arc<Stored>> {
+        self.jobs.get(&no).map(|touched| &touched.now)
+    }
+
+    /// The number of a job that was handed over since everything was written.
+    pub(super) fn number(&self, id: JobId) -> Option<i64> {
+        self.ids.get(&id).copied()
+    }
+
+    /// The greatest id among them.
+    pub(super) fn newest_id(&self) -> Option<JobId> {
+        self.new.iter().map(|new| new.stored.job.id()).max()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.new.is_empty() && self.sheets.written.is_empty()
+    }
+
+    /// Writes everything.
+    pub(super) fn write(self, db: &Connection) -> Result<(), Trouble> {
+        write_handed(db, &self.new)?;
+        write_jobs(db, &self.jobs)?;
+        let mut insert = db.prepare_cached(sql::OUTBOX_INSERT)?;
+        for sheet in self.sheets.written {
+            insert.execute(sheet)?;
+        }
+        Ok(())
+    }
+}
+
+fn write_handed(db: &Connection, new: &[New]) -> Result<(), Trouble> {
+    let statements = (sql::HANDED_INSERT, sql::HANDED_INSERT_16);
+    insert_all(db, statements, new, |values, New { stored, payload }| {
+        let no = stored.no;
+        values.add(no)?;
+        values.add(&stored.job.id().to_bytes()[..])?;
+        values.write(|paper| onto(paper, no, &*stored.job.envelope))?;
+        values.write(|paper| sealed_onto(paper, Kind::Payload, no, payload.as_str().as_bytes()))
+    })
+}
+
+/// Brings each job from where it stands in the file to where it should.
+fn write_jobs(db: &Connection, jobs: &BTreeMap<i64, Touched>) -> Result<(), Trouble> {
+    let (mut begun, mut moved, mut gone, mut ended) = (vec![], vec![], vec![], vec![]);
+    let mut delete_ended = db.prepare_cached(sql::ENDED_DELETE)?;
+    for Touched { was, now } in jobs.values() {
+        let ends = now.job.status().is_ended();
+        match was {
+            Some(Place::Live(was)) if !ends => {
+                moved.push((was, &**now));
+                continue;
+            }
+            Some(Place::Live(_)) => gone.push(now.no),
+            Some(Place::Ended) => drop(delete_ended.execute([now.no])?),
+            None => {}
+        }
+        if ends { ended.push(&**now) } else { begun.push(&**now) }
+    }
+    update_all(db, &moved)?;
+    delete_all(db, &gone)?;
+    insert_all(db, (sql::JOB_INSERT, sql::JOB_INSERT_16), &begun, insert_live)?;
+    insert_all(db, (sql::ENDED_INSERT, sql::ENDED_INSERT_16), &ended, insert_ended)
+}
+
+/// Removes live jobs, neighbours together.
+fn delete_all(db: &Connection, gone: &[i64]) -> Result<(), Trouble> {
+    let mut delete = db.prepare_cached(sql::JOBS_DELETE)?;
+    for neighbours in gone.chunk_by(|one, next| one + 1 == *next) {
+        let (first, last) = (neighbours[0], neighbours[neighbours.len() - 1]);
+        delete.execute([first, last])?;
+    }
+    Ok(())
+}
+
+fn insert_live(values: &mut Values<'_, '_>, now: &&Stored) -> Result<(), Trouble> {
+    let Columns { rank, run_at, expires_at, lease_until, claim, error } = Columns::of(&now.job);
+    values.add(now.no)?;
+    values.add(now.queue)?;
+    values.add(rank)?;
+    values.add(run_at)?;
+    values.add(expires_at)?;
+    values.add(lease_until)?;
+    values.add(claim)?;
+    values.add(error)?;
+    values.write(|paper| job_onto(paper, now.no, &now.job, &now.recent))
+}
+
+fn insert_ended(values: &mut Values<'_, '_>, now: &&Stored) -> Result<(), Trouble> {
+    values.add(now.no)?;
+    values.add(now.queue)?;
+    values.add(status_number(now.job.status()))?;
+    values.add(error_of(&now.job))?;
+    values.add(now.job.envelope.key.is_some())?;
+    values.add(engine::kept_since(&now.job).map(engine::Timestamp::unix_ms))?;
+    values.write(|paper| job_onto(paper, now.no, &now.job, &now.recent))
+}
+
+/// Changes live jobs where they are. Writes only what can have moved: an index whose column is named is
+/// written, changed or not.
+fn update_all(db: &Connection, moved: &[(&Columns, &Stored)]) -> Result<(), Trouble> {
+    let mut states = Vec::new();
+    for (was, now) in moved {
+        let is = Columns::of(&now.job);
+        let body = || job_onto(Vec::new(), now.no, &now.job, &now.recent);
+        if (was.rank, was.run_at, was.claim, was.error) == (is.rank, is.run_at, is.claim, is.error)
+        {
+            let values = (now.no, is.lease_until, body());
+            db.prepare_cached(sql::JOB_UPDATE_LEASE)?.execute(values)?;
+        } else if was.error == is.error {
+            states.push((is, *now));
+        } else {
+            let Columns { rank, run_at, expires_at, lease_until, claim, error } = is;
+            let values = (now.no, rank, run_at, expires_at, lease_until, claim, error, body());
+            db.prepare_cached(sql::JOB_UPDATE)?.execute(values)?;
+        }
+    }
+    insert_all(db, (sql::JOB_UPDATE_STATE, sql::JOB_UPDATE_STATE_16), &states, update_state)
+}
+
+fn update_state(
+    values: &mut Values<'_, '_>,
+    (is, now): &(Columns, &Stored),
+) -> Result<(), Trouble> {
+    values.add(now.no)?;
+    values.add(now.queue)?;
+    values.add(is.rank)?;
+    values.add(is.run_at)?;
+    values.add(is.expires_at)?;
+    values.add(is.lease_until)?;
+    values.add(is.claim)?;
+    values.write(|paper| job_onto(paper, now.no, &now.job, &now.recent))
+}
+
+/// The values of a statement, one after another.
+pub(super) struct Values<'a, 'db> {
+    statement: &'a mut CachedStatement<'db>,
+    bound: usize,
+    /// What bodies are written on: SQLite takes a copy.
+    paper: Vec<u8>,
+}
+
+impl Values<'_, '_> {
+    pub(super) fn add(&mut self, value: impl ToSql) -> Result<(), Trouble> {
+        self.bound += 1;
+        Ok(self.statement.raw_bind_parameter(self.bound, value)?)
+    }
+
+    fn write(&mut self, body: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Result<(), Trouble> {
+        self.paper = body(std::mem::take(&mut self.paper));
+        self.bound += 1;
+        Ok(self.statement.raw_bind_parameter(self.bound, &self.paper[..])?)
+    }
+}
+
+/// Inserts rows, as many at once as a statement takes: most of what a statement costs is its beginning
+/// and its end.
+pub(super) fn insert_all<T>(
+    db: &Connection,
+    (one, many): (&str, &str),
+    rows: &[T],
+    bind: impl Fn(&mut Values<'_, '_>, &T) -> Result<(), Trouble>,
+) -> Result<(), Trouble> {
+    let whole = rows.len() - rows.len() % sql::ROWS_AT_ONCE;
+    let (together, alone) = rows.split_at(whole);
+    insert_chunks(db, many, together.chunks(sql::ROWS_AT_ONCE), &bind)?;
+    insert_chunks(db, one, alone.chunks(1), &bind)
+}
+
+/// Runs the statement once for each chunk.
+fn insert_chunks<'r, T: 'r>(
+    db: &Connection,
+    sql: &str,
+    chunks: impl ExactSizeIterator<Item = &'r [T]>,
+    bind: &impl Fn(&mut Values<'_, '_>, &T) -> Result<(), Trouble>,
+) -> Result<(), Trouble> {
+    if chunks.len() == 0 {
+        return Ok(());
+    }
+    let mut statement = db.prepare_cached(sql)?;
+    let mut paper = Vec::new();
+    for chunk in chunks {
+        let mut values = Values { statement: &mut statement, bound: 0, paper };
+        chunk.iter().try_for_each(|row| bind(&mut values, row))?;
+        paper = values.paper;
+        statement.raw_execute()?;
+    }
+    Ok(())
+}
+
+impl Place {
+    fn of(job: &Job) -> Self {
+        if job.status().is_ended() { Place::Ended } else { Place::Live(Columns::of(job)) }
+    }
+}
+
+/// What indexes need to know of a live job.
+#[derive(Clone, Copy, Default)]
+struct Columns {
+    rank: Option<u8>,
+    run_at: Option<i64>,
+    expires_at: Option<i64>,
+    lease_until: Option<i64>,
+    claim: Option<i64>,
+    error: Option<i64>,
+}
+
+impl Columns {
+    fn of(job: &Job) -> Self {
+        let mut columns = Columns { error: error_of(job), ..Columns::default() };
+        match &job.state {
+            State::Queued { run_at } => {
+                columns.rank = Some(rank_of(job));
+                columns.run_at = Some(run_at.unix_ms());
+                columns.expires_at = job.expires_at.map(engine::Timestamp::unix_ms);
+            }
+            State::Running(lease) => {
+                columns.lease_until = Some(lease.expires_at.unix_ms());
+                columns.claim = claim_of(job);
+            }
+            State::Completed(_) | State::Failed(_) | State::Poisoned(_) | State::Cancelled(_) => {}
+        }
+        columns
+    }
+}
+
+/// A digest of the claim that a running job was taken by.
+pub(super) fn claim_of(job: &Job) -> Option<i64> {
+    job.lease().map(|lease| facet::of_claim(&lease.scope, &lease.worker, &lease.claim))
+}
+
+fn error_of(job: &Job) -> Option<i64> {
+    job.life.last_failure.as_ref().map(|failure| facet::of_error(&failure.code))
+}
+
+/// 0 for the highest priority.
+pub(super) fn rank_of(job: &Job) -> u8 {
+    Priority::HIGHEST.number() - job.envelope.priority.number()
+}

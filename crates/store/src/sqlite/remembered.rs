@@ -1,0 +1,178 @@
+//! Live jobs that the writer has just had in hand, so that it need not read them again.
+//!
+//! Most jobs are claimed soon after they came and settled soon after that. What is here is what the file
+//! says, or will say once the transaction under way is written; after a rollback all of it is forgotten.
+
+use super::load::Stored;
+use engine::{Job, JobId, JsonText};
+use std::{
+    collections::HashMap,
+    hash::{BuildHasherDefault, Hasher},
+    mem,
+    sync::Arc,
+};
+
+/// How much is remembered, as an estimate in bytes.
+const BYTES_MAX: usize = 16 * 1024 * 1024;
+/// A job without its texts, and its places in the maps.
+const JOB_BYTES: usize = 1_024;
+
+/// Two generations: when the young one is half of all, the old one is forgotten and the young one is
+/// the old one. What is used goes to the young ones, so what is forgotten was not used for long.
+#[derive(Default)]
+pub(super) struct Remembered {
+    young: Generation,
+    old: Generation,
+}
+
+#[derive(Default)]
+struct Generation {
+    jobs: HashMap<i64, Memory, Spread>,
+    numbers: HashMap<JobId, i64, Spread>,
+    bytes: usize,
+}
+
+/// Numbers and ids are ours: nobody can choose them so that they meet in one place, and spreading them
+/// need not be proof against it.
+type Spread = BuildHasherDefault<Spreader>;
+
+#[derive(Default)]
+struct Spreader(u64);
+
+impl Hasher for Spreader {
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    fn write_i64(&mut self, word: i64) {
+        self.write_u64(word as u64);
+    }
+
+    /// Maps look at the upper bits and at the lower ones.
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 32)
+    }
+}
+
+/// A job, and its payload while nobody has claimed it.
+#[derive(Clone)]
+pub(super) struct Memory {
+    pub(super) stored: Arc<Stored>,
+    pub(super) payload: Option<JsonText>,
+}
+
+impl Remembered {
+    pub(super) fn put(&mut self, memory: Memory) {
+        let Some(memory) = self.young.replace(memory) else { return };
+        self.old.take(memory.stored.no);
+        if self.young.bytes >= BYTES_MAX / 2 {
+            self.old = mem::take(&mut self.young);
+        }
+        self.young.put(memory);
+    }
+
+    pub(super) fn forget(&mut self, no: i64) -> Option<Memory> {
+        self.young.take(no).or_else(|| self.old.take(no))
+    }
+
+    pub(super) fn forget_all(&mut self) {
+        *self = Remembered::default();
+    }
+
+    pub(super) fn get(&self, no: i64) -> Option<&Memory> {
+        self.young.jobs.get(&no).or_else(|| self.old.jobs.get(&no))
+    }
+
+    pub(super) fn by_id(&self, id: JobId) -> Option<&Memory> {
+        let no = self.young.numbers.get(&id).or_else(|| self.old.numbers.get(&id))?;
+        self.get(*no)
+    }
+}
+
+impl Generation {
+    /// Gives the job back if it is not known here.
+    fn replace(&mut self, memory: Memory) -> Option<Memory> {
+        let Some(known) = self.jobs.get_mut(&memory.stored.no) else { return Some(memory) };
+        self.bytes = self.bytes - known.bytes() + memory.bytes();
+        *known = memory;
+        None
+    }
+
+    fn put(&mut self, memory: Memory) {
+        let no = memory.stored.no;
+        self.bytes += memory.bytes();
+        self.numbers.insert(memory.stored.job.id(), no);
+        self.jobs.insert(no, memory);
+    }
+
+    fn take(&mut self, no: i64) -> Option<Memory> {
+        let memory = self.jobs.remove(&no)?;
+        self.numbers.remove(&memory.stored.job.id());
+        self.bytes -= memory.bytes();
+        Some(memory)
+    }
+}
+
+impl Memory {
+    fn bytes(&self) -> usize {
+        let payload = self.payload.as_ref().map_or(0, |payload| payload.as_str().len());
+        JOB_BYTES + payload + self.stored.recent.len_bytes() + text_bytes(&self.stored.job)
+    }
+}
+
+/// The texts of a job that may be long.
+fn text_bytes(job: &Job) -> usize {
+    let length = |text: &Option<Box<str>>| text.as_ref().map_or(0, |text| text.len());
+    let failure = job.life.last_failure.as_ref().map_or(0, |failure| length(&failure.message));
+    let result = job.life.result.as_ref().map_or(0, |result| result.as_str().len());
+    length(&job.life.message) + failure + result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlite::recent::Recent;
+    use engine::{Chance, Intake, JobDraft, Policy, Tenant, Timestamp, submit};
+
+    fn memory(no: i64, payload_bytes: usize) -> Memory {
+        let draft = JobDraft { job_type: "email".into(), ..JobDraft::default() };
+        let new = draft.check(Intake {
+            id: JobId::new(Timestamp::from_unix_ms(no), Chance(1)),
+            tenant: Tenant::default_tenant(),
+            chance: Chance(2),
+            payload_bytes_max: 1_024,
+        });
+        let now = Timestamp::from_unix_ms(1);
+        let job = submit(&new.unwrap(), &Policy::default(), 0, now).unwrap().job;
+        let stored = Arc::new(Stored { no, queue: 1, job, recent: Recent::default() });
+        Memory { stored, payload: Some(JsonText::from_stored(&"x".repeat(payload_bytes))) }
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_and_what_is_used_stays() {
+        let mut remembered = Remembered::default();
+        for no in 1..=1_000 {
+            remembered.put(memory(no, 100_000));
+            let first = remembered.get(1).cloned().unwrap();
+            remembered.put(first);
+            let bytes = remembered.young.bytes + remembered.old.bytes;
+            assert!(bytes <= BYTES_MAX + 2 * 101_024, "{bytes}");
+        }
+        assert!(remembered.get(2).is_none(), "it was not used");
+        assert!(remembered.by_id(memory(1_000, 0).stored.job.id()).is_some());
+        for no in 1..=1_000 {
+            remembered.forget(no);
+        }
+        let left = [&remembered.young, &remembered.old];
+        let left = left.map(|all| (all.bytes, all.jobs.len(), all.numbers.len()));
+        assert_eq!(left, [(0, 0, 0); 2]);
+    }
+}
