@@ -16,9 +16,8 @@ use std::{sync::Arc, time::Duration};
 
 /// A batch of fewer calls is not worth waiting for.
 const GATHER_CALLS_MIN: usize = 8;
-/// How often it is looked who has come back, and how far apart: a small part of what a commit takes.
-const GATHER_LOOKS_MAX: usize = 6;
-const GATHER_LOOKS_APART: Duration = Duration::from_micros(30);
+/// Nor is anybody waited for longer than this: a part of what a commit takes.
+const GATHER_MAX: Duration = Duration::from_micros(200);
 
 pub(super) struct Office {
     pub(super) store: Arc<dyn Store>,
@@ -44,6 +43,8 @@ pub(super) struct Room {
     /// How many of them wait for something to do. Where none does, nobody need be woken: that is a call of
     /// the system, and there would be one for each request.
     idle: usize,
+    /// How many calls a writer waits for before it begins its batch; 0 while none does.
+    gathering: usize,
 }
 
 impl Office {
@@ -56,6 +57,7 @@ impl Office {
             closing: false,
             writers: limits.writers.max(1),
             idle: 0,
+            gathering: 0,
         };
         Office { store, limits, room: Mutex::new(room), rung: Condvar::new() }
     }
@@ -74,18 +76,15 @@ impl Office {
     /// would otherwise split into two crowds, each of which waits for the commit of the other, and half as
     /// many would share one. A caller who is alone never waits for this.
     fn gather(&self, last: usize) {
-        if last < GATHER_CALLS_MIN {
+        // Shuttle has no time that goes by.
+        if last < GATHER_CALLS_MIN || cfg!(feature = "shuttle") {
             return;
         }
-        let mut before = None;
-        for _ in 0..GATHER_LOOKS_MAX {
-            let waiting = self.room().calls();
-            if waiting >= last || before == Some(waiting) {
-                return; // all are back, or nobody else comes
-            }
-            before = Some(waiting);
-            thread::sleep(GATHER_LOOKS_APART);
-        }
+        let mut room = self.room();
+        room.gathering = last;
+        let away = |room: &mut Room| room.calls() < last && !room.closing;
+        let waited = self.rung.wait_timeout_while(room, GATHER_MAX, away);
+        waited.expect(UNPOISONED).0.gathering = 0;
     }
 
     /// What is there now, or what comes next; nothing when all is done and the writer may go.
@@ -174,9 +173,11 @@ impl Office {
         self.ring(room);
     }
 
-    /// Wakes a writer, if one sleeps. Those who work look again before they do.
+    /// Wakes a writer, if one sleeps, or waits for as many as there are now. Those who work look again before
+    /// they do.
     fn ring(&self, room: MutexGuard<'_, Room>) {
-        let wake = room.idle > 0;
+        let gathered = room.gathering > 0 && room.calls() >= room.gathering;
+        let wake = room.idle > 0 || gathered;
         drop(room);
         if wake {
             self.rung.notify_one();
