@@ -16,7 +16,7 @@ use std::{
 
 /// At so many times what is worth a checkpoint the writer waits for it: 64 MiB, where nothing else is
 /// set.
-const LOG_MAX_TIMES: i64 = 4;
+const LOG_MAX_TIMES: i64 = 16;
 
 /// The writer's side.
 pub(super) struct Checkpoints {

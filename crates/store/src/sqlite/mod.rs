@@ -111,7 +111,7 @@ impl Default for Options {
 }
 
 const ROOM_BYTES_MIN: u64 = 16 * 1024 * 1024;
-const LOG_PAGES: i64 = 4_096;
+const LOG_PAGES: i64 = 1_024;
 
 /// What an operator finds in the log, and `EX_IOERR` as the exit code. The moment is for the answers that
 /// are on their way.
