@@ -46,6 +46,8 @@ use store::{Memory, Options, Sqlite, Store};
 pub struct Consign {
     node: Arc<Node>,
     tenant: Tenant,
+    /// Whether its runners take everybody's jobs.
+    runs_all: bool,
 }
 
 /// Why Consign could not be opened.
@@ -81,12 +83,12 @@ impl Consign {
     pub fn over(store: Arc<dyn Store>) -> io::Result<Self> {
         let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
         let node = Node::start(store, clock, dice, Settings::default())?;
-        Ok(Consign { node: Arc::new(node), tenant: Tenant::default_tenant() })
+        Ok(Consign { node: Arc::new(node), tenant: Tenant::default_tenant(), runs_all: true })
     }
 
-    /// The same store, for another tenant: it sees and hands over only its own jobs.
+    /// The same store, for one tenant: it sees, hands over and runs only its own jobs.
     pub fn for_tenant(&self, tenant: &str) -> Result<Self, Error> {
-        Ok(Consign { node: self.node.clone(), tenant: Tenant::parse(tenant)? })
+        Ok(Consign { node: self.node.clone(), tenant: Tenant::parse(tenant)?, runs_all: false })
     }
 
     /// Hands a job over: when this returns, it is on disk, and so is its status.
@@ -107,7 +109,7 @@ impl Consign {
 
     /// Waits until a job has ended, at most so long, and gives it as it is then.
     pub async fn wait(&self, id: JobId, longest: Duration) -> Result<Job, Error> {
-        let end = tokio::time::Instant::now() + longest;
+        let end = tokio::time::Instant::now() + longest.min(WAIT_MAX);
         let mut pause = Duration::from_millis(1);
         loop {
             let job = self.job(id).await?;
@@ -144,9 +146,11 @@ impl Consign {
         self.node.queues(&self.scope()).await
     }
 
-    /// A runner for everybody's jobs; give it duties and start it.
+    /// A runner for everybody's jobs, or for those of [one tenant](Self::for_tenant); give it duties and start
+    /// it.
     pub fn runner(&self) -> Runner {
-        Runner::new(&self.node)
+        let runner = Runner::new(&self.node);
+        if self.runs_all { runner } else { runner.tenant(self.tenant.as_str()) }
     }
 
     /// Takes nothing new, finishes what waits, and stops. Stop runners first: what they cannot report any more
@@ -173,5 +177,7 @@ pub fn result_of<T: DeserializeOwned>(job: &Job) -> Result<Option<T>, serde_json
     job.life.result.as_ref().map(|result| serde_json::from_str(result.as_str())).transpose()
 }
 
+/// Nobody waits longer than a year, and no clock can count much further.
+const WAIT_MAX: Duration = Duration::from_secs(365 * 86_400);
 /// Whoever waits for a job looks this often when it takes long.
 const WAIT_LOOKS_APART: Duration = Duration::from_millis(50);

@@ -97,16 +97,18 @@ impl Works {
     /// Does what is to be done now, and says how long nothing will be.
     async fn round(&mut self, rung: bool) -> Result<Duration, Error> {
         let now = self.monotonic();
+        let mut done = Ok(());
         if now >= self.next_sweep {
             self.next_sweep = now + SWEEP_EVERY;
-            self.sweep().await?;
-            self.number_events().await?;
+            // One that fails keeps none of the others from being done.
+            done = self.sweep().await.and(self.number_events().await);
         }
         if now >= self.next_wake {
             self.next_wake = now + WAKE_ALL_EVERY;
             self.batcher.wake(None);
         }
         let due_in = self.call_out(rung).await?;
+        done?;
         Ok(due_in.min(self.next_sweep.saturating_sub(self.monotonic())))
     }
 

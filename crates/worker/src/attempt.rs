@@ -7,8 +7,8 @@ use crate::{
     time::Time,
 };
 use engine::{
-    DELAY_SECONDS_MAX, Ending, EndingDraft, Job, JsonText, LeaseToken, OutcomeWord, ProgressReport,
-    ReleaseReason, Scope, WorkerId,
+    Ending, EndingDraft, Job, JsonText, LeaseToken, OutcomeWord, ProgressReport, ReleaseReason,
+    Scope, SubjectId, TraceParent, WorkerId,
 };
 use platform::Platform;
 use std::{
@@ -17,7 +17,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock,
+        Arc, Mutex, MutexGuard, OnceLock, Weak,
         atomic::{AtomicBool, Ordering},
     },
     task::{self, Poll},
@@ -41,7 +41,8 @@ pub(crate) struct Attempt {
 
 /// What all attempts of a runner share.
 pub(crate) struct House {
-    pub(crate) platform: Arc<Platform>,
+    /// Weak: a handler that nobody can end must not keep a store open that everybody else is done with.
+    pub(crate) platform: Weak<Platform>,
     pub(crate) scope: Scope,
     pub(crate) time: Time,
     /// Rung when a handler says how far it is.
@@ -145,6 +146,8 @@ impl Attempt {
             attempt = self.job.life.attempt,
             correlation = %envelope.correlation,
             tenant = %envelope.tenant,
+            subject = envelope.subject.as_ref().map(SubjectId::as_str),
+            traceparent = envelope.traceparent.as_ref().map(TraceParent::as_str),
             worker = %self.worker,
         )
     }
@@ -154,8 +157,6 @@ impl Attempt {
         let draft = match answer {
             Ok(result) => EndingDraft { result, ..EndingDraft::new(OutcomeWord::Completed) },
             Err(Fail { kind: Kind::Snooze(delay), .. }) => {
-                // A page of reports is refused as a whole, so nothing unlawful may get into one.
-                let delay = delay.min(Duration::from_secs(DELAY_SECONDS_MAX.into()));
                 return Ended::GivenBack { reason: ReleaseReason::Snoozed, delay };
             }
             Err(fail) => fail.draft(),
@@ -178,10 +179,10 @@ pub(crate) async fn run(run: &Run, payload: JsonText, attempt: &Arc<Attempt>) ->
         run(payload, Context(attempt.clone()))
     }));
     let answer = match begun {
-        Ok(running) => Guarded(Some(running)).instrument(span).await,
+        Ok(running) => Guarded(Some(running)).instrument(span.clone()).await,
         Err(panic) => Err(panicked(&*panic)),
     };
-    attempt.report(answer)
+    span.in_scope(|| attempt.report(answer))
 }
 
 /// A handler that took too long.
@@ -205,12 +206,18 @@ fn checked(draft: EndingDraft) -> Ending {
         error_code: draft.error_code.filter(|_| !wrong("errorCode")),
         error_message: draft.error_message.filter(|_| !wrong("errorMessage")),
         retry_after_seconds: draft.retry_after_seconds.filter(|_| !wrong("retryAfterSeconds")),
-        message: Some(format!("left out: {told}").replace('\0', " ")),
+        message: Some(said(draft.message.filter(|_| !wrong("message")), &told)),
         result: draft.result.filter(|_| !wrong("result")),
         result_url: draft.result_url.filter(|_| !wrong("resultUrl")),
         ..draft
     };
     kept.check().expect("everything that was wrong is left out")
+}
+
+/// What the handler said, and what is missing.
+fn said(message: Option<String>, told: &str) -> String {
+    let missing = format!("left out: {told}").replace('\0', " ");
+    message.map_or(missing.clone(), |message| format!("{message} ({missing})"))
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> Fail {

@@ -9,7 +9,7 @@ use crate::{
 use engine::{
     Job, JobId, JsonText, ProgressReport, Refusal, StepAnswer, StepName, check_step_result,
 };
-use platform::Error;
+use platform::{Error, Platform};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{pin::Pin, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
@@ -85,13 +85,19 @@ impl Context {
 
     /// The same as a token, for libraries that take one.
     pub fn cancellation_token(&self) -> CancellationToken {
-        self.0.stop_token().clone()
+        // A child: a library that cancels its own token when it is done cancels no job.
+        self.0.stop_token().child_token()
     }
 
     /// Whether the runner stops: a handler that goes on for long may give its job back with
     /// [`Fail::snooze`], before it is taken from it.
     pub fn is_stopping(&self) -> bool {
         self.0.house.stopping.is_cancelled()
+    }
+
+    /// Waits until the runner stops. There is still most of the grace time left then.
+    pub async fn stopping(&self) {
+        self.0.house.stopping.cancelled().await;
     }
 
     /// Sleeps, and wakes up early if the handler should stop. In a test, the test's own clock counts.
@@ -134,13 +140,14 @@ impl Context {
 
     /// Hands over another job as a child of this one: it carries the correlation and the trace on.
     ///
-    /// Where it has no key of its own it gets one from its place among the children, so that an attempt that
-    /// repeats itself makes no second child.
+    /// Where it has no key of its own it gets one from its place among the children of its type, so that an
+    /// attempt that repeats itself makes no second child. Where an attempt may have other children than the one
+    /// before, or in another order, give each a [key](JobRequest::key) that says what it is about.
     pub async fn submit_child(&self, child: JobRequest) -> Result<JobId, Fail> {
         let child = self.adopt(child);
         let draft = child.into_draft().map_err(|error| Fail::for_good("INVALID_FIELD", error))?;
-        let (house, tenant) = (&self.0.house, &self.0.job.envelope.tenant);
-        let submit = || house.platform.submit(tenant, draft.clone());
+        let (platform, tenant) = (self.platform()?, &self.0.job.envelope.tenant);
+        let submit = || platform.submit(tenant, draft.clone());
         Ok(self.patiently(|| Box::pin(submit())).await?.job_id)
     }
 
@@ -164,19 +171,23 @@ impl Context {
         child
     }
 
+    fn platform(&self) -> Result<Arc<Platform>, Fail> {
+        let gone = || Fail::retry("RUNNER_GONE", "the runner of this handler is gone");
+        self.0.house.platform.upgrade().ok_or_else(gone)
+    }
+
     async fn begin(&self, name: &StepName) -> Result<StepAnswer, Fail> {
-        let (house, id, token) = (&self.0.house, self.job_id(), self.0.token);
-        let platform = &house.platform;
-        self.patiently(|| Box::pin(platform.begin_step(&house.scope, id, token, name.clone())))
-            .await
+        let (platform, scope) = (self.platform()?, &self.0.house.scope);
+        let (id, token) = (self.job_id(), self.0.token);
+        self.patiently(|| Box::pin(platform.begin_step(scope, id, token, name.clone()))).await
     }
 
     async fn finish(&self, name: &StepName, result: &JsonText) -> Result<StepAnswer, Fail> {
-        let (house, id, token) = (&self.0.house, self.job_id(), self.0.token);
-        let platform = &house.platform;
+        let (platform, scope) = (self.platform()?, &self.0.house.scope);
+        let (id, token) = (self.job_id(), self.0.token);
         self.patiently(|| {
             let (name, result) = (name.clone(), result.clone());
-            Box::pin(platform.finish_step(&house.scope, id, token, name, result))
+            Box::pin(platform.finish_step(scope, id, token, name, result))
         })
         .await
     }
@@ -199,6 +210,10 @@ impl Context {
 
 /// What the contract says no to is refused again, except where it depends on others.
 fn refused(refusal: &Refusal) -> Fail {
+    if let Refusal::KeyReused { .. } = refusal {
+        let cure = "an earlier attempt had another child in this place: give each a key of its own";
+        return Fail::poison(refusal.code(), format!("{refusal}; {cure}"));
+    }
     let depends = matches!(refusal, Refusal::QueueFull { .. } | Refusal::LeaseLost);
     let fail = if depends { Fail::retry } else { Fail::for_good };
     fail(refusal.code(), refusal)

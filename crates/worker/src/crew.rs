@@ -1,9 +1,9 @@
 //! The threads that handlers run on.
 //!
-//! A handler may block its thread, for a second or for ever: it must not keep others from running. So the
-//! crew is as large as the machine has cores, and whenever a thread has been inside one handler for too
-//! long it does not count any more and another takes its place. When it comes back, there is one too
-//! many, and one goes.
+//! A handler may block its thread, for a moment or for ever: it must not keep others from running. So the crew
+//! is as large as the machine has cores, and grows whenever handlers wait and no thread has taken one for a
+//! few milliseconds; a thread that has been inside one handler for long does not count any more, and another
+//! takes its place. Threads for which there is nothing to do for a second go, as long as enough are left.
 
 use async_task::{Runnable, Task};
 use std::{
@@ -15,6 +15,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     thread,
+    time::Duration,
 };
 use store::Clock;
 use tokio::runtime::Handle;
@@ -42,6 +43,8 @@ struct Room {
     closing: bool,
     /// Whether it was said that there cannot be more threads.
     said: bool,
+    /// When a thread last took something, in milliseconds.
+    taken_at: u64,
 }
 
 /// One thread.
@@ -60,6 +63,10 @@ impl Member {
 
 /// A thread that has been inside a handler for so long is taken to be stuck.
 const STUCK_MS: u64 = 50;
+/// Nobody who waits should see the threads do nothing else for longer.
+const STALL_MS: u64 = 4;
+/// How long a thread waits for something to do when there are enough others.
+const IDLE_MAX: Duration = Duration::from_secs(1);
 
 impl Crew {
     /// A crew for handlers that live in `runtime`, of at most `threads_max`.
@@ -120,8 +127,7 @@ impl Shared {
             return; // and so is the handler: whatever it holds goes with it
         }
         room.ready.push_back(runnable);
-        let short = room.idle == 0 && room.threads.len() < self.able;
-        if short {
+        if room.idle == 0 && room.threads.len() < self.able {
             self.hire(&mut room);
         }
         drop(room);
@@ -133,7 +139,12 @@ impl Shared {
         if room.ready.is_empty() || room.idle > 0 {
             return;
         }
-        for _ in self.able(&room)..self.able {
+        let mut wanted = self.able.saturating_sub(self.able(&room));
+        if self.now_ms().saturating_sub(room.taken_at) >= STALL_MS {
+            // All are inside a handler. Twice as many at a time: soon there is one for each that waits.
+            wanted = wanted.max(room.threads.len().min(room.ready.len()));
+        }
+        for _ in 0..wanted {
             self.hire(&mut room);
         }
     }
@@ -144,7 +155,7 @@ impl Shared {
                 let threads = room.threads.len();
                 error!(
                     threads,
-                    "all threads are stuck in handlers; this process should be restarted"
+                    "all threads are in handlers; if they stay there, restart this process"
                 );
             }
             return;
@@ -153,8 +164,15 @@ impl Shared {
         let (shared, own) = (self.clone(), member.clone());
         let builder = thread::Builder::new().name("consign-handler".into());
         match builder.spawn(move || shared.work(&own)) {
-            Ok(_) => room.threads.push(member),
-            Err(error) => told(&error),
+            Ok(_) => {
+                room.threads.push(member);
+                room.said = false;
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut room.said, true) {
+                    told(&error);
+                }
+            }
         }
     }
 
@@ -170,27 +188,24 @@ impl Shared {
         }
     }
 
-    /// What to run next; nothing when this thread is one too many, or everybody goes.
+    /// What to run next; nothing when this thread has had nothing to do for long, or everybody goes.
     fn next(&self, member: &Arc<Member>) -> Option<Runnable> {
         let mut room = self.room();
+        let mut bored = false;
         loop {
-            if room.closing || self.is_one_too_many(&room) {
-                room.threads.retain(|other| !Arc::ptr_eq(other, member));
-                drop(room);
-                self.called.notify_one(); // the call that woke us was for somebody else
-                return None;
-            }
             if let Some(runnable) = room.ready.pop_front() {
+                room.taken_at = self.now_ms();
                 return Some(runnable);
             }
+            if room.closing || bored && self.able(&room) > self.able {
+                room.threads.retain(|other| !Arc::ptr_eq(other, member));
+                return None;
+            }
             room.idle += 1;
-            room = self.called.wait(room).expect(UNPOISONED);
+            let (back, waited) = self.called.wait_timeout(room, IDLE_MAX).expect(UNPOISONED);
+            (room, bored) = (back, waited.timed_out());
             room.idle -= 1;
         }
-    }
-
-    fn is_one_too_many(&self, room: &Room) -> bool {
-        room.threads.len() > self.able && self.able(room) > self.able
     }
 
     /// How many threads are not stuck.
@@ -219,10 +234,7 @@ const UNPOISONED: &str = "no code of ours panics with the crew's lock in hand";
 mod tests {
     use super::*;
     use platform::SystemClock;
-    use std::{
-        sync::atomic::{AtomicBool, AtomicUsize},
-        time::Duration,
-    };
+    use std::sync::atomic::{AtomicBool, AtomicUsize};
 
     fn crew() -> (tokio::runtime::Runtime, Crew) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

@@ -111,11 +111,11 @@ pub(crate) async fn claim(shop: Arc<Shop>, number: usize) {
     let desk = &shop.desks[number];
     let mut patience = Patience::new();
     let mut id = shop.next_claim();
-    let mut failing = false;
+    let (mut failing, mut unknown) = (false, false);
     loop {
         let room = tokio::select! {
             biased;
-            () = shop.closing.cancelled() => return,
+            () = shop.closing.cancelled() => break,
             room = desk.wait_for_room() => room,
         };
         match stand(&shop, desk.wish(&id, room)).await {
@@ -125,6 +125,7 @@ pub(crate) async fn claim(shop: Arc<Shop>, number: usize) {
                 }
                 patience = Patience::new();
                 id = shop.next_claim();
+                unknown = false;
                 shop.take(number, jobs);
             }
             Err(error) => {
@@ -132,16 +133,26 @@ pub(crate) async fn claim(shop: Arc<Shop>, number: usize) {
                     let error: &dyn std::error::Error = &error;
                     warn!(error, job_type = %desk.job_type, "no jobs can be claimed; trying again");
                 }
-                // Where nobody knows whether it happened, the same claim again brings the same leases.
-                if !matches!(error, StoreError::OutcomeUnknown(_)) {
-                    id = shop.next_claim();
-                }
+                // Nobody may know whether it happened; the same claim again brings the same leases. So it
+                // keeps its name until it is answered, also when no more jobs are wanted.
+                unknown |= matches!(error, StoreError::OutcomeUnknown(_));
                 tokio::select! {
-                    () = shop.closing.cancelled() => return,
+                    () = shop.closing.cancelled() => break,
                     () = tokio::time::sleep(patience.next()) => {}
                 }
             }
         }
+    }
+    if unknown {
+        claim_again(&shop, number, &id).await;
+    }
+}
+
+/// Claims once more what nobody knows to have been claimed, to give it back.
+async fn claim_again(shop: &Arc<Shop>, number: usize, id: &ClaimId) {
+    let wish = shop.desks[number].wish(id, 1);
+    if let Ok(jobs) = shop.node.claim(&shop.house.scope, wish).await {
+        shop.take(number, jobs);
     }
 }
 

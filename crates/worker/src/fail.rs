@@ -1,11 +1,12 @@
 //! How a handler says that its attempt did not succeed.
 
-use engine::{EndingDraft, OutcomeWord};
+use engine::{DELAY_SECONDS_MAX, EndingDraft, OutcomeWord};
 use std::{error::Error, fmt, time::Duration};
 
 /// Why an attempt did not succeed, and what should become of the job.
 ///
-/// Any error becomes one with `?`: it is tried again, as the policy of the type says.
+/// Any error becomes one with `?` (or with [`Fail::other`], where it is in a `Box`): it is tried again, as the
+/// policy of the type says.
 ///
 /// ```
 /// use worker::Fail;
@@ -44,7 +45,10 @@ impl Fail {
     /// Tried again after `wait`, whatever the policy says. Whole seconds count; a part of one is one.
     pub fn after(self, wait: Duration) -> Self {
         match self.kind {
-            Kind::Retry { .. } => Fail { kind: Kind::Retry { after: Some(wait) }, ..self },
+            Kind::Retry { .. } => {
+                let after = Some(wait.min(DELAY_MAX));
+                Fail { kind: Kind::Retry { after }, ..self }
+            }
             Kind::ForGood | Kind::Poison | Kind::Cancelled | Kind::Snooze(_) => self,
         }
     }
@@ -66,7 +70,20 @@ impl Fail {
 
     /// Not now: the job is given back and the attempt does not count (at most 20 times in a life).
     pub fn snooze(wait: Duration) -> Self {
-        Fail { kind: Kind::Snooze(wait), code: None, message: None }
+        Fail { kind: Kind::Snooze(wait.min(DELAY_MAX)), code: None, message: None }
+    }
+
+    /// Any other error, such as those of `anyhow` or in a `Box`: worth another try.
+    pub fn other(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        let error: Box<dyn Error + Send + Sync> = error.into();
+        Fail::caused_by(&*error)
+    }
+
+    fn caused_by(error: &dyn Error) -> Self {
+        let causes = std::iter::successors(error.source(), |cause| (*cause).source());
+        let causes: String = causes.map(|cause| format!(": {cause}")).collect();
+        let message = Some(format!("{error}{causes}"));
+        Fail { kind: Kind::Retry { after: None }, code: None, message }
     }
 
     fn new(kind: Kind, code: &str, message: impl fmt::Display) -> Self {
@@ -92,19 +109,20 @@ impl Fail {
     }
 }
 
+/// The longest wait that is lawful: ten years. A page of reports is refused as a whole, so nothing unlawful may
+/// get into one.
+const DELAY_MAX: Duration = Duration::from_secs(DELAY_SECONDS_MAX as u64);
+
 /// A part of a second is one: nobody is tried earlier than it asked for.
-fn whole_seconds(wait: Duration) -> i64 {
-    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+pub(crate) fn whole_seconds(wait: Duration) -> i64 {
+    let seconds = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0));
     i64::try_from(seconds).unwrap_or(i64::MAX)
 }
 
 /// An error that a handler did not expect: worth another try. The causes are told with it.
 impl<E: Error> From<E> for Fail {
     fn from(error: E) -> Self {
-        let causes = std::iter::successors(error.source(), |cause| (*cause).source());
-        let causes: String = causes.map(|cause| format!(": {cause}")).collect();
-        let message = Some(format!("{error}{causes}"));
-        Fail { kind: Kind::Retry { after: None }, code: None, message }
+        Fail::caused_by(&error)
     }
 }
 

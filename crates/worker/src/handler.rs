@@ -135,7 +135,13 @@ fn unreadable(error: &serde_json::Error) -> String {
 
 /// The result as it is kept: nothing for `null`.
 fn written<O: Serialize>(output: &O) -> Result<Option<String>, Fail> {
-    let text = serde_json::to_string(output)?;
+    // The work is done, and would be done again by a retry.
+    let text = serde_json::to_string(output).map_err(|error| {
+        Fail::for_good(
+            "RESULT_UNWRITABLE",
+            format!("the result cannot be written as JSON: {error}"),
+        )
+    })?;
     Ok((text != "null").then_some(text))
 }
 

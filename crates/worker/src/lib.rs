@@ -12,6 +12,8 @@ mod desk;
 mod fail;
 mod handler;
 mod office;
+mod pulse;
+mod report;
 mod request;
 mod runner;
 mod shop;

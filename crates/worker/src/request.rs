@@ -1,5 +1,6 @@
 //! A job as it is handed over.
 
+use crate::fail::whole_seconds;
 use engine::{FieldProblem, JobDraft, PayloadVersion};
 use serde::Serialize;
 use std::time::Duration;
@@ -57,8 +58,7 @@ impl JobRequest {
 
     /// Not started before so much time has gone by; whole seconds count, a part of one is one.
     pub fn delay(self, delay: Duration) -> Self {
-        let seconds = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
-        self.but(|draft| draft.delay_seconds = Some(i64::try_from(seconds).unwrap_or(i64::MAX)))
+        self.but(|draft| draft.delay_seconds = Some(whole_seconds(delay)))
     }
 
     /// Not started before this moment, in milliseconds since 1970.

@@ -10,15 +10,16 @@ use crate::{
     time::Time,
 };
 use engine::{FieldProblem, Host, JobType, Scope, Tenant, WorkerId};
-use platform::{Error, Node};
+use platform::{Error, Node, SystemDice};
 use std::{io, sync::Arc, thread, time::Duration};
 use store::{Clock, Dice};
 use tokio::{
     runtime::{Builder, Handle, Runtime},
     sync::{Notify, oneshot, watch},
+    task::AbortHandle,
 };
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::info;
 
 /// Runs handlers for jobs of some types.
 ///
@@ -57,17 +58,19 @@ const STUCK_THREADS_MAX: usize = 64;
 impl Runner {
     /// A runner for jobs of `node`; give it duties.
     pub fn new(node: &Arc<Node>) -> Self {
-        let name = format!("runner-{}", std::process::id());
-        Runner { node: node.clone(), name, host: None, tenant: None, duties: Vec::new() }
+        // The number of a process is 1 in every container, and a process may have two runners.
+        let name = format!("runner-{:08x}", SystemDice.roll().0 >> 96);
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        Runner { node: node.clone(), name, host: Some(host), tenant: None, duties: Vec::new() }
     }
 
-    /// What it is called in histories and lists; `runner-` and the process where nobody says. Two that run
-    /// at the same time should not have one name.
+    /// What it is called in histories and lists; a name that nobody else has where nobody says. Two that run at
+    /// the same time should not have one name.
     pub fn name(self, name: impl Into<String>) -> Self {
         Runner { name: name.into(), ..self }
     }
 
-    /// The machine it runs on, for people who look for it.
+    /// The machine it runs on, for people who look for it; what the system calls it where nobody says.
     pub fn host(self, host: impl Into<String>) -> Self {
         Runner { host: Some(host.into()), ..self }
     }
@@ -85,8 +88,9 @@ impl Runner {
 
     /// Starts to claim and to run jobs.
     ///
-    /// Handlers live in the tokio runtime in which this is called, or, where there is none, in one of the
-    /// runner's own.
+    /// Handlers live in the tokio runtime in which this is called (which somebody must drive, as `#[tokio::main]`
+    /// does), or, where there is none, in one of the runner's own. When that runtime ends, the runner gives
+    /// back what it has.
     pub async fn start(self) -> Result<Working, StartError> {
         let scope = match &self.tenant {
             Some(tenant) => Scope::One(Tenant::parse(tenant).map_err(StartError::Invalid)?),
@@ -95,11 +99,12 @@ impl Runner {
         let desks = self.desks().await?;
         let own = if Handle::try_current().is_ok() { None } else { Some(runtime_for_handlers()?) };
         let handlers = own.as_ref().map_or_else(Handle::current, |own| own.handle().clone());
+        let theirs = own.is_none().then(|| handlers.clone());
         let slots: usize = desks.iter().map(|desk| desk.slots).sum();
         let clock: Arc<dyn Clock> = Arc::new(platform::SystemClock::new());
         let crew = Crew::new(handlers, clock, slots + STUCK_THREADS_MAX);
         let house = Arc::new(House {
-            platform: self.node.platform().clone(),
+            platform: Arc::downgrade(self.node.platform()),
             scope,
             time: Time::Real,
             spoke: Notify::new(),
@@ -107,9 +112,13 @@ impl Runner {
         });
         let types: Vec<&str> = desks.iter().map(|desk| desk.job_type.as_str()).collect();
         info!(name = self.name, types = types.join(", "), slots, "a runner starts");
-        let run = format!("{:032x}", platform::SystemDice.roll().0); // claims of an earlier process are not ours
+        let run = format!("{:032x}", SystemDice.roll().0); // claims of an earlier process are not ours
         let (shop, finished) = Shop::new(self.node, house, desks, crew, run);
-        Working::start(Arc::new(shop), finished, own)
+        let working = Working::start(Arc::new(shop), finished, own)?;
+        Ok(match theirs {
+            Some(runtime) => working.ending_with(&runtime),
+            None => working,
+        })
     }
 
     async fn desks(&self) -> Result<Vec<Desk>, StartError> {
@@ -142,18 +151,26 @@ impl Runner {
             return Err(FieldProblem::new("slots", detail));
         }
         if let Some(lease) = duty.lease {
-            engine::check_lease(i64::try_from(lease.as_secs()).unwrap_or(i64::MAX))?;
+            engine::check_lease(i64::try_from(lease.as_secs()).unwrap_or(i64::MAX)).map_err(
+                |_| FieldProblem::new("lease", format!("must be from 1s to 1h, but is {lease:?}")),
+            )?;
         }
-        let worker = WorkerId::parse(&format!("{}/{job_type}", self.name))?;
+        let worker = WorkerId::parse(&format!("{}/{job_type}", self.name)).map_err(|problem| {
+            let detail = format!("with /{job_type} behind it, {}", problem.detail);
+            FieldProblem::new("name", detail)
+        })?;
         let host = self.host.as_deref().map(Host::parse).transpose()?;
         Ok(Desk::new(job_type, worker, host, duty.run.clone(), duty.slots, duty.lease))
     }
 }
 
 /// A runner at work. Dropped, it gives back what it has not finished.
+#[must_use = "a runner that is dropped stops"]
 pub struct Working {
     shop: Arc<Shop>,
-    stop: watch::Sender<Option<Stop>>,
+    stop: Arc<watch::Sender<Option<Stop>>>,
+    /// Ends when the runtime of the handlers does.
+    sentinel: Option<AbortHandle>,
     gone: Option<oneshot::Receiver<Stopped>>,
     thread: Option<thread::JoinHandle<()>>,
     /// Handlers live here, where the runner was started outside of any runtime.
@@ -171,6 +188,8 @@ pub struct Strength {
     pub unreported: usize,
     /// Attempts that were reported since it started.
     pub reported: usize,
+    /// Those of them that were refused: another worker had the job by then, and its outcome stands.
+    pub too_late: usize,
     /// Threads that a handler blocks.
     pub stuck_threads: usize,
 }
@@ -191,7 +210,26 @@ impl Working {
             drop(runtime); // and with it everything that still waits
             let _nobody_waits = tell.send(stopped);
         })?;
-        Ok(Working { shop, stop, gone: Some(gone), thread: Some(thread), handlers })
+        let (stop, sentinel) = (Arc::new(stop), None);
+        Ok(Working { shop, stop, sentinel, gone: Some(gone), thread: Some(thread), handlers })
+    }
+
+    /// Stops when the runtime goes in which handlers live: without it they would all fail, and every job with
+    /// them.
+    fn ending_with(mut self, runtime: &Handle) -> Self {
+        struct Last(Arc<watch::Sender<Option<Stop>>>);
+        impl Drop for Last {
+            fn drop(&mut self) {
+                ask_to_stop(&self.0, Duration::ZERO);
+            }
+        }
+        let last = Last(self.stop.clone());
+        let sentinel = runtime.spawn(async move {
+            let _last = last;
+            std::future::pending::<()>().await;
+        });
+        self.sentinel = Some(sentinel.abort_handle());
+        self
     }
 
     /// How it is doing.
@@ -201,6 +239,7 @@ impl Working {
             running: self.shop.running(),
             unreported: self.shop.unsettled(),
             reported: self.shop.reported(),
+            too_late: self.shop.too_late(),
             stuck_threads: self.shop.crew.stuck(),
         }
     }
@@ -208,19 +247,13 @@ impl Working {
     /// Takes no more jobs and waits for handlers to end; those that have not when most of `grace` is over are given
     /// back, which costs their jobs nothing.
     pub async fn stop(mut self, grace: Duration) -> Stopped {
-        self.ask_to_stop(grace);
+        ask_to_stop(&self.stop, grace);
         let Some(gone) = self.gone.take() else { return Stopped::default() };
-        match office::ended(gone, grace).await {
-            Some(stopped) => stopped,
-            None => {
-                warn!("the runner did not stop in time");
-                self.thread = None; // nobody waits for it any longer
-                Stopped { unreported: self.shop.unsettled(), ..Stopped::default() }
-            }
-        }
+        // The office keeps to its time. Should it have died of something, nobody knows what was reported.
+        gone.await.unwrap_or(Stopped { released: 0, unreported: self.shop.unsettled() })
     }
 
-    /// Works until the process is asked to end (SIGTERM, or Ctrl-C), and then stops.
+    /// Works until the process is asked to end (SIGTERM, or Ctrl-C), and then stops. Needs a tokio runtime.
     pub async fn until_signal(self, grace: Duration) -> io::Result<Stopped> {
         use tokio::signal::unix::{SignalKind, signal};
         let (mut term, mut int) =
@@ -231,15 +264,22 @@ impl Working {
         }
         Ok(self.stop(grace).await)
     }
+}
 
-    fn ask_to_stop(&self, grace: Duration) {
-        self.stop.send_replace(Some(Stop { grace }));
-    }
+/// Asks to stop, or to stop sooner.
+fn ask_to_stop(stop: &watch::Sender<Option<Stop>>, grace: Duration) {
+    stop.send_modify(|asked| {
+        let grace = asked.map_or(grace, |asked| asked.grace.min(grace));
+        *asked = Some(Stop { grace });
+    });
 }
 
 impl Drop for Working {
     fn drop(&mut self) {
-        self.ask_to_stop(Duration::ZERO);
+        ask_to_stop(&self.stop, Duration::ZERO);
+        if let Some(sentinel) = self.sentinel.take() {
+            sentinel.abort();
+        }
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }

@@ -22,7 +22,7 @@ use tokio::{
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info};
+use tracing::{Span, info};
 
 pub(crate) struct Shop {
     pub(crate) node: Arc<Node>,
@@ -41,6 +41,8 @@ pub(crate) struct Shop {
     claims: AtomicU64,
     /// How many attempts were reported.
     reported: AtomicUsize,
+    /// How many of the reports were refused.
+    too_late: AtomicUsize,
 }
 
 /// A job that is leased to us.
@@ -51,6 +53,8 @@ pub(crate) struct Held {
     task: Option<Task<()>>,
     /// When nobody waits for the handler any longer.
     cut_at: Option<Instant>,
+    /// The job is not ours any more.
+    lost: bool,
     pub(crate) beaten_at: Instant,
 }
 
@@ -89,6 +93,7 @@ impl Shop {
             run,
             claims: AtomicU64::new(0),
             reported: AtomicUsize::new(0),
+            too_late: AtomicUsize::new(0),
         };
         (shop, finished)
     }
@@ -133,7 +138,10 @@ impl Shop {
             let work = work(Arc::downgrade(self), desk, attempt.clone(), payload);
             let cut_at = now.checked_add(attempt.timeout());
             let task = Some(self.crew.spawn(work));
-            held.insert(attempt.token, Held { attempt, desk, task, cut_at, beaten_at: now });
+            held.insert(
+                attempt.token,
+                Held { attempt, desk, task, cut_at, lost: false, beaten_at: now },
+            );
         }
         drop(held);
         self.to_watch.notify_one();
@@ -172,9 +180,10 @@ impl Shop {
         let any = !held.is_empty();
         drop(held);
         for (desk, attempt, task) in late {
-            let timeout = attempt.timeout();
+            // First it is said how it ended: a handler that hears that it should stop says "cancelled", and
+            // nobody cancelled anything.
+            self.end(desk, &attempt, attempt::timed_out(attempt.timeout()));
             attempt.stop(Why::TimedOut);
-            self.end(desk, &attempt, attempt::timed_out(timeout));
             drop(task);
         }
         any
@@ -185,9 +194,9 @@ impl Shop {
         let running: Vec<_> = self.held().values_mut().map(Held::give_up).collect();
         let unfinished = running.iter().filter(|(_, attempt, _)| !attempt.has_ended()).count();
         for (desk, attempt, task) in running {
-            attempt.stop(Why::Stopping);
             let reason = ReleaseReason::Released;
             self.end(desk, &attempt, Ended::GivenBack { reason, delay: Duration::ZERO });
+            attempt.stop(Why::Stopping); // afterwards, as above
             drop(task);
         }
         unfinished
@@ -200,21 +209,24 @@ impl Shop {
         held.beaten_at = Instant::now();
         match pulse {
             Pulse::Extended(_) => {}
-            Pulse::CancelRequested(_) => {
-                if held.attempt.stopped().is_none() {
-                    debug!(job.id = %held.attempt.job.id(), "the job is to be cancelled");
-                }
-                held.attempt.stop(Why::Cancelled);
-            }
-            Pulse::Lost | Pulse::Ended => {
-                if held.attempt.has_ended() || held.attempt.stopped() == Some(Why::LeaseLost) {
-                    return;
-                }
-                info!(job.id = %held.attempt.job.id(), "the lease was lost");
-                held.attempt.stop(Why::LeaseLost);
-                held.cut_at = Some(Instant::now() + COURTESY);
-            }
+            Pulse::CancelRequested(_) => held.attempt.stop(Why::Cancelled),
+            Pulse::Lost | Pulse::Ended => held.lose(),
         }
+    }
+
+    /// Says something about a job that we hold, with all that a log line about a job should have.
+    pub(crate) fn about(&self, token: LeaseToken, say: impl FnOnce()) {
+        let span = self.held().get(&token).map(|held| held.attempt.span());
+        span.unwrap_or_else(Span::none).in_scope(say);
+    }
+
+    /// Counts a report that was refused.
+    pub(crate) fn came_too_late(&self) {
+        self.too_late.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn too_late(&self) -> usize {
+        self.too_late.load(Ordering::Acquire)
     }
 
     pub(crate) fn held(&self) -> MutexGuard<'_, HashMap<LeaseToken, Held>> {
@@ -235,6 +247,18 @@ impl Shop {
 }
 
 impl Held {
+    /// The job is not ours any more. Its handler has a moment to notice, whatever it was told before.
+    fn lose(&mut self) {
+        if self.lost || self.attempt.has_ended() {
+            return;
+        }
+        self.lost = true;
+        self.attempt.span().in_scope(|| info!("the lease was lost"));
+        self.attempt.stop(Why::LeaseLost);
+        let courtesy = Instant::now() + COURTESY;
+        self.cut_at = Some(self.cut_at.map_or(courtesy, |cut_at| cut_at.min(courtesy)));
+    }
+
     /// Nobody waits for the handler any longer. Its task is to be dropped when no lock is held.
     fn give_up(&mut self) -> (usize, Arc<Attempt>, Option<Task<()>>) {
         self.cut_at = None;

@@ -25,7 +25,8 @@
 //!
 //! The rules are the same as everywhere: the kit runs handlers on the real platform over the store that is
 //! the specification of all others. Handlers that sleep with [`Context::sleep`](crate::Context::sleep) live by the test's clock;
-//! heartbeats, timeouts and leases do, too.
+//! heartbeats, timeouts and leases do, too. Where such a sleep races with something real, the clock of the test is
+//! likely to win: it moves as soon as the handler has done nothing for a moment.
 
 use crate::{
     attempt::{self, Attempt, Ended, House, Why},
@@ -57,16 +58,26 @@ use tokio_util::sync::CancellationToken;
 /// It needs a tokio runtime (`#[tokio::test]`), and panics with a reason where a test made a mistake.
 pub struct Kit {
     clock: Arc<HandClock>,
+    platform: Arc<Platform>,
     hand: Arc<HandTime>,
     house: Arc<House>,
-    desks: Vec<(JobType, Run)>,
+    desks: Vec<Desk>,
     claims: AtomicU64,
+}
+
+/// One job type.
+struct Desk {
+    job_type: JobType,
+    run: Run,
+    lease: Option<Duration>,
 }
 
 /// More attempts than this in one go are a loop.
 const ATTEMPTS_MAX: usize = 100_000;
 /// How long a handler may wait for something that is not the test's clock.
 const REAL_WAIT_MAX: Duration = Duration::from_secs(10);
+/// A handler that has done nothing for so long, in real time, only sleeps.
+const QUIET: Duration = Duration::from_millis(2);
 /// When the clock of every test begins: 2026-01-01T00:00:00Z.
 const BEGIN_UNIX_MS: i64 = 1_767_225_600_000;
 
@@ -83,15 +94,16 @@ impl Kit {
         let dice = Arc::new(SeededDice::new(1));
         let store = Arc::new(Memory::new(clock.clone(), dice.clone()));
         let platform = Platform::new(store, clock.clone(), dice, Settings::default());
-        let hand = Arc::new(HandTime { clock: clock.clone(), sleepers: Mutex::default() });
+        let platform = Arc::new(platform);
+        let hand = Arc::new(HandTime::of(clock.clone()));
         let house = Arc::new(House {
-            platform: Arc::new(platform),
+            platform: Arc::downgrade(&platform),
             scope: Scope::All,
             time: Time::ByHand(hand.clone()),
             spoke: Notify::new(),
             stopping: CancellationToken::new(),
         });
-        Kit { clock, hand, house, desks: Vec::new(), claims: AtomicU64::new(0) }
+        Kit { clock, platform, hand, house, desks: Vec::new(), claims: AtomicU64::new(0) }
     }
 
     /// Adds a job type and what is done about it. Jobs run one after another; slots do not matter here.
@@ -104,13 +116,15 @@ impl Kit {
             let polled = set.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop()));
             assert!(matches!(polled, Poll::Ready(Ok(_))), "the policy of {job_type} was not set");
         }
-        self.desks.push((job_type, duty.run));
+        let twice = self.desks.iter().any(|desk| desk.job_type == job_type);
+        assert!(!twice, "{job_type} has two handlers");
+        self.desks.push(Desk { job_type, run: duty.run, lease: duty.lease });
         self
     }
 
     /// All verbs, for what the kit has no shorthand for.
     pub fn platform(&self) -> &Arc<Platform> {
-        &self.house.platform
+        &self.platform
     }
 
     /// Hands a job over.
@@ -177,25 +191,22 @@ impl Kit {
     }
 
     async fn claim(&self) -> Option<(Run, Claimed)> {
-        let job_types: Vec<JobType> = self.desks.iter().map(|(name, _)| name.clone()).collect();
-        if job_types.is_empty() {
-            return None;
+        for desk in &self.desks {
+            let number = self.claims.fetch_add(1, Ordering::Relaxed);
+            let wish = Wish {
+                worker: worker(),
+                host: None,
+                claim: ClaimId::parse(&format!("kit-{number}")).expect("a short name"),
+                job_types: vec![desk.job_type.clone()],
+                max: 1,
+                lease: desk.lease,
+            };
+            let claimed = self.platform().claim(&Scope::All, wish).await.expect("it is lawful");
+            if let Some(claimed) = claimed.into_iter().next() {
+                return Some((desk.run.clone(), claimed));
+            }
         }
-        let number = self.claims.fetch_add(1, Ordering::Relaxed);
-        let wish = Wish {
-            worker: worker(),
-            host: None,
-            claim: ClaimId::parse(&format!("kit-{number}")).expect("a short name"),
-            job_types,
-            max: 1,
-            lease: None,
-        };
-        let claimed = self.platform().claim(&Scope::All, wish).await.expect("the memory answers");
-        let claimed = claimed.into_iter().next()?;
-        let mut desks = self.desks.iter();
-        let desk = desks.find(|(name, _)| *name == claimed.job.envelope.job_type);
-        let (_, run) = desk.expect("only what was asked for is given");
-        Some((run.clone(), claimed))
+        None
     }
 
     /// Runs one attempt to its end, by the test's clock, and reports it.
@@ -220,31 +231,45 @@ impl Kit {
     }
 
     async fn live(&self, run: &Run, payload: engine::JsonText, attempt: &Arc<Attempt>) -> Ended {
-        let begun = self.elapsed();
+        let deadline = self.elapsed() + attempt.timeout();
         let mut running = pin!(attempt::run(run, payload, attempt));
         loop {
             if let Some(ended) = self.poll(running.as_mut()).await {
                 return ended;
             }
             let Some(wakes_at) = self.hand.next() else { continue };
-            let deadline = begun + attempt.timeout();
-            let step = attempt.lease_length() / 3;
-            let until = wakes_at.min(deadline).min(self.elapsed() + step);
-            self.pass(until.saturating_sub(self.elapsed())).await;
+            self.pass_until(wakes_at.min(deadline), attempt).await;
             if self.elapsed() >= deadline {
                 attempt.stop(Why::TimedOut);
                 return attempt::timed_out(attempt.timeout());
             }
+        }
+    }
+
+    /// Lets time go by while a handler sleeps, with heartbeats on the way. Whoever hears that it should stop
+    /// sleeps no longer.
+    async fn pass_until(&self, until: Duration, attempt: &Attempt) {
+        let step = attempt.lease_length() / 3;
+        let told = attempt.stopped();
+        while self.elapsed() < until && attempt.stopped() == told {
+            self.pass(step.min(until - self.elapsed())).await;
             self.beat(attempt).await;
         }
     }
 
-    /// Lets the handler run until it has ended, or waits for the test's clock.
+    /// Lets the handler run until it has ended, or sleeps by the test's clock and does nothing else.
     async fn poll(&self, mut running: Pin<&mut impl Future<Output = Ended>>) -> Option<Ended> {
-        let polled = poll_fn(|cx| match running.as_mut().poll(cx) {
-            Poll::Ready(ended) => Poll::Ready(Some(ended)),
-            Poll::Pending if self.hand.next().is_some() => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
+        let mut quiet = pin!(tokio::time::sleep(QUIET));
+        let polled = poll_fn(|cx| {
+            self.hand.listen(cx.waker());
+            if let Poll::Ready(ended) = running.as_mut().poll(cx) {
+                return Poll::Ready(Some(ended));
+            }
+            // What it does beside sleeping gets its chance first: real work is quick, and the clock is not.
+            match (self.hand.next(), quiet.as_mut().poll(cx)) {
+                (Some(_), Poll::Ready(())) => Poll::Ready(None),
+                (_, _) => Poll::Pending,
+            }
         });
         tokio::time::timeout(REAL_WAIT_MAX, polled).await.unwrap_or_else(|_| {
             panic!(
@@ -274,9 +299,15 @@ fn worker() -> WorkerId {
 pub(crate) struct HandTime {
     clock: Arc<HandClock>,
     sleepers: Mutex<Vec<(Duration, Waker)>>,
+    /// The kit, which wants to know of new sleepers: they may be in tasks of the handler's own.
+    listener: Mutex<Option<Waker>>,
 }
 
 impl HandTime {
+    fn of(clock: Arc<HandClock>) -> Self {
+        HandTime { clock, sleepers: Mutex::default(), listener: Mutex::default() }
+    }
+
     pub(crate) async fn sleep(&self, span: Duration) {
         let wakes_at = self.clock.read().monotonic.saturating_add(span);
         poll_fn(|cx| {
@@ -284,9 +315,21 @@ impl HandTime {
                 return Poll::Ready(());
             }
             self.sleepers().push((wakes_at, cx.waker().clone()));
+            self.tell();
             Poll::Pending
         })
         .await;
+    }
+
+    fn listen(&self, waker: &Waker) {
+        *self.listener.lock().expect(UNPOISONED) = Some(waker.clone());
+    }
+
+    fn tell(&self) {
+        let listener = self.listener.lock().expect(UNPOISONED).take();
+        if let Some(listener) = listener {
+            listener.wake();
+        }
     }
 
     /// When the next sleeper wakes up.
@@ -301,6 +344,8 @@ impl HandTime {
     }
 
     fn sleepers(&self) -> MutexGuard<'_, Vec<(Duration, Waker)>> {
-        self.sleepers.lock().expect("nothing panics with the sleepers in hand")
+        self.sleepers.lock().expect(UNPOISONED)
     }
 }
+
+const UNPOISONED: &str = "nothing panics with the sleepers in hand";

@@ -1,8 +1,8 @@
 //! Gather the requests of many callers into few transactions.
 //!
 //! A durable commit costs the same for one change as for a thousand, so nobody commits alone: a batch
-//! is whatever arrived while the last commit ran. Nothing waits for a timer; an idle system commits
-//! at once.
+//! is whatever arrived while the last commit ran. A caller who is alone waits for nobody: an idle system
+//! commits at once.
 
 mod batch;
 mod call;

@@ -101,7 +101,7 @@ impl Tables {
     }
 
     pub(super) fn next_due(&self, after: Timestamp) -> Upcoming {
-        let waiting = self.jobs.values().filter_map(Job::run_at);
+        let waiting = self.ready.values().flatten().map(|place| place.run_at);
         Upcoming { now: self.now(), due_at: waiting.filter(|due_at| *due_at > after).min() }
     }
 

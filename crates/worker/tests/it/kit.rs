@@ -8,7 +8,7 @@ use std::{
     },
     time::Duration,
 };
-use worker::{Begun, Context, Fail, JobRequest, Why, on, testing::Kit};
+use worker::{Begun, Context, Fail, JobRequest, on, testing::Kit};
 
 const DAY: u64 = 86_400;
 
@@ -39,11 +39,7 @@ async fn a_week_of_retries_takes_no_time() {
 
 #[tokio::test]
 async fn a_handler_that_takes_too_long_is_timed_out_by_the_test_s_clock() {
-    let slow = |_: (), context: Context| async move {
-        let slept = context.sleep(days(1)).await;
-        assert_eq!(context.stopped(), Some(Why::TimedOut), "{slept:?}");
-        slept
-    };
+    let slow = |_: (), context: Context| async move { context.sleep(days(1)).await };
     let kit = Kit::new().with(on("slow", slow));
     let job = kit.submit(JobRequest::new("slow", &()).max_attempts(1)).await;
     let took = kit.run_until_idle().await;

@@ -1,6 +1,7 @@
 //! The SDK as its users meet it: handlers of every kind, on a runner and in the kit.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
+mod hardships;
 mod kit;
 mod misbehaviour;
 mod runner;

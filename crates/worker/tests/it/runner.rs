@@ -189,9 +189,15 @@ async fn stopping_lets_handlers_end_and_gives_back_the_rest() {
         context.sleep(Duration::from_millis(300)).await?;
         Ok::<_, Fail>(())
     };
-    let endless = |_: (), context: Context| async move {
-        assert_eq!(context.cancelled().await, Why::Stopping);
-        std::future::pending::<Result<(), Fail>>().await
+    let heard = Arc::new(AtomicUsize::new(0));
+    let hears = heard.clone();
+    let endless = move |_: (), context: Context| {
+        let hears = hears.clone();
+        async move {
+            context.stopping().await;
+            hears.fetch_add(1, Ordering::SeqCst);
+            std::future::pending::<Result<(), Fail>>().await
+        }
     };
     let duties = shop.runner().with(on("quick", quick)).with(on("endless", endless));
     let working = duties.start().await.unwrap();
@@ -201,6 +207,7 @@ async fn stopping_lets_handlers_end_and_gives_back_the_rest() {
     shop.wait_for(endless, Status::Running).await;
     let stopped = working.stop(Duration::from_secs(2)).await;
     assert_eq!((stopped.released, stopped.unreported), (1, 0));
+    assert_eq!(heard.load(Ordering::SeqCst), 1, "it could have ended in time");
     assert_eq!(shop.job(quick).await.status(), Status::Completed);
     let job = shop.job(endless).await;
     assert_eq!((job.status(), job.life.attempt), (Status::Queued, 0), "nothing is counted");
@@ -282,7 +289,7 @@ fn without_a_runtime_of_its_caller_a_runner_has_one_of_its_own() {
 }
 
 /// Waits without any runtime.
-fn futures_less<T>(waiting: impl Future<Output = T>) -> T {
+pub(crate) fn futures_less<T>(waiting: impl Future<Output = T>) -> T {
     use std::{pin::pin, task};
     struct Unpark(std::thread::Thread);
     impl task::Wake for Unpark {

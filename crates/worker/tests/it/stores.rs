@@ -88,6 +88,7 @@ async fn a_worker_paused_past_its_lease_is_not_heard_any_more() {
         strength.running + strength.unreported == 0
     })
     .await;
+    assert_eq!(late.strength().too_late, 1, "LEASE_LOST");
     let after = other.job(id).await;
     assert_eq!((after.version, after.life.result), (job.version, job.life.result), "it stands");
     let story = other.story(id).await;

@@ -1,0 +1,133 @@
+//! Heartbeats: leases are kept, progress is told, and handlers hear that they should stop.
+
+use crate::{
+    attempt::Attempt,
+    shop::{Held, Shop},
+};
+use engine::{ITEMS_MAX, Pulse};
+use platform::{Beat, Error};
+use std::{sync::Arc, time::Duration};
+use store::StoreError;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep, sleep_until},
+};
+use tracing::warn;
+
+/// How often it is asked whether a heartbeat is due, while there are leases.
+const PULSE_EVERY: Duration = Duration::from_millis(250);
+/// A sign of life while there is no lease; a worker that is silent for 90 s is taken to be lost.
+const SEEN_EVERY: Duration = Duration::from_secs(20);
+/// However long leases are: whoever cancels a job waits no longer than this for it to be heard.
+const HEARTBEAT_MAX: Duration = Duration::from_secs(5);
+
+/// The heartbeat of one lease.
+type Own = (Arc<Attempt>, Beat);
+
+/// Sends heartbeats, and tells handlers what comes back.
+pub(crate) async fn pulse(shop: Arc<Shop>) {
+    let mut seen_at = Instant::now();
+    let mut failing = false;
+    loop {
+        wait_for_pulse(&shop, seen_at).await;
+        let now = Instant::now();
+        let seen = now >= seen_at + SEEN_EVERY;
+        if seen {
+            seen_at = now;
+        }
+        // All desks at once: their heartbeats share a commit.
+        let mut desks = JoinSet::new();
+        for desk in 0..shop.desks.len() {
+            let beats = due(&shop, desk, now);
+            if seen || !beats.is_empty() {
+                desks.spawn(beat_desk(shop.clone(), desk, beats));
+            }
+        }
+        let told = desks.join_all().await.into_iter().collect();
+        failing = note(told, failing);
+    }
+}
+
+async fn wait_for_pulse(shop: &Shop, seen_at: Instant) {
+    let idle = shop.held().is_empty();
+    if idle {
+        tokio::select! {
+            () = shop.house.spoke.notified() => {}
+            () = shop.to_keep.notified() => {}
+            () = sleep_until(seen_at + SEEN_EVERY) => {}
+        }
+    }
+    sleep(PULSE_EVERY).await;
+}
+
+/// A store that does not answer is said once, not four times a second.
+fn note(told: Result<(), Error>, was_failing: bool) -> bool {
+    let Err(error) = told else { return false };
+    if !was_failing {
+        let error: &dyn std::error::Error = &error;
+        warn!(error, "heartbeats were not taken; trying again");
+    }
+    true
+}
+
+/// The heartbeats of a desk that are due: leases that are used up by a third, and what handlers have said.
+fn due(shop: &Shop, desk: usize, now: Instant) -> Vec<Own> {
+    let late = |held: &&Held| {
+        let every = (held.attempt.lease_length() / 3).min(HEARTBEAT_MAX);
+        held.desk == desk
+            && (now >= held.beaten_at + every || held.attempt.said().progress.is_some())
+    };
+    let beat = |held: &Held| {
+        let attempt = held.attempt.clone();
+        let progress = attempt.said().progress.take();
+        let beat = Beat { id: attempt.job.id(), token: attempt.token, progress };
+        (attempt, beat)
+    };
+    shop.held().values().filter(late).map(beat).collect()
+}
+
+async fn beat_desk(shop: Arc<Shop>, desk: usize, beats: Vec<Own>) -> Result<(), Error> {
+    if beats.is_empty() {
+        let (scope, worker) = (&shop.house.scope, &shop.desks[desk].worker);
+        return shop.node.heartbeat(scope, worker, Vec::new()).await.map(drop);
+    }
+    for page in beats.chunks(ITEMS_MAX) {
+        beat_page(&shop, desk, page).await?;
+    }
+    Ok(())
+}
+
+/// Sends one page. A job that is damaged costs only itself its lease: the page is halved until it is alone.
+async fn beat_page(shop: &Shop, desk: usize, page: &[Own]) -> Result<(), Error> {
+    let beats = page.iter().map(|(_, beat)| beat.clone()).collect();
+    let (scope, worker) = (&shop.house.scope, &shop.desks[desk].worker);
+    match shop.node.heartbeat(scope, worker, beats).await {
+        Ok(pulses) => {
+            let pulses = page.iter().zip(pulses);
+            pulses.for_each(|((attempt, _), pulse)| shop.pulse(attempt.token, pulse));
+            Ok(())
+        }
+        Err(Error::Store(StoreError::Damaged(_))) => match page {
+            [] => Ok(()),
+            [(attempt, _)] => {
+                shop.pulse(attempt.token, Pulse::Lost);
+                Ok(())
+            }
+            many => {
+                let (left, right) = many.split_at(many.len() / 2);
+                Box::pin(beat_page(shop, desk, left)).await?;
+                Box::pin(beat_page(shop, desk, right)).await
+            }
+        },
+        Err(error) => {
+            page.iter().for_each(say_again);
+            Err(error)
+        }
+    }
+}
+
+/// What a heartbeat could not tell is told by the next one, unless there is something newer.
+fn say_again((attempt, beat): &Own) {
+    let mut said = attempt.said();
+    said.progress = said.progress.take().or_else(|| beat.progress.clone());
+}

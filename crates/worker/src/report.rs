@@ -1,0 +1,144 @@
+//! Reports: how attempts ended, told until the store has taken it.
+
+use crate::{
+    attempt::Ended,
+    shop::{Finished, Shop},
+    time::Patience,
+};
+use engine::{ITEMS_MAX, LeaseToken};
+use platform::{Beat, Error, Release, Report, Verdict};
+use std::sync::Arc;
+use store::StoreError;
+use tokio::{sync::mpsc, task::JoinSet, time::sleep};
+use tracing::{error, warn};
+
+/// Reports how attempts ended, as many at once as there are. A store that is away is asked again for as
+/// long as it takes: the token makes repeats safe.
+pub(crate) async fn report(shop: Arc<Shop>, mut finished: mpsc::UnboundedReceiver<Finished>) {
+    let mut page = Vec::with_capacity(ITEMS_MAX);
+    while finished.recv_many(&mut page, ITEMS_MAX).await > 0 {
+        last_words(&shop, &mut page).await;
+        let mut settles = Vec::with_capacity(page.len());
+        let mut releases = Vec::new();
+        let mut desks = Vec::with_capacity(page.len());
+        for Finished { desk, id, token, ended, .. } in page.drain(..) {
+            desks.push((desk, token));
+            match ended {
+                Ended::Settled(ending) => settles.push(Report { id, token, ending }),
+                Ended::GivenBack { reason, delay } => {
+                    releases.push(Release { id, token, reason, delay });
+                }
+            }
+        }
+        persist(&shop, &settles).await;
+        persist(&shop, &releases).await;
+        shop.settled(desks.into_iter());
+    }
+}
+
+/// Tells how far handlers were that ended before a heartbeat could: a job that is done should not stand at
+/// half of it for ever. Nobody depends on it, so it is tried once.
+async fn last_words(shop: &Arc<Shop>, page: &mut [Finished]) {
+    let mut desks = JoinSet::new();
+    for number in 0..shop.desks.len() {
+        let own = page.iter_mut().filter(|finished| finished.desk == number);
+        let beats = own.filter_map(|finished| {
+            let progress = Some(finished.progress.take()?);
+            Some(Beat { id: finished.id, token: finished.token, progress })
+        });
+        let beats: Vec<Beat> = beats.collect();
+        if beats.is_empty() {
+            continue;
+        }
+        let shop = shop.clone();
+        desks.spawn(async move {
+            let worker = &shop.desks[number].worker;
+            drop(shop.node.heartbeat(&shop.house.scope, worker, beats).await);
+        });
+    }
+    desks.join_all().await;
+}
+
+/// Something that ends a lease.
+trait EndsLease: Clone + Sync {
+    fn token(&self) -> LeaseToken;
+
+    fn send(
+        shop: &Shop,
+        page: Vec<Self>,
+    ) -> impl Future<Output = Result<Vec<Verdict>, Error>> + Send;
+}
+
+impl EndsLease for Report {
+    fn token(&self) -> LeaseToken {
+        self.token
+    }
+
+    async fn send(shop: &Shop, page: Vec<Self>) -> Result<Vec<Verdict>, Error> {
+        shop.node.settle(&shop.house.scope, page).await
+    }
+}
+
+impl EndsLease for Release {
+    fn token(&self) -> LeaseToken {
+        self.token
+    }
+
+    async fn send(shop: &Shop, page: Vec<Self>) -> Result<Vec<Verdict>, Error> {
+        shop.node.release(&shop.house.scope, page).await
+    }
+}
+
+/// Sends reports until they are taken. A job that is damaged keeps nobody else's from being heard: the page is
+/// halved until it is alone.
+async fn persist<R: EndsLease>(shop: &Shop, reports: &[R]) {
+    if reports.is_empty() {
+        return;
+    }
+    let mut patience = Patience::new();
+    loop {
+        match R::send(shop, reports.to_vec()).await {
+            Ok(verdicts) => {
+                let verdicts = reports.iter().zip(verdicts);
+                return verdicts.for_each(|(report, verdict)| told(shop, report.token(), verdict));
+            }
+            Err(Error::Store(StoreError::Damaged(_))) if reports.len() > 1 => {
+                let (left, right) = reports.split_at(reports.len() / 2);
+                Box::pin(persist(shop, left)).await;
+                return Box::pin(persist(shop, right)).await;
+            }
+            Err(error) if is_final(&error) => return given_up(shop, reports, &error),
+            Err(error) => {
+                not_taken(&error, reports.len());
+                sleep(patience.next()).await;
+            }
+        }
+    }
+}
+
+/// Whether asking again would be answered in the same way.
+fn is_final(error: &Error) -> bool {
+    match error {
+        Error::Refused(_) | Error::Store(StoreError::Damaged(_)) => true,
+        Error::Store(_) | Error::OutcomeUnknown { .. } => false,
+    }
+}
+
+fn not_taken(error: &(dyn std::error::Error + 'static), reports: usize) {
+    warn!(error, reports, "reports were not taken; trying again");
+}
+
+fn given_up<R: EndsLease>(shop: &Shop, reports: &[R], cause: &Error) {
+    let cause: &dyn std::error::Error = cause;
+    for report in reports {
+        shop.about(report.token(), || error!(error = cause, "the report cannot be taken"));
+    }
+}
+
+/// A report that was refused: the other worker's outcome stands. Nothing is wrong with the store, but somebody
+/// was too slow.
+fn told(shop: &Shop, token: LeaseToken, verdict: Verdict) {
+    let Err(refusal) = verdict else { return };
+    shop.came_too_late();
+    shop.about(token, || warn!(code = refusal.code(), "the report came too late"));
+}

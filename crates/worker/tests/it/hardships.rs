@@ -1,0 +1,427 @@
+//! What can go wrong around a runner: stores that fail in part, runtimes that go first, times without end.
+
+use crate::shop::{Shop, brisk, eventually, memory};
+use async_trait::async_trait;
+use engine::{
+    Command, HistoryEntry, Job, JobId, JobType, JsonText, Policy, PolicyDraft, Scope, Status,
+    Surroundings, Timestamp,
+};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use store::{
+    NumberedEvent, Overdue, Page, Query, QueueDepth, Reply, Request, Store, StoreError, Upcoming,
+    WorkerSeen,
+};
+use worker::{Context, Fail, JobRequest, on};
+
+type Judge = dyn Fn(&[Request]) -> Option<(bool, StoreError)> + Send + Sync;
+
+/// A store that fails where a test says so: whether the batch is carried out first, and the error that is told.
+struct Moody {
+    inside: Arc<dyn Store>,
+    judge: Mutex<Option<Arc<Judge>>>,
+}
+
+impl Moody {
+    fn new() -> Arc<Self> {
+        Arc::new(Moody { inside: memory(), judge: Mutex::new(None) })
+    }
+    fn judge(
+        &self,
+        judge: impl Fn(&[Request]) -> Option<(bool, StoreError)> + Send + Sync + 'static,
+    ) {
+        *self.judge.lock().unwrap() = Some(Arc::new(judge));
+    }
+}
+
+#[async_trait]
+impl Store for Moody {
+    async fn execute(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError> {
+        let judge = self.judge.lock().unwrap().clone();
+        match judge.and_then(|judge| judge(&batch)) {
+            None => self.inside.execute(batch).await,
+            Some((done, error)) => {
+                if done {
+                    self.inside.execute(batch).await?;
+                }
+                Err(error)
+            }
+        }
+    }
+    async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError> {
+        self.inside.job(scope, id).await
+    }
+    async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>, StoreError> {
+        self.inside.payload(scope, id).await
+    }
+    async fn history(
+        &self,
+        scope: &Scope,
+        id: JobId,
+        after: u64,
+    ) -> Result<Vec<HistoryEntry>, StoreError> {
+        self.inside.history(scope, id, after).await
+    }
+    async fn list(&self, query: &Query) -> Result<Page, StoreError> {
+        self.inside.list(query).await
+    }
+    async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>, StoreError> {
+        self.inside.queues(scope).await
+    }
+    async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError> {
+        self.inside.workers(scope).await
+    }
+    async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError> {
+        self.inside.policies().await
+    }
+    async fn surroundings(
+        &self,
+        scope: &Scope,
+        id: JobId,
+    ) -> Result<Option<(Job, Surroundings)>, StoreError> {
+        self.inside.surroundings(scope, id).await
+    }
+    async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError> {
+        self.inside.overdue(limit).await
+    }
+    async fn next_due(&self, after: Timestamp) -> Result<Upcoming, StoreError> {
+        self.inside.next_due(after).await
+    }
+    async fn number_events(&self, limit: usize) -> Result<usize, StoreError> {
+        self.inside.number_events(limit).await
+    }
+    async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>, StoreError> {
+        self.inside.events(after, limit).await
+    }
+    async fn tidy(&self, limit: usize) -> Result<usize, StoreError> {
+        self.inside.tidy(limit).await
+    }
+}
+
+async fn tally(shop: &Shop, jobs: &[JobId]) -> BTreeMap<String, usize> {
+    let mut tally = BTreeMap::new();
+    for id in jobs {
+        *tally.entry(shop.job(*id).await.status().to_string()).or_default() += 1;
+    }
+    tally
+}
+
+/// Nobody cancelled anything: a job of which the handler sleeps when the runner stops goes back.
+#[tokio::test]
+async fn stopping_cancels_no_job() {
+    let shop = Shop::open();
+    let nap =
+        |_: (), context: Context| async move { context.sleep(Duration::from_secs(3600)).await };
+    let working = shop.runner().with(on("nap", nap).slots(500)).start().await.unwrap();
+    let mut jobs = Vec::new();
+    for _ in 0..500 {
+        jobs.push(shop.submit(JobRequest::new("nap", &())).await);
+    }
+    eventually("all run", async || working.strength().running == 500).await;
+    working.stop(Duration::from_secs(2)).await;
+    assert_eq!(tally(&shop, &jobs).await, BTreeMap::from([("Queued".to_owned(), 500)]));
+}
+
+#[tokio::test]
+async fn a_timeout_cancels_no_job() {
+    let shop = Shop::open();
+    shop.set_policy(
+        "nap",
+        PolicyDraft { backoff_base_ms: Some(600_000), max_attempts: Some(5), ..brisk() },
+    )
+    .await;
+    let nap =
+        |_: (), context: Context| async move { context.sleep(Duration::from_secs(3600)).await };
+    let working = shop.runner().with(on("nap", nap).slots(500)).start().await.unwrap();
+    let mut jobs = Vec::new();
+    for _ in 0..500 {
+        jobs.push(shop.submit(JobRequest::new("nap", &())).await);
+    }
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let tally = tally(&shop, &jobs).await;
+    assert_eq!(tally.get("Cancelled"), None, "{tally:?}");
+    working.stop(Duration::from_secs(2)).await;
+}
+
+/// One row of the store is damaged: other jobs are reported all the same.
+#[tokio::test]
+async fn a_damaged_job_does_not_stop_the_runner() {
+    let store = Moody::new();
+    let shop = Shop::over(store.clone());
+    let nap =
+        |_: (), context: Context| async move { context.sleep(Duration::from_millis(500)).await };
+    let working = shop.runner().with(on("nap", nap).slots(4)).start().await.unwrap();
+    let broken = shop.submit(JobRequest::new("nap", &())).await;
+    shop.wait_for(broken, Status::Running).await;
+    store.judge(move |batch| {
+        let hit = batch.iter().any(|r| matches!(r, Request::Job { id, .. } if *id == broken));
+        hit.then(|| (false, StoreError::Damaged(None)))
+    });
+    let mut jobs = Vec::new();
+    for _ in 0..30 {
+        jobs.push(shop.submit(JobRequest::new("nap", &())).await);
+    }
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    let tally = tally(&shop, &jobs).await;
+    let strength = working.strength();
+    working.stop(Duration::from_secs(1)).await;
+    assert_eq!(tally.get("Completed"), Some(&30), "{tally:?} {strength:?}");
+}
+
+/// One overdue row is damaged: scheduled jobs start, and other leases expire.
+#[tokio::test]
+async fn a_damaged_job_does_not_stop_the_clockwork() {
+    let store = Moody::new();
+    let shop = Shop::over(store.clone());
+    shop.set_policy("gone", brisk()).await;
+    let wish = engine::Wish {
+        worker: engine::WorkerId::parse("w").unwrap(),
+        host: None,
+        claim: engine::ClaimId::parse("c").unwrap(),
+        job_types: vec![JobType::parse("gone").unwrap()],
+        max: 2,
+        lease: None,
+    };
+    let broken = shop.submit(JobRequest::new("gone", &())).await;
+    let other = shop.submit(JobRequest::new("gone", &())).await;
+    store.judge(move |batch| {
+        let hit = batch.iter().any(|r| matches!(r, Request::Job { id, command: Command::Timeout | Command::LeaseExpiry, .. } if *id == broken));
+        hit.then(|| (false, StoreError::Damaged(None)))
+    });
+    assert_eq!(shop.node.claim(&Scope::All, wish).await.unwrap().len(), 2);
+    let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
+    let working = shop.runner().with(on("later", fine)).start().await.unwrap();
+    let later = shop.submit(JobRequest::new("later", &()).delay(Duration::from_secs(3))).await;
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    let (later, other) = (shop.job(later).await.status(), shop.job(other).await.status());
+    working.stop(Duration::from_secs(1)).await;
+    assert_eq!((later, other), (Status::Completed, Status::Queued));
+}
+
+/// A claim of which nobody knows, then a store that is away for a moment: it costs the job nothing.
+#[tokio::test]
+async fn an_unknown_claim_is_repeated_though_the_store_was_away_in_between() {
+    let store = Moody::new();
+    let shop = Shop::over(store.clone());
+    shop.set_policy("a", PolicyDraft { timeout_ms: None, ..brisk() }).await;
+    let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
+    let id = shop.submit(JobRequest::new("a", &())).await;
+    let count = AtomicUsize::new(0);
+    store.judge(move |batch| {
+        let hit = batch.iter().any(|r| matches!(r, Request::Claim { .. }));
+        if !hit {
+            return None;
+        }
+        match count.fetch_add(1, Ordering::SeqCst) {
+            0 => Some((true, StoreError::OutcomeUnknown(None))),
+            1 => Some((false, StoreError::Unavailable(None))),
+            _ => None,
+        }
+    });
+    let working = shop.runner().with(on("a", fine)).start().await.unwrap();
+    let job = shop.wait_for(id, Status::Completed).await;
+    working.stop(Duration::from_secs(1)).await;
+    assert_eq!(job.life.attempt, 1, "{:?}", shop.story(id).await);
+}
+
+#[test]
+fn a_runner_without_a_runtime_can_be_stopped() {
+    let shop = Shop::open();
+    let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
+    let working = crate::runner::futures_less(shop.runner().with(on("a", fine)).start()).unwrap();
+    crate::runner::futures_less(working.stop(Duration::from_secs(1)));
+}
+
+#[tokio::test]
+async fn whoever_gives_up_stopping_does_not_wait_for_the_grace_time() {
+    let shop = Shop::open();
+    let nap =
+        |_: (), context: Context| async move { context.sleep(Duration::from_secs(3600)).await };
+    let working = shop.runner().with(on("nap", nap)).start().await.unwrap();
+    let id = shop.submit(JobRequest::new("nap", &())).await;
+    shop.wait_for(id, Status::Running).await;
+    let begun = tokio::time::Instant::now();
+    drop(
+        tokio::time::timeout(Duration::from_millis(100), working.stop(Duration::from_secs(10)))
+            .await,
+    );
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(2), "{took:?}");
+}
+
+#[tokio::test]
+async fn whoever_cancels_the_token_cancels_no_job() {
+    let shop = Shop::open();
+    let own = |_: (), context: Context| async move {
+        context.cancellation_token().cancel(); // as a library does with its token when it is done
+        context.sleep(Duration::from_millis(1)).await?;
+        Ok::<_, Fail>(())
+    };
+    let working = shop.runner().with(on("a", own)).start().await.unwrap();
+    let id = shop.submit(JobRequest::new("a", &())).await;
+    eventually("ended", async || shop.job(id).await.status().is_ended()).await;
+    assert_eq!(shop.job(id).await.status(), Status::Completed);
+    working.stop(Duration::from_secs(1)).await;
+}
+
+/// A handler that ignores both the cancel and the loss of its lease is cut off after the courtesy.
+#[tokio::test]
+async fn a_lost_and_cancelled_handler_is_cut_off() {
+    let store = Moody::new();
+    let (shop, other) = (Shop::over(store.clone()), Shop::over(store.inside.clone()));
+    other.set_policy("a", PolicyDraft { timeout_ms: Some(3_600_000), ..brisk() }).await;
+    let deaf = |_: (), _: Context| async { std::future::pending::<Result<(), Fail>>().await };
+    let working = shop.runner().with(on("a", deaf)).start().await.unwrap();
+    let id = shop.submit(JobRequest::new("a", &())).await;
+    shop.wait_for(id, Status::Running).await;
+    other.node.cancel(&Scope::All, id).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await; // the cancel is heard
+    store.judge(|batch| {
+        let hit = batch
+            .iter()
+            .any(|r| matches!(r, Request::Job { command: Command::Heartbeat { .. }, .. }));
+        hit.then(|| (false, StoreError::Unavailable(None)))
+    });
+    other.wait_for(id, Status::Cancelled).await; // its lease is over
+    store.judge(|_| None);
+    tokio::time::sleep(Duration::from_secs(12)).await;
+    let strength = working.strength();
+    working.stop(Duration::from_secs(1)).await;
+    assert_eq!(strength.running, 0, "{strength:?}");
+}
+
+/// The user's runtime goes first.
+#[test]
+fn jobs_are_not_burnt_when_the_runtime_is_gone() {
+    let shop = Shop::open();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let sleeps = |_: (), _: Context| async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        Ok::<_, Fail>(())
+    };
+    let working =
+        runtime.block_on(shop.runner().with(on("a", sleeps).policy(brisk())).start()).unwrap();
+    drop(runtime);
+    let id = crate::runner::futures_less(shop.submit(JobRequest::new("a", &())));
+    std::thread::sleep(Duration::from_secs(3));
+    let job = crate::runner::futures_less(shop.job(id));
+    drop(working);
+    assert_ne!(job.status(), Status::Poisoned, "{:?}", job.life.last_failure);
+}
+
+#[tokio::test]
+async fn a_wait_without_end_is_no_wait_at_all() {
+    let shop = Shop::open();
+    let never =
+        |_: (), _: Context| async { Err::<(), _>(Fail::retry("X", "x").after(Duration::MAX)) };
+    let working = shop.runner().with(on("a", never)).start().await.unwrap();
+    let id = shop.submit(JobRequest::new("a", &())).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let job = shop.job(id).await;
+    let strength = working.strength();
+    working.stop(Duration::from_secs(1)).await;
+    assert_eq!((job.status(), strength.running), (Status::Queued, 0), "{strength:?}");
+}
+
+#[tokio::test]
+async fn a_grace_without_end() {
+    let shop = Shop::open();
+    let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
+    let working = shop.runner().with(on("a", fine)).start().await.unwrap();
+    working.stop(Duration::MAX).await;
+}
+
+/// A child whose payload is not the same at the second attempt.
+#[tokio::test]
+async fn children_that_differ() {
+    let shop = Shop::open();
+    shop.set_policy("parent", brisk()).await;
+    let parent = |_: (), context: Context| async move {
+        context
+            .submit_child(JobRequest::new(
+                "child",
+                &format!("made at attempt {}", context.attempt()),
+            ))
+            .await?;
+        if context.attempt() == 1 { Err(Fail::retry("LATER", "x")) } else { Ok(()) }
+    };
+    let working = shop.runner().with(on("parent", parent)).start().await.unwrap();
+    let id = shop.submit(JobRequest::new("parent", &())).await;
+    eventually("ended", async || shop.job(id).await.status().is_ended()).await;
+    let job = shop.job(id).await;
+    working.stop(Duration::from_secs(1)).await;
+    assert_eq!(job.status(), Status::Poisoned);
+    let failure = job.life.last_failure.unwrap();
+    assert_eq!(failure.code.as_str(), "IDEMPOTENCY_KEY_REUSED");
+    let said = failure.message.unwrap();
+    assert!(said.contains("give each a key of its own"), "{said}");
+}
+
+/// In the kit: a handler that sleeps in a task of its own.
+#[tokio::test]
+async fn a_task_of_the_handler_sleeps_by_the_clock_of_the_test() {
+    let spawns = |_: (), context: Context| async move {
+        let own = context.clone();
+        tokio::spawn(async move { own.sleep(Duration::from_secs(3600)).await }).await?
+    };
+    let kit = worker::testing::Kit::new().with(
+        on("a", spawns)
+            .policy(PolicyDraft { timeout_ms: Some(7_200_000), ..PolicyDraft::default() }),
+    );
+    let id = kit.submit(JobRequest::new("a", &())).await;
+    kit.run_due().await;
+    assert_eq!(kit.job(id).await.status(), Status::Completed);
+}
+
+/// A handler that blocks for ever keeps the whole store open after everything was stopped.
+#[tokio::test]
+async fn nobody_keeps_the_store_open() {
+    let store = memory();
+    let shop = Shop::over(store.clone());
+    let deaf = |_: (), _context: Context| async {
+        std::thread::sleep(Duration::from_secs(3_600));
+        Ok::<_, Fail>(())
+    };
+    let working = shop.runner().with(on("a", deaf)).start().await.unwrap();
+    let id = shop.submit(JobRequest::new("a", &())).await;
+    shop.wait_for(id, Status::Running).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    working.stop(Duration::from_secs(1)).await;
+    shop.node.close();
+    drop(shop);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(Arc::strong_count(&store), 1);
+}
+
+/// Handlers that block for a moment, as a driver does that is not async.
+#[tokio::test]
+async fn slots_are_slots_for_handlers_that_block() {
+    let shop = Shop::open();
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (running, peak) = (now.clone(), most.clone());
+    let blocks = move |_: (), _: Context| {
+        let (running, peak) = (running.clone(), peak.clone());
+        async move {
+            peak.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            std::thread::sleep(Duration::from_millis(500));
+            running.fetch_sub(1, Ordering::SeqCst);
+            Ok::<_, Fail>(())
+        }
+    };
+    let mut jobs = Vec::new();
+    for _ in 0..60 {
+        jobs.push(shop.submit(JobRequest::new("a", &())).await);
+    }
+    let working = shop.runner().with(on("a", blocks).slots(30)).start().await.unwrap();
+    for id in jobs {
+        shop.wait_for(id, Status::Completed).await;
+    }
+    assert!(most.load(Ordering::SeqCst) > 20, "{most:?} of 30 at once");
+    working.stop(Duration::from_secs(1)).await;
+}
