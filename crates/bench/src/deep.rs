@@ -8,7 +8,7 @@ use crate::{
     Bench, Error, Group, Measure, ROUNDS, Rounds, Unit, crew::Crew, figures::rate, house::House,
     machine::peak_memory_mib, measure::goal_of, table::thousands,
 };
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 /// The short queue.
 const SHALLOW: usize = 10_000;
@@ -17,8 +17,9 @@ pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Measure>, Error> {
     let deep = bench.settings.deep;
     let plan = Plan::of(deep);
     (bench.say)(&format!("handing over {} jobs …", thousands(deep as f64)));
-    let (long, _) = bench.ours()?;
+    let (long, path) = bench.ours()?;
     bench.timed(long.submit_batches(deep))?;
+    let long = reopened(bench, long, &path)?;
 
     let (mut at_depth, mut at_ease) = (Rounds::default(), Rounds::default());
     bench.say_round("the drain of a deep queue", 0);
@@ -51,9 +52,18 @@ impl Plan {
 }
 
 fn short_slice(bench: &Bench<'_>, plan: Plan) -> Result<f64, Error> {
-    let short = House::open(&bench.place.shallow()?, &bench.clock)?;
+    let path = bench.place.shallow()?;
+    let short = House::open(&path, &bench.clock)?;
     bench.timed(short.submit_batches(plan.shallow))?;
+    let short = reopened(bench, short, &path)?;
     slice(bench, &short, plan)
+}
+
+/// Closed, which puts everything on the disk, and opened again: neither queue has anything in memory, nor the
+/// system anything left to write.
+fn reopened(bench: &Bench<'_>, house: House, path: &Path) -> Result<House, Error> {
+    drop(house);
+    House::open(path, &bench.clock)
 }
 
 /// Drains the first part of what waits, and says how fast.
