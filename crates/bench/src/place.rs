@@ -37,6 +37,15 @@ impl Place {
         }
     }
 
+    /// Removes everything, also while it is in use: for whoever ends the process.
+    pub fn clear(&self) {
+        // Nobody is left to be told; the place was said when the run began.
+        match &self.folder {
+            Some(folder) => drop(fs::remove_dir_all(folder)),
+            None => files(&self.store).iter().for_each(|file| drop(remove(file))),
+        }
+    }
+
     /// What people are told: where to look while it runs.
     pub fn shown(&self) -> &Path {
         self.folder.as_deref().unwrap_or(&self.store)
@@ -73,11 +82,7 @@ fn files(store: &Path) -> Vec<PathBuf> {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // Nobody is left to be told; the place was said when the run began.
-        match &self.folder {
-            Some(folder) => drop(fs::remove_dir_all(folder)),
-            None => files(&self.store).iter().for_each(|file| drop(remove(file))),
-        }
+        self.clear();
     }
 }
 

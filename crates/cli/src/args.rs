@@ -66,10 +66,10 @@ pub(crate) struct BenchArgs {
     /// folder for temporary files
     #[arg(long)]
     pub(crate) store: Option<StoreAddress>,
-    /// Jobs in each round of what is about throughput
+    /// Jobs in each round of what is about throughput; 100 at least
     #[arg(long, default_value_t = 100_000, value_parser = at_least(bench::JOBS_MIN))]
     pub(crate) jobs: u64,
-    /// Jobs that wait while a deep queue is drained
+    /// Jobs that wait while a deep queue is drained; 1000 at least
     #[arg(long, default_value_t = 1_000_000, value_parser = at_least(bench::DEEP_MIN))]
     pub(crate) deep: u64,
     /// Print one JSON object instead of a table

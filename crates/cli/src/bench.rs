@@ -3,7 +3,16 @@
 use crate::args::BenchArgs;
 use anyhow::{Context, Result};
 use bench::{Place, Settings};
-use std::{env, process::ExitCode};
+use std::{
+    env,
+    process::{ExitCode, exit},
+    sync::Arc,
+    thread,
+};
+use tokio::{
+    runtime::Builder,
+    signal::unix::{SignalKind, signal},
+};
 
 /// Whatever the numbers are, it went well: a benchmark is no test.
 pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
@@ -13,9 +22,11 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
         Some(address) => Place::at(&address.path),
         None => Place::folder_in(&env::temp_dir()),
     };
-    let place = place.context("nothing was measured")?;
+    let place = Arc::new(place.context("nothing was measured")?);
+    clear_when_interrupted(&place).context("nothing was measured")?;
     eprintln!("measuring in {}, which is removed afterwards", place.shown().display());
     let report = bench::run(settings, &place, &mut |what| eprintln!("{what}"));
+    place.clear();
     let report = report.context("the measuring was given up")?;
     if args.json {
         println!("{:#}", report.json());
@@ -24,3 +35,26 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
     }
     Ok(ExitCode::SUCCESS)
 }
+
+/// Whoever interrupts it wants the disk back.
+fn clear_when_interrupted(place: &Arc<Place>) -> Result<()> {
+    let runtime = Builder::new_current_thread().enable_io().build()?;
+    let inside = runtime.enter();
+    let (mut int, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    drop(inside);
+    let place = place.clone();
+    thread::Builder::new().spawn(move || {
+        runtime.block_on(async {
+            tokio::select! {
+                _ = int.recv() => {}
+                _ = term.recv() => {}
+            }
+        });
+        place.clear();
+        exit(INTERRUPTED)
+    })?;
+    Ok(())
+}
+
+/// As a shell tells of a program that was interrupted.
+const INTERRUPTED: i32 = 130;

@@ -22,18 +22,26 @@
 //! # }
 //! ```
 //!
-//! Everything here is a thin face of two rooms: `platform` (the verbs) and `worker` (the SDK).
+//! | look for | in |
+//! |---|---|
+//! | handing jobs over, looking at them, cancelling and redriving them | [`Consign`], [`JobRequest`] |
+//! | writing handlers | [`on`], [`Handler`], [`Context`] (progress, steps, children, stopping), [`Fail`] (the ways to fail) |
+//! | running them | [`Runner`], [`Duty`] (slots, lease, policy), [`Working`] (strength, stopping) |
+//! | how jobs of a type are treated | [`PolicyDraft`], [`Policy`] |
+//! | testing them | [`testing`] |
+//! | everything else, for any tenant | [`Consign::node`] |
 #![forbid(unsafe_code)]
 
 pub use engine::{
-    ErrorCode, Filter, HistoryEntry, Jitter, Job, JobId, JobType, Policy, PolicyDraft, Progress,
-    Reason, Refusal, Scope, State, Status, Submitted, Tenant, Timestamp,
+    Backoff, Envelope, ErrorCode, Failure, Filter, HistoryEntry, Jitter, Job, JobId, JobType, Life,
+    Policy, PolicyDraft, Progress, Reason, Refusal, Scope, State, Status, Submitted, Tenant,
+    Timestamp,
 };
-pub use platform::{Error, Explained, Node};
-pub use store::{OpenError, Page, Query, QueueDepth, WorkerSeen};
+pub use platform::{Error, Explained, Node, Platform};
+pub use store::{Counts, OpenError, Page, Query, QueueDepth, WorkerSeen};
 pub use worker::{
-    Begun, Context, Duty, Fail, Handler, JobRequest, Runner, StartError, Stopped, Strength, Why,
-    Working, on, on_handler, testing,
+    Begun, Context, Duty, Fail, Handler, JobRequest, Runner, SLOTS, StartError, Stopped, Strength,
+    Why, Working, on, on_handler, testing,
 };
 
 use platform::{Settings, SystemClock, SystemDice};
@@ -54,7 +62,7 @@ pub struct Consign {
 #[derive(Debug, thiserror::Error)]
 pub enum ConsignError {
     /// The file could not be opened as a store.
-    #[error("the store cannot be opened")]
+    #[error(transparent)]
     Open(#[from] OpenError),
     /// The folder of the file could not be made, or the system gave no thread.
     #[error("the store cannot be set to work")]
@@ -141,6 +149,11 @@ impl Consign {
         self.node.redrive(&self.scope(), id, None, false).await
     }
 
+    /// Takes a poisoned job out of the poison queue for good; it stays as it ended.
+    pub async fn discard(&self, id: JobId) -> Result<Job, Error> {
+        self.node.discard(&self.scope(), id).await
+    }
+
     /// Depth and age of this tenant's queues.
     pub async fn queues(&self) -> Result<Vec<QueueDepth>, Error> {
         self.node.queues(&self.scope()).await
@@ -172,7 +185,8 @@ impl Consign {
     }
 }
 
-/// What came of a job, if its handler gave a result.
+/// What came of a job, if its handler gave a result. One of more than 4 KiB is not kept, and the job's message
+/// says so: put it somewhere else, and leave its address with [`Context::result_url`].
 pub fn result_of<T: DeserializeOwned>(job: &Job) -> Result<Option<T>, serde_json::Error> {
     job.life.result.as_ref().map(|result| serde_json::from_str(result.as_str())).transpose()
 }

@@ -37,7 +37,11 @@ pub(crate) enum Kind {
 }
 
 impl Fail {
-    /// It did not work this time; the policy of the type says when it is tried again.
+    /// It did not work this time; the policy of the type says when it is tried again, and how often until it
+    /// goes to the poison queue.
+    ///
+    /// A code is stable and made for programs: capital letters, digits and underscores, at most 64
+    /// (`SMTP_DOWN`). One that is not is replaced by `HANDLER_FAILED`, and the job's message says so.
     pub fn retry(code: &str, message: impl fmt::Display) -> Self {
         Fail::new(Kind::Retry { after: None }, code, message)
     }

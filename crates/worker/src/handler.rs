@@ -122,13 +122,15 @@ fn read<P: DeserializeOwned>(payload: &JsonText) -> Result<P, Fail> {
         .map_err(|error| Fail::poison("PAYLOAD_UNREADABLE", unreadable(&error)))
 }
 
-/// Where it went wrong, and not with which value: payloads do not go into messages. The name of a field
-/// that is missing is ours, not the client's.
+/// Where it went wrong, and not with which value: payloads do not go into messages. What is missing or expected
+/// is said by our own types, not by the client.
 fn unreadable(error: &serde_json::Error) -> String {
     let text = error.to_string();
-    let what = match text.split(" at line ").next() {
-        Some(missing) if missing.starts_with("missing field `") => missing,
-        Some(_) | None => "a value is not what the handler expects",
+    let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
+    let what = match text.rsplit_once(", expected ") {
+        _ if text.starts_with("missing field `") => text.to_owned(),
+        Some((_, expected)) => format!("a value is not what the handler expects: {expected}"),
+        None => "a value is not what the handler expects".to_owned(),
     };
     format!("the payload cannot be read: {what} (line {}, column {})", error.line(), error.column())
 }
@@ -165,7 +167,7 @@ mod tests {
         let said = message(r#"{"number": "4111-1111"}"#);
         assert_eq!(
             said,
-            "the payload cannot be read: a value is not what the handler expects \
+            "the payload cannot be read: a value is not what the handler expects: u32 \
              (line 1, column 22)"
         );
         assert!(message("{}").contains("missing field `number`"));

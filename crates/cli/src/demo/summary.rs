@@ -164,5 +164,5 @@ pub(crate) fn next(program: &str, kept: Option<&str>) -> Vec<Line> {
 }
 
 fn hint(command: &str, why: &str) -> Line {
-    Line::of(Tone::Good, format!("  {command}")).then(Tone::Faint, format!("   {why}"))
+    Line::of(Tone::Good, format!("  {command}")).then(Tone::Faint, format!("   # {why}"))
 }

@@ -96,3 +96,24 @@ fn assert_empty(folder: &Path) {
     let left: Vec<_> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
     assert!(left.is_empty(), "left behind: {left:?}");
 }
+
+#[test]
+fn a_run_that_is_interrupted_leaves_nothing() {
+    let folder = TempDir::new().unwrap();
+    let program = env!("CARGO_BIN_EXE_consign");
+    let mut run = std::process::Command::new(program)
+        .args(["bench", "--store=sqlite:a.db"])
+        .current_dir(folder.path())
+        .stderr(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    while !folder.path().join("a.db").exists() {
+        assert!(run.try_wait().unwrap().is_none(), "it ended by itself");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let process = rustix::process::Pid::from_child(&run);
+    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+    assert_eq!(run.wait().unwrap().code(), Some(130));
+    assert_empty(folder.path());
+}
