@@ -124,8 +124,11 @@ pub(crate) async fn claim(shop: Arc<Shop>, number: usize) {
                     info!(job_type = %desk.job_type, "the store is back");
                 }
                 patience = Patience::new();
-                id = shop.next_claim();
-                unknown = false;
+                // Whoever closes while it stands gets nothing, and the store was not asked.
+                unknown &= jobs.is_empty() && shop.closing.is_cancelled();
+                if !unknown {
+                    id = shop.next_claim();
+                }
                 shop.take(number, jobs);
             }
             Err(error) => {

@@ -159,7 +159,8 @@ impl Fault {
 
     fn callers(&self) -> Callers {
         match self.who {
-            Who::All => Callers { lists: 12, width: 2 },
+            // All callers may share each commit, so there are as many as lists: more than faults to wait for.
+            Who::All => Callers { lists: 30, width: 2 },
             // A checkpoint needs a long log.
             Who::Checkpointer => Callers { lists: 40, width: 60 },
         }

@@ -1,5 +1,5 @@
-//! A store whose inside can be taken out and another put in: how a process that dies and comes back
-//! looks to those who go on asking.
+//! A store whose inside can be taken out and another put in, and which fails where a test says so: how a
+//! process that dies and comes back, and a disk that fails in part, look to those who go on asking.
 
 use crate::{
     NumberedEvent, Overdue, Page, Query, QueueDepth, Reply, Request, Store, StoreError, Upcoming,
@@ -13,24 +13,39 @@ use std::{
 };
 
 /// A store that can be replaced while others hold on to it.
-pub struct Replaceable(RwLock<Option<Arc<dyn Store>>>);
+pub struct Replaceable {
+    store: RwLock<Option<Arc<dyn Store>>>,
+    judge: RwLock<Option<Arc<Judge>>>,
+}
+
+/// What becomes of a batch: nothing where it is carried out as usual; else the error that is told, and whether
+/// it is carried out all the same.
+type Judge = dyn Fn(&[Request]) -> Option<(bool, StoreError)> + Send + Sync;
 
 impl Replaceable {
     /// Begins with `store`.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Replaceable(RwLock::new(Some(store)))
+        Replaceable { store: RwLock::new(Some(store)), judge: RwLock::default() }
+    }
+
+    /// Lets `judge` say which batches fail from now on.
+    pub fn judge(
+        &self,
+        judge: impl Fn(&[Request]) -> Option<(bool, StoreError)> + Send + Sync + 'static,
+    ) {
+        *self.judge.write().expect("nothing panics with the judge in hand") = Some(Arc::new(judge));
     }
 
     /// Lets go of the store, and only then makes the next one: both may want the same file.
     pub fn replace(&self, next: impl FnOnce() -> Arc<dyn Store>) {
-        let mut store = self.0.write().expect("nothing panics with the store in hand");
+        let mut store = self.store.write().expect("nothing panics with the store in hand");
         drop(store.take());
         *store = Some(next());
     }
 
     /// The store that is inside now.
     pub fn inside(&self) -> Arc<dyn Store> {
-        let store = self.0.read().expect("nothing panics with the store in hand");
+        let store = self.store.read().expect("nothing panics with the store in hand");
         store.clone().expect("it is only empty while it is replaced")
     }
 }
@@ -38,7 +53,14 @@ impl Replaceable {
 #[async_trait]
 impl Store for Replaceable {
     async fn execute(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError> {
-        self.inside().execute(batch).await
+        let judge = self.judge.read().expect("nothing panics with the judge in hand").clone();
+        let Some((done, error)) = judge.and_then(|judge| judge(&batch)) else {
+            return self.inside().execute(batch).await;
+        };
+        if done {
+            self.inside().execute(batch).await?;
+        }
+        Err(error)
     }
 
     async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError> {

@@ -1,107 +1,21 @@
 //! What can go wrong around a runner: stores that fail in part, runtimes that go first, times without end.
 
 use crate::shop::{Shop, brisk, eventually, memory};
-use async_trait::async_trait;
-use engine::{
-    Command, HistoryEntry, Job, JobId, JobType, JsonText, Policy, PolicyDraft, Scope, Status,
-    Surroundings, Timestamp,
-};
+use engine::{Command, JobId, JobType, PolicyDraft, Scope, Status};
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
-use store::{
-    NumberedEvent, Overdue, Page, Query, QueueDepth, Reply, Request, Store, StoreError, Upcoming,
-    WorkerSeen,
-};
+use store::{Replaceable, Request, StoreError};
 use worker::{Context, Fail, JobRequest, on};
 
-type Judge = dyn Fn(&[Request]) -> Option<(bool, StoreError)> + Send + Sync;
-
-/// A store that fails where a test says so: whether the batch is carried out first, and the error that is told.
-struct Moody {
-    inside: Arc<dyn Store>,
-    judge: Mutex<Option<Arc<Judge>>>,
-}
-
-impl Moody {
-    fn new() -> Arc<Self> {
-        Arc::new(Moody { inside: memory(), judge: Mutex::new(None) })
-    }
-    fn judge(
-        &self,
-        judge: impl Fn(&[Request]) -> Option<(bool, StoreError)> + Send + Sync + 'static,
-    ) {
-        *self.judge.lock().unwrap() = Some(Arc::new(judge));
-    }
-}
-
-#[async_trait]
-impl Store for Moody {
-    async fn execute(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError> {
-        let judge = self.judge.lock().unwrap().clone();
-        match judge.and_then(|judge| judge(&batch)) {
-            None => self.inside.execute(batch).await,
-            Some((done, error)) => {
-                if done {
-                    self.inside.execute(batch).await?;
-                }
-                Err(error)
-            }
-        }
-    }
-    async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError> {
-        self.inside.job(scope, id).await
-    }
-    async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>, StoreError> {
-        self.inside.payload(scope, id).await
-    }
-    async fn history(
-        &self,
-        scope: &Scope,
-        id: JobId,
-        after: u64,
-    ) -> Result<Vec<HistoryEntry>, StoreError> {
-        self.inside.history(scope, id, after).await
-    }
-    async fn list(&self, query: &Query) -> Result<Page, StoreError> {
-        self.inside.list(query).await
-    }
-    async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>, StoreError> {
-        self.inside.queues(scope).await
-    }
-    async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError> {
-        self.inside.workers(scope).await
-    }
-    async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError> {
-        self.inside.policies().await
-    }
-    async fn surroundings(
-        &self,
-        scope: &Scope,
-        id: JobId,
-    ) -> Result<Option<(Job, Surroundings)>, StoreError> {
-        self.inside.surroundings(scope, id).await
-    }
-    async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError> {
-        self.inside.overdue(limit).await
-    }
-    async fn next_due(&self, after: Timestamp) -> Result<Upcoming, StoreError> {
-        self.inside.next_due(after).await
-    }
-    async fn number_events(&self, limit: usize) -> Result<usize, StoreError> {
-        self.inside.number_events(limit).await
-    }
-    async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>, StoreError> {
-        self.inside.events(after, limit).await
-    }
-    async fn tidy(&self, limit: usize) -> Result<usize, StoreError> {
-        self.inside.tidy(limit).await
-    }
+/// A store that fails where a test says so.
+fn moody() -> Arc<Replaceable> {
+    Arc::new(Replaceable::new(memory()))
 }
 
 async fn tally(shop: &Shop, jobs: &[JobId]) -> BTreeMap<String, usize> {
@@ -152,7 +66,7 @@ async fn a_timeout_cancels_no_job() {
 /// One row of the store is damaged: other jobs are reported all the same.
 #[tokio::test]
 async fn a_damaged_job_does_not_stop_the_runner() {
-    let store = Moody::new();
+    let store = moody();
     let shop = Shop::over(store.clone());
     let nap =
         |_: (), context: Context| async move { context.sleep(Duration::from_millis(500)).await };
@@ -177,7 +91,7 @@ async fn a_damaged_job_does_not_stop_the_runner() {
 /// One overdue row is damaged: scheduled jobs start, and other leases expire.
 #[tokio::test]
 async fn a_damaged_job_does_not_stop_the_clockwork() {
-    let store = Moody::new();
+    let store = moody();
     let shop = Shop::over(store.clone());
     shop.set_policy("gone", brisk()).await;
     let wish = engine::Wish {
@@ -207,7 +121,7 @@ async fn a_damaged_job_does_not_stop_the_clockwork() {
 /// A claim of which nobody knows, then a store that is away for a moment: it costs the job nothing.
 #[tokio::test]
 async fn an_unknown_claim_is_repeated_though_the_store_was_away_in_between() {
-    let store = Moody::new();
+    let store = moody();
     let shop = Shop::over(store.clone());
     shop.set_policy("a", PolicyDraft { timeout_ms: None, ..brisk() }).await;
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
@@ -273,8 +187,8 @@ async fn whoever_cancels_the_token_cancels_no_job() {
 /// A handler that ignores both the cancel and the loss of its lease is cut off after the courtesy.
 #[tokio::test]
 async fn a_lost_and_cancelled_handler_is_cut_off() {
-    let store = Moody::new();
-    let (shop, other) = (Shop::over(store.clone()), Shop::over(store.inside.clone()));
+    let store = moody();
+    let (shop, other) = (Shop::over(store.clone()), Shop::over(store.inside()));
     other.set_policy("a", PolicyDraft { timeout_ms: Some(3_600_000), ..brisk() }).await;
     let deaf = |_: (), _: Context| async { std::future::pending::<Result<(), Fail>>().await };
     let working = shop.runner().with(on("a", deaf)).start().await.unwrap();
