@@ -16,7 +16,7 @@ pub struct Place {
 /// What is added to the name of the store: ours, the raw twin, and the queue that is not deep.
 const STORES: [&str; 3] = ["", "-raw", "-shallow"];
 /// What SQLite and the lock put beside a store.
-const BESIDE: [&str; 4] = ["", "-wal", "-shm", ".lock"];
+const BESIDE: [&str; 5] = ["", "-wal", "-shm", "-journal", ".lock"];
 
 impl Place {
     /// A new folder in `parent`.

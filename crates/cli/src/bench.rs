@@ -6,8 +6,12 @@ use bench::{Place, Settings};
 use std::{
     env,
     process::{ExitCode, exit},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
+    time::Duration,
 };
 use tokio::{
     runtime::Builder,
@@ -23,9 +27,12 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
         None => Place::folder_in(&env::temp_dir()),
     };
     let place = Arc::new(place.context("nothing was measured")?);
-    clear_when_interrupted(&place).context("nothing was measured")?;
+    let interrupted = clear_when_interrupted(&place).context("nothing was measured")?;
     eprintln!("measuring in {}, which is removed afterwards", place.shown().display());
     let report = bench::run(settings, &place, &mut |what| eprintln!("{what}"));
+    while interrupted.load(Ordering::Acquire) {
+        thread::park(); // its files went away under it, and the process is about to end
+    }
     place.clear();
     let report = report.context("the measuring was given up")?;
     if args.json {
@@ -37,12 +44,13 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
 }
 
 /// Whoever interrupts it wants the disk back.
-fn clear_when_interrupted(place: &Arc<Place>) -> Result<()> {
+fn clear_when_interrupted(place: &Arc<Place>) -> Result<Arc<AtomicBool>> {
     let runtime = Builder::new_current_thread().enable_io().build()?;
     let inside = runtime.enter();
     let (mut int, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     drop(inside);
-    let place = place.clone();
+    let (place, interrupted) = (place.clone(), Arc::new(AtomicBool::new(false)));
+    let told = interrupted.clone();
     thread::Builder::new().spawn(move || {
         runtime.block_on(async {
             tokio::select! {
@@ -50,10 +58,14 @@ fn clear_when_interrupted(place: &Arc<Place>) -> Result<()> {
                 _ = term.recv() => {}
             }
         });
+        told.store(true, Ordering::Release);
+        // The run goes on beside us, and may be making a file at this very moment.
+        place.clear();
+        thread::sleep(Duration::from_millis(20));
         place.clear();
         exit(INTERRUPTED)
     })?;
-    Ok(())
+    Ok(interrupted)
 }
 
 /// As a shell tells of a program that was interrupted.
