@@ -180,7 +180,6 @@ impl Shared {
     fn work(&self, member: &Arc<Member>) {
         let _runtime = self.runtime.enter();
         while let Some(runnable) = self.next(member) {
-            member.inside_since.store(self.now_ms().max(1), Ordering::Release);
             // The handler's own panics are caught where they can be reported; this is for what a handler
             // does while it is dropped.
             drop(catch_unwind(AssertUnwindSafe(|| runnable.run())));
@@ -195,6 +194,7 @@ impl Shared {
         loop {
             if let Some(runnable) = room.ready.pop_front() {
                 room.taken_at = self.now_ms();
+                member.inside_since.store(room.taken_at.max(1), Ordering::Release);
                 return Some(runnable);
             }
             if room.closing || bored && self.able(&room) > self.able {
