@@ -1,6 +1,9 @@
 //! Measure this machine.
 
-use crate::args::BenchArgs;
+use crate::{
+    args::BenchArgs,
+    signals::{INTERRUPTED, Signals},
+};
 use anyhow::{Context, Result};
 use bench::{Place, Settings};
 use std::{
@@ -13,10 +16,7 @@ use std::{
     thread,
     time::Duration,
 };
-use tokio::{
-    runtime::Builder,
-    signal::unix::{SignalKind, signal},
-};
+use tokio::runtime::Builder;
 
 /// Whatever the numbers are, it went well: a benchmark is no test.
 pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
@@ -47,26 +47,18 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
 fn clear_when_interrupted(place: &Arc<Place>) -> Result<Arc<AtomicBool>> {
     let runtime = Builder::new_current_thread().enable_io().build()?;
     let inside = runtime.enter();
-    let (mut int, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let mut signals = Signals::new()?;
     drop(inside);
     let (place, interrupted) = (place.clone(), Arc::new(AtomicBool::new(false)));
     let told = interrupted.clone();
     thread::Builder::new().spawn(move || {
-        runtime.block_on(async {
-            tokio::select! {
-                _ = int.recv() => {}
-                _ = term.recv() => {}
-            }
-        });
+        runtime.block_on(signals.any());
         told.store(true, Ordering::Release);
         // The run goes on beside us, and may be making a file at this very moment.
         place.clear();
         thread::sleep(Duration::from_millis(20));
         place.clear();
-        exit(INTERRUPTED)
+        exit(INTERRUPTED.into())
     })?;
     Ok(interrupted)
 }
-
-/// As a shell tells of a program that was interrupted.
-const INTERRUPTED: i32 = 130;

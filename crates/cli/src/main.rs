@@ -8,6 +8,7 @@ mod bench;
 mod demo;
 mod doctor;
 mod restore;
+mod signals;
 
 use args::{Args, Command};
 use clap::Parser;

@@ -14,7 +14,10 @@ mod story;
 mod summary;
 mod view;
 
-use crate::args::DemoArgs;
+use crate::{
+    args::DemoArgs,
+    signals::{INTERRUPTED, Signals},
+};
 use anyhow::{Context, Result};
 use ink::{Line, Tone};
 use snapshot::Snapshot;
@@ -28,12 +31,9 @@ use std::{
 use story::Shop;
 use summary::Summary;
 use tempfile::TempDir;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// How often the store is asked and the picture drawn.
 const FRAME: Duration = Duration::from_millis(80);
-/// What shells say of a process that was ended with Ctrl-C.
-const INTERRUPTED: u8 = 130;
 
 pub(crate) fn run(args: &DemoArgs) -> Result<ExitCode> {
     be_quiet_about_handlers();
@@ -72,26 +72,6 @@ async fn play(args: &DemoArgs, path: &Path, mut signals: Signals) -> Result<Opti
     };
     stage.close()?;
     Ok(summary)
-}
-
-/// The three ways in which a process is asked to end.
-struct Signals([Signal; 3]);
-
-impl Signals {
-    fn new() -> io::Result<Self> {
-        let (int, term, hup) =
-            (SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup());
-        Ok(Signals([signal(int)?, signal(term)?, signal(hup)?]))
-    }
-
-    async fn any(&mut self) {
-        let [int, term, hup] = &mut self.0;
-        tokio::select! {
-            _ = int.recv() => {}
-            _ = term.recv() => {}
-            _ = hup.recv() => {}
-        }
-    }
 }
 
 /// Shows what the store says, again and again, until that fails.
