@@ -6,9 +6,11 @@
 #![forbid(unsafe_code)]
 
 mod attempt;
+mod audit;
 mod call;
 mod chance;
 mod command;
+mod credential;
 mod decide;
 mod explain;
 mod field;
@@ -22,6 +24,7 @@ mod lease;
 mod new_job;
 mod outcome;
 mod policy;
+mod principal;
 mod refusal;
 mod seeded_bug;
 mod step;
@@ -33,11 +36,13 @@ mod worker;
 pub use attempt::{
     AttemptRecord, Ending, EndingDigest, EndingDraft, How, OutcomeWord, RESULT_BYTES_MAX,
 };
+pub use audit::{AuditEntry, AuditHash, AuditNote};
 pub use call::{CLAIM_BYTES_MAX, CLAIM_MAX, CLAIM_TYPES_MAX, ITEMS_MAX};
 pub use chance::Chance;
 pub use command::{
     Answer, Claim, Command, Decision, Effect, Facts, Pulse, ReleaseReason, Ruling, Wish,
 };
+pub use credential::{ApiKey, KeyDigest, KeyId, KeyName, KeySecret, SigningKey};
 pub use decide::{RELEASES_MAX, claim, clock_jumped, decide, is_claimable, kept_since, overdue};
 pub use explain::{Reason, Surroundings, explain};
 pub use field::{Checked, FieldProblem, Findings, check_count, check_range};
@@ -56,6 +61,7 @@ pub use outcome::{Event, EventKind, Failure, MESSAGE_BYTES_MAX, failure_codes};
 pub use policy::{
     ATTEMPTS_MAX, Backoff, Jitter, Policy, PolicyDraft, check_lease, check_max_attempts,
 };
+pub use principal::{Denied, Grant, Pattern, Principal, Right, Rights};
 pub use refusal::Refusal;
 #[cfg(feature = "seeded-bugs")]
 pub use seeded_bug::plant;

@@ -1,0 +1,167 @@
+//! The audit log: what people did to the house, each entry tied to the one before it.
+
+use crate::{
+    key::{hex, unhex},
+    text::{CorrelationId, Scope},
+    time::Timestamp,
+};
+use sha2::{Digest, Sha256};
+use std::{fmt, sync::Arc};
+
+/// What is to be remembered of a management action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditNote {
+    /// Who did it: `key:…`, `jwt:…`, `config`.
+    pub who: Arc<str>,
+    /// Whose house it was done in: who may read the entry.
+    pub scope: Scope,
+    /// What was done: `job.redrive`, `queue.pause`, `key.create`.
+    pub action: &'static str,
+    /// What it was done to: an id, a type, a filter.
+    pub target: Arc<str>,
+    /// What else is worth knowing; neither payloads nor secrets.
+    pub detail: Option<Arc<str>>,
+    /// What to search the logs for.
+    pub correlation: CorrelationId,
+}
+
+/// One line of the audit log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditEntry {
+    /// 1 for the first, without gaps.
+    pub number: u64,
+    /// When it was done, by the store's clock.
+    pub at: Timestamp,
+    /// Who did it.
+    pub who: Arc<str>,
+    /// Whose house it was done in.
+    pub scope: Scope,
+    /// What was done.
+    pub action: Arc<str>,
+    /// What it was done to.
+    pub target: Arc<str>,
+    /// What else is worth knowing.
+    pub detail: Option<Arc<str>>,
+    /// What to search the logs for.
+    pub correlation: CorrelationId,
+    /// The digest of all of the above and of the entry before.
+    pub hash: AuditHash,
+}
+
+/// Ties an entry to all before it: whoever changes one has to change every later one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct AuditHash(pub [u8; 32]);
+
+impl AuditHash {
+    /// What the first entry is tied to.
+    pub const FIRST: AuditHash = AuditHash([0; 32]);
+
+    /// Reads the form that is shown.
+    pub fn parse(text: &str) -> Option<Self> {
+        unhex(text).map(AuditHash)
+    }
+}
+
+impl fmt::Display for AuditHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex(&self.0))
+    }
+}
+
+impl fmt::Debug for AuditHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl AuditEntry {
+    /// The entry after the one numbered `number - 1`, whose hash is `before`.
+    pub fn new(number: u64, at: Timestamp, note: AuditNote, before: AuditHash) -> Self {
+        let AuditNote { who, scope, action, target, detail, correlation } = note;
+        let (action, hash) = (action.into(), AuditHash::FIRST);
+        let entry =
+            AuditEntry { number, at, who, scope, action, target, detail, correlation, hash };
+        AuditEntry { hash: entry.digest(before), ..entry }
+    }
+
+    /// Whether it stands as it was written, after an entry with the hash `before`.
+    pub fn follows(&self, before: AuditHash) -> bool {
+        self.hash == self.digest(before)
+    }
+
+    fn digest(&self, before: AuditHash) -> AuditHash {
+        let mut hash = Sha256::new();
+        hash.update(before.0);
+        hash.update(self.number.to_be_bytes());
+        hash.update(self.at.unix_ms().to_be_bytes());
+        let scope = match &self.scope {
+            Scope::All => "*",
+            Scope::One(tenant) => tenant.as_str(),
+        };
+        let detail = self.detail.as_deref();
+        let present = [u8::from(detail.is_some())];
+        hash.update(present);
+        let texts = [
+            &*self.who,
+            scope,
+            &self.action,
+            &self.target,
+            detail.unwrap_or_default(),
+            self.correlation.as_str(),
+        ];
+        for text in texts {
+            // Length first: no text can run over into the next.
+            hash.update((text.len() as u64).to_be_bytes());
+            hash.update(text);
+        }
+        AuditHash(hash.finalize().into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(target: &str, detail: Option<&str>) -> AuditNote {
+        AuditNote {
+            who: "key:1".into(),
+            scope: Scope::All,
+            action: "queue.pause",
+            target: target.into(),
+            detail: detail.map(Into::into),
+            correlation: CorrelationId::parse("c").unwrap(),
+        }
+    }
+
+    #[test]
+    fn an_entry_follows_what_it_was_written_after_and_nothing_else() {
+        let at = Timestamp::from_unix_ms(7);
+        let first = AuditEntry::new(1, at, note("email", None), AuditHash::FIRST);
+        let second = AuditEntry::new(2, at, note("sms", Some("x")), first.hash);
+        assert!(first.follows(AuditHash::FIRST) && second.follows(first.hash));
+        assert!(!second.follows(AuditHash::FIRST));
+        assert_eq!(AuditHash::parse(&second.hash.to_string()), Some(second.hash));
+    }
+
+    #[test]
+    fn every_change_is_seen() {
+        let at = Timestamp::from_unix_ms(7);
+        let entry = AuditEntry::new(2, at, note("email", Some("")), AuditHash::FIRST);
+        let other = CorrelationId::parse("d").unwrap();
+        let changes = [
+            AuditEntry { number: 3, ..entry.clone() },
+            AuditEntry { at: Timestamp::from_unix_ms(8), ..entry.clone() },
+            AuditEntry { who: "key:2".into(), ..entry.clone() },
+            AuditEntry { scope: Scope::One(crate::Tenant::default_tenant()), ..entry.clone() },
+            AuditEntry { action: "queue.resume".into(), ..entry.clone() },
+            AuditEntry { target: "emai".into(), ..entry.clone() },
+            AuditEntry { detail: None, ..entry.clone() },
+            AuditEntry { detail: Some("l".into()), ..entry.clone() },
+            AuditEntry { correlation: other, ..entry.clone() },
+        ];
+        assert!(entry.follows(AuditHash::FIRST));
+        for change in changes {
+            assert!(!change.follows(AuditHash::FIRST), "{change:?}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! What a credential is made of: API keys, and the keys with which status addresses are signed.
+
+use crate::{
+    chance::Chance,
+    field::{Checked, FieldProblem, check_text},
+    key::{hex, sha256, unhex},
+    principal::Grant,
+    time::Timestamp,
+};
+use std::{fmt, sync::Arc};
+
+/// Names a key, for lists and logs; it is no secret.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyId(pub u64);
+
+impl KeyId {
+    /// Reads the form that is shown: 16 lower-case hex digits.
+    pub fn parse(text: &str) -> Checked<Self> {
+        let wrong = || FieldProblem::new("id", "must be the id of a key: 16 hex digits");
+        unhex::<8>(text).map(|bytes| KeyId(u64::from_be_bytes(bytes))).ok_or_else(wrong)
+    }
+}
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl fmt::Debug for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// 256 random bits that open a door. Shown once, kept only as a digest, never in a log.
+#[derive(Clone)]
+pub struct KeySecret {
+    id: KeyId,
+    bytes: [u8; 32],
+}
+
+impl KeySecret {
+    const PREFIX: &str = "csk_";
+
+    /// Makes a new one.
+    pub fn new(id: Chance, secret: [Chance; 2]) -> Self {
+        let mut bytes = [0; 32];
+        bytes[..16].copy_from_slice(&secret[0].0.to_be_bytes());
+        bytes[16..].copy_from_slice(&secret[1].0.to_be_bytes());
+        KeySecret { id: KeyId((id.0 >> 64) as u64), bytes }
+    }
+
+    /// Reads what a caller shows; nothing where it is no key of ours.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (id, secret) = text.strip_prefix(Self::PREFIX)?.split_once('_')?;
+        Some(KeySecret { id: KeyId::parse(id).ok()?, bytes: unhex(secret)? })
+    }
+
+    /// Which key it says it is.
+    pub fn id(&self) -> KeyId {
+        self.id
+    }
+
+    /// What is kept of it.
+    pub fn digest(&self) -> KeyDigest {
+        KeyDigest(sha256(&self.bytes))
+    }
+
+    /// The key as its owner has to send it. To be shown once.
+    pub fn expose(&self) -> String {
+        format!("{}{}_{}", Self::PREFIX, self.id, hex(&self.bytes))
+    }
+}
+
+impl fmt::Debug for KeySecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeySecret({}, …)", self.id)
+    }
+}
+
+/// What is kept of a key: enough to know it again, not enough to use it.
+#[derive(Clone, Copy)]
+pub struct KeyDigest(pub [u8; 32]);
+
+impl KeyDigest {
+    /// Takes the same time wherever they differ.
+    pub fn is(&self, other: &KeyDigest) -> bool {
+        let differences = self.0.iter().zip(other.0).fold(0, |all, (a, b)| all | (a ^ b));
+        std::hint::black_box(differences) == 0
+    }
+}
+
+impl PartialEq for KeyDigest {
+    fn eq(&self, other: &Self) -> bool {
+        self.is(other)
+    }
+}
+
+impl Eq for KeyDigest {}
+
+impl fmt::Debug for KeyDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyDigest(…)")
+    }
+}
+
+/// An API key, as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiKey {
+    /// Which.
+    pub id: KeyId,
+    /// What its owner calls it.
+    pub name: KeyName,
+    /// How it is known again.
+    pub digest: KeyDigest,
+    /// What it may.
+    pub grant: Grant,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// Who made it.
+    pub created_by: Arc<str>,
+    /// When it ends by itself.
+    pub expires_at: Option<Timestamp>,
+    /// When somebody ended it.
+    pub revoked_at: Option<Timestamp>,
+}
+
+impl ApiKey {
+    /// Whether it opens a door at `now`.
+    pub fn is_good(&self, now: Timestamp) -> bool {
+        self.revoked_at.is_none() && self.expires_at.is_none_or(|at| now < at)
+    }
+}
+
+/// What a key is called by its owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyName(Arc<str>);
+
+impl KeyName {
+    /// Checks `text`.
+    pub fn parse(text: &str) -> Checked<Self> {
+        const CHARS_MAX: usize = 128;
+        check_text("name", text, CHARS_MAX)?;
+        if text.chars().any(char::is_control) {
+            return Err(FieldProblem::new("name", "must not contain control characters"));
+        }
+        Ok(KeyName(text.into()))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// A key that signs status addresses. Old ones are kept until nothing that they signed is valid.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SigningKey {
+    /// Which.
+    pub id: KeyId,
+    /// The key itself: whoever has it can sign.
+    pub secret: [u8; 32],
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When somebody ended it: nothing that it signed is valid any more.
+    pub revoked_at: Option<Timestamp>,
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SigningKey({}, …)", self.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_read_back_and_known_by_its_digest() {
+        let secret = KeySecret::new(Chance(7 << 64), [Chance(1), Chance(2)]);
+        let shown = secret.expose();
+        assert_eq!(shown.len(), 4 + 16 + 1 + 64);
+        assert!(shown.starts_with("csk_0000000000000007_"));
+        let read = KeySecret::parse(&shown).unwrap();
+        assert_eq!((read.id(), read.digest()), (secret.id(), secret.digest()));
+        assert!(!format!("{secret:?} {:?}", secret.digest()).contains("01"));
+        let other = KeySecret::new(Chance(7 << 64), [Chance(1), Chance(3)]);
+        assert_ne!(other.digest(), secret.digest());
+    }
+
+    #[test]
+    fn what_is_no_key_is_not_read() {
+        let shown = KeySecret::new(Chance(0), [Chance(1), Chance(2)]).expose();
+        let upper = shown.to_uppercase();
+        let longer = format!("{shown}0");
+        for bad in ["", "csk_", "csk__", "csk_0_0", &shown[4..], &upper, &longer, "ä"] {
+            assert!(KeySecret::parse(bad).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_key_ends_by_its_time_or_by_somebody() {
+        let at = Timestamp::from_unix_ms;
+        let key = ApiKey {
+            id: KeyId(1),
+            name: KeyName::parse("ci").unwrap(),
+            digest: KeyDigest([0; 32]),
+            grant: Grant {
+                scope: crate::Scope::All,
+                rights: Default::default(),
+                types: Vec::new(),
+                subjects: Vec::new(),
+            },
+            created_at: at(0),
+            created_by: "test".into(),
+            expires_at: Some(at(10)),
+            revoked_at: None,
+        };
+        assert!(key.is_good(at(9)) && !key.is_good(at(10)));
+        assert!(!ApiKey { revoked_at: Some(at(1)), ..key.clone() }.is_good(at(5)));
+        assert!(ApiKey { expires_at: None, ..key }.is_good(at(i64::MAX)));
+    }
+}

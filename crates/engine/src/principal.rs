@@ -1,0 +1,327 @@
+//! Who may do what: the rights of a credential, and the limits of its sight.
+//!
+//! A door learns who is asking; whether that one may is decided here, so that every door decides alike.
+
+use crate::{
+    field::{Checked, FieldProblem, check_text},
+    job::Envelope,
+    text::{JobType, Scope, SubjectId},
+};
+use std::{fmt, sync::Arc};
+
+/// One thing that a credential may do. The contract calls them scopes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the variants are the contract's own words")]
+pub enum Right {
+    JobsEnqueue,
+    JobsRead,
+    JobsPayload,
+    JobsManage,
+    Work,
+    EventsWrite,
+    TablesRead,
+    TablesWrite,
+    MetricsRead,
+    Admin,
+}
+
+impl Right {
+    /// All of them, in the contract's order.
+    pub const ALL: [Right; 10] = [
+        Right::JobsEnqueue,
+        Right::JobsRead,
+        Right::JobsPayload,
+        Right::JobsManage,
+        Right::Work,
+        Right::EventsWrite,
+        Right::TablesRead,
+        Right::TablesWrite,
+        Right::MetricsRead,
+        Right::Admin,
+    ];
+
+    /// The contract's word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Right::JobsEnqueue => "jobs:enqueue",
+            Right::JobsRead => "jobs:read",
+            Right::JobsPayload => "jobs:payload",
+            Right::JobsManage => "jobs:manage",
+            Right::Work => "work",
+            Right::EventsWrite => "events:write",
+            Right::TablesRead => "tables:read",
+            Right::TablesWrite => "tables:write",
+            Right::MetricsRead => "metrics:read",
+            Right::Admin => "admin",
+        }
+    }
+
+    /// The right of that name.
+    pub fn parse(text: &str) -> Checked<Self> {
+        let known = Right::ALL.into_iter().find(|right| right.as_str() == text);
+        known.ok_or_else(|| {
+            let names = Right::ALL.map(Right::as_str).join(", ");
+            FieldProblem::new("scopes", format!("must be of {names}"))
+        })
+    }
+}
+
+impl fmt::Display for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A set of rights.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rights(u16);
+
+impl Rights {
+    /// Whether `right` is among them. An admin has every right, because it could give itself any.
+    pub fn include(self, right: Right) -> bool {
+        self.has(right) || self.has(Right::Admin)
+    }
+
+    /// Those that were given, in the contract's order.
+    pub fn iter(self) -> impl Iterator<Item = Right> {
+        Right::ALL.into_iter().filter(move |right| self.has(*right))
+    }
+
+    fn has(self, right: Right) -> bool {
+        self.0 & (1 << right as u16) != 0
+    }
+}
+
+impl FromIterator<Right> for Rights {
+    fn from_iter<I: IntoIterator<Item = Right>>(rights: I) -> Self {
+        Rights(rights.into_iter().fold(0, |set, right| set | 1 << right as u16))
+    }
+}
+
+/// A text in which `*` stands for any text, also for none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern(Arc<str>);
+
+impl Pattern {
+    /// Checks `text`, which `field` holds.
+    pub fn parse(field: &'static str, text: &str) -> Checked<Self> {
+        const CHARS_MAX: usize = 256;
+        check_text(field, text, CHARS_MAX)?;
+        Ok(Pattern(text.into()))
+    }
+
+    /// The pattern as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether `text` fits. Takes time in proportion to the length of both at most.
+    pub fn matches(&self, text: &str) -> bool {
+        let Some((first, rest)) = self.0.split_once('*') else { return &*self.0 == text };
+        let Some(mut left) = text.strip_prefix(first) else { return false };
+        let mut parts = rest.split('*');
+        let last = parts.next_back().unwrap_or_default();
+        // The first place where a part fits leaves the most room for those behind it.
+        for part in parts {
+            let Some(at) = left.find(part) else { return false };
+            left = &left[at + part.len()..];
+        }
+        left.ends_with(last)
+    }
+
+    /// Whether everything that fits `narrower` fits this as well.
+    fn covers(&self, narrower: &Pattern) -> bool {
+        // A star of the narrower one is matched by a star of ours or by nothing: no text of ours has one.
+        self.matches(&narrower.0)
+    }
+}
+
+/// What was granted: whose jobs, what may be done, and to which of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Whose jobs.
+    pub scope: Scope,
+    /// What may be done.
+    pub rights: Rights,
+    /// Only jobs of these types; all where there are none.
+    pub types: Vec<Pattern>,
+    /// Only jobs about these subjects; all, and those about nothing, where there are none.
+    pub subjects: Vec<Pattern>,
+}
+
+/// Why somebody may not. It says no more than the caller's own credential does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Denied {
+    /// The right is missing.
+    Right(Right),
+    /// The type is none of those granted.
+    JobType,
+    /// The subject is none of those granted, or the job has none.
+    Subject,
+    /// More would be granted than the one who grants has.
+    Wider(&'static str),
+}
+
+impl Grant {
+    /// Whether this may be done at all.
+    pub fn may(&self, right: Right) -> Result<(), Denied> {
+        if self.rights.include(right) { Ok(()) } else { Err(Denied::Right(right)) }
+    }
+
+    /// Whether jobs of this type are within reach.
+    pub fn may_type(&self, job_type: &JobType) -> Result<(), Denied> {
+        let fits = |pattern: &Pattern| pattern.matches(job_type.as_str());
+        if self.types.is_empty() || self.types.iter().any(fits) {
+            return Ok(());
+        }
+        Err(Denied::JobType)
+    }
+
+    /// Whether jobs about this are within reach.
+    pub fn may_subject(&self, subject: Option<&SubjectId>) -> Result<(), Denied> {
+        let fits = |pattern: &Pattern| subject.is_some_and(|s| pattern.matches(s.as_str()));
+        if self.subjects.is_empty() || self.subjects.iter().any(fits) {
+            return Ok(());
+        }
+        Err(Denied::Subject)
+    }
+
+    /// Whether this job is within reach. Whose it is was asked before: a job of another tenant is not found.
+    pub fn may_touch(&self, envelope: &Envelope) -> Result<(), Denied> {
+        self.may_type(&envelope.job_type)?;
+        self.may_subject(envelope.subject.as_ref())
+    }
+
+    /// Whether a worker may be given whatever comes: nobody asks a queue for subjects.
+    pub fn may_claim(&self, job_types: &[JobType]) -> Result<(), Denied> {
+        if !self.subjects.is_empty() {
+            return Err(Denied::Subject);
+        }
+        job_types.iter().try_for_each(|job_type| self.may_type(job_type))
+    }
+
+    /// Whether one who has this may grant `other`: nobody gives away more than they have.
+    pub fn may_grant(&self, other: &Grant) -> Result<(), Denied> {
+        self.may(Right::Admin)?;
+        if self.scope != Scope::All && self.scope != other.scope {
+            return Err(Denied::Wider("tenant"));
+        }
+        if !covers(&self.types, &other.types) {
+            return Err(Denied::Wider("types"));
+        }
+        if !covers(&self.subjects, &other.subjects) {
+            return Err(Denied::Wider("subjects"));
+        }
+        Ok(())
+    }
+}
+
+fn covers(wider: &[Pattern], narrower: &[Pattern]) -> bool {
+    let covered = |narrow: &Pattern| wider.iter().any(|wide| wide.covers(narrow));
+    wider.is_empty() || (!narrower.is_empty() && narrower.iter().all(covered))
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Denied::Right(right) => write!(f, "the credential lacks the scope {right}"),
+            Denied::JobType => f.write_str("the credential is limited to other job types"),
+            Denied::Subject => f.write_str("the credential is limited to other subjects"),
+            Denied::Wider(what) => {
+                write!(f, "{what}: would reach further than the credential that grants it")
+            }
+        }
+    }
+}
+
+/// Somebody who passed a door.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal {
+    /// What logs and the audit call it: `key:…`, `jwt:…`.
+    pub who: Arc<str>,
+    /// What it may.
+    pub grant: Grant,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::Tenant;
+
+    fn patterns(texts: &[&str]) -> Vec<Pattern> {
+        texts.iter().map(|text| Pattern::parse("types", text).unwrap()).collect()
+    }
+
+    fn grant(rights: &[Right]) -> Grant {
+        Grant {
+            scope: Scope::One(Tenant::default_tenant()),
+            rights: rights.iter().copied().collect(),
+            types: Vec::new(),
+            subjects: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        for (pattern, text, fits) in [
+            ("order/7", "order/7", true),
+            ("order/7", "order/77", false),
+            ("order/*", "order/", true),
+            ("order/*", "order/7", true),
+            ("order/*", "orders", false),
+            ("*", "", true),
+            ("*x", "xx", true),
+            ("a*a", "a", false),
+            ("a*a", "aa", true),
+            ("a*b*c", "aXbYbZc", true),
+            ("a*b*c", "acb", false),
+            ("**", "x", true),
+        ] {
+            let pattern = Pattern::parse("types", pattern).unwrap();
+            assert_eq!(pattern.matches(text), fits, "{pattern:?} {text:?}");
+        }
+    }
+
+    #[test]
+    fn every_right_has_a_name_and_only_an_admin_has_what_it_was_not_given() {
+        for right in Right::ALL {
+            assert_eq!(Right::parse(right.as_str()), Ok(right));
+            assert_eq!(grant(&[right]).may(right), Ok(()));
+            assert_eq!(grant(&[Right::Admin]).may(right), Ok(()));
+            assert_eq!(grant(&[]).may(right), Err(Denied::Right(right)));
+        }
+        assert_eq!(grant(&[Right::JobsRead]).may(Right::Admin), Err(Denied::Right(Right::Admin)));
+        assert!(Right::parse("jobs").is_err());
+    }
+
+    #[test]
+    fn limits_hold_for_types_and_subjects() {
+        let limited = Grant {
+            types: patterns(&["mail.*"]),
+            subjects: patterns(&["order/*", "user/1"]),
+            ..grant(&[Right::Work])
+        };
+        let mail = JobType::parse("mail.send").unwrap();
+        assert_eq!(limited.may_type(&mail), Ok(()));
+        assert_eq!(limited.may_type(&JobType::parse("mail").unwrap()), Err(Denied::JobType));
+        assert_eq!(limited.may_subject(Some(&SubjectId::parse("order/7").unwrap())), Ok(()));
+        assert_eq!(limited.may_subject(None), Err(Denied::Subject));
+        assert_eq!(limited.may_claim(std::slice::from_ref(&mail)), Err(Denied::Subject));
+        assert_eq!(Grant { subjects: Vec::new(), ..limited }.may_claim(&[mail]), Ok(()));
+    }
+
+    #[test]
+    fn nobody_grants_more_than_they_have() {
+        let admin = grant(&[Right::Admin]);
+        let all = Grant { scope: Scope::All, ..admin.clone() };
+        assert_eq!(all.may_grant(&admin), Ok(()));
+        assert_eq!(admin.may_grant(&all), Err(Denied::Wider("tenant")));
+        assert!(grant(&[Right::JobsManage]).may_grant(&admin).is_err());
+        let limited = Grant { types: patterns(&["mail.*"]), ..admin.clone() };
+        assert_eq!(limited.may_grant(&admin), Err(Denied::Wider("types")));
+        let narrower = Grant { types: patterns(&["mail.send", "mail.*.x"]), ..admin.clone() };
+        assert_eq!(limited.may_grant(&narrower), Ok(()));
+        let wider = Grant { types: patterns(&["mail*"]), ..admin };
+        assert_eq!(limited.may_grant(&wider), Err(Denied::Wider("types")));
+    }
+}
