@@ -1,0 +1,107 @@
+//! What an installation may choose about its door.
+
+use std::{path::PathBuf, time::Duration};
+
+/// How the door is set up. Checked by whoever reads it from a file.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How much anybody may ask for.
+    pub limits: Limits,
+    /// How many requests a principal may send, if that is limited.
+    pub rate: Option<Rate>,
+    /// How long a signed status address opens its job.
+    pub signed_url_lifetime: Duration,
+    /// Whose tokens are believed, beside our own keys.
+    pub jwt: Option<JwtSettings>,
+}
+
+/// How much anybody may ask for.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Connections that are open at the same time.
+    pub connections_max: usize,
+    /// Bytes of a request's line and headers.
+    pub header_bytes_max: usize,
+    /// How long a client may take to send its headers, also after the last answer.
+    pub header_timeout: Duration,
+    /// Bytes of a request's body.
+    pub body_bytes_max: usize,
+    /// Bytes of the body of a request that holds many: a batch, a page of reports.
+    pub page_bytes_max: usize,
+    /// How long a client may take to send a body.
+    pub body_timeout: Duration,
+    /// Bytes of large bodies that are in memory at the same time.
+    pub bodies_bytes_max: usize,
+    /// Status streams and waits that are open at the same time.
+    pub waiting_max: usize,
+    /// How long a client may take to read an answer.
+    pub write_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            connections_max: 10_000,
+            header_bytes_max: 16 * 1024,
+            header_timeout: Duration::from_secs(30),
+            body_bytes_max: 2 * 1024 * 1024,
+            page_bytes_max: 16 * 1024 * 1024,
+            body_timeout: Duration::from_secs(30),
+            bodies_bytes_max: 128 * 1024 * 1024,
+            waiting_max: 8_000,
+            write_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            limits: Limits::default(),
+            rate: None,
+            signed_url_lifetime: Duration::from_secs(24 * 3_600),
+            jwt: None,
+        }
+    }
+}
+
+/// How many requests a principal may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// Requests in a second, on average.
+    pub per_second: u32,
+    /// Requests at once, after a rest.
+    pub burst: u32,
+}
+
+/// Whose tokens are believed, and what they mean.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JwtSettings {
+    /// What `iss` must be.
+    pub issuer: String,
+    /// What `aud` must hold.
+    pub audience: String,
+    /// The algorithms that the issuer signs with, such as `RS256`; never those with a shared secret.
+    pub algorithms: Vec<String>,
+    /// Where the issuer's public keys are.
+    pub jwks: JwksSource,
+    /// The claim that names the tenant.
+    pub tenant_claim: String,
+    /// The tenant of tokens without that claim; without it they are refused.
+    pub tenant: Option<String>,
+    /// The claim that lists scopes: a text with spaces, or a list.
+    pub scopes_claim: String,
+    /// The claim that lists the subjects it is limited to.
+    pub subjects_claim: String,
+    /// The claim that lists the job types it is limited to.
+    pub types_claim: String,
+}
+
+/// Where an issuer's public keys are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JwksSource {
+    /// In a file.
+    File(PathBuf),
+    /// At an address, `https` unless it is this machine.
+    Url(String),
+}
