@@ -5,10 +5,15 @@
 mod args;
 mod backup;
 mod bench;
+mod config;
 mod demo;
 mod doctor;
+mod listen;
+mod log;
 mod restore;
+mod settings;
 mod signals;
+mod tls;
 
 use args::{Args, Command};
 use clap::Parser;
@@ -20,7 +25,9 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    tls::install_provider();
     let done = match Args::parse().command {
+        Command::Config(command) => config::run(&command),
         Command::Demo(args) => demo::run(&args),
         Command::Backup(args) => backup::run(&args),
         Command::Bench(args) => bench::run(&args),

@@ -95,6 +95,8 @@ pub struct JwtSettings {
     pub subjects_claim: String,
     /// The claim that lists the job types it is limited to.
     pub types_claim: String,
+    /// Whether a token may be for every tenant (`*`).
+    pub allow_all_tenants: bool,
 }
 
 /// Where an issuer's public keys are.
