@@ -5,6 +5,8 @@
 mod batcher;
 mod hostile;
 mod house;
+mod keys;
+mod managed;
 #[cfg(not(feature = "shuttle"))]
 mod node;
 mod verbs;
