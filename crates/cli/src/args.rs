@@ -13,9 +13,18 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    /// Open the HTTP door: take jobs in, give them out, say how they are
+    ///
+    /// Flags go over the environment (CONSIGN_LISTEN, CONSIGN_STORE, …), that over the file, that over the
+    /// defaults; docs/configuration.md lists all settings. It ends at SIGTERM or Ctrl-C when everybody has been
+    /// answered, and at once when asked a second time.
+    Serve(ServeArgs),
     /// Look at the settings that `serve` would have
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Look at the log of what operators did
+    #[command(subcommand)]
+    Audit(AuditCommand),
     /// See it at work: a small shop's jobs, live, in a quarter of a minute
     ///
     /// The store lies in a temporary folder, which is removed at the end. Where NO_COLOR is set there are no
@@ -29,6 +38,14 @@ pub(crate) enum Command {
     Restore(RestoreArgs),
     /// Say what is wrong with a store and what mends it; changes nothing
     Doctor(DoctorArgs),
+}
+
+#[derive(Arguments)]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    pub(crate) settings: SettingsArgs,
+    #[command(flatten)]
+    pub(crate) terminal: TerminalArgs,
 }
 
 #[derive(Subcommand)]
@@ -51,6 +68,21 @@ pub(crate) struct SettingsArgs {
     /// The file of settings [default: consign.toml, if it is there]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum AuditCommand {
+    /// Check that every entry stands as it was written, also while a process is at work on the store
+    Verify(AuditVerifyArgs),
+}
+
+#[derive(Arguments)]
+pub(crate) struct AuditVerifyArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// The hash that an earlier check printed: says whether that entry is still there
+    #[arg(long, value_name = "HASH")]
+    pub(crate) head: Option<String>,
 }
 
 #[derive(Arguments)]
