@@ -12,6 +12,7 @@ mod claim;
 mod event;
 mod explain;
 mod extended;
+pub mod filter;
 mod heartbeat;
 mod history;
 mod job;
@@ -38,6 +39,7 @@ pub use claim::{ClaimAnswer, ClaimOrder, ClaimRequest, ClaimedJob, LeaseOf, Leas
 pub use event::{Announced, CloudEvent, EventData};
 pub use explain::{ExplainShape, ReasonShape};
 pub use extended::Extended;
+pub use filter::{FilterError, job_filter};
 pub use heartbeat::{
     Beat, HeartbeatAnswer, HeartbeatItem, HeartbeatRequest, ProgressRequest, PulseShape, PulseWord,
 };
