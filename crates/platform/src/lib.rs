@@ -28,6 +28,7 @@ mod step;
 mod submit;
 mod sweep;
 mod system;
+mod watch;
 
 pub use batcher::{Batcher, Limits, Standing, Waiting};
 pub use clockwork::Clockwork;
@@ -40,6 +41,7 @@ pub use release::Release;
 pub use settle::{Report, Verdict};
 pub use sweep::Swept;
 pub use system::{SystemClock, SystemDice};
+pub use watch::{Changed, Watch};
 
 use bell::Bell;
 use std::sync::Arc;

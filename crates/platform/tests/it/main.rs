@@ -9,6 +9,8 @@ mod house;
 mod node;
 mod verbs;
 #[cfg(not(feature = "shuttle"))]
+mod watch;
+#[cfg(not(feature = "shuttle"))]
 mod watched;
 
 #[path = "../../examples/one_life.rs"]
