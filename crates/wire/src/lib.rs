@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod body;
+mod bulk;
 mod catalogue;
 mod claim;
 mod event;
@@ -18,7 +19,9 @@ mod history;
 mod job;
 mod job_command;
 mod json;
+mod nodes;
 mod page;
+mod poison;
 mod policy;
 mod problem;
 mod queues;
@@ -34,6 +37,7 @@ mod time;
 mod workers;
 
 pub use body::{Unreadable, read};
+pub use bulk::{BulkAnswer, BulkRequest};
 pub use catalogue::{CATALOGUE, CodeEntry, codes, entry};
 pub use claim::{ClaimAnswer, ClaimOrder, ClaimRequest, ClaimedJob, LeaseOf, LeaseShape};
 pub use event::{Announced, CloudEvent, EventData};
@@ -47,7 +51,9 @@ pub use history::{HistoryAnswer, HistoryShape};
 pub use job::{JobMore, JobShape};
 pub use job_command::JobCommand;
 pub use json::Json;
+pub use nodes::{NodeShape, NodeState};
 pub use page::Page;
+pub use poison::{OrderError, PoisonAnswer, PoisonOrder, PoisonRequest};
 pub use policy::{BackoffShape, Factor, PolicyShape, TypeShape};
 pub use problem::{FieldError, Problem};
 pub use queues::QueueShape;

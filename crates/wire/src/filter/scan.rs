@@ -93,17 +93,7 @@ impl<'a> Scanner<'a> {
 
     /// All that could be meant as one number, so that `5and` is a bad number and not two tokens.
     fn digits(&mut self) -> &'a str {
-        let rest = self.rest();
-        let mut before = ' ';
-        let end = rest.find(|letter: char| {
-            let in_exponent = matches!(letter, '+' | '-') && matches!(before, 'e' | 'E');
-            let sign = letter == '-' && before == ' ';
-            before = letter;
-            !(continues_name(letter) || letter == '.' || in_exponent || sign)
-        });
-        let digits = &rest[..end.unwrap_or(rest.len())];
-        self.at += digits.len();
-        digits
+        self.take(|letter| continues_name(letter) || matches!(letter, '.' | '+' | '-'))
     }
 }
 

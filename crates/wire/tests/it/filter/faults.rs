@@ -88,8 +88,28 @@ fn values_are_what_they_say_they_are() {
     check("A eq x'00'", 6, FilterFault::UnknownForm("x".into()));
     check("A eq'x'", 3, FilterFault::UnknownForm("eq".into()));
     for number in [
-        "-", "--5", "5.", "-.5", "5.e1", "1e", "1e+", "0x10", "5l", "L5L", "5LL", "1.5L", "-L",
-        "5_0", "1.2.3", "5and", "-INF", "1e5.0", "٥", "5٥",
+        "-",
+        "--5",
+        "5.",
+        "-.5",
+        "5.e1",
+        "1e",
+        "1e+",
+        "0x10",
+        "5l",
+        "L5L",
+        "5LL",
+        "1.5L",
+        "-L",
+        "5_0",
+        "1.2.3",
+        "5and",
+        "-INF",
+        "1e5.0",
+        "5-3",
+        "0190163d-8694-739b-aea5-966c26f8ad91",
+        "٥",
+        "5٥",
     ] {
         let text = format!("A eq {number}");
         let error = parse(&text).unwrap_err();
