@@ -6,6 +6,7 @@
 //! the engine says what is wrong with it.
 #![forbid(unsafe_code)]
 
+mod audit;
 mod body;
 mod bulk;
 mod catalogue;
@@ -19,6 +20,7 @@ mod history;
 mod job;
 mod job_command;
 mod json;
+mod keys;
 mod nodes;
 mod page;
 mod poison;
@@ -36,6 +38,7 @@ mod submit;
 mod time;
 mod workers;
 
+pub use audit::AuditShape;
 pub use body::{Unreadable, read};
 pub use bulk::{BulkAnswer, BulkRequest};
 pub use catalogue::{CATALOGUE, CodeEntry, codes, entry};
@@ -51,6 +54,7 @@ pub use history::{HistoryAnswer, HistoryShape};
 pub use job::{JobMore, JobShape};
 pub use job_command::JobCommand;
 pub use json::Json;
+pub use keys::{KeyCreated, KeyKind, KeyOrder, KeyRequest, KeyShape, tenant_word};
 pub use nodes::{NodeShape, NodeState};
 pub use page::Page;
 pub use poison::{OrderError, PoisonAnswer, PoisonOrder, PoisonRequest};
