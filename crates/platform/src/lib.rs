@@ -18,6 +18,7 @@ mod execute;
 mod explain;
 mod heartbeat;
 mod node;
+mod pace;
 mod pause;
 mod policy;
 mod read;
@@ -44,6 +45,7 @@ pub use system::{SystemClock, SystemDice};
 pub use watch::{Changed, Watch};
 
 use bell::Bell;
+use pace::Pace;
 use std::sync::Arc;
 use store::{Clock, Dice, Store};
 
@@ -55,6 +57,8 @@ pub struct Platform {
     settings: Settings,
     /// Rung whenever a job may have been put off until later.
     bell: Arc<Bell>,
+    /// How fast queues move, for those who ask when to come again.
+    pace: Pace,
 }
 
 /// What an installation may choose.
@@ -71,14 +75,14 @@ impl Default for Settings {
 }
 
 impl Platform {
-    /// The verbs over `store`. The clock only dates ids: what is due and what has lapsed is judged
-    /// by the store's own.
+    /// The verbs over `store`. The clock only dates ids and estimates waits: what is due and what has
+    /// lapsed is judged by the store's own.
     pub fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         dice: Arc<dyn Dice>,
         settings: Settings,
     ) -> Self {
-        Platform { store, clock, dice, settings, bell: Arc::default() }
+        Platform { store, clock, dice, settings, bell: Arc::default(), pace: Pace::default() }
     }
 }

@@ -3,6 +3,8 @@
 
 #[cfg(not(feature = "shuttle"))]
 mod batcher;
+#[cfg(not(feature = "shuttle"))]
+mod damage;
 mod hostile;
 mod house;
 #[cfg(not(feature = "shuttle"))]
