@@ -1,23 +1,17 @@
 //! What all handlers share.
 
 use crate::{
-    auth::{Gate, KeyRing},
+    auth::{Caller, Gate, KeyRing},
+    guard::Correlation,
     metrics::Metrics,
     no::{No, Reply},
     settings::Settings,
 };
-use engine::{CorrelationId, Job, JobId, Scope, Timestamp};
-use platform::Node;
-use std::{
-    ops::Deref,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use engine::{CorrelationId, Job, JobId, Timestamp};
+use platform::{Author, Managed, Node};
+use std::{ops::Deref, sync::Arc, time::Duration};
 use store::{Clock, Dice};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use wire::codes;
 
 /// The door, as handlers hold it.
@@ -39,7 +33,8 @@ pub(crate) struct Inside {
     /// What this node is called while it runs.
     pub(crate) node_id: String,
     pub(crate) started_at: Timestamp,
-    closing: AtomicBool,
+    /// Said once.
+    closing: watch::Sender<bool>,
 }
 
 impl Deref for Door {
@@ -67,7 +62,7 @@ impl Door {
             metrics: Metrics::default(),
             node_id: uuid::Uuid::from_u128(dice.roll().0).to_string(),
             started_at,
-            closing: AtomicBool::new(false),
+            closing: watch::Sender::new(false),
             node,
             clock,
             dice,
@@ -91,6 +86,20 @@ impl Inside {
         CorrelationId::parse(&id.to_string()).expect("a UUID is a lawful correlation")
     }
 
+    /// Reads the keys again that sign addresses.
+    pub(crate) async fn read_seals(&self) -> Result<(), platform::Error> {
+        let lifetime = self.settings.signed_url_lifetime;
+        self.gate.seals.read(&self.node, lifetime, self.now()).await
+    }
+
+    /// An address that opens the status of this job for a while, without any other credential.
+    pub(crate) fn signed_status_url(&self, job: JobId) -> Option<String> {
+        let lifetime = i64::try_from(self.settings.signed_url_lifetime.as_millis());
+        let until = self.now().unix_ms().saturating_add(lifetime.unwrap_or(i64::MAX));
+        let sig = self.gate.seals.sign(job, Timestamp::from_unix_ms(until))?;
+        Some(format!("{}?sig={sig}", wire::status_url(job)))
+    }
+
     pub(crate) fn keys(&self) -> &KeyRing {
         &self.gate.keys
     }
@@ -102,15 +111,27 @@ impl Inside {
 
     /// Nobody new is served from now on; who waits is sent home.
     pub(crate) fn close(&self) {
-        self.closing.store(true, Ordering::Release);
+        self.closing.send_replace(true);
     }
 
     pub(crate) fn is_closing(&self) -> bool {
-        self.closing.load(Ordering::Acquire)
+        *self.closing.borrow()
+    }
+
+    /// Waits until nobody is served any more.
+    pub(crate) async fn closed(&self) {
+        let mut closing = self.closing.subscribe();
+        // An error would mean that the door is gone, which is as good.
+        drop(closing.wait_for(|closing| *closing).await);
+    }
+
+    /// The verbs of operators, in the name of this caller.
+    pub(crate) fn by(&self, caller: &Caller, correlation: &Correlation) -> Managed<'_> {
+        self.node.by(Author::new(&caller.0, correlation.id.clone()))
     }
 
     /// A job that the caller may see.
-    pub(crate) async fn job(&self, caller: &crate::auth::Caller, id: JobId) -> Reply<Job> {
+    pub(crate) async fn job(&self, caller: &Caller, id: JobId) -> Reply<Job> {
         let job = self.node.job(caller.scope(), id).await?;
         caller.grant().may_touch(&job.envelope)?;
         Ok(job)
@@ -120,9 +141,4 @@ impl Inside {
 /// Too much at once.
 pub(crate) fn overloaded(detail: &str) -> No {
     No::Later(Box::new(No::stated(codes::OVERLOADED, detail)), Duration::from_secs(5))
-}
-
-/// Whether answers name the tenant: only those who see several need it.
-pub(crate) fn shows_tenant(scope: &Scope) -> bool {
-    *scope == Scope::All
 }

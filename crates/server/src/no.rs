@@ -42,6 +42,16 @@ impl No {
         No::Stated(code, detail.into())
     }
 
+    /// Where the queue is full, its pace says when there may be room.
+    pub(crate) fn later(self, pace: Duration) -> Self {
+        match self {
+            No::Refused(refusal) if is_full(&refusal) => {
+                No::Later(Box::new(No::Refused(refusal)), pace)
+            }
+            no => no,
+        }
+    }
+
     /// The problem that the client reads. What the log keeps is another sentence.
     pub(crate) fn problem(&self, correlation: &CorrelationId) -> Problem {
         match self {

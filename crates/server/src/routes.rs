@@ -9,7 +9,7 @@ use crate::{
         audit, batch, bulk, errors, health, jobs, keys, list, poison, queues, status, stream, types,
         workers,
     },
-    auth::{as_asked, pass},
+    auth::pass,
     guard::{guard, no_such_address, no_such_method},
     work::{claim, heartbeat, release, settle, steps},
 };
@@ -100,12 +100,29 @@ pub static ROUTES: &[Route] = &[
     row("GET",    "/errors/{code}",                 Open,               || get(errors::one)),
 ];
 
-/// Who may use this route; nothing where there is none.
-pub(crate) fn access_of(method: &Method, path: &str) -> Option<Access> {
-    static BY_PATH: LazyLock<HashMap<(&str, &str), Access>> = LazyLock::new(|| {
-        ROUTES.iter().map(|route| ((route.path, route.method), route.access)).collect()
+impl Route {
+    /// The forms it answers in.
+    pub(crate) fn forms(&self) -> &'static [&'static str] {
+        match self.path {
+            "/api/jobs/{id}/events" => &["text/event-stream"],
+            "/metrics" => &["text/plain"],
+            _ => &["application/json", "application/problem+json"],
+        }
+    }
+
+    /// Whether workers report here.
+    pub(crate) fn is_report(&self) -> bool {
+        self.path.starts_with("/api/work/") && self.path != "/api/work/claim"
+    }
+}
+
+/// The route that was asked for; HEAD is asked of what GET answers.
+pub(crate) fn route_of(method: &Method, path: &str) -> Option<&'static Route> {
+    static BY_PATH: LazyLock<HashMap<(&str, &str), &'static Route>> = LazyLock::new(|| {
+        ROUTES.iter().map(|route| ((route.path, route.method), route)).collect()
     });
-    BY_PATH.get(&(path, as_asked(method).as_str())).copied()
+    let asked = if method == Method::HEAD { &Method::GET } else { method };
+    BY_PATH.get(&(path, asked.as_str())).copied()
 }
 
 /// The router over all routes.

@@ -2,13 +2,13 @@
 
 use super::{
     status::status_of,
-    submission::{draft, key_header, shown, with_key},
+    submission::{draft, key_header, pace, shown, with_key},
 };
 use crate::{
     Door,
     auth::Caller,
     guard::{Correlation, X_CORRELATION_ID, header_of},
-    no::{Reply, whole_seconds},
+    no::{No, Reply, whole_seconds},
     sent::{Id, Params, Sent, SentOrNothing},
 };
 use axum::{
@@ -34,8 +34,8 @@ pub(crate) async fn submit(
     let request = with_key(request, key_header(&headers)?)?;
     let draft = draft(request, &caller, &correlation)?;
     let tenant = caller.tenant();
-    let pace = door.pace_of(&tenant, &draft.job_type);
-    let submitted = door.node.submit(&tenant, draft).await.map_err(|e| door.no(e, pace))?;
+    let pace = pace(&door, &tenant, &draft);
+    let submitted = door.node.submit(&tenant, draft).await.map_err(|e| No::from(e).later(pace))?;
     let shape = shown(&door, &submitted, signed);
     let location = HeaderValue::from_str(&shape.status_url).expect("an id is plain ASCII");
     let headers = [

@@ -62,7 +62,7 @@ pub(crate) async fn revoke(
         && door.node.signing_keys().await?.iter().any(|key| key.id == id);
     if is_signing {
         managed.revoke_signing_key(id).await?;
-        door.gate.signer.read(&door).await?;
+        door.read_seals().await?;
     } else {
         managed.revoke_key(caller.scope(), id).await?;
         door.keys().read(&door.node).await?;

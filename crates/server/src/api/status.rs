@@ -3,7 +3,6 @@
 use crate::{
     Door,
     auth::Caller,
-    door::shows_tenant,
     no::{Reply, whole_seconds},
     sent::{Id, Params},
 };
@@ -16,7 +15,7 @@ use axum::{
 use engine::{Job, JobId, check_range};
 use platform::Changed;
 use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until};
 use wire::StatusShape;
 
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
@@ -50,8 +49,8 @@ pub(crate) async fn status(
     let headers = response.headers_mut();
     headers.insert(header::ETAG, etag(&job));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if !job.status().is_ended() {
-        headers.insert(header::RETRY_AFTER, whole_seconds(door.retry_after(&job)));
+    if let Some(after) = door.node.retry_after(&job) {
+        headers.insert(header::RETRY_AFTER, whole_seconds(after));
     }
     if let Some(seconds) = preferred {
         let applied = HeaderValue::from_str(&format!("wait={seconds}")).expect("plain ASCII");
@@ -62,11 +61,8 @@ pub(crate) async fn status(
 
 /// What this caller sees of a job.
 pub(crate) fn status_of(caller: &Caller, job: &Job) -> StatusShape {
-    let mut shape = StatusShape::from(job);
-    if shows_tenant(caller.scope()) && !caller.is_signed() {
-        shape.tenant = Some(job.envelope.tenant.to_string());
-    }
-    shape
+    let shape = StatusShape::from(job);
+    if caller.sees_tenants() { shape.with_tenant(job) } else { shape }
 }
 
 /// The job as soon as it is what the caller waits for, or when the time is over.
@@ -87,13 +83,14 @@ async fn awaited(
             Some(_) => !is_known(known, &job),
             None => job.status().is_ended(),
         };
-        if arrived || Instant::now() >= until || door.is_closing() {
+        if arrived || Instant::now() >= until {
             return Ok(job);
         }
         let look = until.min(Instant::now() + LOOK_ANYWAY);
-        match timeout_at(look, watch.changed()).await {
-            Ok(Changed::Closed) => return Ok(job),
-            Ok(Changed::Touched) | Err(_) => {}
+        tokio::select! {
+            changed = watch.changed() => if changed == Changed::Closed { return Ok(job) },
+            () = sleep_until(look) => {}
+            () = door.closed() => return Ok(job),
         }
     }
 }

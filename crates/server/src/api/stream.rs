@@ -23,7 +23,7 @@ use engine::{CorrelationId, FieldProblem, Job, JobId};
 use futures_util::stream::unfold;
 use platform::{Changed, Watch};
 use std::{collections::VecDeque, convert::Infallible, fmt::Write, time::Duration};
-use tokio::{sync::OwnedSemaphorePermit, time::timeout};
+use tokio::{sync::OwnedSemaphorePermit, time::sleep};
 
 /// A line that means nothing is sent this often, so that both sides notice when the other is gone; and a look
 /// is taken, because a watch is a hint.
@@ -118,11 +118,14 @@ impl Story {
                         self.fail(&no);
                     }
                 }
-                Phase::Wait => match timeout(BREATH, self.watch.changed()).await {
-                    Ok(Changed::Touched) => self.phase = Phase::Look,
-                    Ok(Changed::Closed) => self.phase = Phase::Over,
-                    Err(_) => {
-                        self.phase = if self.door.is_closing() { Phase::Over } else { Phase::Look };
+                Phase::Wait => tokio::select! {
+                    changed = self.watch.changed() => self.phase = match changed {
+                        Changed::Touched => Phase::Look,
+                        Changed::Closed => Phase::Over,
+                    },
+                    () = self.door.closed() => self.phase = Phase::Over,
+                    () = sleep(BREATH) => {
+                        self.phase = Phase::Look;
                         return Some(Bytes::from_static(b": still here\n\n"));
                     }
                 },

@@ -2,7 +2,10 @@
 
 use crate::{Door, auth::Caller, guard::Correlation, no::Reply};
 use axum::http::{HeaderMap, HeaderName};
-use engine::{FieldProblem, JobDraft, JobType, Refusal, SubjectId, Submitted};
+use engine::{
+    FieldProblem, JobDraft, JobType, Refusal, Start, SubjectId, Submitted, Tenant, Timestamp,
+};
+use std::time::Duration;
 use wire::{SubmitRequest, SubmittedShape};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -64,11 +67,24 @@ pub(super) fn with_key(mut request: SubmitRequest, key: Option<String>) -> Reply
     Ok(request)
 }
 
+/// When it is worth asking for a job that comes in now.
+pub(super) fn pace(door: &Door, tenant: &Tenant, draft: &JobDraft) -> Duration {
+    let start = match (draft.run_at, draft.delay_seconds) {
+        (Some(at), _) => Start::At(Timestamp::from_unix_ms(at)),
+        (None, Some(delay)) => Start::After(Duration::from_secs(delay.max(0).unsigned_abs())),
+        (None, None) => Start::Now,
+    };
+    match JobType::parse(&draft.job_type) {
+        Ok(job_type) => door.node.retry_after_submit(tenant, &job_type, start),
+        Err(_) => Duration::from_secs(1), // it will be refused
+    }
+}
+
 /// What the client learns of a job that was taken in.
 pub(super) fn shown(door: &Door, submitted: &Submitted, signed: bool) -> SubmittedShape {
     let mut shape = SubmittedShape::from(submitted);
     if signed {
-        shape.signed_status_url = Some(door.signed_status_url(submitted.job_id));
+        shape.signed_status_url = door.signed_status_url(submitted.job_id);
     }
     shape
 }

@@ -38,17 +38,20 @@ impl KeyRing {
     }
 
     /// Whose key this is, if it opens this door now.
-    pub(crate) async fn find(&self, door: &Door, shown: &str) -> Reply<Option<Arc<Principal>>> {
-        let Some(secret) = KeySecret::parse(shown) else { return Ok(None) };
+    pub(crate) async fn find(
+        &self,
+        door: &Door,
+        secret: &KeySecret,
+    ) -> Reply<Option<Arc<Principal>>> {
         if self.is_due(door, TRUSTED_FOR) {
             self.read(&door.node).await?;
         }
-        let found = self.look(door, &secret);
+        let found = self.look(door, secret);
         if found.is_some() || !self.is_due(door, LOOK_AGAIN) {
             return Ok(found);
         }
         self.read(&door.node).await?;
-        Ok(self.look(door, &secret))
+        Ok(self.look(door, secret))
     }
 
     fn look(&self, door: &Door, secret: &KeySecret) -> Option<Arc<Principal>> {
