@@ -194,6 +194,15 @@ pub const CATALOGUE: &[CodeEntry] = &[
                      correlationId or subjectId in GET /api/jobs.",
     },
     CodeEntry {
+        code: "KEY_NOT_FOUND",
+        http_status: Some(404),
+        retryable: false,
+        title: "No such key",
+        meaning: "There is no API key with this id, or it belongs to another tenant.",
+        what_to_do: "Look up the id of the key with GET /api/keys, and check which tenant the \
+                     credential belongs to.",
+    },
+    CodeEntry {
         code: "LEASE_EXPIRED",
         http_status: None,
         retryable: false,

@@ -12,7 +12,7 @@ fn expected_status(refusal: &Refusal) -> Option<u16> {
         Refusal::PayloadTooLarge { .. } => Some(413),
         Refusal::KeyReused { .. } => Some(422),
         Refusal::QueueFull { .. } => Some(429),
-        Refusal::JobNotFound => Some(404),
+        Refusal::JobNotFound | Refusal::KeyNotFound => Some(404),
         Refusal::LeaseLost
         | Refusal::AlreadyEnded { .. }
         | Refusal::NotEnded { .. }
@@ -34,6 +34,7 @@ fn one_of_each() -> Vec<Refusal> {
         Refusal::KeyReused { holder: jobs::id() },
         Refusal::QueueFull { job_type, max_queued: 1 },
         Refusal::JobNotFound,
+        Refusal::KeyNotFound,
         Refusal::LeaseLost,
         Refusal::AlreadyEnded { status },
         Refusal::NotEnded { status },
