@@ -5,6 +5,7 @@
 //! in this crate is a sign that a rule has escaped.
 #![forbid(unsafe_code)]
 
+mod audit;
 mod batcher;
 mod bell;
 mod cancel;
@@ -17,6 +18,7 @@ mod events;
 mod execute;
 mod explain;
 mod heartbeat;
+mod keys;
 mod node;
 mod pace;
 mod pause;
@@ -31,11 +33,13 @@ mod sweep;
 mod system;
 mod watch;
 
+pub use audit::{Author, Managed};
 pub use batcher::{Batcher, Limits, Standing, Waiting};
 pub use clockwork::Clockwork;
 pub use error::Error;
 pub use explain::Explained;
 pub use heartbeat::Beat;
+pub use keys::KeyDraft;
 pub use node::Node;
 pub use policy::KnownType;
 pub use release::Release;
@@ -77,6 +81,8 @@ impl Default for Settings {
 impl Platform {
     /// The verbs over `store`. The clock only dates ids and estimates waits: what is due and what has
     /// lapsed is judged by the store's own.
+    /// The verbs over `store`. The clock only dates ids and keys: what is due and what has lapsed is judged
+    /// by the store's own.
     pub fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,

@@ -1,7 +1,7 @@
 //! Look at jobs, queues and workers.
 
 use crate::{Error, Platform};
-use engine::{HistoryEntry, Job, JobId, JsonText, Refusal, Scope};
+use engine::{Event, HistoryEntry, Job, JobId, JsonText, Refusal, Scope};
 use store::{Page, Query, QueueDepth, WorkerSeen};
 
 impl Platform {
@@ -27,6 +27,21 @@ impl Platform {
             self.job(scope, id).await?; // nothing new, or nothing at all
         }
         Ok(rows)
+    }
+
+    /// The announcements of a job after row `after` of its history, in order, as far as they are kept:
+    /// each says what the job was like when it happened. There may be more after the last of them.
+    pub async fn announced(
+        &self,
+        scope: &Scope,
+        id: JobId,
+        after: u64,
+    ) -> Result<Vec<Event>, Error> {
+        let events = self.store.announced(scope, id, after).await?;
+        if events.is_empty() {
+            self.job(scope, id).await?; // nothing new, or nothing at all
+        }
+        Ok(events)
     }
 
     /// One page of jobs, newest first.

@@ -7,6 +7,8 @@ mod batcher;
 mod damage;
 mod hostile;
 mod house;
+mod keys;
+mod managed;
 #[cfg(not(feature = "shuttle"))]
 mod node;
 mod verbs;
