@@ -7,6 +7,7 @@
 
 mod batcher;
 mod bell;
+mod bulk;
 mod cancel;
 mod claim;
 mod clockwork;
@@ -21,6 +22,7 @@ mod node;
 mod pace;
 mod pause;
 mod policy;
+mod queues;
 mod read;
 mod redrive;
 mod release;
@@ -32,12 +34,14 @@ mod system;
 mod watch;
 
 pub use batcher::{Batcher, Limits, Standing, Waiting};
+pub use bulk::{Chosen, May, POISON_COUNTED_MAX, PoisonPage, PoisonQuery, Reasons};
 pub use clockwork::Clockwork;
 pub use error::Error;
 pub use explain::Explained;
 pub use heartbeat::Beat;
 pub use node::Node;
 pub use policy::KnownType;
+pub use queues::QueueSummary;
 pub use release::Release;
 pub use settle::{Report, Verdict};
 pub use sweep::Swept;

@@ -7,7 +7,7 @@ mod pages;
 
 use super::{OpenError, Options, Sqlite};
 use crate::{
-    Clock, HandClock, Query, Replaceable, SeededDice, Store,
+    Clock, HandClock, Query, Replaceable, Request, SeededDice, Store,
     conformance::{
         House, conformance,
         house::{email, ending, keyed, token, wish},
