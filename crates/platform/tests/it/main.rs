@@ -4,6 +4,8 @@
 #[cfg(not(feature = "shuttle"))]
 mod batcher;
 #[cfg(not(feature = "shuttle"))]
+mod bulk;
+#[cfg(not(feature = "shuttle"))]
 mod damage;
 mod hostile;
 mod house;
