@@ -25,8 +25,7 @@ pub(crate) async fn list(
     let job_type = params.get("jobType").map(JobType::parse).transpose()?;
     let error_code = params.get("errorCode").map(ErrorCode::parse).transpose()?;
     let (before, limit) = (cursor(&params)?, top(&params)?);
-    let query =
-        PoisonQuery { scope: caller.scope().clone(), job_type, error_code, before, limit };
+    let query = PoisonQuery { scope: caller.scope().clone(), job_type, error_code, before, limit };
     let may = |job: &Job| caller.grant().may_touch(&job.envelope).is_ok();
     let page = door.node.poisoned(&query, &may).await?;
     let counts = page.reasons.unwrap_or_default().counts.into_iter();
