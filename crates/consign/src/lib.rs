@@ -37,7 +37,7 @@ pub use engine::{
     Policy, PolicyDraft, Progress, Reason, Refusal, Scope, State, Status, Submitted, Tenant,
     Timestamp,
 };
-pub use platform::{Error, Explained, Node, Platform};
+pub use platform::{Changed, Error, Explained, Node, Platform, Watch};
 pub use store::{Counts, OpenError, Page, Query, QueueDepth, WorkerSeen};
 pub use worker::{
     Begun, Context, Duty, Fail, Handler, JobRequest, Runner, SLOTS, StartError, Stopped, Strength,
@@ -115,17 +115,21 @@ impl Consign {
         self.node.job(&self.scope(), id).await
     }
 
-    /// Waits until a job has ended, at most so long, and gives it as it is then.
+    /// Waits until a job has ended, at most so long, and gives it as it is then. It also comes back when
+    /// [`Self::close`] leaves nobody to end it.
     pub async fn wait(&self, id: JobId, longest: Duration) -> Result<Job, Error> {
         let end = tokio::time::Instant::now() + longest.min(WAIT_MAX);
-        let mut pause = Duration::from_millis(1);
+        let mut watch = self.node.watch(id); // before the first look
         loop {
             let job = self.job(id).await?;
-            if job.status().is_ended() || tokio::time::Instant::now() >= end {
+            let now = tokio::time::Instant::now();
+            if job.status().is_ended() || now >= end {
                 return Ok(job);
             }
-            tokio::time::sleep_until(end.min(tokio::time::Instant::now() + pause)).await;
-            pause = (pause * 2).min(WAIT_LOOKS_APART);
+            let next_look = end.min(now + WAIT_LOOKS_APART);
+            if let Ok(Changed::Closed) = tokio::time::timeout_at(next_look, watch.changed()).await {
+                return self.job(id).await;
+            }
         }
     }
 
@@ -193,5 +197,6 @@ pub fn result_of<T: DeserializeOwned>(job: &Job) -> Result<Option<T>, serde_json
 
 /// Nobody waits longer than a year, and no clock can count much further.
 const WAIT_MAX: Duration = Duration::from_secs(365 * 86_400);
-/// Whoever waits for a job looks this often when it takes long.
-const WAIT_LOOKS_APART: Duration = Duration::from_millis(50);
+/// Whoever waits for a job looks this often without being told to: in a store that other nodes share, nobody
+/// tells of theirs.
+const WAIT_LOOKS_APART: Duration = Duration::from_secs(5);

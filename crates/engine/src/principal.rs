@@ -158,6 +158,8 @@ pub enum Denied {
     JobType,
     /// The subject is none of those granted, or the job has none.
     Subject,
+    /// It concerns all tenants, and the credential is for one.
+    Tenants,
     /// More would be granted than the one who grants has.
     Wider(&'static str),
 }
@@ -227,6 +229,9 @@ impl fmt::Display for Denied {
             Denied::Right(right) => write!(f, "the credential lacks the scope {right}"),
             Denied::JobType => f.write_str("the credential is limited to other job types"),
             Denied::Subject => f.write_str("the credential is limited to other subjects"),
+            Denied::Tenants => {
+                f.write_str("this concerns all tenants: a credential for * is needed")
+            }
             Denied::Wider(what) => {
                 write!(f, "{what}: would reach further than the credential that grants it")
             }

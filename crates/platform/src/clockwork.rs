@@ -1,5 +1,5 @@
-//! What happens by itself: jobs that become due wake those who wait for work, and what time has
-//! overtaken is swept.
+//! What happens by itself: jobs that become due wake those who wait for work, what time has overtaken
+//! is swept, and the pace of the queues is looked at while somebody asks for it.
 //!
 //! One thread, which sleeps until something is due. It decides nothing: a wake-up is a hint, and every
 //! sweep goes through the engine.
@@ -102,6 +102,7 @@ impl Works {
             self.next_sweep = now + SWEEP_EVERY;
             // One that fails keeps none of the others from being done.
             done = self.sweep().await.and(self.number_events().await);
+            done = done.and(self.platform.watch_pace().await);
         }
         if now >= self.next_wake {
             self.next_wake = now + WAKE_ALL_EVERY;

@@ -2,8 +2,11 @@
 
 use crate::{Error, Platform};
 use engine::{Command, ITEMS_MAX, Job, JobId, Scope, check_count};
-use std::time::Duration;
-use store::{Answer, Reply, Request};
+use std::{mem, time::Duration};
+use store::{Answer, Request, StoreError};
+
+/// What one request of many came to. A failure is this one's alone: what it touches is damaged.
+pub(crate) type Fate = Result<Answer, Error>;
 
 impl Platform {
     /// One request, one reply.
@@ -40,18 +43,50 @@ impl Platform {
         Ok(*job)
     }
 
-    /// Many commands, each with a fate of its own, in one transaction; none need none.
+    /// Many commands, each with a fate of its own.
     pub(crate) async fn each(
         &self,
         scope: &Scope,
         commands: impl Iterator<Item = (JobId, Command)>,
-    ) -> Result<Vec<Reply>, Error> {
+    ) -> Result<Vec<Fate>, Error> {
         let request = |(id, command)| Request::Job { scope: scope.clone(), id, command };
-        let batch: Vec<Request> = commands.map(request).collect();
-        if batch.is_empty() {
+        self.execute_each(commands.map(request).collect()).await
+    }
+
+    /// Many requests, each with a fate of its own, in one transaction; none need none.
+    ///
+    /// A job that is damaged keeps nothing from the others: the list is halved until it is alone, and each part
+    /// is a transaction of its own.
+    pub(crate) async fn execute_each(&self, batch: Vec<Request>) -> Result<Vec<Fate>, Error> {
+        let mut fates = Vec::with_capacity(batch.len());
+        let mut some_done = false;
+        let mut parts = vec![batch]; // the next one last
+        while let Some(mut part) = parts.pop() {
+            match self.execute_part(&mut part).await {
+                Ok(done) => {
+                    some_done |= !done.is_empty();
+                    fates.extend(done);
+                }
+                Err(StoreError::Damaged(_)) if part.len() > 1 => {
+                    let right = part.split_off(part.len() / 2);
+                    parts.extend([right, part]);
+                }
+                Err(error @ StoreError::Damaged(_)) => fates.push(Err(error.into())),
+                Err(error) if some_done => return Err(Error::from(error).after_some()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(fates)
+    }
+
+    /// One transaction. What may have to be halved is still there afterwards.
+    async fn execute_part(&self, part: &mut Vec<Request>) -> Result<Vec<Fate>, StoreError> {
+        if part.is_empty() {
             return Ok(Vec::new());
         }
-        Ok(self.store.execute(batch).await?)
+        let batch = if part.len() == 1 { mem::take(part) } else { part.clone() };
+        let replies = self.store.execute(batch).await?;
+        Ok(replies.into_iter().map(|reply| Ok(reply?)).collect())
     }
 }
 

@@ -1,6 +1,9 @@
 //! Hear that workers are alive, and tell them how their leases stand.
 
-use crate::{Error, Platform, execute::check_items};
+use crate::{
+    Error, Platform,
+    execute::{Fate, check_items},
+};
 use engine::{Answer, Command, JobId, LeaseToken, ProgressReport, Pulse, Scope, WorkerId};
 use store::Request;
 
@@ -16,13 +19,14 @@ pub struct Beat {
 }
 
 impl Platform {
-    /// Extends leases, in the order in which they were given.
+    /// Extends leases, in the order in which they were given. An error among the answers is that this job is
+    /// damaged: nobody can keep its lease.
     pub async fn heartbeat(
         &self,
         scope: &Scope,
         worker: &WorkerId,
         beats: Vec<Beat>,
-    ) -> Result<Vec<Pulse>, Error> {
+    ) -> Result<Vec<Result<Pulse, Error>>, Error> {
         check_items("leases", beats.len())?;
         let seen = Request::Seen { scope: scope.clone(), worker: worker.clone() };
         let request = |beat: Beat| Request::Job {
@@ -31,16 +35,21 @@ impl Platform {
             command: Command::Heartbeat { token: beat.token, progress: beat.progress },
         };
         let batch = std::iter::once(seen).chain(beats.into_iter().map(request)).collect();
-        let replies = self.store.execute(batch).await?;
-        Ok(replies.into_iter().skip(1).map(pulse).collect())
+        let mut fates = self.execute_each(batch).await?.into_iter();
+        let seen = fates.next().expect("one fate for each request");
+        if fates.len() == 0 {
+            seen?; // beside leases it does not count: they say as well that the worker lives
+        }
+        Ok(fates.map(pulse).collect())
     }
 }
 
-fn pulse(reply: store::Reply) -> Pulse {
-    // The job is gone or was never theirs: either way there is no lease.
-    let Ok(answer) = reply else { return Pulse::Lost };
-    let store::Answer::Job(Answer::Pulse(pulse)) = answer else {
-        unreachable!("a heartbeat is answered as one");
-    };
-    pulse
+fn pulse(fate: Fate) -> Result<Pulse, Error> {
+    match fate {
+        Ok(store::Answer::Job(Answer::Pulse(pulse))) => Ok(pulse),
+        Ok(_) => unreachable!("a heartbeat is answered as one"),
+        // The job is gone or was never theirs: either way there is no lease.
+        Err(Error::Refused(_)) => Ok(Pulse::Lost),
+        Err(error) => Err(error),
+    }
 }

@@ -8,6 +8,7 @@
 mod audit;
 mod batcher;
 mod bell;
+mod bulk;
 mod cancel;
 mod claim;
 mod clockwork;
@@ -20,8 +21,10 @@ mod explain;
 mod heartbeat;
 mod keys;
 mod node;
+mod pace;
 mod pause;
 mod policy;
+mod queues;
 mod read;
 mod redrive;
 mod release;
@@ -30,9 +33,11 @@ mod step;
 mod submit;
 mod sweep;
 mod system;
+mod watch;
 
 pub use audit::{Author, Managed};
 pub use batcher::{Batcher, Limits, Standing, Waiting};
+pub use bulk::{Chosen, May, POISON_COUNTED_MAX, PoisonPage, PoisonQuery, Reasons};
 pub use clockwork::Clockwork;
 pub use error::Error;
 pub use explain::Explained;
@@ -40,12 +45,15 @@ pub use heartbeat::Beat;
 pub use keys::KeyDraft;
 pub use node::Node;
 pub use policy::KnownType;
+pub use queues::QueueSummary;
 pub use release::Release;
 pub use settle::{Report, Verdict};
 pub use sweep::Swept;
 pub use system::{SystemClock, SystemDice};
+pub use watch::{Changed, Watch};
 
 use bell::Bell;
+use pace::Pace;
 use std::sync::Arc;
 use store::{Clock, Dice, Store};
 
@@ -57,6 +65,8 @@ pub struct Platform {
     settings: Settings,
     /// Rung whenever a job may have been put off until later.
     bell: Arc<Bell>,
+    /// How fast queues move, for those who ask when to come again.
+    pace: Pace,
 }
 
 /// What an installation may choose.
@@ -73,6 +83,8 @@ impl Default for Settings {
 }
 
 impl Platform {
+    /// The verbs over `store`. The clock only dates ids and estimates waits: what is due and what has
+    /// lapsed is judged by the store's own.
     /// The verbs over `store`. The clock only dates ids and keys: what is due and what has lapsed is judged
     /// by the store's own.
     pub fn new(
@@ -81,6 +93,6 @@ impl Platform {
         dice: Arc<dyn Dice>,
         settings: Settings,
     ) -> Self {
-        Platform { store, clock, dice, settings, bell: Arc::default() }
+        Platform { store, clock, dice, settings, bell: Arc::default(), pace: Pace::default() }
     }
 }

@@ -1,7 +1,7 @@
 //! Consign at work over one store: the verbs, the batcher in front of the store, and the clockwork.
 
-use crate::{Batcher, Clockwork, Limits, Platform, Settings, Standing};
-use engine::{Scope, Wish};
+use crate::{Batcher, Clockwork, Limits, Platform, Settings, Standing, Watch};
+use engine::{JobId, Scope, Wish};
 use std::{io, ops::Deref, sync::Arc};
 use store::{Clock, Dice, Store};
 
@@ -38,7 +38,12 @@ impl Node {
         self.batcher.stand(scope, wish)
     }
 
-    /// Takes nothing new, finishes what waits, and stops. This blocks.
+    /// Wants to know when something happens to a job. Begin before you read it.
+    pub fn watch(&self, id: JobId) -> Watch {
+        self.batcher.watch(id)
+    }
+
+    /// Takes nothing new, finishes what waits, and stops; whoever watches a job learns so. This blocks.
     pub fn close(&self) {
         self.clockwork.stop();
         self.batcher.close();

@@ -1,8 +1,8 @@
-//! Look at jobs, queues and workers.
+//! Look at jobs and workers.
 
 use crate::{Error, Platform};
 use engine::{Event, HistoryEntry, Job, JobId, JsonText, Refusal, Scope};
-use store::{Page, Query, QueueDepth, WorkerSeen};
+use store::{Page, Query, WorkerSeen};
 
 impl Platform {
     /// One job and its status.
@@ -47,11 +47,6 @@ impl Platform {
     /// One page of jobs, newest first.
     pub async fn list(&self, query: &Query) -> Result<Page, Error> {
         Ok(self.store.list(query).await?)
-    }
-
-    /// Depth and age of every queue in scope.
-    pub async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>, Error> {
-        Ok(self.store.queues(scope).await?)
     }
 
     /// Every worker in scope that has been seen lately.

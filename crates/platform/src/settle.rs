@@ -1,8 +1,10 @@
 //! Hear how attempts ended.
 
-use crate::{Error, Platform, execute::check_items};
-use engine::{Answer, Command, Ending, JobId, LeaseToken, Refusal, Scope, Status};
-use store::Reply;
+use crate::{
+    Error, Platform,
+    execute::{Fate, check_items},
+};
+use engine::{Answer, Command, Ending, JobId, LeaseToken, Scope, Status};
 
 /// A worker's report on one attempt.
 #[derive(Clone, Debug)]
@@ -15,8 +17,9 @@ pub struct Report {
     pub ending: Ending,
 }
 
-/// What a report came to: what the job became by it, or why it was not taken.
-pub type Verdict = Result<Status, Refusal>;
+/// What a report came to: what the job became by it, or why it was not taken. That is a refusal, or that
+/// the job is damaged; what is wrong with the whole store fails the whole call.
+pub type Verdict = Result<Status, Error>;
 
 impl Platform {
     /// Settles attempts, each with a verdict of its own, in the order in which they were given.
@@ -39,8 +42,8 @@ pub(crate) fn waits_again(verdict: &Verdict) -> bool {
     matches!(verdict, Ok(status) if !status.is_ended())
 }
 
-pub(crate) fn verdict(reply: Reply) -> Verdict {
-    let store::Answer::Job(Answer::Settled(status)) = reply? else {
+pub(crate) fn verdict(fate: Fate) -> Verdict {
+    let store::Answer::Job(Answer::Settled(status)) = fate? else {
         unreachable!("the end of an attempt is answered as one");
     };
     Ok(status)

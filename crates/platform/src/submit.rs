@@ -38,6 +38,39 @@ impl Platform {
         Ok(all)
     }
 
+    /// Takes in those of these jobs that can be: each has a fate of its own, all in one transaction.
+    pub async fn submit_each(
+        &self,
+        tenant: &Tenant,
+        drafts: Vec<JobDraft>,
+    ) -> Result<Vec<Result<Submitted, Error>>, Error> {
+        check_count("jobs", drafts.len(), 0..=ITEMS_MAX)?;
+        let jobs: Vec<Result<NewJob, Refusal>> =
+            drafts.into_iter().map(|draft| self.check(tenant, draft)).collect();
+        let good: Vec<&NewJob> = jobs.iter().flatten().collect();
+        let ids: Vec<JobId> = good.iter().map(|new| new.id).collect();
+        let later = good.iter().any(|new| new.start != Start::Now);
+        let batch: Vec<Request> =
+            good.into_iter().map(|new| Request::Submit(vec![new.clone()])).collect();
+        let replies = match batch.is_empty() {
+            true => Vec::new(),
+            false => self.store.execute(batch).await.map_err(|e| naming(e.into(), ids))?,
+        };
+        if later {
+            self.bell.ring();
+        }
+        let mut replies = replies.into_iter();
+        let fate = |job: Result<NewJob, Refusal>| {
+            job?;
+            let reply = replies.next().expect("one reply for each job");
+            let Answer::Submitted(mut all) = reply? else {
+                unreachable!("a submit is answered as one");
+            };
+            Ok(all.pop().expect("one answer for one job"))
+        };
+        Ok(jobs.into_iter().map(fate).collect())
+    }
+
     fn check(&self, tenant: &Tenant, draft: JobDraft) -> Result<NewJob, Refusal> {
         let tenant = match &draft.subject_id {
             Some(name) if planted(SeededBug::ItemTenantTrusted) => {

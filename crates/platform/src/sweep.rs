@@ -2,7 +2,7 @@
 
 use crate::{Error, Platform};
 use engine::{JobId, Scope, Timestamp};
-use store::{Overdue, StoreError, Upcoming};
+use store::Upcoming;
 
 /// One round of the sweeper.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,28 +29,12 @@ impl Platform {
     pub async fn sweep(&self) -> Result<Swept, Error> {
         let page = self.store.overdue(SWEEP_MAX).await?;
         let more = page.len() == SWEEP_MAX;
-        let jobs = self.sweep_page(&page).await?;
+        let commands = page.iter().map(|overdue| (overdue.id, overdue.command.clone()));
+        let fates = self.each(&Scope::All, commands).await?;
+        // One that is damaged is left as it is.
+        let swept = page.iter().zip(fates).filter(|(_, fate)| fate.is_ok());
+        let jobs = swept.map(|(overdue, _)| overdue.id).collect();
         let rows = self.store.tidy(SWEEP_MAX).await?;
         Ok(Swept { jobs, rows, more: more || rows == SWEEP_MAX })
-    }
-
-    /// Those of a page that were dealt with. A job that is damaged keeps no other from its end: the page is
-    /// halved until it is alone, and it is left as it is.
-    async fn sweep_page(&self, page: &[Overdue]) -> Result<Vec<JobId>, Error> {
-        let commands = page.iter().map(|overdue| (overdue.id, overdue.command.clone()));
-        match self.each(&Scope::All, commands).await {
-            Ok(replies) => {
-                let swept = page.iter().zip(replies).filter(|(_, reply)| reply.is_ok());
-                Ok(swept.map(|(overdue, _)| overdue.id).collect())
-            }
-            Err(Error::Store(StoreError::Damaged(_))) if page.len() > 1 => {
-                let (left, right) = page.split_at(page.len() / 2);
-                let mut swept = Box::pin(self.sweep_page(left)).await?;
-                swept.extend(Box::pin(self.sweep_page(right)).await?);
-                Ok(swept)
-            }
-            Err(Error::Store(StoreError::Damaged(_))) => Ok(Vec::new()),
-            Err(error) => Err(error),
-        }
     }
 }

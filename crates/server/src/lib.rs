@@ -1,6 +1,25 @@
-//! THE HTTP DOOR of Consign.
+//! THE HTTP DOOR of Consign: the whole job contract over HTTP, with authorization on everything.
+//!
+//! A request passes the [guard](guard) (correlation, limits, log), the [gate](auth) (who may use this route), and
+//! reaches a handler that extracts, asks the platform and answers. What is refused becomes problem details in
+//! one place (`no.rs`).
 #![forbid(unsafe_code)]
 
+mod api;
+mod auth;
+mod door;
+mod guard;
+mod metrics;
+mod no;
+mod patient;
+mod routes;
+mod sent;
+mod serve;
 mod settings;
+mod work;
 
+use door::Door;
+
+pub use routes::{Access, ROUTES, Route};
+pub use serve::{Server, StartError};
 pub use settings::{JwksSource, JwtSettings, Limits, Rate, Settings};

@@ -31,12 +31,16 @@ pub fn entry(code: &str) -> Option<&'static CodeEntry> {
 
 /// The codes that doors state themselves, beside those of the engine.
 pub mod codes {
+    /// The body has more bytes than this address takes.
+    pub const BODY_TOO_LARGE: &str = "BODY_TOO_LARGE";
     /// The filter names a field that jobs cannot be filtered by.
     pub const FILTER_FIELD: &str = "FILTER_FIELD";
     /// The filter is not a condition that we understand.
     pub const FILTER_SYNTAX: &str = "FILTER_SYNTAX";
     /// The credential is valid but may not do this, to this job type or to this subject.
     pub const FORBIDDEN: &str = "FORBIDDEN";
+    /// The address or the headers have more bytes than we take.
+    pub const HEADERS_TOO_LARGE: &str = "HEADERS_TOO_LARGE";
     /// We made a mistake, and it is in our log.
     pub const INTERNAL: &str = "INTERNAL";
     /// The body is not a JSON object.
@@ -49,10 +53,18 @@ pub mod codes {
     pub const NOT_FOUND: &str = "NOT_FOUND";
     /// The store did not say whether the change was kept; it may have been.
     pub const OUTCOME_UNKNOWN: &str = "OUTCOME_UNKNOWN";
+    /// We have too much to do at this moment for this request.
+    pub const OVERLOADED: &str = "OVERLOADED";
+    /// No job of this type has come yet.
+    pub const QUEUE_NOT_FOUND: &str = "QUEUE_NOT_FOUND";
     /// The credential sent more requests than its rate allows.
     pub const RATE_LIMITED: &str = "RATE_LIMITED";
+    /// The request did not come in time.
+    pub const REQUEST_TIMEOUT: &str = "REQUEST_TIMEOUT";
     /// The payload does not fit the JSON Schema that is set for its job type; nothing was stored.
     pub const SCHEMA_MISMATCH: &str = "SCHEMA_MISMATCH";
+    /// What the store holds of this job cannot be read.
+    pub const STORE_DAMAGED: &str = "STORE_DAMAGED";
     /// The store has no room left; nothing was stored.
     pub const STORE_FULL: &str = "STORE_FULL";
     /// The store cannot be reached; nothing was stored.
@@ -75,6 +87,14 @@ pub const CATALOGUE: &[CodeEntry] = &[
         meaning: "The job has already ended in another way, and what ended first stands.",
         what_to_do: "Read the job's status and go on from there; a worker drops its result. If \
                      the job should run again, redrive it.",
+    },
+    CodeEntry {
+        code: codes::BODY_TOO_LARGE,
+        http_status: Some(413),
+        retryable: false,
+        title: "Body too large",
+        meaning: "The body has more bytes than this address takes.",
+        what_to_do: "Send fewer jobs or reports at a time; put large data where the worker can fetch it.",
     },
     CodeEntry {
         code: codes::FILTER_FIELD,
@@ -121,6 +141,14 @@ pub const CATALOGUE: &[CodeEntry] = &[
         meaning: "The attempt ran longer than the timeout of its job type.",
         what_to_do: "See what the handler waited for. If the work is honestly that long, raise \
                      the type's timeout; then redrive what was poisoned.",
+    },
+    CodeEntry {
+        code: codes::HEADERS_TOO_LARGE,
+        http_status: Some(431),
+        retryable: false,
+        title: "Headers too large",
+        meaning: "The address or the headers have more bytes than we take.",
+        what_to_do: "Send fewer or shorter headers and cookies; put long conditions into the body.",
     },
     CodeEntry {
         code: "IDEMPOTENCY_KEY_REUSED",
@@ -293,6 +321,14 @@ pub const CATALOGUE: &[CodeEntry] = &[
                      token: what was kept is recognised and not done twice.",
     },
     CodeEntry {
+        code: codes::OVERLOADED,
+        http_status: Some(503),
+        retryable: true,
+        title: "Too much at once",
+        meaning: "We have too much to do at this moment for this request; nothing was done.",
+        what_to_do: "Wait as long as Retry-After says. Ask for the status now and then instead of holding streams open.",
+    },
+    CodeEntry {
         code: "PAYLOAD_TOO_LARGE",
         http_status: Some(413),
         retryable: false,
@@ -311,6 +347,14 @@ pub const CATALOGUE: &[CodeEntry] = &[
                      stays full, add workers or raise the type's max_queued.",
     },
     CodeEntry {
+        code: codes::QUEUE_NOT_FOUND,
+        http_status: Some(404),
+        retryable: false,
+        title: "No such queue",
+        meaning: "No job of this type has come yet, so that there is no queue to show.",
+        what_to_do: "Check the spelling; GET /api/queues shows the queues that there are.",
+    },
+    CodeEntry {
         code: codes::RATE_LIMITED,
         http_status: Some(429),
         retryable: true,
@@ -327,6 +371,14 @@ pub const CATALOGUE: &[CodeEntry] = &[
         meaning: "The job was given back more often than is free, and its attempts are spent.",
         what_to_do: "Find out why workers keep giving it back: a shutdown loop, or a handler that \
                      snoozes for ever. Then redrive it.",
+    },
+    CodeEntry {
+        code: codes::REQUEST_TIMEOUT,
+        http_status: Some(408),
+        retryable: true,
+        title: "Request took too long",
+        meaning: "The request did not come in time; nothing was done.",
+        what_to_do: "Check the network between you and us, and send the request again with the same key.",
     },
     CodeEntry {
         code: codes::SCHEMA_MISMATCH,
@@ -355,6 +407,14 @@ pub const CATALOGUE: &[CodeEntry] = &[
         meaning: "A step was finished that was never begun.",
         what_to_do: "Send action begin for this step first; after a redrive with resetSteps all \
                      steps begin anew.",
+    },
+    CodeEntry {
+        code: codes::STORE_DAMAGED,
+        http_status: Some(500),
+        retryable: false,
+        title: "Stored data damaged",
+        meaning: "What the store holds here cannot be read; nothing was changed.",
+        what_to_do: "Run consign doctor, which says what is damaged and what mends it; restore a backup if it says so.",
     },
     CodeEntry {
         code: codes::STORE_FULL,

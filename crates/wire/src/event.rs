@@ -39,8 +39,6 @@ pub type EventData = Extended<StatusShape, Announced>;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Announced {
-    /// Whose job it is.
-    pub tenant: String,
     /// How long this life took from its first start to its end.
     pub duration_ms: Option<u64>,
     /// How long this life waited for its first start.
@@ -67,12 +65,8 @@ impl From<&Event> for CloudEvent {
 }
 
 fn data(event: &Event) -> EventData {
-    let more = Announced {
-        tenant: event.job.envelope.tenant.to_string(),
-        duration_ms: event.took().map(ms),
-        wait_ms: event.waited().map(ms),
-    };
-    Extended { base: StatusShape::from(&event.job), more }
+    let more = Announced { duration_ms: event.took().map(ms), wait_ms: event.waited().map(ms) };
+    Extended { base: StatusShape::from(&event.job).with_tenant(&event.job), more }
 }
 
 fn ms(span: Duration) -> u64 {

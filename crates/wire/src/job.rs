@@ -13,8 +13,6 @@ pub type JobShape = Extended<StatusShape, JobMore>;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JobMore {
-    /// Whose it is.
-    pub tenant: String,
     /// The client's handle, in its stored form: a long one is its hash.
     pub idempotency_key: Option<String>,
     /// The client's word for the shape of the payload.
@@ -39,7 +37,6 @@ impl JobShape {
     pub fn new(job: &Job, payload: Option<&JsonText>) -> Self {
         let envelope = &job.envelope;
         let more = JobMore {
-            tenant: envelope.tenant.to_string(),
             idempotency_key: envelope.key.as_ref().map(|key| key.name.as_str().into()),
             payload_version: envelope.payload_version.as_ref().map(PayloadVersionShape::from),
             priority: envelope.priority.number(),
@@ -49,6 +46,6 @@ impl JobShape {
             discarded_at: job.ended().and_then(|ended| ended.discarded_at).map(Moment),
             payload: payload.map(Json::from),
         };
-        Extended { base: StatusShape::from(job), more }
+        Extended { base: StatusShape::from(job).with_tenant(job), more }
     }
 }

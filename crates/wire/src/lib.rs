@@ -6,18 +6,24 @@
 //! the engine says what is wrong with it.
 #![forbid(unsafe_code)]
 
+mod audit;
 mod body;
+mod bulk;
 mod catalogue;
 mod claim;
 mod event;
 mod explain;
 mod extended;
+pub mod filter;
 mod heartbeat;
 mod history;
 mod job;
 mod job_command;
 mod json;
+mod keys;
+mod nodes;
 mod page;
+mod poison;
 mod policy;
 mod problem;
 mod queues;
@@ -32,12 +38,15 @@ mod submit;
 mod time;
 mod workers;
 
+pub use audit::AuditShape;
 pub use body::{Unreadable, read};
+pub use bulk::{BulkAnswer, BulkRequest};
 pub use catalogue::{CATALOGUE, CodeEntry, codes, entry};
 pub use claim::{ClaimAnswer, ClaimOrder, ClaimRequest, ClaimedJob, LeaseOf, LeaseShape};
 pub use event::{Announced, CloudEvent, EventData};
 pub use explain::{ExplainShape, ReasonShape};
 pub use extended::Extended;
+pub use filter::{FilterError, job_filter};
 pub use heartbeat::{
     Beat, HeartbeatAnswer, HeartbeatItem, HeartbeatRequest, ProgressRequest, PulseShape, PulseWord,
 };
@@ -45,7 +54,10 @@ pub use history::{HistoryAnswer, HistoryShape};
 pub use job::{JobMore, JobShape};
 pub use job_command::JobCommand;
 pub use json::Json;
+pub use keys::{KeyCreated, KeyKind, KeyOrder, KeyRequest, KeyShape, tenant_word};
+pub use nodes::{NodeShape, NodeState};
 pub use page::Page;
+pub use poison::{OrderError, PoisonAnswer, PoisonOrder, PoisonRequest};
 pub use policy::{BackoffShape, Factor, PolicyShape, TypeShape};
 pub use problem::{FieldError, Problem};
 pub use queues::QueueShape;

@@ -3,6 +3,7 @@
 use crate::{
     body::Unreadable,
     catalogue::{CodeEntry, codes, entry},
+    filter::FilterError,
 };
 use engine::{CorrelationId, JobId, Refusal};
 use serde::{Deserialize, Serialize};
@@ -72,6 +73,14 @@ impl Problem {
         let detail = format!("{pointer}: {}", body.detail);
         let errors = vec![FieldError { pointer, detail: body.detail.clone() }];
         Problem { errors, ..Problem::new(body.code(), detail, correlation) }
+    }
+
+    /// The filter could not be followed. It stands in the query or in the body, under one name.
+    pub fn filter(error: &FilterError, correlation: &CorrelationId) -> Self {
+        let detail = error.to_string();
+        let whole = format!("the filter {detail}");
+        let errors = vec![FieldError { pointer: "/filter".into(), detail }];
+        Problem { errors, ..Problem::new(error.code(), whole, correlation) }
     }
 
     /// Names the job that this is about.

@@ -29,6 +29,9 @@ pub struct StatusShape {
     pub result_url: Option<String>,
     pub redrive_count: u32,
     pub parent_id: Option<String>,
+    /// Only for those who see several tenants.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
 }
 
 /// How far a handler said it was.
@@ -66,7 +69,15 @@ impl From<&Job> for StatusShape {
             result_url: life.result_url.as_ref().map(ToString::to_string),
             redrive_count: life.redrive_count,
             parent_id: envelope.parent.map(|parent| parent.to_string()),
+            tenant: None,
         }
+    }
+}
+
+impl StatusShape {
+    /// Says whose job it is, for those who see several tenants.
+    pub fn with_tenant(self, job: &Job) -> Self {
+        StatusShape { tenant: Some(job.envelope.tenant.to_string()), ..self }
     }
 }
 

@@ -10,7 +10,7 @@ pub struct Moment(pub Timestamp);
 
 // Civil time and not `jiff::Timestamp`: that one ends 26 hours before the year 9999 does, and the
 // engine's moments do not.
-const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+pub(crate) const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
 /// Writes a moment: `2026-11-15T08:00:00.123Z`.
 pub fn format_time(at: Timestamp) -> String {
@@ -43,12 +43,17 @@ pub fn parse_time(field: &'static str, text: &str) -> Checked<Timestamp> {
 fn read(text: &str) -> Option<i64> {
     let zone_at = text.rfind(['Z', 'z', '+', '-'])?;
     let (local, zone) = text.split_at(zone_at);
+    let ms = i64::try_from(since_epoch(local)?.as_millis()).ok()?;
+    Some(ms - offset_ms(zone)?)
+}
+
+/// How long after 1970 a clock shows `local`, wherever it hangs.
+pub(crate) fn since_epoch(local: &str) -> Option<SignedDuration> {
     if !is_local_time(local) {
         return None;
     }
     let when: DateTime = local.parse().ok()?;
-    let ms = i64::try_from(when.duration_since(EPOCH).as_millis()).ok()?;
-    Some(ms - offset_ms(zone)?)
+    Some(when.duration_since(EPOCH))
 }
 
 /// The form of the standard and no other: jiff alone would also take `20261115T08`.
@@ -72,7 +77,8 @@ fn is_local_time(text: &str) -> bool {
     decimals && FORM.iter().zip(whole).all(fits)
 }
 
-fn offset_ms(zone: &str) -> Option<i64> {
+/// How far a zone is ahead of UTC.
+pub(crate) fn offset_ms(zone: &str) -> Option<i64> {
     const MINUTE_MS: i64 = 60_000;
     let (sign, hours, minutes) = match zone.as_bytes() {
         [b'Z' | b'z'] => return Some(0),

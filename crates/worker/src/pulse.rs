@@ -7,7 +7,6 @@ use crate::{
 use engine::{ITEMS_MAX, Pulse};
 use platform::{Beat, Error};
 use std::{sync::Arc, time::Duration};
-use store::StoreError;
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep, sleep_until},
@@ -97,33 +96,16 @@ async fn beat_desk(shop: Arc<Shop>, desk: usize, beats: Vec<Own>) -> Result<(), 
     Ok(())
 }
 
-/// Sends one page. A job that is damaged costs only itself its lease: the page is halved until it is alone.
+/// Sends one page. A job that is damaged costs only itself its lease.
 async fn beat_page(shop: &Shop, desk: usize, page: &[Own]) -> Result<(), Error> {
     let beats = page.iter().map(|(_, beat)| beat.clone()).collect();
     let (scope, worker) = (&shop.house.scope, &shop.desks[desk].worker);
-    match shop.node.heartbeat(scope, worker, beats).await {
-        Ok(pulses) => {
-            let pulses = page.iter().zip(pulses);
-            pulses.for_each(|((attempt, _), pulse)| shop.pulse(attempt.token, pulse));
-            Ok(())
-        }
-        Err(Error::Store(StoreError::Damaged(_))) => match page {
-            [] => Ok(()),
-            [(attempt, _)] => {
-                shop.pulse(attempt.token, Pulse::Lost);
-                Ok(())
-            }
-            many => {
-                let (left, right) = many.split_at(many.len() / 2);
-                Box::pin(beat_page(shop, desk, left)).await?;
-                Box::pin(beat_page(shop, desk, right)).await
-            }
-        },
-        Err(error) => {
-            page.iter().for_each(say_again);
-            Err(error)
-        }
+    let told = shop.node.heartbeat(scope, worker, beats).await;
+    let pulses = told.inspect_err(|_| page.iter().for_each(say_again))?;
+    for ((attempt, _), pulse) in page.iter().zip(pulses) {
+        shop.pulse(attempt.token, pulse.unwrap_or(Pulse::Lost));
     }
+    Ok(())
 }
 
 /// What a heartbeat could not tell is told by the next one, unless there is something newer.

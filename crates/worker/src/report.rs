@@ -8,7 +8,6 @@ use crate::{
 use engine::{ITEMS_MAX, LeaseToken};
 use platform::{Beat, Error, Release, Report, Verdict};
 use std::sync::Arc;
-use store::StoreError;
 use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 use tracing::{error, warn};
 
@@ -30,8 +29,8 @@ pub(crate) async fn report(shop: Arc<Shop>, mut finished: mpsc::UnboundedReceive
                 }
             }
         }
-        persist(&shop, &settles).await;
-        persist(&shop, &releases).await;
+        persist(&shop, settles).await;
+        persist(&shop, releases).await;
         shop.settled(desks.into_iter());
     }
 }
@@ -89,26 +88,23 @@ impl EndsLease for Release {
     }
 }
 
-/// Sends reports until they are taken. A job that is damaged keeps nobody else's from being heard: the page is
-/// halved until it is alone.
-async fn persist<R: EndsLease>(shop: &Shop, reports: &[R]) {
+/// Sends reports until they are taken, or refused.
+async fn persist<R: EndsLease>(shop: &Shop, reports: Vec<R>) {
     if reports.is_empty() {
         return;
     }
     let mut patience = Patience::new();
     loop {
-        match R::send(shop, reports.to_vec()).await {
+        match R::send(shop, reports.clone()).await {
             Ok(verdicts) => {
                 let verdicts = reports.iter().zip(verdicts);
                 return verdicts.for_each(|(report, verdict)| told(shop, report.token(), verdict));
             }
-            Err(Error::Store(StoreError::Damaged(_))) if reports.len() > 1 => {
-                let (left, right) = reports.split_at(reports.len() / 2);
-                Box::pin(persist(shop, left)).await;
-                return Box::pin(persist(shop, right)).await;
+            // Asking again would be answered in the same way.
+            Err(error @ Error::Refused(_)) => {
+                return reports.iter().for_each(|report| given_up(shop, report.token(), &error));
             }
-            Err(error) if is_final(&error) => return given_up(shop, reports, &error),
-            Err(error) => {
+            Err(error @ (Error::Store(_) | Error::OutcomeUnknown { .. })) => {
                 not_taken(&error, reports.len());
                 sleep(patience.next()).await;
             }
@@ -116,29 +112,26 @@ async fn persist<R: EndsLease>(shop: &Shop, reports: &[R]) {
     }
 }
 
-/// Whether asking again would be answered in the same way.
-fn is_final(error: &Error) -> bool {
-    match error {
-        Error::Refused(_) | Error::Store(StoreError::Damaged(_)) => true,
-        Error::Store(_) | Error::OutcomeUnknown { .. } => false,
-    }
-}
-
 fn not_taken(error: &(dyn std::error::Error + 'static), reports: usize) {
     warn!(error, reports, "reports were not taken; trying again");
 }
 
-fn given_up<R: EndsLease>(shop: &Shop, reports: &[R], cause: &Error) {
+fn given_up(shop: &Shop, token: LeaseToken, cause: &Error) {
     let cause: &dyn std::error::Error = cause;
-    for report in reports {
-        shop.about(report.token(), || error!(error = cause, "the report cannot be taken"));
-    }
+    shop.about(token, || error!(error = cause, "the report cannot be taken"));
 }
 
 /// A report that was refused: the other worker's outcome stands. Nothing is wrong with the store, but somebody
-/// was too slow.
+/// was too slow. Any other failure is that the job is damaged, and stays so.
 fn told(shop: &Shop, token: LeaseToken, verdict: Verdict) {
-    let Err(refusal) = verdict else { return };
-    shop.came_too_late();
-    shop.about(token, || warn!(code = refusal.code(), "the report came too late"));
+    match verdict {
+        Ok(_) => {}
+        Err(Error::Refused(refusal)) => {
+            shop.came_too_late();
+            shop.about(token, || warn!(code = refusal.code(), "the report came too late"));
+        }
+        Err(error @ (Error::Store(_) | Error::OutcomeUnknown { .. })) => {
+            given_up(shop, token, &error);
+        }
+    }
 }

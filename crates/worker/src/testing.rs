@@ -284,9 +284,9 @@ impl Kit {
         let beat = Beat { id: attempt.job.id(), token: attempt.token, progress };
         let pulses = self.platform().heartbeat(&Scope::All, &attempt.worker, vec![beat]).await;
         match pulses.expect("the memory answers").first() {
-            Some(Pulse::CancelRequested(_)) => attempt.stop(Why::Cancelled),
-            Some(Pulse::Lost | Pulse::Ended) => attempt.stop(Why::LeaseLost),
-            Some(Pulse::Extended(_)) | None => {}
+            Some(Ok(Pulse::CancelRequested(_))) => attempt.stop(Why::Cancelled),
+            Some(Ok(Pulse::Lost | Pulse::Ended) | Err(_)) => attempt.stop(Why::LeaseLost),
+            Some(Ok(Pulse::Extended(_))) | None => {}
         }
     }
 }

@@ -5,3 +5,4 @@ mod child;
 mod examples;
 mod processes;
 mod readme;
+mod waits;

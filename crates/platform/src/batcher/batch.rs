@@ -6,6 +6,7 @@ use super::{
     offer::Offers,
     office::Office,
 };
+use crate::watch::Touched;
 use ::store::{Answer, Claimed, Reply, Request, StoreError};
 use engine::JobId;
 #[cfg(not(feature = "shuttle"))]
@@ -56,6 +57,7 @@ impl Office {
     }
 
     fn answer(&self, mut done: Done) {
+        let touched = self.watchers.are_there().then(|| done.touched());
         let mut leases = done.leases();
         self.let_wait(&mut done, &leases);
         let mut lost: Vec<Claimed> = Vec::new();
@@ -77,6 +79,9 @@ impl Office {
             *answers == 0
         });
         self.release(&lost);
+        if let Some(touched) = touched {
+            self.watchers.tell(&touched);
+        }
     }
 
     /// Sends those back to the crowd who got nothing, and stirs it up about what is left.
@@ -132,6 +137,24 @@ impl Done {
         done
     }
 
+    /// The jobs that something may have happened to.
+    fn touched(&self) -> Touched {
+        let unknown = |error: &StoreError| matches!(error, StoreError::OutcomeUnknown(_));
+        let called = self.calls.iter().map(|(_, replies)| replies.as_ref().err());
+        let stood = self.turns.iter().map(|(_, got)| got.as_ref().err());
+        if called.chain(stood).flatten().any(unknown) {
+            return Touched::Anything;
+        }
+        let mut ids = Vec::new();
+        for (call, replies) in &self.calls {
+            let replies = replies.iter().flatten();
+            call.requests.iter().zip(replies).for_each(|(r, reply)| touched_by(r, reply, &mut ids));
+        }
+        let stood = self.turns.iter().filter_map(|(_, got)| got.as_ref().ok());
+        ids.extend(stood.flatten().map(|claimed| claimed.job.id()));
+        Touched::Jobs(ids)
+    }
+
     fn leases(&self) -> Leases {
         let called = self.calls.iter().filter_map(|(_, replies)| replies.as_ref().ok());
         let stood = self.turns.iter().filter_map(|(_, got)| got.as_ref().ok());
@@ -159,6 +182,16 @@ impl Done {
             }
         }
         left
+    }
+}
+
+fn touched_by(request: &Request, reply: &Reply, ids: &mut Vec<JobId>) {
+    match (request, reply) {
+        (_, Err(_)) => {}
+        (Request::Job { id, .. }, Ok(_)) => ids.push(*id),
+        (_, Ok(Answer::Claimed(jobs))) => ids.extend(jobs.iter().map(|claimed| claimed.job.id())),
+        (_, Ok(Answer::Submitted(jobs))) => ids.extend(jobs.iter().map(|job| job.job_id)),
+        (_, Ok(Answer::Job(_) | Answer::Done)) => {}
     }
 }
 

@@ -16,11 +16,12 @@ mod store;
 pub use standing::Standing;
 
 use self::office::Office;
+use crate::Watch;
 use ::store::{
     Store,
     sync::{Mutex, thread},
 };
-use engine::{JobType, Scope, Wish};
+use engine::{JobId, JobType, Scope, Wish};
 use std::{io, sync::Arc};
 
 /// A store that shares its transactions among callers.
@@ -108,13 +109,18 @@ impl Batcher {
         self.office.wake(types);
     }
 
+    /// Wants to know when a batch touches a job. Begin before you read it.
+    pub fn watch(&self, id: JobId) -> Watch {
+        self.office.watchers.watch(id)
+    }
+
     /// What waits now.
     pub fn waiting(&self) -> Waiting {
         self.office.waiting()
     }
 
     /// Takes nothing new, finishes what waits, and returns when the last answer was given. Claims that
-    /// stand get an empty one.
+    /// stand get an empty one, and whoever watches a job learns that nothing will happen any more.
     ///
     /// This blocks. Jobs whose answer nobody takes afterwards stay leased until the lease runs out.
     pub fn close(&self) {
@@ -128,6 +134,8 @@ impl Batcher {
                 drop(thread.join()); // a panic of the store was told to its callers
             }
         }
+        drop(threads);
+        self.office.watchers.close();
     }
 }
 

@@ -7,6 +7,7 @@ use super::{
     crowd::{Crowd, Got, Want},
     lane::{Lane, Load},
 };
+use crate::watch::Watchers;
 use ::store::{
     Claimed, Promise, Request, Store, StoreError,
     sync::{Condvar, Mutex, MutexGuard, thread},
@@ -25,6 +26,7 @@ pub(super) struct Office {
     room: Mutex<Room>,
     /// Only writers wait for it.
     rung: Condvar,
+    pub(super) watchers: Arc<Watchers>,
 }
 
 /// What waits. Nobody is woken with this in hand: that may run code of others.
@@ -59,7 +61,13 @@ impl Office {
             idle: 0,
             gathering: 0,
         };
-        Office { store, limits, room: Mutex::new(room), rung: Condvar::new() }
+        Office {
+            store,
+            limits,
+            room: Mutex::new(room),
+            rung: Condvar::new(),
+            watchers: Arc::default(),
+        }
     }
 
     /// A writer's life: one batch after another.
@@ -274,5 +282,6 @@ impl Drop for Alarm<'_> {
         self.0.rung.notify_all();
         calls.into_iter().for_each(|call| drop(call.promise.keep(Err(closed()))));
         dismissed.into_iter().for_each(|promise| drop(promise.keep(Err(closed()))));
+        self.0.watchers.close();
     }
 }

@@ -521,7 +521,7 @@ fn the_verbs_do_not_know_the_difference() {
     let token = claimed.job.lease().unwrap().token;
     let report = platform::Report { id, token, ending };
     let verdicts = block_on(platform.settle(&Scope::All, vec![report])).unwrap();
-    assert_eq!(verdicts, [Ok(Status::Completed)]);
+    assert!(matches!(verdicts[..], [Ok(Status::Completed)]), "{verdicts:?}");
     assert_eq!(block_on(platform.job(&Scope::All, id)).unwrap().status(), Status::Completed);
 }
 

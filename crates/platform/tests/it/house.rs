@@ -1,8 +1,8 @@
 //! A platform over an empty memory store, with the clock in hand.
 
 use engine::{
-    ClaimId, EndingDraft, JobDraft, JobId, JobType, OutcomeWord, Scope, Tenant, Timestamp, Wish,
-    WorkerId,
+    ClaimId, EndingDraft, JobDraft, JobId, JobType, OutcomeWord, Refusal, Scope, Status, Tenant,
+    Timestamp, Wish, WorkerId,
 };
 use platform::{Error, Platform, Report, Settings, Verdict};
 use pollster::block_on;
@@ -32,12 +32,21 @@ impl House {
         block_on(self.platform.claim(&Scope::All, wish(name, 10))).unwrap()
     }
 
-    pub(crate) fn settle(&self, claimed: &Claimed, word: OutcomeWord) -> Verdict {
+    pub(crate) fn settle(&self, claimed: &Claimed, word: OutcomeWord) -> Result<Status, Refusal> {
         let token = claimed.job.lease().unwrap().token;
         let draft = EndingDraft { retry_after_seconds: Some(0), ..EndingDraft::new(word) };
         let report = Report { id: claimed.job.id(), token, ending: draft.check().unwrap() };
-        block_on(self.platform.settle(&Scope::All, vec![report])).unwrap().remove(0)
+        lawful(block_on(self.platform.settle(&Scope::All, vec![report])).unwrap().remove(0))
     }
+}
+
+/// The verdict of a store in which nothing is broken.
+#[track_caller]
+pub(crate) fn lawful(verdict: Verdict) -> Result<Status, Refusal> {
+    verdict.map_err(|error| match error {
+        Error::Refused(refusal) => refusal,
+        Error::Store(_) | Error::OutcomeUnknown { .. } => panic!("not a refusal: {error}"),
+    })
 }
 
 pub(crate) fn wish(name: &str, max: usize) -> Wish {

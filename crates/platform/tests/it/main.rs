@@ -3,6 +3,10 @@
 
 #[cfg(not(feature = "shuttle"))]
 mod batcher;
+#[cfg(not(feature = "shuttle"))]
+mod bulk;
+#[cfg(not(feature = "shuttle"))]
+mod damage;
 mod hostile;
 mod house;
 mod keys;
@@ -10,6 +14,8 @@ mod managed;
 #[cfg(not(feature = "shuttle"))]
 mod node;
 mod verbs;
+#[cfg(not(feature = "shuttle"))]
+mod watch;
 #[cfg(not(feature = "shuttle"))]
 mod watched;
 

@@ -1,6 +1,8 @@
 //! What happens by itself when a node is at work.
 
-use engine::{ClaimId, JobDraft, JobType, PolicyDraft, Scope, Status, Tenant, Wish, WorkerId};
+use engine::{
+    ClaimId, JobDraft, JobType, PolicyDraft, Scope, Start, Status, Tenant, Wish, WorkerId,
+};
 use platform::{Node, Settings, SystemClock, SystemDice};
 use pollster::block_on;
 use std::{sync::Arc, thread, time::Duration};
@@ -92,4 +94,30 @@ fn the_catalogue_knows_types_that_were_declared_and_types_that_came() {
     ));
     let job = block_on(node.job(&Scope::All, job.unwrap().job_id)).unwrap();
     assert_eq!((job.status(), job.max_attempts), (Status::Queued, 1));
+}
+
+#[test]
+fn whoever_asks_when_to_come_again_is_told_by_the_real_pace() {
+    let node = node();
+    let (tenant, job_type) = (Tenant::default_tenant(), JobType::parse("email").unwrap());
+    let soon = || node.retry_after_submit(&tenant, &job_type, Start::Now).as_secs();
+    assert_eq!(soon(), 1, "nobody is there");
+    let ids: Vec<_> =
+        (0..3).map(|_| block_on(node.submit(&tenant, email(None))).unwrap().job_id).collect();
+    let clock = SystemClock::new();
+    let waited = || assert!(clock.read().monotonic < Duration::from_secs(30), "waited in vain");
+    while soon() == 1 {
+        waited(); // the clockwork has not looked yet
+        thread::sleep(Duration::from_millis(5));
+    }
+    let job = |id| block_on(node.job(&Scope::All, id)).unwrap();
+    assert_eq!(node.retry_after(&job(ids[0])), Some(Duration::from_secs(5)), "nothing moved yet");
+    block_on(node.cancel(&Scope::All, ids[0])).unwrap();
+    assert_eq!(node.retry_after(&job(ids[0])), None, "there is nothing more to come");
+    while soon() == 5 {
+        waited();
+        thread::sleep(Duration::from_millis(5));
+    }
+    let later = Start::After(Duration::from_secs(90));
+    assert_eq!(node.retry_after_submit(&tenant, &job_type, later), Duration::from_secs(90));
 }

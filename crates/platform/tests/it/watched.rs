@@ -30,7 +30,10 @@ struct Diary {
     passes: usize,
     begun: Vec<Vec<Request>>,
     ended: usize,
-    fault: Option<fn() -> StoreError>,
+    /// How every transaction after so many fails.
+    fault: Option<(usize, fn() -> StoreError)>,
+    /// Jobs that cannot be read any more.
+    damaged: Vec<JobId>,
 }
 
 impl Watched {
@@ -64,7 +67,18 @@ impl Watched {
 
     /// Lets every transaction fail from now on, before anything is done.
     pub(crate) fn fail(&self, fault: fn() -> StoreError) {
-        self.diary().fault = Some(fault);
+        self.fail_after(0, fault);
+    }
+
+    /// Lets every transaction after so many more fail.
+    pub(crate) fn fail_after(&self, more: usize, fault: fn() -> StoreError) {
+        let mut diary = self.diary();
+        diary.fault = Some((diary.begun.len() + more, fault));
+    }
+
+    /// Lets every transaction fail from now on that touches this job.
+    pub(crate) fn damage(&self, id: JobId) {
+        self.diary().damaged.push(id);
     }
 
     /// Waits until so many transactions have begun.
@@ -116,7 +130,9 @@ impl Watched {
         self.turned.notify_all();
         let mut diary = self.until(|diary| !diary.held || diary.passes > 0);
         diary.passes = diary.passes.saturating_sub(1);
-        let fault = diary.fault;
+        let fault = diary.fault.filter(|(after, _)| diary.begun.len() > *after);
+        let touches = |id: &JobId| batch.iter().any(|request| commands(request) == Some(*id));
+        let damaged = diary.damaged.iter().any(touches);
         drop(diary);
         if names(batch, "panic") {
             panic!("the store was told to");
@@ -124,11 +140,20 @@ impl Watched {
         if names(batch, "large") {
             return Err(StoreError::Full(None));
         }
-        if names(batch, "damaged") {
+        if let Some((_, fault)) = fault {
+            return Err(fault());
+        }
+        if damaged || names(batch, "damaged") {
             return Err(StoreError::Damaged(None));
         }
-        fault.map_or(Ok(()), |fault| Err(fault()))
+        Ok(())
     }
+}
+
+/// The job that a command is about.
+fn commands(request: &Request) -> Option<JobId> {
+    let Request::Job { id, .. } = request else { return None };
+    Some(*id)
 }
 
 /// Whether a job of this type is handed over.

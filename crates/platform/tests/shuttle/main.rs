@@ -8,8 +8,8 @@
 #[allow(dead_code, reason = "the other tests use the rest")]
 mod watched;
 
-use engine::{JobDraft, JobId, Scope, Status};
-use platform::{Batcher, Limits, Standing};
+use engine::{Command, JobDraft, JobId, Scope, Status};
+use platform::{Batcher, Changed, Limits, Standing};
 use shuttle::{
     Config, Runner,
     future::block_on,
@@ -293,5 +293,46 @@ fn the_last_to_leave_closes_the_door() {
         caller.join().unwrap();
         // Nobody has the batcher any more, so the claim has been answered.
         assert!(leave(standing).unwrap().unwrap().len() <= 1);
+    });
+}
+
+/// Waits until the job is this.
+fn becomes(yard: &Yard, id: JobId, status: Status) {
+    let mut watch = yard.batcher.watch(id);
+    while yard.status(id) != status {
+        assert_eq!(block_on(watch.changed()), Changed::Touched);
+    }
+}
+
+fn every_touch_is_told(writers: usize) {
+    let yard = Yard::new(writers);
+    let id = yard.submit().unwrap();
+    let watchers = [(); 2].map(|()| yard.spawn(move |yard| becomes(yard, id, Status::Cancelled)));
+    let cancel = Request::Job { scope: Scope::All, id, command: Command::Cancel };
+    block_on(yard.batcher.execute(vec![cancel])).unwrap();
+    watchers.into_iter().for_each(|watcher| watcher.join().unwrap());
+}
+
+#[test]
+fn a_touch_is_never_missed_by_who_began_before_reading() {
+    check(|| every_touch_is_told(1));
+}
+
+#[test]
+fn a_touch_is_never_missed_with_two_writers() {
+    check(|| every_touch_is_told(2));
+}
+
+#[test]
+fn a_shutdown_ends_every_watch() {
+    check(|| {
+        let yard = Yard::new(1);
+        let id = yard.submit().unwrap();
+        let watcher = yard.spawn(move |yard| {
+            let mut watch = yard.batcher.watch(id);
+            while block_on(watch.changed()) != Changed::Closed {}
+        });
+        yard.batcher.close();
+        watcher.join().unwrap();
     });
 }

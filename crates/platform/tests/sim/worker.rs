@@ -10,7 +10,7 @@ use engine::{
     ClaimId, Ending, EndingDraft, JobId, JobType, LeaseToken, OutcomeWord, ProgressReport,
     ReleaseReason, Scope, StepName, Tenant, Wish, WorkerId, check_step_result,
 };
-use platform::{Beat, Release, Report};
+use platform::{Beat, Error, Release, Report};
 use std::time::Duration;
 use store::Claimed;
 
@@ -169,6 +169,7 @@ fn heartbeat(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
     world.auditor.look(&world.platform)?;
     let Ok(pulses) = heard else { return Ok(()) };
     for (held, pulse) in held.iter().zip(pulses) {
+        let pulse = pulse.expect("nothing rots in this world");
         world.auditor.audit_pulse(held.id, &held.token, pulse)?;
         if matches!(pulse, engine::Pulse::Lost | engine::Pulse::Ended) {
             // A worker that learns this stops; its report may already be under way.
@@ -268,7 +269,11 @@ fn answered(
     reports.iter().for_each(|one| world.auditor.touch(one.held.id));
     world.auditor.look(&world.platform)?;
     for (index, one) in reports.into_iter().enumerate() {
-        let verdict = heard.as_ref().map(|heard| &heard[index]);
+        let verdict = heard.as_ref().map(|heard| match &heard[index] {
+            Ok(status) => Ok(*status),
+            Err(Error::Refused(refusal)) => Err(refusal),
+            Err(other) => panic!("nothing rots in this world: {other}"),
+        });
         let name = format!("{:?}", one.how);
         world.auditor.audit_report(one.held.id, &one.held.token, &name, verdict)?;
         world.workers[who].reported.push(one);

@@ -173,11 +173,14 @@ async fn beat(platform: &Platform, rest: &str) -> Result<String, Error> {
     });
     let worker = WorkerId::parse(worker).unwrap();
     let pulses = platform.heartbeat(&Scope::All, &worker, beats.collect()).await?;
-    Ok(joined(pulses.iter().map(|pulse| match pulse {
-        Pulse::Extended(until) | Pulse::CancelRequested(until) => until.unix_ms().to_string(),
-        Pulse::Lost => "lost".into(),
-        Pulse::Ended => "ended".into(),
-    })))
+    let words = pulses.into_iter().map(|pulse| {
+        Ok(match pulse? {
+            Pulse::Extended(until) | Pulse::CancelRequested(until) => until.unix_ms().to_string(),
+            Pulse::Lost => "lost".into(),
+            Pulse::Ended => "ended".into(),
+        })
+    });
+    Ok(joined(words.collect::<Result<Vec<_>, Error>>()?.into_iter()))
 }
 
 /// `id;token;outcome …`
@@ -192,7 +195,7 @@ async fn settle(platform: &Platform, rest: &str) -> Result<String, Error> {
         let ending = EndingDraft::new(word).check().unwrap();
         Report { id: job_id(id), token: lease_token(token), ending }
     });
-    Ok(verdicts(&platform.settle(&Scope::All, reports.collect()).await?))
+    verdicts(platform.settle(&Scope::All, reports.collect()).await?)
 }
 
 /// `id;token …`
@@ -202,7 +205,7 @@ async fn release(platform: &Platform, rest: &str) -> Result<String, Error> {
         let (reason, delay) = (ReleaseReason::Released, Duration::ZERO);
         Release { id: job_id(id), token: lease_token(token), reason, delay }
     });
-    Ok(verdicts(&platform.release(&Scope::All, releases.collect()).await?))
+    verdicts(platform.release(&Scope::All, releases.collect()).await?)
 }
 
 async fn redrive(platform: &Platform, rest: &str) -> Result<String, Error> {
@@ -217,11 +220,14 @@ async fn depth(platform: &Platform) -> Result<String, Error> {
     Ok(open.to_string())
 }
 
-fn verdicts(verdicts: &[Verdict]) -> String {
-    joined(verdicts.iter().map(|verdict| match verdict {
-        Ok(status) => status.to_string(),
-        Err(refusal) => format!("!{}", refusal.code()),
-    }))
+/// A job that is damaged fails the line: nothing is said of the others.
+fn verdicts(verdicts: Vec<Verdict>) -> Result<String, Error> {
+    let words = verdicts.into_iter().map(|verdict| match verdict {
+        Ok(status) => Ok(status.to_string()),
+        Err(Error::Refused(refusal)) => Ok(format!("!{}", refusal.code())),
+        Err(damaged) => Err(damaged),
+    });
+    Ok(joined(words.collect::<Result<Vec<_>, _>>()?.into_iter()))
 }
 
 fn joined(items: impl Iterator<Item = String>) -> String {

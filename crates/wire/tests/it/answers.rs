@@ -200,6 +200,43 @@ fn queues_and_workers_and_pages() {
 }
 
 #[test]
+fn the_poison_queue_counts_its_jobs_by_reason() {
+    let answer = PoisonAnswer {
+        items: vec![StatusShape::from(&jobs::poisoned())],
+        next_cursor: Some("bmV4dA".into()),
+        counts: [("SMTP_BUSY".into(), 7), ("MESSAGE_UNREADABLE".into(), 1)].into(),
+    };
+    check("poison", &answer);
+    let text = serde_json::to_string(&answer).unwrap();
+    let read: PoisonAnswer = serde_json::from_str(&text).unwrap();
+    assert_eq!(serde_json::to_string(&read).unwrap(), text);
+}
+
+#[test]
+fn a_bulk_action_tells_how_many_it_found() {
+    let followed = BulkAnswer { matched: 12, operation_id: Some("op-1".into()) };
+    check("bulk_followed", &followed);
+    let done = BulkAnswer { matched: 12, operation_id: None };
+    check("bulk_done", &done);
+    for answer in [followed, done] {
+        let text = serde_json::to_string(&answer).unwrap();
+        assert_eq!(serde_json::from_str::<BulkAnswer>(&text).unwrap(), answer);
+    }
+}
+
+#[test]
+fn nodes_say_what_they_do() {
+    let node = |state| NodeShape {
+        node_id: "node-7".into(),
+        version: "0.1.0".into(),
+        started_at: jobs::at(0).into(),
+        state,
+    };
+    let items = [NodeState::Live, NodeState::Draining, NodeState::Lost].map(node).into();
+    check("nodes", &Page { items, next_cursor: None });
+}
+
+#[test]
 fn outcomes_are_cloud_events() {
     let ended = jobs::event(EventKind::Completed, jobs::completed(), 130);
     check("event_completed", &CloudEvent::from(&ended));

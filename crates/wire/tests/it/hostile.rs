@@ -23,6 +23,18 @@ fn enter<T: DeserializeOwned>(
     check(request).map_err(|refusal| pointers(&Problem::refused(&refusal, &jobs::correlation())))
 }
 
+fn order<T: DeserializeOwned>(
+    body: &[u8],
+    check: impl FnOnce(T) -> Result<(), OrderError>,
+) -> Result<(), Vec<String>> {
+    let mut found = Ok(());
+    enter(body, |request| {
+        found = check(request).map_err(|error| pointers(&error.problem(&jobs::correlation())));
+        Ok(())
+    })?;
+    found
+}
+
 const SUBMIT: Door = |body| {
     enter(body, |request: SubmitRequest| request.into_draft()?.check(jobs::intake()).map(drop))
 };
@@ -38,6 +50,9 @@ const SETTLE: Door = |body| enter(body, |item: SettleItem| item.check().map(drop
 const RELEASE: Door = |body| enter(body, |item: ReleaseItem| item.check().map(drop));
 const STEP: Door = |body| enter(body, |request: StepRequest| request.check().map(drop));
 const REDRIVE: Door = |body| enter(body, |request: RedriveRequest| request.check().map(drop));
+const BULK: Door =
+    |body| order(body, |request: BulkRequest| request.check().map(drop).map_err(OrderError::from));
+const POISON: Door = |body| order(body, |request: PoisonRequest| request.check().map(drop));
 const POLICY: Door = |body| {
     enter(body, |shape: PolicyShape| shape.to_draft()?.check().map(drop).map_err(Refusal::Invalid))
 };
@@ -265,6 +280,35 @@ fn redrive() {
     check(REDRIVE, good, "/resetSteps", &["\"yes\"", "1", "[]", "{}"].map(String::from));
 }
 
+/// Filters that no request takes; what else is wrong with filters is a chapter of its own.
+fn filters() -> Vec<String> {
+    let words = ["\" \"", "\"status\"", "\"nope eq 1\"", "\"status eq 'x'\""].map(String::from);
+    [texts(), words.into()].concat()
+}
+
+#[test]
+fn bulk() {
+    let good = r#"{"filter":"true"}"#;
+    check(BULK, good, "/filter", &[filters(), vec!["null".into()]].concat());
+    assert_eq!(BULK(b"{}"), Err(vec!["/filter".into()]));
+}
+
+#[test]
+fn poison() {
+    check(POISON, r#"{"filter":"true"}"#, "/filter", &filters());
+    let good = format!(r#"{{"jobIds":["{}"]}}"#, jobs::id());
+    let many = |count: usize| format!("[{}]", vec![format!("\"{}\"", jobs::id()); count].join(","));
+    let lists = ["[]", "{}", "5", "\"x\"", "null", "[\"\"]", "[\"x\"]", "[\"\\u0000\"]"];
+    let hostile = [lists.map(String::from).to_vec(), vec![many(ITEMS_MAX + 1)]].concat();
+    check(POISON, &good, "/jobIds", &hostile);
+    assert_eq!(POISON(format!(r#"{{"jobIds":{}}}"#, many(ITEMS_MAX)).as_bytes()), Ok(()));
+    assert_eq!(POISON(br#"{"jobIds":["x",5]}"#), Err(vec!["/jobIds/1".into()]));
+    let both = format!(r#"{{"jobIds":["{}"],"filter":"true"}}"#, jobs::id());
+    for body in [both.as_str(), "{}", r#"{"filter":null}"#] {
+        assert_eq!(POISON(body.as_bytes()), Err(vec!["/jobIds".into()]), "{body}");
+    }
+}
+
 #[test]
 fn policy() {
     let good = r#"{"maxAttempts":3,"lease":"30s","timeout":"15m",
@@ -285,7 +329,8 @@ fn policy() {
 
 #[test]
 fn bodies_that_are_no_object() {
-    let doors = [SUBMIT, CLAIM, HEARTBEAT, BEAT, SETTLE, RELEASE, STEP, REDRIVE, POLICY];
+    let doors =
+        [SUBMIT, CLAIM, HEARTBEAT, BEAT, SETTLE, RELEASE, STEP, REDRIVE, BULK, POISON, POLICY];
     for door in doors {
         for body in
             ["", " ", "\0", "null", "5", "\"x\"", "[]", "[[]]", "{", "{\"a\":", "{}}", "\u{feff}{}"]

@@ -4,6 +4,7 @@
 
 mod answers;
 mod catalogue;
+mod filter;
 mod hostile;
 mod jobs;
 mod problems;

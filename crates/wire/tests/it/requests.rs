@@ -2,7 +2,8 @@
 
 use crate::jobs;
 use engine::{
-    Command, How, LeaseToken, OutcomeWord, PayloadVersion, ReleaseReason, Start, Timestamp,
+    Command, Field, Filter, How, LeaseToken, OutcomeWord, PayloadVersion, ReleaseReason, Start,
+    Status, Timestamp,
 };
 use std::time::Duration;
 use wire::*;
@@ -194,4 +195,29 @@ fn a_policy_is_read_as_a_person_wrote_it() {
     assert_eq!(policy.backoff.base, Duration::from_millis(500));
     assert_eq!(policy.backoff.jitter, engine::Jitter::None);
     assert_eq!(policy.key_window, Duration::from_secs(7 * 86_400), "absent, so the default");
+}
+
+#[test]
+fn a_bulk_action_says_which_jobs() {
+    let request: BulkRequest = parse(r#"{"filter": "status eq 'Queued'", "more": 1}"#);
+    assert_eq!(request.check(), Ok(Filter::eq(Field::Status(Status::Queued))));
+    let all: BulkRequest = parse(r#"{"filter": "true"}"#);
+    assert_eq!(all.check(), Ok(Filter::Everything));
+}
+
+#[test]
+fn poisoned_jobs_are_named_by_their_ids_or_by_a_filter() {
+    let order = |body: &str| parse::<PoisonRequest>(body).check().unwrap();
+    let id = jobs::id();
+    let named = order(&format!(r#"{{"jobIds": ["{id}", "{id}"], "filter": null}}"#));
+    assert_eq!(named, PoisonOrder::Jobs([id].into()), "each once");
+    let matching = order(r#"{"filter": "errorCode eq 'SMTP_BUSY'"}"#);
+    let busy = engine::ErrorCode::parse("SMTP_BUSY").unwrap();
+    assert_eq!(matching, PoisonOrder::Matching(Filter::eq(Field::ErrorCode(busy))));
+}
+
+#[test]
+fn a_client_writes_only_what_it_says() {
+    let request = PoisonRequest { filter: Some("true".into()), ..PoisonRequest::default() };
+    assert_eq!(serde_json::to_string(&request).unwrap(), r#"{"filter":"true"}"#);
 }

@@ -12,7 +12,7 @@ impl Auditor {
         id: JobId,
         token: &LeaseToken,
         ending: &str,
-        heard: Option<&Result<Status, Refusal>>,
+        heard: Option<Result<Status, &Refusal>>,
     ) -> Verdict {
         let step = self.step;
         let watch = self.jobs.get_mut(&id).expect("workers know only claimed jobs");
@@ -24,7 +24,7 @@ impl Auditor {
             return Ok(());
         };
         match heard {
-            Ok(status) => accepted(id, claim, ending, *status, step),
+            Ok(status) => accepted(id, claim, ending, status, step),
             Err(Refusal::JobNotFound) => {
                 ensure(vanished || erasable, "I1", || format!("{id} is there and was not found"))
             }

@@ -1,0 +1,52 @@
+//! Waiting for the end of a job.
+
+use consign::{Consign, Job, JobRequest, Status};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+
+const LONG: Duration = Duration::from_secs(3_600);
+/// Less than whoever waits lets go by between two looks of its own.
+const TOLD_WITHIN: Duration = Duration::from_secs(4);
+
+/// A job that nobody runs, and somebody who waits for its end and has found that it has not come.
+async fn waiting(consign: &Consign) -> (consign::JobId, JoinHandle<Job>) {
+    let id = consign.submit(JobRequest::new("idle", &())).await.unwrap().job_id;
+    let (waiter, looked) = (consign.clone(), tokio::sync::oneshot::channel());
+    let waiting = tokio::spawn(async move {
+        let mut wait = std::pin::pin!(waiter.wait(id, LONG));
+        let once = Duration::from_millis(50);
+        assert!(tokio::time::timeout(once, wait.as_mut()).await.is_err(), "it has not ended");
+        looked.0.send(()).unwrap();
+        wait.await.unwrap()
+    });
+    looked.1.await.unwrap();
+    (id, waiting)
+}
+
+async fn told(waiting: JoinHandle<Job>) -> Status {
+    tokio::time::timeout(TOLD_WITHIN, waiting).await.expect("it is told").unwrap().status()
+}
+
+#[tokio::test]
+async fn whoever_waits_for_a_job_is_told_when_it_ends() {
+    let consign = Consign::in_memory().unwrap();
+    let (id, waiting) = waiting(&consign).await;
+    consign.cancel(id).await.unwrap();
+    assert_eq!(told(waiting).await, Status::Cancelled);
+}
+
+#[tokio::test]
+async fn nobody_waits_for_what_is_closed() {
+    let consign = Consign::in_memory().unwrap();
+    let (_, waiting) = waiting(&consign).await;
+    consign.close().await;
+    assert_eq!(told(waiting).await, Status::Queued);
+}
+
+#[tokio::test]
+async fn waiting_ends_when_it_has_lasted_long_enough() {
+    let consign = Consign::in_memory().unwrap();
+    let id = consign.submit(JobRequest::new("idle", &())).await.unwrap().job_id;
+    let job = consign.wait(id, Duration::from_millis(20)).await.unwrap();
+    assert_eq!(job.status(), Status::Queued);
+}

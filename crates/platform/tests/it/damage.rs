@@ -1,0 +1,167 @@
+//! One job is damaged: it costs nobody else anything.
+
+use crate::watched::{Watched, wish};
+use engine::{
+    EndingDraft, JobDraft, JobId, LeaseToken, OutcomeWord, Pulse, Refusal, ReleaseReason, Scope,
+    Status, Tenant, Timestamp, WorkerId,
+};
+use platform::{Beat, Error, Platform, Release, Report, Settings};
+use pollster::block_on;
+use std::{sync::Arc, time::Duration};
+use store::{SeededDice, StoreError};
+
+const JOBS: usize = 9;
+
+struct Yard {
+    store: Arc<Watched>,
+    platform: Platform,
+    /// What was claimed.
+    leases: Vec<(JobId, LeaseToken)>,
+}
+
+impl Yard {
+    /// Nine jobs that run, two of them damaged.
+    fn new() -> Self {
+        let store = Watched::new();
+        let dice = Arc::new(SeededDice::new(2));
+        let platform = Platform::new(store.clone(), store.clock.clone(), dice, Settings::default());
+        let email = JobDraft { job_type: "email".into(), ..JobDraft::default() };
+        block_on(platform.submit_all(&Tenant::default_tenant(), vec![email; JOBS])).unwrap();
+        let claimed = block_on(platform.claim(&Scope::All, wish("c", &["email"], JOBS))).unwrap();
+        let leases = claimed.iter().map(|c| (c.job.id(), c.job.lease().unwrap().token)).collect();
+        let yard = Yard { store, platform, leases };
+        BROKEN.iter().for_each(|index| yard.store.damage(yard.leases[*index].0));
+        yard
+    }
+
+    fn reports(&self) -> Vec<Report> {
+        let ending = EndingDraft::new(OutcomeWord::Completed).check().unwrap();
+        let report = |(id, token): &_| Report { id: *id, token: *token, ending: ending.clone() };
+        self.leases.iter().map(report).collect()
+    }
+
+    fn beats(&self) -> Vec<Beat> {
+        self.leases
+            .iter()
+            .map(|(id, token)| Beat { id: *id, token: *token, progress: None })
+            .collect()
+    }
+
+    fn worker(&self) -> WorkerId {
+        WorkerId::parse("w1").unwrap()
+    }
+}
+
+const BROKEN: [usize; 2] = [3, 8];
+
+/// In their order: the broken ones heard that they are, and the others what is expected.
+#[track_caller]
+fn check<T: std::fmt::Debug>(fates: &[Result<T, Error>], well: impl Fn(&T) -> bool) {
+    assert_eq!(fates.len(), JOBS);
+    for (index, fate) in fates.iter().enumerate() {
+        match fate {
+            Ok(fate) => assert!(well(fate) && !BROKEN.contains(&index), "{index}: {fate:?}"),
+            Err(Error::Store(StoreError::Damaged(_))) if BROKEN.contains(&index) => {}
+            Err(other) => panic!("{index}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn reports_are_taken_beside_one_that_cannot_be() {
+    let yard = Yard::new();
+    let verdicts = block_on(yard.platform.settle(&Scope::All, yard.reports())).unwrap();
+    check(&verdicts, |status| *status == Status::Completed);
+}
+
+#[test]
+fn a_refusal_beside_damage_stays_one() {
+    let yard = Yard::new();
+    let mut reports = yard.reports();
+    reports[4].token = LeaseToken { epoch: 0, fence: 0, secret: 0 };
+    let mut verdicts = block_on(yard.platform.settle(&Scope::All, reports)).unwrap();
+    let refused = std::mem::replace(&mut verdicts[4], Ok(Status::Completed));
+    assert!(matches!(refused, Err(Error::Refused(Refusal::LeaseLost))), "{refused:?}");
+    check(&verdicts, |status| *status == Status::Completed);
+}
+
+#[test]
+fn jobs_are_given_back_beside_one_that_cannot_be() {
+    let yard = Yard::new();
+    let back = |(id, token): &(JobId, LeaseToken)| Release {
+        id: *id,
+        token: *token,
+        reason: ReleaseReason::Released,
+        delay: Duration::ZERO,
+    };
+    let releases = yard.leases.iter().map(back).collect();
+    let verdicts = block_on(yard.platform.release(&Scope::All, releases)).unwrap();
+    check(&verdicts, |status| *status == Status::Queued);
+}
+
+#[test]
+fn leases_are_kept_beside_one_that_cannot_be() {
+    let yard = Yard::new();
+    let pulses = block_on(yard.platform.heartbeat(&Scope::All, &yard.worker(), yard.beats()));
+    check(
+        &pulses.unwrap(),
+        |pulse| matches!(pulse, Pulse::Extended(until) if *until > Timestamp::default()),
+    );
+}
+
+#[test]
+fn what_is_overdue_is_swept_beside_one_that_cannot_be() {
+    let yard = Yard::new();
+    yard.store.clock.pass(Duration::from_secs(3_600));
+    let mut swept = block_on(yard.platform.sweep()).unwrap().jobs;
+    swept.sort();
+    let sound = yard.leases.iter().enumerate().filter(|(index, _)| !BROKEN.contains(index));
+    let mut sound: Vec<JobId> = sound.map(|(_, (id, _))| *id).collect();
+    sound.sort();
+    assert_eq!(swept, sound);
+}
+
+#[test]
+fn one_that_is_alone_hears_of_its_damage_as_its_verdict() {
+    let yard = Yard::new();
+    let report = yard.reports().remove(BROKEN[0]);
+    let verdicts = block_on(yard.platform.settle(&Scope::All, vec![report])).unwrap();
+    assert!(matches!(verdicts[..], [Err(Error::Store(StoreError::Damaged(_)))]), "{verdicts:?}");
+}
+
+#[test]
+fn a_page_without_damage_is_one_transaction() {
+    let yard = Yard::new();
+    let before = yard.store.batches().len();
+    let mut reports = yard.reports();
+    reports.truncate(BROKEN[0]);
+    block_on(yard.platform.settle(&Scope::All, reports)).unwrap();
+    assert_eq!(yard.store.batches().len(), before + 1);
+    assert!(block_on(yard.platform.settle(&Scope::All, Vec::new())).unwrap().is_empty());
+    assert_eq!(yard.store.batches().len(), before + 1, "nothing needs none");
+}
+
+#[test]
+fn a_store_that_goes_away_before_anything_was_done_says_that_nothing_was() {
+    let yard = Yard::new();
+    yard.store.fail_after(1, || StoreError::Unavailable(None));
+    let settled = block_on(yard.platform.settle(&Scope::All, yard.reports()));
+    assert!(matches!(settled, Err(Error::Store(StoreError::Unavailable(_)))), "{settled:?}");
+}
+
+#[test]
+fn a_store_that_goes_away_half_way_does_not_say_that_nothing_was_done() {
+    let yard = Yard::new();
+    // All nine, the left four, and the left two of them, which are done.
+    yard.store.fail_after(3, || StoreError::Unavailable(None));
+    let settled = block_on(yard.platform.settle(&Scope::All, yard.reports()));
+    assert!(matches!(settled, Err(Error::OutcomeUnknown { .. })), "{settled:?}");
+    let status = |index: usize| {
+        let (id, _) = yard.leases[index];
+        block_on(yard.platform.job(&Scope::All, id)).unwrap().status()
+    };
+    assert_eq!(
+        [status(0), status(1), status(2)],
+        [Status::Completed, Status::Completed, Status::Running]
+    );
+}

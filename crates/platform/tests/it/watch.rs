@@ -1,0 +1,242 @@
+//! Watches: who learns that a job was touched, and that nothing will happen any more.
+
+use crate::watched::{Watched, wish};
+use engine::{Command, JobId, Scope, Status, WorkerId};
+use platform::{Batcher, Changed, Limits, Watch};
+use pollster::block_on;
+use std::{
+    pin::{Pin, pin},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+    thread,
+};
+use store::{Answer, Reply, Request, Store, StoreError};
+
+struct Yard {
+    store: Arc<Watched>,
+    batcher: Arc<Batcher>,
+}
+
+impl Yard {
+    fn new() -> Self {
+        let store = Watched::new();
+        let batcher = Arc::new(Batcher::start(store.clone(), Limits::default()).unwrap());
+        Yard { store, batcher }
+    }
+
+    fn ask(&self, request: Request) -> Result<Vec<Reply>, StoreError> {
+        block_on(self.batcher.execute(vec![request]))
+    }
+
+    fn submit(&self) -> JobId {
+        match &self.ask(self.store.submit("email", 1)).unwrap()[..] {
+            [Ok(Answer::Submitted(jobs))] => jobs[0].job_id,
+            other => panic!("not one submit: {other:?}"),
+        }
+    }
+
+    fn cancel(&self, id: JobId) {
+        let command = Command::Cancel;
+        self.ask(Request::Job { scope: Scope::All, id, command }).unwrap().remove(0).unwrap();
+        self.told();
+    }
+
+    /// Waits until whoever watches was told of what has been answered.
+    fn told(&self) {
+        let seen = Request::Seen { scope: Scope::All, worker: WorkerId::parse("w").unwrap() };
+        // The writer tells before it takes the next batch.
+        self.ask(seen).unwrap();
+    }
+
+    fn status(&self, id: JobId) -> Status {
+        block_on(self.store.job(&Scope::All, id)).unwrap().unwrap().status()
+    }
+}
+
+fn poll(watch: &mut Watch) -> Poll<Changed> {
+    watch.poll_changed(&mut Context::from_waker(Waker::noop()))
+}
+
+const TOUCHED: Poll<Changed> = Poll::Ready(Changed::Touched);
+const CLOSED: Poll<Changed> = Poll::Ready(Changed::Closed);
+
+#[test]
+fn whoever_watches_a_job_learns_of_each_touch_and_of_no_other_job_s() {
+    let yard = Yard::new();
+    let (one, other) = (yard.submit(), yard.submit());
+    yard.told();
+    let (mut watch, mut second) = (yard.batcher.watch(one), yard.batcher.watch(one));
+    assert_eq!(poll(&mut watch), Poll::Pending);
+    yard.cancel(other);
+    assert_eq!(poll(&mut watch), Poll::Pending);
+    yard.cancel(one);
+    assert_eq!(poll(&mut watch), TOUCHED);
+    assert_eq!(poll(&mut watch), Poll::Pending, "once is enough");
+    assert_eq!(poll(&mut second), TOUCHED, "each is told for itself");
+}
+
+#[test]
+fn a_watch_learns_of_claims_and_of_claims_that_stand() {
+    let yard = Yard::new();
+    let (one, two) = (yard.submit(), yard.submit());
+    yard.told();
+    let (mut first, mut second) = (yard.batcher.watch(one), yard.batcher.watch(two));
+    yard.ask(Request::Claim { scope: Scope::All, wish: wish("a", &["email"], 1) }).unwrap();
+    assert_eq!(block_on(first.changed()), Changed::Touched);
+    assert_eq!(poll(&mut second), Poll::Pending);
+    block_on(yard.batcher.stand(Scope::All, wish("b", &["email"], 1))).unwrap();
+    assert_eq!(block_on(second.changed()), Changed::Touched);
+    assert_eq!((yard.status(one), yard.status(two)), (Status::Running, Status::Running));
+}
+
+#[test]
+fn a_claim_that_nobody_heard_of_is_told_when_it_is_taken_back() {
+    let yard = Yard::new();
+    let id = yard.submit();
+    yard.told();
+    let mut watch = yard.batcher.watch(id);
+    yard.store.hold();
+    let claim = Request::Claim { scope: Scope::All, wish: wish("a", &["email"], 1) };
+    let mut call = yard.batcher.execute(vec![claim]);
+    let polled = Pin::new(&mut call).poll(&mut Context::from_waker(Waker::noop()));
+    assert!(polled.is_pending());
+    yard.store.begun(3); // a submit, a sign of life, and the claim
+    drop(call);
+    yard.store.let_one_go();
+    assert_eq!(block_on(watch.changed()), Changed::Touched);
+    assert_eq!(yard.status(id), Status::Running);
+    yard.store.let_go();
+    assert_eq!(block_on(watch.changed()), Changed::Touched);
+    assert_eq!(yard.status(id), Status::Queued);
+}
+
+#[test]
+fn what_was_refused_touches_nothing() {
+    let yard = Yard::new();
+    let id = yard.submit();
+    yard.told();
+    let mut watch = yard.batcher.watch(id);
+    let command = Command::Discard;
+    let refused = yard.ask(Request::Job { scope: Scope::All, id, command }).unwrap();
+    assert!(refused[0].is_err());
+    yard.told();
+    assert_eq!(poll(&mut watch), Poll::Pending);
+}
+
+#[test]
+fn a_commit_of_which_nobody_knows_may_have_touched_everything() {
+    let yard = Yard::new();
+    let (one, other) = (yard.submit(), yard.submit());
+    yard.told();
+    let mut watch = yard.batcher.watch(one);
+    yard.store.fail(|| StoreError::Unavailable(None));
+    let cancel = |id| Request::Job { scope: Scope::All, id, command: Command::Cancel };
+    yard.ask(cancel(one)).unwrap_err();
+    assert_eq!(poll(&mut watch), Poll::Pending, "nothing was done");
+    yard.store.fail(|| StoreError::OutcomeUnknown(None));
+    yard.ask(cancel(other)).unwrap_err();
+    assert_eq!(block_on(watch.changed()), Changed::Touched);
+}
+
+#[test]
+fn a_touch_is_not_lost_with_the_future_that_waited_for_it() {
+    let yard = Yard::new();
+    let id = yard.submit();
+    yard.told();
+    let mut watch = yard.batcher.watch(id);
+    {
+        let mut waiting = pin!(watch.changed());
+        assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        yard.cancel(id);
+    }
+    assert_eq!(poll(&mut watch), TOUCHED);
+}
+
+#[test]
+fn a_node_that_closes_ends_every_watch_after_what_there_was_to_tell() {
+    let yard = Yard::new();
+    let (id, quiet) = (yard.submit(), yard.submit());
+    yard.told();
+    let (mut watch, mut waiting) = (yard.batcher.watch(id), yard.batcher.watch(quiet));
+    let waiter = thread::spawn(move || block_on(waiting.changed()));
+    yard.cancel(id);
+    yard.batcher.close();
+    assert_eq!(waiter.join().unwrap(), Changed::Closed);
+    assert_eq!(poll(&mut watch), TOUCHED);
+    assert_eq!((poll(&mut watch), poll(&mut watch)), (CLOSED, CLOSED));
+    assert_eq!(poll(&mut yard.batcher.watch(id)), CLOSED, "and for those who come later");
+}
+
+#[test]
+fn a_store_that_panics_ends_every_watch() {
+    let yard = Yard::new();
+    let id = yard.submit();
+    let mut watch = yard.batcher.watch(id);
+    yard.ask(yard.store.submit("panic", 1)).unwrap_err();
+    while block_on(watch.changed()) != Changed::Closed {}
+}
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Count(AtomicUsize);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn of_thousands_only_those_are_woken_whose_job_was_touched() {
+    let yard = Yard::new();
+    let (busy, quiet) = (yard.submit(), yard.submit());
+    yard.told();
+    let count = Arc::new(Count::default());
+    let waker = Waker::from(count.clone());
+    let mut cx = Context::from_waker(&waker);
+    let both = (0..5_000).flat_map(|_| [yard.batcher.watch(busy), yard.batcher.watch(quiet)]);
+    let mut watches: Vec<Watch> = both.collect();
+    watches.iter_mut().for_each(|watch| assert!(watch.poll_changed(&mut cx).is_pending()));
+    watches.truncate(8_000); // whoever is gone is not woken
+    yard.cancel(busy);
+    yard.cancel(busy); // and nobody twice for what it has not looked at yet
+    assert_eq!(count.0.load(Ordering::SeqCst), 4_000);
+}
+
+/// Takes part in the watching while it is woken.
+struct Meddler {
+    batcher: Arc<Batcher>,
+    id: JobId,
+    old: Mutex<Option<Watch>>,
+    woken: AtomicUsize,
+}
+
+impl Wake for Meddler {
+    fn wake(self: Arc<Self>) {
+        drop(self.old.lock().unwrap().take());
+        drop(self.batcher.watch(self.id));
+        self.woken.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn nobody_is_woken_with_a_lock_held() {
+    let yard = Yard::new();
+    let id = yard.submit();
+    yard.told();
+    let mut watch = yard.batcher.watch(id);
+    let meddler = Arc::new(Meddler {
+        batcher: yard.batcher.clone(),
+        id,
+        old: Mutex::new(Some(yard.batcher.watch(id))),
+        woken: AtomicUsize::new(0),
+    });
+    let waker = Waker::from(meddler.clone());
+    assert!(watch.poll_changed(&mut Context::from_waker(&waker)).is_pending());
+    yard.cancel(id);
+    assert_eq!(meddler.woken.load(Ordering::SeqCst), 1);
+    assert!(meddler.old.lock().unwrap().is_none());
+}

@@ -1,0 +1,47 @@
+//! Whether this node lives, whether it can serve, and its numbers.
+
+use super::queues::seen;
+use crate::{
+    Door,
+    auth::Caller,
+    door::overloaded,
+    no::{No, Reply},
+};
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderValue, header},
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+use std::time::Duration;
+use wire::codes;
+
+#[derive(Serialize)]
+pub(crate) struct Health {
+    status: &'static str,
+}
+
+/// The process answers: that is all this says.
+pub(crate) async fn alive() -> Json<Health> {
+    Json(Health { status: "ok" })
+}
+
+/// How long the store may take to say something.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The store answers, and this node is not about to go.
+pub(crate) async fn ready(State(door): State<Door>) -> Reply<Json<Health>> {
+    if door.is_closing() {
+        return Err(overloaded("this node is about to end"));
+    }
+    let asked = tokio::time::timeout(PATIENCE, door.node.policies()).await;
+    asked.map_err(|_| No::stated(codes::STORE_UNAVAILABLE, "the store does not answer"))??;
+    Ok(Json(Health { status: "ready" }))
+}
+
+pub(crate) async fn metrics(State(door): State<Door>, caller: Caller) -> Reply<Response> {
+    let page = door.metrics.page(&seen(&door, &caller).await?);
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    Ok(([(header::CONTENT_TYPE, kind)], page).into_response())
+}

@@ -1,0 +1,17 @@
+//! What clients and operators ask.
+
+pub(crate) mod audit;
+pub(crate) mod batch;
+pub(crate) mod bulk;
+pub(crate) mod errors;
+pub(crate) mod health;
+pub(crate) mod jobs;
+pub(crate) mod keys;
+pub(crate) mod list;
+pub(crate) mod poison;
+pub(crate) mod queues;
+pub(crate) mod status;
+pub(crate) mod stream;
+mod submission;
+pub(crate) mod types;
+pub(crate) mod workers;

@@ -1,0 +1,92 @@
+//! The poison queue: what waits for a person, and what the person decides.
+
+use super::{
+    bulk::in_full,
+    list::{cursor, top},
+    status::status_of,
+};
+use crate::{
+    Door,
+    auth::Caller,
+    guard::Correlation,
+    no::{No, Reply},
+    sent::{Params, Sent},
+};
+use axum::{Json, extract::State, http::StatusCode};
+use engine::{ErrorCode, Job, JobType};
+use platform::{Chosen, PoisonQuery};
+use wire::{BulkAnswer, OrderError, PoisonAnswer, PoisonOrder, PoisonRequest};
+
+pub(crate) async fn list(
+    State(door): State<Door>,
+    caller: Caller,
+    params: Params,
+) -> Reply<Json<PoisonAnswer>> {
+    let job_type = params.get("jobType").map(JobType::parse).transpose()?;
+    let error_code = params.get("errorCode").map(ErrorCode::parse).transpose()?;
+    let (before, limit) = (cursor(&params)?, top(&params)?);
+    let query = PoisonQuery { scope: caller.scope().clone(), job_type, error_code, before, limit };
+    let may = |job: &Job| caller.grant().may_touch(&job.envelope).is_ok();
+    let page = door.node.poisoned(&query, &may).await?;
+    let counts = page.reasons.unwrap_or_default().counts.into_iter();
+    Ok(Json(PoisonAnswer {
+        items: page.jobs.iter().map(|job| status_of(&caller, job)).collect(),
+        next_cursor: page.next.map(|cursor| cursor.to_string()),
+        counts: counts.map(|(code, count)| (code.to_string(), count)).collect(),
+    }))
+}
+
+pub(crate) async fn redrive(
+    State(door): State<Door>,
+    caller: Caller,
+    correlation: Correlation,
+    Sent(request): Sent<PoisonRequest>,
+) -> Reply<(StatusCode, Json<BulkAnswer>)> {
+    let chosen = chosen(&request)?;
+    record(&door, &caller, &correlation, "poison.redrive", &request).await?;
+    let matched = in_full(async move {
+        let may = |job: &Job| caller.grant().may_touch(&job.envelope).is_ok();
+        door.node.redrive_matching(caller.scope(), chosen, &may).await
+    });
+    Ok((StatusCode::ACCEPTED, Json(BulkAnswer { matched: matched.await?, operation_id: None })))
+}
+
+pub(crate) async fn discard(
+    State(door): State<Door>,
+    caller: Caller,
+    correlation: Correlation,
+    Sent(request): Sent<PoisonRequest>,
+) -> Reply<(StatusCode, Json<BulkAnswer>)> {
+    let chosen = chosen(&request)?;
+    record(&door, &caller, &correlation, "poison.discard", &request).await?;
+    let matched = in_full(async move {
+        let may = |job: &Job| caller.grant().may_touch(&job.envelope).is_ok();
+        door.node.discard_matching(caller.scope(), chosen, &may).await
+    });
+    Ok((StatusCode::ACCEPTED, Json(BulkAnswer { matched: matched.await?, operation_id: None })))
+}
+
+fn chosen(request: &PoisonRequest) -> Reply<Chosen> {
+    match request.check() {
+        Ok(PoisonOrder::Jobs(ids)) => Ok(Chosen::Ids(ids.into_iter().collect())),
+        Ok(PoisonOrder::Matching(filter)) => Ok(Chosen::Matching(filter)),
+        Err(OrderError::Refused(refusal)) => Err(No::Refused(refusal)),
+        Err(OrderError::Filter(error)) => Err(No::Filter(error)),
+    }
+}
+
+/// Written down before the first job is touched: each job's history tells the rest.
+async fn record(
+    door: &Door,
+    caller: &Caller,
+    correlation: &Correlation,
+    action: &'static str,
+    request: &PoisonRequest,
+) -> Reply<()> {
+    let target = match (&request.filter, &request.job_ids) {
+        (Some(filter), _) => filter.clone(),
+        (None, Some(ids)) => ids.join(" "),
+        (None, None) => String::new(),
+    };
+    Ok(door.by(caller, correlation).record(action, &target, None).await?)
+}

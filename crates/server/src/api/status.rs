@@ -1,0 +1,126 @@
+//! The status of a job: a real HTTP resource, with a version, and patience for those who wait for it.
+
+use crate::{
+    Door,
+    auth::Caller,
+    no::{Reply, whole_seconds},
+    sent::{Id, Params},
+};
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use engine::{Job, JobId, check_range};
+use platform::Changed;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+use wire::StatusShape;
+
+const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
+/// Nobody waits longer for one answer.
+const WAIT_SECONDS_MAX: u32 = 60;
+/// A watch is a hint: who waits looks by itself this often.
+const LOOK_ANYWAY: Duration = Duration::from_secs(5);
+
+pub(crate) async fn status(
+    State(door): State<Door>,
+    caller: Caller,
+    Id(id): Id,
+    params: Params,
+    headers: HeaderMap,
+) -> Reply<Response> {
+    let preferred = preferred_wait(&headers);
+    let wait = match params.number("wait")? {
+        Some(seconds) => check_range("wait", seconds, 0..=WAIT_SECONDS_MAX)?,
+        None => preferred.unwrap_or(0),
+    };
+    let known = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
+    let job = match wait {
+        0 => door.job(&caller, id).await?,
+        seconds => awaited(&door, &caller, id, known, Duration::from_secs(seconds.into())).await?,
+    };
+    let mut response = if is_known(known, &job) {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        Json(status_of(&caller, &job)).into_response()
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::ETAG, etag(&job));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Some(after) = door.node.retry_after(&job) {
+        headers.insert(header::RETRY_AFTER, whole_seconds(after));
+    }
+    if let Some(seconds) = preferred {
+        let applied = HeaderValue::from_str(&format!("wait={seconds}")).expect("plain ASCII");
+        headers.insert(PREFERENCE_APPLIED, applied);
+    }
+    Ok(response)
+}
+
+/// What this caller sees of a job.
+pub(crate) fn status_of(caller: &Caller, job: &Job) -> StatusShape {
+    let shape = StatusShape::from(job);
+    if caller.sees_tenants() { shape.with_tenant(job) } else { shape }
+}
+
+/// The job as soon as it is what the caller waits for, or when the time is over.
+async fn awaited(
+    door: &Door,
+    caller: &Caller,
+    id: JobId,
+    known: Option<&str>,
+    wait: Duration,
+) -> Reply<Job> {
+    // Where too many wait already, this one gets what there is.
+    let place = door.place_to_wait();
+    let until = Instant::now() + if place.is_some() { wait } else { Duration::ZERO };
+    let mut watch = door.node.watch(id);
+    loop {
+        let job = door.job(caller, id).await?;
+        let arrived = match known {
+            Some(_) => !is_known(known, &job),
+            None => job.status().is_ended(),
+        };
+        if arrived || Instant::now() >= until {
+            return Ok(job);
+        }
+        let look = until.min(Instant::now() + LOOK_ANYWAY);
+        tokio::select! {
+            changed = watch.changed() => if changed == Changed::Closed { return Ok(job) },
+            () = sleep_until(look) => {}
+            () = door.closed() => return Ok(job),
+        }
+    }
+}
+
+/// The version as clients hand it back.
+pub(super) fn etag(job: &Job) -> HeaderValue {
+    HeaderValue::from_str(&format!("\"{}\"", job.version)).expect("digits are plain ASCII")
+}
+
+/// Whether the client has this version already.
+fn is_known(known: Option<&str>, job: &Job) -> bool {
+    let Some(known) = known else { return false };
+    let own = job.version.to_string();
+    let is_own = |tag: &str| {
+        let tag = tag.trim();
+        let tag = tag.strip_prefix("W/").unwrap_or(tag);
+        tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"')) == Some(own.as_str())
+    };
+    known.trim() == "*" || known.split(',').any(is_own)
+}
+
+/// `Prefer: wait=30`. A preference that cannot be met is none.
+fn preferred_wait(headers: &HeaderMap) -> Option<u32> {
+    let given = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
+    let mut preferences = given.flat_map(|value| value.split([',', ';']));
+    let seconds = preferences.find_map(|preference| {
+        let (name, value) = preference.split_once('=')?;
+        name.trim()
+            .eq_ignore_ascii_case("wait")
+            .then(|| value.trim().trim_matches('"').parse().ok())
+    });
+    seconds.flatten().map(|seconds: u32| seconds.min(WAIT_SECONDS_MAX))
+}

@@ -1,0 +1,175 @@
+//! The life of a job as it happens: server-sent events.
+//!
+//! Every transition is told once, with the status as it was right after it. Who comes back says what it saw last,
+//! and is told the rest.
+
+use super::status::status_of;
+use crate::{
+    Door,
+    auth::Caller,
+    door::overloaded,
+    guard::{Correlation, accepts},
+    no::{No, Reply},
+    sent::Id,
+};
+use axum::{
+    body::Body,
+    extract::State,
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use engine::{CorrelationId, FieldProblem, Job, JobId};
+use futures_util::stream::unfold;
+use platform::{Changed, Watch};
+use std::{collections::VecDeque, convert::Infallible, fmt::Write, time::Duration};
+use tokio::{sync::OwnedSemaphorePermit, time::sleep};
+
+/// A line that means nothing is sent this often, so that both sides notice when the other is gone; and a look
+/// is taken, because a watch is a hint.
+const BREATH: Duration = Duration::from_secs(10);
+
+pub(crate) async fn events(
+    State(door): State<Door>,
+    caller: Caller,
+    correlation: Correlation,
+    Id(id): Id,
+    headers: HeaderMap,
+) -> Reply<Response> {
+    accepts(&headers, &["text/event-stream"])?;
+    let seen = last_event_id(&headers)?;
+    let watch = door.node.watch(id);
+    let job = door.job(&caller, id).await?;
+    // By the standard this tells a browser not to come back: it has seen the end.
+    if job.status().is_ended() && seen.is_some_and(|seen| seen >= job.seq) {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    let Some(place) = door.place_to_wait() else {
+        return Err(overloaded("too many status streams are open"));
+    };
+    let story = Story {
+        door,
+        caller,
+        correlation: correlation.id,
+        id,
+        watch,
+        seen: seen.unwrap_or(0),
+        version: 0,
+        ready: VecDeque::new(),
+        phase: if seen.is_some() { Phase::Look } else { Phase::Greet },
+        _place: place,
+    };
+    let body = unfold(story, async |mut story| {
+        let told = story.next().await?;
+        Some((Ok::<Bytes, Infallible>(told), story))
+    });
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
+    Ok((headers, Body::from_stream(body)).into_response())
+}
+
+fn last_event_id(headers: &HeaderMap) -> Reply<Option<u64>> {
+    let Some(given) = headers.get("last-event-id") else { return Ok(None) };
+    let number = given.to_str().ok().map(str::trim).and_then(|text| text.parse().ok());
+    let wrong = || FieldProblem::new("lastEventId", "must be the id of an event of this stream");
+    Ok(Some(number.ok_or_else(wrong)?))
+}
+
+/// What one listener has been told, and what comes next.
+struct Story {
+    door: Door,
+    caller: Caller,
+    correlation: CorrelationId,
+    id: JobId,
+    watch: Watch,
+    /// The last transition that was told.
+    seen: u64,
+    /// The last version that was told.
+    version: u64,
+    ready: VecDeque<Bytes>,
+    phase: Phase,
+    _place: OwnedSemaphorePermit,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// A new listener hears first how things stand.
+    Greet,
+    /// What happened since?
+    Look,
+    /// Nothing new: wait.
+    Wait,
+    /// The job has ended, or the door closes.
+    Over,
+}
+
+impl Story {
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(told) = self.ready.pop_front() {
+                return Some(told);
+            }
+            match self.phase {
+                Phase::Over => return None,
+                Phase::Greet | Phase::Look => {
+                    if let Err(no) = self.look().await {
+                        self.fail(&no);
+                    }
+                }
+                Phase::Wait => tokio::select! {
+                    changed = self.watch.changed() => self.phase = match changed {
+                        Changed::Touched => Phase::Look,
+                        Changed::Closed => Phase::Over,
+                    },
+                    () = self.door.closed() => self.phase = Phase::Over,
+                    () = sleep(BREATH) => {
+                        self.phase = Phase::Look;
+                        return Some(Bytes::from_static(b": still here\n\n"));
+                    }
+                },
+            }
+        }
+    }
+
+    async fn look(&mut self) -> Reply<()> {
+        let job = self.door.job(&self.caller, self.id).await?;
+        if self.phase == Phase::Look && job.seq > self.seen {
+            let missed = self.door.node.announced(self.caller.scope(), self.id, self.seen).await?;
+            for event in missed.iter().filter(|event| event.job.seq < job.seq) {
+                self.tell(&event.job);
+            }
+        }
+        if job.version != self.version && (job.seq > self.seen || self.version > 0) {
+            self.tell(&job);
+        }
+        // What a listener saw before it came back is not told again, but is known.
+        self.version = job.version;
+        self.phase = if job.status().is_ended() { Phase::Over } else { Phase::Wait };
+        Ok(())
+    }
+
+    fn tell(&mut self, job: &Job) {
+        let data = serde_json::to_string(&status_of(&self.caller, job));
+        let data = data.expect("a status is texts and numbers");
+        self.ready
+            .push_back(Bytes::from(format!("id: {}\nevent: status\ndata: {data}\n\n", job.seq)));
+        self.seen = job.seq;
+        self.version = job.version;
+    }
+
+    /// The listener learns that the stream broke, and where to look.
+    fn fail(&mut self, no: &No) {
+        no.tell(&self.correlation);
+        let problem = no.problem(&self.correlation);
+        let mut text = String::from("event: error\ndata: ");
+        let data = serde_json::json!({
+            "errorCode": problem.error_code,
+            "correlationId": problem.correlation_id,
+        });
+        write!(text, "{data}\n\n").expect("a string takes everything");
+        self.ready.push_back(Bytes::from(text));
+        self.phase = Phase::Over;
+    }
+}

@@ -1,0 +1,90 @@
+//! A job on its way in: what headers add to its body, and whether its sender may hand it over.
+
+use crate::{Door, auth::Caller, guard::Correlation, no::Reply};
+use axum::http::{HeaderMap, HeaderName};
+use engine::{
+    FieldProblem, JobDraft, JobType, Refusal, Start, SubjectId, Submitted, Tenant, Timestamp,
+};
+use std::time::Duration;
+use wire::{SubmitRequest, SubmittedShape};
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// The draft that a request comes to, if its sender may hand it over.
+pub(super) fn draft(
+    request: SubmitRequest,
+    caller: &Caller,
+    correlation: &Correlation,
+) -> Result<JobDraft, crate::no::No> {
+    let mut draft = request.into_draft()?;
+    if draft.correlation_id.is_none() {
+        if let Some(problem) = &correlation.refused {
+            return Err(Refusal::from(problem.clone()).into());
+        }
+        draft.correlation_id = Some(correlation.id.to_string());
+    }
+    if draft.traceparent.is_none() {
+        draft.traceparent = correlation.traceparent.as_ref().map(ToString::to_string);
+    }
+    check_reach(&draft, caller)?;
+    Ok(draft)
+}
+
+/// What is not lawful is left to the checks that name every field.
+fn check_reach(draft: &JobDraft, caller: &Caller) -> Reply<()> {
+    if let Ok(job_type) = JobType::parse(&draft.job_type) {
+        caller.grant().may_type(&job_type)?;
+    }
+    match draft.subject_id.as_deref().map(SubjectId::parse) {
+        Some(Ok(subject)) => caller.grant().may_subject(Some(&subject))?,
+        Some(Err(_)) => {}
+        None => caller.grant().may_subject(None)?,
+    }
+    Ok(())
+}
+
+/// The key from the header, with or without double quotes.
+pub(super) fn key_header(headers: &HeaderMap) -> Reply<Option<String>> {
+    let mut given = headers.get_all(IDEMPOTENCY_KEY).iter();
+    let Some(value) = given.next() else { return Ok(None) };
+    let wrong = |detail| FieldProblem::new("idempotencyKey", detail);
+    if given.next().is_some() {
+        return Err(wrong("must not be given in two headers").into());
+    }
+    let text = value.to_str().map_err(|_| wrong("must be plain ASCII in its header"))?.trim();
+    let unquoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    Ok(Some(unquoted.unwrap_or(text).to_owned()))
+}
+
+/// The header's key belongs to the one job of the body; where both give one, they must agree.
+pub(super) fn with_key(mut request: SubmitRequest, key: Option<String>) -> Reply<SubmitRequest> {
+    let Some(key) = key else { return Ok(request) };
+    if request.idempotency_key.as_ref().is_some_and(|own| *own != key) {
+        let detail = "must be the same in the body and in the header Idempotency-Key";
+        return Err(FieldProblem::new("idempotencyKey", detail).into());
+    }
+    request.idempotency_key = Some(key);
+    Ok(request)
+}
+
+/// When it is worth asking for a job that comes in now.
+pub(super) fn pace(door: &Door, tenant: &Tenant, draft: &JobDraft) -> Duration {
+    let start = match (draft.run_at, draft.delay_seconds) {
+        (Some(at), _) => Start::At(Timestamp::from_unix_ms(at)),
+        (None, Some(delay)) => Start::After(Duration::from_secs(delay.max(0).unsigned_abs())),
+        (None, None) => Start::Now,
+    };
+    match JobType::parse(&draft.job_type) {
+        Ok(job_type) => door.node.retry_after_submit(tenant, &job_type, start),
+        Err(_) => Duration::from_secs(1), // it will be refused
+    }
+}
+
+/// What the client learns of a job that was taken in.
+pub(super) fn shown(door: &Door, submitted: &Submitted, signed: bool) -> SubmittedShape {
+    let mut shape = SubmittedShape::from(submitted);
+    if signed {
+        shape.signed_status_url = door.signed_status_url(submitted.job_id);
+    }
+    shape
+}

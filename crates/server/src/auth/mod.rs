@@ -1,0 +1,97 @@
+//! Who is asking, and whether they may come in.
+//!
+//! A caller shows an API key, a token of an issuer we believe, or an address that was signed for one job. What they
+//! may do then is the engine's business.
+
+pub(crate) mod jwt;
+mod keys;
+mod pass;
+pub(crate) mod rate;
+mod seals;
+pub(crate) mod signed;
+
+pub(crate) use keys::KeyRing;
+pub(crate) use pass::pass;
+pub(crate) use seals::Seals;
+
+use self::{jwt::Jwt, rate::RateLimiter};
+use crate::{Settings, serve::StartError};
+use axum::{extract::FromRequestParts, http::request::Parts};
+use engine::{Grant, Principal, Right, Scope, Tenant};
+use platform::Node;
+use std::sync::Arc;
+use store::Clock;
+
+/// Everything that knows credentials.
+pub(crate) struct Gate {
+    pub(crate) keys: KeyRing,
+    pub(crate) seals: Seals,
+    pub(crate) jwt: Option<Jwt>,
+    pub(crate) rate: Option<RateLimiter>,
+}
+
+impl Gate {
+    /// Reads what is known of credentials.
+    pub(crate) async fn open(
+        node: &Node,
+        settings: &Settings,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self, StartError> {
+        let keys = KeyRing::default();
+        keys.read(node).await.map_err(StartError::Credentials)?;
+        let seals = Seals::default();
+        let read = seals.read(node, settings.signed_url_lifetime, clock.read().wall).await;
+        read.map_err(StartError::Credentials)?;
+        let jwt = match settings.jwt.clone() {
+            Some(settings) => {
+                Some(Jwt::open(settings, clock.read().wall).await.map_err(StartError::Jwt)?)
+            }
+            None => None,
+        };
+        let rate = settings.rate.map(|rate| RateLimiter::new(rate, clock.clone()));
+        Ok(Gate { keys, seals, jwt, rate })
+    }
+}
+
+/// Somebody who has come in.
+#[derive(Clone)]
+pub(crate) struct Caller(pub(crate) Arc<Principal>);
+
+/// What callers are called who came with a signed address.
+const SIGNED: &str = "signed:";
+
+impl Caller {
+    pub(crate) fn grant(&self) -> &Grant {
+        &self.0.grant
+    }
+
+    pub(crate) fn scope(&self) -> &Scope {
+        &self.0.grant.scope
+    }
+
+    pub(crate) fn may(&self, right: Right) -> bool {
+        self.grant().may(right).is_ok()
+    }
+
+    /// Whether answers name the tenant: only those who see several need it.
+    pub(crate) fn sees_tenants(&self) -> bool {
+        *self.scope() == Scope::All && !self.0.who.starts_with(SIGNED)
+    }
+
+    /// Whose the jobs are that this caller hands over. Who acts for all tenants does so for the default one.
+    pub(crate) fn tenant(&self) -> Tenant {
+        match self.scope() {
+            Scope::One(tenant) => tenant.clone(),
+            Scope::All => Tenant::default_tenant(),
+        }
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Caller {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
+        let caller = parts.extensions.get::<Caller>().cloned();
+        Ok(caller.expect("nobody gets to a handler with a caller but through the gate"))
+    }
+}

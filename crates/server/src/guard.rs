@@ -1,0 +1,232 @@
+//! What every request passes, whatever it wants: correlation, limits on headers, the log line, and the end of
+//! every error and panic as problem details.
+
+use crate::{
+    Door,
+    no::{No, Unsaid},
+};
+use axum::{
+    extract::{FromRequestParts, MatchedPath, Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header, request::Parts},
+    middleware::Next,
+    response::Response,
+};
+use engine::{CorrelationId, FieldProblem, TraceParent};
+use std::{
+    future::poll_fn,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+};
+use tracing::{info, warn};
+use wire::codes;
+
+/// The header that carries the correlation, both ways.
+pub(crate) const X_CORRELATION_ID: HeaderName = HeaderName::from_static("x-correlation-id");
+const TRACEPARENT: &str = "traceparent";
+
+/// What ties the log lines and answers of one request together.
+#[derive(Clone, Debug)]
+pub(crate) struct Correlation {
+    /// The caller's, or a new one.
+    pub(crate) id: CorrelationId,
+    /// What was wrong with the caller's.
+    pub(crate) refused: Option<FieldProblem>,
+    /// The trace it came in.
+    pub(crate) traceparent: Option<TraceParent>,
+}
+
+impl Correlation {
+    fn of(headers: &HeaderMap, new: impl FnOnce() -> CorrelationId) -> Self {
+        let text = |name: &HeaderName| headers.get(name).map(HeaderValue::to_str);
+        let trace = headers.get(TRACEPARENT).and_then(|value| value.to_str().ok());
+        let traceparent = trace.and_then(|trace| TraceParent::parse(trace).ok());
+        let mut refused = None;
+        let given = text(&X_CORRELATION_ID).and_then(|given| {
+            let plain = given.map_err(|_| {
+                FieldProblem::new("correlationId", "must be plain ASCII in X-Correlation-Id")
+            });
+            plain.and_then(CorrelationId::parse).map_err(|problem| refused = Some(problem)).ok()
+        });
+        let of_trace = || traceparent.as_ref().map(TraceParent::trace_id);
+        let id = given.or_else(of_trace).unwrap_or_else(new);
+        Correlation { id, refused, traceparent }
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Correlation {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
+        let given = parts.extensions.get::<Correlation>().cloned();
+        Ok(given.expect("the guard puts it in before anything else"))
+    }
+}
+
+/// Who asked, for the log line; put into the response by whoever found out.
+#[derive(Clone)]
+pub(crate) struct Who(pub(crate) Arc<str>);
+
+/// Goes round everything.
+pub(crate) async fn guard(State(door): State<Door>, mut request: Request, next: Next) -> Response {
+    let began = door.monotonic();
+    let correlation = Correlation::of(request.headers(), || door.new_correlation());
+    let id = correlation.id.clone();
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let limits = check_headers(&request, door.settings.limits.header_bytes_max);
+    request.extensions_mut().insert(correlation);
+    let answered = match limits {
+        Ok(()) => without_panic(next.run(request)).await,
+        Err(no) => Ok(axum::response::IntoResponse::into_response(no)),
+    };
+    let mut response = answered.unwrap_or_else(|_| {
+        let no = No::stated(codes::INTERNAL, "we made a mistake, and it is in our log");
+        warn!(correlation = %id, %method, path, "a handler panicked");
+        no.respond(&id)
+    });
+    if let Some(Unsaid(no)) = response.extensions_mut().remove::<Unsaid>() {
+        no.tell(&id);
+        let headers = std::mem::take(response.headers_mut());
+        response = no.respond(&id);
+        response.headers_mut().extend(headers.into_iter().filter(|(name, _)| kept(name.as_ref())));
+    }
+    let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if !headers.contains_key(X_CORRELATION_ID) {
+        headers.insert(X_CORRELATION_ID, header_of(&id));
+    }
+    let who = response.extensions().get::<Who>().map(|who| who.0.clone());
+    let status = response.status().as_u16();
+    let ms = (door.monotonic() - began).as_secs_f64() * 1e3;
+    let ms = (ms * 1e3).round() / 1e3;
+    // The query is left out: it may hold a signature.
+    info!(%method, path, status, ms, who = who.as_deref(), correlation = %id, "request");
+    door.metrics.count(status);
+    response
+}
+
+/// Headers of a layer that are true whatever the answer is.
+fn kept(name: Option<&HeaderName>) -> bool {
+    name.is_some_and(|name| name == header::ALLOW || name.as_str().starts_with("ratelimit"))
+}
+
+pub(crate) fn header_of(correlation: &CorrelationId) -> HeaderValue {
+    // Letters beyond ASCII are sent as their bytes, which HTTP allows.
+    HeaderValue::from_bytes(correlation.as_str().as_bytes())
+        .expect("a correlation has no control characters")
+}
+
+fn check_headers(request: &Request, bytes_max: usize) -> Result<(), No> {
+    const ADDRESS_BYTES_MAX: usize = 8 * 1024;
+    const COLON_AND_BREAK: usize = 4;
+    let address = request.uri().path_and_query().map_or(0, |address| address.as_str().len());
+    let lengths = request.headers().iter();
+    let bytes: usize =
+        lengths.map(|(name, value)| name.as_str().len() + value.len() + COLON_AND_BREAK).sum();
+    if address > ADDRESS_BYTES_MAX {
+        let detail = format!("the address has more than {ADDRESS_BYTES_MAX} bytes");
+        return Err(No::stated(codes::HEADERS_TOO_LARGE, detail));
+    }
+    if bytes > bytes_max {
+        let detail = format!("the headers have {bytes} bytes, and at most {bytes_max} are taken");
+        return Err(No::stated(codes::HEADERS_TOO_LARGE, detail));
+    }
+    Ok(())
+}
+
+/// The answer, or that there is none because a handler panicked. The panic itself was told where it
+/// happened; a handler shares nothing with others that a panic could leave half done.
+async fn without_panic(answer: impl Future<Output = Response>) -> Result<Response, ()> {
+    let mut answer = pin!(answer);
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(cx))) {
+        Ok(Poll::Pending) => Poll::Pending,
+        Ok(Poll::Ready(response)) => Poll::Ready(Ok(response)),
+        Err(_) => Poll::Ready(Err(())),
+    })
+    .await
+}
+
+/// An address that is none of ours.
+pub(crate) async fn no_such_address() -> No {
+    No::stated(codes::NOT_FOUND, "there is nothing at this address")
+}
+
+/// An address of ours, and a method that is not.
+pub(crate) async fn no_such_method(path: Option<MatchedPath>) -> No {
+    let detail = match path {
+        Some(path) => format!("{} does not take this method", path.as_str()),
+        None => "this address does not take this method".into(),
+    };
+    No::stated(codes::METHOD_NOT_ALLOWED, detail)
+}
+
+/// Only those pass who can read one of our forms.
+pub(crate) fn accepts(headers: &HeaderMap, forms: &[&str]) -> Result<(), No> {
+    let mut given = headers.get_all(header::ACCEPT).iter().peekable();
+    if given.peek().is_none() {
+        return Ok(());
+    }
+    let ranges = given.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
+    let mut wanted = ranges.filter_map(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        let kind = parts.next()?;
+        let refused = parts.any(|part| matches!(part, "q=0" | "q=0.0" | "q=0.00" | "q=0.000"));
+        (!refused).then_some(kind)
+    });
+    let fits = |range: &str| {
+        forms.iter().any(|form| {
+            let (group, _) = form.split_once('/').unwrap_or((form, ""));
+            range.eq_ignore_ascii_case(form)
+                || range == "*/*"
+                || range.strip_suffix("/*").is_some_and(|wanted| wanted.eq_ignore_ascii_case(group))
+        })
+    };
+    if wanted.any(fits) {
+        return Ok(());
+    }
+    Err(No::stated(codes::NOT_ACCEPTABLE, format!("this address answers in {}", forms.join(", "))))
+}
+
+/// The status of a problem without a body would be hyper's; ours has one.
+const _: StatusCode = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
+        let parse = |value: &str| HeaderValue::from_bytes(value.as_bytes()).unwrap();
+        lines.iter().map(|(name, value)| (HeaderName::from_static(name), parse(value))).collect()
+    }
+
+    fn correlation(lines: &[(&'static str, &str)]) -> Correlation {
+        Correlation::of(&headers(lines), || CorrelationId::parse("new").unwrap())
+    }
+
+    #[test]
+    fn a_correlation_is_the_callers_or_that_of_its_trace_or_new() {
+        let trace = ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+        let given = correlation(&[("x-correlation-id", "mine"), trace]);
+        assert_eq!((given.id.as_str(), given.refused), ("mine", None));
+        assert_eq!(correlation(&[trace]).id.as_str(), "0af7651916cd43dd8448eb211c80319c");
+        assert_eq!(correlation(&[("traceparent", "nonsense")]).id.as_str(), "new");
+        let long = "x".repeat(129);
+        let refused = correlation(&[("x-correlation-id", &long)]);
+        assert_eq!((refused.id.as_str(), refused.refused.is_some()), ("new", true));
+    }
+
+    #[test]
+    fn a_client_that_can_read_none_of_our_forms_is_told() {
+        let ask = |accept: &str| accepts(&headers(&[("accept", accept)]), &["application/json"]);
+        assert!(accepts(&HeaderMap::new(), &["application/json"]).is_ok());
+        for good in
+            ["*/*", "application/*", "text/html, application/json;q=0.5", "APPLICATION/JSON"]
+        {
+            assert!(ask(good).is_ok(), "{good}");
+        }
+        for bad in ["text/html", "application/json;q=0", "image/*", ""] {
+            assert!(ask(bad).is_err(), "{bad}");
+        }
+    }
+}

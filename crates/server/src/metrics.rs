@@ -1,0 +1,59 @@
+//! What an operator's graphs are drawn from: Prometheus' text form.
+
+use std::{
+    fmt::Write,
+    sync::atomic::{AtomicU64, Ordering},
+};
+use wire::QueueShape;
+
+/// How many answers of each kind were given.
+#[derive(Default)]
+pub(crate) struct Metrics {
+    answers: [AtomicU64; 5],
+}
+
+impl Metrics {
+    pub(crate) fn count(&self, status: u16) {
+        let class = usize::from(status / 100).clamp(1, 5) - 1;
+        self.answers[class].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The page.
+    pub(crate) fn page(&self, queues: &[QueueShape]) -> String {
+        let mut page = String::new();
+        family(&mut page, "consign_http_requests_total", "counter", "Requests by class of answer");
+        for (class, count) in self.answers.iter().enumerate() {
+            let (class, count) = (class + 1, count.load(Ordering::Relaxed));
+            line(&mut page, &format!("consign_http_requests_total{{class=\"{class}xx\"}} {count}"));
+        }
+        let gauges: [(&str, &str, fn(&QueueShape) -> u64); 6] = [
+            ("queued", "Jobs that wait, due or not", |queue| queue.queued),
+            ("due", "Jobs that wait and could start now", |queue| queue.due),
+            ("running", "Jobs that a worker holds", |queue| queue.running),
+            ("poisoned", "Jobs that wait for a person", |queue| queue.poisoned),
+            ("oldest_age_seconds", "How long the oldest due job has waited", |queue| {
+                queue.oldest_age_seconds.unwrap_or(0)
+            }),
+            ("live_workers", "Workers that claim the type", |queue| queue.live_workers),
+        ];
+        for (name, help, value) in gauges {
+            let name = format!("consign_queue_{name}");
+            family(&mut page, &name, "gauge", help);
+            for queue in queues {
+                // A job type has no letter that would need to be escaped.
+                let (job_type, value) = (&queue.job_type, value(queue));
+                line(&mut page, &format!("{name}{{job_type=\"{job_type}\"}} {value}"));
+            }
+        }
+        page
+    }
+}
+
+fn family(page: &mut String, name: &str, kind: &str, help: &str) {
+    line(page, &format!("# HELP {name} {help}"));
+    line(page, &format!("# TYPE {name} {kind}"));
+}
+
+fn line(page: &mut String, text: &str) {
+    writeln!(page, "{text}").expect("a string takes everything");
+}

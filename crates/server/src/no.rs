@@ -1,0 +1,199 @@
+//! How this door says no: the one place where errors become responses.
+
+use axum::{
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use engine::{CorrelationId, Denied, FieldProblem, JobId, Refusal};
+use std::{error::Error as _, sync::Arc, time::Duration};
+use store::StoreError;
+use wire::{FilterError, Problem, Unreadable, codes};
+
+/// Why a request was not carried out.
+#[derive(Debug)]
+pub(crate) enum No {
+    /// The contract says no.
+    Refused(Refusal),
+    /// The caller may not.
+    Denied(Denied),
+    /// The door says no, under a code of its own.
+    Stated(&'static str, String),
+    /// The body could not be read.
+    Unreadable(Unreadable),
+    /// The filter could not be read.
+    Filter(FilterError),
+    /// The world broke; nothing was done.
+    Store(StoreError),
+    /// The world broke, and nobody knows what was done.
+    OutcomeUnknown(Vec<JobId>, StoreError),
+    /// The same again may work after a while.
+    Later(Box<No>, Duration),
+}
+
+/// A handler's answer, or why there is none.
+pub(crate) type Reply<T> = Result<T, No>;
+
+/// How long to wait where nothing better is known.
+const STORE_AWAY: Duration = Duration::from_secs(1);
+
+impl No {
+    /// A no of the door itself.
+    pub(crate) fn stated(code: &'static str, detail: impl Into<String>) -> Self {
+        No::Stated(code, detail.into())
+    }
+
+    /// Where the queue is full, its pace says when there may be room.
+    pub(crate) fn later(self, pace: Duration) -> Self {
+        match self {
+            No::Refused(refusal) if is_full(&refusal) => {
+                No::Later(Box::new(No::Refused(refusal)), pace)
+            }
+            no => no,
+        }
+    }
+
+    /// The problem that the client reads. What the log keeps is another sentence.
+    pub(crate) fn problem(&self, correlation: &CorrelationId) -> Problem {
+        match self {
+            No::Refused(refusal) => Problem::refused(refusal, correlation),
+            No::Denied(denied) => Problem::new(codes::FORBIDDEN, denied.to_string(), correlation),
+            No::Stated(code, detail) => Problem::new(code, detail, correlation),
+            No::Unreadable(body) => Problem::unreadable(body, correlation),
+            No::Filter(error) => Problem::filter(error, correlation),
+            No::Store(error) => {
+                let (code, detail) = failure(error);
+                Problem::new(code, detail, correlation)
+            }
+            No::OutcomeUnknown(jobs, _) => {
+                let detail = "the store did not say whether it was done; send the same again";
+                let problem = Problem::new(codes::OUTCOME_UNKNOWN, detail, correlation);
+                match jobs[..] {
+                    [job] => problem.about(job),
+                    [..] => problem,
+                }
+            }
+            No::Later(no, _) => no.problem(correlation),
+        }
+    }
+
+    /// Writes the response.
+    pub(crate) fn respond(&self, correlation: &CorrelationId) -> Response {
+        let problem = self.problem(correlation);
+        let body = serde_json::to_vec(&problem).expect("a problem is texts and numbers");
+        let status = StatusCode::from_u16(problem.status).expect("the catalogue has lawful ones");
+        let mut response = (status, body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if let Some(after) = self.retry_after() {
+            headers.insert(header::RETRY_AFTER, whole_seconds(after));
+        }
+        response
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        match self {
+            No::Later(_, after) => Some(*after),
+            No::Store(_) | No::OutcomeUnknown(..) => Some(STORE_AWAY),
+            No::Refused(refusal) if is_full(refusal) => Some(STORE_AWAY),
+            No::Refused(_) | No::Denied(_) | No::Stated(..) | No::Unreadable(_) | No::Filter(_) => {
+                None
+            }
+        }
+    }
+
+    /// Tells the log what broke, with the whole chain. A lawful no is not logged as an error.
+    pub(crate) fn tell(&self, correlation: &CorrelationId) {
+        match self {
+            No::Store(error) | No::OutcomeUnknown(_, error) => {
+                let cause = error.source().map(ToString::to_string);
+                tracing::error!(%correlation, %error, cause, "the store failed a request");
+            }
+            No::Later(no, _) => no.tell(correlation),
+            No::Refused(_) | No::Denied(_) | No::Stated(..) | No::Unreadable(_) | No::Filter(_) => {
+            }
+        }
+    }
+}
+
+fn is_full(refusal: &Refusal) -> bool {
+    refusal.code() == "QUEUE_FULL"
+}
+
+fn failure(error: &StoreError) -> (&'static str, &'static str) {
+    match error {
+        StoreError::Full(_) => (codes::STORE_FULL, "the store has no room left"),
+        StoreError::Unavailable(_) => (codes::STORE_UNAVAILABLE, "the store cannot be reached"),
+        StoreError::Damaged(_) => (codes::STORE_DAMAGED, "what the store holds here is damaged"),
+        StoreError::OutcomeUnknown(_) => {
+            (codes::OUTCOME_UNKNOWN, "whether it was done is not known")
+        }
+    }
+}
+
+/// Whole seconds, rounded up, and never none.
+pub(crate) fn whole_seconds(span: Duration) -> HeaderValue {
+    HeaderValue::from(span.as_millis().div_ceil(1_000).max(1) as u64)
+}
+
+impl From<platform::Error> for No {
+    fn from(error: platform::Error) -> Self {
+        match error {
+            platform::Error::Refused(refusal) => No::Refused(refusal),
+            platform::Error::Store(error) => No::Store(error),
+            platform::Error::OutcomeUnknown { jobs, source } => No::OutcomeUnknown(jobs, source),
+        }
+    }
+}
+
+impl From<StoreError> for No {
+    fn from(error: StoreError) -> Self {
+        platform::Error::from(error).into()
+    }
+}
+
+impl From<Refusal> for No {
+    fn from(refusal: Refusal) -> Self {
+        No::Refused(refusal)
+    }
+}
+
+impl From<FieldProblem> for No {
+    fn from(problem: FieldProblem) -> Self {
+        No::Refused(problem.into())
+    }
+}
+
+impl From<Denied> for No {
+    fn from(denied: Denied) -> Self {
+        No::Denied(denied)
+    }
+}
+
+impl From<Unreadable> for No {
+    fn from(body: Unreadable) -> Self {
+        No::Unreadable(body)
+    }
+}
+
+impl From<FilterError> for No {
+    fn from(error: FilterError) -> Self {
+        No::Filter(error)
+    }
+}
+
+/// Handlers do not know the request's correlation: the door puts it in (`guard.rs`).
+impl IntoResponse for No {
+    fn into_response(self) -> Response {
+        let mut response = StatusCode::INTERNAL_SERVER_ERROR.into_response();
+        response.extensions_mut().insert(Unsaid(Arc::new(self)));
+        response
+    }
+}
+
+/// A no that waits for its correlation.
+#[derive(Clone)]
+pub(crate) struct Unsaid(pub(crate) Arc<No>);

@@ -1,0 +1,139 @@
+//! THE table of routes: what there is, and who may use it.
+//!
+//! The router is made from it, the gate reads it, and tests walk it: a route that is not here does not exist, and
+//! one that is here cannot be open by mistake.
+
+use crate::{
+    Door,
+    api::{
+        audit, batch, bulk, errors, health, jobs, keys, list, poison, queues, status, stream,
+        types, workers,
+    },
+    auth::pass,
+    guard::{guard, no_such_address, no_such_method},
+    work::{claim, heartbeat, release, settle, steps},
+};
+use axum::{
+    Router,
+    http::Method,
+    middleware::from_fn_with_state,
+    routing::{MethodRouter, delete, get, post, put},
+};
+use engine::Right;
+use std::{collections::HashMap, sync::LazyLock};
+
+/// Who may use a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Everybody.
+    Open,
+    /// Those with this right.
+    Right(Right),
+    /// Those with this right, and whoever has an address that was signed for this job.
+    Signed(Right),
+}
+
+/// One route.
+#[derive(Clone, Copy, Debug)]
+pub struct Route {
+    /// Its method.
+    pub method: &'static str,
+    /// Its path; `{…}` stands for one segment.
+    pub path: &'static str,
+    /// Who may use it.
+    pub access: Access,
+    handler: fn() -> MethodRouter<Door>,
+}
+
+const fn row(
+    method: &'static str,
+    path: &'static str,
+    access: Access,
+    handler: fn() -> MethodRouter<Door>,
+) -> Route {
+    Route { method, path, access, handler }
+}
+
+use Access::{Open, Right as Needs, Signed};
+use Right::{Admin, JobsEnqueue, JobsManage, JobsRead, MetricsRead, Work};
+
+/// Every route there is.
+#[rustfmt::skip]
+pub static ROUTES: &[Route] = &[
+    row("POST",   "/api/jobs",                      Needs(JobsEnqueue), || post(jobs::submit)),
+    row("GET",    "/api/jobs",                      Needs(JobsRead),    || get(list::list)),
+    row("POST",   "/api/jobs/batch",                Needs(JobsEnqueue), || post(batch::batch)),
+    row("POST",   "/api/jobs/cancel",               Needs(JobsManage),  || post(bulk::cancel)),
+    row("GET",    "/api/jobs/{id}",                 Needs(JobsRead),    || get(jobs::show)),
+    row("DELETE", "/api/jobs/{id}",                 Needs(JobsManage),  || delete(jobs::erase)),
+    row("GET",    "/api/jobs/{id}/status",          Signed(JobsRead),   || get(status::status)),
+    row("DELETE", "/api/jobs/{id}/status",          Needs(JobsManage),  || delete(jobs::cancel)),
+    row("GET",    "/api/jobs/{id}/events",          Signed(JobsRead),   || get(stream::events)),
+    row("GET",    "/api/jobs/{id}/history",         Needs(JobsRead),    || get(jobs::history)),
+    row("GET",    "/api/jobs/{id}/explain",         Needs(JobsRead),    || get(jobs::explain)),
+    row("POST",   "/api/jobs/{id}/cancel",          Needs(JobsManage),  || post(jobs::cancel)),
+    row("POST",   "/api/jobs/{id}/redrive",         Needs(JobsManage),  || post(jobs::redrive)),
+    row("GET",    "/api/queues",                    Needs(JobsRead),    || get(queues::all)),
+    row("GET",    "/api/queues/{jobType}",          Needs(JobsRead),    || get(queues::one)),
+    row("POST",   "/api/queues/{jobType}/pause",    Needs(JobsManage),  || post(queues::pause)),
+    row("POST",   "/api/queues/{jobType}/resume",   Needs(JobsManage),  || post(queues::resume)),
+    row("GET",    "/api/poison",                    Needs(JobsRead),    || get(poison::list)),
+    row("POST",   "/api/poison/redrive",            Needs(JobsManage),  || post(poison::redrive)),
+    row("POST",   "/api/poison/discard",            Needs(JobsManage),  || post(poison::discard)),
+    row("GET",    "/api/workers",                   Needs(JobsRead),    || get(workers::workers)),
+    row("GET",    "/api/nodes",                     Needs(JobsRead),    || get(workers::nodes)),
+    row("GET",    "/api/types",                     Needs(JobsRead),    || get(types::all)),
+    row("PUT",    "/api/types/{jobType}",           Needs(Admin),       || put(types::set)),
+    row("POST",   "/api/keys",                      Needs(Admin),       || post(keys::create)),
+    row("GET",    "/api/keys",                      Needs(Admin),       || get(keys::all)),
+    row("DELETE", "/api/keys/{id}",                 Needs(Admin),       || delete(keys::revoke)),
+    row("GET",    "/api/audit",                     Needs(Admin),       || get(audit::audit)),
+    row("POST",   "/api/work/claim",                Needs(Work),        || post(claim::claim)),
+    row("POST",   "/api/work/heartbeat",            Needs(Work),        || post(heartbeat::heartbeat)),
+    row("POST",   "/api/work/settle",               Needs(Work),        || post(settle::settle)),
+    row("POST",   "/api/work/release",              Needs(Work),        || post(release::release)),
+    row("POST",   "/api/work/steps",                Needs(Work),        || post(steps::steps)),
+    row("GET",    "/metrics",                       Needs(MetricsRead), || get(health::metrics)),
+    row("GET",    "/healthz",                       Open,               || get(health::alive)),
+    row("GET",    "/readyz",                        Open,               || get(health::ready)),
+    row("GET",    "/errors",                        Open,               || get(errors::all)),
+    row("GET",    "/errors/{code}",                 Open,               || get(errors::one)),
+];
+
+impl Route {
+    /// The forms it answers in.
+    pub(crate) fn forms(&self) -> &'static [&'static str] {
+        match self.path {
+            "/api/jobs/{id}/events" => &["text/event-stream"],
+            "/metrics" => &["text/plain"],
+            _ => &["application/json", "application/problem+json"],
+        }
+    }
+
+    /// Whether workers report here.
+    pub(crate) fn is_report(&self) -> bool {
+        self.path.starts_with("/api/work/") && self.path != "/api/work/claim"
+    }
+}
+
+/// The route that was asked for; HEAD is asked of what GET answers.
+pub(crate) fn route_of(method: &Method, path: &str) -> Option<&'static Route> {
+    static BY_PATH: LazyLock<HashMap<(&str, &str), &'static Route>> =
+        LazyLock::new(|| ROUTES.iter().map(|route| ((route.path, route.method), route)).collect());
+    let asked = if method == Method::HEAD { &Method::GET } else { method };
+    BY_PATH.get(&(path, asked.as_str())).copied()
+}
+
+/// The router over all routes.
+pub(crate) fn router(door: Door) -> Router {
+    let mut router = Router::new();
+    for route in ROUTES {
+        router = router.route(route.path, (route.handler)());
+    }
+    router
+        .method_not_allowed_fallback(no_such_method)
+        .route_layer(from_fn_with_state(door.clone(), pass))
+        .fallback(no_such_address)
+        .layer(from_fn_with_state(door.clone(), guard))
+        .with_state(door)
+}

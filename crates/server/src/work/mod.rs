@@ -1,0 +1,8 @@
+//! What workers in any language ask.
+
+pub(crate) mod claim;
+pub(crate) mod heartbeat;
+mod held;
+pub(crate) mod release;
+pub(crate) mod settle;
+pub(crate) mod steps;

@@ -1,0 +1,38 @@
+//! Release: workers give jobs back untried.
+
+use super::{held::may_speak, settle::answers};
+use crate::{Door, auth::Caller, guard::Correlation, no::Reply, sent::SentReport};
+use axum::{Json, extract::State};
+use engine::Command;
+use platform::Release;
+use wire::{ReleaseItem, ReleaseRequest, SettleAnswer};
+
+pub(crate) async fn release(
+    State(door): State<Door>,
+    caller: Caller,
+    correlation: Correlation,
+    SentReport(request): SentReport<ReleaseRequest>,
+) -> Reply<Json<SettleAnswer>> {
+    request.check_count()?;
+    let mut releases = Vec::with_capacity(request.items.len());
+    let mut entries = Vec::with_capacity(request.items.len());
+    for item in &request.items {
+        entries.push(checked(&door, &caller, item).await.map(|release| {
+            let id = release.id;
+            releases.push(release);
+            id
+        }));
+    }
+    let verdicts = door.node.release(caller.scope(), releases).await?;
+    let ids = request.items.iter().map(|item| item.job_id.as_str());
+    Ok(Json(answers(entries, ids, verdicts, &correlation.id)))
+}
+
+async fn checked(door: &Door, caller: &Caller, item: &ReleaseItem) -> Reply<Release> {
+    let order = item.check()?;
+    may_speak(door, caller, order.job_id).await?;
+    let Command::Release { token, reason, delay } = order.command else {
+        unreachable!("a release is checked as one");
+    };
+    Ok(Release { id: order.job_id, token, reason, delay })
+}

@@ -1,0 +1,65 @@
+//! Settle: workers report how their attempts ended, each with an answer of its own.
+
+use super::held::may_speak;
+use crate::{
+    Door,
+    auth::Caller,
+    guard::Correlation,
+    no::{No, Reply},
+    sent::SentReport,
+};
+use axum::{Json, extract::State};
+use engine::{Command, CorrelationId, JobId};
+use platform::{Report, Verdict};
+use wire::{SettleAnswer, SettleItem, SettleRequest, SettledItem};
+
+pub(crate) async fn settle(
+    State(door): State<Door>,
+    caller: Caller,
+    correlation: Correlation,
+    SentReport(request): SentReport<SettleRequest>,
+) -> Reply<Json<SettleAnswer>> {
+    request.check_count()?;
+    let mut reports = Vec::with_capacity(request.items.len());
+    let mut entries = Vec::with_capacity(request.items.len());
+    for item in &request.items {
+        entries.push(checked(&door, &caller, item).await.map(|report| {
+            let id = report.id;
+            reports.push(report);
+            id
+        }));
+    }
+    let verdicts = door.node.settle(caller.scope(), reports).await?;
+    let ids = request.items.iter().map(|item| item.job_id.as_str());
+    Ok(Json(answers(entries, ids, verdicts, &correlation.id)))
+}
+
+async fn checked(door: &Door, caller: &Caller, item: &SettleItem) -> Reply<Report> {
+    let order = item.check()?;
+    may_speak(door, caller, order.job_id).await?;
+    let Command::Settle { token, ending } = order.command else {
+        unreachable!("a settle is checked as one");
+    };
+    Ok(Report { id: order.job_id, token, ending })
+}
+
+/// One answer for each item: a status, or a problem inside the 200.
+pub(super) fn answers<'a>(
+    entries: Vec<Reply<JobId>>,
+    ids: impl Iterator<Item = &'a str>,
+    verdicts: Vec<Verdict>,
+    correlation: &CorrelationId,
+) -> SettleAnswer {
+    let mut verdicts = verdicts.into_iter();
+    let items = entries.into_iter().zip(ids).map(|(entry, said)| {
+        let answered = entry.and_then(|id| {
+            let status = verdicts.next().expect("one verdict for each report")?;
+            Ok(SettledItem::settled(id, status))
+        });
+        answered.unwrap_or_else(|no: No| {
+            no.tell(correlation);
+            SettledItem::refused(said, no.problem(correlation))
+        })
+    });
+    SettleAnswer { items: items.collect() }
+}

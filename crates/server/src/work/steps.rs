@@ -1,0 +1,25 @@
+//! Steps: a handler begins and finishes a part of its job that completes once.
+
+use super::held::may_speak;
+use crate::{Door, auth::Caller, no::Reply, sent::SentReport};
+use axum::{Json, extract::State};
+use engine::Command;
+use wire::{StepRequest, StepShape};
+
+pub(crate) async fn steps(
+    State(door): State<Door>,
+    caller: Caller,
+    SentReport(request): SentReport<StepRequest>,
+) -> Reply<Json<StepShape>> {
+    let order = request.check()?;
+    may_speak(&door, &caller, order.job_id).await?;
+    let (scope, id) = (caller.scope(), order.job_id);
+    let answer = match order.command {
+        Command::BeginStep { token, name } => door.node.begin_step(scope, id, token, name).await?,
+        Command::FinishStep { token, name, result } => {
+            door.node.finish_step(scope, id, token, name, result).await?
+        }
+        other => unreachable!("a step is checked as one, and not as {other:?}"),
+    };
+    Ok(Json(StepShape::from(&answer)))
+}

@@ -1,0 +1,262 @@
+//! From the text to the tree, by recursive descent: a function for each rule of the grammar.
+//!
+//! ```text
+//! filter    = [ or ]
+//! or        = and *( "or" and )
+//! and       = unary *( "and" unary )
+//! unary     = "not" unary / "(" or ")" / condition
+//! condition = operand comparison operand / name / "true" / "false"
+//! ```
+
+use super::{
+    FILTER_BYTES_MAX, FILTER_COMPARISONS_MAX, FILTER_DEPTH_MAX,
+    error::{Expected, FilterError, FilterFault, snippet},
+    scan::{Read, Scanner, Token},
+    tree::{Condition, Literal, Placed},
+};
+use engine::Comparison;
+
+/// The words of the language. No name can be one of them.
+const KEYWORDS: [&str; 12] =
+    ["and", "or", "not", "eq", "ne", "gt", "ge", "lt", "le", "true", "false", "null"];
+/// Words that begin an operand. Others may be names as soon as a letter is in upper case.
+const OPENING: [&str; 4] = ["not", "true", "false", "null"];
+
+/// Reads a filter. A blank one is true of everything.
+pub fn parse(text: &str) -> Result<Condition, FilterError> {
+    read(text).map_err(|fault| FilterError::new(text, fault))
+}
+
+fn read(text: &str) -> Read<Condition> {
+    if text.len() > FILTER_BYTES_MAX {
+        let it = FilterFault::TooLong { bytes: text.len(), bytes_max: FILTER_BYTES_MAX };
+        return Err(Placed { at: 0, it });
+    }
+    let mut scanner = Scanner::new(text);
+    let ahead = scanner.token()?;
+    let mut parser = Parser { scanner, ahead, depth: 0, comparisons: 0 };
+    if matches!(parser.ahead.it, Token::End) {
+        return Ok(Condition::Always(true));
+    }
+    let condition = parser.or()?;
+    match parser.ahead.it {
+        Token::End => Ok(condition),
+        Token::Open | Token::Close | Token::Word(_) | Token::Literal(_) | Token::Other(_) => {
+            Err(parser.unexpected(Expected::Connective))
+        }
+    }
+}
+
+struct Parser<'a> {
+    scanner: Scanner<'a>,
+    /// The token that was read and not used yet.
+    ahead: Placed<Token<'a>>,
+    /// Parentheses and nots that are open.
+    depth: usize,
+    comparisons: usize,
+}
+
+enum Operand {
+    Name(Placed<Box<str>>),
+    Value(Placed<Literal>),
+}
+
+impl<'a> Parser<'a> {
+    fn or(&mut self) -> Read<Condition> {
+        let mut any = vec![self.and()?];
+        while self.skip("or")? {
+            any.push(self.and()?);
+        }
+        Ok(one_or(any, Condition::Or))
+    }
+
+    fn and(&mut self) -> Read<Condition> {
+        let mut all = vec![self.unary()?];
+        while self.skip("and")? {
+            all.push(self.unary()?);
+        }
+        Ok(one_or(all, Condition::And))
+    }
+
+    fn unary(&mut self) -> Read<Condition> {
+        match self.ahead.it {
+            Token::Word("not") => {
+                self.enter()?;
+                let inner = self.unary()?;
+                self.depth -= 1;
+                Ok(Condition::Not(Box::new(inner)))
+            }
+            Token::Open => {
+                self.enter()?;
+                let inner = self.or()?;
+                self.close()?;
+                Ok(inner)
+            }
+            Token::End | Token::Close | Token::Word(_) | Token::Literal(_) | Token::Other(_) => {
+                self.condition()
+            }
+        }
+    }
+
+    /// Goes into what the token ahead opens.
+    fn enter(&mut self) -> Read<()> {
+        self.depth += 1;
+        if self.depth > FILTER_DEPTH_MAX {
+            return Err(self.fault(FilterFault::TooDeep { depth_max: FILTER_DEPTH_MAX }));
+        }
+        self.advance().map(drop)
+    }
+
+    fn close(&mut self) -> Read<()> {
+        if !matches!(self.ahead.it, Token::Close) {
+            return Err(self.unexpected(Expected::Closing));
+        }
+        self.depth -= 1;
+        self.advance().map(drop)
+    }
+
+    fn condition(&mut self) -> Read<Condition> {
+        self.comparisons += 1;
+        if self.comparisons > FILTER_COMPARISONS_MAX {
+            let comparisons_max = FILTER_COMPARISONS_MAX;
+            return Err(self.fault(FilterFault::TooManyComparisons { comparisons_max }));
+        }
+        let left = self.operand(Expected::Condition)?;
+        let Some(comparison) = self.comparison() else { return self.bare(left) };
+        self.advance()?;
+        let right_at = self.ahead.at;
+        let right = self.operand(Expected::Operand)?;
+        let fault = |it| Err(Placed { at: right_at, it });
+        match (left, right) {
+            (Operand::Name(name), Operand::Value(value)) => {
+                Ok(Condition::Compare { name, comparison, value })
+            }
+            (Operand::Value(value), Operand::Name(name)) => {
+                Ok(Condition::Compare { name, comparison: turned(comparison), value })
+            }
+            (Operand::Name(_), Operand::Name(_)) => fault(FilterFault::TwoNames),
+            (Operand::Value(_), Operand::Value(_)) => fault(FilterFault::TwoValues),
+        }
+    }
+
+    /// A name or a boolean may stand alone, as long as nothing follows that looks like the rest of a
+    /// comparison.
+    fn bare(&mut self, operand: Operand) -> Read<Condition> {
+        let ends = matches!(self.ahead.it, Token::End | Token::Close | Token::Word("and" | "or"));
+        match operand {
+            Operand::Name(name) if ends => Ok(Condition::Holds(name)),
+            Operand::Value(Placed { it: Literal::Boolean(always), .. }) if ends => {
+                Ok(Condition::Always(always))
+            }
+            Operand::Name(_) | Operand::Value(_) => Err(self.unexpected(Expected::Comparison)),
+        }
+    }
+
+    fn operand(&mut self, expected: Expected) -> Read<Operand> {
+        match self.ahead.it {
+            Token::Word(word) => self.name_or_constant(word, expected),
+            Token::Literal(_) => self.literal(),
+            Token::End | Token::Open | Token::Close | Token::Other(_) => {
+                Err(self.unexpected(expected))
+            }
+        }
+    }
+
+    fn literal(&mut self) -> Read<Operand> {
+        let Placed { at, it } = self.advance()?;
+        let Token::Literal(it) = it else { unreachable!("the caller has seen that it is one") };
+        Ok(Operand::Value(Placed { at, it }))
+    }
+
+    fn name_or_constant(&mut self, word: &'a str, expected: Expected) -> Read<Operand> {
+        let at = self.ahead.at;
+        let constant = match word {
+            "true" => Some(Literal::Boolean(true)),
+            "false" => Some(Literal::Boolean(false)),
+            "null" => Some(Literal::Null),
+            _ if is_reserved(word) => return Err(self.unexpected(expected)),
+            _ => None,
+        };
+        self.advance()?;
+        if let Some(it) = constant {
+            return Ok(Operand::Value(Placed { at, it }));
+        }
+        if matches!(self.ahead.it, Token::Open) {
+            return Err(Placed { at, it: FilterFault::Function(snippet(word)) });
+        }
+        Ok(Operand::Name(Placed { at, it: word.into() }))
+    }
+
+    /// The comparison ahead.
+    fn comparison(&self) -> Option<Comparison> {
+        let Token::Word(word) = self.ahead.it else { return None };
+        match word {
+            "eq" => Some(Comparison::Eq),
+            "ne" => Some(Comparison::Ne),
+            "gt" => Some(Comparison::Gt),
+            "ge" => Some(Comparison::Ge),
+            "lt" => Some(Comparison::Lt),
+            "le" => Some(Comparison::Le),
+            _ => None,
+        }
+    }
+
+    /// Whether the word was ahead; then it is passed.
+    fn skip(&mut self, word: &str) -> Read<bool> {
+        let is_ahead = matches!(self.ahead.it, Token::Word(found) if found == word);
+        if is_ahead {
+            self.advance()?;
+        }
+        Ok(is_ahead)
+    }
+
+    fn advance(&mut self) -> Read<Placed<Token<'a>>> {
+        let next = self.scanner.token()?;
+        Ok(std::mem::replace(&mut self.ahead, next))
+    }
+
+    fn fault(&self, it: FilterFault) -> Placed<FilterFault> {
+        Placed { at: self.ahead.at, it }
+    }
+
+    /// The token ahead should be another one; perhaps it only should be in lower case.
+    fn unexpected(&self, expected: Expected) -> Placed<FilterFault> {
+        if let Token::Word(word) = self.ahead.it
+            && let Some(keyword) =
+                KEYWORDS.into_iter().find(|keyword| is_in_other_case(word, keyword))
+        {
+            return self.fault(FilterFault::LowerCase(keyword));
+        }
+        self.fault(FilterFault::Unexpected { expected, found: self.ahead.it.found() })
+    }
+}
+
+fn is_reserved(word: &str) -> bool {
+    KEYWORDS.contains(&word) || OPENING.iter().any(|keyword| is_in_other_case(word, keyword))
+}
+
+fn is_in_other_case(word: &str, keyword: &str) -> bool {
+    word != keyword && word.eq_ignore_ascii_case(keyword)
+}
+
+fn one_or(mut parts: Vec<Condition>, many: fn(Vec<Condition>) -> Condition) -> Condition {
+    match parts.pop() {
+        Some(only) if parts.is_empty() => only,
+        last => {
+            parts.extend(last);
+            many(parts)
+        }
+    }
+}
+
+/// How the right side stands to the left one.
+fn turned(comparison: Comparison) -> Comparison {
+    match comparison {
+        Comparison::Eq => Comparison::Eq,
+        Comparison::Ne => Comparison::Ne,
+        Comparison::Gt => Comparison::Lt,
+        Comparison::Ge => Comparison::Le,
+        Comparison::Lt => Comparison::Gt,
+        Comparison::Le => Comparison::Ge,
+    }
+}

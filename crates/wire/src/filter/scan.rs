@@ -1,0 +1,120 @@
+//! A filter's words, values and signs, one after the other.
+
+use super::{
+    error::{FilterFault, Found},
+    literal,
+    tree::{Literal, Placed},
+};
+
+pub(super) type Read<T> = Result<T, Placed<FilterFault>>;
+
+pub(super) enum Token<'a> {
+    End,
+    Open,
+    Close,
+    Word(&'a str),
+    Literal(Literal),
+    /// A sign that means nothing in this language.
+    Other(char),
+}
+
+pub(super) struct Scanner<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Scanner<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        Scanner { text, at: 0 }
+    }
+
+    /// The next token. After the end comes the end.
+    pub(super) fn token(&mut self) -> Read<Placed<Token<'a>>> {
+        self.take(|letter| letter.is_ascii_whitespace());
+        let at = self.at;
+        let token = match self.rest().chars().next() {
+            None => Ok(Token::End),
+            Some('(') => Ok(self.sign('(', Token::Open)),
+            Some(')') => Ok(self.sign(')', Token::Close)),
+            Some('\'') => self.quoted().map(|text| Token::Literal(Literal::Text(text))),
+            Some('0'..='9' | '-') => literal::number(self.digits()).map(Token::Literal),
+            Some(letter) if begins_name(letter) => self.word(),
+            Some(other) => Ok(self.sign(other, Token::Other(other))),
+        };
+        match token {
+            Ok(it) => Ok(Placed { at, it }),
+            Err(it) => Err(Placed { at, it }),
+        }
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn sign(&mut self, sign: char, token: Token<'a>) -> Token<'a> {
+        self.at += sign.len_utf8();
+        token
+    }
+
+    /// Everything up to the first character that is not `wanted`.
+    fn take(&mut self, wanted: impl Fn(char) -> bool) -> &'a str {
+        let rest = self.rest();
+        let end = rest.find(|letter| !wanted(letter)).unwrap_or(rest.len());
+        self.at += end;
+        &rest[..end]
+    }
+
+    /// A word, or the value that it introduces.
+    fn word(&mut self) -> Result<Token<'a>, FilterFault> {
+        let word = self.take(continues_name);
+        if !self.rest().starts_with('\'') {
+            return Ok(Token::Word(word));
+        }
+        let body = self.quoted()?;
+        literal::formed(word, &body).map(Token::Literal)
+    }
+
+    /// Between two quotes, where a quote is written twice.
+    fn quoted(&mut self) -> Result<Box<str>, FilterFault> {
+        let mut text = String::new();
+        loop {
+            self.at += 1;
+            text.push_str(self.take(|letter| letter != '\''));
+            if self.rest().is_empty() {
+                return Err(FilterFault::Unclosed);
+            }
+            self.at += 1;
+            if !self.rest().starts_with('\'') {
+                return Ok(text.into());
+            }
+            text.push('\'');
+        }
+    }
+
+    /// All that could be meant as one number, so that `5and` is a bad number and not two tokens.
+    fn digits(&mut self) -> &'a str {
+        self.take(|letter| continues_name(letter) || matches!(letter, '.' | '+' | '-'))
+    }
+}
+
+fn begins_name(letter: char) -> bool {
+    letter.is_alphabetic() || letter == '_'
+}
+
+fn continues_name(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_'
+}
+
+impl Token<'_> {
+    /// What to say of it where it should not stand.
+    pub(super) fn found(&self) -> Found {
+        match self {
+            Token::End => Found::End,
+            Token::Open => Found::Character('('),
+            Token::Close => Found::Character(')'),
+            Token::Word(word) => Found::word(word),
+            Token::Literal(literal) => Found::value(literal),
+            Token::Other(other) => Found::Character(*other),
+        }
+    }
+}

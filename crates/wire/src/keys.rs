@@ -1,0 +1,150 @@
+//! Keys: made, listed, ended.
+
+use crate::{
+    secret::Secret,
+    time::{Moment, parse_time},
+};
+use engine::{
+    ApiKey, Checked, Findings, Grant, KeyName, KeySecret, Pattern, Refusal, Right, Rights, Scope,
+    Tenant, Timestamp, check_count,
+};
+use serde::{Deserialize, Serialize};
+
+/// Somebody wants a key.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+#[expect(missing_docs, reason = "the fields are the contract's own")]
+pub struct KeyRequest {
+    pub name: String,
+    /// A tenant, or `*`; without it, the creator's.
+    pub tenant: Option<String>,
+    pub scopes: Vec<String>,
+    pub types: Vec<String>,
+    pub subjects: Vec<String>,
+    pub expires_at: Option<String>,
+}
+
+/// A key that may be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyOrder {
+    /// What it is called.
+    pub name: KeyName,
+    /// What it may.
+    pub grant: Grant,
+    /// When it ends by itself.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// A new key. This is the only time that it is shown.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyCreated {
+    /// Its name in lists.
+    pub id: String,
+    /// What its owner sends.
+    pub key: Secret,
+    /// When it ends by itself.
+    pub expires_at: Option<Moment>,
+}
+
+/// A key in a list; the key itself is not there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the fields are the contract's own")]
+pub struct KeyShape {
+    pub id: String,
+    /// `api` opens this door; `signing` signs status addresses.
+    pub kind: KeyKind,
+    pub name: Option<String>,
+    pub tenant: Option<String>,
+    pub scopes: Vec<String>,
+    pub types: Vec<String>,
+    pub subjects: Vec<String>,
+    pub created_at: Moment,
+    pub created_by: Option<String>,
+    pub expires_at: Option<Moment>,
+    pub revoked_at: Option<Moment>,
+}
+
+/// What a key is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "said above")]
+pub enum KeyKind {
+    Api,
+    Signing,
+}
+
+/// More scopes, types or subjects than this are not listed in one key.
+const LISTED_MAX: usize = 100;
+
+impl KeyRequest {
+    /// Checks every field and names all that are wrong. `creator` is whose key asks for this one.
+    pub fn check(&self, creator: &Scope) -> Result<KeyOrder, Refusal> {
+        let mut findings = Findings::default();
+        let name = findings.keep(KeyName::parse(&self.name));
+        let scope = match self.tenant.as_deref() {
+            None => Some(creator.clone()),
+            Some("*") => Some(Scope::All),
+            Some(tenant) => findings.keep(Tenant::parse(tenant)).map(Scope::One),
+        };
+        let rights = findings.keep(self.checked_rights());
+        let types = findings.keep(patterns("types", &self.types));
+        let subjects = findings.keep(patterns("subjects", &self.subjects));
+        let expires_at = self.expires_at.as_deref().map(|text| parse_time("expiresAt", text));
+        let expires_at = findings.keep_given(expires_at);
+        let (Some(name), Some(scope), Some(rights), Some(types), Some(subjects), true) =
+            (name, scope, rights, types, subjects, findings.is_empty())
+        else {
+            return Err(findings.refusal());
+        };
+        Ok(KeyOrder { name, grant: Grant { scope, rights, types, subjects }, expires_at })
+    }
+
+    /// A key that may nothing is a mistake.
+    fn checked_rights(&self) -> Checked<Rights> {
+        check_count("scopes", self.scopes.len(), 1..=LISTED_MAX)?;
+        self.scopes.iter().map(|scope| Right::parse(scope)).collect()
+    }
+}
+
+fn patterns(field: &'static str, texts: &[String]) -> Checked<Vec<Pattern>> {
+    check_count(field, texts.len(), 0..=LISTED_MAX)?;
+    texts.iter().map(|text| Pattern::parse(field, text)).collect()
+}
+
+impl KeyCreated {
+    /// Shows a key to the one who asked for it.
+    pub fn new(key: &ApiKey, secret: &KeySecret) -> Self {
+        let (id, key_text) = (key.id.to_string(), Secret::new(secret.expose()));
+        KeyCreated { id, key: key_text, expires_at: key.expires_at.map(Moment) }
+    }
+}
+
+impl From<&ApiKey> for KeyShape {
+    fn from(key: &ApiKey) -> Self {
+        let texts = |patterns: &[Pattern]| patterns.iter().map(|p| p.as_str().into()).collect();
+        let grant = &key.grant;
+        KeyShape {
+            id: key.id.to_string(),
+            kind: KeyKind::Api,
+            name: Some(key.name.as_str().into()),
+            tenant: Some(tenant_word(&grant.scope)),
+            scopes: grant.rights.iter().map(|right| right.to_string()).collect(),
+            types: texts(&grant.types),
+            subjects: texts(&grant.subjects),
+            created_at: key.created_at.into(),
+            created_by: Some((*key.created_by).into()),
+            expires_at: key.expires_at.map(Moment),
+            revoked_at: key.revoked_at.map(Moment),
+        }
+    }
+}
+
+/// A tenant's name, or `*` for all.
+pub fn tenant_word(scope: &Scope) -> String {
+    match scope {
+        Scope::One(tenant) => tenant.to_string(),
+        Scope::All => "*".into(),
+    }
+}

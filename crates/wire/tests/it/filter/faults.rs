@@ -1,0 +1,258 @@
+//! What is refused, where, and with which words.
+
+use crate::{jobs::correlation, shape};
+use wire::{
+    Problem,
+    filter::{
+        Expected, FILTER_BYTES_MAX, FILTER_COMPARISONS_MAX, FILTER_DEPTH_MAX, FilterFault, Form,
+        Found, parse,
+    },
+    job_filter,
+};
+
+#[track_caller]
+fn check(text: &str, character: usize, fault: FilterFault) {
+    let error = parse(text).unwrap_err();
+    assert_eq!((error.character, &error.fault), (character, &fault), "{text}");
+    assert_eq!(error.code(), "FILTER_SYNTAX");
+}
+
+#[track_caller]
+fn unexpected(text: &str, character: usize, expected: Expected, found: Found) {
+    check(text, character, FilterFault::Unexpected { expected, found });
+}
+
+fn word(word: &str) -> Found {
+    Found::Word(word.into())
+}
+
+#[test]
+fn what_should_follow_is_named() {
+    use Expected::{Closing, Comparison, Condition, Connective, Operand};
+    unexpected("A eq", 5, Operand, Found::End);
+    unexpected("A eq ", 6, Operand, Found::End);
+    unexpected("A eq )", 6, Operand, Found::Character(')'));
+    unexpected("A eq (5)", 6, Operand, Found::Character('('));
+    unexpected("A eq and B", 6, Operand, word("and"));
+    unexpected("A eq \"x\"", 6, Operand, Found::Character('"'));
+    unexpected("A == 5", 3, Comparison, Found::Character('='));
+    unexpected("A in ('x')", 3, Comparison, word("in"));
+    unexpected("A B", 3, Comparison, word("B"));
+    unexpected("A 5", 3, Comparison, Found::Value("a number"));
+    unexpected("'x'", 4, Comparison, Found::End);
+    unexpected("null", 5, Comparison, Found::End);
+    unexpected("A eq 1 B eq 2", 8, Connective, word("B"));
+    unexpected("A eq 1 eq 2", 8, Connective, word("eq"));
+    unexpected("A eq 1)", 7, Connective, Found::Character(')'));
+    unexpected("(A eq 1) eq true", 10, Connective, word("eq"));
+    unexpected("A eq 1 && B eq 2", 8, Connective, Found::Character('&'));
+    unexpected("(A eq 1", 8, Closing, Found::End);
+    unexpected("(A eq 1 B", 9, Closing, word("B"));
+    unexpected("()", 2, Condition, Found::Character(')'));
+    unexpected("and", 1, Condition, word("and"));
+    unexpected("A eq 1 and", 11, Condition, Found::End);
+    unexpected("A eq 1 and or B", 12, Condition, word("or"));
+    unexpected("not", 4, Condition, Found::End);
+    unexpected("eq 5", 1, Condition, word("eq"));
+    unexpected("a/b eq 5", 2, Comparison, Found::Character('/'));
+    unexpected("\0", 1, Condition, Found::Character('\0'));
+    unexpected("'ü' eq Ä and ;", 14, Condition, Found::Character(';'));
+    unexpected("+5 eq A", 1, Condition, Found::Character('+'));
+}
+
+#[test]
+fn words_in_upper_case_are_told_so() {
+    for (text, character, word) in [
+        ("A EQ 5", 3, "eq"),
+        ("A Lt 5", 3, "lt"),
+        ("A eq 5 AND B eq 5", 8, "and"),
+        ("(A eq 5 Or B eq 5)", 9, "or"),
+        ("A OR B", 3, "or"),
+        ("NOT A eq 5", 1, "not"),
+        ("A eq TRUE", 6, "true"),
+        ("A eq Null", 6, "null"),
+        ("A eq DateTime'2026-11-15T08:00:00Z'", 6, "datetime"),
+        ("A eq GUID'x'", 6, "guid"),
+    ] {
+        check(text, character, FilterFault::LowerCase(word));
+    }
+}
+
+#[test]
+fn values_are_what_they_say_they_are() {
+    check("A eq 'x", 6, FilterFault::Unclosed);
+    check("A eq 'it''s", 6, FilterFault::Unclosed);
+    check("A eq '", 6, FilterFault::Unclosed);
+    check("A eq guid'", 6, FilterFault::Unclosed);
+    check("A eq money'5'", 6, FilterFault::UnknownForm("money".into()));
+    check("A eq x'00'", 6, FilterFault::UnknownForm("x".into()));
+    check("A eq'x'", 3, FilterFault::UnknownForm("eq".into()));
+    for number in [
+        "-",
+        "--5",
+        "5.",
+        "-.5",
+        "5.e1",
+        "1e",
+        "1e+",
+        "0x10",
+        "5l",
+        "L5L",
+        "5LL",
+        "1.5L",
+        "-L",
+        "5_0",
+        "1.2.3",
+        "5and",
+        "-INF",
+        "1e5.0",
+        "5-3",
+        "0190163d-8694-739b-aea5-966c26f8ad91",
+        "٥",
+        "5٥",
+    ] {
+        let text = format!("A eq {number}");
+        let error = parse(&text).unwrap_err();
+        let fault = FilterFault::Malformed(Form::Number);
+        let begins = number.starts_with(|first: char| first == '-' || first.is_ascii_digit());
+        assert_eq!(error.fault == fault, begins, "{text}: {error}");
+    }
+    for number in ["9223372036854775808", "-9223372036854775809L", "1e309", "-1e999"] {
+        check(&format!("A eq {number}"), 6, FilterFault::OutOfRange);
+    }
+}
+
+#[test]
+fn what_stands_in_typed_quotes_is_checked() {
+    let malformed = |prefix: &str, bodies: &[&str], form| {
+        for body in bodies {
+            check(&format!("A eq {prefix}'{body}'"), 6, FilterFault::Malformed(form));
+        }
+    };
+    let times = [
+        "",
+        "garbage",
+        "T",
+        "2026-11-15",
+        "2026-11-15T08",
+        "2026-11-15T08:00",
+        "2026-11-15 08:00:00",
+        "2026-02-29T08:00:00Z",
+        "2026-11-15T24:00:00Z",
+        "2026-11-15T08:00:00ZZ",
+        "2026-11-15T08:00:00+2",
+        "2026-11-15T08:00:00.Z",
+        "2026-11-15T08:00:00.1234567890Z",
+        "2026-11-15T08:00:00Zé",
+        "é026-11-15T08:00:00Z",
+        "9999-12-31T23:59:59-00:01",
+        "0001-01-01T00:00:00+00:01",
+        "0000-12-31T00:00:00Z",
+        "2026-11-15T08:00:00Z''",
+    ];
+    malformed("datetime", &times, Form::Time);
+    let guids = [
+        "",
+        "x",
+        "0190163d8694739baea5966c26f8ad91",
+        "0190163d-8694-739b-aea5-966c26f8ad9",
+        "0190163d-8694-739b-aea5-966c26f8ad911",
+        "0190163d-8694-739b-aea5-966c26f8ad9g",
+        "0190163d86-94-739b-aea5-966c26f8ad91",
+        "0190163d-8694-739b-aea5966c26f8ad91-",
+        "0190163d-8694-739b-aea5-966c26f8adé",
+        "{190163d-8694-739b-aea5-966c26f8ad9}",
+    ];
+    malformed("guid", &guids, Form::Guid);
+    malformed("X", &["0", "0g", "+1", "é", "00 11"], Form::Binary);
+    malformed("binary", &["abc"], Form::Binary);
+}
+
+#[test]
+fn a_comparison_has_one_name_and_one_value() {
+    check("A eq B", 6, FilterFault::TwoNames);
+    check("1 eq 1", 6, FilterFault::TwoValues);
+    check("true eq 'x'", 9, FilterFault::TwoValues);
+    check("startswith(A, 'x')", 1, FilterFault::Function("startswith".into()));
+    check("A eq tolower('X')", 6, FilterFault::Function("tolower".into()));
+}
+
+#[test]
+fn limits_hold_and_what_is_within_them_passes() {
+    let (depth_max, comparisons_max) = (FILTER_DEPTH_MAX, FILTER_COMPARISONS_MAX);
+    let nested = |depth: usize| format!("{}A{}", "(".repeat(depth), ")".repeat(depth));
+    assert!(parse(&nested(depth_max)).is_ok());
+    check(&nested(depth_max + 1), depth_max + 1, FilterFault::TooDeep { depth_max });
+    let negated = |depth: usize| format!("{}A", "not ".repeat(depth));
+    assert!(parse(&negated(depth_max)).is_ok());
+    check(&negated(depth_max + 1), 4 * depth_max + 1, FilterFault::TooDeep { depth_max });
+    let beside = vec![nested(depth_max); 50].join(" or ");
+    assert!(parse(&beside).is_ok(), "what was closed no longer counts");
+    let beside = vec![negated(depth_max); 50].join(" or ");
+    assert!(parse(&beside).is_ok(), "nor does what was negated");
+
+    let chain = |count: usize| vec!["A eq 1"; count].join(" or ");
+    assert!(parse(&chain(comparisons_max)).is_ok());
+    let too_many = FilterFault::TooManyComparisons { comparisons_max };
+    check(&chain(comparisons_max + 1), comparisons_max * 10 + 1, too_many);
+
+    let long = |bytes: usize| format!("A eq '{}'", "x".repeat(bytes - 7));
+    assert!(parse(&long(FILTER_BYTES_MAX)).is_ok());
+    let (bytes, bytes_max) = (FILTER_BYTES_MAX + 1, FILTER_BYTES_MAX);
+    check(&long(bytes), 1, FilterFault::TooLong { bytes, bytes_max });
+}
+
+#[track_caller]
+fn says(text: &str, sentence: &str) {
+    assert_eq!(job_filter(text).unwrap_err().to_string(), sentence, "{text}");
+}
+
+#[test]
+fn the_sentences() {
+    says(
+        "status = 'Queued'",
+        "has '=' where one of eq, ne, gt, ge, lt, le should follow (at character 8)",
+    );
+    says(
+        "status eq",
+        "ends where a name, or a value (texts stand in single quotes) should follow (at character 10)",
+    );
+    says("status EQ 'Queued'", "must have 'eq' in lower case (at character 8)");
+    says(
+        "status eq Queued",
+        "compares two names; one side must be a value, and texts stand in single quotes (at character 11)",
+    );
+    says(
+        "owner eq 'x'",
+        "names the field 'owner'; known are status, jobType, subjectId, correlationId, createdAt, completedAt, errorCode, parentId (at character 1)",
+    );
+    says(
+        "status eq 'Done'",
+        "has a wrong value: status must be one of Queued, Running, Completed, Failed, Poisoned, Cancelled (at character 11)",
+    );
+    says(&"x".repeat(9_000), "has 9000 bytes, and at most 8192 are read");
+}
+
+#[test]
+fn words_are_cut_and_values_are_not_repeated() {
+    let long = format!("A eq 1 {}\u{7}", "w".repeat(5_000));
+    let sentence = parse(&long).unwrap_err().to_string();
+    assert!(
+        sentence.contains(&format!("'{}…'", "w".repeat(32))) && sentence.len() < 120,
+        "{sentence}"
+    );
+    for secret in ["A eq 1 'hunter2'", "status eq 'hunter2'", "parentId eq 'hunter2'", "'hunter2'"]
+    {
+        let sentence = job_filter(secret).unwrap_err().to_string();
+        assert!(!sentence.contains("hunter2"), "{sentence}");
+    }
+    let bell = parse("A eq 1 \u{7}").unwrap_err().to_string();
+    assert!(bell.contains("\\u{7}") && !bell.contains('\u{7}'), "{bell}");
+}
+
+#[test]
+fn a_problem_points_at_the_filter() {
+    let problem = |text| Problem::filter(&job_filter(text).unwrap_err(), &correlation());
+    shape::check("problem_filter_syntax", &problem("status eq 'Poisoned' AND jobType eq 'email'"));
+    shape::check("problem_filter_field", &problem("owner eq 'me'"));
+}

@@ -1,0 +1,100 @@
+//! Whatever comes, the answer is a tree or an error with a place inside the text, and never a panic.
+
+use proptest::prelude::*;
+use wire::{
+    filter::{FilterFault, parse},
+    job_filter,
+};
+
+/// Reads `text` both ways; an error must stand within it, or just behind it.
+#[track_caller]
+fn survive(text: &str) {
+    if let Err(error) = job_filter(text) {
+        assert!(error.character <= text.chars().count() + 1, "{error:?}");
+        assert!(error.to_string().len() < 400, "{error}");
+    }
+    if let Ok(condition) = parse(text) {
+        let again = condition.to_string();
+        assert_eq!(parse(&again).unwrap().to_string(), again);
+    }
+}
+
+#[test]
+fn what_is_too_long_is_not_looked_at() {
+    let many = 1_000_000;
+    for text in [
+        "(".repeat(many),
+        "not ".repeat(many),
+        "A eq '".to_owned() + &"x".repeat(many),
+        "'".repeat(many),
+        "9".repeat(many),
+        vec!["A eq 1"; many].join(" and "),
+        "\0".repeat(many),
+        "🦀".repeat(many),
+        " ".repeat(many),
+    ] {
+        let fault = parse(&text).unwrap_err().fault;
+        assert!(matches!(fault, FilterFault::TooLong { .. }), "{fault:?}");
+    }
+}
+
+#[test]
+fn as_much_as_is_looked_at_is_survived() {
+    for text in [
+        "(",
+        ")",
+        "()",
+        "not ",
+        "not(",
+        "'",
+        "''",
+        "9",
+        "-",
+        "9e",
+        "A ",
+        "A eq ",
+        "A eq 1 or ",
+        "\0",
+        "é",
+        "🦀",
+        " ",
+        "\u{feff}",
+        "datetime'",
+        "X''",
+        "A and ",
+        "((A) or ",
+        "\u{202e}",
+        "e+",
+        "1e-",
+    ] {
+        survive(text);
+        let count = 8_192 / text.len();
+        survive(&text.repeat(count));
+        survive(&format!("A eq {}", text.repeat(count - 5)));
+        survive(&format!("A eq '{}'", text.repeat(count / 3)));
+        survive(&format!("A eq datetime'{}'", text.repeat(count / 3)));
+    }
+}
+
+proptest! {
+    #[test]
+    fn random_text_is_survived(text in any::<String>()) {
+        survive(&text);
+    }
+
+    #[test]
+    fn random_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        survive(&String::from_utf8_lossy(&bytes));
+    }
+
+    /// Made of the language's own pieces, nonsense comes further.
+    #[test]
+    fn random_nonsense_is_survived(pieces in prop::collection::vec(prop::sample::select(vec![
+        "(", ")", "not", "and", "or", "eq", "lt", "true", "null", "status", "createdAt", "parentId",
+        "'Queued'", "'", "''", "5", "-5L", "1.5e3", "datetime'2026-11-15T08:00:00Z'", "guid'", "X'0f'",
+        " ", " ", " ", "é", "\0", "AND", ".", "e+",
+    ]), 0..60)) {
+        survive(&pieces.concat());
+        survive(&pieces.join(" "));
+    }
+}
