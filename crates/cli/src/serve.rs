@@ -59,7 +59,9 @@ async fn serve(settings: Settings, looks: Looks) -> Result<()> {
     let server = Server::start(node.clone(), clock, dice, door, listener, tls).await?;
     let address = server.address();
     match looks {
-        Looks::Json => info!(%address, tls = secure, store = %settings.store.path.display(), "listening"),
+        Looks::Json => {
+            info!(%address, tls = secure, store = %settings.store.path.display(), "listening")
+        }
         Looks::Text { .. } => {
             eprint!("{}", banner(address, secure, &settings.store.path, admin_key.as_deref()));
         }
