@@ -27,6 +27,11 @@ pub enum Refusal {
         /// How many may wait.
         max_queued: u64,
     },
+    /// This installation takes only types that somebody declared.
+    UnknownJobType {
+        /// Which it does not know.
+        job_type: JobType,
+    },
     /// There is no such job, or it is not the caller's.
     JobNotFound,
     /// The token is not the job's current one.
@@ -87,6 +92,7 @@ impl Refusal {
             Refusal::PayloadTooLarge { .. } => "PAYLOAD_TOO_LARGE",
             Refusal::KeyReused { .. } => "IDEMPOTENCY_KEY_REUSED",
             Refusal::QueueFull { .. } => "QUEUE_FULL",
+            Refusal::UnknownJobType { .. } => "UNKNOWN_JOB_TYPE",
             Refusal::JobNotFound => "JOB_NOT_FOUND",
             Refusal::LeaseLost => "LEASE_LOST",
             Refusal::AlreadyEnded { .. } => "ALREADY_ENDED",
@@ -109,6 +115,7 @@ impl Refusal {
             Refusal::PayloadTooLarge { .. }
             | Refusal::KeyReused { .. }
             | Refusal::QueueFull { .. }
+            | Refusal::UnknownJobType { .. }
             | Refusal::JobNotFound
             | Refusal::LeaseLost
             | Refusal::AlreadyEnded { .. }
@@ -144,6 +151,9 @@ impl fmt::Display for Refusal {
             }
             Refusal::QueueFull { job_type, max_queued } => {
                 write!(f, "the queue of {job_type} is full: {max_queued} jobs wait")
+            }
+            Refusal::UnknownJobType { job_type } => {
+                write!(f, "jobType: {job_type} is not declared, and only declared types are taken")
             }
             Refusal::JobNotFound => f.write_str("there is no such job"),
             Refusal::LeaseLost => f.write_str("the token is not the job's current lease"),

@@ -11,6 +11,8 @@ mod hostile;
 mod house;
 #[cfg(not(feature = "shuttle"))]
 mod node;
+#[cfg(not(feature = "shuttle"))]
+mod strict;
 mod verbs;
 #[cfg(not(feature = "shuttle"))]
 mod watch;
