@@ -87,7 +87,11 @@ const HEALTH: &str = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
 
 /// The head and the body of a request that hands a job over.
 fn handing_over(key: &str) -> (String, String) {
-    let body = r#"{"jobType": "email", "payload": {}}"#.to_owned();
+    handing_over_this(key, r#"{"jobType": "email", "payload": {}}"#)
+}
+
+fn handing_over_this(key: &str, body: &str) -> (String, String) {
+    let body = body.to_owned();
     let head = format!(
         "POST /api/jobs HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {key}\r\n\
          Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
@@ -205,6 +209,26 @@ fn types_of_the_file_are_declared_and_noted_once() {
     }
     let said = consign(folder.path(), &["audit", "verify"]);
     assert!(said.out.contains(": 2 entries, each as it was written"), "{}{}", said.out, said.err);
+}
+
+#[test]
+fn settings_reach_the_house_behind_the_door() {
+    let folder = TempDir::new().unwrap();
+    let settings = "strict_types = true\npayload_max = \"1B\"\n[types.sms]";
+    fs::write(folder.path().join("consign.toml"), settings).unwrap();
+    let serving = Serving::start(folder.path());
+    let key = admin_key(folder.path());
+    for (body, status, code) in [
+        (r#"{"jobType": "sms", "payload": 1}"#, 202, "jobId"),
+        (r#"{"jobType": "email", "payload": 1}"#, 422, "UNKNOWN_JOB_TYPE"),
+        (r#"{"jobType": "sms", "payload": 12}"#, 413, "errorCode"),
+    ] {
+        let (head, body) = handing_over_this(&key, body);
+        let answer = serving.ask(&format!("{head}{body}"));
+        let said = answer.starts_with(&format!("HTTP/1.1 {status} ")) && answer.contains(code);
+        assert!(said, "{body}: {answer}");
+    }
+    serving.end();
 }
 
 #[test]
