@@ -229,7 +229,9 @@ impl fmt::Display for Denied {
             Denied::Right(right) => write!(f, "the credential lacks the scope {right}"),
             Denied::JobType => f.write_str("the credential is limited to other job types"),
             Denied::Subject => f.write_str("the credential is limited to other subjects"),
-            Denied::Tenants => f.write_str("this concerns all tenants: a credential for * is needed"),
+            Denied::Tenants => {
+                f.write_str("this concerns all tenants: a credential for * is needed")
+            }
             Denied::Wider(what) => {
                 write!(f, "{what}: would reach further than the credential that grants it")
             }

@@ -65,10 +65,7 @@ impl From<&Event> for CloudEvent {
 }
 
 fn data(event: &Event) -> EventData {
-    let more = Announced {
-        duration_ms: event.took().map(ms),
-        wait_ms: event.waited().map(ms),
-    };
+    let more = Announced { duration_ms: event.took().map(ms), wait_ms: event.waited().map(ms) };
     Extended { base: StatusShape::from(&event.job).with_tenant(&event.job), more }
 }
 

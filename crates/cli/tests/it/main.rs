@@ -5,6 +5,7 @@
 
 mod bench;
 mod demo;
+mod serve;
 
 use engine::{Intake, JobDraft, JobId, Scope, Tenant};
 use platform::{SystemClock, SystemDice};
