@@ -29,6 +29,8 @@ pub enum Refusal {
     },
     /// There is no such job, or it is not the caller's.
     JobNotFound,
+    /// There is no such API key or signing key, or it is not the caller's.
+    KeyNotFound,
     /// The token is not the job's current one.
     LeaseLost,
     /// This ending cannot be any more, because another stands.
@@ -88,6 +90,7 @@ impl Refusal {
             Refusal::KeyReused { .. } => "IDEMPOTENCY_KEY_REUSED",
             Refusal::QueueFull { .. } => "QUEUE_FULL",
             Refusal::JobNotFound => "JOB_NOT_FOUND",
+            Refusal::KeyNotFound => "KEY_NOT_FOUND",
             Refusal::LeaseLost => "LEASE_LOST",
             Refusal::AlreadyEnded { .. } => "ALREADY_ENDED",
             Refusal::NotEnded { .. } => "NOT_ENDED",
@@ -110,6 +113,7 @@ impl Refusal {
             | Refusal::KeyReused { .. }
             | Refusal::QueueFull { .. }
             | Refusal::JobNotFound
+            | Refusal::KeyNotFound
             | Refusal::LeaseLost
             | Refusal::AlreadyEnded { .. }
             | Refusal::NotEnded { .. }
@@ -146,6 +150,7 @@ impl fmt::Display for Refusal {
                 write!(f, "the queue of {job_type} is full: {max_queued} jobs wait")
             }
             Refusal::JobNotFound => f.write_str("there is no such job"),
+            Refusal::KeyNotFound => f.write_str("there is no such key"),
             Refusal::LeaseLost => f.write_str("the token is not the job's current lease"),
             Refusal::AlreadyEnded { status } => write!(f, "it has already ended: {status} stands"),
             Refusal::NotEnded { status } => write!(f, "the job has not ended: it is {status}"),

@@ -5,8 +5,10 @@
 //! in this crate is a sign that a rule has escaped.
 #![forbid(unsafe_code)]
 
+mod audit;
 mod batcher;
 mod bell;
+mod bulk;
 mod cancel;
 mod claim;
 mod clockwork;
@@ -17,10 +19,12 @@ mod events;
 mod execute;
 mod explain;
 mod heartbeat;
+mod keys;
 mod node;
 mod pace;
 mod pause;
 mod policy;
+mod queues;
 mod read;
 mod redrive;
 mod release;
@@ -31,13 +35,17 @@ mod sweep;
 mod system;
 mod watch;
 
+pub use audit::{Author, Managed};
 pub use batcher::{Batcher, Limits, Standing, Waiting};
+pub use bulk::{Chosen, May, POISON_COUNTED_MAX, PoisonPage, PoisonQuery, Reasons};
 pub use clockwork::Clockwork;
 pub use error::Error;
 pub use explain::Explained;
 pub use heartbeat::Beat;
+pub use keys::KeyDraft;
 pub use node::Node;
 pub use policy::KnownType;
+pub use queues::QueueSummary;
 pub use release::Release;
 pub use settle::{Report, Verdict};
 pub use sweep::Swept;
@@ -77,6 +85,8 @@ impl Default for Settings {
 impl Platform {
     /// The verbs over `store`. The clock only dates ids and estimates waits: what is due and what has
     /// lapsed is judged by the store's own.
+    /// The verbs over `store`. The clock only dates ids and keys: what is due and what has lapsed is judged
+    /// by the store's own.
     pub fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,

@@ -30,7 +30,10 @@ pub use keeper::{Keeper, Tended};
 pub use memory::{Backup, Memory};
 pub use promise::{Awaited, Broken, Promise, promise};
 pub use queue::{Counts, Queue, QueueDepth, WorkerSeen};
-pub use sqlite::{FailStop, Finding, Health, OpenError, Options, Sqlite, backup, examine, restore};
+pub use sqlite::{
+    AuditChain, FailStop, Finding, Health, OpenError, Options, Sqlite, backup, examine, restore,
+    verify_audit,
+};
 pub use store::{
     Answer, Claimed, EVENTS_KEPT, NumberedEvent, Overdue, PAGE_MAX, Page, Query, Reply, Request,
     Store, StoreError, Upcoming, WORKERS_KEPT,

@@ -4,8 +4,9 @@ use crate::cursor::Cursor;
 use crate::queue::{QueueDepth, WorkerSeen};
 use async_trait::async_trait;
 use engine::{
-    Command, Event, Filter, HistoryEntry, Job, JobId, JobType, JsonText, NewJob, Policy, Refusal,
-    Scope, Submitted, Surroundings, Timestamp, Wish, WorkerId,
+    ApiKey, AuditEntry, AuditNote, Command, Event, Filter, HistoryEntry, Job, JobId, JobType,
+    JsonText, NewJob, Policy, Refusal, Scope, SigningKey, Submitted, Surroundings, Timestamp, Wish,
+    WorkerId,
 };
 use std::{collections::BTreeMap, error::Error, time::Duration};
 
@@ -19,7 +20,7 @@ pub trait Store: Send + Sync {
     /// Carries out `batch` in one transaction: loads the jobs it touches, lets the engine decide
     /// each request by the store's own clock, saves what was decided. Replies are in order.
     ///
-    /// Within the batch everything has its turn: settings (policies, pauses), submits, commands
+    /// Within the batch everything has its turn: settings (policies, pauses, credentials), submits, commands
     /// about existing jobs (two on one job see each other's effect), claims, signs of life. So a job
     /// handed over to an idle system is stored and started by one commit. The clock may be read more
     /// than once on the way; no job goes back in time.
@@ -42,6 +43,16 @@ pub trait Store: Send + Sync {
         after: u64,
     ) -> Result<Vec<HistoryEntry>, StoreError>;
 
+    /// The announcements of one job whose transition is later than row `after` of its history, in order,
+    /// numbered or not, at most [`PAGE_MAX`] at a time; those that are no longer kept ([`EVENTS_KEPT`])
+    /// are left out. Empty for a job that is not there.
+    async fn announced(
+        &self,
+        scope: &Scope,
+        id: JobId,
+        after: u64,
+    ) -> Result<Vec<Event>, StoreError>;
+
     /// One page of jobs, newest first: by the moment of their creation; those of one moment in an order
     /// that stays the same. A page looks at a bounded number of jobs, so it may be short, or empty, and
     /// still say where to go on.
@@ -55,6 +66,21 @@ pub trait Store: Send + Sync {
 
     /// The policies that somebody set; every other type has the default.
     async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError>;
+
+    /// All API keys, oldest first, whoever they belong to and whether or not they are still good.
+    async fn keys(&self) -> Result<Vec<ApiKey>, StoreError>;
+
+    /// All keys that sign status addresses, oldest first, revoked ones included.
+    async fn signing_keys(&self) -> Result<Vec<SigningKey>, StoreError>;
+
+    /// A page of the audit log, newest first: entries with a number below `before`, at most `limit` and
+    /// never more than [`PAGE_MAX`]. One tenant sees only what was done in its own house.
+    async fn audit(
+        &self,
+        scope: &Scope,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<AuditEntry>, StoreError>;
 
     /// A job and what stands around it, read at one moment.
     async fn surroundings(
@@ -133,12 +159,52 @@ pub enum Request {
         /// Which type.
         job_type: JobType,
     },
+    /// An API key is to be this from now on, whether it is new or known.
+    PutKey(ApiKey),
+    /// A key that signs status addresses is to be this from now on, whether it is new or known.
+    PutSigningKey(SigningKey),
+    /// Something is done and noted in the audit log, both or neither: what is refused leaves no entry.
+    Record {
+        /// What is to be remembered.
+        note: AuditNote,
+        /// What is to be done. It has its own turn, and its reply is the reply; where there is nothing to
+        /// do, the note is all.
+        request: Option<Box<Request>>,
+    },
+}
+
+impl Request {
+    /// What is to be done, recorded or not; nothing where something is only noted.
+    pub fn bare(&self) -> Option<&Request> {
+        match self {
+            Request::Record { request, .. } => request.as_deref()?.bare(),
+            Request::Submit(_)
+            | Request::Job { .. }
+            | Request::Claim { .. }
+            | Request::Seen { .. }
+            | Request::SetPolicy { .. }
+            | Request::Pause { .. }
+            | Request::Resume { .. }
+            | Request::PutKey(_)
+            | Request::PutSigningKey(_) => Some(self),
+        }
+    }
+
+    /// Whether it hands over jobs.
+    pub fn begins(&self) -> bool {
+        matches!(self.bare(), Some(Request::Submit(_)))
+    }
 }
 
 /// When a request has its turn within a batch.
 pub(crate) fn turn(request: &Request) -> u8 {
     match request {
-        Request::SetPolicy { .. } | Request::Pause { .. } | Request::Resume { .. } => 0,
+        Request::SetPolicy { .. }
+        | Request::Pause { .. }
+        | Request::Resume { .. }
+        | Request::PutKey(_)
+        | Request::PutSigningKey(_) => 0,
+        Request::Record { request, .. } => request.as_deref().map_or(0, turn),
         Request::Submit(_) => 1,
         Request::Job { .. } => 2,
         Request::Claim { .. } => 3,
@@ -146,7 +212,7 @@ pub(crate) fn turn(request: &Request) -> u8 {
     }
 }
 
-/// A page of a listing or of announcements is no longer than this.
+/// A page of a listing, of announcements or of the audit log is no longer than this.
 pub const PAGE_MAX: usize = 1_000;
 /// Numbered announcements can be read again for this long.
 pub const EVENTS_KEPT: Duration = Duration::from_secs(7 * 86_400);

@@ -55,6 +55,8 @@ pub mod codes {
     pub const OUTCOME_UNKNOWN: &str = "OUTCOME_UNKNOWN";
     /// We have too much to do at this moment for this request.
     pub const OVERLOADED: &str = "OVERLOADED";
+    /// No job of this type has come yet.
+    pub const QUEUE_NOT_FOUND: &str = "QUEUE_NOT_FOUND";
     /// The credential sent more requests than its rate allows.
     pub const RATE_LIMITED: &str = "RATE_LIMITED";
     /// The request did not come in time.
@@ -192,6 +194,15 @@ pub const CATALOGUE: &[CodeEntry] = &[
                   to another tenant.",
         what_to_do: "Check the id and which tenant the credential belongs to; look for it by \
                      correlationId or subjectId in GET /api/jobs.",
+    },
+    CodeEntry {
+        code: "KEY_NOT_FOUND",
+        http_status: Some(404),
+        retryable: false,
+        title: "No such key",
+        meaning: "There is no API key with this id, or it belongs to another tenant.",
+        what_to_do: "Look up the id of the key with GET /api/keys, and check which tenant the \
+                     credential belongs to.",
     },
     CodeEntry {
         code: "LEASE_EXPIRED",
@@ -334,6 +345,14 @@ pub const CATALOGUE: &[CodeEntry] = &[
         meaning: "The job type takes no more jobs for now, because as many wait as may wait.",
         what_to_do: "Wait as long as Retry-After says and send it again with the same key. If it \
                      stays full, add workers or raise the type's max_queued.",
+    },
+    CodeEntry {
+        code: codes::QUEUE_NOT_FOUND,
+        http_status: Some(404),
+        retryable: false,
+        title: "No such queue",
+        meaning: "No job of this type has come yet, so that there is no queue to show.",
+        what_to_do: "Check the spelling; GET /api/queues shows the queues that there are.",
     },
     CodeEntry {
         code: codes::RATE_LIMITED,

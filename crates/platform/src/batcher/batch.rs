@@ -204,7 +204,7 @@ impl Unit {
     /// Whether it hands over jobs.
     fn begins(&self) -> bool {
         match self {
-            Unit::Call(call) => call.requests.iter().any(|r| matches!(r, Request::Submit(_))),
+            Unit::Call(call) => call.requests.iter().any(Request::begins),
             Unit::Standing(_) => false,
         }
     }

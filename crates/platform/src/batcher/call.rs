@@ -2,7 +2,7 @@
 
 use super::{offer::Offer, office::Office};
 use ::store::{Answer, Awaited, Claimed, Promise, Reply, Request, StoreError, promise};
-use engine::{CLAIM_MAX, Command, Ending, How};
+use engine::{AuditNote, CLAIM_MAX, Command, Ending, Grant, How};
 use std::{
     ops::{AddAssign, SubAssign},
     pin::Pin,
@@ -47,7 +47,7 @@ impl Call {
     /// Whether nobody would miss it: a claim whose worker is gone. Anything else is carried out, heard
     /// or not: a report must not be lost with the connection it came by.
     pub(super) fn is_pointless(&self) -> bool {
-        let claims = |request: &Request| matches!(request, Request::Claim { .. });
+        let claims = |request: &Request| matches!(request.bare(), Some(Request::Claim { .. }));
         self.requests.iter().all(claims) && !self.promise.is_awaited()
     }
 }
@@ -56,11 +56,14 @@ fn is_report(request: &Request) -> bool {
     match request {
         Request::Job { command, .. } => command.token().is_some(),
         Request::Seen { .. } => true,
+        Request::Record { request, .. } => request.as_deref().is_some_and(is_report),
         Request::Submit(_)
         | Request::Claim { .. }
         | Request::SetPolicy { .. }
         | Request::Pause { .. }
-        | Request::Resume { .. } => false,
+        | Request::Resume { .. }
+        | Request::PutKey(_)
+        | Request::PutSigningKey(_) => false,
     }
 }
 
@@ -78,10 +81,16 @@ impl Size {
             }
             Request::Job { command, .. } => (1, text_bytes(command)),
             Request::Claim { wish, .. } => (wish.max.min(CLAIM_MAX), 64 * wish.job_types.len()),
+            Request::Record { note, request } => {
+                let inner = request.as_deref().map(Size::of).unwrap_or_default();
+                (inner.jobs, inner.bytes + note_bytes(note))
+            }
             Request::Seen { .. }
             | Request::SetPolicy { .. }
             | Request::Pause { .. }
-            | Request::Resume { .. } => (0, 0),
+            | Request::Resume { .. }
+            | Request::PutSigningKey(_) => (0, 0),
+            Request::PutKey(key) => (0, grant_bytes(&key.grant)),
         };
         Size { requests: 1, jobs, bytes: REQUEST_BYTES + bytes }
     }
@@ -101,6 +110,16 @@ impl SubAssign for Size {
         self.jobs -= less.jobs;
         self.bytes -= less.bytes;
     }
+}
+
+/// The texts of a note that may be long.
+fn note_bytes(note: &AuditNote) -> usize {
+    note.who.len() + note.target.len() + note.detail.as_ref().map_or(0, |detail| detail.len())
+}
+
+/// The texts of a grant, of which there may be many.
+fn grant_bytes(grant: &Grant) -> usize {
+    grant.types.iter().chain(&grant.subjects).map(|pattern| 64 + pattern.as_str().len()).sum()
 }
 
 /// The texts that a worker sends with its report.

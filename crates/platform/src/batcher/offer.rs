@@ -34,10 +34,15 @@ impl Offer {
             Request::SetPolicy { job_type, .. } | Request::Resume { job_type, .. } => {
                 vec![Offer::Type(job_type.clone())]
             }
+            Request::Record { request, .. } => {
+                request.as_deref().map(Offer::of).unwrap_or_default()
+            }
             Request::Job { .. }
             | Request::Claim { .. }
             | Request::Seen { .. }
-            | Request::Pause { .. } => Vec::new(),
+            | Request::Pause { .. }
+            | Request::PutKey(_)
+            | Request::PutSigningKey(_) => Vec::new(),
         }
     }
 

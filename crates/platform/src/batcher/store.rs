@@ -6,7 +6,10 @@ use ::store::{
     WorkerSeen,
 };
 use async_trait::async_trait;
-use engine::{HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope, Surroundings, Timestamp};
+use engine::{
+    ApiKey, AuditEntry, Event, HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope,
+    SigningKey, Surroundings, Timestamp,
+};
 use std::collections::BTreeMap;
 
 #[async_trait]
@@ -35,6 +38,15 @@ impl Store for Batcher {
         self.office.store.history(scope, id, after).await
     }
 
+    async fn announced(
+        &self,
+        scope: &Scope,
+        id: JobId,
+        after: u64,
+    ) -> Result<Vec<Event>, StoreError> {
+        self.office.store.announced(scope, id, after).await
+    }
+
     async fn list(&self, query: &Query) -> Result<Page, StoreError> {
         self.office.store.list(query).await
     }
@@ -49,6 +61,23 @@ impl Store for Batcher {
 
     async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError> {
         self.office.store.policies().await
+    }
+
+    async fn keys(&self) -> Result<Vec<ApiKey>, StoreError> {
+        self.office.store.keys().await
+    }
+
+    async fn signing_keys(&self) -> Result<Vec<SigningKey>, StoreError> {
+        self.office.store.signing_keys().await
+    }
+
+    async fn audit(
+        &self,
+        scope: &Scope,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<AuditEntry>, StoreError> {
+        self.office.store.audit(scope, before, limit).await
     }
 
     async fn surroundings(

@@ -100,6 +100,8 @@ fn letter(request: &Request) -> char {
         Request::Claim { .. } => 'c',
         Request::Seen { .. } => 'l',
         Request::SetPolicy { .. } | Request::Pause { .. } | Request::Resume { .. } => 'p',
+        Request::PutKey(_) | Request::PutSigningKey(_) => 'k',
+        Request::Record { request, .. } => request.as_deref().map_or('r', letter),
     }
 }
 

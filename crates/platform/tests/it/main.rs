@@ -4,9 +4,13 @@
 #[cfg(not(feature = "shuttle"))]
 mod batcher;
 #[cfg(not(feature = "shuttle"))]
+mod bulk;
+#[cfg(not(feature = "shuttle"))]
 mod damage;
 mod hostile;
 mod house;
+mod keys;
+mod managed;
 #[cfg(not(feature = "shuttle"))]
 mod node;
 mod verbs;

@@ -4,8 +4,9 @@
 
 use async_trait::async_trait;
 use engine::{
-    ClaimId, HistoryEntry, Intake, Job, JobDraft, JobId, JobType, JsonText, PAYLOAD_BYTES_MAX,
-    Policy, Scope, Surroundings, Tenant, Timestamp, Wish, WorkerId,
+    ApiKey, AuditEntry, ClaimId, Event, HistoryEntry, Intake, Job, JobDraft, JobId, JobType,
+    JsonText, PAYLOAD_BYTES_MAX, Policy, Scope, SigningKey, Surroundings, Tenant, Timestamp, Wish,
+    WorkerId,
 };
 use std::{collections::BTreeMap, sync::Arc};
 use store::{
@@ -208,6 +209,15 @@ impl Store for Watched {
         self.memory.history(scope, id, after).await
     }
 
+    async fn announced(
+        &self,
+        scope: &Scope,
+        id: JobId,
+        after: u64,
+    ) -> Result<Vec<Event>, StoreError> {
+        self.memory.announced(scope, id, after).await
+    }
+
     async fn list(&self, query: &Query) -> Result<Page, StoreError> {
         self.memory.list(query).await
     }
@@ -222,6 +232,23 @@ impl Store for Watched {
 
     async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError> {
         self.memory.policies().await
+    }
+
+    async fn keys(&self) -> Result<Vec<ApiKey>, StoreError> {
+        self.memory.keys().await
+    }
+
+    async fn signing_keys(&self) -> Result<Vec<SigningKey>, StoreError> {
+        self.memory.signing_keys().await
+    }
+
+    async fn audit(
+        &self,
+        scope: &Scope,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<AuditEntry>, StoreError> {
+        self.memory.audit(scope, before, limit).await
     }
 
     async fn surroundings(

@@ -3,8 +3,8 @@
 use crate::ground::Ground;
 use async_trait::async_trait;
 use engine::{
-    HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope, SeededBug, Surroundings, Timestamp,
-    planted,
+    ApiKey, AuditEntry, Event, HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope,
+    SeededBug, SigningKey, Surroundings, Timestamp, planted,
 };
 use std::{
     collections::BTreeMap,
@@ -87,6 +87,15 @@ impl Store for Flaky {
         self.inside().history(scope, id, after).await
     }
 
+    async fn announced(
+        &self,
+        scope: &Scope,
+        id: JobId,
+        after: u64,
+    ) -> Result<Vec<Event>, StoreError> {
+        self.inside().announced(scope, id, after).await
+    }
+
     async fn list(&self, query: &Query) -> Result<Page, StoreError> {
         self.inside().list(query).await
     }
@@ -101,6 +110,23 @@ impl Store for Flaky {
 
     async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError> {
         self.inside().policies().await
+    }
+
+    async fn keys(&self) -> Result<Vec<ApiKey>, StoreError> {
+        self.inside().keys().await
+    }
+
+    async fn signing_keys(&self) -> Result<Vec<SigningKey>, StoreError> {
+        self.inside().signing_keys().await
+    }
+
+    async fn audit(
+        &self,
+        scope: &Scope,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<AuditEntry>, StoreError> {
+        self.inside().audit(scope, before, limit).await
     }
 
     async fn surroundings(

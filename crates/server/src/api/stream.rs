@@ -153,7 +153,8 @@ impl Story {
     fn tell(&mut self, job: &Job) {
         let data = serde_json::to_string(&status_of(&self.caller, job));
         let data = data.expect("a status is texts and numbers");
-        self.ready.push_back(Bytes::from(format!("id: {}\nevent: status\ndata: {data}\n\n", job.seq)));
+        self.ready
+            .push_back(Bytes::from(format!("id: {}\nevent: status\ndata: {data}\n\n", job.seq)));
         self.seen = job.seq;
         self.version = job.version;
     }

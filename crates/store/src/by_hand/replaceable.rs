@@ -6,7 +6,10 @@ use crate::{
     WorkerSeen,
 };
 use async_trait::async_trait;
-use engine::{HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope, Surroundings, Timestamp};
+use engine::{
+    ApiKey, AuditEntry, Event, HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope,
+    SigningKey, Surroundings, Timestamp,
+};
 use std::{
     collections::BTreeMap,
     sync::{Arc, RwLock},
@@ -80,6 +83,15 @@ impl Store for Replaceable {
         self.inside().history(scope, id, after).await
     }
 
+    async fn announced(
+        &self,
+        scope: &Scope,
+        id: JobId,
+        after: u64,
+    ) -> Result<Vec<Event>, StoreError> {
+        self.inside().announced(scope, id, after).await
+    }
+
     async fn list(&self, query: &Query) -> Result<Page, StoreError> {
         self.inside().list(query).await
     }
@@ -94,6 +106,23 @@ impl Store for Replaceable {
 
     async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError> {
         self.inside().policies().await
+    }
+
+    async fn keys(&self) -> Result<Vec<ApiKey>, StoreError> {
+        self.inside().keys().await
+    }
+
+    async fn signing_keys(&self) -> Result<Vec<SigningKey>, StoreError> {
+        self.inside().signing_keys().await
+    }
+
+    async fn audit(
+        &self,
+        scope: &Scope,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<AuditEntry>, StoreError> {
+        self.inside().audit(scope, before, limit).await
     }
 
     async fn surroundings(

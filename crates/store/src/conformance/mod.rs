@@ -3,11 +3,13 @@
 //! A new promise is a new function here and a line in [`conformance!`]; a function without its line
 //! is dead code and stops the build. A store joins with a function that opens an empty [`House`].
 
+pub(crate) mod audit;
 pub(crate) mod batches;
 pub(crate) mod cancels;
 pub(crate) mod chores;
 pub(crate) mod claims;
 pub(crate) mod counters;
+pub(crate) mod credentials;
 pub(crate) mod history;
 pub(crate) mod house;
 pub(crate) mod keys;
@@ -27,6 +29,10 @@ pub(crate) use house::House;
 macro_rules! conformance {
     ($open:path) => {
         conformance! { $open;
+            audit: what_is_done_is_noted_in_a_chain, what_is_refused_is_not_noted,
+                a_recorded_request_has_its_own_turn_and_reply, a_record_of_a_record_is_two_entries,
+                everybody_reads_what_was_done_in_their_own_house, the_audit_log_is_read_in_pages,
+                the_chain_goes_on_after_a_restart_and_a_restore;
             batches: a_batch_answers_in_the_order_of_its_requests, a_job_is_stored_and_started_by_one_batch,
                 two_commands_on_one_job_see_each_other, a_policy_counts_for_the_submits_beside_it,
                 an_empty_batch_is_nothing,
@@ -45,6 +51,8 @@ macro_rules! conformance {
                 a_claim_brings_the_payload, a_claim_holds_as_long_as_it_asked, a_claim_is_never_larger_than_its_bound,
                 a_claim_ends_when_its_payloads_are_large_enough;
             counters: every_state_is_counted, depth_and_age_are_told, a_discarded_job_leaves_the_poison_queue;
+            credentials: keys_are_kept_oldest_first, a_key_that_is_put_again_is_replaced,
+                signing_keys_are_kept_and_replaced;
             history: every_transition_is_written_once, history_can_be_read_from_a_row_on, a_heartbeat_writes_no_history;
             keys: the_same_key_means_the_same_job, another_job_under_a_key_is_refused,
                 a_key_lives_a_window_longer_than_its_job, an_expired_key_is_free_swept_or_not,
@@ -62,7 +70,8 @@ macro_rules! conformance {
                 policies_are_kept_and_used, a_redrive_is_a_new_life, a_full_queue_takes_no_more,
                 surroundings_are_told, workers_are_seen, an_erased_job_leaves_nothing;
             outbox: every_transition_is_announced_once_in_order, numbers_have_no_gaps_and_do_not_change,
-                old_announcements_go_and_numbers_go_on;
+                old_announcements_go_and_numbers_go_on, a_job_s_announcements_are_read_from_a_row_on,
+                old_announcements_of_a_job_are_left_out, an_erased_job_announces_nothing;
             races: many_racers_with_one_key_make_one_job, many_workers_never_share_a_job,
                 a_settle_and_a_sweep_race_to_one_outcome, one_claim_id_at_once_gives_one_set_of_leases;
             settles: an_attempt_completes, a_failure_is_tried_again_and_then_poisons,

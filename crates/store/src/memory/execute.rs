@@ -7,8 +7,9 @@ use crate::{
     taken::{Intent, Taken, queue_of},
 };
 use engine::{
-    Command, Effect, Facts, Host, JobId, JobType, NewJob, Refusal, Scope, SeededBug, Submitted,
-    WorkerId, decide, planted, submit, submit_again, submit_same,
+    AuditEntry, AuditHash, AuditNote, Command, Effect, Facts, Host, JobId, JobType, NewJob,
+    Refusal, Scope, SeededBug, Submitted, WorkerId, decide, planted, submit, submit_again,
+    submit_same,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,34 +22,49 @@ impl Tables {
         numbered.sort_by_key(|(_, request)| turn(request)); // stable: the order within a turn stays
         let mut replies: BTreeMap<usize, Reply> = BTreeMap::new();
         for (index, request) in numbered {
-            let reply = match request {
-                Request::Submit(jobs) => self.submit(jobs, known_keys.as_ref()),
-                Request::Job { scope, id, command } => self.command(&scope, id, &command, dice),
-                Request::Claim { scope, wish } => {
-                    let claimed = self.claim(&scope, &wish, dice);
-                    self.see(scope, wish.worker, wish.host, Some(wish.job_types));
-                    Ok(Answer::Claimed(claimed))
-                }
-                Request::Seen { scope, worker } => {
-                    self.see(scope, worker, None, None);
-                    Ok(Answer::Done)
-                }
-                Request::SetPolicy { job_type, policy } => {
-                    self.policies.insert(job_type, policy);
-                    Ok(Answer::Done)
-                }
-                Request::Pause { scope, job_type } => {
-                    self.paused.insert((job_type, scope));
-                    Ok(Answer::Done)
-                }
-                Request::Resume { scope, job_type } => {
-                    self.resume(&scope, &job_type);
-                    Ok(Answer::Done)
-                }
-            };
+            let reply = self.request(request, dice, known_keys.as_ref());
             replies.insert(index, reply);
         }
         replies.into_values().collect()
+    }
+
+    fn request(
+        &mut self,
+        request: Request,
+        dice: &dyn Dice,
+        known_keys: Option<&BTreeSet<Key>>,
+    ) -> Reply {
+        match request {
+            Request::Submit(jobs) => return self.submit(jobs, known_keys),
+            Request::Job { scope, id, command } => {
+                return self.command(&scope, id, &command, dice);
+            }
+            Request::Claim { scope, wish } => {
+                let claimed = self.claim(&scope, &wish, dice);
+                self.see(scope, wish.worker, wish.host, Some(wish.job_types));
+                return Ok(Answer::Claimed(claimed));
+            }
+            Request::Record { note, request } => {
+                let done = request.map(|request| self.request(*request, dice, known_keys));
+                let answer = done.unwrap_or(Ok(Answer::Done))?;
+                self.note(note);
+                return Ok(answer);
+            }
+            Request::Seen { scope, worker } => self.see(scope, worker, None, None),
+            Request::SetPolicy { job_type, policy } => drop(self.policies.insert(job_type, policy)),
+            Request::Pause { scope, job_type } => drop(self.paused.insert((job_type, scope))),
+            Request::Resume { scope, job_type } => self.resume(&scope, &job_type),
+            Request::PutKey(key) => drop(self.api_keys.insert(key.id, key)),
+            Request::PutSigningKey(key) => drop(self.signing_keys.insert(key.id, key)),
+        }
+        Ok(Answer::Done)
+    }
+
+    /// Adds an entry to the audit log.
+    fn note(&mut self, note: AuditNote) {
+        let before = self.audit.last().map_or(AuditHash::FIRST, |last| last.hash);
+        let number = self.audit.len() as u64 + 1;
+        self.audit.push(AuditEntry::new(number, self.now(), note, before));
     }
 
     /// All of `jobs` or none: everything is decided before anything is saved.

@@ -16,8 +16,8 @@ use crate::{
 };
 use async_trait::async_trait;
 use engine::{
-    HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope, SeededBug, Surroundings, Timestamp,
-    planted,
+    ApiKey, AuditEntry, Event, HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope,
+    SeededBug, SigningKey, Surroundings, Timestamp, planted,
 };
 use std::{
     collections::BTreeMap,
@@ -113,6 +113,15 @@ impl Store for Memory {
         Ok(rows.into_iter().flatten().skip(skipped).cloned().collect())
     }
 
+    async fn announced(
+        &self,
+        scope: &Scope,
+        id: JobId,
+        after: u64,
+    ) -> Result<Vec<Event>, StoreError> {
+        Ok(self.locked().announced(scope, id, after))
+    }
+
     async fn list(&self, query: &Query) -> Result<Page, StoreError> {
         Ok(self.locked().list(query))
     }
@@ -127,6 +136,23 @@ impl Store for Memory {
 
     async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError> {
         Ok(self.locked().policies.clone())
+    }
+
+    async fn keys(&self) -> Result<Vec<ApiKey>, StoreError> {
+        Ok(self.locked().keys())
+    }
+
+    async fn signing_keys(&self) -> Result<Vec<SigningKey>, StoreError> {
+        Ok(self.locked().signing_keys())
+    }
+
+    async fn audit(
+        &self,
+        scope: &Scope,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<AuditEntry>, StoreError> {
+        Ok(self.locked().audit(scope, before, limit))
     }
 
     async fn surroundings(

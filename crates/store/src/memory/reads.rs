@@ -7,8 +7,8 @@ use crate::{
     store::{EVENTS_KEPT, NumberedEvent, Overdue, PAGE_MAX, Page, Query, Upcoming, WORKERS_KEPT},
 };
 use engine::{
-    Event, Job, JobId, Scope, SeededBug, Surroundings, Timestamp, WorkerId, is_live, overdue,
-    planted,
+    ApiKey, AuditEntry, Event, Job, JobId, Scope, SeededBug, SigningKey, Surroundings, Timestamp,
+    WorkerId, is_live, overdue, planted,
 };
 
 impl Tables {
@@ -117,6 +117,39 @@ impl Tables {
         let numbered = (dropped + 1..).zip(&self.numbered);
         let wanted = numbered.filter(|(number, _)| *number > after).take(limit.min(PAGE_MAX));
         wanted.map(|(number, event)| NumberedEvent { number, event: event.clone() }).collect()
+    }
+
+    pub(super) fn announced(&self, scope: &Scope, id: JobId, after: u64) -> Vec<Event> {
+        if self.visible(scope, id).is_none() {
+            return Vec::new();
+        }
+        let all = self.numbered.iter().chain(&self.outbox);
+        let wanted = |event: &&Event| event.job.id() == id && event.job.seq > after;
+        all.filter(wanted).take(PAGE_MAX).cloned().collect()
+    }
+
+    pub(super) fn keys(&self) -> Vec<ApiKey> {
+        let mut keys: Vec<_> = self.api_keys.values().cloned().collect();
+        keys.sort_by_key(|key| (key.created_at, key.id));
+        keys
+    }
+
+    pub(super) fn signing_keys(&self) -> Vec<SigningKey> {
+        let mut keys: Vec<_> = self.signing_keys.values().cloned().collect();
+        keys.sort_by_key(|key| (key.created_at, key.id));
+        keys
+    }
+
+    pub(super) fn audit(
+        &self,
+        scope: &Scope,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Vec<AuditEntry> {
+        let older = |entry: &&AuditEntry| before.is_none_or(|before| entry.number < before);
+        let visible = |entry: &&AuditEntry| *scope == Scope::All || *scope == entry.scope;
+        let newest_first = self.audit.iter().rev().filter(older).filter(visible);
+        newest_first.take(limit.min(PAGE_MAX)).cloned().collect()
     }
 
     pub(super) fn tidy(&mut self, limit: usize) -> usize {

@@ -6,9 +6,9 @@ use crate::{
     queue::{Counts, Queue},
 };
 use engine::{
-    Change, ClaimId, Event, Facts, HistoryEntry, Host, IdempotencyKey, Job, JobId, JobType,
-    JsonText, Policy, Priority, Scope, SeededBug, Step, StepName, StepsChange, Tenant, Timestamp,
-    WorkerId, clock_jumped, key_is_free, planted,
+    ApiKey, AuditEntry, Change, ClaimId, Event, Facts, HistoryEntry, Host, IdempotencyKey, Job,
+    JobId, JobType, JsonText, KeyId, Policy, Priority, Scope, SeededBug, SigningKey, Step,
+    StepName, StepsChange, Tenant, Timestamp, WorkerId, clock_jumped, key_is_free, planted,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -34,6 +34,10 @@ pub(super) struct Tables {
     pub(super) numbered: VecDeque<Event>,
     pub(super) last_number: u64,
     pub(super) outbox: VecDeque<Event>,
+    pub(super) api_keys: BTreeMap<KeyId, ApiKey>,
+    pub(super) signing_keys: BTreeMap<KeyId, SigningKey>,
+    /// Oldest first, numbered from 1 without gaps.
+    pub(super) audit: Vec<AuditEntry>,
 
     // What follows is derived from the jobs.
     pub(super) counts: BTreeMap<Queue, Counts>,

@@ -2,8 +2,10 @@
 //! the store is at work.
 
 use super::{
+    audit::{AUDIT_SINCE, AuditChain, verify},
     body::{event_about, event_from_row, from_row, job_from_row},
     chores::before,
+    credentials::{load_keys, load_signing_keys},
     error::{OpenError, Trouble},
     known::{Queues, load_counts, load_house, load_paused, load_policies, load_workers},
     load::{self, blob},
@@ -14,7 +16,7 @@ use super::{
 use crate::queue::{Counts, Queue};
 use engine::{Envelope, HistoryEntry, Job, JobId, Step, Timestamp};
 use rusqlite::Connection;
-use std::{collections::BTreeMap, fmt, fs::File, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, path::Path, sync::Arc, time::Duration};
 
 /// What an examination came to.
 #[derive(Clone, Debug, Default)]
@@ -63,13 +65,23 @@ pub fn examine(
     now: Timestamp,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Health, OpenError> {
-    let failed = |source| OpenError::File { path: path.to_owned(), source };
-    let file = File::open(path).map_err(failed)?; // who may not read it hears that, and not "damage"
-    if !file.metadata().map_err(failed)?.is_file() {
-        return Err(OpenError::NotOurs { path: path.to_owned() });
-    }
-    drop(file);
-    examine_files(&Files { path: path.to_owned(), vfs: None }, now, progress)
+    examine_files(&Files::of_visitor(path)?, now, progress)
+}
+
+/// Opens a store to look at it once, and says which schema it has.
+pub(super) fn visit(files: &Files) -> Result<(Connection, i64), OpenError> {
+    let opened = enter(files).map_err(|trouble| OpenError::unusable(&files.path, trouble))?;
+    let (db, schema) = opened;
+    refuse_foreign(schema, &files.path)?;
+    Ok((db, schema.1))
+}
+
+fn enter(files: &Files) -> Result<(Connection, (i64, i64)), Trouble> {
+    let db = files.connect(Role::Visitor)?;
+    let schema = schema_of(&db)?;
+    // One moment for all of it: what is written meanwhile must not look like a contradiction.
+    db.execute_batch("begin")?;
+    Ok((db, schema))
 }
 
 pub(super) fn examine_files(
@@ -77,14 +89,7 @@ pub(super) fn examine_files(
     now: Timestamp,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Health, OpenError> {
-    let opened = || -> Result<_, Trouble> {
-        let db = files.connect(Role::Visitor)?;
-        let schema = schema_of(&db)?;
-        // One moment for all of it: what is written meanwhile must not look like a contradiction.
-        db.execute_batch("begin")?;
-        Ok((db, schema))
-    };
-    let (db, schema) = match opened() {
+    let (db, schema) = match enter(files) {
         Ok(opened) => opened,
         Err(trouble) if trouble.is_no_database() => {
             return Err(OpenError::NotOurs { path: files.path.clone() });
@@ -96,7 +101,8 @@ pub(super) fn examine_files(
         }
     };
     refuse_foreign(schema, &files.path)?;
-    let mut doctor = Doctor { db: &db, now, health: Health::default(), truth: None };
+    let health = Health::default();
+    let mut doctor = Doctor { db: &db, schema: schema.1, now, health, truth: None };
     if let Some(damaged) = damaged_log(files) {
         doctor.damage(damaged.to_string());
     }
@@ -124,6 +130,7 @@ fn damaged_log(files: &Files) -> Option<OpenError> {
 
 struct Doctor<'a> {
     db: &'a Connection,
+    schema: i64,
     now: Timestamp,
     health: Health,
     /// How many jobs of each queue stand where, once all of them were read.
@@ -133,7 +140,7 @@ struct Doctor<'a> {
 type Look<'a> = fn(&mut Doctor<'a>) -> Result<(), Trouble>;
 
 impl<'a> Doctor<'a> {
-    const LOOKS: [(&'static str, Look<'a>); 8] = [
+    const LOOKS: [(&'static str, Look<'a>); 10] = [
         ("the file", Doctor::file),
         ("settings", Doctor::settings),
         ("jobs", Doctor::jobs),
@@ -142,6 +149,8 @@ impl<'a> Doctor<'a> {
         ("counters", Doctor::counters),
         ("leases", Doctor::leases),
         ("keys", Doctor::keys),
+        ("credentials", Doctor::credentials),
+        ("the audit log", Doctor::audit),
     ];
 
     fn damage(&mut self, what: String) {
@@ -345,6 +354,30 @@ impl<'a> Doctor<'a> {
                 self.health.keys
             );
             self.notice(what, TIDY);
+        }
+        Ok(())
+    }
+
+    /// Every API key and every signing key can be read.
+    fn credentials(&mut self) -> Result<(), Trouble> {
+        if self.schema < AUDIT_SINCE {
+            return Ok(()); // not migrated yet: there are none
+        }
+        load_keys(self.db)?;
+        load_signing_keys(self.db)?;
+        Ok(())
+    }
+
+    /// Nobody changed what people did.
+    fn audit(&mut self) -> Result<(), Trouble> {
+        if self.schema < AUDIT_SINCE {
+            return Ok(());
+        }
+        match verify(self.db)? {
+            AuditChain::Whole { .. } => {}
+            AuditChain::Broken { number } => self.damage(format!(
+                "the audit log is broken: entry {number} is missing or not as it was written"
+            )),
         }
         Ok(())
     }

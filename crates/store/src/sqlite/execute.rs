@@ -13,8 +13,8 @@ use crate::{
     taken::{Intent, Taken},
 };
 use engine::{
-    Command, Effect, Facts, Host, JobId, JobType, NewJob, Policy, Refusal, Scope, Submitted,
-    WorkerId, decide, submit, submit_again, submit_same,
+    AuditNote, Command, Effect, Facts, Host, JobId, JobType, NewJob, Policy, Refusal, Scope,
+    Submitted, WorkerId, decide, submit, submit_again, submit_same,
 };
 use std::time::Duration;
 
@@ -41,12 +41,27 @@ impl Writer {
                 self.see(scope, wish.worker, wish.host, Some(wish.job_types))?;
                 return Ok(Ok(Answer::Claimed(claimed)));
             }
+            Request::Record { note, request } => return self.record(note, request),
             Request::Seen { scope, worker } => self.see(scope, worker, None, None)?,
             Request::SetPolicy { job_type, policy } => self.set_policy(job_type, policy)?,
             Request::Pause { scope, job_type } => self.pause(job_type, scope)?,
             Request::Resume { scope, job_type } => self.resume(&job_type, &scope)?,
+            Request::PutKey(key) => self.put_key(&key)?,
+            Request::PutSigningKey(key) => self.put_signing_key(&key)?,
         }
         Ok(Ok(Answer::Done))
+    }
+
+    /// Does something and notes it; what is refused is not noted.
+    fn record(&mut self, note: AuditNote, request: Option<Box<Request>>) -> Result<Reply, Trouble> {
+        let reply = match request {
+            Some(request) => self.request(*request)?,
+            None => Ok(Answer::Done),
+        };
+        if reply.is_ok() {
+            self.note(note)?;
+        }
+        Ok(reply)
     }
 
     /// All of `jobs` or none: everything is decided before anything is saved.

@@ -124,11 +124,13 @@ pub(super) fn record(
     Ok(None)
 }
 
-/// The numbers of all announcements of a job, in order.
-pub(super) fn events_of(db: &Connection, stored: &Stored) -> Result<Vec<i64>, Trouble> {
-    let mut events = numbers(&mut db.prepare_cached(sql::EVENTS_OF_JOB)?, [stored.no])?;
+/// The numbers of the announcements of a job about what came after row `after` of its history, in order.
+pub(super) fn events_of(db: &Connection, stored: &Stored, after: u64) -> Result<Vec<i64>, Trouble> {
+    let values = (stored.no, i64::try_from(after).unwrap_or(i64::MAX));
+    let mut events = numbers(&mut db.prepare_cached(sql::EVENTS_OF_JOB)?, values)?;
     let recent: Vec<Noted> = stored.recent.rows(stored.no)?;
-    events.extend(recent.into_iter().filter_map(|noted| noted.event));
+    let recent = recent.into_iter().filter(|noted| noted.entry.seq > after);
+    events.extend(recent.filter_map(|noted| noted.event));
     Ok(events)
 }
 

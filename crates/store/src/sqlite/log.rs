@@ -29,6 +29,10 @@ pub(super) fn commits_out_of_reach(mut log: impl Read) -> io::Result<Option<u64>
 const HEAD_BYTES: usize = 32;
 const FRAME_HEAD_BYTES: usize = 24;
 const PAGE_BYTES: usize = 4_096;
+/// Where the marks of a frame begin.
+const MARKS_AT: usize = 8;
+/// No disk writes less than this at once.
+const SECTOR_BYTES: usize = 512;
 
 struct Reader {
     page_bytes: usize,
@@ -36,8 +40,12 @@ struct Reader {
     /// What marks the frames of this log; frames of an earlier one may lie behind them.
     salts: Option<[u8; 8]>,
     sums: [u32; 2],
+    /// What the frame before says its own sum is, damaged or not.
+    told: [u32; 2],
     /// Every frame so far is whole.
     whole: bool,
+    /// Where the next frame begins.
+    offset: usize,
 }
 
 impl Reader {
@@ -53,7 +61,9 @@ impl Reader {
             // A head that is damaged marks nothing: the first frame has to say what it is.
             salts: whole.then(|| head[16..24].try_into().expect("eight bytes")),
             sums,
+            told: [number(&head[24..28]), number(&head[28..32])],
             whole,
+            offset: HEAD_BYTES,
         }
     }
 
@@ -66,9 +76,21 @@ impl Reader {
         let goes_on = is_sum(sums, &frame[16..24]);
         self.whole &= marked && goes_on;
         self.sums = sums;
-        let commits = number(&frame[4..8]) != 0;
+        let commits = number(&frame[4..8]) != 0 && !self.is_mixed(frame);
+        self.told = [number(&frame[16..20]), number(&frame[20..24])];
+        self.offset += frame.len();
         // The sum does not cover the marks: where it goes on, the frame is ours and a mark was damaged.
         (marked || goes_on) && commits && !self.whole
+    }
+
+    /// Whether a crash may have left `frame` with the marks of this log and the beginning of an earlier
+    /// one's frame, which ended a transaction long ago: the border of a sector lies between the two, and of
+    /// one write only the second half came through.
+    fn is_mixed(&self, frame: &[u8]) -> bool {
+        let split = (self.offset + MARKS_AT).is_multiple_of(SECTOR_BYTES);
+        let own =
+            sums(sums(self.told, &frame[..8], self.big_endian), &frame[24..], self.big_endian);
+        split && !is_sum(own, &frame[16..24])
     }
 }
 
@@ -99,5 +121,71 @@ fn fill(log: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SALTS: [u8; 8] = [7; 8];
+
+    /// A log of this many transactions of two frames each.
+    fn log(transactions: u32) -> Vec<u8> {
+        let mut log = vec![0; HEAD_BYTES];
+        log[3] = 1; // sums of big-endian words
+        log[8..12].copy_from_slice(&(PAGE_BYTES as u32).to_be_bytes());
+        log[16..24].copy_from_slice(&SALTS);
+        let mut sum = sums([0, 0], &log[..24], true);
+        log[24..28].copy_from_slice(&sum[0].to_be_bytes());
+        log[28..32].copy_from_slice(&sum[1].to_be_bytes());
+        for number in 0..transactions * 2 {
+            let commits = if number % 2 == 1 { 99u32 } else { 0 };
+            let start = [(number + 1).to_be_bytes(), commits.to_be_bytes()].concat();
+            let page = vec![number as u8; PAGE_BYTES];
+            sum = sums(sums(sum, &start, true), &page, true);
+            let sum = [sum[0].to_be_bytes(), sum[1].to_be_bytes()].concat();
+            log.extend([&start[..], &SALTS, &sum, &page].concat());
+        }
+        log
+    }
+
+    fn frame(number: usize) -> usize {
+        HEAD_BYTES + number * (FRAME_HEAD_BYTES + PAGE_BYTES)
+    }
+
+    /// The first frame whose marks begin a sector.
+    fn split_frame() -> usize {
+        (0..).find(|n| (frame(*n) + MARKS_AT).is_multiple_of(SECTOR_BYTES)).unwrap()
+    }
+
+    #[test]
+    fn commits_behind_a_flipped_bit_are_counted() {
+        let sound = log(40);
+        assert_eq!(commits_out_of_reach(&sound[..]).unwrap(), None);
+        for number in [0, 10, split_frame(), 75] {
+            let mut rotten = sound.clone();
+            rotten[frame(number) + 500] ^= 1;
+            let lost = commits_out_of_reach(&rotten[..]).unwrap().expect("it is seen");
+            assert!(lost + 1 >= 40 - number as u64 / 2, "{lost} of those behind frame {number}");
+        }
+    }
+
+    /// Found by a crash story: one transaction over the frames of an earlier log, of which one was not
+    /// written, and one in half.
+    #[test]
+    fn a_frame_that_was_written_in_half_is_no_second_commit() {
+        let split = split_frame();
+        let mut torn = log(split as u32 / 2 + 2);
+        for number in split - 3..split + 2 {
+            torn[frame(number) + 4..frame(number) + 8].fill(0); // all of one transaction
+        }
+        torn[frame(split - 3) + 500] ^= 1;
+        let last = frame(split + 3);
+        assert_eq!(commits_out_of_reach(&torn[..last]).unwrap(), None, "one commit");
+        torn[frame(split) + 7] = 98; // what an earlier log said here
+        assert_eq!(commits_out_of_reach(&torn[..last]).unwrap(), None, "still one");
+        torn[frame(split - 1) + 7] = 99;
+        assert_eq!(commits_out_of_reach(&torn[..last]).unwrap(), Some(2), "this was no tear");
     }
 }

@@ -4,6 +4,7 @@
 //! readers have connections of their own. Every row that matters is [sealed](seal), so that damage is seen
 //! and never handed out.
 
+mod audit;
 mod backup;
 mod body;
 mod bytes;
@@ -12,6 +13,7 @@ mod chores;
 mod claim;
 #[cfg(test)]
 mod crash;
+mod credentials;
 mod doctor;
 mod error;
 mod execute;
@@ -40,6 +42,7 @@ mod sql;
 mod tests;
 mod writer;
 
+pub use audit::{AuditChain, verify_audit};
 pub use backup::{backup, restore};
 pub use doctor::{Finding, Health, examine};
 pub use error::OpenError;
@@ -52,7 +55,10 @@ use crate::{
     store::{NumberedEvent, Overdue, Page, Query, Reply, Request, Store, StoreError, Upcoming},
 };
 use async_trait::async_trait;
-use engine::{HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope, Surroundings, Timestamp};
+use engine::{
+    ApiKey, AuditEntry, Event, HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope,
+    SigningKey, Surroundings, Timestamp,
+};
 use error::Trouble;
 use open::Files;
 use readers::Readers;
@@ -195,8 +201,7 @@ impl Store for Sqlite {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let begins = batch.iter().any(|request| matches!(request, Request::Submit(_)));
-        let need = if begins { Need::Begin } else { Need::Finish };
+        let need = if batch.iter().any(Request::begins) { Need::Begin } else { Need::Finish };
         self.write(need, |writer| writer.execute(batch)).await
     }
 
@@ -226,6 +231,19 @@ impl Store for Sqlite {
         })
     }
 
+    async fn announced(
+        &self,
+        scope: &Scope,
+        id: JobId,
+        after: u64,
+    ) -> Result<Vec<Event>, StoreError> {
+        self.readers.ask(|db| {
+            let stored = load::job_by_id(db, id)?;
+            let visible = stored.filter(|stored| scope.covers(&stored.job.envelope.tenant));
+            visible.map_or(Ok(Vec::new()), |stored| reads::announced(db, &stored, after))
+        })
+    }
+
     async fn list(&self, query: &Query) -> Result<Page, StoreError> {
         let query = query.clone();
         self.read_slowly(move |db| list::list(db, &query)).await
@@ -243,6 +261,24 @@ impl Store for Sqlite {
 
     async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError> {
         self.readers.ask_at_once(known::load_policies)
+    }
+
+    async fn keys(&self) -> Result<Vec<ApiKey>, StoreError> {
+        self.readers.ask_at_once(credentials::load_keys)
+    }
+
+    async fn signing_keys(&self) -> Result<Vec<SigningKey>, StoreError> {
+        self.readers.ask_at_once(credentials::load_signing_keys)
+    }
+
+    async fn audit(
+        &self,
+        scope: &Scope,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<AuditEntry>, StoreError> {
+        let scope = scope.clone();
+        self.read_slowly(move |db| audit::page(db, &scope, before, limit)).await
     }
 
     async fn surroundings(

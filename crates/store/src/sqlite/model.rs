@@ -4,7 +4,10 @@ use super::{
     Sqlite,
     tests::{folder, hands, options},
 };
-use crate::{Answer, Clock, Dice, HandClock, Memory, Query, Reply, Request, Store};
+use crate::{
+    Answer, Clock, Dice, HandClock, Memory, Query, Reply, Request, Store,
+    conformance::audit::recorded,
+};
 use engine::{
     Chance, ClaimId, Command, EndingDraft, Filter, Intake, JobDraft, JobId, JobType, LeaseToken,
     NewJob, OutcomeWord, PAYLOAD_BYTES_MAX, Policy, PolicyDraft, ReleaseReason, Scope, Status,
@@ -289,7 +292,10 @@ impl Pair {
         let redrive = |reset_steps| Command::Redrive { max_attempts: None, reset_steps };
         let commands =
             [Command::Cancel, redrive(false), redrive(true), Command::Discard, Command::Erase];
-        self.about(id, commands[usize::from(what)].clone());
+        let command = commands[usize::from(what)].clone();
+        let about = Request::Job { scope: Scope::All, id, command };
+        let target = id.to_string();
+        self.ask(vec![recorded(&target, about)]);
     }
 
     fn sweep(&mut self) {
@@ -313,6 +319,9 @@ impl Pair {
                 let rows =
                     [self.memory.history(&scope, *id, 1), self.file().history(&scope, *id, 1)];
                 assert_same(rows.map(block_on));
+                let told =
+                    [self.memory.announced(&scope, *id, 1), self.file().announced(&scope, *id, 1)];
+                assert_same(told.map(block_on));
                 let payloads = [self.memory.payload(&scope, *id), self.file().payload(&scope, *id)];
                 assert_same(payloads.map(block_on));
             }
@@ -327,6 +336,8 @@ impl Pair {
             [self.memory.queues(&Scope::All), self.file().queues(&Scope::All)].map(block_on),
         );
         assert_same([self.memory.policies(), self.file().policies()].map(block_on));
+        let logs = [&self.memory as &dyn Store, self.file()];
+        assert_same(logs.map(|store| block_on(store.audit(&Scope::All, None, 1_000))));
         assert_same(
             [self.memory.workers(&Scope::All), self.file().workers(&Scope::All)].map(block_on),
         );

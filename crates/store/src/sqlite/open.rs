@@ -32,7 +32,10 @@ use std::{
 const APPLICATION_ID: i64 = 0x436f_6e73;
 
 /// What was shipped, in order. A migration never changes.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_tables.sql")];
+pub(super) const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_tables.sql"),
+    include_str!("migrations/0002_credentials_and_audit.sql"),
+];
 
 /// The schema that this version writes.
 pub(super) const SCHEMA: i64 = MIGRATIONS.len() as i64;
@@ -118,6 +121,15 @@ impl Files {
         self.check_log()?;
         make_private(&self.path).and_then(|()| sync_folder(&self.path)).map_err(failed)?;
         lock.and_file(&self.path)
+    }
+
+    /// Those at `path`, to be looked at from outside. Who may not read them hears that, and not "damage".
+    pub(super) fn of_visitor(path: &Path) -> Result<Self, OpenError> {
+        let failed = |source| OpenError::File { path: path.to_owned(), source };
+        if !File::open(path).and_then(|file| file.metadata()).map_err(failed)?.is_file() {
+            return Err(OpenError::NotOurs { path: path.to_owned() });
+        }
+        Ok(Files { path: path.to_owned(), vfs: None })
     }
 
     fn has_log(&self) -> bool {

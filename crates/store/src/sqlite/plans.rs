@@ -18,6 +18,9 @@ const WHOLE: &[(&str, &str)] = &[
     ("COUNTERS", "as many rows as there are queues"),
     ("DELTAS", "as many rows as commits since the last roll-up"),
     ("DELTAS_FORGET", "as many rows as commits since the last roll-up"),
+    ("API_KEYS", "as many rows as there are API keys"),
+    ("SIGNING_KEYS", "as many rows as there are signing keys"),
+    ("AUDIT_HEAD", "the last row, and no other"),
     ("RUNNING", "an index of running jobs only, and workers have slots"),
     ("CLAIMS", "an index of running jobs only, and workers have slots"),
     ("LIST_RUNNING", "an index of running jobs only, and workers have slots"),
@@ -94,6 +97,7 @@ fn fill(db: &Connection) {
         "insert into key select no % 100, 'key-' || no, no, iif(no % 2 = 1, no, null) from n \
             where no % 10 < 2",
         "insert into step select no, 'step', x'' from n where no % 10 = 0",
+        "insert into audit select no, 'tenant-' || (no % 100), x'' from n",
         "insert into erased select -no, no, x'' from n where no % 1000 = 0",
     ] {
         let (into, select) = insert.split_once(" select ").expect("an insert of a select");

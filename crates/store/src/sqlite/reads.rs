@@ -14,7 +14,9 @@ use crate::{
     queue::{Queue, QueueDepth, WorkerSeen, live_workers},
     store::{NumberedEvent, Overdue, PAGE_MAX},
 };
-use engine::{Job, JobId, Policy, Scope, Surroundings, Timestamp, WorkerId, is_live, overdue};
+use engine::{
+    Event, Job, JobId, Policy, Scope, Surroundings, Timestamp, WorkerId, is_live, overdue,
+};
 use rusqlite::Connection;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -277,6 +279,36 @@ pub(super) fn events(
         }
     }
     Ok(events)
+}
+
+/// The announcements of one job after row `after` of its history, as far as they are kept.
+pub(super) fn announced(
+    db: &Connection,
+    stored: &load::Stored,
+    after: u64,
+) -> Result<Vec<Event>, Trouble> {
+    let mut events = Vec::new();
+    for number in load::events_of(db, stored, after)? {
+        if events.len() == PAGE_MAX {
+            break;
+        }
+        let mut statement = db.prepare_cached(sql::SHEET_OF)?;
+        let mut rows = statement.query([number])?;
+        let Some(row) = rows.next()? else { continue }; // too old, and gone
+        let lines = lines(row.get(0)?, load::blob(row, 1)?)?;
+        let Some(line) = lines.iter().find(|line| line.number == number) else { continue };
+        events.push(event_of(line, stored)?);
+    }
+    Ok(events)
+}
+
+/// An announcement, which has to be about this job.
+fn event_of(line: &Announced<'_>, stored: &load::Stored) -> Result<Event, Trouble> {
+    let (no, _) = event_about(line.number, line.sealed)?;
+    if no != stored.no {
+        return Err(Trouble::Impossible("a history names an announcement of another job"));
+    }
+    Ok(event_from_row(line.number, line.sealed, stored.job.envelope.clone())?)
 }
 
 fn event(

@@ -225,7 +225,7 @@ impl Writer {
 
     fn redact_events(&mut self, before: &Stored) -> Result<(), Trouble> {
         let mut redacted = None;
-        for number in load::events_of(&self.db, before)? {
+        for number in load::events_of(&self.db, before, 0)? {
             if let Some(envelope) = self.redact_event(number, before)? {
                 redacted = Some((number, envelope));
             }

@@ -22,6 +22,9 @@ pub(super) enum Kind {
     House = 11,
     Queue = 12,
     Pause = 13,
+    ApiKey = 14,
+    SigningKey = 15,
+    Audit = 16,
 }
 
 /// What was read is not what was written.
@@ -47,6 +50,9 @@ impl fmt::Display for Damage {
             Kind::House => "what the house knows of itself",
             Kind::Queue => "the name of a queue",
             Kind::Pause => "a pause",
+            Kind::ApiKey => "an API key",
+            Kind::SigningKey => "a signing key",
+            Kind::Audit => "an entry of the audit log",
         };
         write!(f, "{kind} of row {} is not as it was written", self.no)
     }

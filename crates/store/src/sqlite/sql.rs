@@ -131,7 +131,8 @@ statements! {
     SHEET_DELETE = "delete from outbox where event = ?1";
     ENVELOPE = "select envelope from handed where no = ?1 \
         union all select envelope from erased where no = ?1";
-    EVENTS_OF_JOB = "select event from history where no = ?1 and event is not null";
+    EVENTS_OF_JOB = "select event from history where no = ?1 and seq > ?2 and event is not null \
+        order by seq";
     HOUSE_PUT = "update house set body = ?1";
 
     // Erasing.
@@ -164,7 +165,14 @@ statements! {
     LISTING_INSERT_16 =
         sixteen!("insert or ignore into listing (shelf, facet, no) values ", "(?, ?, ?)");
 
-    // Settings, workers, counters: small tables, read as a whole.
+    // The audit log.
+    AUDIT_INSERT = "insert into audit (number, scope, body) values (?1, ?2, ?3)";
+    AUDIT_HEAD = "select number, scope, body from audit order by number desc limit 1";
+    AUDIT = "select number, scope, body from audit where number < ?1 order by number desc limit ?2";
+    AUDIT_OF = "select number, scope, body from audit where scope = ?3 and number < ?1 \
+        order by number desc limit ?2";
+
+    // Settings, credentials, workers, counters: small tables, read as a whole.
     HOUSE = "select body from house";
     QUEUES = "select no, job_type, tenant, body from queue";
     POLICIES = "select job_type, body from policy";
@@ -180,5 +188,9 @@ statements! {
         values (?1, ?2, ?3, ?4)";
     WORKER_DROP = "delete from worker where scope = ?1 and name = ?2";
     COUNTER_PUT = "insert or replace into counter (queue, body) values (?1, ?2)";
+    API_KEYS = "select id, body from api_key";
+    API_KEY_PUT = "insert or replace into api_key (id, body) values (?1, ?2)";
+    SIGNING_KEYS = "select id, body from signing_key";
+    SIGNING_KEY_PUT = "insert or replace into signing_key (id, body) values (?1, ?2)";
     DELTAS_FORGET = "delete from delta where commit_no < ?1";
 }

@@ -12,7 +12,7 @@ fn expected_status(refusal: &Refusal) -> Option<u16> {
         Refusal::PayloadTooLarge { .. } => Some(413),
         Refusal::KeyReused { .. } => Some(422),
         Refusal::QueueFull { .. } => Some(429),
-        Refusal::JobNotFound => Some(404),
+        Refusal::JobNotFound | Refusal::KeyNotFound => Some(404),
         Refusal::LeaseLost
         | Refusal::AlreadyEnded { .. }
         | Refusal::NotEnded { .. }
@@ -34,6 +34,7 @@ fn one_of_each() -> Vec<Refusal> {
         Refusal::KeyReused { holder: jobs::id() },
         Refusal::QueueFull { job_type, max_queued: 1 },
         Refusal::JobNotFound,
+        Refusal::KeyNotFound,
         Refusal::LeaseLost,
         Refusal::AlreadyEnded { status },
         Refusal::NotEnded { status },
@@ -104,7 +105,7 @@ fn the_doors_own_codes_have_their_status() {
 #[test]
 fn only_what_passes_by_itself_may_be_retried() {
     for entry in CATALOGUE {
-        let passes = matches!(entry.http_status, Some(429 | 503));
+        let passes = matches!(entry.http_status, Some(408 | 429 | 503));
         assert_eq!(entry.retryable, passes, "{}", entry.code);
     }
 }

@@ -1,6 +1,7 @@
 //! How each thing that is kept looks as bytes. The order of fields is the format: a new field goes to
 //! the end of a new form (`bytes::FORM`), never between.
 
+mod credentials;
 mod history;
 mod job;
 mod settings;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{
+    conformance,
     queue::Queue,
     sqlite::{
         body::{Commit, Deltas, HouseRow, Seen, from_scope, to_scope},
@@ -9,11 +10,11 @@ use crate::{
     },
 };
 use engine::{
-    Backoff, Chance, ContentDigest, CorrelationId, Ended, EndingDigest, Envelope, ErrorCode, Event,
-    EventKind, Failure, HistoryEntry, Host, IdempotencyKey, Jitter, Job, JobId, JobKey, JobType,
-    JsonText, Lease, LeaseToken, Life, PayloadVersion, Policy, Priority, Progress, ProgressReport,
-    ResultUrl, Scope, State, Status, Step, StepName, SubjectId, Tenant, Timestamp, TraceParent,
-    WorkerId,
+    ApiKey, AuditEntry, AuditHash, Backoff, Chance, ContentDigest, CorrelationId, Ended,
+    EndingDigest, Envelope, ErrorCode, Event, EventKind, Failure, HistoryEntry, Host,
+    IdempotencyKey, Jitter, Job, JobId, JobKey, JobType, JsonText, KeyId, Lease, LeaseToken, Life,
+    PayloadVersion, Policy, Priority, Progress, ProgressReport, ResultUrl, Scope, SigningKey,
+    State, Status, Step, StepName, SubjectId, Tenant, Timestamp, TraceParent, WorkerId,
 };
 use proptest::prelude::*;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -176,11 +177,20 @@ fn everything_else_comes_back_as_it_went() {
     check(Seen { host: Host::parse("h").ok(), job_types, seen_at: at(1) });
     let deltas = Deltas(BTreeMap::from([(1, [-1, 2, 0, 0, 0, 0, 0, 0, i64::MAX]), (9, [0; 9])]));
     check(Commit { at: at(1), last_no: 7, last_event: i64::MAX, deltas });
+    let key = SigningKey { id: KeyId(7), secret: [8; 32], created_at: at(1), revoked_at: None };
+    check(SigningKey { revoked_at: Some(at(2)), ..key.clone() });
+    check(key);
     check(HouseRow { epoch: u32::MAX, numbered: 1, listed: 2 });
     let job_type = JobType::parse("a").unwrap();
     check((job_type.clone(), Scope::All));
     check(Queue { job_type, tenant: Tenant::default_tenant() });
     for scope in [Scope::All, Scope::One(Tenant::default_tenant())] {
+        let key = conformance::credentials::key(u64::MAX, scope.clone());
+        check(ApiKey { revoked_at: Some(at(9)), ..key.clone() });
+        check(ApiKey { expires_at: None, ..key });
+        let note = |target| conformance::audit::note(scope.clone(), target);
+        check(AuditEntry::new(1, at(1), note("odd"), AuditHash::FIRST));
+        check(AuditEntry::new(u64::MAX, at(1), note("even"), AuditHash([7; 32])));
         assert_eq!(from_scope(to_scope(&scope)), Some(scope));
     }
 }
@@ -220,6 +230,9 @@ proptest! {
         drop(from_row::<HistoryEntry>(1, &seal(Kind::History, 1, bytes.clone())));
         drop(from_row::<Policy>(1, &seal(Kind::Policy, 1, bytes.clone())));
         drop(from_row::<Commit>(1, &seal(Kind::Commit, 1, bytes.clone())));
+        drop(from_row::<ApiKey>(1, &seal(Kind::ApiKey, 1, bytes.clone())));
+        drop(from_row::<SigningKey>(1, &seal(Kind::SigningKey, 1, bytes.clone())));
+        drop(from_row::<AuditEntry>(1, &seal(Kind::Audit, 1, bytes.clone())));
         drop(from_row::<Seen>(1, &seal(Kind::Worker, 1, bytes)));
     }
 }

@@ -22,7 +22,7 @@ pub(super) enum Fact {
 
 /// What a reply tells.
 pub(super) fn facts(request: &Request, reply: &Reply) -> Vec<Fact> {
-    let Ok(answer) = reply else { return Vec::new() };
+    let (Some(request), Ok(answer)) = (request.bare(), reply) else { return Vec::new() };
     match (request, answer) {
         (Request::Submit(jobs), Answer::Submitted(answers)) => {
             let pairs = jobs.iter().cloned().zip(answers.iter().cloned());
@@ -59,6 +59,7 @@ fn of_command(id: JobId, command: &Command, answer: &engine::Answer) -> Option<F
 
 /// The jobs that a request and its reply are about.
 pub(super) fn touched(request: &Request, reply: &Reply) -> Vec<JobId> {
+    let Some(request) = request.bare() else { return Vec::new() };
     match (request, reply) {
         (Request::Submit(_), Ok(Answer::Submitted(all))) => {
             all.iter().map(|submitted| submitted.job_id).collect()

@@ -1,7 +1,9 @@
 //! All that can be read from a store.
 
 use crate::{Counts, NumberedEvent, PAGE_MAX, Query, Queue, Store, StoreError};
-use engine::{Filter, HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope, Status};
+use engine::{
+    AuditEntry, Filter, HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope, Status,
+};
 use pollster::block_on;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,6 +13,8 @@ pub(super) struct World {
     pub(super) jobs: BTreeMap<JobId, Arc<View>>,
     pub(super) events: Arc<Vec<NumberedEvent>>,
     pub(super) policies: BTreeMap<JobType, Policy>,
+    /// What people did, newest first.
+    audit: Arc<Vec<AuditEntry>>,
     /// What the counters say of each queue, and whether it is paused.
     queues: Vec<(Queue, Counts, bool)>,
 }
@@ -52,6 +56,7 @@ impl World {
     /// Brings settings and counters up to date.
     pub(super) fn look_around(&mut self, store: &dyn Store) -> Result<(), StoreError> {
         self.policies = block_on(store.policies())?;
+        self.audit = Arc::new(block_on(store.audit(&Scope::All, None, PAGE_MAX))?);
         let depths = block_on(store.queues(&Scope::All))?;
         let told = depths.into_iter().map(|depth| (depth.queue, depth.counts, depth.paused));
         self.queues = told.collect();
@@ -75,6 +80,10 @@ impl World {
         if self.events != other.events {
             let (are, should) = (self.events.len(), other.events.len());
             return Some(format!("the {are} announcements are not the {should} that were read"));
+        }
+        if self.audit != other.audit {
+            let (are, should) = (self.audit.len(), other.audit.len());
+            return Some(format!("the {are} entries of the audit log are not the {should} noted"));
         }
         (self != other).then(|| {
             let World { queues, policies, .. } = self;

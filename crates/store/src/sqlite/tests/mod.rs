@@ -1,15 +1,20 @@
 //! The conformance suite on files, and what only files can do.
 
 mod care;
+mod chain;
 mod damage;
 mod files;
+mod migrations;
 mod pages;
 
 use super::{OpenError, Options, Sqlite};
 use crate::{
-    Clock, HandClock, Query, Replaceable, SeededDice, Store,
+    Clock, HandClock, Query, Replaceable, Request, SeededDice, Store,
     conformance::{
-        House, conformance,
+        House,
+        audit::{note, recorded},
+        conformance,
+        credentials::key,
         house::{email, ending, keyed, token, wish},
     },
 };
@@ -113,4 +118,15 @@ fn live_a_little(house: &House) {
     let name = engine::StepName::parse("one").unwrap();
     house.must(claimed.job.id(), Command::BeginStep { token: token(&claimed), name });
     block_on(house.store.number_events(10)).unwrap();
+    for n in 1..=3 {
+        let put = crate::Request::PutKey(key(n, Scope::All));
+        house.one(recorded("key", put)).unwrap();
+    }
+    let signing = engine::SigningKey {
+        id: engine::KeyId(1),
+        secret: [7; 32],
+        created_at: house.clock.read().wall,
+        revoked_at: None,
+    };
+    house.one(crate::Request::PutSigningKey(signing)).unwrap();
 }

@@ -1,7 +1,7 @@
 //! What callers ask in a story, as chance will have it.
 
 use super::{Teller, facts};
-use crate::{Clock, Dice, Reply, Request, sqlite::crash::tell::Fact};
+use crate::{Clock, Dice, Reply, Request, conformance::audit::recorded, sqlite::crash::tell::Fact};
 use engine::{
     ClaimId, Command, EndingDraft, Intake, JobDraft, JobId, JobType, LeaseToken, NewJob,
     OutcomeWord, PAYLOAD_BYTES_MAX, PolicyDraft, ProgressReport, ReleaseReason, Scope, StepName,
@@ -138,15 +138,13 @@ impl Teller {
             return self.claim();
         };
         let reset_steps = self.below(2) == 0;
-        about(
-            id,
-            match self.below(6) {
-                0 | 1 => Command::Cancel,
-                2 | 3 => Command::Redrive { max_attempts: None, reset_steps },
-                4 => Command::Discard,
-                _ => Command::Erase,
-            },
-        )
+        let command = match self.below(6) {
+            0 | 1 => Command::Cancel,
+            2 | 3 => Command::Redrive { max_attempts: None, reset_steps },
+            4 => Command::Discard,
+            _ => Command::Erase,
+        };
+        recorded(&id.to_string(), about(id, command))
     }
 
     fn set(&mut self) -> Request {

@@ -1,0 +1,170 @@
+//! The audit log: what was done is noted with it, in one chain.
+
+use super::house::{House, claiming, email, job_type, only, wish};
+use crate::{Answer, Clock, PAGE_MAX, Reply, Request};
+use engine::{
+    AuditEntry, AuditHash, AuditNote, Command, CorrelationId, JobId, Policy, Refusal, Scope, Status,
+};
+use pollster::block_on;
+
+pub(crate) fn note(scope: Scope, target: &str) -> AuditNote {
+    AuditNote {
+        who: "key:0000000000000001".into(),
+        scope,
+        action: "test.act",
+        target: target.into(),
+        detail: target.len().is_multiple_of(2).then(|| "even".into()),
+        correlation: CorrelationId::parse("c-1").expect("lawful"),
+    }
+}
+
+pub(crate) fn recorded(target: &str, request: Request) -> Request {
+    let request = Some(Box::new(request));
+    Request::Record { note: note(Scope::All, target), request }
+}
+
+fn only_noted(scope: Scope, target: &str) -> Request {
+    Request::Record { note: note(scope, target), request: None }
+}
+
+fn cancel(id: JobId) -> Request {
+    Request::Job { scope: Scope::All, id, command: Command::Cancel }
+}
+
+fn page(house: &House, scope: &Scope, before: Option<u64>, limit: usize) -> Vec<AuditEntry> {
+    block_on(house.store.audit(scope, before, limit)).expect("the store works")
+}
+
+/// The whole log, oldest first, which has to hold.
+#[track_caller]
+fn log(house: &House) -> Vec<AuditEntry> {
+    let mut entries = page(house, &Scope::All, None, PAGE_MAX);
+    entries.reverse();
+    let mut before = AuditHash::FIRST;
+    for (entry, number) in entries.iter().zip(1..) {
+        assert!(entry.number == number && entry.follows(before), "{entry:?}");
+        before = entry.hash;
+    }
+    entries
+}
+
+fn targets(entries: &[AuditEntry]) -> Vec<&str> {
+    entries.iter().map(|entry| &*entry.target).collect()
+}
+
+pub(crate) fn what_is_done_is_noted_in_a_chain(house: &House) {
+    assert!(log(house).is_empty());
+    let id = house.submit(email());
+    let cancelled = house.one(recorded("job", cancel(id)));
+    assert!(matches!(cancelled, Ok(Answer::Job(engine::Answer::Job(_)))), "{cancelled:?}");
+    house.pass(60);
+    assert_eq!(house.one(only_noted(only("acme"), "even")), Ok(Answer::Done));
+    let entries = log(house);
+    assert_eq!(house.status(id), Status::Cancelled);
+    let [first, second] = &entries[..] else { panic!("{entries:?}") };
+    let AuditNote { who, scope, action, target, detail, correlation } = note(only("acme"), "even");
+    assert_eq!((&second.who, &second.scope, &*second.action), (&who, &scope, action));
+    assert_eq!((&second.target, &second.detail), (&target, &detail));
+    assert_eq!(second.correlation, correlation);
+    assert_eq!((&first.detail, &first.scope), (&None, &Scope::All));
+    assert_eq!(second.at, house.clock.read().wall, "by the store's clock");
+    assert_eq!(second.at.since(first.at).as_secs(), 60);
+}
+
+pub(crate) fn what_is_refused_is_not_noted(house: &House) {
+    let gone = house.submit(email());
+    house.must(gone, Command::Cancel);
+    house.must(gone, Command::Erase);
+    let replies = house.run(vec![
+        only_noted(Scope::All, "a"),
+        recorded("refused", cancel(gone)),
+        only_noted(Scope::All, "b"),
+    ]);
+    assert_eq!(replies, [Ok(Answer::Done), Err(Refusal::JobNotFound), Ok(Answer::Done)]);
+    let mut noted = log(house);
+    noted.sort_by(|a, b| a.target.cmp(&b.target));
+    assert_eq!(targets(&noted), ["a", "b"], "and no number is left out");
+}
+
+/// Settings come before submits, and those before claims, recorded or not.
+pub(crate) fn a_recorded_request_has_its_own_turn_and_reply(house: &House) {
+    let job = house.new_job(email(), "default");
+    let batch = vec![
+        recorded("claim", claiming(wish("w", "c", &["email"], 1))),
+        recorded("submit", Request::Submit(vec![job.clone()])),
+        recorded(
+            "policy",
+            Request::SetPolicy {
+                job_type: job_type("email"),
+                policy: Policy { max_attempts: 7, ..Policy::default() },
+            },
+        ),
+    ];
+    let replies = house.run(batch);
+    let claimed = |reply: &Reply| match reply {
+        Ok(Answer::Claimed(jobs)) => jobs.iter().map(|c| c.job.id()).collect::<Vec<_>>(),
+        other => panic!("a claim is answered as one, not by {other:?}"),
+    };
+    assert_eq!(claimed(&replies[0]), [job.id]);
+    assert!(matches!(&replies[1], Ok(Answer::Submitted(all)) if all[0].job_id == job.id));
+    assert_eq!(replies[2], Ok(Answer::Done));
+    assert_eq!(house.job(job.id).max_attempts, 7, "its policy was there before it");
+    assert_eq!(targets(&log(house)), ["policy", "submit", "claim"]);
+}
+
+pub(crate) fn a_record_of_a_record_is_two_entries(house: &House) {
+    let id = house.submit(email());
+    house.one(recorded("outer", recorded("inner", cancel(id)))).unwrap();
+    assert_eq!(targets(&log(house)), ["inner", "outer"]);
+    let refused =
+        house.one(recorded("outer", recorded("inner", cancel(JobId::from_bytes([1; 16])))));
+    assert_eq!(refused, Err(Refusal::JobNotFound));
+    assert_eq!(log(house).len(), 2);
+}
+
+pub(crate) fn everybody_reads_what_was_done_in_their_own_house(house: &House) {
+    for (scope, target) in
+        [(only("acme"), "1"), (Scope::All, "2"), (only("birch"), "3"), (only("acme"), "4")]
+    {
+        house.one(only_noted(scope, target)).unwrap();
+    }
+    let seen = |scope: &Scope| {
+        let entries = page(house, scope, None, 10);
+        entries.iter().map(|entry| entry.number).collect::<Vec<_>>()
+    };
+    assert_eq!(seen(&Scope::All), [4, 3, 2, 1]);
+    assert_eq!(seen(&only("acme")), [4, 1]);
+    assert_eq!(seen(&only("birch")), [3]);
+    assert!(seen(&only("cedar")).is_empty());
+}
+
+pub(crate) fn the_audit_log_is_read_in_pages(house: &House) {
+    for number in 0..7 {
+        let scope = if number % 2 == 0 { only("acme") } else { Scope::All };
+        house.one(only_noted(scope, "x")).unwrap();
+    }
+    let numbers = |scope: &Scope, before, limit| {
+        let entries = page(house, scope, before, limit);
+        entries.iter().map(|entry| entry.number).collect::<Vec<_>>()
+    };
+    assert_eq!(numbers(&Scope::All, None, 3), [7, 6, 5]);
+    assert_eq!(numbers(&Scope::All, Some(5), 3), [4, 3, 2]);
+    assert_eq!(numbers(&only("acme"), Some(5), 3), [3, 1]);
+    assert!(numbers(&Scope::All, Some(1), 3).is_empty());
+    assert!(numbers(&Scope::All, None, 0).is_empty());
+    assert_eq!(numbers(&Scope::All, Some(u64::MAX), usize::MAX).len(), 7);
+}
+
+pub(crate) fn the_chain_goes_on_after_a_restart_and_a_restore(house: &House) {
+    house.one(only_noted(Scope::All, "a")).unwrap();
+    (house.restart)();
+    house.one(only_noted(Scope::All, "b")).unwrap();
+    let entries = log(house);
+    assert_eq!(targets(&entries), ["a", "b"]);
+    let restored = (house.restored)();
+    block_on(restored.execute(vec![only_noted(Scope::All, "c")])).unwrap();
+    let mut after = block_on(restored.audit(&Scope::All, None, 10)).unwrap();
+    after.reverse();
+    assert_eq!(after[..2], entries);
+    assert!(after[2].number == 3 && after[2].follows(entries[1].hash));
+}

@@ -1,0 +1,129 @@
+//! The audit log: each entry is tied to the one before it, and rows are only ever added.
+
+use super::{
+    body::{from_row, to_row, to_scope},
+    chores::to_i64,
+    doctor::visit,
+    error::{OpenError, Trouble},
+    load::blob,
+    open::Files,
+    sql,
+    writer::Writer,
+};
+use crate::store::PAGE_MAX;
+use engine::{AuditEntry, AuditHash, AuditNote, Scope};
+use rusqlite::{Connection, Row};
+use std::path::Path;
+
+impl Writer {
+    /// Adds an entry. The end of the chain is read from the file and not known by heart: people do little,
+    /// and whoever only runs jobs should not pay for it.
+    pub(super) fn note(&self, note: AuditNote) -> Result<(), Trouble> {
+        let (last, before) = head(&self.db)?;
+        let entry = AuditEntry::new(last + 1, self.now(), note, before);
+        let no = to_number(entry.number);
+        let values = (no, to_scope(&entry.scope), to_row(no, &entry));
+        self.db.prepare_cached(sql::AUDIT_INSERT)?.execute(values)?;
+        Ok(())
+    }
+}
+
+/// The number and the hash of the last entry.
+fn head(db: &Connection) -> Result<(u64, AuditHash), Trouble> {
+    let mut statement = db.prepare_cached(sql::AUDIT_HEAD)?;
+    let mut rows = statement.query([])?;
+    let Some(row) = rows.next()? else { return Ok((0, AuditHash::FIRST)) };
+    let last = entry(row)?;
+    Ok((last.number, last.hash))
+}
+
+/// A page of entries, newest first.
+pub(super) fn page(
+    db: &Connection,
+    scope: &Scope,
+    before: Option<u64>,
+    limit: usize,
+) -> Result<Vec<AuditEntry>, Trouble> {
+    let before = before.map_or(i64::MAX, to_number);
+    let limit = to_i64(limit.min(PAGE_MAX));
+    let (mut of_all, mut of_one);
+    let mut rows = match scope {
+        Scope::All => {
+            of_all = db.prepare_cached(sql::AUDIT)?;
+            of_all.query((before, limit))?
+        }
+        Scope::One(tenant) => {
+            of_one = db.prepare_cached(sql::AUDIT_OF)?;
+            of_one.query((before, limit, tenant.as_str()))?
+        }
+    };
+    let mut entries = Vec::new();
+    while let Some(row) = rows.next()? {
+        entries.push(entry(row)?);
+    }
+    Ok(entries)
+}
+
+fn entry(row: &Row<'_>) -> Result<AuditEntry, Trouble> {
+    let number: i64 = row.get(0)?;
+    let scope: String = row.get(1)?;
+    let entry: AuditEntry = from_row(number, blob(row, 2)?)?;
+    if (to_number(entry.number), to_scope(&entry.scope)) != (number, scope.as_str()) {
+        return Err(Trouble::Impossible("an entry of the audit log is in another's place"));
+    }
+    Ok(entry)
+}
+
+fn to_number(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// What a walk along the whole audit log came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuditChain {
+    /// Every entry stands as it was written.
+    Whole {
+        /// How many there are.
+        entries: u64,
+        /// The hash of the last one. Entries that were cut off at the end are missed only by who knows it
+        /// from before.
+        head: AuditHash,
+    },
+    /// The chain ends before its last entry.
+    Broken {
+        /// The first entry that is missing or not as it was written.
+        number: u64,
+    },
+}
+
+/// Verifies the audit log of the store at `path`, also while the store is at work.
+pub fn verify_audit(path: &Path) -> Result<AuditChain, OpenError> {
+    let files = Files::of_visitor(path)?;
+    let (db, schema) = visit(&files)?;
+    if schema < AUDIT_SINCE {
+        return Ok(AuditChain::Whole { entries: 0, head: AuditHash::FIRST });
+    }
+    verify(&db).map_err(|trouble| OpenError::unusable(path, trouble))
+}
+
+/// The first schema with keys and an audit log.
+pub(super) const AUDIT_SINCE: i64 = 2;
+
+pub(super) fn verify(db: &Connection) -> Result<AuditChain, Trouble> {
+    let mut statement = db.prepare("select number, scope, body from audit order by number")?;
+    let mut rows = statement.query([])?;
+    let (mut entries, mut head) = (0, AuditHash::FIRST);
+    while let Some(row) = rows.next()? {
+        let next = entries + 1;
+        let follows = |entry: &AuditEntry| entry.number == next && entry.follows(head);
+        match entry(row) {
+            Ok(entry) if follows(&entry) => (entries, head) = (next, entry.hash),
+            Ok(_) => return Ok(AuditChain::Broken { number: next }),
+            Err(trouble) if trouble.is_about_a_row() => {
+                return Ok(AuditChain::Broken { number: next });
+            }
+            Err(trouble) => return Err(trouble),
+        }
+    }
+    Ok(AuditChain::Whole { entries, head })
+}

@@ -1,0 +1,69 @@
+//! A store that an older version wrote.
+
+use super::{
+    super::{backup, examine, open::MIGRATIONS, restore, verify_audit},
+    *,
+};
+use crate::{AuditChain, Request};
+use engine::{AuditHash, JobId};
+
+/// A file of the first schema with the jobs of `desk` in it.
+fn first_schema(desk: &Desk, name: &str) -> PathBuf {
+    let path = desk.path.with_file_name(name);
+    let db = Connection::open(&path).unwrap();
+    db.execute_batch(MIGRATIONS[0]).unwrap();
+    let tables = "select name from sqlite_schema where type = 'table'";
+    let mut tables = db.prepare(tables).unwrap();
+    let tables: Vec<String> =
+        tables.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    assert!(!tables.iter().any(|table| table == "audit"));
+    db.execute("attach ?1 as now", [desk.path.to_str().unwrap()]).unwrap();
+    for table in tables {
+        db.execute_batch(&format!("insert into main.{table} select * from now.{table}")).unwrap();
+    }
+    let application: i64 = db.query_row("pragma now.application_id", [], |row| row.get(0)).unwrap();
+    db.execute_batch(&format!("pragma application_id = {application}; pragma user_version = 1"))
+        .unwrap();
+    path
+}
+
+fn listed(store: &Sqlite) -> Vec<JobId> {
+    let query = Query { scope: Scope::All, filter: Filter::Everything, before: None, limit: 1_000 };
+    block_on(store.list(&query)).unwrap().jobs.iter().map(engine::Job::id).collect()
+}
+
+#[test]
+fn a_store_of_the_first_schema_is_brought_up_to_date() {
+    let desk = desk();
+    live_a_little(&desk.house);
+    let old = first_schema(&desk, "old.db");
+    let (clock, dice) = (desk.house.clock.clone(), desk.house.dice.clone());
+    for _ in 0..2 {
+        let store = Sqlite::open(&old, clock.clone(), dice.clone(), options()).unwrap();
+        assert_eq!(listed(&store), desk.house.list(Filter::Everything));
+    }
+    let store = Sqlite::open(&old, clock.clone(), dice, options()).unwrap();
+    assert!(block_on(store.keys()).unwrap().is_empty());
+    let put = Request::PutKey(key(1, Scope::All));
+    block_on(store.execute(vec![recorded("key", put)])).unwrap()[0].as_ref().unwrap();
+    assert_eq!(block_on(store.keys()).unwrap(), [key(1, Scope::All)]);
+    assert!(matches!(verify_audit(&old), Ok(AuditChain::Whole { entries: 1, .. })));
+    assert_eq!(examine(&old, clock.read().wall, &mut |_| {}).unwrap().findings, []);
+}
+
+/// Whoever looks does not migrate, and what is not there yet is not missed.
+#[test]
+fn a_store_of_the_first_schema_is_examined_copied_and_restored_as_it_is() {
+    let desk = desk();
+    live_a_little(&desk.house);
+    let old = first_schema(&desk, "old.db");
+    let (clock, dice) = (desk.house.clock.clone(), desk.house.dice.clone());
+    assert_eq!(examine(&old, clock.read().wall, &mut |_| {}).unwrap().findings, []);
+    let none = AuditChain::Whole { entries: 0, head: AuditHash::FIRST };
+    assert_eq!(verify_audit(&old).unwrap(), none);
+    let (copy, other) = (old.with_file_name("copy.db"), old.with_file_name("other.db"));
+    backup(&old, &copy).unwrap();
+    restore(&copy, &other).unwrap();
+    let store = Sqlite::open(&other, clock, dice, options()).unwrap();
+    assert_eq!(listed(&store), desk.house.list(Filter::Everything));
+}
