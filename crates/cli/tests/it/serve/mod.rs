@@ -4,10 +4,15 @@
 //! codes. Every wait has an end: sockets give up, and [`wait_until`] does.
 
 mod client;
-mod first;
+mod codes;
+mod contract;
+mod customer;
 mod house;
+mod matrix;
+mod protocol;
 
 pub(crate) use client::{Answer, Ask, Client, Connection, Event, Events};
+pub(crate) use customer::Customer;
 pub(crate) use house::House;
 
 use platform::SystemClock;
