@@ -12,6 +12,7 @@ mod bulk;
 mod cancel;
 mod claim;
 mod clockwork;
+mod declared;
 mod discard;
 mod erase;
 mod error;
@@ -53,6 +54,7 @@ pub use system::{SystemClock, SystemDice};
 pub use watch::{Changed, Watch};
 
 use bell::Bell;
+use declared::Declared;
 use pace::Pace;
 use std::sync::Arc;
 use store::{Clock, Dice, Store};
@@ -67,6 +69,8 @@ pub struct Platform {
     bell: Arc<Bell>,
     /// How fast queues move, for those who ask when to come again.
     pace: Pace,
+    /// Types that were declared when we last looked.
+    declared: Declared,
 }
 
 /// What an installation may choose.
@@ -74,11 +78,13 @@ pub struct Platform {
 pub struct Settings {
     /// What a payload may have; never more than [`engine::PAYLOAD_BYTES_HARD_MAX`].
     pub payload_bytes_max: usize,
+    /// Whether only jobs of declared types are taken: those for which somebody set a policy.
+    pub strict_types: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { payload_bytes_max: engine::PAYLOAD_BYTES_MAX }
+        Settings { payload_bytes_max: engine::PAYLOAD_BYTES_MAX, strict_types: false }
     }
 }
 
@@ -93,6 +99,14 @@ impl Platform {
         dice: Arc<dyn Dice>,
         settings: Settings,
     ) -> Self {
-        Platform { store, clock, dice, settings, bell: Arc::default(), pace: Pace::default() }
+        Platform {
+            store,
+            clock,
+            dice,
+            settings,
+            bell: Arc::default(),
+            pace: Pace::default(),
+            declared: Declared::default(),
+        }
     }
 }

@@ -43,6 +43,8 @@ pub mod codes {
     pub const HEADERS_TOO_LARGE: &str = "HEADERS_TOO_LARGE";
     /// We made a mistake, and it is in our log.
     pub const INTERNAL: &str = "INTERNAL";
+    /// The keys with which a token is checked are not available.
+    pub const ISSUER_UNAVAILABLE: &str = "ISSUER_UNAVAILABLE";
     /// The body is not a JSON object.
     pub const MALFORMED_BODY: &str = "MALFORMED_BODY";
     /// This address exists, but not for this HTTP method.
@@ -175,6 +177,15 @@ pub const CATALOGUE: &[CodeEntry] = &[
         title: "Invalid field",
         meaning: "One or more fields cannot be accepted; nothing was stored.",
         what_to_do: "Correct the fields listed under errors and send the request again.",
+    },
+    CodeEntry {
+        code: codes::ISSUER_UNAVAILABLE,
+        http_status: Some(503),
+        retryable: true,
+        title: "Issuer unavailable",
+        meaning: "The keys with which a token is checked could not be fetched from its issuer.",
+        what_to_do: "Check that this machine reaches the address in [jwt] jwks_url, and send the \
+                     request again; API keys work meanwhile.",
     },
     CodeEntry {
         code: "JOB_EXPIRED",

@@ -13,6 +13,8 @@ mod keys;
 mod managed;
 #[cfg(not(feature = "shuttle"))]
 mod node;
+#[cfg(not(feature = "shuttle"))]
+mod strict;
 mod verbs;
 #[cfg(not(feature = "shuttle"))]
 mod watch;

@@ -8,7 +8,7 @@ use crate::{
     Door,
     auth::Caller,
     door::overloaded,
-    guard::{Correlation, accepts},
+    guard::Correlation,
     no::{No, Reply},
     sent::Id,
 };
@@ -36,7 +36,6 @@ pub(crate) async fn events(
     Id(id): Id,
     headers: HeaderMap,
 ) -> Reply<Response> {
-    accepts(&headers, &["text/event-stream"])?;
     let seen = last_event_id(&headers)?;
     let watch = door.node.watch(id);
     let job = door.job(&caller, id).await?;

@@ -72,10 +72,17 @@ async fn authenticate(door: &Door, headers: &HeaderMap) -> Reply<Caller> {
     let verified = jwt.verify(bearer, door.now()).await;
     let principal = verified.map_err(|refused| {
         tracing::info!(%refused, "a token was refused");
+        if refused.is_unavailable() {
+            let no = No::stated(codes::ISSUER_UNAVAILABLE, refused.told());
+            return No::Later(Box::new(no), ISSUER_AWAY);
+        }
         No::stated(codes::UNAUTHENTICATED, refused.told())
     })?;
     Ok(Caller(Arc::new(principal)))
 }
+
+/// An issuer's keys are not asked for more often.
+const ISSUER_AWAY: Duration = Duration::from_secs(60);
 
 fn bearer(text: &str) -> Option<&str> {
     let (scheme, token) = text.split_once(' ')?;
@@ -115,21 +122,26 @@ fn limit(door: &Door, route: &Route, caller: &Caller) -> Result<HeaderMap, (No, 
     let Some(rate) = door.gate.rate.as_ref().filter(|_| !route.is_report()) else {
         return Ok(HeaderMap::new());
     };
+    let policy = rate.policy();
     match rate.check(&caller.0.who) {
-        Ok(left) => Ok(headers([left.limit.into(), left.remaining.into(), left.reset_seconds])),
+        Ok(left) => {
+            Ok(headers(&policy, [left.limit.into(), left.remaining.into(), left.reset_seconds]))
+        }
         Err(exceeded) => {
             let after = Duration::from_secs(exceeded.retry_after_seconds);
             let no = No::stated(codes::RATE_LIMITED, "too many requests with this credential");
-            let told = headers([exceeded.limit.into(), 0, exceeded.reset_seconds]);
+            let told = headers(&policy, [exceeded.limit.into(), 0, exceeded.reset_seconds]);
             Err((No::Later(Box::new(no), after), told))
         }
     }
 }
 
-fn headers([limit, remaining, reset]: [u64; 3]) -> HeaderMap {
+fn headers(policy: &str, [limit, remaining, reset]: [u64; 3]) -> HeaderMap {
     let names = ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"];
     let named = names.into_iter().zip([limit, remaining, reset]);
-    named.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from(value))).collect()
+    let named = named.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from(value)));
+    let policy = HeaderValue::from_str(policy).expect("numbers are plain ASCII");
+    named.chain([(HeaderName::from_static("ratelimit-policy"), policy)]).collect()
 }
 
 /// Lets the log know who it was.
