@@ -13,6 +13,18 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    /// Open the HTTP door: take jobs in, give them out, say how they are
+    ///
+    /// Flags go over the environment (CONSIGN_LISTEN, CONSIGN_STORE, …), that over the file, that over the
+    /// defaults; docs/configuration.md lists all settings. It ends at SIGTERM or Ctrl-C when everybody has been
+    /// answered, and at once when asked a second time.
+    Serve(ServeArgs),
+    /// Look at the settings that `serve` would have
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Look at the log of what operators did
+    #[command(subcommand)]
+    Audit(AuditCommand),
     /// See it at work: a small shop's jobs, live, in a quarter of a minute
     ///
     /// The store lies in a temporary folder, which is removed at the end. Where NO_COLOR is set there are no
@@ -29,10 +41,62 @@ pub(crate) enum Command {
 }
 
 #[derive(Arguments)]
+pub(crate) struct ServeArgs {
+    #[command(flatten)]
+    pub(crate) settings: SettingsArgs,
+    #[command(flatten)]
+    pub(crate) terminal: TerminalArgs,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Say everything that is wrong with the settings, and what is worth a second look; changes nothing
+    Check(SettingsArgs),
+    /// Print the settings as they would be, and where each comes from
+    Show(SettingsArgs),
+}
+
+// The environment is not read here: the settings say of each value where it comes from.
+#[derive(Arguments, Clone, Debug, Default)]
+pub(crate) struct SettingsArgs {
+    /// Where to listen [default: 127.0.0.1:8470]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: Option<String>,
+    /// Where the jobs are: sqlite:<path of a file> [default: sqlite:consign-data/consign.db]
+    #[arg(long)]
+    pub(crate) store: Option<String>,
+    /// The file of settings [default: consign.toml, if it is there]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum AuditCommand {
+    /// Check that every entry stands as it was written, also while a process is at work on the store
+    Verify(AuditVerifyArgs),
+}
+
+#[derive(Arguments)]
+pub(crate) struct AuditVerifyArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// The hash that an earlier check printed: says whether that entry is still there
+    #[arg(long, value_name = "HASH")]
+    pub(crate) head: Option<String>,
+}
+
+#[derive(Arguments)]
 pub(crate) struct DemoArgs {
     /// Leave the store where it is, and say where
     #[arg(long)]
     pub(crate) keep: bool,
+    #[command(flatten)]
+    pub(crate) terminal: TerminalArgs,
+}
+
+/// What the terminal is good for.
+#[derive(Arguments)]
+pub(crate) struct TerminalArgs {
     /// Any text but none means no colours (no-color.org)
     #[arg(long, env = "NO_COLOR", hide = true)]
     no_color: Option<OsString>,
@@ -40,7 +104,7 @@ pub(crate) struct DemoArgs {
     term: Option<OsString>,
 }
 
-impl DemoArgs {
+impl TerminalArgs {
     pub(crate) fn colours(&self) -> bool {
         self.no_color.as_ref().is_none_or(|said| said.is_empty())
     }

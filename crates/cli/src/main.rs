@@ -2,13 +2,22 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command for people")]
 
+mod admin_key;
 mod args;
+mod audit;
 mod backup;
+mod banner;
 mod bench;
+mod config;
 mod demo;
 mod doctor;
+mod listen;
+mod log;
 mod restore;
+mod serve;
+mod settings;
 mod signals;
+mod tls;
 
 use args::{Args, Command};
 use clap::Parser;
@@ -20,7 +29,11 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    tls::install_provider();
     let done = match Args::parse().command {
+        Command::Serve(args) => serve::run(&args),
+        Command::Audit(command) => audit::run(&command),
+        Command::Config(command) => config::run(&command),
         Command::Demo(args) => demo::run(&args),
         Command::Backup(args) => backup::run(&args),
         Command::Bench(args) => bench::run(&args),

@@ -27,6 +27,11 @@ pub enum Refusal {
         /// How many may wait.
         max_queued: u64,
     },
+    /// This installation takes only types that somebody declared.
+    UnknownJobType {
+        /// Which it does not know.
+        job_type: JobType,
+    },
     /// There is no such job, or it is not the caller's.
     JobNotFound,
     /// There is no such API key or signing key, or it is not the caller's.
@@ -89,6 +94,7 @@ impl Refusal {
             Refusal::PayloadTooLarge { .. } => "PAYLOAD_TOO_LARGE",
             Refusal::KeyReused { .. } => "IDEMPOTENCY_KEY_REUSED",
             Refusal::QueueFull { .. } => "QUEUE_FULL",
+            Refusal::UnknownJobType { .. } => "UNKNOWN_JOB_TYPE",
             Refusal::JobNotFound => "JOB_NOT_FOUND",
             Refusal::KeyNotFound => "KEY_NOT_FOUND",
             Refusal::LeaseLost => "LEASE_LOST",
@@ -112,6 +118,7 @@ impl Refusal {
             Refusal::PayloadTooLarge { .. }
             | Refusal::KeyReused { .. }
             | Refusal::QueueFull { .. }
+            | Refusal::UnknownJobType { .. }
             | Refusal::JobNotFound
             | Refusal::KeyNotFound
             | Refusal::LeaseLost
@@ -148,6 +155,9 @@ impl fmt::Display for Refusal {
             }
             Refusal::QueueFull { job_type, max_queued } => {
                 write!(f, "the queue of {job_type} is full: {max_queued} jobs wait")
+            }
+            Refusal::UnknownJobType { job_type } => {
+                write!(f, "jobType: {job_type} is not declared, and only declared types are taken")
             }
             Refusal::JobNotFound => f.write_str("there is no such job"),
             Refusal::KeyNotFound => f.write_str("there is no such key"),

@@ -22,6 +22,16 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// This failure of a part, where other parts were done: it must not say that nothing was.
+    pub(crate) fn after_some(self) -> Self {
+        match self {
+            Error::Store(source) => Error::OutcomeUnknown { jobs: Vec::new(), source },
+            Error::Refused(_) | Error::OutcomeUnknown { .. } => self,
+        }
+    }
+}
+
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         Error::Refused(refusal)

@@ -72,10 +72,7 @@ impl Platform {
                     parts.extend([right, part]);
                 }
                 Err(error @ StoreError::Damaged(_)) => fates.push(Err(error.into())),
-                // The store's no is about this part, and others were done.
-                Err(source) if some_done => {
-                    return Err(Error::OutcomeUnknown { jobs: Vec::new(), source });
-                }
+                Err(error) if some_done => return Err(Error::from(error).after_some()),
                 Err(error) => return Err(error.into()),
             }
         }

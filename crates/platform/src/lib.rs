@@ -5,11 +5,14 @@
 //! in this crate is a sign that a rule has escaped.
 #![forbid(unsafe_code)]
 
+mod audit;
 mod batcher;
 mod bell;
+mod bulk;
 mod cancel;
 mod claim;
 mod clockwork;
+mod declared;
 mod discard;
 mod erase;
 mod error;
@@ -17,10 +20,12 @@ mod events;
 mod execute;
 mod explain;
 mod heartbeat;
+mod keys;
 mod node;
 mod pace;
 mod pause;
 mod policy;
+mod queues;
 mod read;
 mod redrive;
 mod release;
@@ -31,13 +36,17 @@ mod sweep;
 mod system;
 mod watch;
 
+pub use audit::{Author, Managed};
 pub use batcher::{Batcher, Limits, Standing, Waiting};
+pub use bulk::{Chosen, May, POISON_COUNTED_MAX, PoisonPage, PoisonQuery, Reasons};
 pub use clockwork::Clockwork;
 pub use error::Error;
 pub use explain::Explained;
 pub use heartbeat::Beat;
+pub use keys::KeyDraft;
 pub use node::Node;
 pub use policy::KnownType;
+pub use queues::QueueSummary;
 pub use release::Release;
 pub use settle::{Report, Verdict};
 pub use sweep::Swept;
@@ -45,6 +54,7 @@ pub use system::{SystemClock, SystemDice};
 pub use watch::{Changed, Watch};
 
 use bell::Bell;
+use declared::Declared;
 use pace::Pace;
 use std::sync::Arc;
 use store::{Clock, Dice, Store};
@@ -59,6 +69,8 @@ pub struct Platform {
     bell: Arc<Bell>,
     /// How fast queues move, for those who ask when to come again.
     pace: Pace,
+    /// Types that were declared when we last looked.
+    declared: Declared,
 }
 
 /// What an installation may choose.
@@ -66,23 +78,35 @@ pub struct Platform {
 pub struct Settings {
     /// What a payload may have; never more than [`engine::PAYLOAD_BYTES_HARD_MAX`].
     pub payload_bytes_max: usize,
+    /// Whether only jobs of declared types are taken: those for which somebody set a policy.
+    pub strict_types: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { payload_bytes_max: engine::PAYLOAD_BYTES_MAX }
+        Settings { payload_bytes_max: engine::PAYLOAD_BYTES_MAX, strict_types: false }
     }
 }
 
 impl Platform {
     /// The verbs over `store`. The clock only dates ids and estimates waits: what is due and what has
     /// lapsed is judged by the store's own.
+    /// The verbs over `store`. The clock only dates ids and keys: what is due and what has lapsed is judged
+    /// by the store's own.
     pub fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         dice: Arc<dyn Dice>,
         settings: Settings,
     ) -> Self {
-        Platform { store, clock, dice, settings, bell: Arc::default(), pace: Pace::default() }
+        Platform {
+            store,
+            clock,
+            dice,
+            settings,
+            bell: Arc::default(),
+            pace: Pace::default(),
+            declared: Declared::default(),
+        }
     }
 }

@@ -1,8 +1,8 @@
-//! Look at jobs, queues and workers.
+//! Look at jobs and workers.
 
 use crate::{Error, Platform};
-use engine::{HistoryEntry, Job, JobId, JsonText, Refusal, Scope};
-use store::{Page, Query, QueueDepth, WorkerSeen};
+use engine::{Event, HistoryEntry, Job, JobId, JsonText, Refusal, Scope};
+use store::{Page, Query, WorkerSeen};
 
 impl Platform {
     /// One job and its status.
@@ -29,14 +29,24 @@ impl Platform {
         Ok(rows)
     }
 
+    /// The announcements of a job after row `after` of its history, in order, as far as they are kept:
+    /// each says what the job was like when it happened. There may be more after the last of them.
+    pub async fn announced(
+        &self,
+        scope: &Scope,
+        id: JobId,
+        after: u64,
+    ) -> Result<Vec<Event>, Error> {
+        let events = self.store.announced(scope, id, after).await?;
+        if events.is_empty() {
+            self.job(scope, id).await?; // nothing new, or nothing at all
+        }
+        Ok(events)
+    }
+
     /// One page of jobs, newest first.
     pub async fn list(&self, query: &Query) -> Result<Page, Error> {
         Ok(self.store.list(query).await?)
-    }
-
-    /// Depth and age of every queue in scope.
-    pub async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>, Error> {
-        Ok(self.store.queues(scope).await?)
     }
 
     /// Every worker in scope that has been seen lately.

@@ -26,6 +26,7 @@ impl Platform {
             self.check(tenant, draft).map_err(|refusal| refusal.of_item(index, count))
         });
         let jobs: Vec<NewJob> = jobs.collect::<Result<_, _>>()?;
+        self.check_declared(&jobs).await?;
         let ids = jobs.iter().map(|new| new.id).collect();
         let later = jobs.iter().any(|new| new.start != Start::Now);
         let submitted = self.execute_one(Request::Submit(jobs)).await;

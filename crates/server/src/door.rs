@@ -7,7 +7,7 @@ use crate::{
     no::{No, Reply},
     settings::Settings,
 };
-use engine::{CorrelationId, Job, JobId, Timestamp};
+use engine::{CorrelationId, Job, JobId, Scope, Timestamp};
 use platform::{Author, Managed, Node};
 use std::{ops::Deref, sync::Arc, time::Duration};
 use store::{Clock, Dice};
@@ -123,6 +123,18 @@ impl Inside {
         let mut closing = self.closing.subscribe();
         // An error would mean that the door is gone, which is as good.
         drop(closing.wait_for(|closing| *closing).await);
+    }
+
+    /// The same about one job: whoever's it is should know who did it.
+    pub(crate) fn about(
+        &self,
+        job: &Job,
+        caller: &Caller,
+        correlation: &Correlation,
+    ) -> Managed<'_> {
+        let scope = Scope::One(job.envelope.tenant.clone());
+        let author = Author::new(&caller.0, correlation.id.clone());
+        self.node.by(Author { scope, ..author })
     }
 
     /// The verbs of operators, in the name of this caller.

@@ -101,16 +101,14 @@ pub(crate) async fn guard(State(door): State<Door>, mut request: Request, next: 
     let ms = (door.monotonic() - began).as_secs_f64() * 1e3;
     let ms = (ms * 1e3).round() / 1e3;
     // The query is left out: it may hold a signature.
-    info!(%method, path, status, ms, who, correlation = %id, "request");
+    info!(%method, path, status, ms, who = who.as_deref(), correlation = %id, "request");
     door.metrics.count(status);
     response
 }
 
 /// Headers of a layer that are true whatever the answer is.
 fn kept(name: Option<&HeaderName>) -> bool {
-    name.is_some_and(|name| {
-        name == header::ALLOW || name.as_str().starts_with("ratelimit")
-    })
+    name.is_some_and(|name| name == header::ALLOW || name.as_str().starts_with("ratelimit"))
 }
 
 pub(crate) fn header_of(correlation: &CorrelationId) -> HeaderValue {
@@ -222,7 +220,9 @@ mod tests {
     fn a_client_that_can_read_none_of_our_forms_is_told() {
         let ask = |accept: &str| accepts(&headers(&[("accept", accept)]), &["application/json"]);
         assert!(accepts(&HeaderMap::new(), &["application/json"]).is_ok());
-        for good in ["*/*", "application/*", "text/html, application/json;q=0.5", "APPLICATION/JSON"] {
+        for good in
+            ["*/*", "application/*", "text/html, application/json;q=0.5", "APPLICATION/JSON"]
+        {
             assert!(ask(good).is_ok(), "{good}");
         }
         for bad in ["text/html", "application/json;q=0", "image/*", ""] {

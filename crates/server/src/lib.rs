@@ -20,6 +20,7 @@ mod work;
 
 use door::Door;
 
+pub use auth::jwt::{JwtSetupError, KeysError};
 pub use routes::{Access, ROUTES, Route};
 pub use serve::{Server, StartError};
 pub use settings::{JwksSource, JwtSettings, Limits, Rate, Settings};

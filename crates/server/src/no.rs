@@ -99,11 +99,9 @@ impl No {
             No::Later(_, after) => Some(*after),
             No::Store(_) | No::OutcomeUnknown(..) => Some(STORE_AWAY),
             No::Refused(refusal) if is_full(refusal) => Some(STORE_AWAY),
-            No::Refused(_)
-            | No::Denied(_)
-            | No::Stated(..)
-            | No::Unreadable(_)
-            | No::Filter(_) => None,
+            No::Refused(_) | No::Denied(_) | No::Stated(..) | No::Unreadable(_) | No::Filter(_) => {
+                None
+            }
         }
     }
 
@@ -115,11 +113,8 @@ impl No {
                 tracing::error!(%correlation, %error, cause, "the store failed a request");
             }
             No::Later(no, _) => no.tell(correlation),
-            No::Refused(_)
-            | No::Denied(_)
-            | No::Stated(..)
-            | No::Unreadable(_)
-            | No::Filter(_) => {}
+            No::Refused(_) | No::Denied(_) | No::Stated(..) | No::Unreadable(_) | No::Filter(_) => {
+            }
         }
     }
 }
@@ -133,7 +128,9 @@ fn failure(error: &StoreError) -> (&'static str, &'static str) {
         StoreError::Full(_) => (codes::STORE_FULL, "the store has no room left"),
         StoreError::Unavailable(_) => (codes::STORE_UNAVAILABLE, "the store cannot be reached"),
         StoreError::Damaged(_) => (codes::STORE_DAMAGED, "what the store holds here is damaged"),
-        StoreError::OutcomeUnknown(_) => (codes::OUTCOME_UNKNOWN, "whether it was done is not known"),
+        StoreError::OutcomeUnknown(_) => {
+            (codes::OUTCOME_UNKNOWN, "whether it was done is not known")
+        }
     }
 }
 

@@ -6,8 +6,8 @@
 use crate::{
     Door,
     api::{
-        audit, batch, bulk, errors, health, jobs, keys, list, poison, queues, status, stream, types,
-        workers,
+        audit, batch, bulk, errors, health, jobs, keys, list, poison, queues, status, stream,
+        types, workers,
     },
     auth::pass,
     guard::{guard, no_such_address, no_such_method},
@@ -118,9 +118,8 @@ impl Route {
 
 /// The route that was asked for; HEAD is asked of what GET answers.
 pub(crate) fn route_of(method: &Method, path: &str) -> Option<&'static Route> {
-    static BY_PATH: LazyLock<HashMap<(&str, &str), &'static Route>> = LazyLock::new(|| {
-        ROUTES.iter().map(|route| ((route.path, route.method), route)).collect()
-    });
+    static BY_PATH: LazyLock<HashMap<(&str, &str), &'static Route>> =
+        LazyLock::new(|| ROUTES.iter().map(|route| ((route.path, route.method), route)).collect());
     let asked = if method == Method::HEAD { &Method::GET } else { method };
     BY_PATH.get(&(path, asked.as_str())).copied()
 }

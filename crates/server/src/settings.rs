@@ -1,6 +1,6 @@
 //! What an installation may choose about its door.
 
-use std::{path::PathBuf, time::Duration};
+use std::{num::NonZeroU32, path::PathBuf, time::Duration};
 
 /// How the door is set up. Checked by whoever reads it from a file.
 #[derive(Clone, Debug)]
@@ -69,9 +69,9 @@ impl Default for Settings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Requests in a second, on average.
-    pub per_second: u32,
+    pub per_second: NonZeroU32,
     /// Requests at once, after a rest.
-    pub burst: u32,
+    pub burst: NonZeroU32,
 }
 
 /// Whose tokens are believed, and what they mean.
@@ -89,12 +89,32 @@ pub struct JwtSettings {
     pub tenant_claim: String,
     /// The tenant of tokens without that claim; without it they are refused.
     pub tenant: Option<String>,
+    /// Whether `*` in either of the two means all tenants; otherwise it is refused.
+    pub allow_all_tenants: bool,
     /// The claim that lists scopes: a text with spaces, or a list.
     pub scopes_claim: String,
     /// The claim that lists the subjects it is limited to.
     pub subjects_claim: String,
     /// The claim that lists the job types it is limited to.
     pub types_claim: String,
+}
+
+impl JwtSettings {
+    /// An issuer that signs with RS256 and names its claims as we would.
+    pub fn new(issuer: String, audience: String, jwks: JwksSource) -> Self {
+        JwtSettings {
+            issuer,
+            audience,
+            algorithms: vec!["RS256".into()],
+            jwks,
+            tenant_claim: "tenant".into(),
+            tenant: None,
+            allow_all_tenants: false,
+            scopes_claim: "scope".into(),
+            subjects_claim: "subjects".into(),
+            types_claim: "types".into(),
+        }
+    }
 }
 
 /// Where an issuer's public keys are.

@@ -43,6 +43,8 @@ pub mod codes {
     pub const HEADERS_TOO_LARGE: &str = "HEADERS_TOO_LARGE";
     /// We made a mistake, and it is in our log.
     pub const INTERNAL: &str = "INTERNAL";
+    /// The keys with which a token is checked are not available.
+    pub const ISSUER_UNAVAILABLE: &str = "ISSUER_UNAVAILABLE";
     /// The body is not a JSON object.
     pub const MALFORMED_BODY: &str = "MALFORMED_BODY";
     /// This address exists, but not for this HTTP method.
@@ -55,6 +57,8 @@ pub mod codes {
     pub const OUTCOME_UNKNOWN: &str = "OUTCOME_UNKNOWN";
     /// We have too much to do at this moment for this request.
     pub const OVERLOADED: &str = "OVERLOADED";
+    /// No job of this type has come yet.
+    pub const QUEUE_NOT_FOUND: &str = "QUEUE_NOT_FOUND";
     /// The credential sent more requests than its rate allows.
     pub const RATE_LIMITED: &str = "RATE_LIMITED";
     /// The request did not come in time.
@@ -173,6 +177,15 @@ pub const CATALOGUE: &[CodeEntry] = &[
         title: "Invalid field",
         meaning: "One or more fields cannot be accepted; nothing was stored.",
         what_to_do: "Correct the fields listed under errors and send the request again.",
+    },
+    CodeEntry {
+        code: codes::ISSUER_UNAVAILABLE,
+        http_status: Some(503),
+        retryable: true,
+        title: "Issuer unavailable",
+        meaning: "The keys with which a token is checked could not be fetched from its issuer.",
+        what_to_do: "Check that this machine reaches the address in [jwt] jwks_url, and send the \
+                     request again; API keys work meanwhile.",
     },
     CodeEntry {
         code: "JOB_EXPIRED",
@@ -343,6 +356,14 @@ pub const CATALOGUE: &[CodeEntry] = &[
         meaning: "The job type takes no more jobs for now, because as many wait as may wait.",
         what_to_do: "Wait as long as Retry-After says and send it again with the same key. If it \
                      stays full, add workers or raise the type's max_queued.",
+    },
+    CodeEntry {
+        code: codes::QUEUE_NOT_FOUND,
+        http_status: Some(404),
+        retryable: false,
+        title: "No such queue",
+        meaning: "No job of this type has come yet, so that there is no queue to show.",
+        what_to_do: "Check the spelling; GET /api/queues shows the queues that there are.",
     },
     CodeEntry {
         code: codes::RATE_LIMITED,

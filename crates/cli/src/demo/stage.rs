@@ -12,8 +12,8 @@ pub(crate) enum Stage {
 
 impl Stage {
     pub(crate) fn choose(args: &DemoArgs) -> Result<Self> {
-        if io::stdout().is_terminal() && args.can_draw() {
-            return Ok(Stage::Screen(Screen::open(args.colours())?));
+        if io::stdout().is_terminal() && args.terminal.can_draw() {
+            return Ok(Stage::Screen(Screen::open(args.terminal.colours())?));
         }
         Ok(Stage::Plain(Plain::default()))
     }
@@ -39,5 +39,5 @@ impl Stage {
 
 /// Whether what is printed at the end has colours.
 pub(crate) fn is_coloured(args: &DemoArgs) -> bool {
-    io::stdout().is_terminal() && args.can_draw() && args.colours()
+    io::stdout().is_terminal() && args.terminal.can_draw() && args.terminal.colours()
 }

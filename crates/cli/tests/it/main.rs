@@ -4,7 +4,9 @@
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod bench;
+mod config;
 mod demo;
+mod serve;
 
 use engine::{Intake, JobDraft, JobId, Scope, Tenant};
 use platform::{SystemClock, SystemDice};
@@ -21,14 +23,25 @@ struct Said {
 }
 
 fn consign(folder: &Path, words: &[&str]) -> Said {
-    let run = Command::new(env!("CARGO_BIN_EXE_consign"))
-        .args(words)
-        .current_dir(folder)
-        .env_remove("CONSIGN_STORE")
-        .output()
-        .unwrap();
+    consign_with(folder, words, &[])
+}
+
+/// With these variables, and no others of ours: whoever runs the tests may have some.
+fn consign_with(folder: &Path, words: &[&str], variables: &[(&str, &str)]) -> Said {
+    let run = command(folder, words).envs(variables.iter().copied()).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     Said { out: text(run.stdout), err: text(run.stderr), success: run.status.success() }
+}
+
+fn command(folder: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_consign"));
+    command.args(words).current_dir(folder);
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("CONSIGN_") {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 fn open(path: &Path) -> Sqlite {

@@ -348,6 +348,49 @@ fn a_queue_that_goes_on_wakes_its_workers() {
     assert_eq!(yard.story(), ["p", "s", "c", "pc"]);
 }
 
+fn recorded(request: Request) -> Request {
+    let note = engine::AuditNote {
+        who: "key:1".into(),
+        scope: Scope::All,
+        action: "test.act",
+        target: "x".into(),
+        detail: None,
+        correlation: engine::CorrelationId::parse("c").unwrap(),
+    };
+    Request::Record { note, request: Some(Box::new(request)) }
+}
+
+#[test]
+fn what_is_recorded_wakes_workers_like_what_is_not() {
+    let yard = Yard::new();
+    let id = yard.job("email");
+    let command = |command| recorded(Request::Job { scope: Scope::All, id, command });
+    yard.ask(command(engine::Command::Cancel)).unwrap();
+    let standing = yard.idle("a", &["email"], 1);
+    let redrive = engine::Command::Redrive { max_attempts: None, reset_steps: false };
+    yard.ask(command(redrive)).unwrap();
+    assert_eq!(ids(&block_on(standing).unwrap()), [id]);
+    assert_eq!(yard.story(), ["s", "j", "c", "jc"]);
+}
+
+#[test]
+fn a_recorded_claim_whose_caller_is_gone_is_not_asked() {
+    let yard = Yard::new();
+    yard.job("email");
+    yard.store.hold();
+    let mut busy = yard.call(seen());
+    assert!(poll(&mut busy).is_pending());
+    yard.store.begun(2);
+    let wish = wish("gone", &["email"], 1);
+    let mut gone = yard.call(recorded(Request::Claim { scope: Scope::All, wish }));
+    assert!(poll(&mut gone).is_pending());
+    drop(gone);
+    yard.store.let_go();
+    block_on(busy).unwrap();
+    yard.ask(seen()).unwrap();
+    assert_eq!(yard.story(), ["s"], "nobody would hear the answer");
+}
+
 #[test]
 fn a_claim_that_is_dropped_is_not_asked_any_more() {
     let yard = Yard::new();

@@ -4,11 +4,17 @@
 #[cfg(not(feature = "shuttle"))]
 mod batcher;
 #[cfg(not(feature = "shuttle"))]
+mod bulk;
+#[cfg(not(feature = "shuttle"))]
 mod damage;
 mod hostile;
 mod house;
+mod keys;
+mod managed;
 #[cfg(not(feature = "shuttle"))]
 mod node;
+#[cfg(not(feature = "shuttle"))]
+mod strict;
 mod verbs;
 #[cfg(not(feature = "shuttle"))]
 mod watch;

@@ -34,6 +34,7 @@ struct Diary {
     fault: Option<(usize, fn() -> StoreError)>,
     /// Jobs that cannot be read any more.
     damaged: Vec<JobId>,
+    policies_read: usize,
 }
 
 impl Watched {
@@ -89,6 +90,11 @@ impl Watched {
     /// Waits until so many transactions have ended.
     pub(crate) fn ended(&self, count: usize) {
         drop(self.until(|diary| diary.ended >= count));
+    }
+
+    /// How often somebody asked for the policies.
+    pub(crate) fn policies_read(&self) -> usize {
+        self.diary().policies_read
     }
 
     /// Every transaction that has begun so far.
@@ -231,6 +237,7 @@ impl Store for Watched {
     }
 
     async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError> {
+        self.diary().policies_read += 1;
         self.memory.policies().await
     }
 

@@ -3,6 +3,7 @@
 use crate::{Door, auth::Caller, guard::Correlation, no::Reply, sent::Sent};
 use axum::{Json, extract::State, http::StatusCode};
 use engine::Job;
+use platform::Chosen;
 use wire::{BulkAnswer, BulkRequest};
 
 pub(crate) async fn cancel(
@@ -18,7 +19,7 @@ pub(crate) async fn cancel(
     door.by(&caller, &correlation).record("jobs.cancel", &request.filter, Some(&note)).await?;
     let matched = in_full(async move {
         let may = |job: &Job| caller.grant().may_touch(&job.envelope).is_ok();
-        door.node.cancel_matching(caller.scope(), filter, may).await
+        door.node.cancel_matching(caller.scope(), Chosen::Matching(filter), &may).await
     })
     .await?;
     Ok((StatusCode::ACCEPTED, Json(BulkAnswer { matched, operation_id: Some(operation) })))

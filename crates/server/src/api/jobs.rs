@@ -85,8 +85,8 @@ pub(crate) async fn cancel(
     correlation: Correlation,
     Id(id): Id,
 ) -> Reply<(StatusCode, Json<StatusShape>)> {
-    door.job(&caller, id).await?;
-    let job = door.by(&caller, &correlation).cancel(caller.scope(), id).await?;
+    let job = door.job(&caller, id).await?;
+    let job = door.about(&job, &caller, &correlation).cancel(caller.scope(), id).await?;
     Ok((StatusCode::ACCEPTED, Json(status_of(&caller, &job))))
 }
 
@@ -97,10 +97,10 @@ pub(crate) async fn redrive(
     Id(id): Id,
     SentOrNothing(request): SentOrNothing<RedriveRequest>,
 ) -> Reply<(StatusCode, Json<StatusShape>)> {
-    door.job(&caller, id).await?;
+    let job = door.job(&caller, id).await?;
     request.check()?;
     let RedriveRequest { max_attempts, reset_steps } = request;
-    let managed = door.by(&caller, &correlation);
+    let managed = door.about(&job, &caller, &correlation);
     let again = reset_steps.unwrap_or(false);
     let job = managed.redrive(caller.scope(), id, max_attempts, again).await?;
     Ok((StatusCode::ACCEPTED, Json(status_of(&caller, &job))))
@@ -112,7 +112,7 @@ pub(crate) async fn erase(
     correlation: Correlation,
     Id(id): Id,
 ) -> Reply<StatusCode> {
-    door.job(&caller, id).await?;
-    door.by(&caller, &correlation).erase(caller.scope(), id).await?;
+    let job = door.job(&caller, id).await?;
+    door.about(&job, &caller, &correlation).erase(caller.scope(), id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -9,7 +9,8 @@ use crate::{
 };
 use axum::{Json, extract::State, http::StatusCode};
 use engine::{FieldProblem, KeyId, Refusal, Scope};
-use wire::{KeyCreated, KeyKind, KeyRequest, KeyShape, Moment, Page};
+use platform::KeyDraft;
+use wire::{KeyCreated, KeyKind, KeyOrder, KeyRequest, KeyShape, Moment, Page};
 
 pub(crate) async fn create(
     State(door): State<Door>,
@@ -22,8 +23,9 @@ pub(crate) async fn create(
     if order.expires_at.is_some_and(|at| at <= door.now()) {
         return Err(FieldProblem::new("expiresAt", "must be a time to come").into());
     }
-    let (key, secret) =
-        door.by(&caller, &correlation).create_key(order.name, order.grant, order.expires_at).await?;
+    let KeyOrder { name, grant, expires_at } = order;
+    let draft = KeyDraft { name, grant, expires_at };
+    let (key, secret) = door.node.create_key(&caller.0, correlation.id, draft).await?;
     door.keys().read(&door.node).await?;
     Ok((StatusCode::CREATED, Json(KeyCreated::new(&key, &secret))))
 }
@@ -57,14 +59,13 @@ pub(crate) async fn revoke(
     Segment(id): Segment,
 ) -> Reply<StatusCode> {
     let id = KeyId::parse(&id).map_err(|_| Refusal::KeyNotFound)?;
-    let managed = door.by(&caller, &correlation);
     let is_signing = *caller.scope() == Scope::All
         && door.node.signing_keys().await?.iter().any(|key| key.id == id);
     if is_signing {
-        managed.revoke_signing_key(id).await?;
+        door.node.revoke_signing_key(&caller.0, correlation.id, id).await?;
         door.read_seals().await?;
     } else {
-        managed.revoke_key(caller.scope(), id).await?;
+        door.node.revoke_key(&caller.0, correlation.id, caller.scope(), id).await?;
         door.keys().read(&door.node).await?;
     }
     Ok(StatusCode::NO_CONTENT)

@@ -14,7 +14,7 @@ use crate::{
 };
 use axum::{Json, extract::State, http::StatusCode};
 use engine::{ErrorCode, Job, JobType};
-use platform::Chosen;
+use platform::{Chosen, PoisonQuery};
 use wire::{BulkAnswer, OrderError, PoisonAnswer, PoisonOrder, PoisonRequest};
 
 pub(crate) async fn list(
@@ -25,14 +25,14 @@ pub(crate) async fn list(
     let job_type = params.get("jobType").map(JobType::parse).transpose()?;
     let error_code = params.get("errorCode").map(ErrorCode::parse).transpose()?;
     let (before, limit) = (cursor(&params)?, top(&params)?);
+    let query = PoisonQuery { scope: caller.scope().clone(), job_type, error_code, before, limit };
     let may = |job: &Job| caller.grant().may_touch(&job.envelope).is_ok();
-    let page =
-        door.node.poisoned(caller.scope(), job_type, error_code, before, limit, may).await?;
-    let counts = page.counts.iter().map(|(code, count)| (code.to_string(), *count)).collect();
+    let page = door.node.poisoned(&query, &may).await?;
+    let counts = page.reasons.unwrap_or_default().counts.into_iter();
     Ok(Json(PoisonAnswer {
         items: page.jobs.iter().map(|job| status_of(&caller, job)).collect(),
         next_cursor: page.next.map(|cursor| cursor.to_string()),
-        counts,
+        counts: counts.map(|(code, count)| (code.to_string(), count)).collect(),
     }))
 }
 
@@ -46,7 +46,7 @@ pub(crate) async fn redrive(
     record(&door, &caller, &correlation, "poison.redrive", &request).await?;
     let matched = in_full(async move {
         let may = |job: &Job| caller.grant().may_touch(&job.envelope).is_ok();
-        door.node.redrive_matching(caller.scope(), chosen, may).await
+        door.node.redrive_matching(caller.scope(), chosen, &may).await
     });
     Ok((StatusCode::ACCEPTED, Json(BulkAnswer { matched: matched.await?, operation_id: None })))
 }
@@ -61,14 +61,14 @@ pub(crate) async fn discard(
     record(&door, &caller, &correlation, "poison.discard", &request).await?;
     let matched = in_full(async move {
         let may = |job: &Job| caller.grant().may_touch(&job.envelope).is_ok();
-        door.node.discard_matching(caller.scope(), chosen, may).await
+        door.node.discard_matching(caller.scope(), chosen, &may).await
     });
     Ok((StatusCode::ACCEPTED, Json(BulkAnswer { matched: matched.await?, operation_id: None })))
 }
 
 fn chosen(request: &PoisonRequest) -> Reply<Chosen> {
     match request.check() {
-        Ok(PoisonOrder::Jobs(ids)) => Ok(Chosen::Jobs(ids.into_iter().collect())),
+        Ok(PoisonOrder::Jobs(ids)) => Ok(Chosen::Ids(ids.into_iter().collect())),
         Ok(PoisonOrder::Matching(filter)) => Ok(Chosen::Matching(filter)),
         Err(OrderError::Refused(refusal)) => Err(No::Refused(refusal)),
         Err(OrderError::Filter(error)) => Err(No::Filter(error)),

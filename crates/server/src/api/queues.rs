@@ -11,10 +11,7 @@ use axum::{Json, extract::State};
 use engine::JobType;
 use wire::{Page, QueueShape, codes};
 
-pub(crate) async fn all(
-    State(door): State<Door>,
-    caller: Caller,
-) -> Reply<Json<Page<QueueShape>>> {
+pub(crate) async fn all(State(door): State<Door>, caller: Caller) -> Reply<Json<Page<QueueShape>>> {
     Ok(Json(Page { items: seen(&door, &caller).await?, next_cursor: None }))
 }
 

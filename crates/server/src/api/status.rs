@@ -118,7 +118,9 @@ fn preferred_wait(headers: &HeaderMap) -> Option<u32> {
     let mut preferences = given.flat_map(|value| value.split([',', ';']));
     let seconds = preferences.find_map(|preference| {
         let (name, value) = preference.split_once('=')?;
-        name.trim().eq_ignore_ascii_case("wait").then(|| value.trim().trim_matches('"').parse().ok())
+        name.trim()
+            .eq_ignore_ascii_case("wait")
+            .then(|| value.trim().trim_matches('"').parse().ok())
     });
     seconds.flatten().map(|seconds: u32| seconds.min(WAIT_SECONDS_MAX))
 }

@@ -8,7 +8,7 @@ use crate::{
     Door,
     auth::Caller,
     door::overloaded,
-    guard::{Correlation, accepts},
+    guard::Correlation,
     no::{No, Reply},
     sent::Id,
 };
@@ -36,7 +36,6 @@ pub(crate) async fn events(
     Id(id): Id,
     headers: HeaderMap,
 ) -> Reply<Response> {
-    accepts(&headers, &["text/event-stream"])?;
     let seen = last_event_id(&headers)?;
     let watch = door.node.watch(id);
     let job = door.job(&caller, id).await?;
@@ -153,7 +152,8 @@ impl Story {
     fn tell(&mut self, job: &Job) {
         let data = serde_json::to_string(&status_of(&self.caller, job));
         let data = data.expect("a status is texts and numbers");
-        self.ready.push_back(Bytes::from(format!("id: {}\nevent: status\ndata: {data}\n\n", job.seq)));
+        self.ready
+            .push_back(Bytes::from(format!("id: {}\nevent: status\ndata: {data}\n\n", job.seq)));
         self.seen = job.seq;
         self.version = job.version;
     }

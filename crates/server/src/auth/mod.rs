@@ -43,7 +43,9 @@ impl Gate {
         let read = seals.read(node, settings.signed_url_lifetime, clock.read().wall).await;
         read.map_err(StartError::Credentials)?;
         let jwt = match settings.jwt.clone() {
-            Some(settings) => Some(Jwt::open(settings).await.map_err(StartError::Jwt)?),
+            Some(settings) => {
+                Some(Jwt::open(settings, clock.read().wall).await.map_err(StartError::Jwt)?)
+            }
             None => None,
         };
         let rate = settings.rate.map(|rate| RateLimiter::new(rate, clock.clone()));

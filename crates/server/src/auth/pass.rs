@@ -10,7 +10,7 @@ use crate::{
 };
 use axum::{
     extract::{MatchedPath, Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, header},
+    http::{HeaderMap, HeaderName, HeaderValue, header, request::Parts},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -24,10 +24,12 @@ pub(crate) async fn pass(State(door): State<Door>, mut request: Request, next: N
     let route = path.and_then(|path| route_of(request.method(), path.as_str()));
     // A method that the path does not take: the router says so to whoever asks.
     let Some(route) = route else { return next.run(request).await };
-    let caller = match enter(&door, route, &request).await {
+    let (parts, body) = request.into_parts();
+    let caller = match enter(&door, route, &parts).await {
         Ok(caller) => caller,
         Err(no) => return no.into_response(),
     };
+    request = Request::from_parts(parts, body);
     let Some(caller) = caller else { return next.run(request).await };
     let who = Who(caller.0.who.clone());
     let limits = match limit(&door, route, &caller) {
@@ -42,21 +44,21 @@ pub(crate) async fn pass(State(door): State<Door>, mut request: Request, next: N
 }
 
 /// The caller, where the route wants one.
-async fn enter(door: &Door, route: &Route, request: &Request) -> Reply<Option<Caller>> {
+async fn enter(door: &Door, route: &Route, parts: &Parts) -> Reply<Option<Caller>> {
     let right = match route.access {
         Access::Open => return Ok(None),
         Access::Right(right) | Access::Signed(right) => right,
     };
-    let caller = match (route.access, signature(request)?) {
-        (Access::Signed(_), Some(sig)) if !request.headers().contains_key(header::AUTHORIZATION) => {
-            signed(door, request.uri().path(), &sig)?
+    let caller = match (route.access, signature(parts)?) {
+        (Access::Signed(_), Some(sig)) if !parts.headers.contains_key(header::AUTHORIZATION) => {
+            signed(door, parts.uri.path(), &sig)?
         }
         (Access::Open | Access::Right(_) | Access::Signed(_), _) => {
-            authenticate(door, request.headers()).await?
+            authenticate(door, &parts.headers).await?
         }
     };
     caller.grant().may(right)?;
-    accepts(request.headers(), route.forms())?;
+    accepts(&parts.headers, route.forms())?;
     Ok(Some(caller))
 }
 
@@ -70,10 +72,17 @@ async fn authenticate(door: &Door, headers: &HeaderMap) -> Reply<Caller> {
     let verified = jwt.verify(bearer, door.now()).await;
     let principal = verified.map_err(|refused| {
         tracing::info!(%refused, "a token was refused");
+        if refused.is_unavailable() {
+            let no = No::stated(codes::ISSUER_UNAVAILABLE, refused.told());
+            return No::Later(Box::new(no), ISSUER_AWAY);
+        }
         No::stated(codes::UNAUTHENTICATED, refused.told())
     })?;
     Ok(Caller(Arc::new(principal)))
 }
+
+/// An issuer's keys are not asked for more often.
+const ISSUER_AWAY: Duration = Duration::from_secs(60);
 
 fn bearer(text: &str) -> Option<&str> {
     let (scheme, token) = text.split_once(' ')?;
@@ -88,8 +97,8 @@ fn unknown() -> No {
     No::stated(codes::UNAUTHENTICATED, "the credential is unknown, expired or revoked")
 }
 
-fn signature(request: &Request) -> Reply<Option<String>> {
-    Ok(Params::of(request.uri().query())?.get("sig").map(str::to_owned))
+fn signature(parts: &Parts) -> Reply<Option<String>> {
+    Ok(Params::of(parts.uri.query())?.get("sig").map(str::to_owned))
 }
 
 /// Whoever has this address may see this one job, and nothing else: the handlers behind it look at no other.
@@ -113,21 +122,26 @@ fn limit(door: &Door, route: &Route, caller: &Caller) -> Result<HeaderMap, (No, 
     let Some(rate) = door.gate.rate.as_ref().filter(|_| !route.is_report()) else {
         return Ok(HeaderMap::new());
     };
+    let policy = rate.policy();
     match rate.check(&caller.0.who) {
-        Ok(left) => Ok(headers([left.limit.into(), left.remaining.into(), left.reset_seconds])),
+        Ok(left) => {
+            Ok(headers(&policy, [left.limit.into(), left.remaining.into(), left.reset_seconds]))
+        }
         Err(exceeded) => {
             let after = Duration::from_secs(exceeded.retry_after_seconds);
             let no = No::stated(codes::RATE_LIMITED, "too many requests with this credential");
-            let told = headers([exceeded.limit.into(), 0, exceeded.reset_seconds]);
+            let told = headers(&policy, [exceeded.limit.into(), 0, exceeded.reset_seconds]);
             Err((No::Later(Box::new(no), after), told))
         }
     }
 }
 
-fn headers([limit, remaining, reset]: [u64; 3]) -> HeaderMap {
+fn headers(policy: &str, [limit, remaining, reset]: [u64; 3]) -> HeaderMap {
     let names = ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"];
     let named = names.into_iter().zip([limit, remaining, reset]);
-    named.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from(value))).collect()
+    let named = named.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from(value)));
+    let policy = HeaderValue::from_str(policy).expect("numbers are plain ASCII");
+    named.chain([(HeaderName::from_static("ratelimit-policy"), policy)]).collect()
 }
 
 /// Lets the log know who it was.

@@ -31,7 +31,12 @@ impl Seals {
     }
 
     /// Whether this opens that job now.
-    pub(crate) fn verify(&self, job: JobId, sig: &str, now: Timestamp) -> Result<(), SignedRefused> {
+    pub(crate) fn verify(
+        &self,
+        job: JobId,
+        sig: &str,
+        now: Timestamp,
+    ) -> Result<(), SignedRefused> {
         match &*self.0.read().expect(UNPOISONED) {
             Some(signer) => signer.verify(job, sig, now),
             None => unreachable!("they are read before the door opens"),

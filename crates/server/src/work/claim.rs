@@ -1,11 +1,6 @@
 //! Claim: a worker gets jobs, each under a lease; a worker that is gone gets none.
 
-use crate::{
-    Door,
-    auth::Caller,
-    no::Reply,
-    sent::Sent,
-};
+use crate::{Door, auth::Caller, no::Reply, sent::Sent};
 use axum::{
     body::Body,
     extract::State,
@@ -39,9 +34,9 @@ pub(crate) async fn claim(
     } else {
         stand(&door, scope, wish, wait).await?
     };
-    let jobs = claimed.iter().filter_map(|Claimed { job, payload }| {
-        Some(ClaimedJob::new(job, job.lease()?, payload))
-    });
+    let jobs = claimed
+        .iter()
+        .filter_map(|Claimed { job, payload }| Some(ClaimedJob::new(job, job.lease()?, payload)));
     let answer = ClaimAnswer { jobs: jobs.collect() };
     let bytes = serde_json::to_vec(&answer).expect("an answer is texts and numbers");
     let leased = Leased { door: door.clone(), claimed };

@@ -96,20 +96,27 @@ pub enum AuditChain {
     },
 }
 
-/// Verifies the audit log of the store at `path`, also while the store is at work.
-pub fn verify_audit(path: &Path) -> Result<AuditChain, OpenError> {
+/// Verifies the audit log of the store at `path`, also while the store is at work. `seen` gets every entry that
+/// stands, in order.
+pub fn verify_audit(
+    path: &Path,
+    seen: &mut dyn FnMut(&AuditEntry),
+) -> Result<AuditChain, OpenError> {
     let files = Files::of_visitor(path)?;
     let (db, schema) = visit(&files)?;
     if schema < AUDIT_SINCE {
         return Ok(AuditChain::Whole { entries: 0, head: AuditHash::FIRST });
     }
-    verify(&db).map_err(|trouble| OpenError::unusable(path, trouble))
+    verify(&db, seen).map_err(|trouble| OpenError::unusable(path, trouble))
 }
 
 /// The first schema with keys and an audit log.
 pub(super) const AUDIT_SINCE: i64 = 2;
 
-pub(super) fn verify(db: &Connection) -> Result<AuditChain, Trouble> {
+pub(super) fn verify(
+    db: &Connection,
+    seen: &mut dyn FnMut(&AuditEntry),
+) -> Result<AuditChain, Trouble> {
     let mut statement = db.prepare("select number, scope, body from audit order by number")?;
     let mut rows = statement.query([])?;
     let (mut entries, mut head) = (0, AuditHash::FIRST);
@@ -117,7 +124,10 @@ pub(super) fn verify(db: &Connection) -> Result<AuditChain, Trouble> {
         let next = entries + 1;
         let follows = |entry: &AuditEntry| entry.number == next && entry.follows(head);
         match entry(row) {
-            Ok(entry) if follows(&entry) => (entries, head) = (next, entry.hash),
+            Ok(entry) if follows(&entry) => {
+                seen(&entry);
+                (entries, head) = (next, entry.hash);
+            }
             Ok(_) => return Ok(AuditChain::Broken { number: next }),
             Err(trouble) if trouble.is_about_a_row() => {
                 return Ok(AuditChain::Broken { number: next });

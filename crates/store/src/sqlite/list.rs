@@ -152,7 +152,9 @@ impl Walks {
         let all = || vec![Walk::new(sql::LIST_ALL, None)];
         let conditions = query.filter.required();
         let of = |pick: fn(&Field) -> Option<Way>| conditions.iter().find_map(|field| pick(field));
-        let way = of(rare).or_else(|| of(rare_status)).or_else(|| of(job_type));
+        // Live jobs are few beside all that have ended, those of one type as well.
+        let live = || query.filter.only_live().then_some(Way::Live);
+        let way = of(rare).or_else(|| of(rare_status)).or_else(live).or_else(|| of(job_type));
         let way = way.or_else(|| of(status));
         let walks = match way {
             Some(Way::Facet(facet)) => with_tail(db, vec![facet])?,
@@ -256,6 +258,8 @@ fn ended(status: Status) -> Way {
 trait Telling {
     /// Fields that every job it shows has equal to their values.
     fn required(&self) -> Vec<&Field>;
+    /// Whether every job it shows is live.
+    fn only_live(&self) -> bool;
     /// A moment after which no job it shows was created.
     fn created_until(&self) -> Option<Timestamp>;
     /// A moment up to which no job it shows was created.
@@ -268,6 +272,15 @@ impl Telling for Filter {
             Filter::Compare(Comparison::Eq, field) => vec![field],
             Filter::And(all) => all.iter().flat_map(Filter::required).collect(),
             Filter::Everything | Filter::Compare(..) | Filter::Or(_) | Filter::Not(_) => Vec::new(),
+        }
+    }
+
+    fn only_live(&self) -> bool {
+        match self {
+            Filter::Compare(Comparison::Eq, Field::Status(status)) => !status.is_ended(),
+            Filter::And(all) => all.iter().any(Filter::only_live),
+            Filter::Or(any) => !any.is_empty() && any.iter().all(Filter::only_live),
+            Filter::Everything | Filter::Compare(..) | Filter::Not(_) => false,
         }
     }
 

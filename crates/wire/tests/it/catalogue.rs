@@ -10,7 +10,7 @@ fn expected_status(refusal: &Refusal) -> Option<u16> {
     match refusal {
         Refusal::Invalid(_) => Some(400),
         Refusal::PayloadTooLarge { .. } => Some(413),
-        Refusal::KeyReused { .. } => Some(422),
+        Refusal::KeyReused { .. } | Refusal::UnknownJobType { .. } => Some(422),
         Refusal::QueueFull { .. } => Some(429),
         Refusal::JobNotFound | Refusal::KeyNotFound => Some(404),
         Refusal::LeaseLost
@@ -32,7 +32,8 @@ fn one_of_each() -> Vec<Refusal> {
         Refusal::Invalid(vec![]),
         Refusal::PayloadTooLarge { bytes: 2, bytes_max: 1 },
         Refusal::KeyReused { holder: jobs::id() },
-        Refusal::QueueFull { job_type, max_queued: 1 },
+        Refusal::QueueFull { job_type: job_type.clone(), max_queued: 1 },
+        Refusal::UnknownJobType { job_type },
         Refusal::JobNotFound,
         Refusal::KeyNotFound,
         Refusal::LeaseLost,

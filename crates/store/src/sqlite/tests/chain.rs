@@ -5,7 +5,7 @@ use crate::{AuditChain, Request};
 use engine::{AuditEntry, AuditHash, AuditNote};
 
 fn verify(desk: &Desk) -> AuditChain {
-    verify_audit(&desk.path).expect("it can be read")
+    verify_audit(&desk.path, &mut |_| {}).expect("it can be read")
 }
 
 fn last_hash(house: &House) -> AuditHash {
@@ -21,7 +21,7 @@ fn a_sound_log_is_whole_while_the_store_is_at_work_and_when_it_is_closed() {
     assert_eq!(verify(&desk), whole, "while it is open");
     let Desk { house, path, _folder } = desk;
     drop(house);
-    assert_eq!(verify_audit(&path).unwrap(), whole);
+    assert_eq!(verify_audit(&path, &mut |_| {}).unwrap(), whole);
 }
 
 #[test]

@@ -9,7 +9,7 @@ mod pages;
 
 use super::{OpenError, Options, Sqlite};
 use crate::{
-    Clock, HandClock, Query, Replaceable, SeededDice, Store,
+    Clock, HandClock, Query, Replaceable, Request, SeededDice, Store,
     conformance::{
         House,
         audit::{note, recorded},

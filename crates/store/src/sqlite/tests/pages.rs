@@ -73,3 +73,22 @@ fn a_match_on_the_edge_of_what_a_page_looks_at_is_not_lost() {
     seen.reverse();
     assert_eq!(seen, edges, "of {LOOKED_AT_MAX} and three jobs");
 }
+
+#[test]
+fn live_jobs_are_found_without_walking_all_that_have_ended() {
+    let house = open();
+    let (running, waiting) = (house.submit(email()), house.submit(email()));
+    assert_eq!(house.take().job.id(), running);
+    for _ in 0..11 {
+        house.submit_many(1_000, "acme");
+        let newest = house.list(Filter::Everything).into_iter();
+        let cancel = |id| Request::Job { scope: Scope::All, id, command: Command::Cancel };
+        block_on(house.store.execute(newest.map(cancel).collect())).unwrap();
+    }
+    let is = |status| Filter::eq(engine::Field::Status(status));
+    let live = Filter::Or(vec![is(engine::Status::Queued), is(engine::Status::Running)]);
+    let emails = Filter::eq(engine::Field::JobType(engine::JobType::parse("email").unwrap()));
+    let page = house.page(Filter::And(vec![emails, live]), None, 10);
+    assert_eq!(page.jobs.iter().map(engine::Job::id).collect::<Vec<_>>(), [waiting, running]);
+    assert!(page.next.is_none(), "more than a page looks at have ended");
+}

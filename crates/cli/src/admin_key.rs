@@ -1,0 +1,118 @@
+//! The first key of a house: whoever can read the data folder can let others in.
+//!
+//! It is in two places, a file and the store, and the process may die between any two lines. The file comes first:
+//! a secret in a file that the store does not know yet is put into the store by the next start, while a key whose
+//! secret was never written down could not be used by anybody.
+
+use anyhow::{Context, Result, bail};
+use engine::{
+    ApiKey, AuditNote, CorrelationId, Grant, JobId, KeyName, KeySecret, Right, Scope, Timestamp,
+};
+use rustix::fs::OFlags;
+use std::{
+    fs::{File, OpenOptions},
+    io::{ErrorKind, Read, Write},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+use store::{Clock, Dice, Request, Store};
+use tempfile::NamedTempFile;
+
+/// What the file is called, in the folder of the store.
+const NAME: &str = "admin.key";
+
+/// Makes the first key where the store has none, and says where its secret is, if it is still there.
+pub(crate) async fn ensure(
+    store: &dyn Store,
+    folder: &Path,
+    clock: &dyn Clock,
+    dice: &dyn Dice,
+) -> Result<Option<PathBuf>> {
+    let path = folder.join(NAME);
+    if !store.keys().await.context("the keys cannot be read")?.is_empty() {
+        return Ok(path.exists().then_some(path));
+    }
+    let secret = match read(&path)? {
+        Some(secret) => secret,
+        None => write(folder, &path, KeySecret::new(dice.roll(), [dice.roll(), dice.roll()]))?,
+    };
+    let put = put(&secret, clock.read().wall, dice)?;
+    let answers = store.execute(vec![put]).await.context("the first key cannot be stored")?;
+    for answer in answers {
+        answer.map_err(|refusal| anyhow::anyhow!("the first key was refused: {refusal}"))?;
+    }
+    Ok(Some(path))
+}
+
+/// The key and the note about it, in one transaction.
+fn put(secret: &KeySecret, now: Timestamp, dice: &dyn Dice) -> Result<Request> {
+    let (who, name) = ("first start", "admin");
+    let key = ApiKey {
+        id: secret.id(),
+        name: KeyName::parse(name)?,
+        digest: secret.digest(),
+        grant: Grant {
+            scope: Scope::All,
+            rights: [Right::Admin].into_iter().collect(),
+            types: Vec::new(),
+            subjects: Vec::new(),
+        },
+        created_at: now,
+        created_by: who.into(),
+        expires_at: None,
+        revoked_at: None,
+    };
+    let note = AuditNote {
+        who: who.into(),
+        scope: Scope::All,
+        action: "key.create",
+        target: key.id.to_string().into(),
+        detail: Some(name.into()),
+        correlation: CorrelationId::parse(&JobId::new(now, dice.roll()).to_string())?,
+    };
+    Ok(Request::Record { note, request: Some(Box::new(Request::PutKey(key))) })
+}
+
+/// The secret that an earlier start has left, before it came to tell the store.
+fn read(path: &Path) -> Result<Option<KeySecret>> {
+    let shown = path.display();
+    // Whoever can put a link here must not choose which file becomes a key.
+    let nofollow = OFlags::NOFOLLOW.bits().cast_signed();
+    let mut file = match OpenOptions::new().read(true).custom_flags(nofollow).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).with_context(|| format!("{shown} cannot be read")),
+    };
+    let mode = file.metadata().with_context(|| format!("{shown} cannot be read"))?.mode();
+    if mode & 0o077 != 0 {
+        bail!(
+            "{shown} can be read or written by others (mode {:o}), and the store has no key yet; move it \
+             away, and the next start makes a new one",
+            mode & 0o777
+        );
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text).with_context(|| format!("{shown} cannot be read"))?;
+    let secret = KeySecret::parse(text.trim());
+    secret.map(Some).with_context(|| {
+        format!("{shown} holds no key, and the store has none; move it away, and the next start makes one")
+    })
+}
+
+/// Writes the file as a whole or not at all, for this user alone, and never over another.
+fn write(folder: &Path, path: &Path, secret: KeySecret) -> Result<KeySecret> {
+    let shown = path.display();
+    let written = || -> Result<()> {
+        let mut file = NamedTempFile::new_in(folder)?; // 0600 from the beginning
+        writeln!(file, "{}", secret.expose())?;
+        file.as_file().sync_all()?;
+        file.persist_noclobber(path)?;
+        File::open(folder)?.sync_all()?;
+        Ok(())
+    };
+    written().with_context(|| format!("{shown} cannot be written"))?;
+    Ok(secret)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+//! A start that died anywhere is followed by one that is not stuck.
+
+use super::*;
+use platform::{SystemClock, SystemDice};
+use pollster::block_on;
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    sync::Arc,
+};
+use store::Memory;
+use tempfile::TempDir;
+
+struct House {
+    folder: TempDir,
+    store: Memory,
+}
+
+impl House {
+    fn new() -> Self {
+        let store = Memory::new(Arc::new(SystemClock::new()), Arc::new(SystemDice));
+        House { folder: TempDir::new().unwrap(), store }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join(NAME)
+    }
+
+    fn start(&self) -> Result<Option<PathBuf>> {
+        block_on(ensure(&self.store, self.folder.path(), &SystemClock::new(), &SystemDice))
+    }
+
+    fn keys(&self) -> Vec<ApiKey> {
+        block_on(self.store.keys()).unwrap()
+    }
+
+    /// What is in the file, as a key.
+    fn secret(&self) -> KeySecret {
+        KeySecret::parse(fs::read_to_string(self.path()).unwrap().trim()).unwrap()
+    }
+
+    fn leave(&self, text: &str, mode: u32) {
+        fs::write(self.path(), text).unwrap();
+        fs::set_permissions(self.path(), fs::Permissions::from_mode(mode)).unwrap();
+    }
+}
+
+fn a_secret() -> KeySecret {
+    KeySecret::new(SystemDice.roll(), [SystemDice.roll(), SystemDice.roll()])
+}
+
+#[test]
+fn the_first_start_makes_a_key_for_everything_and_the_next_one_leaves_it() {
+    let house = House::new();
+    assert_eq!(house.start().unwrap(), Some(house.path()));
+    let (key, secret) = (&house.keys()[0], house.secret());
+    assert_eq!((key.id, key.digest), (secret.id(), secret.digest()));
+    assert!(key.grant.scope == Scope::All && key.grant.rights.include(Right::Work));
+    assert_eq!(fs::metadata(house.path()).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(fs::read_dir(house.folder.path()).unwrap().count(), 1, "and nothing else is left");
+    let noted = block_on(house.store.audit(&Scope::All, None, 10)).unwrap();
+    assert_eq!((noted.len(), &*noted[0].action), (1, "key.create"));
+    let before = secret.expose();
+    assert_eq!(house.start().unwrap(), Some(house.path()));
+    assert_eq!((house.keys().len(), house.secret().expose()), (1, before));
+}
+
+#[test]
+fn a_start_that_died_between_file_and_store_is_finished_by_the_next() {
+    let house = House::new();
+    let secret = a_secret();
+    house.leave(&format!("{}\n", secret.expose()), 0o600);
+    assert_eq!(house.start().unwrap(), Some(house.path()));
+    assert_eq!(house.keys()[0].digest, secret.digest());
+    assert_eq!(house.secret().expose(), secret.expose(), "the file is as it was");
+}
+
+#[test]
+fn a_start_that_died_after_the_store_finds_everything_done() {
+    let house = House::new();
+    let secret = a_secret();
+    let put = put(&secret, SystemClock::new().read().wall, &SystemDice).unwrap();
+    block_on(house.store.execute(vec![put])).unwrap()[0].as_ref().unwrap();
+    // Whoever took the file away keeps the secret elsewhere: no second key is made behind their back.
+    assert_eq!(house.start().unwrap(), None);
+    assert!(house.keys().len() == 1 && !house.path().exists());
+    house.leave(&secret.expose(), 0o600);
+    assert_eq!(house.start().unwrap(), Some(house.path()));
+    assert_eq!(house.keys().len(), 1);
+}
+
+#[test]
+fn a_file_that_cannot_be_trusted_stops_the_start_and_stays_as_it_is() {
+    let good = a_secret().expose();
+    for (text, mode, said) in [
+        ("", 0o600, "holds no key"),
+        ("csk_0123", 0o600, "holds no key"),
+        (good.as_str(), 0o644, "can be read or written by others (mode 644)"),
+        (good.as_str(), 0o620, "can be read or written by others (mode 620)"),
+    ] {
+        let house = House::new();
+        house.leave(text, mode);
+        let wrong = format!("{:#}", house.start().unwrap_err());
+        assert!(wrong.contains(said) && !wrong.contains(&good), "{wrong}");
+        assert!(house.keys().is_empty());
+        assert_eq!(fs::read_to_string(house.path()).unwrap(), text);
+    }
+}
+
+#[test]
+fn a_link_is_not_followed() {
+    let house = House::new();
+    let elsewhere = house.folder.path().join("elsewhere");
+    fs::write(&elsewhere, a_secret().expose()).unwrap();
+    symlink(&elsewhere, house.path()).unwrap();
+    assert!(house.start().is_err() && house.keys().is_empty());
+}

@@ -1,0 +1,57 @@
+//! Check the log of what operators did.
+
+use crate::args::{AuditCommand, AuditVerifyArgs};
+use anyhow::{Result, bail};
+use engine::AuditHash;
+use std::process::ExitCode;
+use store::{AuditChain, verify_audit};
+
+pub(crate) fn run(command: &AuditCommand) -> Result<ExitCode> {
+    match command {
+        AuditCommand::Verify(args) => verify(args),
+    }
+}
+
+fn verify(args: &AuditVerifyArgs) -> Result<ExitCode> {
+    let path = &args.store.store.path;
+    if !path.exists() {
+        bail!("there is no store at {}; name another with --store sqlite:<path>", path.display());
+    }
+    let wanted = args.head.as_deref().map(parse).transpose()?;
+    let mut found = (wanted == Some(AuditHash::FIRST)).then_some(0);
+    let chain = verify_audit(path, &mut |entry| {
+        if Some(entry.hash) == wanted {
+            found = Some(entry.number);
+        }
+    })?;
+    let AuditChain::Whole { entries, head } = chain else {
+        return Ok(broken(chain));
+    };
+    println!("{}: {entries} entries, each as it was written", path.display());
+    println!("head {head}");
+    Ok(match (args.head.as_deref(), found) {
+        (None, _) => ExitCode::SUCCESS,
+        (Some(_), Some(number)) => {
+            println!("the hash you know is that of entry {number}: nothing up to there was changed");
+            ExitCode::SUCCESS
+        }
+        (Some(_), None) => {
+            println!("the hash you know is not in it: entries at the end were cut off, or it is another log");
+            ExitCode::FAILURE
+        }
+    })
+}
+
+fn broken(chain: AuditChain) -> ExitCode {
+    if let AuditChain::Broken { number } = chain {
+        println!("entry {number} is missing or not as it was written; all before it are");
+    }
+    ExitCode::FAILURE
+}
+
+fn parse(text: &str) -> Result<AuditHash> {
+    let Some(hash) = AuditHash::parse(text) else {
+        bail!("--head: must be the hash that an earlier check printed: 64 hex digits");
+    };
+    Ok(hash)
+}

@@ -1,0 +1,52 @@
+//! What a person sees who starts the server by hand.
+
+use std::{
+    fmt::Write,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::Path,
+};
+
+/// Where it listens, where things are, and a first request to paste.
+pub(crate) fn banner(
+    address: SocketAddr,
+    secure: bool,
+    store: &Path,
+    admin_key: Option<&Path>,
+) -> String {
+    let url = format!("{}://{}", if secure { "https" } else { "http" }, reachable(address));
+    let mut said = format!("consign listens at {url}\n  store      {}\n", store.display());
+    let Some(key) = admin_key.map(Path::display) else { return said };
+    let _ = writeln!(said, "  admin key  {key}\n\nHand a job over:\n");
+    let _ = writeln!(said, "  curl -i {url}/api/jobs \\");
+    let _ = writeln!(said, "    -H \"Authorization: Bearer $(cat '{key}')\" \\");
+    let _ = writeln!(said, "    -H 'Content-Type: application/json' \\");
+    let _ = writeln!(said, "    -d '{{\"jobType\": \"email\", \"subjectId\": \"order/7\", \"payload\": {{}}}}'\n");
+    said
+}
+
+/// Somebody who listens everywhere can be reached here, too.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_request_can_be_pasted() {
+        let said = |address: &str, secure, key: Option<&str>| {
+            banner(address.parse().unwrap(), secure, Path::new("a/b.db"), key.map(Path::new))
+        };
+        let here = said("127.0.0.1:8470", false, Some("a/admin.key"));
+        assert!(here.contains("curl -i http://127.0.0.1:8470/api/jobs \\\n"), "{here}");
+        assert!(here.contains("Bearer $(cat 'a/admin.key')"), "{here}");
+        let open = said("[::]:443", true, None);
+        assert!(open.starts_with("consign listens at https://[::1]:443\n") && !open.contains("curl"));
+    }
+}

@@ -1,0 +1,87 @@
+//! Look at the settings.
+
+use crate::{
+    args::{ConfigCommand, SettingsArgs},
+    settings::{ConfigPath, Environment, Mistakes, Settings, SourceFile},
+    tls,
+};
+use anyhow::{Context, Result, bail};
+use server::JwksSource;
+use std::{fs, io::ErrorKind, process::ExitCode};
+
+pub(crate) fn run(command: &ConfigCommand) -> Result<ExitCode> {
+    match command {
+        ConfigCommand::Check(args) => check(args),
+        ConfigCommand::Show(args) => {
+            print!("{}", load(args)?.show());
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// The settings of this process: what was typed, its environment, and the file.
+pub(crate) fn load(args: &SettingsArgs) -> Result<Settings> {
+    let env = Environment::of_process();
+    let file = read(&ConfigPath::of(args, &env))?;
+    Ok(Settings::resolve(args, &env, file.as_ref())?)
+}
+
+fn read(config: &ConfigPath) -> Result<Option<SourceFile>> {
+    let name = config.path.display().to_string();
+    match fs::read_to_string(&config.path) {
+        Ok(text) => Ok(Some(SourceFile { name, text })),
+        Err(error) if error.kind() == ErrorKind::NotFound && !config.named => Ok(None),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            bail!("there is no file of settings at {name} (--config or CONSIGN_CONFIG names it)")
+        }
+        Err(error) => Err(error).context(format!("the file of settings {name} cannot be read")),
+    }
+}
+
+/// Everything that `serve` would stumble over before it opens the store.
+fn check(args: &SettingsArgs) -> Result<ExitCode> {
+    let settings = match load(args) {
+        Ok(settings) => settings,
+        Err(error) => return mistaken(error),
+    };
+    let wrong = beyond_the_file(&settings);
+    for wrong in &wrong {
+        println!("mistake: {wrong:#}");
+    }
+    for warning in settings.warnings() {
+        println!("warning: {warning}");
+    }
+    if !wrong.is_empty() {
+        return Ok(ExitCode::FAILURE);
+    }
+    println!(
+        "the settings are sound: checked were names and values of all settings and of {} types, what \
+         they say about each other, the address, {}",
+        settings.types.len(),
+        match &settings.tls {
+            Some(_) => "and the certificate with its key",
+            None => "and that TLS is off",
+        }
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+fn mistaken(error: anyhow::Error) -> Result<ExitCode> {
+    let Mistakes(mistakes) = error.downcast()?;
+    for mistake in mistakes {
+        println!("mistake: {mistake}");
+    }
+    Ok(ExitCode::FAILURE)
+}
+
+/// What is wrong outside of the file: names that resolve to nothing, files that are not what they should be.
+fn beyond_the_file(settings: &Settings) -> Vec<anyhow::Error> {
+    let mut wrong = Vec::new();
+    wrong.extend(crate::listen::addresses(settings).err());
+    wrong.extend(settings.tls.as_ref().and_then(|files| tls::load(files).err()));
+    if let Some(JwksSource::File(path)) = settings.door.jwt.as_ref().map(|jwt| &jwt.jwks) {
+        let told = || format!("jwt.jwks_file {} cannot be read", path.display());
+        wrong.extend(fs::read(path).with_context(told).err());
+    }
+    wrong
+}

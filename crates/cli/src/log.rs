@@ -1,0 +1,77 @@
+//! Where log lines go: to stderr, as JSON for machines and as one readable line for people.
+
+use crate::{args::TerminalArgs, settings::LogSettings};
+use std::io::{self, IsTerminal};
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::fmt;
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Looks {
+    Json,
+    Text { colours: bool },
+}
+
+impl Looks {
+    /// JSON, unless a person is watching.
+    pub(crate) fn of(settings: &LogSettings, terminal: &TerminalArgs) -> Self {
+        let watched = io::stderr().is_terminal();
+        Looks::choose(&settings.format, watched, terminal.colours() && terminal.can_draw())
+    }
+
+    fn choose(format: &str, watched: bool, colours: bool) -> Self {
+        match format {
+            "json" => Looks::Json,
+            "auto" if !watched => Looks::Json,
+            _ => Looks::Text { colours: watched && colours },
+        }
+    }
+}
+
+/// Sends everything that is logged from now on to stderr. Once in a process.
+pub(crate) fn start(settings: &LogSettings, looks: Looks) {
+    // A log that nobody reads any more (a pipe that was closed) is no reason to die, and complaining about it
+    // on the same pipe would be one.
+    let lines = fmt()
+        .with_writer(io::stderr)
+        .with_max_level(level(&settings.level))
+        .log_internal_errors(false);
+    match looks {
+        Looks::Json => {
+            let lines = lines.json().flatten_event(true).with_ansi(false);
+            lines.with_current_span(false).with_span_list(false).init();
+        }
+        Looks::Text { colours } => lines.with_ansi(colours).with_target(false).init(),
+    }
+}
+
+fn level(name: &str) -> LevelFilter {
+    name.parse().expect("the settings know these words only")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_get_lines_and_machines_get_json() {
+        let (grey, colours) = (Looks::Text { colours: false }, Looks::Text { colours: true });
+        for (format, watched, wanted, expected) in [
+            ("auto", false, true, Looks::Json),
+            ("auto", true, true, colours),
+            ("auto", true, false, grey),
+            ("json", true, true, Looks::Json),
+            ("text", false, true, grey),
+            ("text", true, true, colours),
+        ] {
+            assert_eq!(Looks::choose(format, watched, wanted), expected, "{format} {watched}");
+        }
+    }
+
+    #[test]
+    fn every_level_of_the_settings_is_one() {
+        for name in ["error", "warn", "info", "debug", "trace"] {
+            assert_eq!(level(name).to_string(), name);
+        }
+    }
+}

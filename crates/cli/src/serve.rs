@@ -1,0 +1,114 @@
+//! Open the door, and close it in order.
+
+use crate::{
+    admin_key,
+    args::ServeArgs,
+    banner::banner,
+    config, listen,
+    log::{self, Looks},
+    settings::{DeclaredType, Settings},
+    signals::Signals,
+    tls,
+};
+use anyhow::{Context, Result};
+use engine::{CorrelationId, JobId, Scope};
+use platform::{Author, Node, SystemClock, SystemDice};
+use server::Server;
+use std::{fs, path::Path, process::ExitCode, sync::Arc, time::Duration};
+use store::{Clock, Dice, Options, Sqlite, Store};
+use tokio::{runtime::Builder, task::spawn_blocking};
+use tracing::{error, info, warn};
+
+/// So long may requests take that were under way when we were asked to end. Whoever asks waits half a minute,
+/// usually, before they kill.
+const GRACE: Duration = Duration::from_secs(25);
+/// What still runs after that is not waited for.
+const LEFTOVERS: Duration = Duration::from_secs(1);
+
+pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode> {
+    let settings = config::load(&args.settings)?;
+    let looks = Looks::of(&settings.log, &args.terminal);
+    log::start(&settings.log, looks);
+    let runtime = Builder::new_multi_thread().enable_all().build()?;
+    let served = runtime.block_on(serve(settings, looks));
+    runtime.shutdown_timeout(LEFTOVERS);
+    match (served, looks) {
+        (Ok(()), _) => Ok(ExitCode::SUCCESS),
+        (Err(error), Looks::Text { .. }) => Err(error),
+        (Err(error), Looks::Json) => {
+            error!(error = format!("{error:#}"), "the server could not be started");
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+async fn serve(settings: Settings, looks: Looks) -> Result<()> {
+    // Asked to end while we start, we end as soon as we have started.
+    let mut signals = Signals::new()?;
+    let tls = settings.tls.as_ref().map(tls::load).transpose()?;
+    let secure = tls.is_some();
+    let listener = listen::listen(&settings)?;
+    let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
+    let folder = folder_of(&settings.store.path);
+    let store = open(&settings, folder, clock.clone(), dice.clone())?;
+    let admin_key = admin_key::ensure(&*store, folder, &*clock, &*dice).await?;
+    let node = platform::Settings { payload_bytes_max: settings.payload_bytes_max };
+    let node = Arc::new(Node::start(store, clock.clone(), dice.clone(), node)?);
+    declare(&node, &settings.types, &*clock, &*dice).await?;
+    let door = settings.door.clone();
+    let server = Server::start(node.clone(), clock, dice, door, listener, tls).await?;
+    let address = server.address();
+    match looks {
+        Looks::Json => info!(%address, tls = secure, store = %settings.store.path.display(), "listening"),
+        Looks::Text { .. } => {
+            eprint!("{}", banner(address, secure, &settings.store.path, admin_key.as_deref()));
+        }
+    }
+    signals.any().await;
+    info!("asked to end: nobody is let in any more, requests under way are answered");
+    tokio::select! {
+        () = server.drain(GRACE) => {}
+        () = signals.any() => warn!("asked again: what was under way is cut off"),
+    }
+    // Blocks for as long as the last commit takes.
+    spawn_blocking(move || node.close()).await?;
+    info!("ended");
+    Ok(())
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
+}
+
+fn open(
+    settings: &Settings,
+    folder: &Path,
+    clock: Arc<dyn Clock>,
+    dice: Arc<dyn Dice>,
+) -> Result<Arc<dyn Store>> {
+    fs::create_dir_all(folder)
+        .with_context(|| format!("the folder {} cannot be made", folder.display()))?;
+    Ok(Arc::new(Sqlite::open(&settings.store.path, clock, dice, Options::default())?))
+}
+
+/// Tells the store what the file says about types. What it knows already is not noted a second time.
+async fn declare(
+    node: &Node,
+    types: &[DeclaredType],
+    clock: &dyn Clock,
+    dice: &dyn Dice,
+) -> Result<()> {
+    let known = node.policies().await?;
+    let correlation = JobId::new(clock.read().wall, dice.roll()).to_string();
+    let correlation = CorrelationId::parse(&correlation)?;
+    let author = Author { who: "config".into(), scope: Scope::All, correlation };
+    let news = types.iter().filter(|told| known.get(&told.job_type) != Some(&told.policy));
+    for told in news {
+        let set = node.by(author.clone());
+        set.set_policy(told.job_type.clone(), &told.draft)
+            .await
+            .with_context(|| format!("the type {} cannot be declared", told.job_type))?;
+        info!(job_type = %told.job_type, "type declared");
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! What the environment says.
+
+use super::{
+    key::{ALL, OTHER_VARIABLES},
+    mistake::{Mistake, Place},
+    nearest::nearest,
+    raw::{Given, Raw},
+};
+use std::{
+    collections::BTreeMap,
+    env,
+    ffi::{OsStr, OsString},
+    path::PathBuf,
+};
+
+/// How the names of our variables begin.
+const PREFIX: &str = "CONSIGN_";
+
+/// The variables that are ours by their name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Environment(BTreeMap<String, OsString>);
+
+impl Environment {
+    /// Those of this process.
+    pub(crate) fn of_process() -> Self {
+        let named = |(name, value): (OsString, OsString)| (name.to_string_lossy().into(), value);
+        Environment::new(env::vars_os().map(named))
+    }
+
+    pub(super) fn new(variables: impl IntoIterator<Item = (String, OsString)>) -> Self {
+        let ours = |(name, _): &(String, OsString)| name.starts_with(PREFIX);
+        Environment(variables.into_iter().filter(ours).collect())
+    }
+
+    /// Which file of settings it names.
+    pub(super) fn config(&self) -> Option<PathBuf> {
+        self.0.get("CONSIGN_CONFIG").map(PathBuf::from)
+    }
+
+    /// What it says about settings.
+    pub(super) fn read(&self, mistakes: &mut Vec<Mistake>) -> Vec<Given> {
+        let ours = self.0.iter().filter(|(name, _)| !is_passed_over(name));
+        ours.filter_map(|(name, value)| {
+            given(name, value).map_err(|mistake| mistakes.push(mistake)).ok()
+        })
+        .collect()
+    }
+}
+
+fn given(name: &str, value: &OsStr) -> Result<Given, Mistake> {
+    let place = Place::Variable(name.into());
+    let Some(key) = ALL.into_iter().find(|key| key.variable() == name) else {
+        return Err(Mistake::new(&place, unknown(name)));
+    };
+    let Some(text) = value.to_str() else {
+        return Err(Mistake::new(&place, "is not UTF-8"));
+    };
+    Ok(Given { key, raw: Raw::Loose(text.into()), place })
+}
+
+fn unknown(name: &str) -> String {
+    if name.starts_with("CONSIGN_TYPES_") {
+        return "types are set in the file: [types.\"name\"]".into();
+    }
+    // The beginning is the same for all of them, and says nothing about what was meant.
+    let bare = |name: &str| name.strip_prefix(PREFIX).unwrap_or(name).to_owned();
+    let known = ALL.iter().map(|key| key.variable()).chain(OTHER_VARIABLES.map(str::to_owned));
+    let known: Vec<String> = known.map(|name| bare(&name)).collect();
+    match nearest(&bare(name), known.iter().map(String::as_str)) {
+        Some(near) => format!("this variable means nothing here; did you mean `{PREFIX}{near}`?"),
+        None => "this variable means nothing here".into(),
+    }
+}
+
+/// Variables of other commands; and those that Kubernetes gives to every container when there is a service
+/// called `consign`, which nobody can be blamed for.
+fn is_passed_over(name: &str) -> bool {
+    let of_a_service = ["CONSIGN_SERVICE_HOST", "CONSIGN_SERVICE_PORT", "CONSIGN_PORT"];
+    OTHER_VARIABLES.contains(&name)
+        || of_a_service.contains(&name)
+        || name.starts_with("CONSIGN_SERVICE_PORT_")
+        || name
+            .strip_prefix("CONSIGN_PORT_")
+            .is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+}

@@ -1,0 +1,143 @@
+//! The file of settings, read into what was said and where.
+
+use super::{
+    key::{self, SECTIONS},
+    mistake::{Mistake, Place},
+    nearest::hint,
+    raw::{Given, Raw},
+};
+use toml::{
+    Spanned,
+    de::{DeString, DeTable, DeValue, Error},
+};
+
+/// A file of settings as it lies on disk.
+#[derive(Clone, Debug)]
+pub(crate) struct SourceFile {
+    /// How people call it.
+    pub(crate) name: String,
+    pub(crate) text: String,
+}
+
+/// What was said in a file.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    pub(super) given: Vec<Given>,
+    pub(super) types: Vec<SaidType>,
+    pub(super) mistakes: Vec<Mistake>,
+}
+
+/// A table `[types."name"]`; keys of tables within it have a dot in their name.
+#[derive(Debug)]
+pub(super) struct SaidType {
+    pub(super) name: String,
+    pub(super) place: Place,
+    pub(super) entries: Vec<(String, Raw, Place)>,
+}
+
+/// Reads `file`. Where the writing itself is wrong, nothing else is looked at: what is left of the text
+/// would only lead to mistakes that nobody made.
+pub(super) fn read(file: &SourceFile) -> Said {
+    let (root, errors) = DeTable::parse_recoverable(&file.text);
+    let mut reader = Reader { file, said: Said::default() };
+    match &errors[..] {
+        [] => reader.root(root.get_ref()),
+        errors => errors.iter().for_each(|error| reader.unreadable(error)),
+    }
+    reader.said
+}
+
+struct Reader<'a> {
+    file: &'a SourceFile,
+    said: Said,
+}
+
+type Entry<'a> = (&'a Spanned<DeString<'a>>, &'a Spanned<DeValue<'a>>);
+
+impl Reader<'_> {
+    fn root(&mut self, root: &DeTable<'_>) {
+        for (name, value) in root {
+            let word: &str = name.get_ref();
+            match value.get_ref() {
+                DeValue::Table(types) if word == "types" => self.types(types),
+                DeValue::Table(table) if SECTIONS.contains(&word) => {
+                    table.iter().for_each(|entry| self.entry(word, entry));
+                }
+                _ if word == "types" || SECTIONS.contains(&word) => {
+                    let what = format!("`{word}` must be a table: [{word}]");
+                    self.wrong(&self.at(value.span().start), what);
+                }
+                _ => self.entry("", (name, value)),
+            }
+        }
+    }
+
+    fn entry(&mut self, section: &str, (name, value): Entry<'_>) {
+        let Some(key) = key::find(section, name.get_ref()) else {
+            return self.unknown(section, name);
+        };
+        let (raw, place) = (Raw::of(value.get_ref()), self.at(value.span().start));
+        self.said.given.push(Given { key, raw, place });
+    }
+
+    fn unknown(&mut self, section: &str, name: &Spanned<DeString<'_>>) {
+        let word: &str = name.get_ref();
+        let tables = SECTIONS.into_iter().chain(["types"]);
+        let near = hint(word, key::names_in(section).chain(tables.filter(|_| section.is_empty())));
+        let elsewhere = key::ALL.into_iter().find(|key| key.name == word);
+        let near = match elsewhere {
+            Some(key) if key.section.is_empty() => "; it belongs at the top of the file".into(),
+            Some(key) => format!("; it belongs in [{}]", key.section),
+            None => near,
+        };
+        let within = if section.is_empty() { "" } else { &format!(" in [{section}]") };
+        self.wrong(&self.at(name.span().start), format!("unknown key `{word}`{within}{near}"));
+    }
+
+    fn types(&mut self, types: &DeTable<'_>) {
+        for (name, value) in types {
+            let place = self.at(name.span().start);
+            let Some(table) = value.get_ref().as_table() else {
+                let word = name.get_ref();
+                self.wrong(&place, format!("`{word}` must be a table: [types.\"{word}\"]"));
+                continue;
+            };
+            let mut entries = Vec::new();
+            self.flatten("", table, &mut entries);
+            self.said.types.push(SaidType { name: name.get_ref().to_string(), place, entries });
+        }
+    }
+
+    /// A policy has one table within it (`backoff`); deeper ones are of nobody's making.
+    fn flatten(&self, before: &str, table: &DeTable<'_>, into: &mut Vec<(String, Raw, Place)>) {
+        for (name, value) in table {
+            let path = format!("{before}{}", name.get_ref());
+            match value.get_ref().as_table() {
+                Some(inner) if before.is_empty() && path == "backoff" => {
+                    self.flatten("backoff.", inner, into);
+                }
+                Some(_) | None => {
+                    let place = self.at(name.span().start);
+                    into.push((path, Raw::of(value.get_ref()), place));
+                }
+            }
+        }
+    }
+
+    fn unreadable(&mut self, error: &Error) {
+        let place = self.at(error.span().map_or(0, |span| span.start));
+        self.wrong(&place, format!("this is no TOML: {}", error.message().replace('\n', ", ")));
+    }
+
+    fn wrong(&mut self, place: &Place, what: String) {
+        self.said.mistakes.push(Mistake::new(place, what));
+    }
+
+    /// The place of a byte of the text, as editors count.
+    fn at(&self, byte: usize) -> Place {
+        let before = self.file.text.get(..byte).unwrap_or(&self.file.text);
+        let line = before.matches('\n').count() + 1;
+        let column = before.chars().rev().take_while(|letter| *letter != '\n').count() + 1;
+        Place::File { name: self.file.name.clone(), line, column }
+    }
+}

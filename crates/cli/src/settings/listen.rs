@@ -1,0 +1,136 @@
+//! Where the door is, and whether strangers can reach it.
+
+use std::{
+    fmt, io,
+    net::{IpAddr, SocketAddr, ToSocketAddrs},
+    str::FromStr,
+};
+
+/// An address and a port, as somebody wrote them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Listen {
+    host: Host,
+    port: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Host {
+    Address(IpAddr),
+    Name(String),
+}
+
+impl Listen {
+    /// The addresses that it means at this moment.
+    pub(crate) fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        match &self.host {
+            Host::Address(address) => Ok(vec![SocketAddr::new(*address, self.port)]),
+            Host::Name(name) => Ok((name.as_str(), self.port).to_socket_addrs()?.collect()),
+        }
+    }
+
+    /// Whether it is known, without asking anybody, that others than this machine can reach it.
+    pub(crate) fn is_open(&self) -> bool {
+        match &self.host {
+            Host::Address(address) => is_open(*address),
+            Host::Name(_) => false, // asked before the start
+        }
+    }
+}
+
+/// Whether others than this machine can reach a door at `address`.
+pub(crate) fn is_open(address: IpAddr) -> bool {
+    // ::ffff:127.0.0.1 is this machine in the clothes of IPv6.
+    !address.to_canonical().is_loopback()
+}
+
+/// What is said of an open door without a lock.
+pub(crate) const UNPROTECTED: &str = "others could reach this address, and what they send could be read on its way: \
+     set cert and key in [tls], or behind_proxy = true where a proxy does TLS in front of it, \
+     or listen on 127.0.0.1";
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let usual = "must be an address and a port, such as 127.0.0.1:8470 or [::1]:8470";
+        if text.contains("://") {
+            return Err("must be an address and a port without http:// before them".into());
+        }
+        let (host, port) = text.rsplit_once(':').ok_or(usual)?;
+        let port = port.parse().map_err(|_| usual)?;
+        if host.is_empty() {
+            return Err(format!("names no address: 127.0.0.1:{port} is this machine alone"));
+        }
+        let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        let host = match (bracketed, host.contains(':')) {
+            (Some(address), _) => Host::Address(IpAddr::V6(address.parse().map_err(|_| usual)?)),
+            (None, true) => return Err(format!("has IPv6 without brackets: try [{host}]:{port}")),
+            (None, false) => host.parse().map_or_else(|_| Host::Name(host.into()), Host::Address),
+        };
+        match &host {
+            Host::Name(name) if !is_name(name) => Err(usual.into()),
+            Host::Name(_) | Host::Address(_) => Ok(Listen { host, port }),
+        }
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    text.chars().all(|letter| letter.is_ascii_alphanumeric() || "-._".contains(letter))
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.host {
+            Host::Address(address) => SocketAddr::new(*address, self.port).fmt(f),
+            Host::Name(name) => write!(f, "{name}:{}", self.port),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_read_and_written_and_known_as_open_or_not() {
+        for (text, open) in [
+            ("127.0.0.1:8470", false),
+            ("127.9.9.9:0", false),
+            ("[::1]:8470", false),
+            ("[::ffff:127.0.0.1]:80", false),
+            ("localhost:8470", false),
+            ("0.0.0.0:8470", true),
+            ("[::]:8470", true),
+            ("[::ffff:10.0.0.1]:80", true),
+            ("192.168.1.7:443", true),
+        ] {
+            let listen: Listen = text.parse().unwrap();
+            assert_eq!((listen.to_string().as_str(), listen.is_open()), (text, open));
+        }
+    }
+
+    #[test]
+    fn a_wrong_address_says_what_would_be_right() {
+        for (text, said) in [
+            ("", "such as 127.0.0.1:8470"),
+            ("8470", "such as 127.0.0.1:8470"),
+            (":8470", "127.0.0.1:8470 is this machine"),
+            ("::1:8470", "try [::1]:8470"),
+            ("[::1]", "such as"),
+            ("[127.0.0.1]:8470", "such as"),
+            ("127.0.0.1:99999", "such as"),
+            ("http://127.0.0.1:8470", "without http://"),
+            ("a b:1", "such as"),
+        ] {
+            let wrong = text.parse::<Listen>().unwrap_err();
+            assert!(wrong.contains(said), "{text}: {wrong}");
+        }
+    }
+
+    #[test]
+    fn the_name_of_this_machine_is_resolved() {
+        let listen: Listen = "localhost:80".parse().unwrap();
+        let addresses = listen.addresses().unwrap();
+        assert!(!addresses.is_empty() && addresses.iter().all(|at| !is_open(at.ip())));
+    }
+}

@@ -1,0 +1,59 @@
+//! What somebody said, before anybody asked whether it makes sense.
+
+use super::{key::Key, mistake::Place};
+use toml::de::DeValue;
+
+/// A key, and what was said for it.
+#[derive(Clone, Debug)]
+pub(super) struct Given {
+    pub(super) key: &'static Key,
+    pub(super) raw: Raw,
+    pub(super) place: Place,
+}
+
+/// A value as it was said.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Raw {
+    /// From a flag or a variable, where everything is a text.
+    Loose(String),
+    Text(String),
+    Whole(i64),
+    Number(f64),
+    Switch(bool),
+    List(Vec<Raw>),
+    /// Something that no key takes.
+    Other(&'static str),
+}
+
+impl Raw {
+    pub(super) fn of(value: &DeValue<'_>) -> Self {
+        match value {
+            DeValue::String(text) => Raw::Text(text.to_string()),
+            DeValue::Integer(number) => {
+                let read = i64::from_str_radix(number.as_str(), number.radix());
+                read.map_or(Raw::Other("a number that is too large"), Raw::Whole)
+            }
+            DeValue::Float(number) => {
+                number.as_str().parse().map_or(Raw::Other("no number"), Raw::Number)
+            }
+            DeValue::Boolean(switch) => Raw::Switch(*switch),
+            DeValue::Datetime(_) => Raw::Other("a date"),
+            DeValue::Array(items) => {
+                Raw::List(items.iter().map(|item| Raw::of(item.get_ref())).collect())
+            }
+            DeValue::Table(_) => Raw::Other("a table"),
+        }
+    }
+
+    /// What it is, for a sentence that says what it should be.
+    pub(super) fn is(&self) -> &'static str {
+        match self {
+            Raw::Loose(_) | Raw::Text(_) => "a text",
+            Raw::Whole(_) => "a number",
+            Raw::Number(_) => "a number with decimals",
+            Raw::Switch(_) => "true or false",
+            Raw::List(_) => "a list",
+            Raw::Other(what) => what,
+        }
+    }
+}

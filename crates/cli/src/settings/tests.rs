@@ -1,0 +1,383 @@
+//! Who is believed, and what is said when something is wrong.
+
+use super::*;
+use std::{collections::BTreeSet, ffi::OsString};
+
+fn args(listen: Option<&str>) -> SettingsArgs {
+    SettingsArgs { listen: listen.map(Into::into), ..SettingsArgs::default() }
+}
+
+fn env(variables: &[(&str, &str)]) -> Environment {
+    Environment::new(variables.iter().map(|(name, value)| (name.to_string(), value.into())))
+}
+
+fn file(text: &str) -> Option<SourceFile> {
+    Some(SourceFile { name: "consign.toml".into(), text: text.into() })
+}
+
+fn resolve(text: &str) -> Result<Settings, Mistakes> {
+    Settings::resolve(&args(None), &env(&[]), file(text).as_ref())
+}
+
+/// Everything that is wrong with a file, one line each.
+fn wrong(text: &str) -> Vec<String> {
+    let Mistakes(mistakes) = resolve(text).unwrap_err();
+    mistakes.iter().map(ToString::to_string).collect()
+}
+
+#[track_caller]
+fn check(text: &str, expected: &[&str]) {
+    assert_eq!(wrong(text), expected, "{text}");
+}
+
+fn origin_of(settings: &Settings, key: &'static Key) -> String {
+    let chosen = settings.chosen.iter().find(|chosen| std::ptr::eq(chosen.key, key)).unwrap();
+    chosen.place.origin()
+}
+
+#[test]
+fn flags_go_over_the_environment_over_the_file_over_the_defaults() {
+    let written = file("\nlisten = \"127.0.0.3:3\"");
+    let said = [("CONSIGN_LISTEN", "127.0.0.2:2")];
+    for (flag, variables, file, listen, origin) in [
+        (Some("127.0.0.1:1"), &said[..], &written, "127.0.0.1:1", "flag --listen"),
+        (None, &said[..], &written, "127.0.0.2:2", "environment CONSIGN_LISTEN"),
+        (None, &[], &written, "127.0.0.3:3", "consign.toml:2"),
+        (None, &[], &None, "127.0.0.1:8470", "default"),
+    ] {
+        let settings = Settings::resolve(&args(flag), &env(variables), file.as_ref()).unwrap();
+        let found = (settings.listen.to_string(), origin_of(&settings, &key::LISTEN));
+        assert_eq!(found, (listen.into(), origin.into()));
+    }
+}
+
+#[test]
+fn every_key_is_asked_for_once_and_in_its_order() {
+    let settings = resolve("").unwrap();
+    let asked: Vec<String> = settings.chosen.iter().map(|chosen| chosen.key.path()).collect();
+    assert_eq!(asked, key::ALL.map(Key::path));
+}
+
+#[test]
+fn every_key_can_be_said_by_the_environment() {
+    for key in key::ALL {
+        let name = key.variable();
+        let given = env(&[(&name, "\u{1}")]).read(&mut Vec::new());
+        assert!(std::ptr::eq(given[0].key, key), "{name}");
+    }
+    let settings = Settings::resolve(
+        &args(None),
+        &env(&[
+            ("CONSIGN_LIMITS_CONNECTIONS", "9000"),
+            ("CONSIGN_BEHIND_PROXY", "true"),
+            ("CONSIGN_PAYLOAD_MAX", "1MiB"),
+            ("CONSIGN_SIGNED_URLS_LIFETIME", "2h"),
+            ("CONSIGN_LOG_FORMAT", "json"),
+        ]),
+        None,
+    )
+    .unwrap();
+    assert_eq!(settings.door.limits.connections_max, 9_000);
+    assert!(settings.behind_proxy && settings.log.format == "json");
+    assert_eq!(settings.payload_bytes_max, 1 << 20);
+    assert_eq!(settings.door.signed_url_lifetime.as_secs(), 7_200);
+}
+
+#[test]
+fn the_defaults_are_those_of_the_door_and_of_the_platform() {
+    let settings = resolve("").unwrap();
+    assert_eq!(format!("{:?}", settings.door), format!("{:?}", server::Settings::default()));
+    assert_eq!(settings.payload_bytes_max, platform::Settings::default().payload_bytes_max);
+}
+
+#[test]
+fn unknown_keys_are_told_with_the_nearest() {
+    check("\n\nlisen = 1", &["consign.toml:3:1: unknown key `lisen`; did you mean `listen`?"]);
+    check(
+        "[tls]\ncerts = \"a\"",
+        &["consign.toml:2:1: unknown key `certs` in [tls]; did you mean `cert`?"],
+    );
+    check("[limts]", &["consign.toml:1:2: unknown key `limts`; did you mean `limits`?"]);
+    check("nonsense = 1", &["consign.toml:1:1: unknown key `nonsense`"]);
+    check(
+        "body_bytes = 1",
+        &["consign.toml:1:1: unknown key `body_bytes`; it belongs in [limits]"],
+    );
+    check(
+        "[rate]\nstore = 1",
+        &["consign.toml:2:1: unknown key `store` in [rate]; it belongs at the top of the file"],
+    );
+    check(
+        "[types.email]\nmax_atempts = 1\nbackoff.bse = \"1s\"\nbackoff = 3",
+        &["consign.toml:4:1: this is no TOML: duplicate key"],
+    );
+    check(
+        "[types.email]\nmax_atempts = 1\nbackoff.bse = \"1s\"",
+        &[
+            "consign.toml:2:1: unknown key `max_atempts` of a type; did you mean `max_attempts`?",
+            "consign.toml:3:9: unknown key `backoff.bse` of a type; did you mean `backoff.base`?",
+        ],
+    );
+}
+
+#[test]
+fn unknown_variables_are_told_and_those_of_others_passed_over() {
+    let told = |name: &str| {
+        let Mistakes(mistakes) =
+            Settings::resolve(&args(None), &env(&[(name, "x")]), None).unwrap_err();
+        mistakes.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        told("CONSIGN_LISEN"),
+        ["CONSIGN_LISEN: this variable means nothing here; did you mean `CONSIGN_LISTEN`?"]
+    );
+    assert_eq!(
+        told("CONSIGN_TYPES_EMAIL"),
+        ["CONSIGN_TYPES_EMAIL: types are set in the file: [types.\"name\"]"]
+    );
+    assert_eq!(told("CONSIGN_DATABASE"), ["CONSIGN_DATABASE: this variable means nothing here"]);
+    let others = [
+        "CONSIGN_CONFIG",
+        "CONSIGN_URL",
+        "CONSIGN_KEY",
+        "CONSIGN_PORT",
+        "CONSIGN_PORT_8470_TCP_ADDR",
+        "CONSIGN_SERVICE_HOST",
+        "CONSIGN_SERVICE_PORT_HTTP",
+        "PATH",
+    ];
+    let others = others.map(|name| (name, "x"));
+    assert!(Settings::resolve(&args(None), &env(&others), None).is_ok());
+}
+
+#[test]
+#[cfg(unix)]
+fn a_variable_that_is_no_text_is_told() {
+    use std::os::unix::ffi::OsStringExt;
+    let value = OsString::from_vec(vec![0xff]);
+    let env = Environment::new([("CONSIGN_LISTEN".to_owned(), value)]);
+    let mistakes = Settings::resolve(&args(None), &env, None).unwrap_err();
+    assert_eq!(mistakes.to_string(), "CONSIGN_LISTEN: is not UTF-8");
+}
+
+#[test]
+fn wrong_types_say_what_is_wrong_where_and_what_would_be_right() {
+    check(
+        "listen = 8470",
+        &["consign.toml:1:10: `listen` must be a text such as \"127.0.0.1:8470\", but is a number"],
+    );
+    check(
+        "behind_proxy = \"true\"",
+        &["consign.toml:1:16: `behind_proxy` must be true or false without quotes, but is a text"],
+    );
+    check(
+        "[limits]\nconnections = 0",
+        &["consign.toml:2:15: `connections` must be a whole number from 1 to 1000000"],
+    );
+    check("limits = 3", &["consign.toml:1:10: `limits` must be a table: [limits]"]);
+    check(
+        "store = 1979-05-27",
+        &["consign.toml:1:9: `store` must be a text such as \"sqlite:consign.db\", but is a date"],
+    );
+    check("[types]\nemail = 3", &["consign.toml:2:1: `email` must be a table: [types.\"email\"]"]);
+    let Mistakes(mistakes) =
+        Settings::resolve(&args(Some("here")), &env(&[("CONSIGN_STORE", "x.db")]), None)
+            .unwrap_err();
+    assert_eq!(mistakes.len(), 2, "{mistakes:?}");
+    assert!(mistakes[0].to_string().starts_with("--listen: must be an address and a port"));
+    assert!(mistakes[1].to_string().starts_with("CONSIGN_STORE: must begin with sqlite:"));
+}
+
+#[test]
+fn several_mistakes_are_told_at_once_also_where_a_flag_goes_over_them() {
+    let text =
+        "listen = 1\nstroe = \"x\"\n[limits]\nbody_timeout = \"30\"\n[types.a]\nlease = \"2d\"";
+    let resolved =
+        Settings::resolve(&args(Some("127.0.0.1:1")), &env(&[]), file(text).as_ref()).unwrap_err();
+    assert_eq!(resolved.0.len(), 4, "{resolved}");
+    assert!(
+        resolved.to_string().starts_with("4 settings are wrong\n  consign.toml:"),
+        "{resolved}"
+    );
+}
+
+#[test]
+fn broken_writing_is_told_with_its_place_and_nothing_else() {
+    let told = wrong("listen = \"127.0.0.1:1\nstroe = 1\n[tls\n");
+    assert!(told[0].starts_with("consign.toml:1:"), "{told:?}");
+    assert!(told.iter().all(|told| told.contains("this is no TOML")), "{told:?}");
+}
+
+#[test]
+fn an_open_address_needs_tls_or_a_proxy() {
+    for open in ["0.0.0.0:80", "[::]:80", "10.1.2.3:80"] {
+        let told = wrong(&format!("listen = \"{open}\""));
+        assert!(told.len() == 1 && told[0].starts_with("consign.toml:1:10: "), "{told:?}");
+        assert!(told[0].contains("[tls]") && told[0].contains("behind_proxy = true"), "{told:?}");
+        assert!(resolve(&format!("listen = \"{open}\"\nbehind_proxy = true")).is_ok());
+        let tls = "[tls]\ncert = \"a\"\nkey = \"b\"";
+        assert!(resolve(&format!("listen = \"{open}\"\n{tls}")).is_ok());
+    }
+    check(
+        "listen = \"0.0.0.0:80\"\n[tls]\ncert = \"a\"",
+        &["consign.toml:3:8: [tls] has a certificate, but no key: set `key` as well"],
+    );
+}
+
+#[test]
+fn what_does_not_fit_together_is_told() {
+    check(
+        "payload_max = \"1MiB\"\nlimits.body_bytes = \"1MiB\"",
+        &[
+            "consign.toml:2:21: limits.body_bytes must be 16KiB more than payload_max at least, or no \
+           request could hold such a payload",
+        ],
+    );
+    check(
+        "limits.page_bytes = \"1MiB\"",
+        &["consign.toml:1:21: limits.page_bytes must not be less than limits.body_bytes"],
+    );
+    check(
+        "limits.connections = 100",
+        &[
+            "the default of limits.waiting: limits.waiting must not be more than limits.connections: \
+           whoever waits has one",
+        ],
+    );
+    check(
+        "[rate]\nburst = 3",
+        &["consign.toml:2:9: [rate] has a burst, but no rate: set `per_second` as well"],
+    );
+}
+
+#[test]
+fn tokens_are_believed_only_where_all_is_said() {
+    check(
+        "[jwt]\ntenant = \"*\"",
+        &[
+            "consign.toml:2:10: `*` is every tenant: it needs allow_all_tenants = true",
+            "the default of jwt.audience: [jwt] needs `audience`",
+            "the default of jwt.issuer: [jwt] needs `issuer`",
+            "the default of jwt.jwks_file: [jwt] needs `jwks_file` or `jwks_url`: where the issuer's \
+             public keys are",
+        ],
+    );
+    let whole = "[jwt]\nissuer = \"i\"\naudience = \"a\"\njwks_file = \"k\"\n";
+    let jwt = resolve(whole).unwrap().door.jwt.unwrap();
+    assert_eq!((jwt.jwks, jwt.tenant), (JwksSource::File("k".into()), None));
+    assert_eq!(jwt.algorithms, ["RS256"]);
+    check(
+        &format!("{whole}algorithms = [\"HS256\"]"),
+        &[
+            "consign.toml:5:14: `algorithms` must be one of RS256, RS384, RS512, PS256, PS384, PS512, \
+           ES256, ES384, EdDSA, but is `HS256`; did you mean `ES256`?",
+        ],
+    );
+    check(
+        &format!("{whole}jwks_url = \"https://x/\""),
+        &["consign.toml:5:12: [jwt] takes jwks_file or jwks_url, not both"],
+    );
+    assert!(resolve(&format!("{whole}tenant = \"*\"\nallow_all_tenants = true")).is_ok());
+}
+
+#[test]
+fn types_are_checked_as_everywhere_and_wrong_ones_located() {
+    let settings = resolve(
+        "[types.\"invoice.pdf\"]\nmax_attempts = 5\nlease = \"1m\"\n\
+         backoff = { base = \"1s\", factor = 1.5, jitter = \"none\" }",
+    )
+    .unwrap();
+    let declared = &settings.types[0];
+    assert_eq!(declared.job_type.as_str(), "invoice.pdf");
+    assert_eq!((declared.policy.max_attempts, declared.policy.lease.as_secs()), (5, 60));
+    assert_eq!(declared.policy.backoff.factor_hundredths, 150);
+    check(
+        "[types.email]\nmax_attempts = 1000\nkey_window = \"9999d\"\nbackoff.jitter = \"full\"",
+        &[
+            "consign.toml:2:1: `max_attempts` must be from 1 to 100, but is 1000",
+            "consign.toml:3:1: `key_window` must be from 0s to 3650d, but is 863913600000ms",
+        ],
+    );
+    check(
+        "[types.email]\ntimeout = 30\nretention = \"soon\"\nbackoff = 2\nmax_queued = \"none\"",
+        &[
+            "consign.toml:2:1: `timeout` must be a text such as \"15m\", but is a number",
+            "consign.toml:3:1: `retention` must be a whole number and a unit (ms, s, m, h, d), such as 30s",
+            "consign.toml:4:1: `backoff` must be a table such as { base = \"2s\" }, but is a number",
+            "consign.toml:5:1: `max_queued` must be a whole number without quotes, but is a text",
+        ],
+    );
+    assert!(wrong("[types.\"E Mail\"]")[0].starts_with("consign.toml:1:8: `E Mail` must"));
+}
+
+#[test]
+fn what_is_shown_makes_the_same_settings_again() {
+    let text = "listen = \"[::1]:9\"\nstrict_types = true\n[rate]\nper_second = 7\n\
+                [jwt]\nissuer = \"i\\\"q\"\naudience = \"a\"\njwks_url = \"https://x/keys\"\n\
+                [types.email]\nbackoff.factor = 1.25\nmax_queued = 10";
+    let first = resolve(text).unwrap();
+    let shown = first.show();
+    let second = resolve(&shown).unwrap();
+    let (a, b) = (format!("{:?}", first.door), format!("{:?}", second.door));
+    assert_eq!((a, first.listen), (b, second.listen), "{shown}");
+    assert_eq!(first.types[0].policy, second.types[0].policy, "{shown}");
+    assert!(shown.contains("[types.\"email\"]"), "{shown}");
+    for line in shown.lines().filter(|line| !line.is_empty() && !line.starts_with('[')) {
+        assert!(line.contains(" # "), "{line} does not say where it comes from");
+    }
+}
+
+#[test]
+fn what_is_worth_a_second_look_is_said() {
+    let warnings = |text: &str| resolve(text).unwrap().warnings();
+    assert_eq!(warnings("[types.a]\nretention = \"30d\""), [] as [String; 0]);
+    let told = warnings("[types.a]\ntimeout = \"30s\"\nbackoff = { base = \"1m\", max = \"1s\" }");
+    let expected =
+        ["timeout 30s is not longer", "backoff.max 1s is shorter", "no retention is said"];
+    assert_eq!(told.len(), expected.len(), "{told:?}");
+    for (told, expected) in told.iter().zip(expected) {
+        assert!(
+            told.starts_with("consign.toml:1:8: type a: ") && told.contains(expected),
+            "{told}"
+        );
+    }
+    assert!(warnings("strict_types = true")[0].contains("no [types]"));
+}
+
+#[test]
+fn the_file_is_the_named_one_or_the_one_that_lies_here() {
+    let named = SettingsArgs { config: Some("a.toml".into()), ..args(None) };
+    let said = env(&[("CONSIGN_CONFIG", "b.toml")]);
+    for (args, env, path, must) in [
+        (&named, &said, "a.toml", true),
+        (&args(None), &said, "b.toml", true),
+        (&args(None), &env(&[]), "consign.toml", false),
+    ] {
+        assert_eq!(ConfigPath::of(args, env), ConfigPath { path: path.into(), named: must });
+    }
+}
+
+#[test]
+fn the_page_lists_every_key_with_its_default_and_its_variable() {
+    let page = include_str!("../../../../docs/configuration.md");
+    let rows: BTreeSet<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+    let missing = |row: &String| !rows.iter().any(|line| line.starts_with(row.as_str()));
+    let expected = key::ALL.map(|key| {
+        let usual = key.usual.map_or("—".into(), |_| shown_default(key));
+        format!("| `{}` | {usual} | `{}` |", key.path(), key.variable())
+    });
+    let of_types = types::TYPE_KEYS.map(|key| format!("| `{key}` | "));
+    let absent: Vec<&String> =
+        expected.iter().chain(&of_types).filter(|row| missing(row)).collect();
+    assert_eq!(absent, [] as [&String; 0], "rows that docs/configuration.md does not have");
+    assert_eq!(
+        rows.len(),
+        key::ALL.len() + types::TYPE_KEYS.len(),
+        "rows of keys that are not there"
+    );
+}
+
+fn shown_default(key: &Key) -> String {
+    let value = key.kind.read(&Raw::Loose(key.usual.unwrap().into())).unwrap();
+    format!("`{}`", value.toml())
+}

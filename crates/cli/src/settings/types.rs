@@ -1,0 +1,155 @@
+//! Policies of job types, as a file says them. What a policy may be is decided where it always is: by the
+//! wire's words and the engine's checks.
+
+use super::{
+    file::SaidType,
+    mistake::{Mistake, Place},
+    nearest::hint,
+    raw::Raw,
+};
+use engine::{FieldProblem, JobType, Policy, PolicyDraft, Refusal};
+use wire::{Factor, PolicyShape};
+
+/// A type that is declared in a file.
+#[derive(Clone, Debug)]
+pub(crate) struct DeclaredType {
+    pub(crate) job_type: JobType,
+    pub(crate) draft: PolicyDraft,
+    pub(crate) policy: Policy,
+    pub(crate) place: Place,
+    /// What was said, and where.
+    pub(crate) said: Vec<(&'static str, Place)>,
+}
+
+/// The keys of a type, in the order in which they are shown.
+pub(crate) const TYPE_KEYS: [&str; 12] = [
+    "max_attempts",
+    "lease",
+    "timeout",
+    "backoff.base",
+    "backoff.factor",
+    "backoff.max",
+    "backoff.jitter",
+    "lost_workers_max",
+    "key_window",
+    "retention",
+    "max_queued",
+    "concurrency",
+];
+
+/// Reads one table; nothing where something is wrong with it.
+pub(super) fn read(said: &SaidType, mistakes: &mut Vec<Mistake>) -> Option<DeclaredType> {
+    let before = mistakes.len();
+    let job_type = JobType::parse(&said.name).map_err(|problem| {
+        mistakes.push(Mistake::new(&said.place, format!("`{}` {}", said.name, problem.detail)));
+    });
+    let mut reader = Reader { shape: PolicyShape::default(), said: Vec::new(), mistakes };
+    said.entries.iter().for_each(|(name, raw, place)| reader.entry(name, raw, place));
+    let Reader { shape, said: keys, .. } = reader;
+    let checked = shape.to_draft().map_err(problems).and_then(|draft| {
+        let policy = draft.check()?;
+        Ok((draft, policy))
+    });
+    if let Err(problems) = &checked {
+        mistakes.extend(problems.iter().map(|problem| located(problem, &keys, &said.place)));
+    }
+    let (Ok(job_type), Ok((draft, policy)), true) = (job_type, checked, mistakes.len() == before)
+    else {
+        return None;
+    };
+    Some(DeclaredType { job_type, draft, policy, place: said.place.clone(), said: keys })
+}
+
+fn problems(refusal: Refusal) -> Vec<FieldProblem> {
+    match refusal {
+        Refusal::Invalid(problems) => problems,
+        other => unreachable!("words of a policy are refused as invalid, not as {}", other.code()),
+    }
+}
+
+/// The engine calls `keyWindow` what the file calls `key_window`.
+fn located(problem: &FieldProblem, keys: &[(&'static str, Place)], table: &Place) -> Mistake {
+    let mut name = String::new();
+    for letter in problem.field.chars() {
+        if letter.is_ascii_uppercase() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_lowercase());
+    }
+    let place = keys.iter().find(|(key, _)| **key == name).map_or(table, |(_, place)| place);
+    Mistake::new(place, format!("`{name}` {}", problem.detail))
+}
+
+struct Reader<'a> {
+    shape: PolicyShape,
+    said: Vec<(&'static str, Place)>,
+    mistakes: &'a mut Vec<Mistake>,
+}
+
+impl Reader<'_> {
+    fn entry(&mut self, name: &str, raw: &Raw, place: &Place) {
+        let Some(key) = TYPE_KEYS.into_iter().find(|key| *key == name) else {
+            return self.mistakes.push(Mistake::new(place, unknown(name, raw)));
+        };
+        self.said.push((key, place.clone()));
+        if let Err(what) = self.set(key, raw) {
+            self.mistakes.push(Mistake::new(place, format!("`{key}` {what}")));
+        }
+    }
+
+    fn set(&mut self, key: &str, raw: &Raw) -> Result<(), String> {
+        let shape = &mut self.shape;
+        let backoff = shape.backoff.get_or_insert_default();
+        match key {
+            "max_attempts" => shape.max_attempts = Some(whole(raw)?),
+            "lease" => shape.lease = Some(text(raw, "30s")?),
+            "timeout" => shape.timeout = Some(text(raw, "15m")?),
+            "backoff.base" => backoff.base = Some(text(raw, "2s")?),
+            "backoff.factor" => backoff.factor = Some(Factor(number(raw)?)),
+            "backoff.max" => backoff.max = Some(text(raw, "10m")?),
+            "backoff.jitter" => backoff.jitter = Some(text(raw, "full")?),
+            "lost_workers_max" => shape.lost_workers_max = Some(whole(raw)?),
+            "key_window" => shape.key_window = Some(text(raw, "7d")?),
+            "retention" => shape.retention = Some(text(raw, "30d")?),
+            "max_queued" => shape.max_queued = Some(whole(raw)?),
+            "concurrency" => shape.concurrency = Some(whole(raw)?),
+            _ => unreachable!("{key} is among the keys of a type"),
+        }
+        Ok(())
+    }
+}
+
+fn unknown(name: &str, raw: &Raw) -> String {
+    if name == "backoff" {
+        return format!(
+            "`backoff` must be a table such as {{ base = \"2s\" }}, but is {}",
+            raw.is()
+        );
+    }
+    format!(
+        "unknown key `{name}` of a type{}",
+        hint(name, TYPE_KEYS.into_iter().chain(["backoff"]))
+    )
+}
+
+fn text(raw: &Raw, example: &str) -> Result<String, String> {
+    match raw {
+        Raw::Text(text) => Ok(text.clone()),
+        other => Err(format!("must be a text such as \"{example}\", but is {}", other.is())),
+    }
+}
+
+fn whole(raw: &Raw) -> Result<i64, String> {
+    match raw {
+        Raw::Whole(number) => Ok(*number),
+        other => Err(format!("must be a whole number without quotes, but is {}", other.is())),
+    }
+}
+
+fn number(raw: &Raw) -> Result<f64, String> {
+    match raw {
+        Raw::Whole(number) => Ok(*number as f64),
+        Raw::Number(number) => Ok(*number),
+        other => Err(format!("must be a number without quotes, but is {}", other.is())),
+    }
+}

@@ -1,0 +1,299 @@
+//! What a setting can be, and how it is read and shown.
+
+use super::{listen::Listen, raw::Raw};
+use crate::args::StoreAddress;
+use std::{ops::RangeInclusive, path::PathBuf, time::Duration};
+
+/// What a key takes.
+#[derive(Debug)]
+pub(crate) enum Kind {
+    Listen,
+    Store,
+    Path,
+    Text,
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// Some of these words.
+    Words(&'static [&'static str]),
+    Switch,
+    Whole(RangeInclusive<u64>),
+    Bytes(RangeInclusive<u64>),
+    /// In milliseconds.
+    Span(RangeInclusive<u64>),
+    /// Where an issuer's public keys are.
+    Url,
+}
+
+/// A value that its key takes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    Listen(Listen),
+    Store(StoreAddress),
+    Path(PathBuf),
+    Text(String),
+    Words(Vec<String>),
+    Switch(bool),
+    Whole(u64),
+    Bytes(u64),
+    Span(Duration),
+    Url(String),
+}
+
+impl Kind {
+    /// Reads what was said, or says what would be right.
+    pub(super) fn read(&self, raw: &Raw) -> Result<Value, String> {
+        match self {
+            Kind::Listen => Ok(Value::Listen(text(raw, "127.0.0.1:8470")?.parse()?)),
+            Kind::Store => Ok(Value::Store(text(raw, "sqlite:consign.db")?.parse()?)),
+            Kind::Path => Ok(Value::Path(text(raw, "a/file.pem")?.into())),
+            Kind::Text => Ok(Value::Text(text(raw, "…")?.into())),
+            Kind::Word(words) => Ok(Value::Text(word(text(raw, words[0])?, words)?)),
+            Kind::Words(words) => Ok(Value::Words(some(raw, words)?)),
+            Kind::Switch => switch(raw),
+            Kind::Whole(range) => Ok(Value::Whole(whole(raw, range)?)),
+            Kind::Bytes(range) => bytes(text(raw, "64KiB")?, range),
+            Kind::Span(range) => span(text(raw, "30s")?, range),
+            Kind::Url => url(text(raw, "https://…")?),
+        }
+    }
+}
+
+fn text<'a>(raw: &'a Raw, example: &str) -> Result<&'a str, String> {
+    match raw {
+        Raw::Loose(text) | Raw::Text(text) if text.is_empty() => Err("must not be empty".into()),
+        Raw::Loose(text) | Raw::Text(text) => Ok(text),
+        Raw::Whole(_) | Raw::Number(_) | Raw::Switch(_) | Raw::List(_) | Raw::Other(_) => {
+            Err(format!("must be a text such as \"{example}\", but is {}", raw.is()))
+        }
+    }
+}
+
+fn word(text: &str, words: &[&str]) -> Result<String, String> {
+    if words.contains(&text) {
+        return Ok(text.into());
+    }
+    let hint = super::nearest::hint(text, words.iter().copied());
+    Err(format!("must be one of {}, but is `{text}`{hint}", words.join(", ")))
+}
+
+fn some(raw: &Raw, words: &[&str]) -> Result<Vec<String>, String> {
+    let said: Vec<&str> = match raw {
+        Raw::Loose(text) => text.split(',').map(str::trim).collect(),
+        Raw::List(items) => {
+            items.iter().map(|item| text(item, words[0])).collect::<Result<_, _>>()?
+        }
+        Raw::Text(_) | Raw::Whole(_) | Raw::Number(_) | Raw::Switch(_) | Raw::Other(_) => {
+            return Err(format!("must be a list such as [\"{}\"], but is {}", words[0], raw.is()));
+        }
+    };
+    if said.is_empty() {
+        return Err(format!("must name at least one of {}", words.join(", ")));
+    }
+    said.into_iter().map(|one| word(one, words)).collect()
+}
+
+fn switch(raw: &Raw) -> Result<Value, String> {
+    match raw {
+        Raw::Switch(switch) => Ok(Value::Switch(*switch)),
+        Raw::Loose(text) if text == "true" => Ok(Value::Switch(true)),
+        Raw::Loose(text) if text == "false" => Ok(Value::Switch(false)),
+        Raw::Loose(text) => Err(format!("must be true or false, but is `{text}`")),
+        Raw::Text(_) | Raw::Whole(_) | Raw::Number(_) | Raw::List(_) | Raw::Other(_) => {
+            Err(format!("must be true or false without quotes, but is {}", raw.is()))
+        }
+    }
+}
+
+fn whole(raw: &Raw, range: &RangeInclusive<u64>) -> Result<u64, String> {
+    let number = match raw {
+        Raw::Whole(number) => u64::try_from(*number).ok(),
+        Raw::Loose(text) => text.parse().ok(),
+        Raw::Text(_) | Raw::Number(_) | Raw::Switch(_) | Raw::List(_) | Raw::Other(_) => {
+            return Err(format!("must be a whole number without quotes, but is {}", raw.is()));
+        }
+    };
+    number
+        .filter(|number| range.contains(number))
+        .ok_or_else(|| format!("must be a whole number from {} to {}", range.start(), range.end()))
+}
+
+/// The largest first, so that a size is written as short as it can be.
+const UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+
+fn bytes(text: &str, range: &RangeInclusive<u64>) -> Result<Value, String> {
+    let wrong = || "must be a whole number and a unit (B, KiB, MiB, GiB), such as 64KiB".to_owned();
+    let unit_at = text.find(|letter: char| !letter.is_ascii_digit()).ok_or_else(wrong)?;
+    let (number, unit) = text.split_at(unit_at);
+    let (_, size) = UNITS.into_iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let bytes = number.checked_mul(size).filter(|bytes| range.contains(bytes));
+    bytes.map(Value::Bytes).ok_or_else(|| {
+        format!("must be from {} to {}", show_bytes(*range.start()), show_bytes(*range.end()))
+    })
+}
+
+fn show_bytes(bytes: u64) -> String {
+    let fits = |(_, size): &(&str, u64)| bytes.is_multiple_of(*size);
+    let (unit, size) = UNITS.into_iter().find(fits).expect("one byte divides every size");
+    format!("{}{unit}", bytes / size)
+}
+
+fn span(text: &str, range: &RangeInclusive<u64>) -> Result<Value, String> {
+    let ms = wire::parse_span("", text).map_err(|problem| problem.detail)?;
+    let ms = u64::try_from(ms).ok().filter(|ms| range.contains(ms));
+    ms.map(|ms| Value::Span(Duration::from_millis(ms))).ok_or_else(|| {
+        let shown = |ms: &u64| wire::format_span(Duration::from_millis(*ms));
+        format!("must be from {} to {}", shown(range.start()), shown(range.end()))
+    })
+}
+
+/// What was said is not repeated here: people put passwords into addresses.
+fn url(text: &str) -> Result<Value, String> {
+    let (scheme, rest) = text.split_once("://").ok_or("must begin with https://")?;
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if authority.contains('@') {
+        return Err("must not have a name or password in it".into());
+    }
+    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+    let here = ["localhost", "127.0.0.1", "[::1]"].contains(&host);
+    match scheme {
+        _ if host.is_empty() => Err("names no host".into()),
+        "https" => Ok(Value::Url(text.into())),
+        "http" if here => Ok(Value::Url(text.into())),
+        _ => Err(
+            "must begin with https://, because whoever can change what is read there could sign \
+                  tokens (http:// only on this machine)"
+                .into(),
+        ),
+    }
+}
+
+impl Value {
+    /// The value in TOML.
+    pub(super) fn toml(&self) -> String {
+        match self {
+            Value::Listen(listen) => quoted(&listen.to_string()),
+            Value::Store(store) => quoted(&format!("sqlite:{}", store.path.display())),
+            Value::Path(path) => quoted(&path.display().to_string()),
+            Value::Text(text) => quoted(text),
+            Value::Words(words) => {
+                let words: Vec<_> = words.iter().map(|word| quoted(word)).collect();
+                format!("[{}]", words.join(", "))
+            }
+            Value::Switch(switch) => switch.to_string(),
+            Value::Whole(number) => number.to_string(),
+            Value::Bytes(bytes) => quoted(&show_bytes(*bytes)),
+            Value::Span(span) => quoted(&wire::format_span(*span)),
+            // Behind the question mark there may be a token.
+            Value::Url(url) => match url.split_once('?') {
+                Some((shown, _)) => quoted(&format!("{shown}?…")),
+                None => quoted(url),
+            },
+        }
+    }
+}
+
+/// A text as TOML writes it.
+pub(super) fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => quoted.extend(['\\', letter]),
+            _ if letter.is_control() => quoted += &format!("\\u{:04X}", u32::from(letter)),
+            _ => quoted.push(letter),
+        }
+    }
+    quoted + "\""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(kind: &Kind, raw: Raw, expected: Result<&str, &str>) {
+        let read = kind.read(&raw).map(|value| value.toml());
+        match (read, expected) {
+            (Ok(shown), Ok(expected)) => assert_eq!(shown, expected, "{raw:?}"),
+            (Err(said), Err(part)) => assert!(said.contains(part), "{raw:?}: {said}"),
+            (read, _) => panic!("{raw:?} is read as {read:?}, not as {expected:?}"),
+        }
+    }
+
+    fn loose(text: &str) -> Raw {
+        Raw::Loose(text.into())
+    }
+
+    fn text(text: &str) -> Raw {
+        Raw::Text(text.into())
+    }
+
+    #[test]
+    fn sizes_have_units_and_limits() {
+        let kind = Kind::Bytes(1024..=1 << 20);
+        check(&kind, text("64KiB"), Ok("\"64KiB\""));
+        check(&kind, loose("65536B"), Ok("\"64KiB\""));
+        check(&kind, text("1025B"), Ok("\"1025B\""));
+        check(&kind, text("64kb"), Err("B, KiB, MiB, GiB"));
+        check(&kind, text("64"), Err("and a unit"));
+        check(&kind, text("2MiB"), Err("must be from 1KiB to 1MiB"));
+        check(&kind, text(&format!("{}GiB", u64::MAX)), Err("must be from"));
+        check(&kind, Raw::Whole(65536), Err("must be a text such as \"64KiB\", but is a number"));
+    }
+
+    #[test]
+    fn spans_numbers_and_switches_are_what_they_are() {
+        let span = Kind::Span(1_000..=60_000);
+        check(&span, text("30s"), Ok("\"30s\""));
+        check(&span, text("90s"), Err("must be from 1s to 1m"));
+        check(&span, text("30"), Err("such as 30s"));
+        let whole = Kind::Whole(1..=10);
+        check(&whole, Raw::Whole(10), Ok("10"));
+        check(&whole, loose("7"), Ok("7"));
+        check(&whole, Raw::Whole(-1), Err("from 1 to 10"));
+        check(&whole, text("7"), Err("without quotes"));
+        check(&whole, Raw::Number(1.5), Err("with decimals"));
+        check(&Kind::Switch, Raw::Switch(true), Ok("true"));
+        check(&Kind::Switch, loose("false"), Ok("false"));
+        check(&Kind::Switch, loose("yes"), Err("true or false"));
+        check(&Kind::Switch, text("true"), Err("without quotes"));
+    }
+
+    #[test]
+    fn words_are_known_and_the_nearest_is_named() {
+        let one = Kind::Word(&["auto", "json", "text"]);
+        check(&one, text("json"), Ok("\"json\""));
+        check(&one, text("jsno"), Err("did you mean `json`?"));
+        check(&one, text(""), Err("must not be empty"));
+        let some = Kind::Words(&["RS256", "ES256"]);
+        check(&some, Raw::List(vec![text("RS256")]), Ok("[\"RS256\"]"));
+        check(&some, loose("RS256, ES256"), Ok("[\"RS256\", \"ES256\"]"));
+        check(&some, Raw::List(vec![]), Err("at least one"));
+        check(&some, Raw::List(vec![text("HS256")]), Err("must be one of RS256, ES256"));
+        check(&some, text("RS256"), Err("a list such as"));
+    }
+
+    #[test]
+    fn addresses_of_keys_are_safe_and_show_no_secret() {
+        check(
+            &Kind::Url,
+            text("https://id.example/jwks?k=s3"),
+            Ok("\"https://id.example/jwks?…\""),
+        );
+        check(&Kind::Url, text("http://localhost:9/k"), Ok("\"http://localhost:9/k\""));
+        check(&Kind::Url, text("http://[::1]:9/k"), Ok("\"http://[::1]:9/k\""));
+        for wrong in
+            ["http://id.example/k", "ftp://x/y", "id.example", "https://", "http://a@localhost/"]
+        {
+            let said = Kind::Url.read(&text(wrong)).unwrap_err();
+            assert!(said.starts_with("must") || said.starts_with("names"), "{wrong}: {said}");
+        }
+        let said = Kind::Url.read(&text("https://u:hunter2@x/")).unwrap_err();
+        assert!(!said.contains("hunter2"), "{said}");
+    }
+
+    #[test]
+    fn what_is_shown_can_be_read_again() {
+        assert_eq!(quoted("a\"b\\c\n"), "\"a\\\"b\\\\c\\u000A\"");
+    }
+}

@@ -1,0 +1,51 @@
+//! What is allowed, and worth a second look.
+
+use super::{Settings, types::DeclaredType};
+
+impl Settings {
+    /// One sentence for each thing that may not be meant like that.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let of_types = self.types.iter().flat_map(of_type);
+        let mut all: Vec<String> = of_types.collect();
+        if self.tls.is_some() && self.behind_proxy {
+            all.push("both [tls] and behind_proxy are set: TLS is done here, and the proxy has to speak it".into());
+        }
+        if self.strict_types && self.types.is_empty() {
+            let which = "only types that were set with PUT /api/types are taken";
+            all.push(format!("strict_types is on, and no [types] are in the file: {which}"));
+        }
+        all
+    }
+}
+
+fn of_type(declared: &DeclaredType) -> Vec<String> {
+    let policy = &declared.policy;
+    let said = |key: &str| declared.said.iter().any(|(said, _)| *said == key);
+    let warning = |what: String| format!("{}: type {}: {what}", declared.place, declared.job_type);
+    let span = wire::format_span;
+    let mut all = Vec::new();
+    if policy.timeout <= policy.lease {
+        let (timeout, lease) = (span(policy.timeout), span(policy.lease));
+        all.push(warning(format!(
+            "timeout {timeout} is not longer than the lease of {lease}: the lease, not the timeout, \
+             decides when a lost worker is noticed"
+        )));
+    }
+    if policy.backoff.max < policy.backoff.base {
+        let (base, max) = (span(policy.backoff.base), span(policy.backoff.max));
+        all.push(warning(format!(
+            "backoff.max {max} is shorter than backoff.base {base}: waits are {max}"
+        )));
+    }
+    if !said("retention") {
+        let kept = span(policy.retention);
+        all.push(warning(format!("no retention is said: ended jobs are kept for {kept}")));
+    }
+    if policy.retention < policy.key_window {
+        let (kept, window) = (span(policy.retention), span(policy.key_window));
+        all.push(warning(format!(
+            "retention {kept} is shorter than key_window {window}: jobs with a key are kept for {window}"
+        )));
+    }
+    all
+}

@@ -1,0 +1,240 @@
+//! Do one thing to many jobs: those that a filter means, or those in a list.
+//!
+//! A walk goes from the newest job to the oldest and looks at each once, so it ends, and never meets a job
+//! that came after it began. What it finds is read before it is changed: the engine decides again, and
+//! whatever ended meanwhile is refused and not counted.
+
+use crate::{Error, Platform, execute::check_items};
+use engine::{Command, ErrorCode, Field, Filter, Job, JobId, JobType, Scope, Status};
+use std::collections::BTreeMap;
+use store::{Cursor, PAGE_MAX, Query};
+
+/// Which jobs are meant.
+#[derive(Clone, Debug)]
+pub enum Chosen {
+    /// Those that the filter shows.
+    Matching(Filter),
+    /// These, at most [`engine::ITEMS_MAX`]. One that is not there, or of which the verb does not speak, is
+    /// passed over.
+    Ids(Vec<JobId>),
+}
+
+/// Whether a caller may touch or see a job, beyond what its scope says.
+pub type May<'a> = &'a (dyn Fn(&Job) -> bool + Send + Sync);
+
+/// A question for a page of the poison queue.
+#[derive(Clone, Debug)]
+pub struct PoisonQuery {
+    /// Whose jobs.
+    pub scope: Scope,
+    /// Only of this type.
+    pub job_type: Option<JobType>,
+    /// Only with this reason.
+    pub error_code: Option<ErrorCode>,
+    /// Only jobs behind this place: what the page before said.
+    pub before: Option<Cursor>,
+    /// At most so many, and never more than [`PAGE_MAX`].
+    pub limit: usize,
+}
+
+/// A page of the poison queue.
+#[derive(Clone, Debug)]
+pub struct PoisonPage {
+    /// Newest first. A page may be short, or empty, and still say where to go on.
+    pub jobs: Vec<Job>,
+    /// What to ask `before` for the next page; nothing after the last.
+    pub next: Option<Cursor>,
+    /// How many wait for which reason, with the first page only.
+    pub reasons: Option<Reasons>,
+}
+
+/// How many jobs of the poison queue wait for which reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reasons {
+    /// By error code. Which code was asked for does not matter here, so that one sees the others.
+    pub counts: BTreeMap<ErrorCode, u64>,
+    /// Whether all were counted. Where more wait than [`POISON_COUNTED_MAX`], the counts are of the newest, and
+    /// so they may be where most of the poison queue is not the caller's.
+    pub complete: bool,
+}
+
+/// No more jobs of a poison queue are counted by their reasons: it means reading each of them, and somebody
+/// waits for it.
+pub const POISON_COUNTED_MAX: usize = 20_000;
+/// A page of the poison queue is put together from no more pages of the store: most may be of discarded jobs.
+const POISON_PAGES_MAX: usize = 10;
+
+impl Platform {
+    /// Cancels all that have not ended, and says how many: waiting ones at once, running ones are asked to stop.
+    pub async fn cancel_matching(
+        &self,
+        scope: &Scope,
+        chosen: Chosen,
+        may: May<'_>,
+    ) -> Result<u64, Error> {
+        let live = [Status::Queued, Status::Running].map(|is| Filter::eq(Field::Status(is)));
+        let about = About { filter: Filter::Or(live.into()), which: is_live };
+        self.bulk(scope, chosen, about, may, Command::Cancel).await
+    }
+
+    /// Gives all that wait in the poison queue another life, with all their attempts, and says how many.
+    pub async fn redrive_matching(
+        &self,
+        scope: &Scope,
+        chosen: Chosen,
+        may: May<'_>,
+    ) -> Result<u64, Error> {
+        let command = Command::Redrive { max_attempts: None, reset_steps: false };
+        self.bulk(scope, chosen, poisoned(), may, command).await
+    }
+
+    /// Takes all that wait in the poison queue out of it for good, and says how many.
+    pub async fn discard_matching(
+        &self,
+        scope: &Scope,
+        chosen: Chosen,
+        may: May<'_>,
+    ) -> Result<u64, Error> {
+        self.bulk(scope, chosen, poisoned(), may, Command::Discard).await
+    }
+
+    /// One page of the poison queue: what `may` be seen of it, newest first.
+    pub async fn poisoned(&self, query: &PoisonQuery, may: May<'_>) -> Result<PoisonPage, Error> {
+        let of_type = query.job_type.clone().map(|job_type| Filter::eq(Field::JobType(job_type)));
+        let of_code = query.error_code.clone().map(|code| Filter::eq(Field::ErrorCode(code)));
+        let reasons = match query.before {
+            None => Some(self.reasons(&query.scope, all_of(of_type.clone()), may).await?),
+            Some(_) => None,
+        };
+        let filter = poisoned().of(all_of(of_type.into_iter().chain(of_code)));
+        let mut walk = Walk::new(&query.scope, filter);
+        walk.query.before = query.before;
+        let limit = query.limit.clamp(1, PAGE_MAX);
+        let mut jobs = Vec::new();
+        for _ in 0..POISON_PAGES_MAX {
+            // No more than there is room for, so that the next page begins where this one ends.
+            walk.query.limit = limit - jobs.len();
+            let Some(found) = walk.next(self).await? else { break };
+            jobs.extend(found.into_iter().filter(|job| is_poisoned(job) && may(job)));
+            if jobs.len() == limit {
+                break;
+            }
+        }
+        Ok(PoisonPage { jobs, next: walk.query.before, reasons })
+    }
+
+    async fn reasons(&self, scope: &Scope, filter: Filter, may: May<'_>) -> Result<Reasons, Error> {
+        let mut walk = Walk::new(scope, poisoned().of(filter));
+        let mut counts = BTreeMap::new();
+        for _ in 0..POISON_COUNTED_MAX / PAGE_MAX {
+            let Some(jobs) = walk.next(self).await? else { break };
+            let waiting = jobs.into_iter().filter(|job| is_poisoned(job) && may(job));
+            for failure in waiting.filter_map(|job| job.life.last_failure) {
+                *counts.entry(failure.code).or_default() += 1;
+            }
+        }
+        Ok(Reasons { counts, complete: walk.over })
+    }
+
+    /// Sends `command` to all that are chosen, page by page, and counts those who took it.
+    async fn bulk(
+        &self,
+        scope: &Scope,
+        chosen: Chosen,
+        about: About,
+        may: May<'_>,
+        command: Command,
+    ) -> Result<u64, Error> {
+        let meant = |job: &Job| (about.which)(job) && may(job);
+        match chosen {
+            Chosen::Ids(ids) => {
+                check_items("jobIds", ids.len())?;
+                let mut jobs = Vec::with_capacity(ids.len());
+                for id in ids {
+                    jobs.extend(self.store.job(scope, id).await?);
+                }
+                jobs.retain(meant);
+                self.command_all(scope, jobs, &command).await
+            }
+            Chosen::Matching(filter) => {
+                let mut walk = Walk::new(scope, about.of(filter));
+                let mut done = 0;
+                let partly =
+                    |done| move |error: Error| if done > 0 { error.after_some() } else { error };
+                while let Some(mut jobs) = walk.next(self).await.map_err(partly(done))? {
+                    jobs.retain(meant);
+                    done += self.command_all(scope, jobs, &command).await.map_err(partly(done))?;
+                }
+                Ok(done)
+            }
+        }
+    }
+
+    async fn command_all(
+        &self,
+        scope: &Scope,
+        jobs: Vec<Job>,
+        command: &Command,
+    ) -> Result<u64, Error> {
+        let commands = jobs.iter().map(|job| (job.id(), command.clone()));
+        let fates = self.each(scope, commands).await?;
+        Ok(fates.iter().filter(|fate| fate.is_ok()).count() as u64)
+    }
+}
+
+/// The jobs of which a verb speaks.
+struct About {
+    /// What a store can find them by.
+    filter: Filter,
+    /// Which of those it finds.
+    which: fn(&Job) -> bool,
+}
+
+impl About {
+    /// Those of them that `filter` shows.
+    fn of(&self, filter: Filter) -> Filter {
+        Filter::And(vec![filter, self.filter.clone()])
+    }
+}
+
+fn all_of(filters: impl IntoIterator<Item = Filter>) -> Filter {
+    Filter::And(filters.into_iter().collect())
+}
+
+fn poisoned() -> About {
+    About { filter: Filter::eq(Field::Status(Status::Poisoned)), which: is_poisoned }
+}
+
+/// Whether it waits for a person. Discarded jobs do not any more.
+fn is_poisoned(job: &Job) -> bool {
+    let waits = job.ended().is_some_and(|ended| ended.discarded_at.is_none());
+    waits && job.status() == Status::Poisoned
+}
+
+fn is_live(job: &Job) -> bool {
+    !job.status().is_ended()
+}
+
+/// All jobs that a filter shows, page by page.
+struct Walk {
+    query: Query,
+    over: bool,
+}
+
+impl Walk {
+    fn new(scope: &Scope, filter: Filter) -> Self {
+        let query = Query { scope: scope.clone(), filter, before: None, limit: PAGE_MAX };
+        Walk { query, over: false }
+    }
+
+    /// The next page, which may be empty; nothing after the last.
+    async fn next(&mut self, platform: &Platform) -> Result<Option<Vec<Job>>, Error> {
+        if self.over {
+            return Ok(None);
+        }
+        let page = platform.store.list(&self.query).await?;
+        self.query.before = page.next;
+        self.over = page.next.is_none();
+        Ok(Some(page.jobs))
+    }
+}

@@ -1,0 +1,84 @@
+//! Look at the queues, as an operator does: by type.
+
+use crate::{Error, Platform};
+use engine::{JobType, Scope, Tenant, Timestamp};
+use std::{collections::BTreeMap, time::Duration};
+use store::{QueueDepth, WorkerSeen};
+
+/// The queues of one type, of all tenants in scope.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueSummary {
+    /// Which type.
+    pub job_type: JobType,
+    /// Jobs that wait, due or not.
+    pub queued: u64,
+    /// Jobs that wait and could start now.
+    pub due: u64,
+    /// How long the oldest of those has waited.
+    pub oldest_age: Option<Duration>,
+    /// Jobs that a worker holds.
+    pub running: u64,
+    /// Jobs that wait for a person.
+    pub poisoned: u64,
+    /// Nobody may claim from any of them.
+    pub paused: bool,
+    /// Workers that are alive and claim from at least one of them.
+    pub live_workers: u64,
+}
+
+impl Platform {
+    /// Depth and age of every queue in scope.
+    pub async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>, Error> {
+        Ok(self.store.queues(scope).await?)
+    }
+
+    /// The same by type, over all tenants in scope: every type of which a job has come.
+    pub async fn queue_summaries(&self, scope: &Scope) -> Result<Vec<QueueSummary>, Error> {
+        let mut types: BTreeMap<JobType, Vec<QueueDepth>> = BTreeMap::new();
+        for depth in self.store.queues(scope).await? {
+            types.entry(depth.queue.job_type.clone()).or_default().push(depth);
+        }
+        // Of every scope: one who works for everybody works for this tenant as well.
+        let workers = self.store.workers(&Scope::All).await?;
+        let now = self.store_time().await?;
+        let summary = |(job_type, depths): (JobType, Vec<QueueDepth>)| {
+            summary(job_type, &depths, &workers, now)
+        };
+        Ok(types.into_iter().map(summary).collect())
+    }
+
+    /// What time it is for the store: ages are told by the clock that judges.
+    async fn store_time(&self) -> Result<Timestamp, Error> {
+        Ok(self.store.next_due(Timestamp::MAX).await?.now)
+    }
+}
+
+fn summary(
+    job_type: JobType,
+    depths: &[QueueDepth],
+    workers: &[WorkerSeen],
+    now: Timestamp,
+) -> QueueSummary {
+    let sum = |count: fn(&QueueDepth) -> u64| depths.iter().map(count).sum();
+    let oldest_due_at = depths.iter().filter_map(|depth| depth.oldest_due_at).min();
+    QueueSummary {
+        queued: sum(|depth| depth.counts.queued),
+        due: sum(|depth| depth.due),
+        oldest_age: oldest_due_at.map(|since| now.since(since)),
+        running: sum(|depth| depth.counts.running),
+        poisoned: sum(|depth| depth.counts.poisoned),
+        paused: depths.iter().all(|depth| depth.paused),
+        live_workers: live_workers(workers, &job_type, depths),
+        job_type,
+    }
+}
+
+/// Each counts once, however many of the queues it may claim from.
+fn live_workers(workers: &[WorkerSeen], job_type: &JobType, depths: &[QueueDepth]) -> u64 {
+    let tenants = || depths.iter().map(|depth| &depth.queue.tenant);
+    let claims = |seen: &&WorkerSeen| {
+        let covers = |tenant: &Tenant| seen.scope.covers(tenant);
+        seen.live && seen.job_types.contains(job_type) && tenants().any(covers)
+    };
+    workers.iter().filter(claims).count() as u64
+}

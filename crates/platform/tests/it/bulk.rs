@@ -1,0 +1,265 @@
+//! One thing done to many jobs, the poison queue, and queues by type.
+
+use crate::{
+    house::{House, blamed},
+    watched::Watched,
+};
+use engine::{
+    EndingDraft, ErrorCode, Field, Filter, Job, JobDraft, JobId, JobType, OutcomeWord, Scope,
+    Status, Tenant, Wish, WorkerId,
+};
+use platform::{Chosen, Error, May, Platform, PoisonQuery, Report, Settings};
+use pollster::block_on;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use store::{SeededDice, StoreError};
+
+const ANYBODY: May<'static> = &|_| true;
+
+/// Doors run on any thread.
+fn sent<T>(future: impl Future<Output = T> + Send) -> T {
+    block_on(future)
+}
+
+fn tenant(name: &str) -> Tenant {
+    Tenant::parse(name).unwrap()
+}
+
+fn job_type(name: &str) -> JobType {
+    JobType::parse(name).unwrap()
+}
+
+fn is_type(name: &str) -> Filter {
+    Filter::eq(Field::JobType(job_type(name)))
+}
+
+fn submit(platform: &Platform, whose: &str, name: &str, count: usize) -> Vec<JobId> {
+    let draft = JobDraft { job_type: name.into(), ..JobDraft::default() };
+    let mut ids = Vec::new();
+    for page in vec![draft; count].chunks(1_000) {
+        let submitted = block_on(platform.submit_all(&tenant(whose), page.to_vec())).unwrap();
+        ids.extend(submitted.into_iter().map(|submitted| submitted.job_id));
+    }
+    ids
+}
+
+fn claim(platform: &Platform, name: &str, max: usize) -> Vec<store::Claimed> {
+    let wish = Wish { job_types: vec![job_type(name)], ..crate::house::wish(name, max) };
+    block_on(platform.claim(&Scope::All, wish)).unwrap()
+}
+
+/// Jobs that were tried and are now poisoned, for this reason.
+fn poison(platform: &Platform, whose: &str, name: &str, code: &str, count: usize) -> Vec<JobId> {
+    let ids = submit(platform, whose, name, count);
+    for page in 0..count.div_ceil(1_000) {
+        let wish = crate::house::wish(&format!("{code}-{page}"), 1_000);
+        let wish = Wish { job_types: vec![job_type(name)], ..wish };
+        let claimed = block_on(platform.claim(&Scope::All, wish)).unwrap();
+        let unreadable = EndingDraft {
+            error_code: Some(code.into()),
+            ..EndingDraft::new(OutcomeWord::Poisoned)
+        };
+        let ending = unreadable.check().unwrap();
+        let report = |claimed: &store::Claimed| Report {
+            id: claimed.job.id(),
+            token: claimed.job.lease().unwrap().token,
+            ending: ending.clone(),
+        };
+        let reports = claimed.iter().map(report).collect();
+        let verdicts = block_on(platform.settle(&Scope::All, reports)).unwrap();
+        assert!(verdicts.iter().all(|verdict| matches!(verdict, Ok(Status::Poisoned))));
+    }
+    ids
+}
+
+fn job(platform: &Platform, id: JobId) -> Job {
+    block_on(platform.job(&Scope::All, id)).unwrap()
+}
+
+fn statuses(platform: &Platform, ids: &[JobId]) -> BTreeMap<&'static str, usize> {
+    let mut tally = BTreeMap::new();
+    ids.iter().for_each(|id| *tally.entry(job(platform, *id).status().as_str()).or_default() += 1);
+    tally
+}
+
+#[test]
+fn all_live_jobs_of_a_filter_are_cancelled_and_no_others() {
+    let platform = House::new().platform;
+    let ended = poison(&platform, "acme", "email", "BAD", 2);
+    let emails = submit(&platform, "acme", "email", 2_500);
+    let scans = submit(&platform, "acme", "scan", 3);
+    let running = claim(&platform, "email", 2);
+    let chosen = Chosen::Matching(is_type("email"));
+    let cancelled = block_on(platform.cancel_matching(&Scope::All, chosen.clone(), ANYBODY));
+    assert_eq!(cancelled.unwrap(), 2_500);
+    assert_eq!(statuses(&platform, &emails), [("Cancelled", 2_498), ("Running", 2)].into());
+    assert!(running.iter().all(|claimed| job(&platform, claimed.job.id()).life.cancel_requested));
+    assert_eq!(statuses(&platform, &ended), [("Poisoned", 2)].into());
+    assert_eq!(statuses(&platform, &scans), [("Queued", 3)].into());
+    let again = block_on(platform.cancel_matching(&Scope::All, chosen, ANYBODY)).unwrap();
+    assert_eq!(again, 2, "only the running ones are still there to be asked");
+}
+
+#[test]
+fn nobody_touches_what_is_not_theirs() {
+    let platform = House::new().platform;
+    let (acme, birch) =
+        (submit(&platform, "acme", "email", 3), submit(&platform, "birch", "email", 3));
+    let scope = Scope::One(tenant("acme"));
+    let spared = acme[1];
+    let may = move |job: &Job| job.id() != spared;
+    let everything = Chosen::Matching(Filter::Everything);
+    assert_eq!(sent(platform.cancel_matching(&scope, everything, &may)).unwrap(), 2);
+    let ids = Chosen::Ids([acme, birch.clone()].concat());
+    assert_eq!(block_on(platform.cancel_matching(&scope, ids, &may)).unwrap(), 0);
+    assert_eq!(job(&platform, spared).status(), Status::Queued);
+    assert_eq!(statuses(&platform, &birch), [("Queued", 3)].into());
+}
+
+#[test]
+fn the_poison_queue_is_redriven_and_discarded_and_nothing_else() {
+    let platform = House::new().platform;
+    let poisoned = poison(&platform, "acme", "email", "BAD", 5);
+    let cancelled = submit(&platform, "acme", "email", 1)[0];
+    block_on(platform.cancel(&Scope::All, cancelled)).unwrap();
+    let these = |ids: &[JobId]| Chosen::Ids(ids.to_vec());
+    let discard =
+        |chosen| block_on(platform.discard_matching(&Scope::All, chosen, ANYBODY)).unwrap();
+    let redrive =
+        |chosen| block_on(platform.redrive_matching(&Scope::All, chosen, ANYBODY)).unwrap();
+    assert_eq!(discard(these(&[poisoned[0], cancelled])), 1);
+    assert_eq!(discard(these(&poisoned[..1])), 0, "it is out of the poison queue");
+    assert_eq!(redrive(these(&[poisoned[0], poisoned[1], cancelled])), 1);
+    assert_eq!(job(&platform, poisoned[1]).status(), Status::Queued);
+    assert_eq!(redrive(Chosen::Matching(is_type("scan"))), 0);
+    assert_eq!(redrive(Chosen::Matching(Filter::Everything)), 3);
+    assert_eq!(statuses(&platform, &poisoned), [("Poisoned", 1), ("Queued", 4)].into());
+    assert_eq!(job(&platform, cancelled).status(), Status::Cancelled);
+}
+
+#[test]
+fn lists_have_a_bound() {
+    let platform = House::new().platform;
+    let id = submit(&platform, "acme", "email", 1)[0];
+    let many = Chosen::Ids(vec![id; 1_001]);
+    assert_eq!(blamed(block_on(platform.cancel_matching(&Scope::All, many, ANYBODY))), ["jobIds"]);
+}
+
+#[test]
+fn a_bulk_that_breaks_off_does_not_say_that_nothing_was_done() {
+    let store = Watched::new();
+    let dice = Arc::new(SeededDice::new(2));
+    let platform = Platform::new(store.clone(), store.clock.clone(), dice, Settings::default());
+    submit(&platform, "acme", "email", 1_500);
+    let cancel = || {
+        let everything = Chosen::Matching(Filter::Everything);
+        block_on(platform.cancel_matching(&Scope::All, everything, ANYBODY))
+    };
+    store.fail_after(1, || StoreError::Unavailable(None));
+    let broken = cancel();
+    assert!(matches!(broken, Err(Error::OutcomeUnknown { .. })), "{broken:?}");
+    store.fail_after(0, || StoreError::Unavailable(None));
+    let broken = cancel();
+    assert!(matches!(broken, Err(Error::Store(StoreError::Unavailable(_)))), "{broken:?}");
+    store.fail_after(2, || StoreError::Unavailable(None));
+    assert_eq!(cancel().unwrap(), 500, "what was left");
+}
+
+fn question() -> PoisonQuery {
+    PoisonQuery { scope: Scope::All, job_type: None, error_code: None, before: None, limit: 10 }
+}
+
+#[test]
+fn the_poison_queue_is_shown_by_reason() {
+    let platform = House::new().platform;
+    poison(&platform, "acme", "email", "BAD_PAYLOAD", 3);
+    poison(&platform, "acme", "email", "SMTP_DOWN", 2);
+    let other = poison(&platform, "birch", "scan", "NO_FILE", 1);
+    let gone = poison(&platform, "acme", "email", "GONE", 1);
+    block_on(platform.discard(&Scope::All, gone[0])).unwrap();
+    let ask = |query: PoisonQuery| block_on(platform.poisoned(&query, ANYBODY)).unwrap();
+    let counts = |page: &platform::PoisonPage| -> Vec<(String, u64)> {
+        let reasons = page.reasons.as_ref().expect("with the first page");
+        assert!(reasons.complete);
+        reasons.counts.iter().map(|(code, count)| (code.to_string(), *count)).collect()
+    };
+    let told = |expected: &[(&str, u64)]| -> Vec<(String, u64)> {
+        expected.iter().map(|(code, count)| ((*code).into(), *count)).collect()
+    };
+    let all = ask(question());
+    assert_eq!((all.jobs.len(), all.next), (6, None));
+    assert_eq!(counts(&all), told(&[("BAD_PAYLOAD", 3), ("NO_FILE", 1), ("SMTP_DOWN", 2)]));
+    let scans = ask(PoisonQuery { job_type: Some(job_type("scan")), ..question() });
+    assert_eq!(scans.jobs.iter().map(Job::id).collect::<Vec<_>>(), other);
+    assert_eq!(counts(&scans), told(&[("NO_FILE", 1)]));
+    let smtp = Some(ErrorCode::parse("SMTP_DOWN").unwrap());
+    let down =
+        ask(PoisonQuery { error_code: smtp, job_type: Some(job_type("email")), ..question() });
+    assert_eq!(down.jobs.len(), 2);
+    assert_eq!(
+        counts(&down),
+        told(&[("BAD_PAYLOAD", 3), ("SMTP_DOWN", 2)]),
+        "and the other reasons"
+    );
+    let acme = Scope::One(tenant("acme"));
+    assert_eq!(ask(PoisonQuery { scope: acme, ..question() }).jobs.len(), 5);
+    let nobody = sent(platform.poisoned(&question(), &|_| false)).unwrap();
+    assert!(nobody.jobs.is_empty() && counts(&nobody).is_empty());
+}
+
+#[test]
+fn pages_of_the_poison_queue_leave_nothing_out() {
+    let platform = House::new().platform;
+    let poisoned = poison(&platform, "acme", "email", "BAD", 30);
+    // Most are discarded: pages have to look further than they are long.
+    let kept: Vec<JobId> = poisoned.iter().copied().step_by(6).collect();
+    let gone = poisoned.iter().filter(|id| !kept.contains(id)).copied().collect();
+    block_on(platform.discard_matching(&Scope::All, Chosen::Ids(gone), ANYBODY)).unwrap();
+    let (mut seen, mut before) = (Vec::new(), None);
+    loop {
+        let query = PoisonQuery { before, limit: 2, ..question() };
+        let page = block_on(platform.poisoned(&query, ANYBODY)).unwrap();
+        assert!(page.jobs.len() <= 2);
+        assert_eq!(page.reasons.is_some(), before.is_none());
+        seen.extend(page.jobs.iter().map(Job::id));
+        before = page.next;
+        if before.is_none() {
+            break;
+        }
+    }
+    seen.sort();
+    let mut kept = kept;
+    kept.sort();
+    assert_eq!(seen, kept);
+}
+
+#[test]
+fn queues_are_summed_up_by_type_and_each_worker_counts_once() {
+    let house = House::new();
+    let platform = &house.platform;
+    submit(platform, "acme", "email", 2);
+    house.clock.pass(Duration::from_secs(7));
+    submit(platform, "birch", "email", 3);
+    submit(platform, "birch", "scan", 1);
+    house.clock.pass(Duration::from_secs(3));
+    let own = Wish {
+        worker: WorkerId::parse("own").unwrap(),
+        job_types: vec![job_type("email")],
+        ..crate::house::wish("c", 1)
+    };
+    let acme = Scope::One(tenant("acme"));
+    block_on(platform.claim(&acme, own)).unwrap();
+    block_on(platform.claim(&Scope::All, crate::house::wish("d", 1))).unwrap();
+    block_on(platform.pause(&Scope::One(tenant("birch")), job_type("email"))).unwrap();
+    let all = block_on(platform.queue_summaries(&Scope::All)).unwrap();
+    assert_eq!(all.iter().map(|q| q.job_type.as_str()).collect::<Vec<_>>(), ["email", "scan"]);
+    let email = &all[0];
+    assert_eq!((email.queued + email.running, email.running), (5, 2));
+    assert_eq!((email.live_workers, email.paused), (2, false));
+    assert_eq!((all[1].live_workers, all[1].due), (0, 1));
+    assert_eq!(all[1].oldest_age, Some(Duration::from_secs(3)));
+    let birch = block_on(platform.queue_summaries(&Scope::One(tenant("birch")))).unwrap();
+    assert_eq!((birch[0].live_workers, birch[0].paused), (1, true), "one works for everybody");
+    block_on(platform.pause(&Scope::All, job_type("email"))).unwrap();
+    let all = block_on(platform.queue_summaries(&Scope::All)).unwrap();
+    assert!(all[0].paused && !all[1].paused);
+}

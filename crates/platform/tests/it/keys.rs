@@ -1,0 +1,116 @@
+//! Keys are made, found, ended, and each time somebody is noted.
+
+use crate::house::House;
+use engine::{
+    ApiKey, CorrelationId, Grant, KeyId, KeyName, KeySecret, Principal, Refusal, Right, Scope,
+    Tenant,
+};
+use platform::{Error, KeyDraft};
+use pollster::block_on;
+use std::time::Duration;
+
+fn only(name: &str) -> Scope {
+    Scope::One(Tenant::parse(name).unwrap())
+}
+
+fn grant(scope: Scope) -> Grant {
+    let rights = [Right::JobsRead].into_iter().collect();
+    Grant { scope, rights, types: Vec::new(), subjects: Vec::new() }
+}
+
+fn admin() -> Principal {
+    Principal { who: "key:admin".into(), grant: grant(Scope::All) }
+}
+
+fn correlation() -> CorrelationId {
+    CorrelationId::parse("c").unwrap()
+}
+
+fn create(house: &House, name: &str, scope: Scope) -> (ApiKey, KeySecret) {
+    let name = KeyName::parse(name).unwrap();
+    let draft = KeyDraft { name, grant: grant(scope), expires_at: None };
+    block_on(house.platform.create_key(&admin(), correlation(), draft)).unwrap()
+}
+
+fn revoke(house: &House, scope: &Scope, id: KeyId) -> Result<ApiKey, Error> {
+    block_on(house.platform.revoke_key(&admin(), correlation(), scope, id))
+}
+
+/// What the audit log says, oldest first.
+fn noted(house: &House, scope: &Scope) -> Vec<(String, String, Option<String>)> {
+    let entries = block_on(house.platform.audit(scope, None, 100)).unwrap();
+    let line = |entry: &engine::AuditEntry| {
+        let detail = entry.detail.as_deref().map(str::to_owned);
+        (entry.action.to_string(), entry.target.to_string(), detail)
+    };
+    entries.iter().rev().map(line).collect()
+}
+
+#[test]
+fn a_key_is_made_once_and_known_again_by_its_secret() {
+    let house = House::new();
+    let (key, secret) = create(&house, "ci", only("acme"));
+    let (other, _) = create(&house, "dashboard", Scope::All);
+    assert_ne!(key.id, other.id);
+    let shown = KeySecret::parse(&secret.expose()).unwrap();
+    let kept = block_on(house.platform.keys(&only("acme"))).unwrap();
+    assert_eq!(kept.len(), 1, "everybody's key is not acme's");
+    assert_eq!(kept[0], key);
+    assert_eq!((kept[0].id, kept[0].digest), (shown.id(), shown.digest()));
+    assert_eq!(&*kept[0].created_by, "key:admin");
+    assert_eq!(block_on(house.platform.keys(&Scope::All)).unwrap().len(), 2);
+    let log = noted(&house, &only("acme"));
+    assert_eq!(log, [("key.create".into(), key.id.to_string(), Some("ci".into()))]);
+    let everything = format!("{:?}", block_on(house.platform.audit(&Scope::All, None, 9)).unwrap());
+    let hex = secret.expose().rsplit_once('_').unwrap().1.to_owned();
+    assert!(!everything.contains(&hex), "the secret is nowhere");
+}
+
+#[test]
+fn a_revoked_key_stays_revoked() {
+    let house = House::new();
+    let (key, _) = create(&house, "ci", only("acme"));
+    house.clock.pass(Duration::from_secs(60));
+    let revoked = revoke(&house, &only("acme"), key.id).unwrap();
+    let at = revoked.revoked_at.unwrap();
+    assert_eq!(at.since(key.created_at), Duration::from_secs(60));
+    assert!(!revoked.is_good(at));
+    house.clock.pass(Duration::from_secs(60));
+    assert_eq!(revoke(&house, &Scope::All, key.id).unwrap(), revoked, "twice changes nothing");
+    assert_eq!(block_on(house.platform.keys(&Scope::All)).unwrap(), [revoked]);
+    let actions: Vec<String> = noted(&house, &Scope::All).into_iter().map(|line| line.0).collect();
+    assert_eq!(actions, ["key.create", "key.revoke"]);
+}
+
+#[test]
+fn a_key_of_another_tenant_is_not_found() {
+    let house = House::new();
+    let (acme, _) = create(&house, "ci", only("acme"));
+    let (everybody, _) = create(&house, "admin", Scope::All);
+    for id in [acme.id, everybody.id, KeyId(1)] {
+        let refused = revoke(&house, &only("birch"), id);
+        assert!(matches!(refused, Err(Error::Refused(Refusal::KeyNotFound))), "{refused:?}");
+    }
+    let kept = block_on(house.platform.keys(&Scope::All)).unwrap();
+    assert!(kept.iter().all(|key| key.revoked_at.is_none()));
+    assert_eq!(noted(&house, &Scope::All).len(), 2, "what is refused is not noted");
+}
+
+#[test]
+fn signing_keys_are_made_and_ended() {
+    let house = House::new();
+    let first = block_on(house.platform.new_signing_key()).unwrap();
+    house.clock.pass(Duration::from_secs(1));
+    let second = block_on(house.platform.new_signing_key()).unwrap();
+    assert!(first.id != second.id && first.secret != second.secret);
+    assert_ne!(first.secret[..16], first.secret[16..]);
+    let revoke = |id| block_on(house.platform.revoke_signing_key(&admin(), correlation(), id));
+    let revoked = revoke(first.id).unwrap();
+    assert!(revoked.revoked_at.is_some());
+    house.clock.pass(Duration::from_secs(1));
+    assert_eq!(revoke(first.id).unwrap(), revoked, "twice changes nothing");
+    assert_eq!(block_on(house.platform.signing_keys()).unwrap(), [revoked, second]);
+    assert!(matches!(revoke(KeyId(1)), Err(Error::Refused(Refusal::KeyNotFound))));
+    let log = noted(&house, &Scope::All);
+    assert_eq!(log, [("signing_key.revoke".into(), first.id.to_string(), None)]);
+}

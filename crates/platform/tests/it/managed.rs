@@ -1,0 +1,101 @@
+//! What operators do is noted with who they are; what is refused is not.
+
+use crate::house::House;
+use engine::{
+    AuditHash, CorrelationId, EventKind, JobType, OutcomeWord, PolicyDraft, Refusal, Scope, Status,
+    Tenant,
+};
+use platform::{Author, Error, Managed};
+use pollster::block_on;
+
+fn by(house: &House) -> Managed<'_> {
+    house.platform.by(Author {
+        who: "key:ops".into(),
+        scope: Scope::One(Tenant::default_tenant()),
+        correlation: CorrelationId::parse("c-7").unwrap(),
+    })
+}
+
+/// What the audit log says, oldest first: action, target and detail in one line.
+fn noted(house: &House) -> Vec<String> {
+    let entries = block_on(house.platform.audit(&Scope::All, None, 100)).unwrap();
+    let mut before = AuditHash::FIRST;
+    let mut lines = Vec::new();
+    for entry in entries.iter().rev() {
+        assert!(entry.follows(before), "{entry:?}");
+        assert_eq!((&*entry.who, entry.correlation.as_str()), ("key:ops", "c-7"));
+        assert_eq!(entry.scope, Scope::One(Tenant::default_tenant()));
+        before = entry.hash;
+        let detail = entry.detail.as_deref().unwrap_or("-");
+        lines.push(format!("{} {} {detail}", entry.action, entry.target));
+    }
+    lines
+}
+
+#[test]
+fn every_verb_of_operators_is_done_and_noted() {
+    let house = House::new();
+    let id = house.submit();
+    let email = || JobType::parse("email").unwrap();
+    let (one, ops) = (Scope::One(Tenant::default_tenant()), by(&house));
+    block_on(ops.pause(&one, email())).unwrap();
+    assert!(house.claim("a").is_empty());
+    block_on(ops.resume(&Scope::All, email())).unwrap();
+    house.settle(&house.claim("b")[0], OutcomeWord::Poisoned).unwrap();
+    assert_eq!(block_on(ops.redrive(&one, id, Some(3), true)).unwrap().status(), Status::Queued);
+    house.settle(&house.claim("c")[0], OutcomeWord::Poisoned).unwrap();
+    block_on(ops.discard(&one, id)).unwrap();
+    block_on(ops.redrive(&one, id, None, false)).unwrap();
+    assert_eq!(block_on(ops.cancel(&one, id)).unwrap().status(), Status::Cancelled);
+    block_on(ops.erase(&one, id)).unwrap();
+    let draft = PolicyDraft { max_attempts: Some(9), ..PolicyDraft::default() };
+    assert_eq!(block_on(ops.set_policy(email(), &draft)).unwrap().max_attempts, 9);
+    assert_eq!(block_on(house.platform.policies()).unwrap()[&email()].max_attempts, 9);
+    block_on(ops.record("jobs.cancel", "status eq 'Queued'", Some("12 jobs"))).unwrap();
+    let expected = [
+        "queue.pause email tenant default".to_owned(),
+        "queue.resume email every tenant".into(),
+        format!("job.redrive {id} maxAttempts 3, resetSteps"),
+        format!("job.discard {id} -"),
+        format!("job.redrive {id} -"),
+        format!("job.cancel {id} -"),
+        format!("job.erase {id} -"),
+        "type.put email -".into(),
+        "jobs.cancel status eq 'Queued' 12 jobs".into(),
+    ];
+    assert_eq!(noted(&house), expected);
+}
+
+#[test]
+fn what_is_refused_is_not_noted() {
+    let house = House::new();
+    let id = house.submit();
+    let (foreign, ops) = (Scope::One(Tenant::parse("birch").unwrap()), by(&house));
+    let refused = block_on(ops.cancel(&foreign, id));
+    assert!(matches!(refused, Err(Error::Refused(Refusal::JobNotFound))), "{refused:?}");
+    assert!(block_on(ops.discard(&Scope::All, id)).is_err());
+    assert!(block_on(ops.erase(&Scope::All, id)).is_err());
+    assert!(block_on(ops.redrive(&Scope::All, id, Some(0), false)).is_err());
+    let draft = PolicyDraft { max_attempts: Some(0), ..PolicyDraft::default() };
+    assert!(block_on(ops.set_policy(JobType::parse("email").unwrap(), &draft)).is_err());
+    assert!(noted(&house).is_empty());
+    assert_eq!(block_on(house.platform.job(&Scope::All, id)).unwrap().status(), Status::Queued);
+}
+
+#[test]
+fn a_status_stream_resumes_where_it_was() {
+    let house = House::new();
+    let id = house.submit();
+    house.settle(&house.claim("a")[0], OutcomeWord::Completed).unwrap();
+    let after = |after| {
+        let events = block_on(house.platform.announced(&Scope::All, id, after)).unwrap();
+        events.iter().map(|event| (event.job.seq, event.kind)).collect::<Vec<_>>()
+    };
+    use EventKind::{Completed, Queued, Running};
+    assert_eq!(after(0), [(1, Queued), (2, Running), (3, Completed)]);
+    assert_eq!(after(2), [(3, Completed)]);
+    assert!(after(3).is_empty());
+    let foreign = Scope::One(Tenant::parse("birch").unwrap());
+    let refused = block_on(house.platform.announced(&foreign, id, 0));
+    assert!(matches!(refused, Err(Error::Refused(Refusal::JobNotFound))), "{refused:?}");
+}

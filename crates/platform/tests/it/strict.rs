@@ -1,0 +1,78 @@
+//! An installation that takes only declared types.
+
+use crate::watched::{Watched, job_type};
+use engine::{JobDraft, PolicyDraft, Refusal, Tenant};
+use platform::{Error, Platform, Settings};
+use pollster::block_on;
+use std::sync::Arc;
+use store::SeededDice;
+
+fn platform(store: &Arc<Watched>, strict_types: bool) -> Platform {
+    let settings = Settings { strict_types, ..Settings::default() };
+    Platform::new(store.clone(), store.clock.clone(), Arc::new(SeededDice::new(2)), settings)
+}
+
+fn submit(platform: &Platform, names: &[&str]) -> Result<usize, Error> {
+    let draft = |name: &&str| JobDraft { job_type: (*name).into(), ..JobDraft::default() };
+    let drafts = names.iter().map(draft).collect();
+    block_on(platform.submit_all(&Tenant::default_tenant(), drafts)).map(|all| all.len())
+}
+
+fn declare(platform: &Platform, name: &str) {
+    block_on(platform.set_policy(job_type(name), &PolicyDraft::default())).unwrap();
+}
+
+#[track_caller]
+fn refused<T: std::fmt::Debug>(outcome: Result<T, Error>) -> Refusal {
+    match outcome {
+        Err(Error::Refused(refusal)) => refusal,
+        other => panic!("not a refusal: {other:?}"),
+    }
+}
+
+fn unknown(name: &str) -> Refusal {
+    Refusal::UnknownJobType { job_type: job_type(name) }
+}
+
+#[test]
+fn what_nobody_declared_is_refused_where_types_are_strict() {
+    let store = Watched::new();
+    let strict = platform(&store, true);
+    assert_eq!(refused(submit(&strict, &["email"])), unknown("email"));
+    assert_eq!(unknown("email").code(), "UNKNOWN_JOB_TYPE");
+    declare(&strict, "email");
+    assert_eq!(submit(&strict, &["email"]).unwrap(), 1);
+    let item = Refusal::Item { index: 1, refusal: Box::new(unknown("scan")) };
+    assert_eq!(refused(submit(&strict, &["email", "scan"])), item, "none or all");
+    assert_eq!(submit(&platform(&store, false), &["scan"]).unwrap(), 1);
+    assert_eq!(refused(submit(&strict, &["scan"])), unknown("scan"), "coming is not declaring");
+}
+
+#[test]
+fn what_another_node_declares_is_known() {
+    let store = Watched::new();
+    let (strict, other) = (platform(&store, true), platform(&store, true));
+    refused(submit(&strict, &["email"]));
+    declare(&other, "email");
+    assert_eq!(submit(&strict, &["email"]).unwrap(), 1);
+}
+
+#[test]
+fn a_type_that_is_known_costs_no_look() {
+    let store = Watched::new();
+    let strict = platform(&store, true);
+    declare(&strict, "email");
+    for _ in 0..5 {
+        submit(&strict, &["email"; 3]).unwrap();
+    }
+    assert_eq!(store.policies_read(), 1);
+}
+
+#[test]
+fn a_wrong_field_is_told_before_a_wrong_type() {
+    let strict = platform(&Watched::new(), true);
+    assert!(matches!(
+        refused(submit(&strict, &["email", "NOT A TYPE"])),
+        Refusal::Item { index: 1, .. }
+    ));
+}

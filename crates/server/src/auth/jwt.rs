@@ -1,0 +1,202 @@
+//! Tokens of another issuer: whether one is believed, and whom it stands for.
+//!
+//! A token says a lot about itself, also with which key and in which way it wants to be checked. Only two of these
+//! are heard: which of the issuer's keys, and which of the algorithms that the settings allow for that key.
+
+mod claims;
+mod keys;
+#[cfg(test)]
+mod tests;
+
+use crate::settings::JwtSettings;
+use claims::{Claims, Mapping};
+use engine::{Principal, Timestamp};
+use jsonwebtoken::{Algorithm, Header, Validation, decode, decode_header, errors::ErrorKind};
+pub use keys::KeysError;
+use keys::{Key, Keyring};
+
+/// Longer ones are not looked at. Headers have room for twice as much.
+const TOKEN_BYTES_MAX: usize = 8 * 1024;
+
+/// Whose tokens are believed.
+pub(crate) struct Jwt {
+    issuer: String,
+    audience: String,
+    algorithms: Vec<Algorithm>,
+    keyring: Keyring,
+    mapping: Mapping,
+}
+
+impl Jwt {
+    /// Checks the settings and reads the issuer's keys.
+    ///
+    /// A file must be there and be good. An address may be silent: our own keys must open the door while
+    /// another's house is down; until it answers, tokens are refused as [`JwtRefused::NoKeys`].
+    pub(crate) async fn open(settings: JwtSettings, now: Timestamp) -> Result<Jwt, JwtSetupError> {
+        let mapping = Mapping::check(&settings)?;
+        let algorithms = check_algorithms(&settings.algorithms)?;
+        for (field, text) in [("issuer", &settings.issuer), ("audience", &settings.audience)] {
+            if text.is_empty() {
+                return Err(JwtSetupError::Empty(field));
+            }
+        }
+        let keyring = Keyring::open(settings.jwks, algorithms.clone(), now).await?;
+        let JwtSettings { issuer, audience, .. } = settings;
+        Ok(Jwt { issuer, audience, algorithms, keyring, mapping })
+    }
+
+    /// Whom `token` stands for at `now`.
+    pub(crate) async fn verify(
+        &self,
+        token: &str,
+        now: Timestamp,
+    ) -> Result<Principal, JwtRefused> {
+        if token.len() > TOKEN_BYTES_MAX {
+            return Err(JwtRefused::TooLong);
+        }
+        let header = decode_header(token).map_err(|_| JwtRefused::Malformed)?;
+        self.check_header(&header)?;
+        let key = self.keyring.find(&header, now).await?;
+        let claims = signed_claims(token, &header, &key)?;
+        claims.check_issuer(&self.issuer)?;
+        claims.check_audience(&self.audience)?;
+        claims.check_time(now)?;
+        self.mapping.principal(&claims)
+    }
+
+    fn check_header(&self, header: &Header) -> Result<(), JwtRefused> {
+        // Whoever forges a token would like to bring the key along.
+        if header.jku.is_some() || header.x5u.is_some() || header.jwk.is_some() {
+            return Err(JwtRefused::BringsKey);
+        }
+        // What must be understood is not understood here, whatever it is.
+        if header.crit.is_some() {
+            return Err(JwtRefused::Critical);
+        }
+        if !header.typ.as_deref().is_none_or(is_access_token) {
+            return Err(JwtRefused::Type);
+        }
+        if !self.algorithms.contains(&header.alg) {
+            return Err(JwtRefused::Algorithm);
+        }
+        Ok(())
+    }
+}
+
+/// Other types are tokens too, but mean something else: that somebody has logged in or out, or that there is news.
+fn is_access_token(typ: &str) -> bool {
+    const TYPES: [&str; 4] = ["jwt", "at+jwt", "application/jwt", "application/at+jwt"];
+    TYPES.iter().any(|known| known.eq_ignore_ascii_case(typ))
+}
+
+fn signed_claims(token: &str, header: &Header, key: &Key) -> Result<Claims, JwtRefused> {
+    let mut validation = Validation::new(header.alg);
+    // The crate would ask the system for the time, and takes a list for an issuer: we check these ourselves.
+    validation.validate_exp = false;
+    validation.validate_aud = false;
+    validation.required_spec_claims.clear();
+    let decoded = decode(token, key.decoding(), &validation);
+    decoded.map(|token| Claims::new(token.claims)).map_err(|error| {
+        let forged = matches!(error.kind(), ErrorKind::InvalidSignature);
+        if forged { JwtRefused::Signature } else { JwtRefused::Malformed }
+    })
+}
+
+fn check_algorithms(names: &[String]) -> Result<Vec<Algorithm>, JwtSetupError> {
+    if names.is_empty() {
+        return Err(JwtSetupError::Empty("algorithms"));
+    }
+    names.iter().map(|name| check_algorithm(name)).collect()
+}
+
+fn check_algorithm(name: &str) -> Result<Algorithm, JwtSetupError> {
+    let known = name.parse::<Algorithm>().ok();
+    // With a shared secret, everybody who can check a token can make one.
+    let public = known.filter(|algorithm| !keys::is_shared_secret(*algorithm));
+    public.ok_or_else(|| JwtSetupError::Algorithm(name.to_owned()))
+}
+
+/// Why tokens cannot be believed as the settings say.
+#[derive(Debug, thiserror::Error)]
+pub enum JwtSetupError {
+    /// Something must be said.
+    #[error("jwt.{0} must not be empty")]
+    Empty(&'static str),
+    /// Not an algorithm with a public key.
+    #[error(
+        "jwt.algorithms: \"{0}\" must be of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, EdDSA"
+    )]
+    Algorithm(String),
+    /// Not a tenant, or more than one without leave.
+    #[error("jwt.tenant {0}")]
+    Tenant(String),
+    /// The address is none that we fetch from.
+    #[error("jwt.jwks_url cannot be used")]
+    Address(#[source] outbound::FetchError),
+    /// The file has no keys for us.
+    #[error("jwt.jwks_file cannot be used")]
+    File(#[source] KeysError),
+}
+
+/// Why a token is not believed. For the log; clients are told less. It never holds parts of the token.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum JwtRefused {
+    #[error("the token has more than {TOKEN_BYTES_MAX} bytes")]
+    TooLong,
+    #[error("the token cannot be read, or names an algorithm that we do not have")]
+    Malformed,
+    #[error("the token brings a key or an address of keys along")]
+    BringsKey,
+    #[error("the token has critical headers")]
+    Critical,
+    #[error("the token is of another type")]
+    Type,
+    #[error("the token's algorithm is not allowed, or not that of its key")]
+    Algorithm,
+    #[error("the token does not say with which of the issuer's keys it was signed")]
+    KeyIdMissing,
+    #[error("the token's key is none of the issuer's")]
+    UnknownKey,
+    #[error("there are no keys of the issuer")]
+    NoKeys,
+    #[error("the token's signature is wrong")]
+    Signature,
+    #[error("the token is from another issuer")]
+    Issuer,
+    #[error("the token is for another audience")]
+    Audience,
+    #[error("the token has expired")]
+    Expired,
+    #[error("the token is not valid yet")]
+    NotYetValid,
+    #[error("the token's claim {0} {1}")]
+    Claim(String, &'static str),
+}
+
+impl JwtRefused {
+    /// What the client is told.
+    pub(crate) fn told(&self) -> &'static str {
+        match self {
+            JwtRefused::Expired => "the token has expired",
+            JwtRefused::NotYetValid => "the token is not valid yet",
+            JwtRefused::NoKeys => "the keys of the token's issuer are not available",
+            JwtRefused::Claim(..) => "the token's claims cannot be used here",
+            JwtRefused::TooLong
+            | JwtRefused::Malformed
+            | JwtRefused::BringsKey
+            | JwtRefused::Critical
+            | JwtRefused::Type
+            | JwtRefused::Algorithm
+            | JwtRefused::KeyIdMissing
+            | JwtRefused::UnknownKey
+            | JwtRefused::Signature
+            | JwtRefused::Issuer
+            | JwtRefused::Audience => "the token is not valid",
+        }
+    }
+
+    /// Whether the token may be good and we cannot tell: a failure of ours, not of the caller.
+    pub(crate) fn is_unavailable(&self) -> bool {
+        *self == JwtRefused::NoKeys
+    }
+}

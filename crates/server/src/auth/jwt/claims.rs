@@ -1,0 +1,175 @@
+//! What a token says, and what that means here.
+
+use super::{JwtRefused, JwtSetupError};
+use crate::settings::JwtSettings;
+use engine::{Grant, Pattern, Principal, Right, Rights, Scope, Tenant, Timestamp};
+use serde_json::{Map, Value};
+
+/// Clocks of two houses differ.
+const LEEWAY_SECONDS: f64 = 30.0;
+
+/// Patterns of types, or of subjects, in one token.
+const PATTERNS_MAX: usize = 100;
+
+/// Characters of `sub`, which stands in logs and in the audit.
+const SUB_CHARS_MAX: usize = 256;
+
+const ALL_TENANTS: &str = "*";
+
+/// What a token says. Its signature was checked.
+pub(super) struct Claims(Map<String, Value>);
+
+impl Claims {
+    pub(super) fn new(claims: Map<String, Value>) -> Self {
+        Claims(claims)
+    }
+
+    pub(super) fn check_issuer(&self, issuer: &str) -> Result<(), JwtRefused> {
+        let same = self.0.get("iss").and_then(Value::as_str) == Some(issuer);
+        if same { Ok(()) } else { Err(JwtRefused::Issuer) }
+    }
+
+    pub(super) fn check_audience(&self, audience: &str) -> Result<(), JwtRefused> {
+        let is_ours = |value: &Value| value.as_str() == Some(audience);
+        let meant = self.0.get("aud").is_some_and(|aud| match aud {
+            Value::Array(several) => several.iter().any(is_ours),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Object(_) => is_ours(aud),
+        });
+        if meant { Ok(()) } else { Err(JwtRefused::Audience) }
+    }
+
+    pub(super) fn check_time(&self, now: Timestamp) -> Result<(), JwtRefused> {
+        // Exact: milliseconds up to the year 9999 have room in 53 bits.
+        let now = now.unix_ms() as f64 / 1_000.0;
+        let expires = self.seconds("exp")?.ok_or_else(|| claim("exp", "is missing"))?;
+        if now >= expires + LEEWAY_SECONDS {
+            return Err(JwtRefused::Expired);
+        }
+        if self.seconds("nbf")?.is_some_and(|begins| now + LEEWAY_SECONDS < begins) {
+            return Err(JwtRefused::NotYetValid);
+        }
+        Ok(())
+    }
+
+    /// A number and nothing else: a text that looks like one is where implementations differ.
+    fn seconds(&self, name: &str) -> Result<Option<f64>, JwtRefused> {
+        let Some(value) = self.0.get(name) else { return Ok(None) };
+        value.as_f64().map(Some).ok_or_else(|| claim(name, "is not a number"))
+    }
+
+    /// A text, or a list of texts.
+    fn texts(&self, name: &str) -> Result<Option<Vec<&str>>, JwtRefused> {
+        let Some(value) = self.0.get(name) else { return Ok(None) };
+        let texts = match value {
+            Value::String(text) => Some(vec![text.as_str()]),
+            Value::Array(list) => list.iter().map(Value::as_str).collect(),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => None,
+        };
+        texts.map(Some).ok_or_else(|| claim(name, "is neither a text nor a list of texts"))
+    }
+}
+
+fn claim(name: &str, wrong: &'static str) -> JwtRefused {
+    JwtRefused::Claim(name.to_owned(), wrong)
+}
+
+/// Which claim means what.
+pub(super) struct Mapping {
+    tenant_claim: String,
+    tenant: Option<Scope>,
+    allow_all_tenants: bool,
+    scopes_claim: String,
+    subjects_claim: String,
+    types_claim: String,
+}
+
+impl Mapping {
+    pub(super) fn check(settings: &JwtSettings) -> Result<Self, JwtSetupError> {
+        for (field, name) in [
+            ("tenant_claim", &settings.tenant_claim),
+            ("scopes_claim", &settings.scopes_claim),
+            ("subjects_claim", &settings.subjects_claim),
+            ("types_claim", &settings.types_claim),
+        ] {
+            if name.is_empty() {
+                return Err(JwtSetupError::Empty(field));
+            }
+        }
+        let allow_all_tenants = settings.allow_all_tenants;
+        let scope = |text: &String| {
+            scope(text, allow_all_tenants).map_err(|wrong| JwtSetupError::Tenant(wrong.to_owned()))
+        };
+        Ok(Mapping {
+            tenant: settings.tenant.as_ref().map(scope).transpose()?,
+            tenant_claim: settings.tenant_claim.clone(),
+            allow_all_tenants,
+            scopes_claim: settings.scopes_claim.clone(),
+            subjects_claim: settings.subjects_claim.clone(),
+            types_claim: settings.types_claim.clone(),
+        })
+    }
+
+    pub(super) fn principal(&self, claims: &Claims) -> Result<Principal, JwtRefused> {
+        let who = format!("jwt:{}", sub(claims)?).into();
+        let grant = Grant {
+            scope: self.scope(claims)?,
+            rights: self.rights(claims)?,
+            types: patterns(claims, &self.types_claim)?,
+            subjects: patterns(claims, &self.subjects_claim)?,
+        };
+        Ok(Principal { who, grant })
+    }
+
+    fn scope(&self, claims: &Claims) -> Result<Scope, JwtRefused> {
+        let name = &self.tenant_claim;
+        let Some(value) = claims.0.get(name) else {
+            return self.tenant.clone().ok_or_else(|| claim(name, "is missing"));
+        };
+        let text = value.as_str().ok_or_else(|| claim(name, "is not a text"))?;
+        scope(text, self.allow_all_tenants).map_err(|wrong| claim(name, wrong))
+    }
+
+    /// Scopes that are none of ours are passed over: other systems write theirs into the same claim.
+    fn rights(&self, claims: &Claims) -> Result<Rights, JwtRefused> {
+        let texts = claims.texts(&self.scopes_claim)?.unwrap_or_default();
+        let words = texts.iter().flat_map(|text| text.split_ascii_whitespace());
+        Ok(words.filter_map(|word| Right::parse(word).ok()).collect())
+    }
+}
+
+fn scope(text: &str, allow_all_tenants: bool) -> Result<Scope, &'static str> {
+    if text != ALL_TENANTS {
+        return Tenant::parse(text).map(Scope::One).map_err(|_| "is not the name of a tenant");
+    }
+    // The issuer may let people choose what stands in this claim, and would not know what a star does here.
+    if allow_all_tenants {
+        Ok(Scope::All)
+    } else {
+        Err("is *, which jwt.allow_all_tenants forbids")
+    }
+}
+
+fn sub(claims: &Claims) -> Result<&str, JwtRefused> {
+    let sub = claims.0.get("sub").and_then(Value::as_str).unwrap_or_default();
+    if sub.is_empty() {
+        return Err(claim("sub", "is missing"));
+    }
+    if sub.chars().any(char::is_control) || sub.chars().count() > SUB_CHARS_MAX {
+        return Err(claim("sub", "has control characters or is too long"));
+    }
+    Ok(sub)
+}
+
+/// A claim that is there limits. One that names nothing would, as a grant, mean everything, so it is refused.
+fn patterns(claims: &Claims, name: &str) -> Result<Vec<Pattern>, JwtRefused> {
+    let Some(texts) = claims.texts(name)? else { return Ok(Vec::new()) };
+    if texts.is_empty() || texts.len() > PATTERNS_MAX {
+        return Err(claim(name, "is an empty list, or too long a one"));
+    }
+    let pattern = |text| Pattern::parse("pattern", text).map_err(|_| claim(name, "has no pattern"));
+    texts.into_iter().map(pattern).collect()
+}

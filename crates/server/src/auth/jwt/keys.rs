@@ -1,0 +1,282 @@
+//! The issuer's public keys: where they are, which of them are for us, and when they are read again.
+
+use super::{JwtRefused, JwtSetupError};
+use crate::settings::JwksSource;
+use engine::Timestamp;
+use jsonwebtoken::{
+    Algorithm, AlgorithmFamily, DecodingKey, Header,
+    jwk::{AlgorithmParameters, CommonParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse},
+};
+use outbound::{Client, FetchError};
+use serde::Deserialize;
+use serde_json::Value;
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
+use tokio::sync::{Mutex, OwnedMutexGuard};
+use tracing::{info, warn};
+
+/// However many tokens name keys that we do not know, the issuer is asked no more often than this.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// Keys older than this are read again while they are used: a key that the issuer took back ends here.
+const AGE_MAX: Duration = Duration::from_secs(600);
+
+const KEYS_BYTES_MAX: usize = 256 * 1024;
+const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The keys of one issuer, as they were last read.
+pub(super) struct Keyring(Arc<Shared>);
+
+struct Shared {
+    source: Source,
+    algorithms: Vec<Algorithm>,
+    current: RwLock<KeySet>,
+    /// When somebody last began to read them, well or not, in milliseconds since 1970.
+    tried_at: AtomicI64,
+    /// Held by the one who reads.
+    turn: Arc<Mutex<()>>,
+}
+
+impl Keyring {
+    pub(super) async fn open(
+        jwks: JwksSource,
+        algorithms: Vec<Algorithm>,
+        now: Timestamp,
+    ) -> Result<Self, JwtSetupError> {
+        let source = Source::check(jwks)?;
+        let current = match (source.keys(&algorithms).await, &source) {
+            (Ok(keys), _) => keys,
+            (Err(error), Source::File(_)) => return Err(JwtSetupError::File(error)),
+            (Err(error), Source::Url(..)) => {
+                warn!(
+                    error = &error as &dyn std::error::Error,
+                    "keys of the token issuer not read"
+                );
+                KeySet::default()
+            }
+        };
+        Ok(Keyring(Arc::new(Shared {
+            source,
+            algorithms,
+            current: RwLock::new(current),
+            tried_at: AtomicI64::new(now.unix_ms()),
+            turn: Arc::default(),
+        })))
+    }
+
+    /// The key that `header` names. Where it is not known, the issuer may have a new one.
+    pub(super) async fn find(
+        &self,
+        header: &Header,
+        now: Timestamp,
+    ) -> Result<Arc<Key>, JwtRefused> {
+        let found = self.0.current().find(header);
+        if matches!(found, Err(JwtRefused::UnknownKey | JwtRefused::NoKeys)) {
+            self.0.read_again(now).await;
+            return self.0.current().find(header);
+        }
+        self.0.read_again_if_old(now);
+        found
+    }
+}
+
+impl Shared {
+    fn current(&self) -> KeySet {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns when the keys were read, by us or by whoever had the turn.
+    async fn read_again(self: &Arc<Self>, now: Timestamp) {
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        if self.last_try_is(PAUSE, now) {
+            // In a task of its own: a caller who hangs up must not take the others' keys with it.
+            let _ = tokio::spawn(Arc::clone(self).read(turn, now)).await;
+        }
+    }
+
+    fn read_again_if_old(self: &Arc<Self>, now: Timestamp) {
+        if !self.last_try_is(AGE_MAX, now) {
+            return;
+        }
+        if let Ok(turn) = Arc::clone(&self.turn).try_lock_owned() {
+            tokio::spawn(Arc::clone(self).read(turn, now));
+        }
+    }
+
+    /// Whether the last try is at least `age` away. Away and not ago: a clock that was set back must not keep us
+    /// from trying, and callers who read the clock a moment apart must not try twice.
+    fn last_try_is(&self, age: Duration, now: Timestamp) -> bool {
+        let away = now.unix_ms().abs_diff(self.tried_at.load(Ordering::Acquire));
+        u128::from(away) >= age.as_millis()
+    }
+
+    async fn read(self: Arc<Self>, turn: OwnedMutexGuard<()>, now: Timestamp) {
+        self.tried_at.store(now.unix_ms(), Ordering::Release);
+        match self.source.keys(&self.algorithms).await {
+            Ok(keys) => {
+                info!(count = keys.0.len(), "keys of the token issuer read");
+                *self.current.write().unwrap_or_else(PoisonError::into_inner) = keys;
+            }
+            // The keys that we have were good; whoever can silence the issuer must not end everybody's tokens.
+            Err(error) => {
+                warn!(
+                    error = &error as &dyn std::error::Error,
+                    "keys of the token issuer not read"
+                );
+            }
+        }
+        drop(turn);
+    }
+}
+
+enum Source {
+    File(PathBuf),
+    Url(String, Client),
+}
+
+/// Why keys were not read.
+#[derive(Debug, thiserror::Error)]
+pub enum KeysError {
+    /// The file cannot be read.
+    #[error("could not read the file")]
+    File(#[from] io::Error),
+    /// The address cannot be read.
+    #[error("could not fetch the keys")]
+    Fetch(#[from] FetchError),
+    /// There is more than a set of keys has.
+    #[error("the set of keys has more than {KEYS_BYTES_MAX} bytes")]
+    TooLarge,
+    /// It is no set of keys.
+    #[error("not a JSON Web Key Set")]
+    Json(#[from] serde_json::Error),
+    /// None of the keys fits the settings.
+    #[error("no public key for one of the allowed algorithms")]
+    NoneFits,
+}
+
+impl Source {
+    fn check(jwks: JwksSource) -> Result<Self, JwtSetupError> {
+        let url = match jwks {
+            JwksSource::File(path) => return Ok(Source::File(path)),
+            JwksSource::Url(url) => url,
+        };
+        outbound::check_address(&url).map_err(JwtSetupError::Address)?;
+        Ok(Source::Url(url, Client::new().map_err(JwtSetupError::Address)?))
+    }
+
+    async fn keys(&self, algorithms: &[Algorithm]) -> Result<KeySet, KeysError> {
+        let bytes = match self {
+            Source::File(path) => {
+                let path = path.clone();
+                let reading = tokio::task::spawn_blocking(move || read_file(&path));
+                reading.await.map_err(io::Error::other)??
+            }
+            Source::Url(url, client) => client.fetch(url, KEYS_BYTES_MAX, FETCH_TIMEOUT).await?,
+        };
+        KeySet::parse(&bytes, algorithms)
+    }
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>, KeysError> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(KEYS_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > KEYS_BYTES_MAX { Err(KeysError::TooLarge) } else { Ok(bytes) }
+}
+
+/// The keys that are for us. Cheap to clone.
+#[derive(Clone, Default)]
+struct KeySet(Arc<[Arc<Key>]>);
+
+/// One key, and what may be signed with it.
+pub(super) struct Key {
+    id: Option<String>,
+    algorithms: Vec<Algorithm>,
+    decoding: DecodingKey,
+}
+
+impl KeySet {
+    fn parse(bytes: &[u8], algorithms: &[Algorithm]) -> Result<Self, KeysError> {
+        #[derive(Deserialize)]
+        struct Set {
+            keys: Vec<Value>,
+        }
+        let set: Set = serde_json::from_slice(bytes)?;
+        // Issuers publish keys for other things too, and kinds that nobody knew when this was written.
+        let keys = set.keys.into_iter().filter_map(|key| serde_json::from_value::<Jwk>(key).ok());
+        let keys: Arc<[_]> = keys.filter_map(|jwk| Key::new(jwk, algorithms)).collect();
+        if keys.is_empty() { Err(KeysError::NoneFits) } else { Ok(KeySet(keys)) }
+    }
+
+    fn find(&self, header: &Header) -> Result<Arc<Key>, JwtRefused> {
+        let key = match (&header.kid, &*self.0) {
+            (_, []) => return Err(JwtRefused::NoKeys),
+            (None, [only]) => only,
+            (None, _) => return Err(JwtRefused::KeyIdMissing),
+            (Some(id), keys) => {
+                let same = keys.iter().find(|key| key.id.as_ref() == Some(id));
+                same.ok_or(JwtRefused::UnknownKey)?
+            }
+        };
+        if !key.algorithms.contains(&header.alg) {
+            return Err(JwtRefused::Algorithm);
+        }
+        Ok(Arc::clone(key))
+    }
+}
+
+impl Key {
+    /// The key, if it signs with one of `allowed`.
+    fn new(jwk: Jwk, allowed: &[Algorithm]) -> Option<Arc<Self>> {
+        if !signs(&jwk.common) {
+            return None;
+        }
+        let named = jwk.common.key_algorithm;
+        let is_named = |algorithm: Algorithm| named.is_none_or(|named| named == algorithm.into());
+        let fits = |algorithm: &Algorithm| is_named(*algorithm) && fits(&jwk.algorithm, *algorithm);
+        let algorithms: Vec<_> = allowed.iter().copied().filter(fits).collect();
+        if algorithms.is_empty() {
+            return None;
+        }
+        let decoding = DecodingKey::from_jwk(&jwk).ok()?;
+        Some(Arc::new(Key { id: jwk.common.key_id, algorithms, decoding }))
+    }
+
+    pub(super) fn decoding(&self) -> &DecodingKey {
+        &self.decoding
+    }
+}
+
+fn signs(common: &CommonParameters) -> bool {
+    let in_use = common.public_key_use.as_ref().is_none_or(|u| *u == PublicKeyUse::Signature);
+    let operations = common.key_operations.as_ref();
+    in_use && operations.is_none_or(|several| several.contains(&KeyOperations::Verify))
+}
+
+/// Whether a key of this kind signs in this way. Nothing that a token says can make another kind of it.
+fn fits(kind: &AlgorithmParameters, algorithm: Algorithm) -> bool {
+    match kind {
+        AlgorithmParameters::RSA(_) => algorithm.family() == AlgorithmFamily::Rsa,
+        AlgorithmParameters::EllipticCurve(key) => matches!(
+            (&key.curve, algorithm),
+            (EllipticCurve::P256, Algorithm::ES256) | (EllipticCurve::P384, Algorithm::ES384)
+        ),
+        AlgorithmParameters::OctetKeyPair(key) => {
+            key.curve == EllipticCurve::Ed25519 && algorithm == Algorithm::EdDSA
+        }
+        AlgorithmParameters::OctetKey(_) | AlgorithmParameters::Other(_) => false,
+        // The crate may learn of more kinds; we have to learn of them first.
+        _ => false,
+    }
+}
+
+pub(super) fn is_shared_secret(algorithm: Algorithm) -> bool {
+    algorithm.family() == AlgorithmFamily::Hmac
+}
