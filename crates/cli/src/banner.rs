@@ -20,7 +20,10 @@ pub(crate) fn banner(
     let _ = writeln!(said, "  curl -i {url}/api/jobs \\");
     let _ = writeln!(said, "    -H \"Authorization: Bearer $(cat '{key}')\" \\");
     let _ = writeln!(said, "    -H 'Content-Type: application/json' \\");
-    let _ = writeln!(said, "    -d '{{\"jobType\": \"email\", \"subjectId\": \"order/7\", \"payload\": {{}}}}'\n");
+    let _ = writeln!(
+        said,
+        "    -d '{{\"jobType\": \"email\", \"subjectId\": \"order/7\", \"payload\": {{}}}}'\n"
+    );
     said
 }
 
@@ -47,6 +50,8 @@ mod tests {
         assert!(here.contains("curl -i http://127.0.0.1:8470/api/jobs \\\n"), "{here}");
         assert!(here.contains("Bearer $(cat 'a/admin.key')"), "{here}");
         let open = said("[::]:443", true, None);
-        assert!(open.starts_with("consign listens at https://[::1]:443\n") && !open.contains("curl"));
+        assert!(
+            open.starts_with("consign listens at https://[::1]:443\n") && !open.contains("curl")
+        );
     }
 }

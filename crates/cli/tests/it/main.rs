@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
+mod audit;
 mod bench;
 mod config;
 mod demo;
