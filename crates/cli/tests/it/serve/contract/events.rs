@@ -1,0 +1,86 @@
+//! §3: the life of a job as it happens.
+
+use crate::serve::{Customer, Event, customer::fresh, customer::id_of};
+use serde_json::json;
+
+fn told(event: &Event) -> (u64, String) {
+    let id = event.id.as_ref().unwrap().parse().unwrap();
+    (id, event.data["status"].as_str().unwrap().into())
+}
+
+#[test]
+fn every_transition_is_told_once_and_in_order_and_then_it_ends() {
+    let customer = Customer::new();
+    let job_type = fresh("type");
+    let id = customer.queued(&job_type);
+    let mut events = customer.owner.get(&format!("/api/jobs/{id}/events")).events();
+    assert_eq!(events.answer.header("cache-control"), Some("no-store"));
+    let first = events.next().unwrap();
+    assert_eq!((told(&first), first.event.as_str()), ((1, "Queued".into()), "status"));
+    assert_eq!(first.data, customer.status(&id), "the status shape");
+    let job = customer.claim(&job_type);
+    assert_eq!(told(&events.next().unwrap()), (2, "Running".into()));
+    customer.heartbeat(&job, json!({"progress": {"percent": 30}}));
+    let progress = events.next().unwrap();
+    assert_eq!((told(&progress).0, &progress.data["progress"]["percent"]), (2, &json!(30)));
+    customer
+        .settle(&job, json!({"outcome": "failed", "errorCode": "BUSY", "retryAfterSeconds": 0}));
+    assert_eq!(told(&events.next().unwrap()), (3, "Queued".into()));
+    let job = customer.claim(&job_type);
+    assert_eq!(told(&events.next().unwrap()), (4, "Running".into()));
+    customer.settle(&job, json!({"outcome": "completed"}));
+    assert_eq!(told(&events.next().unwrap()), (5, "Completed".into()));
+    assert!(events.next().is_none(), "after the end there is nothing");
+}
+
+#[test]
+fn whoever_comes_back_is_told_the_rest() {
+    let customer = Customer::new();
+    let job_type = fresh("type");
+    let id = customer.queued(&job_type);
+    let path = format!("/api/jobs/{id}/events");
+    let job = customer.claim(&job_type);
+    customer.settle(&job, json!({"outcome": "failed", "retryAfterSeconds": 0}));
+    let job = customer.claim(&job_type);
+    customer.settle(&job, json!({"outcome": "completed"}));
+    for seen in 0..5_u64 {
+        let mut events =
+            customer.owner.get(&path).header("last-event-id", &seen.to_string()).events();
+        let rest: Vec<u64> =
+            std::iter::from_fn(|| events.next()).map(|event| told(&event).0).collect();
+        assert_eq!(rest, (seen + 1..=5).collect::<Vec<_>>());
+    }
+    let over = customer.owner.get(&path).header("last-event-id", "5").send();
+    assert_eq!(over.status, 204, "a browser does not come again");
+    let wrong = customer.owner.get(&path).header("last-event-id", "x").send();
+    wrong.problem(400, "INVALID_FIELD");
+}
+
+/// A new listener hears how things stand.
+#[test]
+fn an_ended_job_tells_its_end() {
+    let customer = Customer::new();
+    let id = customer.poisoned(&fresh("type"));
+    let mut events = customer.owner.get(&format!("/api/jobs/{id}/events")).events();
+    assert_eq!(told(&events.next().unwrap()), (3, "Poisoned".into()));
+    assert!(events.next().is_none());
+}
+
+/// A job that is erased under a listener's eyes ends its stream with an error that says so.
+#[test]
+fn a_stream_that_cannot_go_on_says_so() {
+    let customer = Customer::new();
+    let job_type = fresh("type");
+    let running = customer.running(&job_type);
+    let id = id_of(&running);
+    let mut events = customer.owner.get(&format!("/api/jobs/{id}/events")).events();
+    assert_eq!(told(&events.next().unwrap()), (2, "Running".into()));
+    customer.settle(&running, json!({"outcome": "completed"}));
+    customer.owner.delete(&format!("/api/jobs/{id}")).send();
+    // Either it saw the end before the job was gone, or it says that it cannot be found.
+    let last = events.next().unwrap();
+    let seen = last.event == "status" && last.data["status"] == "Completed";
+    let broken = last.event == "error" && last.data["errorCode"] == "JOB_NOT_FOUND";
+    assert!(seen || (broken && last.data["correlationId"].is_string()), "{last:?}");
+    assert!(events.next().is_none());
+}

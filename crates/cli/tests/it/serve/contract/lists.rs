@@ -1,0 +1,176 @@
+//! §3: jobs by what they are, a page at a time.
+
+use crate::serve::{Answer, Customer, customer::fresh};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+fn escaped(text: &str) -> String {
+    let escape = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    text.bytes().map(escape).collect()
+}
+
+fn found(answer: &Answer) -> BTreeSet<String> {
+    let ids = answer.ok(200)["items"].as_array().unwrap().clone();
+    ids.iter().map(|job| job["jobId"].as_str().unwrap().into()).collect()
+}
+
+#[test]
+fn a_filter_shows_what_it_says() {
+    let customer = Customer::new();
+    let (one, two) = (fresh("type"), fresh("type"));
+    let poisoned = customer.poisoned(&one);
+    let completed = customer.completed(&one);
+    let queued =
+        customer.submit(json!({"jobType": two, "subjectId": "o'neil", "correlationId": "corr"}));
+    let all = BTreeSet::from([poisoned.clone(), completed.clone(), queued.clone()]);
+    let created = customer.status(&queued)["createdAt"].as_str().unwrap().to_owned();
+    let cases = [
+        ("status eq 'Poisoned'".into(), vec![&poisoned]),
+        ("status ne 'Poisoned'".into(), vec![&completed, &queued]),
+        (format!("jobType eq '{one}'"), vec![&poisoned, &completed]),
+        (format!("jobType eq '{one}' and not (status eq 'Poisoned')"), vec![&completed]),
+        ("subjectId eq 'o''neil'".into(), vec![&queued]),
+        ("correlationId eq 'corr'".into(), vec![&queued]),
+        ("errorCode eq 'BAD_DATA'".into(), vec![&poisoned]),
+        (format!("createdAt ge datetime'{created}'"), vec![&queued]),
+        ("completedAt gt datetime'2999-01-01T00:00:00Z'".into(), vec![]),
+        ("status eq 'Completed' or subjectId eq 'o''neil'".into(), vec![&completed, &queued]),
+    ];
+    for (filter, expected) in cases {
+        for name in ["filter", "$filter", "%24filter"] {
+            let answer =
+                customer.owner.get(&format!("/api/jobs?{name}={}", escaped(&filter))).send();
+            let expected: BTreeSet<String> = expected.iter().map(|id| (*id).clone()).collect();
+            assert_eq!(found(&answer), expected, "{filter}");
+        }
+    }
+    assert_eq!(found(&customer.owner.get("/api/jobs").send()), all);
+}
+
+#[test]
+fn a_filter_that_says_nothing_we_know_is_refused() {
+    let customer = Customer::new();
+    let ask =
+        |filter: &str| customer.owner.get(&format!("/api/jobs?filter={}", escaped(filter))).send();
+    ask("payload eq 'x'").problem(400, "FILTER_FIELD");
+    for wrong in
+        ["status eq", "status is 'Poisoned'", "(status eq 'Poisoned'", "'", "status eq 'x' garbage"]
+    {
+        ask(wrong).problem(400, "FILTER_SYNTAX");
+    }
+    ask(&"(".repeat(5_000)).problem(400, "FILTER_SYNTAX");
+    let both = customer.owner.get("/api/jobs?filter=status%20eq%20'x'&$filter=status%20eq%20'x'");
+    both.send().problem(400, "INVALID_FIELD");
+    for query in ["top=0", "top=x", "top=1000000", "cursor=nonsense", "top=1&top=2"] {
+        customer.owner.get(&format!("/api/jobs?{query}")).send().problem(400, "INVALID_FIELD");
+    }
+}
+
+/// Pages come newest first, without gaps or repeats, also when new jobs come meanwhile.
+#[test]
+fn pages_follow_each_other() {
+    let customer = Customer::new();
+    let job_type = fresh("type");
+    let jobs = json!({"jobs": vec![json!({"jobType": job_type}); 25]});
+    let taken = customer.owner.post("/api/jobs/batch").json(&jobs).send().ok(202);
+    let ids: BTreeSet<String> = taken["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["jobId"].as_str().unwrap().into())
+        .collect();
+    let (mut seen, mut cursor, mut pages) = (Vec::new(), Value::Null, 0);
+    loop {
+        let next = cursor.as_str().map(|cursor| format!("&cursor={}", escaped(cursor)));
+        let path = format!("/api/jobs?top=10{}", next.unwrap_or_default());
+        let page = customer.owner.get(&path).send().ok(200);
+        let items = page["items"].as_array().unwrap();
+        seen.extend(items.iter().map(|job| job["jobId"].as_str().unwrap().to_owned()));
+        pages += 1;
+        customer.queued(&job_type);
+        cursor = page["nextCursor"].clone();
+        if cursor.is_null() {
+            break;
+        }
+    }
+    assert_eq!(seen.iter().cloned().collect::<BTreeSet<_>>(), ids);
+    assert_eq!((seen.len(), pages), (25, 3));
+    let mut sorted = seen.clone();
+    sorted.sort_by(|a, b| b.cmp(a));
+    assert_eq!(seen, sorted, "the newest first");
+}
+
+/// A caller who sees one subject pages through its jobs only, however many others there are.
+#[test]
+fn a_limited_caller_gets_to_the_end_of_its_own() {
+    let customer = Customer::new();
+    let job = |subject: &str| json!({"jobType": "crowd", "subjectId": subject});
+    let mut jobs = vec![job("theirs"); 300];
+    jobs[3] = job("ours");
+    jobs[250] = job("ours");
+    customer.owner.post("/api/jobs/batch").json(&json!({"jobs": jobs})).send().ok(202);
+    let limited = customer.client(json!({"scopes": ["jobs:read"], "subjects": ["our*"]}));
+    let (mut seen, mut path) = (0, "/api/jobs?top=5".to_owned());
+    for _ in 0..100 {
+        let page = limited.get(&path).send().ok(200);
+        let items = page["items"].as_array().unwrap();
+        assert!(items.iter().all(|job| job["subjectId"] == "ours"));
+        seen += items.len();
+        let Some(cursor) = page["nextCursor"].as_str() else { break };
+        path = format!("/api/jobs?top=5&cursor={}", escaped(cursor));
+    }
+    assert_eq!(seen, 2);
+}
+
+#[test]
+fn the_poison_queue_is_shown_by_reason() {
+    let customer = Customer::new();
+    let job_type = fresh("type");
+    let one = customer.poisoned(&job_type);
+    let two = customer.ended(&job_type, json!({"outcome": "poisoned", "errorCode": "OTHER"}));
+    let all = customer.owner.get("/api/poison").send().ok(200);
+    assert_eq!(all["counts"], json!({"BAD_DATA": 1, "OTHER": 1}));
+    let some =
+        customer.owner.get(&format!("/api/poison?jobType={job_type}&errorCode=OTHER")).send();
+    assert_eq!(found(&some), BTreeSet::from([two.clone()]));
+    let filter = json!({"filter": "errorCode eq 'BAD_DATA'"});
+    let matched = customer.owner.post("/api/poison/redrive").json(&filter).send().ok(202);
+    assert_eq!(matched["matched"], 1);
+    assert_eq!(customer.status(&one)["status"], "Queued");
+    assert_eq!(customer.status(&two)["status"], "Poisoned");
+    for wrong in [json!({}), json!({"jobIds": [], "filter": "x"}), json!({"jobIds": ["no-id"]})] {
+        customer
+            .owner
+            .post("/api/poison/discard")
+            .json(&wrong)
+            .send()
+            .problem(400, "INVALID_FIELD");
+    }
+}
+
+#[test]
+fn many_are_cancelled_at_once() {
+    let customer = Customer::new();
+    let (one, two) = (fresh("type"), fresh("type"));
+    let jobs = json!({"jobs": vec![json!({"jobType": one}); 120]});
+    customer.owner.post("/api/jobs/batch").json(&jobs).send().ok(202);
+    let running = customer.claim(&one);
+    let spared = customer.queued(&two);
+    let filter = json!({"filter": format!("jobType eq '{one}' and status ne 'Completed'")});
+    let answer = customer.owner.post("/api/jobs/cancel").json(&filter).send().ok(202);
+    assert_eq!(answer["matched"], 120);
+    assert!(answer["operationId"].is_string());
+    let waiting = format!(
+        "/api/jobs?filter={}",
+        escaped(&format!("jobType eq '{one}' and status eq 'Queued'"))
+    );
+    crate::serve::wait_until("all are cancelled", || {
+        found(&customer.owner.get(&waiting).send()).is_empty()
+    });
+    assert_eq!(customer.heartbeat(&running, json!({}))["state"], "cancelRequested");
+    assert_eq!(customer.status(&spared)["status"], "Queued");
+    customer.owner.post("/api/jobs/cancel").json(&json!({})).send().problem(400, "FILTER_SYNTAX");
+}

@@ -1,0 +1,17 @@
+//! The contract, section by section, through the door.
+
+mod batches;
+mod endings;
+mod events;
+mod explained;
+mod fences;
+mod handing_over;
+mod keys;
+mod limits;
+mod lists;
+mod operators;
+mod repeats;
+mod signed;
+mod status;
+mod steps;
+mod workers;

@@ -1,0 +1,126 @@
+//! §3: queues, types, and the log of what people did.
+
+use crate::serve::{Customer, customer::fresh};
+use serde_json::{Value, json};
+
+#[test]
+fn a_queue_is_counted() {
+    let customer = Customer::new();
+    let job_type = fresh("type");
+    let path = format!("/api/queues/{job_type}");
+    customer.owner.get(&path).send().problem(404, "QUEUE_NOT_FOUND");
+    customer.poisoned(&job_type);
+    customer.running(&job_type);
+    customer.queued(&job_type);
+    customer.submit(json!({"jobType": job_type, "delaySeconds": 3600}));
+    let queue = customer.owner.get(&path).send().ok(200);
+    let counted = ["queued", "due", "running", "poisoned", "liveWorkers"]
+        .map(|name| queue[name].as_u64().unwrap());
+    assert_eq!(counted, [2, 1, 1, 1, 1], "{queue}");
+    assert_eq!((&queue["jobType"], &queue["paused"]), (&json!(job_type), &json!(false)));
+    assert!(queue["oldestAgeSeconds"].is_u64(), "{queue}");
+    let all = customer.owner.get("/api/queues").send().ok(200);
+    assert_eq!(all["items"].as_array().unwrap().len(), 1);
+    assert!(all["nextCursor"].is_null());
+}
+
+#[test]
+fn a_paused_queue_gives_nothing_out_until_it_is_resumed() {
+    let customer = Customer::new();
+    let job_type = fresh("type");
+    let id = customer.queued(&job_type);
+    let path = format!("/api/queues/{job_type}");
+    assert_eq!(customer.owner.post(&format!("{path}/pause")).send().ok(200)["paused"], true);
+    assert_eq!(customer.owner.post(&format!("{path}/pause")).send().ok(200)["paused"], true);
+    assert!(customer.claim_with(&job_type, json!({})).is_empty());
+    customer.queued(&job_type);
+    assert_eq!(customer.owner.post(&format!("{path}/resume")).send().ok(200)["paused"], false);
+    assert_eq!(customer.claim(&job_type)["jobId"], id.as_str());
+}
+
+#[test]
+fn a_pause_is_one_tenants() {
+    let customer = Customer::new();
+    let neighbour = Customer::of(&customer.house);
+    let job_type = fresh("type");
+    neighbour.queued(&job_type);
+    customer.owner.post(&format!("/api/queues/{job_type}/pause")).send().ok(200);
+    neighbour.claim(&job_type);
+}
+
+#[test]
+fn a_type_is_set_and_read_back() {
+    let customer = Customer::new();
+    let job_type = fresh("type");
+    let policy =
+        json!({"maxAttempts": 7, "lease": "10s", "backoff": {"base": "1s", "jitter": "none"}});
+    let path = format!("/api/types/{job_type}");
+    let admin = customer.house.admin();
+    let set = admin.put(&path).json(&policy).send().ok(200);
+    assert_eq!((&set["jobType"], &set["maxAttempts"]), (&json!(job_type), &json!(7)));
+    assert_eq!(
+        (&set["lease"], &set["timeout"]),
+        (&json!("10s"), &json!("15m")),
+        "the rest is default"
+    );
+    let all = admin.get("/api/types").send().ok(200);
+    let shown: Vec<&Value> = all["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|shown| shown["jobType"] == json!(job_type))
+        .collect();
+    assert_eq!(shown, [&set]);
+    admin.put(&path).json(&set).send().ok(200);
+    let id = customer.queued(&job_type);
+    assert_eq!(customer.status(&id)["maxAttempts"], 7);
+    let wrong = json!({"maxAttempts": 0, "lease": "soon", "backoff": {"factor": -1}});
+    admin.put(&path).json(&wrong).send().problem(400, "INVALID_FIELD");
+    admin.put("/api/types/NOT%20A%20TYPE").json(&policy).send().problem(400, "INVALID_FIELD");
+}
+
+/// Every management action is noted, and nothing else is.
+#[test]
+fn what_people_did_is_in_the_audit() {
+    let customer = Customer::new();
+    let job_type = fresh("type");
+    let (cancelled, poisoned, erased) =
+        (customer.queued(&job_type), customer.poisoned(&job_type), customer.completed(&job_type));
+    let post = |path: &str, body: Value| {
+        let answer =
+            customer.owner.post(path).header("x-correlation-id", "audited").json(&body).send();
+        assert!(answer.status < 300, "{path}: {}", answer.text());
+        answer
+    };
+    post(&format!("/api/jobs/{cancelled}/cancel"), json!({}));
+    post(&format!("/api/jobs/{poisoned}/redrive"), json!({}));
+    customer.owner.delete(&format!("/api/jobs/{erased}")).send();
+    post(&format!("/api/queues/{job_type}/pause"), json!({}));
+    post(&format!("/api/queues/{job_type}/resume"), json!({}));
+    let bulk = format!("jobType eq '{job_type}'");
+    post("/api/jobs/cancel", json!({"filter": bulk}));
+    post("/api/poison/redrive", json!({"filter": bulk}));
+    post("/api/poison/discard", json!({"filter": bulk}));
+    let made = post("/api/keys", json!({"name": "n", "scopes": ["jobs:read"]})).json();
+    let key = made["id"].as_str().unwrap();
+    customer.owner.delete(&format!("/api/keys/{key}")).send();
+    let audit = customer.owner.get("/api/audit").send().ok(200);
+    let entries = audit["items"].as_array().unwrap();
+    let text = audit.to_string();
+    for target in [&cancelled, &poisoned, &erased, key, &job_type] {
+        assert!(
+            entries.iter().any(|entry| entry["target"].as_str().unwrap().contains(target)),
+            "{target}: {text}"
+        );
+    }
+    assert_eq!(entries.len(), 10, "{text}");
+    assert!(entries.iter().all(|entry| entry["tenant"] == json!(customer.tenant)), "{text}");
+    let numbers: Vec<u64> = entries.iter().map(|entry| entry["number"].as_u64().unwrap()).collect();
+    assert!(numbers.is_sorted_by(|a, b| a > b), "the newest first: {numbers:?}");
+    let ours = entries.iter().filter(|entry| entry["correlationId"] == "audited").count();
+    assert_eq!(ours, 8, "{text}");
+    assert!(
+        entries.iter().all(|entry| entry["who"].as_str().unwrap().starts_with("key:")),
+        "{text}"
+    );
+}

@@ -1,0 +1,116 @@
+//! §6: who works, and who gets what.
+
+use crate::serve::{Customer, customer::fresh, customer::id_of};
+use serde_json::{Value, json};
+use std::thread;
+
+#[test]
+fn claiming_makes_a_worker_alive() {
+    let customer = Customer::new();
+    let (job_type, worker) = (fresh("type"), fresh("worker"));
+    customer.queued(&job_type);
+    customer.claim_with(&job_type, json!({"workerId": worker, "host": "machine-1"}));
+    let workers = customer.owner.get("/api/workers").send().ok(200);
+    let ours: Vec<&Value> = workers["items"].as_array().unwrap().iter().collect();
+    assert_eq!(ours.len(), 1, "{workers}");
+    let ours = ours[0];
+    assert_eq!((&ours["workerId"], &ours["host"]), (&json!(worker), &json!("machine-1")));
+    assert_eq!((&ours["jobTypes"], &ours["running"]), (&json!([job_type]), &json!(1)));
+    assert_eq!(ours["state"], "live");
+    assert!(ours["lastSeenAt"].is_string());
+}
+
+/// Who waits is given the job that comes.
+#[test]
+fn a_claim_waits_for_work() {
+    let customer = Customer::new();
+    let job_type = fresh("type");
+    let wish = json!({"workerId": "w", "claimId": fresh("claim"), "jobTypes": [job_type], "waitSeconds": 30});
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| customer.owner.post("/api/work/claim").json(&wish).send());
+        // Whoever waits is alive, and that is how we know that it waits.
+        crate::serve::wait_until("somebody waits", || {
+            let workers = customer.owner.get("/api/workers").send().ok(200);
+            !workers["items"].as_array().unwrap().is_empty()
+        });
+        let id = customer.queued(&job_type);
+        let jobs = waiting.join().unwrap().ok(200);
+        assert_eq!(jobs["jobs"][0]["jobId"], id.as_str());
+    });
+    let none = customer.claim_with(&fresh("type"), json!({"waitSeconds": 1}));
+    assert!(none.is_empty(), "empty after the wait");
+}
+
+#[test]
+fn a_claim_that_makes_no_sense_is_refused() {
+    let customer = Customer::new();
+    for (field, value) in [
+        ("workerId", json!("")),
+        ("claimId", json!("")),
+        ("jobTypes", json!([])),
+        ("jobTypes", json!(["NOT A TYPE"])),
+        ("max", json!(0)),
+        ("max", json!(1_001)),
+        ("waitSeconds", json!(61)),
+        ("leaseSeconds", json!(0)),
+        ("leaseSeconds", json!(3_601)),
+    ] {
+        let mut wish = json!({"workerId": "w", "claimId": "c", "jobTypes": ["x"]});
+        wish[field] = value.clone();
+        let problem = customer.owner.post("/api/work/claim").json(&wish).send();
+        let problem = problem.problem(400, "INVALID_FIELD");
+        assert!(
+            problem["errors"][0]["pointer"].as_str().unwrap().starts_with(&format!("/{field}")),
+            "{value}: {problem}"
+        );
+    }
+}
+
+/// The important first, then the older.
+#[test]
+fn priority_comes_before_age() {
+    let customer = Customer::new();
+    let job_type = fresh("type");
+    let submit = |priority: u8| customer.submit(json!({"jobType": job_type, "priority": priority}));
+    let (low, first, high, second) = (submit(0), submit(4), submit(9), submit(4));
+    let order: Vec<String> = (0..4).map(|_| id_of(&customer.claim(&job_type))).collect();
+    assert_eq!(order, [high, first, second, low]);
+}
+
+/// A worker for all tenants goes round them: many jobs of one do not starve another.
+#[test]
+fn tenants_take_turns() {
+    let (large, small) = (Customer::new(), Customer::new());
+    let job_type = fresh("type");
+    let jobs = json!({"jobs": vec![json!({"jobType": job_type}); 200]});
+    large.owner.post("/api/jobs/batch").json(&jobs).send().ok(202);
+    let single = small.queued(&job_type);
+    let worker = large.house.client(json!({"name": "w", "tenant": "*", "scopes": ["work"]}));
+    let mut taken = Vec::new();
+    for round in 0..3 {
+        let wish =
+            json!({"workerId": "w", "claimId": fresh("claim"), "jobTypes": [job_type], "max": 1});
+        let job = worker.post("/api/work/claim").json(&wish).send().ok(200)["jobs"][0].clone();
+        taken.push((id_of(&job), job["tenant"].clone()));
+        assert!(job["tenant"].is_string(), "round {round}: jobs then carry their tenant");
+    }
+    assert!(taken.contains(&(single, json!(small.tenant))), "{taken:?}");
+}
+
+/// What a client does not hear of costs the job nothing.
+#[test]
+fn a_claim_whose_client_is_gone_leaves_nothing_leased() {
+    let customer = Customer::new();
+    let job_type = fresh("type");
+    let wish = json!({"workerId": "gone", "claimId": fresh("claim"), "jobTypes": [job_type], "waitSeconds": 60});
+    let mut connection = customer.owner.connect().unwrap();
+    connection.write(&customer.owner.post("/api/work/claim").json(&wish).bytes()).unwrap();
+    crate::serve::wait_until("it waits", || {
+        let workers = customer.owner.get("/api/workers").send().ok(200);
+        !workers["items"].as_array().unwrap().is_empty()
+    });
+    drop(connection);
+    let id = customer.queued(&job_type);
+    let job = customer.claim(&job_type);
+    assert_eq!((id_of(&job), &job["attempt"]), (id, &json!(1)), "the attempt was not lost");
+}

@@ -1,0 +1,180 @@
+//! A server of our own: the real binary on a free port, with a folder that outlives it.
+
+use super::{Client, PATIENCE, wait_for, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+use std::{
+    fs::{self, File},
+    net::TcpListener,
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock,
+        atomic::{AtomicU16, Ordering},
+    },
+    time::Duration,
+};
+use tempfile::TempDir;
+
+/// A running `consign serve`, killed when it is dropped.
+pub(crate) struct House {
+    folder: TempDir,
+    data: PathBuf,
+    port: Arc<AtomicU16>,
+    child: Mutex<Child>,
+    admin: OnceLock<String>,
+}
+
+impl House {
+    /// Starts a server with nothing but defaults.
+    pub(crate) fn start() -> Self {
+        House::with("")
+    }
+
+    /// Starts a server with this text as its `consign.toml`.
+    pub(crate) fn with(settings: &str) -> Self {
+        let folder = TempDir::new().unwrap();
+        let data = folder.path().join("data");
+        House::on(folder, data, settings)
+    }
+
+    /// Starts a server whose data lies in `data`, which may be on another disk.
+    pub(crate) fn on(folder: TempDir, data: PathBuf, settings: &str) -> Self {
+        fs::write(folder.path().join("consign.toml"), settings).unwrap();
+        let port = Arc::new(AtomicU16::new(0));
+        let child = Mutex::new(launch(folder.path(), &data, &port));
+        let house = House { folder, data, port, child, admin: OnceLock::new() };
+        house.wait_until_ready();
+        house
+    }
+
+    /// A client that shows nothing. It finds the house after a restart, too.
+    pub(crate) fn stranger(&self) -> Client {
+        Client::new(self.port.clone())
+    }
+
+    /// A client that may do everything for all tenants.
+    pub(crate) fn admin(&self) -> Client {
+        self.stranger().with_key(self.admin_key())
+    }
+
+    /// The key that the first start wrote.
+    pub(crate) fn admin_key(&self) -> &str {
+        self.admin.get_or_init(|| {
+            let path = self.data.join("admin.key");
+            let text = fs::read_to_string(&path);
+            text.unwrap_or_else(|error| panic!("{}: {error}", path.display())).trim().into()
+        })
+    }
+
+    /// Makes a key with a grant in JSON (`{"name", "tenant", "scopes", …}`).
+    pub(crate) fn key(&self, grant: serde_json::Value) -> String {
+        let answer = self.admin().post("/api/keys").json(&grant).send();
+        assert_eq!(answer.status, 201, "{}", answer.text());
+        answer.json()["key"].as_str().unwrap().into()
+    }
+
+    /// A client with a new key of that grant.
+    pub(crate) fn client(&self, grant: serde_json::Value) -> Client {
+        self.stranger().with_key(&self.key(grant))
+    }
+
+    pub(crate) fn data(&self) -> &Path {
+        &self.data
+    }
+
+    pub(crate) fn store(&self) -> PathBuf {
+        self.data.join("consign.db")
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child().id()
+    }
+
+    /// Everything it has written to standard error since the first start, and to standard output, where
+    /// nothing should be.
+    pub(crate) fn log(&self) -> String {
+        let read = |name| fs::read_to_string(self.folder.path().join(name)).unwrap();
+        read(ERR) + &read(OUT)
+    }
+
+    /// `kill -9`, and gone when this returns.
+    pub(crate) fn kill(&self) {
+        self.send(Signal::KILL);
+        let status = self.child().wait().unwrap();
+        assert_eq!(status.signal(), Some(Signal::KILL.as_raw()), "it had ended: {}", self.log());
+    }
+
+    /// Asks it to end as an operator does, and waits for that.
+    pub(crate) fn stop(&self) -> ExitStatus {
+        self.send(Signal::TERM);
+        wait_for("the server ends", || self.child().try_wait().unwrap())
+    }
+
+    /// Starts it again on the same folder, after it has ended.
+    pub(crate) fn restart(&self) {
+        let child = launch(self.folder.path(), &self.data, &self.port);
+        *self.child() = child;
+        self.wait_until_ready();
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.child().try_wait().unwrap().is_some()
+    }
+
+    pub(crate) fn send(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child()), signal).unwrap();
+    }
+
+    fn wait_until_ready(&self) {
+        let client = self.stranger();
+        wait_until("the server is ready", || {
+            if self.has_ended() {
+                // Somebody else may have got the port in the meantime; anything else is told.
+                assert!(self.log().contains("in use"), "it ended at once: {}", self.log());
+                *self.child() = launch(self.folder.path(), &self.data, &self.port);
+            }
+            let asked = client.get("/readyz").within(Duration::from_secs(5)).try_send();
+            asked.is_ok_and(|answer| answer.status == 200)
+        });
+    }
+
+    fn child(&self) -> MutexGuard<'_, Child> {
+        self.child.lock().unwrap()
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        // It may have ended long ago.
+        let child = self.child.get_mut().unwrap();
+        drop(child.kill());
+        drop(child.wait());
+    }
+}
+
+const ERR: &str = "err";
+const OUT: &str = "out";
+
+fn launch(folder: &Path, data: &Path, port: &AtomicU16) -> Child {
+    port.store(free_port(), Ordering::SeqCst);
+    let listen = format!("127.0.0.1:{}", port.load(Ordering::SeqCst));
+    let append = |name| File::options().create(true).append(true).open(folder.join(name)).unwrap();
+    Command::new(env!("CARGO_BIN_EXE_consign"))
+        .args(["serve", "--listen", &listen, "--config", "consign.toml", "--store"])
+        .arg(format!("sqlite:{}", data.join("consign.db").display()))
+        .current_dir(folder)
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(append(OUT))
+        .stderr(append(ERR))
+        .spawn()
+        .unwrap()
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// How long a client waits for an answer unless it says otherwise.
+pub(super) const ANSWER_WITHIN: Duration = PATIENCE;

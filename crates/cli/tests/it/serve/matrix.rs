@@ -1,0 +1,441 @@
+//! Every route × everybody who might ask, made from the server's own table of routes.
+
+use super::{
+    Answer, Client, Customer,
+    customer::{SCOPES, fresh, held, id_of},
+};
+use serde_json::{Value, json};
+use server::{Access, ROUTES, Route};
+use std::{collections::BTreeSet, thread};
+
+/// A request that would be right, and what it is about.
+struct Sample {
+    path: String,
+    body: Option<Value>,
+    /// The job that strangers must not see or touch.
+    job: Option<String>,
+    /// What must not be in an answer to those who may not see it.
+    secrets: Vec<String>,
+}
+
+/// What somebody hears who may use the route, but not on this.
+#[derive(Clone, Copy)]
+enum Foreign {
+    /// A refusal.
+    No(u16, &'static str),
+    /// A refusal of the one item, inside a 200.
+    Inside(&'static str),
+    /// The usual answer, about nothing.
+    Nothing,
+    /// The usual answer: it concerns nobody in particular.
+    Anybody,
+}
+
+use Foreign::{Anybody, Inside, No, Nothing};
+
+struct Row {
+    method: &'static str,
+    path: &'static str,
+    /// The status when all is right.
+    right: u16,
+    sample: fn(&Customer) -> Sample,
+    other_tenant: Foreign,
+    other_subject: Foreign,
+    other_type: Foreign,
+}
+
+const NOT_FOUND: Foreign = No(404, "JOB_NOT_FOUND");
+const FORBIDDEN: Foreign = No(403, "FORBIDDEN");
+
+const fn row(
+    method: &'static str,
+    path: &'static str,
+    right: u16,
+    sample: fn(&Customer) -> Sample,
+    [other_tenant, other_subject, other_type]: [Foreign; 3],
+) -> Row {
+    Row { method, path, right, sample, other_tenant, other_subject, other_type }
+}
+
+/// What becomes of those who ask about one job by its id.
+const ONE_JOB: [Foreign; 3] = [NOT_FOUND, FORBIDDEN, FORBIDDEN];
+/// What becomes of those who report about one job among several.
+const ONE_ITEM: [Foreign; 3] = [Inside("JOB_NOT_FOUND"), Inside("FORBIDDEN"), Inside("FORBIDDEN")];
+const UNSEEN: [Foreign; 3] = [Nothing, Nothing, Nothing];
+
+/// A sample for every route.
+#[rustfmt::skip]
+const ROWS: &[Row] = &[
+    row("POST",   "/api/jobs",                    202, submit,       [Anybody, FORBIDDEN, FORBIDDEN]),
+    row("GET",    "/api/jobs",                    200, list,         UNSEEN),
+    row("POST",   "/api/jobs/batch",              202, batch,        [Anybody, FORBIDDEN, FORBIDDEN]),
+    row("POST",   "/api/jobs/cancel",             202, cancel_many,  UNSEEN),
+    row("GET",    "/api/jobs/{id}",               200, |c| waiting(c, ""),         ONE_JOB),
+    row("DELETE", "/api/jobs/{id}",               204, |c| over(c, ""),            ONE_JOB),
+    row("GET",    "/api/jobs/{id}/status",        200, |c| waiting(c, "/status"),  ONE_JOB),
+    row("DELETE", "/api/jobs/{id}/status",        202, |c| waiting(c, "/status"),  ONE_JOB),
+    row("GET",    "/api/jobs/{id}/events",        200, |c| over(c, "/events"),     ONE_JOB),
+    row("GET",    "/api/jobs/{id}/history",       200, |c| waiting(c, "/history"), ONE_JOB),
+    row("GET",    "/api/jobs/{id}/explain",       200, |c| waiting(c, "/explain"), ONE_JOB),
+    row("POST",   "/api/jobs/{id}/cancel",        202, |c| waiting(c, "/cancel"),  ONE_JOB),
+    row("POST",   "/api/jobs/{id}/redrive",       202, redrive,      ONE_JOB),
+    row("GET",    "/api/queues",                  200, queues,       [Nothing, Anybody, Nothing]),
+    row("GET",    "/api/queues/{jobType}",        200, |c| queue(c, ""),
+        [No(404, "QUEUE_NOT_FOUND"), Anybody, FORBIDDEN]),
+    // In another tenant it is another queue.
+    row("POST",   "/api/queues/{jobType}/pause",  200, |c| queue(c, "/pause"),  [Anybody, FORBIDDEN, FORBIDDEN]),
+    row("POST",   "/api/queues/{jobType}/resume", 200, |c| queue(c, "/resume"), [Anybody, FORBIDDEN, FORBIDDEN]),
+    row("GET",    "/api/poison",                  200, poison,       UNSEEN),
+    row("POST",   "/api/poison/redrive",          202, |c| poisoned(c, "redrive"), UNSEEN),
+    row("POST",   "/api/poison/discard",          202, |c| poisoned(c, "discard"), UNSEEN),
+    row("GET",    "/api/workers",                 200, workers,      [Nothing, Anybody, Nothing]),
+    row("GET",    "/api/nodes",                   200, |_| plain("/api/nodes"), [Anybody, Anybody, Anybody]),
+    row("GET",    "/api/types",                   200, types,        [Nothing, Anybody, Nothing]),
+    row("PUT",    "/api/types/{jobType}",         200, set_type,     [FORBIDDEN, FORBIDDEN, FORBIDDEN]),
+    row("POST",   "/api/keys",                    201, make_key,     [FORBIDDEN, FORBIDDEN, FORBIDDEN]),
+    row("GET",    "/api/keys",                    200, keys,         UNSEEN),
+    row("DELETE", "/api/keys/{id}",               204, revoke,       [No(404, "KEY_NOT_FOUND"), FORBIDDEN, FORBIDDEN]),
+    row("GET",    "/api/audit",                   200, audit,        [Nothing, FORBIDDEN, FORBIDDEN]),
+    row("POST",   "/api/work/claim",              200, claim,        [Nothing, FORBIDDEN, FORBIDDEN]),
+    row("POST",   "/api/work/heartbeat",          200, heartbeat,    ONE_ITEM),
+    row("POST",   "/api/work/settle",             200, settle,       ONE_ITEM),
+    row("POST",   "/api/work/release",            200, release,      ONE_ITEM),
+    row("POST",   "/api/work/steps",              200, steps,        ONE_JOB),
+    row("GET",    "/metrics",                     200, metrics,      [Nothing, Anybody, Nothing]),
+    row("GET",    "/healthz",                     200, |_| plain("/healthz"),       [Anybody, Anybody, Anybody]),
+    row("GET",    "/readyz",                      200, |_| plain("/readyz"),        [Anybody, Anybody, Anybody]),
+    row("GET",    "/errors",                      200, |_| plain("/errors"),        [Anybody, Anybody, Anybody]),
+    row("GET",    "/errors/{code}",               200, |_| plain("/errors/LEASE_LOST"), [Anybody, Anybody, Anybody]),
+];
+
+fn row_of(route: &Route) -> &'static Row {
+    let mut rows = ROWS.iter();
+    let found = rows.find(|row| (row.method, row.path) == (route.method, route.path));
+    found.unwrap_or_else(|| panic!("{} {} has no sample", route.method, route.path))
+}
+
+fn plain(path: &str) -> Sample {
+    Sample { path: path.into(), body: None, job: None, secrets: Vec::new() }
+}
+
+/// A request about `job`, whose type is a secret as well.
+fn about(path: String, body: Option<Value>, job: &str, secrets: &[&str]) -> Sample {
+    let secrets = secrets.iter().map(|secret| (*secret).into()).collect();
+    Sample { path, body, job: Some(job.into()), secrets }
+}
+
+fn new_job() -> Value {
+    json!({"jobType": fresh("type"), "subjectId": "mine", "payload": {"n": 1}})
+}
+
+fn submit(_: &Customer) -> Sample {
+    Sample { body: Some(new_job()), ..plain("/api/jobs") }
+}
+
+fn batch(_: &Customer) -> Sample {
+    Sample { body: Some(json!({"jobs": [new_job(), new_job()]})), ..plain("/api/jobs/batch") }
+}
+
+fn list(customer: &Customer) -> Sample {
+    let job_type = fresh("type");
+    let job = customer.queued(&job_type);
+    about("/api/jobs".into(), None, &job, &[&job, &job_type])
+}
+
+fn cancel_many(customer: &Customer) -> Sample {
+    let job_type = fresh("type");
+    let job = customer.queued(&job_type);
+    let body = json!({"filter": format!("jobType eq '{job_type}'")});
+    about("/api/jobs/cancel".into(), Some(body), &job, &[&job])
+}
+
+fn waiting(customer: &Customer, verb: &str) -> Sample {
+    let job = customer.queued(&fresh("type"));
+    about(format!("/api/jobs/{job}{verb}"), None, &job, &[])
+}
+
+fn over(customer: &Customer, verb: &str) -> Sample {
+    let job = customer.completed(&fresh("type"));
+    about(format!("/api/jobs/{job}{verb}"), None, &job, &[])
+}
+
+fn redrive(customer: &Customer) -> Sample {
+    let job = customer.poisoned(&fresh("type"));
+    about(format!("/api/jobs/{job}/redrive"), Some(json!({})), &job, &[])
+}
+
+fn queues(customer: &Customer) -> Sample {
+    let job_type = fresh("type");
+    let job = customer.queued(&job_type);
+    about("/api/queues".into(), None, &job, &[&job_type])
+}
+
+fn queue(customer: &Customer, verb: &str) -> Sample {
+    let job_type = fresh("type");
+    let job = customer.queued(&job_type);
+    about(format!("/api/queues/{job_type}{verb}"), None, &job, &[])
+}
+
+fn poison(customer: &Customer) -> Sample {
+    let job_type = fresh("type");
+    let job = customer.poisoned(&job_type);
+    about("/api/poison".into(), None, &job, &[&job, &job_type, "BAD_DATA"])
+}
+
+fn poisoned(customer: &Customer, verb: &str) -> Sample {
+    let job = customer.poisoned(&fresh("type"));
+    about(format!("/api/poison/{verb}"), Some(json!({"jobIds": [job]})), &job, &[])
+}
+
+fn workers(customer: &Customer) -> Sample {
+    let (job_type, worker) = (fresh("type"), fresh("worker"));
+    let job = customer.queued(&job_type);
+    let claimed = customer.claim_with(&job_type, json!({"workerId": worker}));
+    assert_eq!(id_of(&claimed[0]), job);
+    about("/api/workers".into(), None, &job, &[&worker, &job_type])
+}
+
+fn types(customer: &Customer) -> Sample {
+    let job_type = fresh("type");
+    let job = customer.queued(&job_type);
+    about("/api/types".into(), None, &job, &[&job_type])
+}
+
+fn set_type(_: &Customer) -> Sample {
+    let path = format!("/api/types/{}", fresh("type"));
+    Sample { body: Some(json!({"maxAttempts": 5})), ..plain(&path) }
+}
+
+fn make_key(customer: &Customer) -> Sample {
+    let body = json!({"name": "new", "tenant": customer.tenant, "scopes": ["jobs:read"]});
+    Sample { body: Some(body), ..plain("/api/keys") }
+}
+
+fn keys(customer: &Customer) -> Sample {
+    let name = fresh("name");
+    customer.client(json!({"name": name}));
+    Sample { secrets: vec![name], ..plain("/api/keys") }
+}
+
+fn revoke(customer: &Customer) -> Sample {
+    let grant = json!({"name": "x", "tenant": customer.tenant, "scopes": ["jobs:read"]});
+    let made = customer.owner.post("/api/keys").json(&grant).send().ok(201);
+    plain(&format!("/api/keys/{}", made["id"].as_str().unwrap()))
+}
+
+fn audit(customer: &Customer) -> Sample {
+    let job = customer.queued(&fresh("type"));
+    customer.owner.post(&format!("/api/jobs/{job}/cancel")).send().ok(202);
+    about("/api/audit".into(), None, &job, &[&job])
+}
+
+fn claim(customer: &Customer) -> Sample {
+    let job_type = fresh("type");
+    let job = customer.queued(&job_type);
+    let body = json!({"workerId": "w", "claimId": fresh("claim"), "jobTypes": [job_type]});
+    about("/api/work/claim".into(), Some(body), &job, &[&job])
+}
+
+fn heartbeat(customer: &Customer) -> Sample {
+    let job = customer.running(&fresh("type"));
+    let body =
+        json!({"workerId": "w1", "leases": [held(&job, json!({"progress": {"percent": 5}}))]});
+    about("/api/work/heartbeat".into(), Some(body), &id_of(&job), &[])
+}
+
+fn settle(customer: &Customer) -> Sample {
+    let job = customer.running(&fresh("type"));
+    let body = json!({"items": [held(&job, json!({"outcome": "completed"}))]});
+    about("/api/work/settle".into(), Some(body), &id_of(&job), &[])
+}
+
+fn release(customer: &Customer) -> Sample {
+    let job = customer.running(&fresh("type"));
+    let body = json!({"items": [held(&job, json!({}))]});
+    about("/api/work/release".into(), Some(body), &id_of(&job), &[])
+}
+
+fn steps(customer: &Customer) -> Sample {
+    let job = customer.running(&fresh("type"));
+    let body = held(&job, json!({"name": "one", "action": "begin"}));
+    about("/api/work/steps".into(), Some(body), &id_of(&job), &[])
+}
+
+fn metrics(customer: &Customer) -> Sample {
+    let job_type = fresh("type");
+    let job = customer.queued(&job_type);
+    about("/metrics".into(), None, &job, &[&job_type])
+}
+
+/// Everybody who might ask.
+struct Crowd {
+    customer: Customer,
+    stranger: Client,
+    unknown: Client,
+    other_tenant: Client,
+    other_subject: Client,
+    other_type: Client,
+}
+
+impl Crowd {
+    fn gather() -> Self {
+        let customer = Customer::new();
+        let other_tenant = Customer::of(&customer.house).owner;
+        Crowd {
+            stranger: customer.house.stranger(),
+            unknown: customer.house.stranger().with_key(&unknown_key(customer.house.admin_key())),
+            other_subject: customer.client(json!({"scopes": ["admin"], "subjects": ["foreign-*"]})),
+            other_type: customer.client(json!({"scopes": ["admin"], "types": ["foreign-*"]})),
+            other_tenant,
+            customer,
+        }
+    }
+
+    /// Somebody who may everything but what the route needs.
+    fn without(&self, right: &str) -> Client {
+        let scopes: Vec<&str> = SCOPES.into_iter().filter(|scope| *scope != right).collect();
+        self.customer.client(json!({"scopes": scopes}))
+    }
+
+    /// A policy holds for everybody, so nobody in particular may set it.
+    fn right(&self, route: &Route) -> Client {
+        match route.path {
+            "/api/types/{jobType}" => self.customer.house.admin(),
+            _ => self.customer.owner.clone(),
+        }
+    }
+
+    /// A version that every touch would move.
+    fn version(&self, sample: &Sample) -> Option<String> {
+        let path = format!("/api/jobs/{}/status", sample.job.as_ref()?);
+        let answer = self.customer.owner.get(&path).send();
+        Some(answer.header("etag").unwrap_or_else(|| panic!("{}", answer.text())).into())
+    }
+}
+
+/// A key as ours are made, that nobody was given.
+fn unknown_key(known: &str) -> String {
+    let (head, last) = known.split_at(known.len() - 1);
+    format!("{head}{}", if last == "A" { "B" } else { "A" })
+}
+
+fn ask(who: &Client, route: &Route, sample: &Sample) -> Answer {
+    let ask = who.ask(route.method, &sample.path);
+    match &sample.body {
+        Some(body) => ask.json(body).send(),
+        None => ask.send(),
+    }
+}
+
+#[test]
+fn every_route_has_a_sample_and_every_sample_a_route() {
+    let routes: BTreeSet<(&str, &str)> =
+        ROUTES.iter().map(|route| (route.method, route.path)).collect();
+    for route in ROUTES {
+        row_of(route);
+    }
+    let stale = ROWS.iter().filter(|row| !routes.contains(&(row.method, row.path)));
+    let stale: Vec<&str> = stale.map(|row| row.path).collect();
+    assert!(stale.is_empty(), "no such route: {stale:?}");
+}
+
+/// Each route is walked by a thread of its own: they wait for the disk most of the time.
+#[test]
+fn every_route_lets_in_whom_it_should_and_nobody_else() {
+    let crowd = Crowd::gather();
+    let failed: Vec<String> = thread::scope(|scope| {
+        let walks: Vec<_> =
+            ROUTES.iter().map(|route| (route, scope.spawn(|| walk(&crowd, route)))).collect();
+        let broken = walks.into_iter().filter_map(|(route, walk)| {
+            let said = walk.join().err()?;
+            let said = said.downcast_ref::<String>().cloned().unwrap_or_default();
+            Some(format!("{} {}: {said}", route.method, route.path))
+        });
+        broken.collect()
+    });
+    assert!(failed.is_empty(), "{} routes:\n{}", failed.len(), failed.join("\n"));
+}
+
+fn walk(crowd: &Crowd, route: &Route) {
+    let row = row_of(route);
+    let right = match route.access {
+        Access::Open => return open(crowd, route, row),
+        Access::Right(right) | Access::Signed(right) => right.as_str(),
+    };
+    let sample = (row.sample)(&crowd.customer);
+    let before = crowd.version(&sample);
+    ask(&crowd.stranger, route, &sample).problem(401, "UNAUTHENTICATED");
+    ask(&crowd.unknown, route, &sample).problem(401, "UNAUTHENTICATED");
+    ask(&crowd.without(right), route, &sample).problem(403, "FORBIDDEN");
+    foreign(&crowd.other_tenant, "another tenant", row.other_tenant, route, row, &sample);
+    foreign(&crowd.other_subject, "another subject", row.other_subject, route, row, &sample);
+    foreign(&crowd.other_type, "another type", row.other_type, route, row, &sample);
+    assert_eq!(crowd.version(&sample), before, "nobody touched it");
+    let answer = ask(&crowd.right(route), route, &sample);
+    assert_eq!(answer.status, row.right, "right: {}", answer.text());
+    for secret in &sample.secrets {
+        let shown = answer.text().contains(secret.as_str());
+        let is_body = row.method == "GET" || row.path == "/api/work/claim";
+        assert!(shown || !is_body, "{secret} is not shown to its owner: {}", answer.text());
+    }
+    for item in answer_items(&answer) {
+        assert!(item["problem"].is_null(), "right: {item}");
+    }
+}
+
+#[track_caller]
+fn foreign(who: &Client, name: &str, expected: Foreign, route: &Route, row: &Row, sample: &Sample) {
+    let answer = ask(who, route, sample);
+    let text = answer.text();
+    match expected {
+        No(status, code) => {
+            assert_eq!((name, answer.status), (name, status), "{text}");
+            answer.problem(status, code);
+        }
+        Inside(code) => {
+            assert_eq!((name, answer.status), (name, 200), "{text}");
+            let items = answer_items(&answer);
+            assert!(!items.is_empty(), "{name}: {text}");
+            for item in items {
+                assert_eq!(item["problem"]["errorCode"], code, "{name}: {text}");
+            }
+        }
+        Nothing => {
+            assert_eq!((name, answer.status), (name, row.right), "{text}");
+            for secret in &sample.secrets {
+                assert!(!text.contains(secret.as_str()), "{name} sees {secret}: {text}");
+            }
+            if row.right == 202 {
+                assert_eq!(answer.json()["matched"], 0, "{name}: {text}");
+            }
+        }
+        Anybody => assert_eq!((name, answer.status), (name, row.right), "{text}"),
+    }
+}
+
+/// The items of a worker's report.
+fn answer_items(answer: &Answer) -> Vec<Value> {
+    let Ok(body) = serde_json::from_slice::<Value>(&answer.body) else { return Vec::new() };
+    let lists = [&body["items"], &body["leases"]];
+    lists.into_iter().filter_map(Value::as_array).flatten().cloned().collect()
+}
+
+/// An open door takes everybody, and looks at no credential.
+fn open(crowd: &Crowd, route: &Route, row: &Row) {
+    let sample = (row.sample)(&crowd.customer);
+    for who in [&crowd.stranger, &crowd.unknown, &crowd.other_tenant, &crowd.customer.owner] {
+        let answer = ask(who, route, &sample);
+        assert_eq!(answer.status, row.right, "{}", answer.text());
+    }
+}
+
+/// What an operator across tenants sees names the tenant; a tenant sees its own and no name.
+#[test]
+fn whoever_acts_for_all_tenants_sees_whose_a_job_is() {
+    let customer = Customer::new();
+    let job = customer.queued(&fresh("type"));
+    let path = format!("/api/jobs/{job}/status");
+    let seen = customer.house.admin().get(&path).send().ok(200);
+    assert_eq!(seen["tenant"], customer.tenant);
+    assert!(customer.status(&job).get("tenant").is_none());
+}

@@ -1,0 +1,43 @@
+//! `consign serve` from outside: HTTP in, HTTP out, on the real binary.
+//!
+//! Nothing here knows more of the server than its contract does, its table of routes and its catalogue of
+//! codes. Every wait has an end: sockets give up, and [`wait_until`] does.
+
+mod client;
+mod codes;
+mod contract;
+mod customer;
+mod house;
+mod matrix;
+mod protocol;
+
+pub(crate) use client::{Answer, Ask, Client, Connection, Event, Events};
+pub(crate) use customer::Customer;
+pub(crate) use house::House;
+
+use platform::SystemClock;
+use std::{thread, time::Duration};
+use store::Clock;
+
+/// Longer than anything lawful takes on a machine that does other things as well.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits until `it` has a value.
+#[track_caller]
+pub(crate) fn wait_for<T>(what: &str, mut it: impl FnMut() -> Option<T>) -> T {
+    let clock = SystemClock::new();
+    let until = clock.read().monotonic + PATIENCE;
+    loop {
+        if let Some(value) = it() {
+            return value;
+        }
+        assert!(clock.read().monotonic < until, "waited in vain: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits until `it` happened.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, mut it: impl FnMut() -> bool) {
+    wait_for(what, || it().then_some(()));
+}
