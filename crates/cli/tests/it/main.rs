@@ -8,6 +8,7 @@ mod bench;
 mod config;
 mod demo;
 mod serve;
+mod start;
 
 use engine::{Intake, JobDraft, JobId, Scope, Tenant};
 use platform::{SystemClock, SystemDice};
