@@ -64,7 +64,28 @@ pub enum Error {
     Tasks(&'static str, #[source] Box<dyn std::error::Error + Send + Sync>),
     /// The system does not tell what we ask.
     #[error("{0} does not say how much memory was used; this needs Linux")]
-    Memory(&'static str),
+    Memory(String),
+    /// A process that is measured did not start, or is gone.
+    #[error("{what} is not at work: {said}")]
+    Process {
+        /// Which one.
+        what: &'static str,
+        /// The last that it said.
+        said: String,
+    },
+    /// A request was not answered.
+    #[error("{0} was not answered")]
+    Unanswered(&'static str, #[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A request was answered with something else than was asked for.
+    #[error("{what} was answered with {status}: {body}")]
+    Answer {
+        /// What was asked for.
+        what: &'static str,
+        /// The status of the answer.
+        status: u16,
+        /// What it said.
+        body: String,
+    },
 }
 
 /// Adds what a verb was for.

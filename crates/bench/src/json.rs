@@ -4,7 +4,7 @@ use crate::{Goal, Measure, PAYLOAD_BYTES, RAW_BATCH, RAW_PRAGMAS, ROUNDS, Report
 use serde_json::{Map, Value, json};
 
 impl Report {
-    /// All numbers by name, `ratios` of ours to raw, and `targets` that passed or did not.
+    /// All numbers by name, `ratios` of ours to what stands beside it, and `targets` that passed or did not.
     pub fn json(&self) -> Value {
         let ratios = self.by_key(|measure| measure.ratio().map(Value::from));
         let targets = self.by_key(|measure| Some(target(measure, measure.goal?)));
@@ -17,6 +17,7 @@ impl Report {
             "releaseBuild": !cfg!(debug_assertions),
             "jobs": self.settings.jobs,
             "deep": self.settings.deep,
+            "beside": self.beside.name(),
             "rounds": ROUNDS,
             "payloadBytes": PAYLOAD_BYTES,
             "rawBatch": RAW_BATCH,
@@ -51,6 +52,7 @@ fn target(measure: &Measure, goal: Goal) -> Value {
     let (value, bound, limit) = match goal {
         Goal::RatioAtLeast(least) => (measure.ratio(), "atLeast", least),
         Goal::RatioAtMost(most) => (measure.ratio(), "atMost", most),
+        Goal::AtLeast(least) => (Some(measure.ours.median()), "atLeast", least),
         Goal::AtMost(most) => (Some(measure.ours.median()), "atMost", most),
     };
     json!({ "value": value, bound: limit, "pass": measure.is_met() })
@@ -59,6 +61,7 @@ fn target(measure: &Measure, goal: Goal) -> Value {
 fn unit(unit: Unit) -> &'static str {
     match unit {
         Unit::JobsPerSecond => "jobs/s",
+        Unit::RequestsPerSecond => "requests/s",
         Unit::Milliseconds => "ms",
         Unit::BytesPerJob => "bytes/job",
         Unit::Mebibytes => "MiB",

@@ -2,7 +2,7 @@
 //!
 //! Each number of ours stands beside the raw limit ([`raw`]), measured in the same run, round by round
 //! in turns, because a machine is rarely quiet. [`run`] measures, [`Report::table`] shows it to people and
-//! [`Report::json`] to programs.
+//! [`Report::json`] to programs. [`run_http`] does the same for the HTTP door, beside a bare echo.
 #![forbid(unsafe_code)]
 
 mod crew;
@@ -10,6 +10,7 @@ mod deep;
 mod error;
 mod figures;
 mod house;
+mod http;
 mod idle;
 mod json;
 mod load;
@@ -25,11 +26,12 @@ mod throughput;
 pub use error::Error;
 pub use figures::Rounds;
 pub use house::PAYLOAD_BYTES;
+pub use http::{echo::serve_echo, run_http};
 pub use machine::Machine;
 pub use measure::{Goal, Group, Measure, Unit};
 pub use place::Place;
 pub use raw::{RAW_BATCH, RAW_PRAGMAS};
-pub use report::Report;
+pub use report::{Beside, Report};
 
 use neighbours::Ticks;
 use platform::SystemClock;
@@ -52,21 +54,19 @@ pub const JOBS_MIN: usize = 100;
 pub const DEEP_MIN: usize = 1_000;
 /// Each part is measured so many times, and the middle counts.
 pub const ROUNDS: usize = 5;
-/// Threads for the tasks that hand jobs over and run them.
+/// Threads for the tasks that hand jobs over and run them, or ask over HTTP.
 const RUNTIME_THREADS: usize = 2;
 
 /// Measures everything, saying what it is at. This blocks for some minutes.
 pub fn run(settings: Settings, place: &Place, say: &mut dyn FnMut(&str)) -> Result<Report, Error> {
-    let runtime = Builder::new_multi_thread().worker_threads(RUNTIME_THREADS).enable_time().build();
-    let runtime = runtime.map_err(|e| Error::Tasks("starting the threads for tasks", e.into()))?;
-    let mut bench = Bench { settings, place, clock: Arc::new(SystemClock::new()), runtime, say };
+    let mut bench = Bench::new(settings, place, say)?;
     let (mut machine, before) = (Machine::of(place, &bench.clock), Ticks::now());
     // First, while this process has used no memory for anything else.
     let mut measures = deep::measure(&mut bench)?;
     measures.extend(idle::measure(&mut bench)?);
     measures.extend(throughput::measure(&mut bench)?);
     machine.others_share = Ticks::now().zip(before).map(|(now, then)| now.others_since(then));
-    Ok(Report::new(machine, settings, measures))
+    Ok(Report::new(machine, settings, Beside::Disk, measures))
 }
 
 /// A run under way.
@@ -76,6 +76,20 @@ struct Bench<'a> {
     clock: Arc<SystemClock>,
     runtime: Runtime,
     say: &'a mut dyn FnMut(&str),
+}
+
+impl<'a> Bench<'a> {
+    fn new(
+        settings: Settings,
+        place: &'a Place,
+        say: &'a mut dyn FnMut(&str),
+    ) -> Result<Self, Error> {
+        let threads = RUNTIME_THREADS;
+        let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build();
+        let runtime =
+            runtime.map_err(|e| Error::Tasks("starting the threads for tasks", e.into()))?;
+        Ok(Bench { settings, place, clock: Arc::new(SystemClock::new()), runtime, say })
+    }
 }
 
 impl Bench<'_> {

@@ -53,11 +53,20 @@ fn file_system(mounts: &str, folder: &Path) -> Option<String> {
 
 /// The most memory that this process ever had, as Linux knows it.
 pub(crate) fn peak_memory_mib() -> Result<f64, Error> {
-    const STATUS: &str = "/proc/self/status";
-    let status = fs::read_to_string(STATUS).map_err(|_| Error::Memory(STATUS))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    memory("/proc/self/status", "VmHWM:")
+}
+
+/// The memory that another process has now, as Linux knows it.
+pub(crate) fn memory_mib_of(process: u32) -> Result<f64, Error> {
+    memory(&format!("/proc/{process}/status"), "VmRSS:")
+}
+
+fn memory(path: &str, name: &str) -> Result<f64, Error> {
+    let unsaid = || Error::Memory(path.to_owned());
+    let status = fs::read_to_string(path).map_err(|_| unsaid())?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
-    Ok(kib.ok_or(Error::Memory(STATUS))? / 1024.0)
+    Ok(kib.ok_or_else(unsaid)? / 1024.0)
 }
 
 #[cfg(test)]

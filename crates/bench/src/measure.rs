@@ -41,6 +41,7 @@ impl Group {
 #[expect(missing_docs, reason = "they say it themselves")]
 pub enum Unit {
     JobsPerSecond,
+    RequestsPerSecond,
     Milliseconds,
     BytesPerJob,
     Mebibytes,
@@ -53,6 +54,8 @@ pub enum Goal {
     RatioAtLeast(f64),
     /// At most so many times what stands beside it.
     RatioAtMost(f64),
+    /// At least this, in its unit.
+    AtLeast(f64),
     /// At most this, in its unit.
     AtMost(f64),
 }
@@ -77,6 +80,7 @@ impl Measure {
         self.goal.map(|goal| match goal {
             Goal::RatioAtLeast(least) => ratio >= least,
             Goal::RatioAtMost(most) => ratio <= most,
+            Goal::AtLeast(least) => self.ours.median() >= least,
             Goal::AtMost(most) => self.ours.median() <= most,
         })
     }
@@ -94,6 +98,12 @@ pub(crate) fn goal_of(key: &str) -> Option<Goal> {
         "submit_p99_half_load" | "submit_p99_saturated" => Goal::AtMost(25.0),
         "drain_deep" => Goal::RatioAtLeast(0.8),
         "peak_memory" => Goal::AtMost(150.0),
+        // What a durable job costs more than none: a commit shared by 64, and its row.
+        "http_enqueue" => Goal::RatioAtLeast(0.2),
+        "http_status" => Goal::RatioAtLeast(0.5),
+        "http_lives" => Goal::AtLeast(10_000.0),
+        "http_stream_end_p99" => Goal::AtMost(100.0),
+        "http_streams_memory" => Goal::AtMost(95.0), // 100 MB
         _ => return None,
     })
 }
@@ -122,6 +132,8 @@ mod tests {
         assert_eq!(met("drain", 49.0, Some(&[100.0])), Some(false));
         assert_eq!(met("idle_start_p50", 3.0, Some(&[1.0])), Some(false));
         assert_eq!(met("peak_memory", 20.0, None), Some(true));
+        assert_eq!(met("http_lives", 10_000.0, None), Some(true));
+        assert_eq!(met("http_lives", 9_999.0, None), Some(false));
         assert_eq!(met("bytes_ended", 20.0, None), None);
     }
 

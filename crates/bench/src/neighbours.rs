@@ -31,9 +31,10 @@ impl Ticks {
         let spent: Vec<u64> =
             line.split_whitespace().take(8).map_while(|n| n.parse().ok()).collect();
         let [_, _, _, idle, waiting, ..] = spent[..] else { return None };
-        // The name, in brackets, may hold anything. After it: state, ten numbers, then user and system.
+        // The name, in brackets, may hold anything. After it: state, ten numbers, then user and system, and
+        // the same of those processes of ours that have ended.
         let (_, after) = process.rsplit_once(')')?;
-        let used = after.split_whitespace().skip(11).take(2).map_while(|n| n.parse::<u64>().ok());
+        let used = after.split_whitespace().skip(11).take(4).map_while(|n| n.parse::<u64>().ok());
         Some(Ticks { all: spent.iter().sum(), idle: idle + waiting, ours: used.sum() })
     }
 }
@@ -45,7 +46,7 @@ mod tests {
     #[test]
     fn what_is_neither_idle_nor_ours_is_of_others() {
         let machine = "cpu  10 0 20 60 5 0 3 2 99 99\ncpu0 1 1 1 1\n";
-        let process = "7 (a ) b) S 1 2 3 4 5 6 7 8 9 10 12 8 0 0\n";
+        let process = "7 (a ) b) S 1 2 3 4 5 6 7 8 9 10 12 5 2 1 20 0\n";
         let then = Ticks::parse(machine, process).unwrap();
         assert_eq!(then, Ticks { all: 100, idle: 65, ours: 20 });
         assert_eq!(then.others_since(Ticks::default()), 0.15);

@@ -1,9 +1,11 @@
-//! The files of a run: new when it begins, gone when it ends.
+//! The files and processes of a run: new when it begins, gone when it ends.
 
 use crate::Error;
 use std::{
     fs, io,
     path::{Path, PathBuf},
+    process::Child,
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 /// Where a run keeps its files. Dropped, it removes them.
@@ -11,19 +13,27 @@ pub struct Place {
     store: PathBuf,
     /// The folder that was made for them, if one was.
     folder: Option<PathBuf>,
+    /// Processes that were started to be measured.
+    children: Mutex<Vec<Child>>,
 }
 
 /// What is added to the name of the store: ours, the raw twin, and the queue that is not deep.
 const STORES: [&str; 3] = ["", "-raw", "-shallow"];
+/// The same of the folder in which a server lives.
+const DOOR: &str = "-door";
 /// What SQLite and the lock put beside a store.
 const BESIDE: [&str; 5] = ["", "-wal", "-shm", "-journal", ".lock"];
 
 impl Place {
+    fn new(store: PathBuf, folder: Option<PathBuf>) -> Self {
+        Place { store, folder, children: Mutex::default() }
+    }
+
     /// A new folder in `parent`.
     pub fn folder_in(parent: &Path) -> Result<Self, Error> {
         let path = parent.join(format!("consign-bench-{}", std::process::id()));
         match fs::create_dir(&path) {
-            Ok(()) => Ok(Place { store: path.join("store.db"), folder: Some(path) }),
+            Ok(()) => Ok(Place::new(path.join("store.db"), Some(path))),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(Error::Exists(path)),
             Err(source) => Err(Error::File { doing: "making the folder", path, source }),
         }
@@ -31,19 +41,51 @@ impl Place {
 
     /// A new store at `path`, and others beside it. All names must be free.
     pub fn at(path: &Path) -> Result<Self, Error> {
-        match files(path).into_iter().find(|file| file.symlink_metadata().is_ok()) {
+        match all(path).into_iter().find(|file| file.symlink_metadata().is_ok()) {
             Some(taken) => Err(Error::Exists(taken)),
-            None => Ok(Place { store: path.to_owned(), folder: None }),
+            None => Ok(Place::new(path.to_owned(), None)),
         }
     }
 
     /// Removes everything, also while it is in use: for whoever ends the process.
     pub fn clear(&self) {
+        self.end_children();
         // Nobody is left to be told; the place was said when the run began.
         match &self.folder {
             Some(folder) => drop(fs::remove_dir_all(folder)),
-            None => files(&self.store).iter().for_each(|file| drop(remove(file))),
+            None => {
+                files(&self.store).iter().for_each(|file| drop(remove(file)));
+                drop(fs::remove_dir_all(with(&self.store, DOOR)));
+            }
         }
+    }
+
+    /// Takes care of a process: it ends when the run does, however that ends.
+    pub(crate) fn adopt(&self, child: Child) {
+        self.children().push(child);
+    }
+
+    /// Ends the processes of the run, and waits for each.
+    pub(crate) fn end_children(&self) {
+        for mut child in self.children().drain(..) {
+            // Both can only fail for a process that is gone.
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+
+    /// Ends one of them.
+    pub(crate) fn end_child(&self, process: u32) {
+        let mut children = self.children();
+        for child in children.iter_mut().filter(|child| child.id() == process) {
+            drop(child.kill());
+            drop(child.wait());
+        }
+        children.retain(|child| child.id() != process);
+    }
+
+    fn children(&self) -> MutexGuard<'_, Vec<Child>> {
+        self.children.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What people are told: where to look while it runs.
@@ -66,6 +108,19 @@ impl Place {
         self.fresh(STORES[2])
     }
 
+    /// A new folder for a server, without a file of an earlier part.
+    pub(crate) fn door(&self) -> Result<PathBuf, Error> {
+        let path = with(&self.store, DOOR);
+        let made = match fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => fs::create_dir(&path),
+        };
+        match made {
+            Ok(()) => Ok(path),
+            Err(source) => Err(Error::File { doing: "making the folder", path, source }),
+        }
+    }
+
     fn fresh(&self, name: &str) -> Result<PathBuf, Error> {
         for path in BESIDE.map(|beside| with(&self.store, &format!("{name}{beside}"))) {
             remove(&path)?;
@@ -78,6 +133,11 @@ impl Place {
 fn files(store: &Path) -> Vec<PathBuf> {
     let names = STORES.iter().flat_map(|name| BESIDE.map(|beside| format!("{name}{beside}")));
     names.map(|name| with(store, &name)).collect()
+}
+
+/// The same, and the folder of a server.
+fn all(store: &Path) -> Vec<PathBuf> {
+    [files(store), vec![with(store, DOOR)]].concat()
 }
 
 impl Drop for Place {
@@ -108,7 +168,8 @@ mod tests {
     fn what_is_there_is_neither_used_nor_removed() {
         let folder = tempfile::tempdir().unwrap();
         let store = folder.path().join("a.db");
-        for taken in ["a.db", "a.db-wal", "a.db.lock", "a.db-raw", "a.db-shallow-shm"] {
+        for taken in ["a.db", "a.db-wal", "a.db.lock", "a.db-raw", "a.db-shallow-shm", "a.db-door"]
+        {
             let taken = folder.path().join(taken);
             fs::write(&taken, "precious").unwrap();
             assert!(matches!(Place::at(&store), Err(Error::Exists(path)) if path == taken));
@@ -127,6 +188,7 @@ mod tests {
             for path in files(&place.store) {
                 fs::write(path, "ours").unwrap();
             }
+            fs::write(place.door().unwrap().join("admin.key"), "ours").unwrap();
         }
         let left: Vec<_> =
             fs::read_dir(folder.path()).unwrap().map(|f| f.unwrap().path()).collect();

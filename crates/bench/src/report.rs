@@ -1,7 +1,7 @@
 //! What a run came to.
 
 use crate::{
-    Group, Machine, Measure, PAYLOAD_BYTES, RAW_BATCH, RAW_PRAGMAS, ROUNDS, Settings,
+    Group, Machine, Measure, PAYLOAD_BYTES, RAW_BATCH, RAW_PRAGMAS, ROUNDS, Settings, http,
     table::thousands,
 };
 
@@ -11,15 +11,57 @@ pub struct Report {
     pub machine: Machine,
     /// How much.
     pub settings: Settings,
+    /// What ours stands beside.
+    pub beside: Beside,
     /// In the order of the table.
     pub measures: Vec<Measure>,
 }
 
+/// What our numbers stand beside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beside {
+    /// What the disk could do: hand-written SQL.
+    Disk,
+    /// What a door could do that has nothing behind it: an echo of the same body.
+    Echo,
+}
+
+impl Beside {
+    /// The heading of its column.
+    pub fn name(self) -> &'static str {
+        match self {
+            Beside::Disk => "raw",
+            Beside::Echo => "echo",
+        }
+    }
+
+    fn notes(self) -> Vec<String> {
+        match self {
+            Beside::Disk => vec![
+                format!(
+                    "raw: hand-written SQL, same SQLite, {} jobs in a commit,",
+                    thousands(RAW_BATCH as f64)
+                ),
+                format!("  {RAW_PRAGMAS}"),
+                format!(
+                    "payloads have {PAYLOAD_BYTES} bytes; * is compared with our own drain of the short queue"
+                ),
+            ],
+            Beside::Echo => http::notes(),
+        }
+    }
+}
+
 impl Report {
-    pub(crate) fn new(machine: Machine, settings: Settings, mut measures: Vec<Measure>) -> Self {
+    pub(crate) fn new(
+        machine: Machine,
+        settings: Settings,
+        beside: Beside,
+        mut measures: Vec<Measure>,
+    ) -> Self {
         let place = |group| Group::ALL.iter().position(|other| *other == group);
         measures.sort_by_key(|measure| place(measure.group)); // stable: within a group as measured
-        Report { machine, settings, measures }
+        Report { machine, settings, beside, measures }
     }
 
     /// When, on what, how much: the first line of the table.
@@ -33,17 +75,10 @@ impl Report {
 
     /// What one has to know to read the numbers.
     pub(crate) fn notes(&self) -> Vec<String> {
-        let batch = thousands(RAW_BATCH as f64);
-        let mut notes = vec![
-            format!(
-                "medians of {ROUNDS} rounds; spread: lowest to highest round, of the ratio or of ours"
-            ),
-            format!("raw: hand-written SQL, same SQLite, {batch} jobs in a commit,"),
-            format!("  {RAW_PRAGMAS}"),
-            format!(
-                "payloads have {PAYLOAD_BYTES} bytes; * is compared with our own drain of the short queue"
-            ),
-        ];
+        let mut notes = vec![format!(
+            "medians of {ROUNDS} rounds; spread: lowest to highest round, of the ratio or of ours"
+        )];
+        notes.extend(self.beside.notes());
         if let Some(share) = self.machine.others_share.filter(|share| *share > OTHERS_SHARE_MAX) {
             let percent = share * 100.0;
             notes.push(format!(
@@ -80,5 +115,5 @@ pub(crate) fn example() -> Report {
     let alone = measure("peak_memory", &[41.3], None);
     let goal = Some(Goal::AtMost(40.0));
     measures.push(Measure { unit: Unit::Mebibytes, group: Group::Size, goal, ..alone });
-    Report::new(machine, Settings { jobs: 100_000, deep: 1_000_000 }, measures)
+    Report::new(machine, Settings { jobs: 100_000, deep: 1_000_000 }, Beside::Disk, measures)
 }

@@ -16,7 +16,7 @@ impl Report {
                 continue;
             }
             let name = format!("{group:?}");
-            let names = [&name, "ours", "raw", "ratio", "spread", "target", ""];
+            let names = [&name, "ours", self.beside.name(), "ratio", "spread", "target", ""];
             write_row(&mut table, "\n", names.map(str::to_owned));
             lines.iter().for_each(|line| write_row(&mut table, "", cells(line)));
         }
@@ -61,6 +61,7 @@ fn target(goal: Goal, unit: Unit) -> String {
     match goal {
         Goal::RatioAtLeast(least) => format!("≥ {least:.2}"),
         Goal::RatioAtMost(most) => format!("≤ {most:.2}"),
+        Goal::AtLeast(least) => format!("≥ {}", with_unit(least, unit)),
         Goal::AtMost(most) if most.fract() == 0.0 => format!("≤ {most} {}", name(unit).trim()),
         Goal::AtMost(most) => format!("≤ {}", with_unit(most, unit)),
     }
@@ -72,7 +73,7 @@ fn with_unit(number: f64, unit: Unit) -> String {
 
 fn name(unit: Unit) -> &'static str {
     match unit {
-        Unit::JobsPerSecond => "/s",
+        Unit::JobsPerSecond | Unit::RequestsPerSecond => "/s",
         Unit::Milliseconds => " ms",
         Unit::BytesPerJob => " B/job",
         Unit::Mebibytes => " MiB",
@@ -81,7 +82,7 @@ fn name(unit: Unit) -> &'static str {
 
 fn bare(number: f64, unit: Unit) -> String {
     match unit {
-        Unit::JobsPerSecond | Unit::BytesPerJob => thousands(number),
+        Unit::JobsPerSecond | Unit::RequestsPerSecond | Unit::BytesPerJob => thousands(number),
         Unit::Milliseconds => format!("{number:.2}"),
         Unit::Mebibytes => format!("{number:.1}"),
     }

@@ -136,9 +136,15 @@ pub(crate) struct BenchArgs {
     /// Jobs that wait while a deep queue is drained; 1000 at least
     #[arg(long, default_value_t = 1_000_000, value_parser = at_least(bench::DEEP_MIN))]
     pub(crate) deep: u64,
+    /// Measure the HTTP door instead, beside a bare echo of the same requests
+    #[arg(long)]
+    pub(crate) http: bool,
     /// Print one JSON object instead of a table
     #[arg(long)]
     pub(crate) json: bool,
+    /// Be the echo that a run with --http stands beside
+    #[arg(long, hide = true)]
+    pub(crate) echo: bool,
 }
 
 fn at_least(jobs: usize) -> RangedU64ValueParser {

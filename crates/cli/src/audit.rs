@@ -32,11 +32,15 @@ fn verify(args: &AuditVerifyArgs) -> Result<ExitCode> {
     Ok(match (args.head.as_deref(), found) {
         (None, _) => ExitCode::SUCCESS,
         (Some(_), Some(number)) => {
-            println!("the hash you know is that of entry {number}: nothing up to there was changed");
+            println!(
+                "the hash you know is that of entry {number}: nothing up to there was changed"
+            );
             ExitCode::SUCCESS
         }
         (Some(_), None) => {
-            println!("the hash you know is not in it: entries at the end were cut off, or it is another log");
+            println!(
+                "the hash you know is not in it: entries at the end were cut off, or it is another log"
+            );
             ExitCode::FAILURE
         }
     })

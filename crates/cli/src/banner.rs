@@ -20,16 +20,19 @@ pub(crate) fn banner(
     let _ = writeln!(said, "  curl -i {url}/api/jobs \\");
     let _ = writeln!(said, "    -H \"Authorization: Bearer $(cat '{key}')\" \\");
     let _ = writeln!(said, "    -H 'Content-Type: application/json' \\");
-    let _ = writeln!(said, "    -d '{{\"jobType\": \"email\", \"subjectId\": \"order/7\", \"payload\": {{}}}}'\n");
+    let _ = writeln!(
+        said,
+        "    -d '{{\"jobType\": \"email\", \"subjectId\": \"order/7\", \"payload\": {{}}}}'\n"
+    );
     said
 }
 
 /// Somebody who listens everywhere can be reached here, too.
 fn reachable(address: SocketAddr) -> SocketAddr {
-    let ip = match address.ip() {
-        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
+    let ip: IpAddr = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        IpAddr::V4(_) | IpAddr::V6(_) => address.ip(),
     };
     SocketAddr::new(ip, address.port())
 }
@@ -47,6 +50,8 @@ mod tests {
         assert!(here.contains("curl -i http://127.0.0.1:8470/api/jobs \\\n"), "{here}");
         assert!(here.contains("Bearer $(cat 'a/admin.key')"), "{here}");
         let open = said("[::]:443", true, None);
-        assert!(open.starts_with("consign listens at https://[::1]:443\n") && !open.contains("curl"));
+        assert!(
+            open.starts_with("consign listens at https://[::1]:443\n") && !open.contains("curl")
+        );
     }
 }

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use bench::{Place, Settings};
 use std::{
     env,
+    io::{stdin, stdout},
     process::{ExitCode, exit},
     sync::{
         Arc,
@@ -20,6 +21,10 @@ use tokio::runtime::Builder;
 
 /// Whatever the numbers are, it went well: a benchmark is no test.
 pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
+    if args.echo {
+        bench::serve_echo(stdin().lock(), stdout()).context("the echo failed")?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let settings =
         Settings { jobs: usize::try_from(args.jobs)?, deep: usize::try_from(args.deep)? };
     let place = match &args.store {
@@ -29,7 +34,13 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
     let place = Arc::new(place.context("nothing was measured")?);
     let interrupted = clear_when_interrupted(&place).context("nothing was measured")?;
     eprintln!("measuring in {}, which is removed afterwards", place.shown().display());
-    let report = bench::run(settings, &place, &mut |what| eprintln!("{what}"));
+    let say = &mut |what: &str| eprintln!("{what}");
+    let report = if args.http {
+        let program = env::current_exe().context("nothing was measured")?;
+        bench::run_http(settings, &place, &program, say)
+    } else {
+        bench::run(settings, &place, say)
+    };
     while interrupted.load(Ordering::Acquire) {
         thread::park(); // its files went away under it, and the process is about to end
     }

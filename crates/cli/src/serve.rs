@@ -52,14 +52,17 @@ async fn serve(settings: Settings, looks: Looks) -> Result<()> {
     let folder = folder_of(&settings.store.path);
     let store = open(&settings, folder, clock.clone(), dice.clone())?;
     let admin_key = admin_key::ensure(&*store, folder, &*clock, &*dice).await?;
-    let node = platform::Settings { payload_bytes_max: settings.payload_bytes_max };
+    let (payload_bytes_max, strict_types) = (settings.payload_bytes_max, settings.strict_types);
+    let node = platform::Settings { payload_bytes_max, strict_types };
     let node = Arc::new(Node::start(store, clock.clone(), dice.clone(), node)?);
     declare(&node, &settings.types, &*clock, &*dice).await?;
     let door = settings.door.clone();
     let server = Server::start(node.clone(), clock, dice, door, listener, tls).await?;
     let address = server.address();
     match looks {
-        Looks::Json => info!(%address, tls = secure, store = %settings.store.path.display(), "listening"),
+        Looks::Json => {
+            info!(%address, tls = secure, store = %settings.store.path.display(), "listening")
+        }
         Looks::Text { .. } => {
             eprint!("{}", banner(address, secure, &settings.store.path, admin_key.as_deref()));
         }

@@ -32,7 +32,7 @@ use mistake::Place;
 use pick::{Chosen, Picker};
 use raw::{Given, Raw};
 use server::{JwksSource, JwtSettings, Limits, Rate};
-use std::path::PathBuf;
+use std::{num::NonZeroU32, path::PathBuf};
 
 /// Everything that an installation has chosen, checked.
 #[derive(Debug)]
@@ -211,8 +211,8 @@ fn rate(picker: &mut Picker) -> Option<Rate> {
     let (per_second, burst) = (picker.whole(&key::PER_SECOND), picker.whole(&key::BURST));
     match (per_second, burst) {
         (Some(per_second), burst) => {
-            let burst = number(burst.unwrap_or(per_second));
-            Some(Rate { per_second: number(per_second), burst })
+            let burst = positive(burst.unwrap_or(per_second));
+            Some(Rate { per_second: positive(per_second), burst })
         }
         (None, Some(_)) if !picker.is_said(&key::PER_SECOND) => {
             let what = "[rate] has a burst, but no rate: set `per_second` as well";
@@ -297,6 +297,7 @@ fn size(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-fn number(number: u64) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
+/// Its key does not take 0.
+fn positive(number: u64) -> NonZeroU32 {
+    u32::try_from(number).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN)
 }

@@ -166,7 +166,7 @@ fn drawn(environment: &[(&str, &str)]) -> String {
 }
 
 /// A terminal, from outside and from inside.
-fn terminal() -> (File, OwnedFd) {
+pub(super) fn terminal() -> (File, OwnedFd) {
     let outside = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&outside).unwrap();
     unlockpt(&outside).unwrap();

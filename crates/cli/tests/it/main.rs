@@ -3,10 +3,12 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
+mod audit;
 mod bench;
 mod config;
 mod demo;
 mod serve;
+mod start;
 
 use engine::{Intake, JobDraft, JobId, Scope, Tenant};
 use platform::{SystemClock, SystemDice};

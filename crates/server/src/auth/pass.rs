@@ -139,7 +139,8 @@ fn limit(door: &Door, route: &Route, caller: &Caller) -> Result<HeaderMap, (No, 
 fn headers(policy: &str, [limit, remaining, reset]: [u64; 3]) -> HeaderMap {
     let names = ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"];
     let named = names.into_iter().zip([limit, remaining, reset]);
-    let named = named.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from(value)));
+    let named =
+        named.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from(value)));
     let policy = HeaderValue::from_str(policy).expect("numbers are plain ASCII");
     named.chain([(HeaderName::from_static("ratelimit-policy"), policy)]).collect()
 }

@@ -1,0 +1,161 @@
+//! The two processes that are asked: `consign serve`, and the echo.
+
+use super::client::{Ask, Line, Target};
+use crate::{Bench, Error, Place};
+use bytes::Bytes;
+use hyper::{Method, StatusCode, header::HeaderValue};
+use std::{
+    fs::{self, File},
+    io::{self, BufRead, BufReader, Write},
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+use tokio::time::sleep;
+
+/// What is started.
+#[derive(Clone, Copy)]
+pub(super) struct Programs<'a> {
+    pub(super) program: &'a Path,
+    pub(super) place: &'a Place,
+}
+
+/// The real server over a new store. The run's place ends it, at the latest.
+pub(super) struct Door<'a> {
+    pub(super) target: Target,
+    pub(super) process: u32,
+    place: &'a Place,
+}
+
+/// How long a process may take until it answers.
+const START_MAX: Duration = Duration::from_secs(30);
+const LOOKS_APART: Duration = Duration::from_millis(5);
+const DOOR: &str = "the server";
+const ECHO: &str = "the echo";
+
+impl<'a> Door<'a> {
+    pub(super) fn start(bench: &Bench<'_>, programs: &Programs<'a>) -> Result<Self, Error> {
+        let folder = programs.place.door()?;
+        let address = free_address().map_err(not_started(DOOR))?;
+        let log = folder.join("log");
+        let child = serve(programs.program, &folder, address, &log).map_err(not_started(DOOR))?;
+        let process = child.id();
+        programs.place.adopt(child);
+        let ready = bench.timed(until_ready(&folder, address));
+        let (target, _) = ready.map_err(|_| Error::Process { what: DOOR, said: end_of(&log) })?;
+        Ok(Door { target, process, place: programs.place })
+    }
+
+    /// Ends it, and frees its disk.
+    pub(super) fn stop(self) {
+        self.place.end_child(self.process);
+        // The next one needs it empty and says so if it is not.
+        drop(self.place.door());
+    }
+}
+
+/// As an operator starts it. Its log goes to a file, as it would.
+fn serve(program: &Path, folder: &Path, address: SocketAddr, log: &Path) -> io::Result<Child> {
+    let log = File::create(log)?;
+    Command::new(program)
+        .args(["serve", "--store", "sqlite:store.db", "--listen", &address.to_string()])
+        .current_dir(folder)
+        .env_clear() // somebody's CONSIGN_… is not for measuring
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .spawn()
+}
+
+fn free_address() -> io::Result<SocketAddr> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
+}
+
+/// Asks until it is answered, with the key that the first start wrote.
+async fn until_ready(folder: &Path, address: SocketAddr) -> Result<Target, Error> {
+    let file: PathBuf = folder.join("admin.key");
+    let asking = async {
+        loop {
+            let key = fs::read_to_string(&file).ok();
+            let bearer = key.and_then(|key| bearer(key.trim()));
+            if let Some(bearer) = bearer {
+                let target = Target { address, bearer };
+                if is_ready(&target).await.is_ok() {
+                    return target;
+                }
+            }
+            sleep(LOOKS_APART).await;
+        }
+    };
+    let late = |e| Error::Tasks("waiting for the server", Box::new(e));
+    tokio::time::timeout(START_MAX, asking).await.map_err(late)
+}
+
+async fn is_ready(target: &Target) -> Result<(), Error> {
+    let path = "/api/queues".into(); // needs the store and the key
+    let (method, expected, body) = (Method::GET, StatusCode::OK, Bytes::new());
+    let ask = Ask { what: "the first question", method, path, body, expected };
+    Line::open(target).await?.ask(ask).await.map(drop)
+}
+
+fn bearer(key: &str) -> Option<HeaderValue> {
+    if key.is_empty() {
+        return None;
+    }
+    HeaderValue::from_str(&format!("Bearer {key}")).ok()
+}
+
+/// The last lines of a log.
+fn end_of(log: &Path) -> String {
+    const LINES: usize = 5;
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
+}
+
+/// The echo. It is ended by the run's place.
+pub(super) struct Echo {
+    pub(super) target: Target,
+}
+
+impl Echo {
+    /// Its GET answers with a status of a server of ours, so that both send the same number of bytes.
+    pub(super) fn start(bench: &Bench<'_>, programs: &Programs<'_>) -> Result<Self, Error> {
+        let door = Door::start(bench, programs)?;
+        let bearer = door.target.bearer.clone();
+        let status = super::requests::a_status(bench, &door.target);
+        door.stop();
+        let failed = not_started(ECHO);
+        let address = start_echo(programs, &status?).map_err(&failed)?;
+        let address = address.trim().parse().map_err(|_| Error::Process {
+            what: ECHO,
+            said: format!("it said {address:?} instead of its address"),
+        })?;
+        Ok(Echo { target: Target { address, bearer } })
+    }
+}
+
+fn start_echo(programs: &Programs<'_>, status: &str) -> io::Result<String> {
+    let mut child = Command::new(programs.program)
+        .args(["bench", "--echo"])
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let (words, told) = (child.stdin.as_mut(), child.stdout.take());
+    let sent = words.map_or(Ok(()), |words| writeln!(words, "{status}"));
+    let mut address = String::new();
+    let said = sent.and_then(|()| match told {
+        Some(told) => BufReader::new(told).read_line(&mut address),
+        None => Ok(0),
+    });
+    // Whatever was said: the child is the place's from now on, its open stdin included.
+    programs.place.adopt(child);
+    said.map(|_| address)
+}
+
+fn not_started(what: &'static str) -> impl Fn(io::Error) -> Error {
+    move |error| Error::Process { what, said: error.to_string() }
+}

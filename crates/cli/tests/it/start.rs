@@ -1,0 +1,288 @@
+//! `consign serve` from outside: how it starts, what it refuses, and how it ends.
+
+use super::{command, consign, demo::terminal};
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rustix::process::{Pid, Signal, kill_process};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, Stream};
+use serde_json::Value;
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpStream},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Child, ChildStderr, Stdio},
+    sync::Arc,
+};
+use tempfile::TempDir;
+
+/// A server at work; its log is read line by line.
+pub(super) struct Serving {
+    child: Child,
+    log: BufReader<ChildStderr>,
+    address: SocketAddr,
+}
+
+impl Serving {
+    pub(super) fn start(folder: &Path) -> Self {
+        Self::start_with(folder, &[])
+    }
+
+    fn start_with(folder: &Path, words: &[&str]) -> Self {
+        let words = [&["serve", "--listen", "127.0.0.1:0"], words].concat();
+        let mut child = command(folder, &words).stderr(Stdio::piped()).spawn().unwrap();
+        let log = BufReader::new(child.stderr.take().unwrap());
+        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+        let mut serving = Serving { child, log, address: nowhere };
+        let listening = serving.await_line("listening");
+        serving.address = listening["address"].as_str().unwrap().parse().unwrap();
+        serving
+    }
+
+    /// Reads the log up to this message. Every line of it is JSON.
+    #[track_caller]
+    fn await_line(&mut self, message: &str) -> Value {
+        let mut seen = String::new();
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.log.read_line(&mut line).unwrap(), 0, "no {message:?} in:\n{seen}");
+            let parsed: Value = serde_json::from_str(&line).expect(&line);
+            if parsed["message"].as_str().unwrap().starts_with(message) {
+                return parsed;
+            }
+            seen += &line;
+        }
+    }
+
+    fn ask_to_end(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+    }
+
+    #[track_caller]
+    pub(super) fn end(mut self) {
+        self.ask_to_end();
+        self.await_line("ended");
+        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+    }
+
+    /// Sends a request and gives all of the answer.
+    fn ask(&self, request: &str) -> String {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+}
+
+/// A test that fails leaves no process behind.
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const HEALTH: &str = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+
+/// The head and the body of a request that hands a job over.
+fn handing_over(key: &str) -> (String, String) {
+    handing_over_this(key, r#"{"jobType": "email", "payload": {}}"#)
+}
+
+fn handing_over_this(key: &str, body: &str) -> (String, String) {
+    let body = body.to_owned();
+    let head = format!(
+        "POST /api/jobs HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {key}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    (head, body)
+}
+
+fn admin_key(folder: &Path) -> String {
+    fs::read_to_string(folder.join("consign-data/admin.key")).unwrap().trim().to_owned()
+}
+
+#[test]
+fn the_first_start_makes_everything_and_its_key_opens_the_door() {
+    let folder = TempDir::new().unwrap();
+    let serving = Serving::start(folder.path());
+    assert!(serving.ask(HEALTH).starts_with("HTTP/1.1 200 "), "{}", serving.ask(HEALTH));
+    let path = folder.path().join("consign-data/admin.key");
+    assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+    let key = admin_key(folder.path());
+    let (head, body) = handing_over(&key);
+    let answer = serving.ask(&format!("{head}{body}"));
+    assert!(answer.starts_with("HTTP/1.1 202 "), "{answer}");
+    let (head, body) = handing_over("csk_nonsense");
+    let answer = serving.ask(&format!("{head}{body}"));
+    assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+    serving.end();
+    let again = Serving::start(folder.path());
+    assert_eq!(admin_key(folder.path()), key, "it stays the same");
+    again.end();
+}
+
+#[test]
+fn whoever_is_under_way_is_answered_before_the_end() {
+    let folder = TempDir::new().unwrap();
+    let mut serving = Serving::start(folder.path());
+    let (head, body) = handing_over(&admin_key(folder.path()));
+    let mut stream = under_way(&serving, &head);
+    serving.ask_to_end();
+    serving.await_line("asked to end");
+    stream.write_all(body.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 202 "), "{answer}");
+    serving.await_line("ended");
+    assert_eq!(serving.child.wait().unwrap().code(), Some(0));
+    assert!(TcpStream::connect(serving.address).is_err(), "nobody is let in any more");
+}
+
+#[test]
+fn asked_twice_it_does_not_wait() {
+    let folder = TempDir::new().unwrap();
+    let mut serving = Serving::start(folder.path());
+    let (head, _) = handing_over(&admin_key(folder.path()));
+    let stream = under_way(&serving, &head);
+    serving.ask_to_end();
+    serving.await_line("asked to end");
+    serving.ask_to_end();
+    serving.await_line("asked again");
+    assert_eq!(serving.child.wait().unwrap().code(), Some(0));
+    drop(stream); // only now: nobody else could have ended the request
+}
+
+/// A request whose head has been read: the server asks for its body.
+fn under_way(serving: &Serving, head: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(serving.address).unwrap();
+    let head = head.replace("Host: x\r\n", "Host: x\r\nExpect: 100-continue\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut go_on = [0; 25];
+    stream.read_exact(&mut go_on).unwrap();
+    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+    stream
+}
+
+#[test]
+fn an_open_address_without_tls_is_refused_and_nothing_is_made() {
+    let folder = TempDir::new().unwrap();
+    for address in ["0.0.0.0:0", "[::]:0"] {
+        let said = consign(folder.path(), &["serve", "--listen", address]);
+        let both = said.err.contains("[tls]") && said.err.contains("behind_proxy = true");
+        assert!(!said.success && both, "{}", said.err);
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_stops_a_start_is_said() {
+    let folder = TempDir::new().unwrap();
+    let serving = Serving::start(folder.path());
+    let second = consign(folder.path(), &["serve", "--listen", "127.0.0.1:0"]);
+    let holder = format!("is in use by process {}", serving.child.id());
+    assert!(!second.success && second.err.contains(&holder), "{}", second.err);
+    let taken = serving.address.to_string();
+    let other = ["serve", "--listen", &taken, "--store", "sqlite:other.db"];
+    let third = consign(folder.path(), &other);
+    let said = format!("{taken} cannot be listened at");
+    assert!(!third.success && third.err.contains(&said), "{}", third.err);
+    assert!(!folder.path().join("other.db").exists());
+    serving.end();
+}
+
+#[test]
+fn types_of_the_file_are_declared_and_noted_once() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("consign.toml"), "[types.email]\nmax_attempts = 5").unwrap();
+    for _ in 0..2 {
+        let serving = Serving::start(folder.path());
+        let key = admin_key(folder.path());
+        let request = format!(
+            "GET /api/types HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {key}\r\n\r\n"
+        );
+        let answer = serving.ask(&request);
+        assert!(answer.contains(r#""jobType":"email","maxAttempts":5"#), "{answer}");
+        serving.end();
+    }
+    let said = consign(folder.path(), &["audit", "verify"]);
+    assert!(said.out.contains(": 2 entries, each as it was written"), "{}{}", said.out, said.err);
+}
+
+#[test]
+fn settings_reach_the_house_behind_the_door() {
+    let folder = TempDir::new().unwrap();
+    let settings = "strict_types = true\npayload_max = \"1B\"\n[types.sms]";
+    fs::write(folder.path().join("consign.toml"), settings).unwrap();
+    let serving = Serving::start(folder.path());
+    let key = admin_key(folder.path());
+    for (body, status, code) in [
+        (r#"{"jobType": "sms", "payload": 1}"#, 202, "jobId"),
+        (r#"{"jobType": "email", "payload": 1}"#, 422, "UNKNOWN_JOB_TYPE"),
+        (r#"{"jobType": "sms", "payload": 12}"#, 413, "errorCode"),
+    ] {
+        let (head, body) = handing_over_this(&key, body);
+        let answer = serving.ask(&format!("{head}{body}"));
+        let said = answer.starts_with(&format!("HTTP/1.1 {status} ")) && answer.contains(code);
+        assert!(said, "{body}: {answer}");
+    }
+    serving.end();
+}
+
+#[test]
+fn tls_is_spoken_where_there_is_a_certificate() {
+    let folder = TempDir::new().unwrap();
+    let CertifiedKey { cert, signing_key } =
+        generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+    fs::write(folder.path().join("cert.pem"), cert.pem()).unwrap();
+    fs::write(folder.path().join("key.pem"), signing_key.serialize_pem()).unwrap();
+    fs::write(folder.path().join("consign.toml"), "[tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"")
+        .unwrap();
+    let serving = Serving::start(folder.path());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut roots = RootCertStore::empty();
+    roots.add(cert.der().clone()).unwrap();
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = "localhost".try_into().unwrap();
+    let mut client = ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut socket = TcpStream::connect(serving.address).unwrap();
+    let mut stream = Stream::new(&mut client, &mut socket);
+    stream.write_all(HEALTH.as_bytes()).unwrap();
+    let mut first = [0; 12];
+    stream.read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200");
+    drop(socket);
+    serving.end();
+}
+
+#[test]
+fn on_a_terminal_a_person_is_welcomed_with_a_request_to_paste() {
+    let folder = TempDir::new().unwrap();
+    let (mut outside, inside) = terminal();
+    let words = ["serve", "--listen", "127.0.0.1:0"];
+    let mut child =
+        command(folder.path(), &words).env("NO_COLOR", "1").stderr(inside).spawn().unwrap();
+    let mut seen = Vec::new();
+    let mut asked = false;
+    let mut piece = [0; 4096];
+    // A terminal whose inside is closed answers with an error: that is its end.
+    while let Ok(length @ 1..) = outside.read(&mut piece) {
+        seen.extend_from_slice(&piece[..length]);
+        if !asked && String::from_utf8_lossy(&seen).contains("jobType") {
+            asked = true;
+            kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        }
+    }
+    let seen = String::from_utf8(seen).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{seen}");
+    assert!(seen.contains("consign listens at http://127.0.0.1:"), "{seen}");
+    assert!(seen.contains("Bearer $(cat 'consign-data/admin.key')"), "{seen}");
+    assert!(seen.contains("INFO ended") && !seen.contains('\x1b'), "{seen}");
+    assert!(!seen.contains("csk_"), "no secret: {seen}");
+}
