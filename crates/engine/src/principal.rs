@@ -196,10 +196,23 @@ impl Grant {
 
     /// Whether a worker may be given whatever comes: nobody asks a queue for subjects.
     pub fn may_claim(&self, job_types: &[JobType]) -> Result<(), Denied> {
-        if !self.subjects.is_empty() {
-            return Err(Denied::Subject);
+        job_types.iter().try_for_each(|job_type| self.may_whole_type(job_type))
+    }
+
+    /// Whether all jobs of this type are within reach, whoever they are about: what is done to a queue is
+    /// done to all of them.
+    pub fn may_whole_type(&self, job_type: &JobType) -> Result<(), Denied> {
+        self.may_type(job_type)?;
+        if self.subjects.is_empty() { Ok(()) } else { Err(Denied::Subject) }
+    }
+
+    /// Whether nothing of its tenants is out of reach: what names jobs without saying what they are is for
+    /// those only.
+    pub fn may_everything(&self) -> Result<(), Denied> {
+        if !self.types.is_empty() {
+            return Err(Denied::JobType);
         }
-        job_types.iter().try_for_each(|job_type| self.may_type(job_type))
+        if self.subjects.is_empty() { Ok(()) } else { Err(Denied::Subject) }
     }
 
     /// Whether one who has this may grant `other`: nobody gives away more than they have.
@@ -312,6 +325,9 @@ mod tests {
         assert_eq!(limited.may_subject(Some(&SubjectId::parse("order/7").unwrap())), Ok(()));
         assert_eq!(limited.may_subject(None), Err(Denied::Subject));
         assert_eq!(limited.may_claim(std::slice::from_ref(&mail)), Err(Denied::Subject));
+        assert_eq!(limited.may_whole_type(&mail), Err(Denied::Subject));
+        assert_eq!(limited.may_everything(), Err(Denied::JobType));
+        assert_eq!(grant(&[Right::Work]).may_everything(), Ok(()));
         assert_eq!(Grant { subjects: Vec::new(), ..limited }.may_claim(&[mail]), Ok(()));
     }
 

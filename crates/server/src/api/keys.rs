@@ -32,7 +32,8 @@ pub(crate) async fn create(
 
 pub(crate) async fn all(State(door): State<Door>, caller: Caller) -> Reply<Json<Page<KeyShape>>> {
     let keys = door.node.keys(caller.scope()).await?;
-    let mut items: Vec<KeyShape> = keys.iter().map(KeyShape::from).collect();
+    let within = keys.iter().filter(|key| caller.grant().may_grant(&key.grant).is_ok());
+    let mut items: Vec<KeyShape> = within.map(KeyShape::from).collect();
     // What signs addresses is the house's, and no tenant's.
     if *caller.scope() == Scope::All {
         items.extend(door.node.signing_keys().await?.iter().map(|key| KeyShape {
@@ -65,6 +66,11 @@ pub(crate) async fn revoke(
         door.node.revoke_signing_key(&caller.0, correlation.id, id).await?;
         door.read_seals().await?;
     } else {
+        // Whoever could not have made a key cannot end it.
+        let keys = door.node.keys(caller.scope()).await?;
+        if let Some(key) = keys.iter().find(|key| key.id == id) {
+            caller.grant().may_grant(&key.grant)?;
+        }
         door.node.revoke_key(&caller.0, correlation.id, caller.scope(), id).await?;
         door.keys().read(&door.node).await?;
     }

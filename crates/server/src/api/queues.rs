@@ -29,7 +29,7 @@ pub(crate) async fn pause(
     correlation: Correlation,
     Type(job_type): Type,
 ) -> Reply<Json<QueueShape>> {
-    caller.grant().may_type(&job_type)?;
+    caller.grant().may_whole_type(&job_type)?;
     door.by(&caller, &correlation).pause(caller.scope(), job_type.clone()).await?;
     Ok(Json(named_or_new(&door, &caller, &job_type, true).await?))
 }
@@ -40,7 +40,7 @@ pub(crate) async fn resume(
     correlation: Correlation,
     Type(job_type): Type,
 ) -> Reply<Json<QueueShape>> {
-    caller.grant().may_type(&job_type)?;
+    caller.grant().may_whole_type(&job_type)?;
     door.by(&caller, &correlation).resume(caller.scope(), job_type.clone()).await?;
     Ok(Json(named_or_new(&door, &caller, &job_type, false).await?))
 }

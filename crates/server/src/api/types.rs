@@ -29,7 +29,7 @@ pub(crate) async fn set(
     if *caller.scope() != Scope::All {
         return Err(Denied::Tenants.into());
     }
-    caller.grant().may_type(&job_type)?;
+    caller.grant().may_whole_type(&job_type)?;
     let draft = policy.to_draft()?;
     let managed = door.by(&caller, &correlation);
     let policy = managed.set_policy(job_type.clone(), &draft).await?;

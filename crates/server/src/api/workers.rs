@@ -10,7 +10,12 @@ pub(crate) async fn workers(
     caller: Caller,
 ) -> Reply<Json<Page<WorkerShape>>> {
     let seen = door.node.workers(caller.scope()).await?;
-    let items = seen.iter().map(shown).collect();
+    let grant = caller.grant();
+    // Who serves only what is out of the caller's reach is none of its business.
+    let within = seen.iter().filter(|seen| {
+        grant.types.is_empty() || seen.job_types.iter().any(|of| grant.may_type(of).is_ok())
+    });
+    let items = within.map(shown).collect();
     Ok(Json(Page { items, next_cursor: None }))
 }
 

@@ -45,7 +45,6 @@ const PROVOKED: &[(&str, Provoke)] = &[
     ("NOT_ACCEPTABLE",         Told(|c| c.owner.get("/api/jobs").header("accept", "image/png").send())),
     ("NOT_ENDED",              Told(|c| c.owner.delete(&format!("/api/jobs/{}", c.queued("x"))).send())),
     ("NOT_FOUND",              Told(|c| c.owner.get("/nowhere").send())),
-    ("NOT_POISONED",           Told(not_poisoned)),
     ("NOT_REDRIVABLE",         Told(not_redrivable)),
     ("OVERLOADED",             Told(overloaded)),
     ("PAYLOAD_TOO_LARGE",      Told(|c| submit(c, json!({"jobType": "x", "payload": "x".repeat(70_000)})))),
@@ -70,6 +69,7 @@ const BY_THE_DISK: &[&str] = &["OUTCOME_UNKNOWN", "STORE_FULL", "STORE_UNAVAILAB
 const INSIDE: &[(&str, &str)] = &[
     ("INTERNAL", "it is a mistake of ours; where one is known, it is mended instead"),
     ("NOT_DUE", "the catalogue says that it stays inside"),
+    ("NOT_POISONED", "no route discards one job: POST /api/poison/discard counts those it matched"),
     ("NOT_QUEUED", "the catalogue says that it stays inside"),
     ("SCHEMA_MISMATCH", "no policy has a schema yet"),
 ];
@@ -176,11 +176,6 @@ fn lease_lost(customer: &Customer) -> Answer {
     customer.release(&job, json!({}));
     let step = held(&job, json!({"name": "x", "action": "begin"}));
     customer.owner.post("/api/work/steps").json(&step).send()
-}
-
-fn not_poisoned(customer: &Customer) -> Answer {
-    let id = customer.queued(&fresh("type"));
-    customer.owner.post("/api/poison/discard").json(&json!({"jobIds": [id]})).send()
 }
 
 fn not_redrivable(customer: &Customer) -> Answer {

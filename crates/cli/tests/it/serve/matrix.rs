@@ -139,7 +139,7 @@ fn batch(_: &Customer) -> Sample {
 fn list(customer: &Customer) -> Sample {
     let job_type = fresh("type");
     let job = customer.queued(&job_type);
-    about("/api/jobs".into(), None, &job, &[&job, &job_type])
+    about("/api/jobs?top=500".into(), None, &job, &[&job, &job_type])
 }
 
 fn cancel_many(customer: &Customer) -> Sample {
@@ -179,7 +179,7 @@ fn queue(customer: &Customer, verb: &str) -> Sample {
 fn poison(customer: &Customer) -> Sample {
     let job_type = fresh("type");
     let job = customer.poisoned(&job_type);
-    about("/api/poison".into(), None, &job, &[&job, &job_type, "BAD_DATA"])
+    about("/api/poison?top=500".into(), None, &job, &[&job, &job_type, "BAD_DATA"])
 }
 
 fn poisoned(customer: &Customer, verb: &str) -> Sample {
@@ -226,7 +226,7 @@ fn revoke(customer: &Customer) -> Sample {
 fn audit(customer: &Customer) -> Sample {
     let job = customer.queued(&fresh("type"));
     customer.owner.post(&format!("/api/jobs/{job}/cancel")).send().ok(202);
-    about("/api/audit".into(), None, &job, &[&job])
+    about("/api/audit?top=500".into(), None, &job, &[&job])
 }
 
 fn claim(customer: &Customer) -> Sample {
