@@ -29,10 +29,10 @@ pub(crate) fn banner(
 
 /// Somebody who listens everywhere can be reached here, too.
 fn reachable(address: SocketAddr) -> SocketAddr {
-    let ip = match address.ip() {
-        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
+    let ip: IpAddr = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        IpAddr::V4(_) | IpAddr::V6(_) => address.ip(),
     };
     SocketAddr::new(ip, address.port())
 }

@@ -24,12 +24,14 @@ pub(crate) fn load(files: &TlsFiles) -> Result<Arc<ServerConfig>> {
     let key = key(&files.key)?;
     let (cert, key_file) = (files.cert.display(), files.key.display());
     let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key);
-    let mut config = config.map_err(|error| match error {
-        rustls::Error::InconsistentKeys(_) => anyhow::anyhow!(
-            "the key in {key_file} does not belong to the first certificate in {cert}; the server's own \
-             certificate must come first, those who vouch for it after it"
-        ),
-        other => anyhow::anyhow!("{cert} and {key_file} cannot be used for TLS: {other}"),
+    let mut config = config.map_err(|error| {
+        if let rustls::Error::InconsistentKeys(_) = error {
+            return anyhow::anyhow!(
+                "the key in {key_file} does not belong to the first certificate in {cert}; the server's own \
+                 certificate must come first, those who vouch for it after it"
+            );
+        }
+        anyhow::anyhow!("{cert} and {key_file} cannot be used for TLS: {error}")
     })?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
@@ -79,6 +81,7 @@ fn read(path: &Path, what: &str) -> Result<Vec<u8>> {
 }
 
 /// The text of a key is nobody's business: only what kind of damage it has is told.
+#[expect(clippy::wildcard_enum_match_arm, reason = "more kinds of damage may come")]
 fn unreadable(path: &Path, error: &Error) -> anyhow::Error {
     let why = match error {
         Error::MissingSectionEnd { .. } => "a section has no end",

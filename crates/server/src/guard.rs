@@ -7,7 +7,7 @@ use crate::{
 };
 use axum::{
     extract::{FromRequestParts, MatchedPath, Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header, request::Parts},
+    http::{HeaderMap, HeaderName, HeaderValue, header, request::Parts},
     middleware::Next,
     response::Response,
 };
@@ -93,6 +93,10 @@ pub(crate) async fn guard(State(door): State<Door>, mut request: Request, next: 
     }
     let headers = response.headers_mut();
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    // What is true of a job now is not true for long, and a key is for one pair of eyes.
+    if !headers.contains_key(header::CACHE_CONTROL) {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
     if !headers.contains_key(X_CORRELATION_ID) {
         headers.insert(X_CORRELATION_ID, header_of(&id));
     }
@@ -187,9 +191,6 @@ pub(crate) fn accepts(headers: &HeaderMap, forms: &[&str]) -> Result<(), No> {
     }
     Err(No::stated(codes::NOT_ACCEPTABLE, format!("this address answers in {}", forms.join(", "))))
 }
-
-/// The status of a problem without a body would be hyper's; ours has one.
-const _: StatusCode = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
 
 #[cfg(test)]
 mod tests {

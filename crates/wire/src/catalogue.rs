@@ -63,8 +63,6 @@ pub mod codes {
     pub const RATE_LIMITED: &str = "RATE_LIMITED";
     /// The request did not come in time.
     pub const REQUEST_TIMEOUT: &str = "REQUEST_TIMEOUT";
-    /// The payload does not fit the JSON Schema that is set for its job type; nothing was stored.
-    pub const SCHEMA_MISMATCH: &str = "SCHEMA_MISMATCH";
     /// What the store holds of this job cannot be read.
     pub const STORE_DAMAGED: &str = "STORE_DAMAGED";
     /// The store has no room left; nothing was stored.
@@ -293,7 +291,7 @@ pub const CATALOGUE: &[CodeEntry] = &[
         retryable: false,
         title: "No such address",
         meaning: "There is nothing at this address.",
-        what_to_do: "Compare the path with /openapi.json.",
+        what_to_do: "Compare the path with docs/http.md, which lists every address.",
     },
     CodeEntry {
         code: "NOT_POISONED",
@@ -390,16 +388,6 @@ pub const CATALOGUE: &[CodeEntry] = &[
         title: "Request took too long",
         meaning: "The request did not come in time; nothing was done.",
         what_to_do: "Check the network between you and us, and send the request again with the same key.",
-    },
-    CodeEntry {
-        code: codes::SCHEMA_MISMATCH,
-        http_status: Some(422),
-        retryable: false,
-        title: "Payload does not fit its schema",
-        meaning: "The payload does not fit the JSON Schema that is set for its job type; nothing \
-                  was stored.",
-        what_to_do: "Correct the payload as the detail says, or change the schema with PUT \
-                     /api/types/{jobType}.",
     },
     CodeEntry {
         code: "STEP_LIMIT",

@@ -58,16 +58,16 @@ impl Reader<'_> {
     fn root(&mut self, root: &DeTable<'_>) {
         for (name, value) in root {
             let word: &str = name.get_ref();
-            match value.get_ref() {
-                DeValue::Table(types) if word == "types" => self.types(types),
-                DeValue::Table(table) if SECTIONS.contains(&word) => {
+            match value.get_ref().as_table() {
+                Some(types) if word == "types" => self.types(types),
+                Some(table) if SECTIONS.contains(&word) => {
                     table.iter().for_each(|entry| self.entry(word, entry));
                 }
-                _ if word == "types" || SECTIONS.contains(&word) => {
+                None if word == "types" || SECTIONS.contains(&word) => {
                     let what = format!("`{word}` must be a table: [{word}]");
                     self.wrong(&self.at(value.span().start), what);
                 }
-                _ => self.entry("", (name, value)),
+                Some(_) | None => self.entry("", (name, value)),
             }
         }
     }

@@ -61,10 +61,10 @@ pub(super) fn read(said: &SaidType, mistakes: &mut Vec<Mistake>) -> Option<Decla
 }
 
 fn problems(refusal: Refusal) -> Vec<FieldProblem> {
-    match refusal {
-        Refusal::Invalid(problems) => problems,
-        other => unreachable!("words of a policy are refused as invalid, not as {}", other.code()),
-    }
+    let Refusal::Invalid(problems) = refusal else {
+        unreachable!("words of a policy are refused as invalid, not as {}", refusal.code());
+    };
+    problems
 }
 
 /// The engine calls `keyWindow` what the file calls `key_window`.
@@ -133,23 +133,25 @@ fn unknown(name: &str, raw: &Raw) -> String {
 }
 
 fn text(raw: &Raw, example: &str) -> Result<String, String> {
-    match raw {
-        Raw::Text(text) => Ok(text.clone()),
-        other => Err(format!("must be a text such as \"{example}\", but is {}", other.is())),
-    }
+    let Raw::Text(text) = raw else {
+        return Err(format!("must be a text such as \"{example}\", but is {}", raw.is()));
+    };
+    Ok(text.clone())
 }
 
 fn whole(raw: &Raw) -> Result<i64, String> {
-    match raw {
-        Raw::Whole(number) => Ok(*number),
-        other => Err(format!("must be a whole number without quotes, but is {}", other.is())),
-    }
+    let Raw::Whole(number) = raw else {
+        return Err(format!("must be a whole number without quotes, but is {}", raw.is()));
+    };
+    Ok(*number)
 }
 
 fn number(raw: &Raw) -> Result<f64, String> {
-    match raw {
-        Raw::Whole(number) => Ok(*number as f64),
-        Raw::Number(number) => Ok(*number),
-        other => Err(format!("must be a number without quotes, but is {}", other.is())),
+    if let Raw::Number(number) = raw {
+        return Ok(*number);
     }
+    let Raw::Whole(number) = raw else {
+        return Err(format!("must be a number without quotes, but is {}", raw.is()));
+    };
+    Ok(*number as f64)
 }

@@ -48,7 +48,6 @@ pub(crate) async fn status(
     };
     let headers = response.headers_mut();
     headers.insert(header::ETAG, etag(&job));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if let Some(after) = door.node.retry_after(&job) {
         headers.insert(header::RETRY_AFTER, whole_seconds(after));
     }

@@ -62,11 +62,8 @@ pub(crate) async fn events(
         let told = story.next().await?;
         Some((Ok::<Bytes, Infallible>(told), story))
     });
-    let headers = [
-        (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
-        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
-    ];
-    Ok((headers, Body::from_stream(body)).into_response())
+    let kind = HeaderValue::from_static("text/event-stream");
+    Ok(([(header::CONTENT_TYPE, kind)], Body::from_stream(body)).into_response())
 }
 
 fn last_event_id(headers: &HeaderMap) -> Reply<Option<u64>> {

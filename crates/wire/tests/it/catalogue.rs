@@ -90,7 +90,6 @@ fn the_doors_own_codes_have_their_status() {
         (codes::METHOD_NOT_ALLOWED, 405),
         (codes::NOT_ACCEPTABLE, 406),
         (codes::UNSUPPORTED_MEDIA_TYPE, 415),
-        (codes::SCHEMA_MISMATCH, 422),
         (codes::UNKNOWN_JOB_TYPE, 422),
         (codes::RATE_LIMITED, 429),
         (codes::OUTCOME_UNKNOWN, 503),
