@@ -11,7 +11,7 @@ mod house;
 mod matrix;
 mod protocol;
 
-pub(crate) use client::{Answer, Ask, Client, Connection, Event, Events};
+pub(crate) use client::{Answer, Ask, Client, Event};
 pub(crate) use customer::Customer;
 pub(crate) use house::House;
 
