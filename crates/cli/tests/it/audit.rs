@@ -1,6 +1,6 @@
 //! `consign audit verify` as an operator types it.
 
-use super::{Said, consign, serve::Serving};
+use super::{Said, consign, start::Serving};
 use rusqlite::Connection;
 use std::path::Path;
 use tempfile::TempDir;
