@@ -26,17 +26,7 @@ impl Metrics {
             let (class, count) = (class + 1, count.load(Ordering::Relaxed));
             line(&mut page, &format!("consign_http_requests_total{{class=\"{class}xx\"}} {count}"));
         }
-        let gauges: [(&str, &str, fn(&QueueShape) -> u64); 6] = [
-            ("queued", "Jobs that wait, due or not", |queue| queue.queued),
-            ("due", "Jobs that wait and could start now", |queue| queue.due),
-            ("running", "Jobs that a worker holds", |queue| queue.running),
-            ("poisoned", "Jobs that wait for a person", |queue| queue.poisoned),
-            ("oldest_age_seconds", "How long the oldest due job has waited", |queue| {
-                queue.oldest_age_seconds.unwrap_or(0)
-            }),
-            ("live_workers", "Workers that claim the type", |queue| queue.live_workers),
-        ];
-        for (name, help, value) in gauges {
+        for Gauge { name, help, value } in GAUGES {
             let name = format!("consign_queue_{name}");
             family(&mut page, &name, "gauge", help);
             for queue in queues {
@@ -48,6 +38,28 @@ impl Metrics {
         page
     }
 }
+
+/// One number of each queue.
+struct Gauge {
+    name: &'static str,
+    help: &'static str,
+    value: fn(&QueueShape) -> u64,
+}
+
+const fn gauge(name: &'static str, help: &'static str, value: fn(&QueueShape) -> u64) -> Gauge {
+    Gauge { name, help, value }
+}
+
+const GAUGES: [Gauge; 6] = [
+    gauge("queued", "Jobs that wait, due or not", |queue| queue.queued),
+    gauge("due", "Jobs that wait and could start now", |queue| queue.due),
+    gauge("running", "Jobs that a worker holds", |queue| queue.running),
+    gauge("poisoned", "Jobs that wait for a person", |queue| queue.poisoned),
+    gauge("oldest_age_seconds", "How long the oldest due job has waited", |queue| {
+        queue.oldest_age_seconds.unwrap_or(0)
+    }),
+    gauge("live_workers", "Workers that claim the type", |queue| queue.live_workers),
+];
 
 fn family(page: &mut String, name: &str, kind: &str, help: &str) {
     line(page, &format!("# HELP {name} {help}"));

@@ -44,11 +44,16 @@ impl No {
 
     /// Where the queue is full, its pace says when there may be room.
     pub(crate) fn later(self, pace: Duration) -> Self {
-        match self {
-            No::Refused(refusal) if is_full(&refusal) => {
-                No::Later(Box::new(No::Refused(refusal)), pace)
-            }
-            no => no,
+        match &self {
+            No::Refused(refusal) if is_full(refusal) => No::Later(Box::new(self), pace),
+            No::Refused(_)
+            | No::Denied(_)
+            | No::Stated(..)
+            | No::Unreadable(_)
+            | No::Filter(_)
+            | No::Store(_)
+            | No::OutcomeUnknown(..)
+            | No::Later(..) => self,
         }
     }
 

@@ -137,3 +137,36 @@ pub(crate) fn router(door: Door) -> Router {
         .layer(from_fn_with_state(door.clone(), guard))
         .with_state(door)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_handbook_lists_every_route_and_no_other() {
+        let page = include_str!("../../../docs/http.md");
+        let rows: Vec<&str> = page.lines().filter(|line| is_row(line)).collect();
+        let expected: Vec<String> = ROUTES.iter().map(line).collect();
+        assert_eq!(rows, expected);
+    }
+
+    fn is_row(line: &str) -> bool {
+        line.starts_with("| `") && line.contains("` | `/")
+    }
+
+    fn line(route: &Route) -> String {
+        let needs = match route.access {
+            Access::Open => "nothing".into(),
+            Access::Right(right) => format!("`{right}`"),
+            Access::Signed(right) => format!("`{right}`, or a signed address"),
+        };
+        format!("| `{}` | `{}` | {needs} |", route.method, route.path)
+    }
+
+    #[test]
+    fn only_what_tells_nothing_about_jobs_is_open() {
+        let open = ROUTES.iter().filter(|route| route.access == Access::Open);
+        let open: Vec<&str> = open.map(|route| route.path).collect();
+        assert_eq!(open, ["/healthz", "/readyz", "/errors", "/errors/{code}"]);
+    }
+}

@@ -165,7 +165,7 @@ async fn serve_one(
 ) {
     drop(stream.set_nodelay(true));
     let limits = &door.settings.limits;
-    let stream = Patient::new(stream, limits.write_timeout);
+    let stream = Patient::new(stream, limits.header_timeout, limits.write_timeout);
     match tls {
         None => converse(&door, router, stream, watcher).await,
         Some(tls) => match timeout(limits.header_timeout, tls.accept(stream)).await {

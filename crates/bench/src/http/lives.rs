@@ -40,9 +40,9 @@ pub(super) fn measure(bench: &Bench<'_>, door: &Door<'_>) -> Result<f64, Error> 
 
 async fn live(mut line: Line, worker: Arc<str>, batches: usize) -> Result<usize, Error> {
     let mut settled = 0;
-    for _ in 0..batches {
+    for number in 0..batches {
         submit_batch(&mut line, JOB_TYPE, BATCH).await?;
-        let claimed = claim(&mut line, &worker, JOB_TYPE).await?;
+        let claimed = claim(&mut line, &worker, number, JOB_TYPE).await?;
         settled += settle(&mut line, &claimed).await?;
     }
     Ok(settled)
@@ -66,14 +66,15 @@ struct ClaimAnswer {
     jobs: Vec<Claimed>,
 }
 
-/// Claims a batch.
+/// Claims a batch; `number` tells the worker's claims apart.
 pub(super) async fn claim(
     line: &mut Line,
     worker: &str,
+    number: usize,
     job_type: &str,
 ) -> Result<Vec<Claimed>, Error> {
     let body = format!(
-        r#"{{"workerId":"{worker}","jobTypes":["{job_type}"],"max":{BATCH},"waitSeconds":0}}"#
+        r#"{{"workerId":"{worker}","claimId":"{worker}-{number}","jobTypes":["{job_type}"],"max":{BATCH},"waitSeconds":0}}"#
     );
     let what = "a claim";
     let answer: ClaimAnswer = read(what, &line.ask(post(what, "/api/work/claim", body)).await?)?;

@@ -95,7 +95,7 @@ async fn settle_all(line: &mut Line, jobs: usize, clock: &SystemClock) -> Result
     let sent = Sent::default();
     let mut batches = Vec::new();
     while batches.iter().map(Vec::len).sum::<usize>() < jobs {
-        let batch = claim(line, "streams", JOB_TYPE).await?;
+        let batch = claim(line, "streams", batches.len(), JOB_TYPE).await?;
         if batch.is_empty() {
             let found = batches.iter().map(Vec::len).sum();
             return Err(Error::Miscounted { what: "jobs to settle", expected: jobs, found });

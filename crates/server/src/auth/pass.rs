@@ -34,7 +34,7 @@ pub(crate) async fn pass(State(door): State<Door>, mut request: Request, next: N
     let who = Who(caller.0.who.clone());
     let limits = match limit(&door, route, &caller) {
         Ok(limits) => limits,
-        Err((no, limits)) => return (limits, Told(who), no).into_response(),
+        Err(over) => return (over.limits, Told(who), over.no).into_response(),
     };
     request.extensions_mut().insert(caller);
     let mut response = next.run(request).await;
@@ -118,7 +118,7 @@ fn signed(door: &Door, path: &str, sig: &str) -> Reply<Caller> {
 
 /// Says how much is left, or that nothing is. Workers' reports are never held up: a report that comes late costs
 /// a lease, and then the job runs twice.
-fn limit(door: &Door, route: &Route, caller: &Caller) -> Result<HeaderMap, (No, HeaderMap)> {
+fn limit(door: &Door, route: &Route, caller: &Caller) -> Result<HeaderMap, Box<Over>> {
     let Some(rate) = door.gate.rate.as_ref().filter(|_| !route.is_report()) else {
         return Ok(HeaderMap::new());
     };
@@ -130,10 +130,16 @@ fn limit(door: &Door, route: &Route, caller: &Caller) -> Result<HeaderMap, (No, 
         Err(exceeded) => {
             let after = Duration::from_secs(exceeded.retry_after_seconds);
             let no = No::stated(codes::RATE_LIMITED, "too many requests with this credential");
-            let told = headers(&policy, [exceeded.limit.into(), 0, exceeded.reset_seconds]);
-            Err((No::Later(Box::new(no), after), told))
+            let limits = headers(&policy, [exceeded.limit.into(), 0, exceeded.reset_seconds]);
+            Err(Box::new(Over { no: No::Later(Box::new(no), after), limits }))
         }
     }
+}
+
+/// Somebody asked too often.
+struct Over {
+    no: No,
+    limits: HeaderMap,
 }
 
 fn headers(policy: &str, [limit, remaining, reset]: [u64; 3]) -> HeaderMap {

@@ -14,12 +14,12 @@ pub(crate) async fn steps(
     let order = request.check()?;
     may_speak(&door, &caller, order.job_id).await?;
     let (scope, id) = (caller.scope(), order.job_id);
-    let answer = match order.command {
-        Command::BeginStep { token, name } => door.node.begin_step(scope, id, token, name).await?,
-        Command::FinishStep { token, name, result } => {
-            door.node.finish_step(scope, id, token, name, result).await?
-        }
-        other => unreachable!("a step is checked as one, and not as {other:?}"),
+    let answer = if let Command::FinishStep { token, name, result } = order.command {
+        door.node.finish_step(scope, id, token, name, result).await?
+    } else if let Command::BeginStep { token, name } = order.command {
+        door.node.begin_step(scope, id, token, name).await?
+    } else {
+        unreachable!("a step is checked as one");
     };
     Ok(Json(StepShape::from(&answer)))
 }

@@ -118,6 +118,11 @@ impl House {
         self.wait_until_ready();
     }
 
+    /// How it ended, after it did.
+    pub(crate) fn stopped(&self) -> ExitStatus {
+        self.child().wait().unwrap()
+    }
+
     pub(crate) fn has_ended(&self) -> bool {
         self.child().try_wait().unwrap().is_some()
     }

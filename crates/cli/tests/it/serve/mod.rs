@@ -7,9 +7,14 @@ mod client;
 mod codes;
 mod contract;
 mod customer;
+mod drain;
+mod forgery;
+mod hostile;
 mod house;
 mod matrix;
 mod protocol;
+mod secrets;
+mod storm;
 
 pub(crate) use client::{Answer, Ask, Client, Event};
 pub(crate) use customer::Customer;

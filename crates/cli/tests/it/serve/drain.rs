@@ -1,0 +1,73 @@
+//! Asked to end, the server answers what is under way, sends those home who wait, and goes.
+
+use super::{House, wait_for, wait_until};
+use platform::SystemClock;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::{thread, time::Duration};
+use store::Clock;
+
+/// Much less than the longest wait of a client, which is a minute.
+const PROMPT: Duration = Duration::from_secs(10);
+
+#[test]
+fn whoever_waits_is_sent_home_and_the_server_ends_well() {
+    let house = House::start();
+    let client = house.admin();
+    let job = json!({"jobType": "lonely", "payload": 1});
+    let id = client.post("/api/jobs").json(&job).send().ok(202)["jobId"].as_str().unwrap().to_owned();
+    let mut events = client.get(&format!("/api/jobs/{id}/events")).events();
+    assert_eq!(events.next().unwrap().data["status"], "Queued");
+    let clock = SystemClock::new();
+    let (began, answered, streamed) = thread::scope(|scope| {
+        let claim = scope.spawn(|| {
+            let wish = json!({
+                "workerId": "w", "claimId": "c", "jobTypes": ["nothing"], "waitSeconds": 60,
+            });
+            client.post("/api/work/claim").json(&wish).within(PROMPT * 3).send().ok(200)
+        });
+        let status = scope.spawn(|| {
+            let path = format!("/api/jobs/{id}/status?wait=60");
+            client.get(&path).within(PROMPT * 3).send().ok(200)
+        });
+        let stream = scope.spawn(|| events.next().is_none());
+        wait_until("the worker stands and waits", || {
+            let workers = client.get("/api/workers").send().ok(200);
+            workers["items"].as_array().unwrap().iter().any(|worker| worker["workerId"] == "w")
+        });
+        let began = clock.read().monotonic;
+        let ended = house.stop();
+        assert_eq!(ended.code(), Some(0), "{}", house.log());
+        (began, (claim.join().unwrap(), status.join().unwrap()), stream.join().unwrap())
+    });
+    assert!(clock.read().monotonic - began < PROMPT, "it took its time");
+    assert_eq!(answered.0, json!({"jobs": []}));
+    assert_eq!(answered.1["status"], "Queued");
+    assert!(streamed, "the stream ended in an orderly way");
+    house.restart();
+    let status = client.get(&format!("/api/jobs/{id}/status")).send().ok(200);
+    assert_eq!((&status["status"], &status["attempt"]), (&json!("Queued"), &json!(0)), "{status}");
+}
+
+#[test]
+fn a_request_under_way_is_answered_and_nobody_new_is_let_in() {
+    let house = House::start();
+    let client = house.admin();
+    let ask = client.post("/api/jobs").json(&json!({"jobType": "late", "payload": 1}));
+    let bytes = ask.bytes();
+    let (first, rest) = bytes.split_at(bytes.len() - 5);
+    let mut connection = client.connect().unwrap();
+    connection.write(first).unwrap();
+    // An answer on another connection: the first half was read before, or is about to be.
+    client.get("/healthz").send().ok(200);
+    house.send(Signal::TERM);
+    wait_until("nobody is let in any more", || house.log().contains("asked to end"));
+    wait_until("a new connection is refused", || client.connect().is_err());
+    connection.write(rest).unwrap();
+    let taken: Value = connection.answer("POST").unwrap().ok(202);
+    wait_for("the server ends", || house.has_ended().then_some(()));
+    assert_eq!(house.stopped().code(), Some(0), "{}", house.log());
+    house.restart();
+    let status = client.get(taken["statusUrl"].as_str().unwrap()).send().ok(200);
+    assert_eq!(status["status"], "Queued", "what was answered is kept");
+}

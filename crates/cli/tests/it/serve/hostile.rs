@@ -1,0 +1,235 @@
+//! Clients that want nothing but our memory and our time. A normal one is served meanwhile.
+
+use super::{Client, Connection, House, wait_until};
+use platform::SystemClock;
+use rustix::process::{Resource, getrlimit, setrlimit};
+use serde_json::json;
+use std::{
+    fs,
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+use store::Clock;
+
+/// Short, so that those who say nothing are sent home while we watch.
+const SETTINGS: &str = r#"
+[limits]
+header_timeout = "2s"
+body_timeout = "2s"
+write_timeout = "2s"
+body_bytes = "1MiB"
+page_bytes = "2MiB"
+bodies_bytes = "16MiB"
+"#;
+
+/// How much more memory the server may have than when it was quiet: 2,000 connections with a buffer each, the
+/// bodies that are allowed at the same time, and what the allocator keeps.
+const MORE_MIB_MAX: u64 = 120;
+/// A normal client's requests, 99 of 100 of them, on a machine that does nothing else well.
+const P99_MAX: Duration = Duration::from_secs(3);
+
+/// Only one of these tests at a time: each counts what the whole machine can bear.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut files = getrlimit(Resource::Nofile);
+    files.current = files.maximum;
+    setrlimit(Resource::Nofile, files).unwrap();
+    turn
+}
+
+/// Lets `attack` happen while a normal client works, and checks that neither memory nor that client suffers, and
+/// that nothing of it stays.
+#[track_caller]
+fn survive(attack: impl FnOnce(&House, &Client)) {
+    let _turn = alone();
+    let house = House::with(SETTINGS);
+    let client = house.admin();
+    for _ in 0..50 {
+        normal_work(&client);
+    }
+    let (quiet_mib, quiet_files) = (memory_mib(house.id()), files(house.id()));
+    let (over, peak_mib) = (AtomicBool::new(false), AtomicU64::new(0));
+    let times = thread::scope(|scope| {
+        let working = scope.spawn(|| work_until(&over, &client));
+        scope.spawn(|| {
+            while !over.load(Ordering::SeqCst) {
+                peak_mib.fetch_max(memory_mib(house.id()), Ordering::SeqCst);
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        attack(&house, &client);
+        wait_until("the connections are gone", || files(house.id()) <= quiet_files + 5);
+        over.store(true, Ordering::SeqCst);
+        working.join().unwrap()
+    });
+    let (more, p99) = (peak_mib.into_inner().saturating_sub(quiet_mib), p99(times));
+    println!("{more} MiB more than {quiet_mib} MiB, p99 {p99:?}");
+    assert!(more <= MORE_MIB_MAX, "{more} MiB more than {quiet_mib} MiB");
+    assert!(p99 <= P99_MAX, "{p99:?}");
+    assert!(!house.log().contains("panicked"), "{}", house.log());
+}
+
+/// A job handed over and looked at.
+fn normal_work(client: &Client) {
+    let job = json!({"jobType": "normal", "payload": {"a": 1}});
+    let taken = client.post("/api/jobs").json(&job).send().ok(202);
+    let status = client.get(taken["statusUrl"].as_str().unwrap()).send().ok(200);
+    assert_eq!(status["status"], "Queued");
+}
+
+fn work_until(over: &AtomicBool, client: &Client) -> Vec<Duration> {
+    let (clock, mut times) = (SystemClock::new(), Vec::new());
+    while !over.load(Ordering::SeqCst) {
+        let began = clock.read().monotonic;
+        normal_work(client);
+        times.push(clock.read().monotonic - began);
+        thread::sleep(Duration::from_millis(10)); // a client, not an attack
+    }
+    times
+}
+
+fn p99(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() * 99 / 100]
+}
+
+fn memory_mib(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.split_whitespace().next().unwrap().parse::<u64>().unwrap() / 1_024
+}
+
+fn files(process: u32) -> usize {
+    fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
+}
+
+fn many(client: &Client, count: usize) -> Vec<Connection> {
+    (0..count).map(|_| client.connect().unwrap()).collect()
+}
+
+#[test]
+fn half_open_connections_and_headers_that_never_end() {
+    survive(|house, client| {
+        let silent = many(client, 1_000);
+        let mut begun = many(client, 1_000);
+        for (number, connection) in begun.iter_mut().enumerate() {
+            // The first letters are also those of HTTP/2.
+            let starts = ["GET /healthz HTTP/1.1\r\nhost: a\r\n", "P", "PRI * HT", "\r\n"];
+            connection.write(starts[number % starts.len()].as_bytes()).unwrap();
+        }
+        // Some say a little all the time, which must not keep them alive.
+        let quiet = files(house.id()).saturating_sub(2_000);
+        wait_until("they are sent home", || {
+            for connection in begun.iter_mut().step_by(40) {
+                drop(connection.write(b"x")); // fails when it is closed
+            }
+            files(house.id()) < quiet + 100
+        });
+        drop((silent, begun));
+    });
+}
+
+#[test]
+fn bodies_that_do_not_come() {
+    survive(|_, client| {
+        let mut slow = many(client, 500);
+        let head = client.post("/api/jobs").header("content-type", "application/json");
+        let head = head.header("content-length", "60000").bytes();
+        for connection in &mut slow {
+            connection.write(&head).unwrap();
+            connection.write(br#"{"jobType":"#).unwrap();
+        }
+        for connection in &mut slow {
+            connection.answer("POST").unwrap().problem(408, "REQUEST_TIMEOUT");
+        }
+    });
+}
+
+#[test]
+fn bodies_that_are_huge() {
+    survive(|_, client| {
+        let json = client.post("/api/jobs").header("content-type", "application/json");
+        for length in ["1048577", "1000000000000", "18446744073709551615"] {
+            let mut connection = client.connect().unwrap();
+            connection.write(&json.clone().header("content-length", length).bytes()).unwrap();
+            connection.answer("POST").unwrap().problem(413, "BODY_TOO_LARGE");
+        }
+        thread::scope(|scope| {
+            for _ in 0..16 {
+                scope.spawn(|| {
+                    let mut connection = client.connect().unwrap();
+                    let head = json.clone().header("transfer-encoding", "chunked").bytes();
+                    connection.write(&head).unwrap();
+                    let chunk = [&b"10000\r\n"[..], &[b' '; 0x10000], b"\r\n"].concat();
+                    // 64 MiB, unless it is told to stop.
+                    let sent = (0..1_024).take_while(|_| connection.write(&chunk).is_ok()).count();
+                    assert!(sent < 1_024, "it took everything");
+                });
+            }
+        });
+    });
+}
+
+#[test]
+fn json_that_is_deep() {
+    survive(|_, client| {
+        for depth in [200, 10_000, 100_000] {
+            for (open, close) in [("[", "]"), (r#"{"a":"#, "1}")] {
+                let (open, close) = (open.repeat(depth), close.repeat(depth));
+                let payload = if open.starts_with('{') {
+                    format!("{open}1{}", close.replace('1', ""))
+                } else {
+                    format!("{open}{close}")
+                };
+                let body = format!(r#"{{"jobType":"deep","payload":{payload}}}"#);
+                let ask = client.post("/api/jobs").header("content-type", "application/json");
+                let answer = ask.body(body).send();
+                assert!([400, 413].contains(&answer.status), "{depth}: {}", answer.text());
+                let filter = format!("{}status%20eq%20'Queued'{}", "(".repeat(500), ")".repeat(500));
+                let answer = client.get(&format!("/api/jobs?filter={filter}")).send();
+                assert_eq!(answer.status, 400, "{}", answer.text());
+            }
+        }
+    });
+}
+
+#[test]
+fn answers_that_nobody_reads() {
+    survive(|house, client| {
+        let mut deaf = many(client, 60);
+        let asked = client.get("/errors").bytes().repeat(3_000);
+        thread::scope(|scope| {
+            for connection in &mut deaf {
+                // It is cut off in the middle, or has room for everything that was asked.
+                scope.spawn(|| drop(connection.write(&asked)));
+            }
+        });
+        wait_until("they are cut off", || files(house.id()) < 40);
+    });
+}
+
+#[test]
+fn streams_that_are_abandoned() {
+    survive(|house, client| {
+        let job = json!({"jobType": "watched", "payload": "x".repeat(1_000)});
+        let taken = client.post("/api/jobs").json(&job).send().ok(202);
+        let path = format!("/api/jobs/{}/events", taken["jobId"].as_str().unwrap());
+        for _ in 0..3 {
+            let mut streams = many(client, 1_000);
+            for stream in &mut streams {
+                stream.write(&client.get(&path).bytes()).unwrap();
+            }
+            wait_until("they are open", || files(house.id()) > 1_000);
+        }
+        // And those who wait for an answer that is long in coming.
+        let wait = client.get(&format!("{}?wait=60", taken["statusUrl"].as_str().unwrap()));
+        for mut waiting in many(client, 500) {
+            waiting.write(&wait.bytes()).unwrap();
+        }
+    });
+}

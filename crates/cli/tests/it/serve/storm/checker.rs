@@ -1,0 +1,163 @@
+//! Asks how things stand, and compares it with what clients were told.
+
+use super::{ATTEMPTS_MAX, JOB_TYPE, KILLS, book::{Book, Claim, Counts, Pages, Settle, text}};
+use crate::serve::{Client, Connection, House};
+use serde_json::Value;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// What kind of weather it was.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    jobs: usize,
+    unsaid: usize,
+    by_status: BTreeMap<String, usize>,
+    attempts: u64,
+    lost_leases: usize,
+    counts: Counts,
+}
+
+impl Found {
+    /// A test that met no difficulty has shown nothing.
+    pub(super) fn was_a_storm(&self) {
+        let Counts { repeats, cut_submits, cut_claims, unanswered, heartbeats, releases, overslept } =
+            &self.counts;
+        for (what, times) in [
+            ("repeats", repeats),
+            ("submits were cut off", cut_submits),
+            ("claims were cut off", cut_claims),
+            ("requests were not answered", unanswered),
+            ("heartbeats", heartbeats),
+            ("releases", releases),
+            ("leases were overslept", overslept),
+        ] {
+            assert!(*times > 0, "no {what}");
+        }
+        assert!(*unanswered >= KILLS, "the kills met nobody");
+        let completed = self.by_status.get("Completed").copied().unwrap_or(0);
+        assert!(completed * 10 > self.jobs * 8, "most of it is done: {:?}", self.by_status);
+    }
+}
+
+pub(super) fn check(house: &House, book: &Book) -> Found {
+    let client = house.admin();
+    let jobs = all_jobs(&client);
+    let mut pages = book.pages();
+    let mut found = Found { jobs: jobs.len(), ..Found::default() };
+    acknowledged_jobs_are_there_once(&jobs, &pages, &mut found);
+    let mut connection = client.connect().unwrap();
+    for job in &jobs {
+        let id = text(&job["jobId"]);
+        let history = history_of(&client, &mut connection, &id);
+        told_as_it_stands(job, &history);
+        *found.by_status.entry(text(&job["status"])).or_default() += 1;
+        found.attempts += job["attempt"].as_u64().unwrap();
+    }
+    let jobs = jobs.iter().map(|job| (text(&job["jobId"]), job)).collect();
+    for settle in pages.settles.values() {
+        reports_hold(settle, &jobs);
+    }
+    one_token_for_each_attempt(&pages);
+    no_lease_is_good_after_the_next(&pages);
+    found.lost_leases =
+        pages.settles.values().flat_map(|settle| &settle.told).filter(|told| told.is_err()).count();
+    found.counts = std::mem::take(&mut pages.counts);
+    found
+}
+
+/// Every job of the storm, page by page.
+fn all_jobs(client: &Client) -> Vec<Value> {
+    let (mut jobs, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let path = format!("/api/jobs?top=500&filter=jobType%20eq%20'{JOB_TYPE}'{cursor}");
+        let page = client.get(&path).send().ok(200);
+        jobs.extend(page["items"].as_array().unwrap().iter().cloned());
+        match page["nextCursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => return jobs,
+        }
+    }
+}
+
+/// I1, I2, I11: what was acknowledged is there, under the id that was told, and once.
+fn acknowledged_jobs_are_there_once(jobs: &[Value], pages: &Pages, found: &mut Found) {
+    let mut by_subject: HashMap<&str, Vec<&str>> = HashMap::new();
+    for job in jobs {
+        let subject = job["subjectId"].as_str().unwrap();
+        by_subject.entry(subject).or_default().push(job["jobId"].as_str().unwrap());
+    }
+    for (subject, submit) in &pages.submits {
+        let there = by_subject.remove(&**subject).unwrap_or_default();
+        assert!(there.len() <= 1, "{subject} was sent once, or with a key, and is there as {there:?}");
+        assert!(!submit.has_key || !submit.told.is_empty(), "{subject} was given up");
+        for told in &submit.told {
+            assert_eq!(there, [told], "{subject} was acknowledged as {told}");
+        }
+        if submit.told.is_empty() {
+            found.unsaid += there.len();
+        }
+    }
+    assert!(by_subject.is_empty(), "nobody sent these: {by_subject:?}");
+}
+
+fn history_of(client: &Client, connection: &mut Connection, id: &str) -> Vec<Value> {
+    let answer = connection.send(client.get(&format!("/api/jobs/{id}/history"))).unwrap();
+    answer.ok(200)["items"].as_array().unwrap().clone()
+}
+
+/// I3 to I5, I8, I9: one outcome, at the end of a history without gaps.
+fn told_as_it_stands(job: &Value, history: &[Value]) {
+    let ended = |status: &Value| {
+        ["Completed", "Failed", "Poisoned", "Cancelled"].contains(&status.as_str().unwrap())
+    };
+    for (number, row) in history.iter().enumerate() {
+        assert_eq!(row["seq"], number + 1, "{history:#?}");
+        let before = number.checked_sub(1).map_or(&Value::Null, |before| &history[before]["to"]);
+        assert_eq!(&row["from"], before, "{history:#?}");
+        assert!(row["attempt"].as_u64().unwrap() <= ATTEMPTS_MAX, "{history:#?}");
+    }
+    assert_eq!(history.last().unwrap()["to"], job["status"], "{job} {history:#?}");
+    assert_eq!(history.iter().filter(|row| ended(&row["to"])).count(), 1, "{history:#?}");
+    assert!(ended(&job["status"]), "{job}");
+    assert!(job["attempt"].as_u64().unwrap() <= ATTEMPTS_MAX, "{job}");
+}
+
+/// A report that was taken holds, and was answered alike each time.
+fn reports_hold(settle: &Settle, jobs: &HashMap<String, &Value>) {
+    let [first, others @ ..] = &settle.told[..] else { return };
+    assert!(others.iter().all(|told| told == first), "{:?}", settle.told);
+    let job = jobs[&settle.job];
+    let Ok(status) = first else { return };
+    let stands = match (settle.ending["outcome"].as_str(), &settle.ending["retryable"]) {
+        (Some("completed"), _) => "Completed",
+        (Some("failed"), Value::Bool(false)) => "Failed",
+        (_, _) => {
+            assert!(["Queued", "Poisoned"].contains(&status.as_str()), "{status}");
+            return;
+        }
+    };
+    assert_eq!((status.as_str(), job["status"].as_str()), (stands, Some(stands)), "{job}");
+    assert_eq!(job["attempt"], settle.attempt, "what ended it was its last attempt: {job}");
+}
+
+/// I6, I7: reports were taken under one token for each attempt.
+fn one_token_for_each_attempt(pages: &Pages) {
+    let mut taken = HashSet::new();
+    for settle in pages.settles.values().filter(|settle| settle.told.iter().any(Result::is_ok)) {
+        let attempt = (&settle.job, settle.attempt);
+        assert!(taken.insert(attempt), "two tokens settled {attempt:?}");
+    }
+}
+
+/// I6, I7: a report that was first sent after somebody else got the job was not taken.
+fn no_lease_is_good_after_the_next(pages: &Pages) {
+    for (token, settle) in &pages.settles {
+        if !settle.told.iter().any(Result::is_ok) {
+            continue;
+        }
+        let later = |claim: &&Claim| claim.token != *token && claim.answered < settle.sent;
+        let claims = &pages.claims[&settle.job];
+        let own = claims.iter().find(|claim| claim.token == *token).unwrap();
+        let beaten = claims.iter().filter(later).find(|claim| claim.attempt > own.attempt);
+        assert!(beaten.is_none(), "{} was held by two at a time", settle.job);
+    }
+}

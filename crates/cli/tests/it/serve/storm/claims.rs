@@ -1,0 +1,71 @@
+//! A claim that was cut off before its answer costs the job nothing.
+
+use crate::serve::{Customer, customer::fresh, wait_for, wait_until};
+use serde_json::{Value, json};
+
+/// Each is a race between the client that hangs up and the server that answers.
+const TIMES: usize = 25;
+
+/// Asks for a job and hangs up.
+fn claim_and_hang_up(customer: &Customer, job_type: &str, wait_seconds: u32) {
+    let wish = json!({
+        "workerId": "gone", "claimId": fresh("gone"), "jobTypes": [job_type],
+        "waitSeconds": wait_seconds, "leaseSeconds": 600,
+    });
+    let ask = customer.owner.post("/api/work/claim").json(&wish);
+    customer.owner.connect().unwrap().write(&ask.bytes()).unwrap();
+}
+
+/// The job is with the first who asks, in its first attempt.
+#[track_caller]
+fn is_untouched(customer: &Customer, job_type: &str, id: &str) {
+    let claimed: Value = wait_for("the job is there for the next worker", || {
+        customer.claim_with(job_type, json!({"waitSeconds": 1})).pop()
+    });
+    assert_eq!((claimed["jobId"].as_str(), &claimed["attempt"]), (Some(id), &json!(1)), "{claimed}");
+    let settled = customer.settle(&claimed, json!({"outcome": "completed"}));
+    assert_eq!(settled["status"], "Completed", "{settled}");
+}
+
+#[test]
+fn whoever_hangs_up_while_it_waits_for_work_takes_none() {
+    let customer = Customer::new();
+    for _ in 0..TIMES {
+        let job_type = fresh("type");
+        claim_and_hang_up(&customer, &job_type, 60);
+        let id = customer.queued(&job_type);
+        is_untouched(&customer, &job_type, &id);
+    }
+}
+
+#[test]
+fn whoever_hangs_up_before_the_answer_gives_back_what_it_would_have_got() {
+    let customer = Customer::new();
+    for _ in 0..TIMES {
+        let job_type = fresh("type");
+        let id = customer.queued(&job_type);
+        claim_and_hang_up(&customer, &job_type, 0);
+        is_untouched(&customer, &job_type, &id);
+    }
+}
+
+#[test]
+fn a_worker_that_lost_its_answer_gets_the_same_leases_under_the_same_name() {
+    let customer = Customer::new();
+    let job_type = fresh("type");
+    let ids: Vec<String> = (0..3).map(|_| customer.queued(&job_type)).collect();
+    let wish = json!({"claimId": "one-name", "max": 2});
+    let first = customer.claim_with(&job_type, wish.clone());
+    let again = customer.claim_with(&job_type, wish.clone());
+    let tokens = |jobs: &[Value]| -> Vec<Value> {
+        jobs.iter().map(|job| job["lease"]["token"].clone()).collect()
+    };
+    assert_eq!((first.len(), tokens(&first)), (2, tokens(&again)));
+    for job in &first {
+        customer.settle(job, json!({"outcome": "completed"}));
+    }
+    wait_until("the name is free for the rest", || {
+        let rest = customer.claim_with(&job_type, wish.clone());
+        rest.iter().any(|job| job["jobId"] == ids[2].as_str())
+    });
+}
