@@ -64,6 +64,10 @@ impl Client {
     pub(crate) fn connect(&self) -> io::Result<Connection> {
         Connection::open(&self.port, ANSWER_WITHIN)
     }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        address(&self.port)
+    }
 }
 
 fn address(port: &AtomicU16) -> SocketAddr {
