@@ -101,6 +101,8 @@ impl No {
     fn retry_after(&self) -> Option<Duration> {
         match self {
             No::Later(_, after) => Some(*after),
+            // Waiting mends no damage.
+            No::Store(StoreError::Damaged(_)) => None,
             No::Store(_) | No::OutcomeUnknown(..) => Some(STORE_AWAY),
             No::Refused(refusal) if is_full(refusal) => Some(STORE_AWAY),
             No::Refused(_) | No::Denied(_) | No::Stated(..) | No::Unreadable(_) | No::Filter(_) => {

@@ -5,7 +5,7 @@ use super::house::ANSWER_WITHIN;
 use serde_json::Value;
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
-    net::{Shutdown, SocketAddr, TcpStream},
+    net::{SocketAddr, TcpStream},
     sync::{
         Arc,
         atomic::{AtomicU16, Ordering},
@@ -255,21 +255,6 @@ impl Connection {
 
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.get_mut().write_all(bytes)
-    }
-
-    /// Says that nothing more will come, and goes on listening.
-    pub(crate) fn finish(&self) -> io::Result<()> {
-        self.stream.get_ref().shutdown(Shutdown::Write)
-    }
-
-    /// Whether the server has closed it. What it still said is passed over.
-    pub(crate) fn is_closed(&mut self) -> io::Result<bool> {
-        let mut rest = Vec::new();
-        match self.stream.read_to_end(&mut rest) {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(true),
-            Err(error) => Err(error),
-        }
     }
 
     fn head(&mut self) -> io::Result<Answer> {

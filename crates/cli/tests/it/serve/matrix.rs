@@ -25,13 +25,15 @@ enum Foreign {
     No(u16, &'static str),
     /// A refusal of the one item, inside a 200.
     Inside(&'static str),
+    /// A lease that is nobody's.
+    Lost,
     /// The usual answer, about nothing.
     Nothing,
     /// The usual answer: it concerns nobody in particular.
     Anybody,
 }
 
-use Foreign::{Anybody, Inside, No, Nothing};
+use Foreign::{Anybody, Inside, Lost, No, Nothing};
 
 struct Row {
     method: &'static str,
@@ -97,7 +99,7 @@ const ROWS: &[Row] = &[
     row("DELETE", "/api/keys/{id}",               204, revoke,       [No(404, "KEY_NOT_FOUND"), FORBIDDEN, FORBIDDEN]),
     row("GET",    "/api/audit",                   200, audit,        [Nothing, FORBIDDEN, FORBIDDEN]),
     row("POST",   "/api/work/claim",              200, claim,        [Nothing, FORBIDDEN, FORBIDDEN]),
-    row("POST",   "/api/work/heartbeat",          200, heartbeat,    ONE_ITEM),
+    row("POST",   "/api/work/heartbeat",          200, heartbeat,    [Lost, Inside("FORBIDDEN"), Inside("FORBIDDEN")]),
     row("POST",   "/api/work/settle",             200, settle,       ONE_ITEM),
     row("POST",   "/api/work/release",            200, release,      ONE_ITEM),
     row("POST",   "/api/work/steps",              200, steps,        ONE_JOB),
@@ -399,6 +401,9 @@ fn foreign(who: &Client, name: &str, expected: Foreign, route: &Route, row: &Row
             for item in items {
                 assert_eq!(item["problem"]["errorCode"], code, "{name}: {text}");
             }
+        }
+        Lost => {
+            assert_eq!(answer.ok(200)["leases"][0]["state"], "lost", "{name}: {text}");
         }
         Nothing => {
             assert_eq!((name, answer.status), (name, row.right), "{text}");

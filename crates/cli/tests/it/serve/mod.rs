@@ -16,7 +16,7 @@ mod protocol;
 mod secrets;
 mod storm;
 
-pub(crate) use client::{Answer, Ask, Client, Event};
+pub(crate) use client::{Answer, Ask, Client, Connection, Event};
 pub(crate) use customer::Customer;
 pub(crate) use house::House;
 

@@ -131,7 +131,7 @@ fn a_running_job_is_asked_to_stop_and_acknowledges() {
     let id = id_of(&job);
     let asked = customer.owner.post(&format!("/api/jobs/{id}/cancel")).send().ok(202);
     assert_eq!((&asked["status"], &asked["cancelRequested"]), (&json!("Running"), &json!(true)));
-    assert_eq!(customer.reasons(&id), ["CANCEL_REQUESTED", "RUNNING"]);
+    assert_eq!(customer.reasons(&id), ["RUNNING", "CANCEL_REQUESTED"]);
     assert_eq!(customer.heartbeat(&job, json!({}))["state"], "cancelRequested");
     assert_eq!(customer.settle(&job, json!({"outcome": "cancelled"}))["status"], "Cancelled");
     assert_eq!(customer.heartbeat(&job, json!({}))["state"], "ended");

@@ -61,7 +61,7 @@ fn a_filter_that_says_nothing_we_know_is_refused() {
     {
         ask(wrong).problem(400, "FILTER_SYNTAX");
     }
-    ask(&"(".repeat(5_000)).problem(400, "FILTER_SYNTAX");
+    ask(&"(".repeat(2_000)).problem(400, "FILTER_SYNTAX");
     let both = customer.owner.get("/api/jobs?filter=status%20eq%20'x'&$filter=status%20eq%20'x'");
     both.send().problem(400, "INVALID_FIELD");
     for query in ["top=0", "top=x", "top=1000000", "cursor=nonsense", "top=1&top=2"] {
@@ -76,12 +76,9 @@ fn pages_follow_each_other() {
     let job_type = fresh("type");
     let jobs = json!({"jobs": vec![json!({"jobType": job_type}); 25]});
     let taken = customer.owner.post("/api/jobs/batch").json(&jobs).send().ok(202);
-    let ids: BTreeSet<String> = taken["items"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|item| item["jobId"].as_str().unwrap().into())
-        .collect();
+    let items = taken["items"].as_array().unwrap();
+    let ids: Vec<String> =
+        items.iter().map(|item| item["jobId"].as_str().unwrap().into()).collect();
     let (mut seen, mut cursor, mut pages) = (Vec::new(), Value::Null, 0);
     loop {
         let next = cursor.as_str().map(|cursor| format!("&cursor={}", escaped(cursor)));
@@ -96,11 +93,8 @@ fn pages_follow_each_other() {
             break;
         }
     }
-    assert_eq!(seen.iter().cloned().collect::<BTreeSet<_>>(), ids);
-    assert_eq!((seen.len(), pages), (25, 3));
-    let mut sorted = seen.clone();
-    sorted.sort_by(|a, b| b.cmp(a));
-    assert_eq!(seen, sorted, "the newest first");
+    seen.reverse();
+    assert_eq!((seen, pages), (ids, 3), "the newest first");
 }
 
 /// A caller who sees one subject pages through its jobs only, however many others there are.

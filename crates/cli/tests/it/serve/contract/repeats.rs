@@ -89,4 +89,10 @@ fn a_key_outlives_its_job_by_the_window() {
     customer.settle(&claimed, json!({"outcome": "completed"}));
     let again = customer.owner.post("/api/jobs").json(&job).send().ok(202);
     assert_eq!((&again["jobId"], &again["status"]), (&json!(first), &json!("Completed")));
+    let short = fresh("type");
+    customer.policy(&short, json!({"keyWindow": "1s"}));
+    let job = json!({"jobType": short, "idempotencyKey": "k"});
+    let first = customer.submit(job.clone());
+    customer.settle(&customer.claim(&short), json!({"outcome": "completed"}));
+    crate::serve::wait_until("the key is free", || customer.submit(job.clone()) != first);
 }
