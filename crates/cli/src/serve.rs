@@ -28,18 +28,20 @@ const LEFTOVERS: Duration = Duration::from_secs(1);
 pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode> {
     let settings = config::load(&args.settings)?;
     let looks = Looks::of(&settings.log, &args.terminal);
-    log::start(&settings.log, looks);
+    let log = log::start(&settings.log, looks)?;
     let runtime = Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(serve(settings, looks));
     runtime.shutdown_timeout(LEFTOVERS);
-    match (served, looks) {
+    let code = match (served, looks) {
         (Ok(()), _) => Ok(ExitCode::SUCCESS),
         (Err(error), Looks::Text { .. }) => Err(error),
         (Err(error), Looks::Json) => {
             error!(error = format!("{error:#}"), "the server could not be started");
             Ok(ExitCode::FAILURE)
         }
-    }
+    };
+    log.finish();
+    code
 }
 
 async fn serve(settings: Settings, looks: Looks) -> Result<()> {
