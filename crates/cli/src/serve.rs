@@ -61,7 +61,9 @@ async fn serve(settings: Settings, looks: Looks) -> Result<()> {
     let address = server.address();
     match looks {
         Looks::Json => {
-            info!(%address, tls = secure, store = %settings.store.path.display(), "listening")
+            let store = settings.store.path.display();
+            let admin_key = admin_key.map(|path| path.display().to_string());
+            info!(%address, tls = secure, %store, admin_key, "listening");
         }
         Looks::Text { .. } => {
             eprint!("{}", banner(address, secure, &settings.store.path, admin_key.as_deref()));
@@ -79,7 +81,7 @@ async fn serve(settings: Settings, looks: Looks) -> Result<()> {
     Ok(())
 }
 
-fn folder_of(path: &Path) -> &Path {
+pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
 }
 

@@ -5,7 +5,10 @@ use engine::{ApiKey, KeyId, KeySecret, Principal};
 use platform::Node;
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, RwLock},
+    sync::{
+        Arc, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -14,7 +17,7 @@ use std::{
 pub(crate) struct KeyRing {
     keys: RwLock<HashMap<KeyId, Known>>,
     /// When they were last read, by the monotonic clock.
-    read_at: Mutex<Duration>,
+    read_at_ms: AtomicU64,
 }
 
 struct Known {
@@ -43,8 +46,12 @@ impl KeyRing {
         door: &Door,
         secret: &KeySecret,
     ) -> Reply<Option<Arc<Principal>>> {
-        if self.is_due(door, TRUSTED_FOR) {
-            self.read(&door.node).await?;
+        if self.is_due(door, TRUSTED_FOR)
+            && let Err(error) = self.read(&door.node).await
+        {
+            // A store that is away for a moment is no reason to forget everybody.
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(error, "the keys could not be read; those that are known stay");
         }
         let found = self.look(door, secret);
         if found.is_some() || !self.is_due(door, LOOK_AGAIN) {
@@ -63,13 +70,19 @@ impl KeyRing {
 
     /// Whether it is time to read again; then it is this caller who does.
     fn is_due(&self, door: &Door, after: Duration) -> bool {
-        let now = door.monotonic();
-        let mut read_at = self.read_at.lock().expect(UNPOISONED);
-        let due = now.saturating_sub(*read_at) >= after;
-        if due {
-            *read_at = now;
-        }
-        due
+        let now = u64::try_from(door.monotonic().as_millis()).unwrap_or(u64::MAX);
+        let read_at = self.read_at_ms.load(Ordering::Relaxed);
+        let due = u128::from(now.saturating_sub(read_at)) >= after.as_millis();
+        let mine = || {
+            let swap = self.read_at_ms.compare_exchange(
+                read_at,
+                now,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+            swap.is_ok()
+        };
+        due && mine()
     }
 }
 

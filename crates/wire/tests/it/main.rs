@@ -7,6 +7,7 @@ mod catalogue;
 mod filter;
 mod hostile;
 mod jobs;
+mod keys;
 mod problems;
 mod requests;
 mod shape;

@@ -15,7 +15,8 @@ fn whoever_waits_is_sent_home_and_the_server_ends_well() {
     let house = House::start();
     let client = house.admin();
     let job = json!({"jobType": "lonely", "payload": 1});
-    let id = client.post("/api/jobs").json(&job).send().ok(202)["jobId"].as_str().unwrap().to_owned();
+    let id =
+        client.post("/api/jobs").json(&job).send().ok(202)["jobId"].as_str().unwrap().to_owned();
     let mut events = client.get(&format!("/api/jobs/{id}/events")).events();
     assert_eq!(events.next().unwrap().data["status"], "Queued");
     let clock = SystemClock::new();

@@ -60,8 +60,11 @@ fn but(mut claims: Value, name: &str, value: Value) -> Value {
 }
 
 fn sealed(head: &Value, claims: &Value, sign: impl FnOnce(&[u8]) -> Vec<u8>) -> String {
-    let text =
-        format!("{}.{}", base64(head.to_string().as_bytes()), base64(claims.to_string().as_bytes()));
+    let text = format!(
+        "{}.{}",
+        base64(head.to_string().as_bytes()),
+        base64(claims.to_string().as_bytes())
+    );
     let signature = sign(text.as_bytes());
     format!("{text}.{}", base64(&signature))
 }
@@ -102,7 +105,8 @@ fn only_tokens_of_the_issuer_open_the_door() {
         })
     };
     let none = |name: &str| sealed(&json!({"typ": "JWT", "alg": name}), &good, |_| Vec::new());
-    let own_key = json!({"typ": "JWT", "alg": "EdDSA", "jwk": other.jwk(), "jku": "https://a.test"});
+    let own_key =
+        json!({"typ": "JWT", "alg": "EdDSA", "jwk": other.jwk(), "jku": "https://a.test"});
     let past = good["exp"].as_i64().unwrap() - 7_200;
     let whole = issuer.token(&good);
     let (text, signature) = whole.rsplit_once('.').unwrap();

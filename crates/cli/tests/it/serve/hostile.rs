@@ -190,7 +190,8 @@ fn json_that_is_deep() {
                 let ask = client.post("/api/jobs").header("content-type", "application/json");
                 let answer = ask.body(body).send();
                 assert!([400, 413].contains(&answer.status), "{depth}: {}", answer.text());
-                let filter = format!("{}status%20eq%20'Queued'{}", "(".repeat(500), ")".repeat(500));
+                let filter =
+                    format!("{}status%20eq%20'Queued'{}", "(".repeat(500), ")".repeat(500));
                 let answer = client.get(&format!("/api/jobs?filter={filter}")).send();
                 assert_eq!(answer.status, 400, "{}", answer.text());
             }

@@ -1,6 +1,10 @@
 //! Planted secrets: used in every kind of request, those that fail included, and found nowhere.
 
-use super::{Client, Customer, customer::{SCOPES, fresh, held}, forgery::{Issuer, claims}};
+use super::{
+    Client, Customer,
+    customer::{SCOPES, fresh, held},
+    forgery::{Issuer, claims},
+};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -108,22 +112,36 @@ fn fail_in_every_way(ear: &mut Ear, everybody: &[Client], claimed: &Value) {
         ("/api/jobs", json!({"jobType": {"secret": PAYLOAD}}).to_string()),
         ("/api/jobs", json!({"jobType": "a", "priority": PAYLOAD}).to_string()),
         ("/api/jobs", json!({"jobType": "a", "payload": PAYLOAD.repeat(5_000)}).to_string()),
-        ("/api/jobs", json!({"jobType": claimed["jobType"], "payload": {"other": PAYLOAD},
-            "idempotencyKey": "k-1"}).to_string()),
+        (
+            "/api/jobs",
+            json!({"jobType": claimed["jobType"], "payload": {"other": PAYLOAD},
+            "idempotencyKey": "k-1"})
+            .to_string(),
+        ),
         ("/api/jobs/batch", json!({"jobs": [{"jobType": "A", "payload": PAYLOAD}]}).to_string()),
-        ("/api/jobs/batch?partial=true", json!({"jobs": [{"jobType": "A", "payload": PAYLOAD}]})
-            .to_string()),
+        (
+            "/api/jobs/batch?partial=true",
+            json!({"jobs": [{"jobType": "A", "payload": PAYLOAD}]}).to_string(),
+        ),
         ("/api/work/settle", no_token),
         ("/api/work/settle", item(json!({"outcome": "nonsense"}))),
         ("/api/work/settle", item(json!({"outcome": "failed", "errorCode": PAYLOAD}))),
         ("/api/work/settle", item(json!({"jobId": "nobody", "outcome": "completed"}))),
         ("/api/work/release", item(json!({"token": format!("{lease}0")}))),
         ("/api/work/release", item(json!({"delaySeconds": PAYLOAD}))),
-        ("/api/work/heartbeat", json!({"workerId": "w", "leases": [{"jobId": claimed["jobId"],
-            "token": format!("{lease}0")}]}).to_string()),
+        (
+            "/api/work/heartbeat",
+            json!({"workerId": "w", "leases": [{"jobId": claimed["jobId"],
+            "token": format!("{lease}0")}]})
+            .to_string(),
+        ),
         ("/api/work/heartbeat", json!({"workerId": PAYLOAD.repeat(20), "leases": []}).to_string()),
-        ("/api/work/steps", json!({"jobId": claimed["jobId"], "token": format!("{lease}0"),
-            "name": "s", "action": "begin"}).to_string()),
+        (
+            "/api/work/steps",
+            json!({"jobId": claimed["jobId"], "token": format!("{lease}0"),
+            "name": "s", "action": "begin"})
+            .to_string(),
+        ),
         ("/api/keys", json!({"name": "x", "scopes": [PAYLOAD]}).to_string()),
         ("/api/nowhere", json!({"payload": PAYLOAD}).to_string()),
     ];

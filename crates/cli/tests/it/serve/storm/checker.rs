@@ -1,6 +1,9 @@
 //! Asks how things stand, and compares it with what clients were told.
 
-use super::{ATTEMPTS_MAX, JOB_TYPE, KILLS, book::{Book, Claim, Counts, Pages, Settle, text}};
+use super::{
+    ATTEMPTS_MAX, JOB_TYPE, KILLS,
+    book::{Book, Claim, Counts, Pages, Settle, text},
+};
 use crate::serve::{Client, Connection, House};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -19,8 +22,15 @@ pub(super) struct Found {
 impl Found {
     /// A test that met no difficulty has shown nothing.
     pub(super) fn was_a_storm(&self) {
-        let Counts { repeats, cut_submits, cut_claims, unanswered, heartbeats, releases, overslept } =
-            &self.counts;
+        let Counts {
+            repeats,
+            cut_submits,
+            cut_claims,
+            unanswered,
+            heartbeats,
+            releases,
+            overslept,
+        } = &self.counts;
         for (what, times) in [
             ("repeats", repeats),
             ("submits were cut off", cut_submits),
@@ -87,7 +97,10 @@ fn acknowledged_jobs_are_there_once(jobs: &[Value], pages: &Pages, found: &mut F
     }
     for (subject, submit) in &pages.submits {
         let there = by_subject.remove(&**subject).unwrap_or_default();
-        assert!(there.len() <= 1, "{subject} was sent once, or with a key, and is there as {there:?}");
+        assert!(
+            there.len() <= 1,
+            "{subject} was sent once, or with a key, and is there as {there:?}"
+        );
         assert!(!submit.has_key || !submit.told.is_empty(), "{subject} was given up");
         for told in &submit.told {
             assert_eq!(there, [told], "{subject} was acknowledged as {told}");

@@ -22,7 +22,11 @@ fn is_untouched(customer: &Customer, job_type: &str, id: &str) {
     let claimed: Value = wait_for("the job is there for the next worker", || {
         customer.claim_with(job_type, json!({"waitSeconds": 1})).pop()
     });
-    assert_eq!((claimed["jobId"].as_str(), &claimed["attempt"]), (Some(id), &json!(1)), "{claimed}");
+    assert_eq!(
+        (claimed["jobId"].as_str(), &claimed["attempt"]),
+        (Some(id), &json!(1)),
+        "{claimed}"
+    );
     let settled = customer.settle(&claimed, json!({"outcome": "completed"}));
     assert_eq!(settled["status"], "Completed", "{settled}");
 }

@@ -1,6 +1,10 @@
 //! Those who hand jobs over.
 
-use super::{JOB_TYPE, JOBS_EACH, Luck, book::{Book, Submit, text}, named};
+use super::{
+    JOB_TYPE, JOBS_EACH, Luck,
+    book::{Book, Submit, text},
+    named,
+};
 use serde_json::json;
 
 /// Hands over its jobs one by one. Those with a key are sent until they are acknowledged; one without may be sent

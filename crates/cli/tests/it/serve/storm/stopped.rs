@@ -1,6 +1,10 @@
 //! A worker whose process is stopped past its lease, and woken.
 
-use crate::serve::{Client, Customer, customer::{fresh, held}, wait_for};
+use crate::serve::{
+    Client, Customer,
+    customer::{fresh, held},
+    wait_for,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::{
@@ -47,7 +51,9 @@ fn a_worker_that_is_stopped_past_its_lease_has_lost_it_when_it_wakes() {
 fn both_attempts_are_told(history: &[Value]) {
     let told: Vec<_> = history
         .iter()
-        .map(|row| (row["to"].as_str().unwrap(), row["attempt"].as_u64().unwrap(), &row["workerId"]))
+        .map(|row| {
+            (row["to"].as_str().unwrap(), row["attempt"].as_u64().unwrap(), &row["workerId"])
+        })
         .collect();
     let none = &Value::Null;
     let (first, second) = (&json!("first"), &json!("second"));

@@ -1,6 +1,10 @@
 //! Those who do the work, as far as they say what became of it.
 
-use super::{Luck, book::{Book, said, text}, named};
+use super::{
+    Luck,
+    book::{Book, said, text},
+    named,
+};
 use serde_json::{Value, json};
 
 const MAX: usize = 20;

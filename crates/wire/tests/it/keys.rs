@@ -1,0 +1,91 @@
+//! Keys and the audit log, as they are asked for and shown.
+
+use engine::{
+    ApiKey, AuditEntry, AuditHash, AuditNote, Chance, CorrelationId, KeySecret, Right, Scope,
+    Tenant, Timestamp,
+};
+use wire::{AuditShape, KeyCreated, KeyOrder, KeyRequest, KeyShape, read};
+
+fn request(body: &str) -> KeyRequest {
+    read(body.as_bytes()).unwrap()
+}
+
+fn order(body: &str) -> KeyOrder {
+    request(body).check(&Scope::All).unwrap()
+}
+
+#[test]
+fn a_key_has_the_tenant_that_is_asked_for_or_its_creators() {
+    let acme = Scope::One(Tenant::parse("acme").unwrap());
+    let named = order(r#"{"name": "ci", "tenant": "acme", "scopes": ["work"]}"#);
+    assert_eq!(named.grant.scope, acme);
+    assert_eq!(
+        order(r#"{"name": "ci", "tenant": "*", "scopes": ["work"]}"#).grant.scope,
+        Scope::All
+    );
+    let unnamed = request(r#"{"name": "ci", "scopes": ["jobs:read", "jobs:read"]}"#);
+    let unnamed = unnamed.check(&acme).unwrap();
+    assert_eq!(unnamed.grant.scope, acme);
+    assert_eq!(unnamed.grant.rights.iter().collect::<Vec<_>>(), [Right::JobsRead]);
+}
+
+#[test]
+fn all_that_is_wrong_with_a_key_is_named_at_once() {
+    let wrong =
+        r#"{"name": "", "tenant": "A B", "scopes": ["root"], "types": [""], "expiresAt": "soon"}"#;
+    let refusal = request(wrong).check(&Scope::All).unwrap_err();
+    let fields: Vec<&str> = refusal.problems().iter().map(|problem| problem.field).collect();
+    assert_eq!(fields, ["name", "tenant", "scopes", "types", "expiresAt"]);
+    let nothing = request(r#"{"name": "ci"}"#).check(&Scope::All).unwrap_err();
+    assert_eq!(nothing.problems()[0].field, "scopes", "a key that may nothing is a mistake");
+}
+
+#[test]
+fn a_misspelt_limit_is_no_key_without_limits() {
+    let wrong = br#"{"name": "ci", "scopes": ["work"], "type": ["mail.*"]}"#;
+    let refused = read::<KeyRequest>(wrong).unwrap_err();
+    assert_eq!(refused.pointer.as_deref(), Some("/type"));
+    assert!(refused.detail.starts_with("must be one of"), "{}", refused.detail);
+}
+
+#[test]
+fn a_key_is_shown_once_and_then_never_again() {
+    let order =
+        order(r#"{"name": "ci", "scopes": ["work"], "types": ["mail.*"], "subjects": ["a*"]}"#);
+    let secret = KeySecret::new(Chance(9 << 64), [Chance(1), Chance(2)]);
+    let key = ApiKey {
+        id: secret.id(),
+        name: order.name,
+        digest: secret.digest(),
+        grant: order.grant,
+        created_at: Timestamp::from_unix_ms(0),
+        created_by: "key:1".into(),
+        expires_at: None,
+        revoked_at: None,
+    };
+    let created = serde_json::to_string(&KeyCreated::new(&key, &secret)).unwrap();
+    assert!(created.starts_with(r#"{"id":"0000000000000009","key":"csk_0000000000000009_"#));
+    assert!(!format!("{:?}", KeyCreated::new(&key, &secret)).contains("csk_"));
+    let listed = serde_json::to_string(&KeyShape::from(&key)).unwrap();
+    assert!(!listed.contains("csk_") && !listed.contains("digest"), "{listed}");
+    assert!(
+        listed.contains(r#""scopes":["work"],"types":["mail.*"],"subjects":["a*"]"#),
+        "{listed}"
+    );
+}
+
+#[test]
+fn an_audit_entry_says_whose_house_it_was_done_in() {
+    let note = AuditNote {
+        who: "key:1".into(),
+        scope: Scope::All,
+        action: "queue.pause",
+        target: "email".into(),
+        detail: None,
+        correlation: CorrelationId::parse("c").unwrap(),
+    };
+    let at = Timestamp::from_unix_ms(0);
+    let shape = AuditShape::from(&AuditEntry::new(1, at, note, AuditHash::FIRST));
+    assert_eq!((shape.tenant.as_str(), shape.action.as_str()), ("*", "queue.pause"));
+    assert_eq!(shape.hash.len(), 64);
+}
