@@ -112,6 +112,13 @@ pub struct Wish {
     pub lease: Option<Duration>,
 }
 
+impl Wish {
+    /// Whether it asks for jobs of this type.
+    pub fn wants(&self, job_type: &JobType) -> bool {
+        self.job_types.contains(job_type)
+    }
+}
+
 /// Why a worker gives a job back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReleaseReason {

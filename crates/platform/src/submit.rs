@@ -46,8 +46,12 @@ impl Platform {
         drafts: Vec<JobDraft>,
     ) -> Result<Vec<Result<Submitted, Error>>, Error> {
         check_count("jobs", drafts.len(), 0..=ITEMS_MAX)?;
-        let jobs: Vec<Result<NewJob, Refusal>> =
+        let checked: Vec<Result<NewJob, Refusal>> =
             drafts.into_iter().map(|draft| self.check(tenant, draft)).collect();
+        self.learn_types_of(checked.iter().flatten()).await?;
+        let declared = |new: NewJob| self.undeclared(&new).map_or(Ok(new), Err);
+        let jobs: Vec<Result<NewJob, Refusal>> =
+            checked.into_iter().map(|job| job.and_then(declared)).collect();
         let good: Vec<&NewJob> = jobs.iter().flatten().collect();
         let ids: Vec<JobId> = good.iter().map(|new| new.id).collect();
         let later = good.iter().any(|new| new.start != Start::Now);

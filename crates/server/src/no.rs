@@ -7,7 +7,7 @@ use axum::{
 use engine::{CorrelationId, Denied, FieldProblem, JobId, Refusal};
 use std::{error::Error as _, sync::Arc, time::Duration};
 use store::StoreError;
-use wire::{FilterError, Problem, Unreadable, codes};
+use wire::{FilterError, Problem, Unreadable, codes, entry};
 
 /// Why a request was not carried out.
 #[derive(Debug)]
@@ -105,6 +105,7 @@ impl No {
             No::Store(StoreError::Damaged(_)) => None,
             No::Store(_) | No::OutcomeUnknown(..) => Some(STORE_AWAY),
             No::Refused(refusal) if is_full(refusal) => Some(STORE_AWAY),
+            No::Stated(code, _) if is_passing(code) => Some(STORE_AWAY),
             No::Refused(_) | No::Denied(_) | No::Stated(..) | No::Unreadable(_) | No::Filter(_) => {
                 None
             }
@@ -127,6 +128,11 @@ impl No {
 
 fn is_full(refusal: &Refusal) -> bool {
     refusal.code() == "QUEUE_FULL"
+}
+
+/// Whether the contract promises that it will be over after a while.
+fn is_passing(code: &str) -> bool {
+    entry(code).is_some_and(|entry| matches!(entry.http_status, Some(429 | 503)))
 }
 
 fn failure(error: &StoreError) -> (&'static str, &'static str) {
@@ -203,3 +209,19 @@ impl IntoResponse for No {
 /// A no that waits for its correlation.
 #[derive(Clone)]
 pub(crate) struct Unsaid(pub(crate) Arc<No>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::CATALOGUE;
+
+    #[test]
+    fn whoever_may_come_again_is_told_when() {
+        let correlation = CorrelationId::parse("c").unwrap();
+        let passing = CATALOGUE.iter().filter(|of| matches!(of.http_status, Some(429 | 503)));
+        for entry in passing {
+            let response = No::stated(entry.code, "no").respond(&correlation);
+            assert!(response.headers().contains_key(header::RETRY_AFTER), "{}", entry.code);
+        }
+    }
+}

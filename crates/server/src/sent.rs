@@ -8,6 +8,7 @@ use axum::{
 };
 use bytes::{Bytes, BytesMut};
 use engine::{FieldProblem, JobId, JobType, Refusal};
+use http_body::Body as _;
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use std::{collections::BTreeMap, time::Duration};
@@ -83,7 +84,7 @@ async fn read(request: Request, door: &Door, kind: Kind) -> Result<Bytes, No> {
         Kind::Page | Kind::Report => limits.page_bytes_max,
     };
     let (parts, body) = request.into_parts();
-    let announced = announced(&parts.headers);
+    let announced = announced(&body);
     let welcome = match announced {
         Some(0) => Ok(()),
         Some(bytes) if bytes > bytes_max => Err(too_large(bytes_max)),
@@ -128,12 +129,10 @@ pub(crate) async fn let_pass(headers: &HeaderMap, mut body: Body) {
     drop(tokio::time::timeout(UNWANTED_TIME_MAX, to_its_end).await);
 }
 
-fn announced(headers: &HeaderMap) -> Option<usize> {
-    match headers.get(header::CONTENT_LENGTH) {
-        Some(length) => length.to_str().ok()?.parse().ok(),
-        None if headers.contains_key(header::TRANSFER_ENCODING) => None,
-        None => Some(0),
-    }
+/// How long the body will be, where that is known. The body is asked and not the headers: with HTTP/2 one of any
+/// length may come without a word about it.
+fn announced(body: &Body) -> Option<usize> {
+    body.size_hint().exact().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
 /// Room in memory for a large body.
@@ -286,5 +285,20 @@ impl Params {
         let Some(text) = self.get(name) else { return Ok(None) };
         let number = text.parse();
         number.map(Some).map_err(|_| FieldProblem::new(name, "must be a whole number").into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::stream;
+    use std::convert::Infallible;
+
+    #[test]
+    fn a_body_that_says_nothing_of_its_length_may_be_of_any() {
+        let pieces = stream::iter([Ok::<_, Infallible>(Bytes::from_static(b"{}"))]);
+        assert_eq!(announced(&Body::from_stream(pieces)), None);
+        assert_eq!(announced(&Body::empty()), Some(0));
+        assert_eq!(announced(&Body::from("{}")), Some(2));
     }
 }

@@ -165,7 +165,6 @@ async fn serve_one(
 ) {
     drop(stream.set_nodelay(true));
     let limits = &door.settings.limits;
-    let stream = Patient::new(stream, limits.header_timeout, limits.write_timeout);
     match tls {
         None => converse(&door, router, stream, watcher).await,
         Some(tls) => match timeout(limits.header_timeout, tls.accept(stream)).await {
@@ -190,6 +189,8 @@ async fn converse(
     watcher: hyper_util::server::graceful::Watcher,
 ) {
     let limits = &door.settings.limits;
+    // Inside TLS, too: a handshake is not a greeting.
+    let stream = Patient::new(stream, limits.header_timeout, limits.write_timeout);
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()

@@ -7,12 +7,17 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, Stream};
 use serde_json::Value;
 use std::{
     fs,
-    io::{BufRead, BufReader, Read, Write},
+    io::{
+        self, BufRead, BufReader,
+        ErrorKind::{TimedOut, WouldBlock},
+        Read, Write,
+    },
     net::{SocketAddr, TcpStream},
     os::unix::fs::PermissionsExt,
     path::Path,
     process::{Child, ChildStderr, Stdio},
     sync::Arc,
+    time::Duration,
 };
 use tempfile::TempDir;
 
@@ -231,16 +236,15 @@ fn settings_reach_the_house_behind_the_door() {
     serving.end();
 }
 
-#[test]
-fn tls_is_spoken_where_there_is_a_certificate() {
-    let folder = TempDir::new().unwrap();
+/// A server that speaks TLS, with these settings more, and somebody who knows its certificate.
+fn speaking_tls(folder: &Path, more: &str) -> (Serving, ClientConnection) {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(vec!["localhost".into()]).unwrap();
-    fs::write(folder.path().join("cert.pem"), cert.pem()).unwrap();
-    fs::write(folder.path().join("key.pem"), signing_key.serialize_pem()).unwrap();
-    fs::write(folder.path().join("consign.toml"), "[tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"")
-        .unwrap();
-    let serving = Serving::start(folder.path());
+    fs::write(folder.join("cert.pem"), cert.pem()).unwrap();
+    fs::write(folder.join("key.pem"), signing_key.serialize_pem()).unwrap();
+    let settings = format!("[tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\n{more}");
+    fs::write(folder.join("consign.toml"), settings).unwrap();
+    let serving = Serving::start(folder);
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut roots = RootCertStore::empty();
     roots.add(cert.der().clone()).unwrap();
@@ -250,7 +254,29 @@ fn tls_is_spoken_where_there_is_a_certificate() {
         .with_root_certificates(roots)
         .with_no_client_auth();
     let name = "localhost".try_into().unwrap();
-    let mut client = ClientConnection::new(Arc::new(config), name).unwrap();
+    (serving, ClientConnection::new(Arc::new(config), name).unwrap())
+}
+
+#[test]
+fn whoever_says_nothing_after_the_handshake_is_sent_home() {
+    let folder = TempDir::new().unwrap();
+    let (serving, mut client) = speaking_tls(folder.path(), "[limits]\nheader_timeout = \"1s\"");
+    let mut socket = TcpStream::connect(serving.address).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    while client.is_handshaking() {
+        client.complete_io(&mut socket).unwrap();
+    }
+    // Cut off in whatever way, but not left standing until we lose our own patience.
+    let ended = Stream::new(&mut client, &mut socket).read(&mut [0; 1]);
+    let stood = |error: &io::Error| matches!(error.kind(), WouldBlock | TimedOut);
+    assert!(!ended.as_ref().is_err_and(stood), "{ended:?}");
+    serving.end();
+}
+
+#[test]
+fn tls_is_spoken_where_there_is_a_certificate() {
+    let folder = TempDir::new().unwrap();
+    let (serving, mut client) = speaking_tls(folder.path(), "");
     let mut socket = TcpStream::connect(serving.address).unwrap();
     let mut stream = Stream::new(&mut client, &mut socket);
     stream.write_all(HEALTH.as_bytes()).unwrap();

@@ -49,6 +49,20 @@ fn what_nobody_declared_is_refused_where_types_are_strict() {
 }
 
 #[test]
+fn each_of_many_is_refused_alone_where_its_type_was_not_declared() {
+    let store = Watched::new();
+    let strict = platform(&store, true);
+    declare(&strict, "email");
+    let draft = |name: &str| JobDraft { job_type: name.into(), ..JobDraft::default() };
+    let drafts = vec![draft("scan"), draft("email"), draft("NOT A TYPE")];
+    let each = block_on(strict.submit_each(&Tenant::default_tenant(), drafts)).unwrap();
+    let mut each = each.into_iter();
+    assert_eq!(refused(each.next().unwrap()), unknown("scan"));
+    assert!(each.next().unwrap().is_ok());
+    assert!(matches!(refused(each.next().unwrap()), Refusal::Invalid(_)));
+}
+
+#[test]
 fn what_another_node_declares_is_known() {
     let store = Watched::new();
     let (strict, other) = (platform(&store, true), platform(&store, true));

@@ -35,7 +35,7 @@ pub(crate) async fn all(State(door): State<Door>, caller: Caller) -> Reply<Json<
     let within = keys.iter().filter(|key| caller.grant().may_grant(&key.grant).is_ok());
     let mut items: Vec<KeyShape> = within.map(KeyShape::from).collect();
     // What signs addresses is the house's, and no tenant's.
-    if *caller.scope() == Scope::All {
+    if *caller.scope() == Scope::All && caller.grant().may_everything().is_ok() {
         items.extend(door.node.signing_keys().await?.iter().map(|key| KeyShape {
             id: key.id.to_string(),
             kind: KeyKind::Signing,
@@ -63,6 +63,7 @@ pub(crate) async fn revoke(
     let is_signing = *caller.scope() == Scope::All
         && door.node.signing_keys().await?.iter().any(|key| key.id == id);
     if is_signing {
+        caller.grant().may_everything()?;
         door.node.revoke_signing_key(&caller.0, correlation.id, id).await?;
         door.read_seals().await?;
     } else {

@@ -111,6 +111,13 @@ pub(crate) fn a_repeated_claim_gets_the_same_leases(house: &House) {
     assert_eq!(other.len(), 2, "the name belongs to its worker");
 }
 
+pub(crate) fn a_claim_of_other_types_gets_nothing_under_the_same_name(house: &House) {
+    let id = house.submit(email());
+    house.claim(wish("w", "c", &["email"], 1));
+    assert!(house.claim(wish("w", "c", &["scan"], 1)).is_empty(), "it may not know of emails");
+    assert_eq!(ids(&house.claim(wish("w", "c", &["scan", "email"], 1))), [id]);
+}
+
 pub(crate) fn a_repeated_claim_without_leases_is_a_new_one(house: &House) {
     assert!(house.claim(wish("w", "c", &["email"], 1)).is_empty());
     let id = house.submit(email());

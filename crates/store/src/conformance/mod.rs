@@ -48,6 +48,7 @@ macro_rules! conformance {
                 queues_are_served_in_turn, one_job_is_not_starved_by_a_hundred_thousand,
                 workers_of_different_types_do_not_starve_a_queue, a_claim_takes_only_its_types,
                 a_repeated_claim_gets_the_same_leases, a_repeated_claim_without_leases_is_a_new_one,
+                a_claim_of_other_types_gets_nothing_under_the_same_name,
                 a_claim_brings_the_payload, a_claim_holds_as_long_as_it_asked, a_claim_is_never_larger_than_its_bound,
                 a_claim_ends_when_its_payloads_are_large_enough;
             counters: every_state_is_counted, depth_and_age_are_told, a_discarded_job_leaves_the_poison_queue;

@@ -35,11 +35,15 @@ impl Tables {
         claimed
     }
 
-    /// The leases that an earlier claim of the same name still holds.
+    /// The leases that an earlier claim of the same name still holds. Of the types that are wanted: a door has
+    /// looked at no others, and names can be guessed.
     fn held(&self, scope: &Scope, wish: &Wish) -> Vec<Claimed> {
         let claim = (scope.clone(), wish.worker.clone(), wish.claim.clone());
         let jobs = self.claims.get(&claim).into_iter().flatten().map(|id| &self.jobs[id]);
-        let valid = |job: &&Job| job.lease().is_some_and(|lease| lease.holds_in(self.epoch));
+        let valid = |job: &&Job| {
+            wish.wants(&job.envelope.job_type)
+                && job.lease().is_some_and(|lease| lease.holds_in(self.epoch))
+        };
         jobs.filter(valid).map(|job| self.with_payload(job.clone())).collect()
     }
 

@@ -63,7 +63,8 @@ impl Writer {
         Ok(claimed)
     }
 
-    /// The leases that an earlier claim of the same name still holds.
+    /// The leases that an earlier claim of the same name still holds. Of the types that are wanted: a door has
+    /// looked at no others, and names can be guessed.
     fn held(&self, scope: &Scope, wish: &Wish) -> Result<Vec<Claimed>, Trouble> {
         let digest = facet::of_claim(scope, &wish.worker, &wish.claim);
         let mut held = Vec::new();
@@ -72,6 +73,7 @@ impl Writer {
             let stored = self.must_find(no)?;
             let theirs = stored.job.lease().is_some_and(|lease| {
                 (&lease.scope, &lease.worker, &lease.claim) == (scope, &wish.worker, &wish.claim)
+                    && wish.wants(&stored.job.envelope.job_type)
                     && lease.holds_in(self.known.house.epoch)
             });
             if theirs {

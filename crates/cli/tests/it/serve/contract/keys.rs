@@ -1,6 +1,6 @@
 //! §4: keys are made, shown once, expire and are ended.
 
-use crate::serve::{Customer, customer::fresh, wait_until};
+use crate::serve::{Client, Customer, House, customer::fresh, wait_until};
 use serde_json::json;
 
 #[test]
@@ -33,6 +33,25 @@ fn a_key_that_is_revoked_opens_nothing_from_then_on() {
     assert_eq!(customer.owner.delete(&path).send().status, 204);
     client.get("/api/jobs").send().problem(401, "UNAUTHENTICATED");
     customer.owner.delete("/api/keys/nothing").send().problem(404, "KEY_NOT_FOUND");
+}
+
+/// Everybody's signed addresses end with a signing key.
+#[test]
+fn whoever_is_limited_neither_sees_nor_ends_what_signs_for_all() {
+    let house = House::start();
+    let admin = house.admin();
+    let signing = |client: &Client| -> Vec<String> {
+        let keys = client.get("/api/keys").send().ok(200);
+        let keys = keys["items"].as_array().unwrap().iter().filter(|key| key["kind"] == "signing");
+        keys.map(|key| key["id"].as_str().unwrap().into()).collect()
+    };
+    let grant = json!({"name": "mail", "tenant": "*", "scopes": ["admin"], "types": ["mail.*"]});
+    let limited = house.client(grant);
+    let ids = signing(&admin);
+    assert!(!ids.is_empty() && signing(&limited).is_empty());
+    let path = format!("/api/keys/{}", ids[0]);
+    limited.delete(&path).send().problem(403, "FORBIDDEN");
+    assert_eq!(admin.delete(&path).send().status, 204);
 }
 
 #[test]
