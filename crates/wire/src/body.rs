@@ -24,6 +24,12 @@ impl Unreadable {
             None => codes::MALFORMED_BODY,
         }
     }
+
+    /// The same about the item at `index` of the list `field`.
+    pub fn of_item(self, field: &str, index: usize) -> Self {
+        let within = self.pointer.unwrap_or_default();
+        Unreadable { pointer: Some(format!("/{field}/{index}{within}")), ..self }
+    }
 }
 
 /// Reads a request.

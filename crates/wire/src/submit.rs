@@ -1,6 +1,11 @@
 //! Submit: a job is handed over, alone or with others.
 
-use crate::{json::Json, problem::Problem, time::parse_time};
+use crate::{
+    body::{Unreadable, read},
+    json::Json,
+    problem::Problem,
+    time::parse_time,
+};
 use engine::{
     Findings, ITEMS_MAX, JobDraft, JobId, PayloadVersion, Refusal, Submitted, Timestamp,
     check_count,
@@ -31,12 +36,12 @@ pub struct SubmitRequest {
     pub traceparent: Option<String>,
 }
 
-/// Several jobs at once.
+/// Several jobs at once, each still to be read: what is wrong with one need not be wrong with all.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct BatchRequest {
-    /// The jobs.
-    pub jobs: Vec<SubmitRequest>,
+    /// The jobs, as they came.
+    pub jobs: Vec<Json>,
 }
 
 /// The client's own word for the shape of its payload, a number or a text.
@@ -119,6 +124,11 @@ impl BatchRequest {
     /// Checks that there are jobs, and not too many.
     pub fn check_count(&self) -> Result<(), Refusal> {
         Ok(check_count("jobs", self.jobs.len(), 1..=ITEMS_MAX)?)
+    }
+
+    /// Reads one job after another. A pointer to what is wrong begins at the job.
+    pub fn read(&self) -> impl Iterator<Item = Result<SubmitRequest, Unreadable>> {
+        self.jobs.iter().map(|job| read(job.as_str().as_bytes()))
     }
 }
 

@@ -186,9 +186,9 @@ impl Done {
 }
 
 fn touched_by(request: &Request, reply: &Reply, ids: &mut Vec<JobId>) {
-    match (request, reply) {
+    match (request.bare(), reply) {
         (_, Err(_)) => {}
-        (Request::Job { id, .. }, Ok(_)) => ids.push(*id),
+        (Some(Request::Job { id, .. }), Ok(_)) => ids.push(*id),
         (_, Ok(Answer::Claimed(jobs))) => ids.extend(jobs.iter().map(|claimed| claimed.job.id())),
         (_, Ok(Answer::Submitted(jobs))) => ids.extend(jobs.iter().map(|job| job.job_id)),
         (_, Ok(Answer::Job(_) | Answer::Done)) => {}

@@ -1,7 +1,7 @@
 //! Watches: who learns that a job was touched, and that nothing will happen any more.
 
 use crate::watched::{Watched, wish};
-use engine::{Command, JobId, Scope, Status, WorkerId};
+use engine::{AuditNote, Command, CorrelationId, JobId, Scope, Status, WorkerId};
 use platform::{Batcher, Changed, Limits, Watch};
 use pollster::block_on;
 use std::{
@@ -76,6 +76,27 @@ fn whoever_watches_a_job_learns_of_each_touch_and_of_no_other_job_s() {
     assert_eq!(poll(&mut watch), TOUCHED);
     assert_eq!(poll(&mut watch), Poll::Pending, "once is enough");
     assert_eq!(poll(&mut second), TOUCHED, "each is told for itself");
+}
+
+#[test]
+fn a_watch_learns_of_what_is_recorded_as_well() {
+    let yard = Yard::new();
+    let id = yard.submit();
+    yard.told();
+    let mut watch = yard.batcher.watch(id);
+    let note = AuditNote {
+        who: "key:1".into(),
+        scope: Scope::All,
+        action: "job.cancel",
+        target: id.to_string().into(),
+        detail: None,
+        correlation: CorrelationId::parse("c").unwrap(),
+    };
+    let cancel = Request::Job { scope: Scope::All, id, command: Command::Cancel };
+    let recorded = Request::Record { note, request: Some(Box::new(cancel)) };
+    yard.ask(recorded).unwrap().remove(0).unwrap();
+    yard.told();
+    assert_eq!(poll(&mut watch), TOUCHED);
 }
 
 #[test]

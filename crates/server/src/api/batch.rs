@@ -30,7 +30,7 @@ pub(crate) async fn batch(
         let detail = "must stand in each job of a batch: one header cannot name them all";
         return Err(FieldProblem::new("idempotencyKey", detail).into());
     }
-    let drafts = request.jobs.into_iter().map(|job| draft(job, &caller, &correlation));
+    let drafts = request.read().map(|job| draft(job?, &caller, &correlation));
     if partial {
         let results = submit_each(&door, &caller, drafts.collect()).await?;
         let item = |result: Reply<Submitted>| match result {
@@ -54,9 +54,9 @@ fn of_item(no: No, index: usize) -> No {
         No::Refused(refusal) => {
             No::Refused(engine::Refusal::Item { index, refusal: Box::new(refusal) })
         }
+        No::Unreadable(item) => No::Unreadable(item.of_item("jobs", index)),
         No::Denied(_)
         | No::Stated(..)
-        | No::Unreadable(_)
         | No::Filter(_)
         | No::Store(_)
         | No::OutcomeUnknown(..)

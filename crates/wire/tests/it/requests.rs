@@ -62,7 +62,7 @@ fn the_least_a_client_must_say_is_the_type() {
 fn a_batch_is_a_list_of_jobs() {
     let batch: BatchRequest = parse(r#"{"jobs": [{"jobType": "a"}, {"jobType": "b"}]}"#);
     batch.check_count().unwrap();
-    assert_eq!(batch.jobs[1].job_type, "b");
+    assert_eq!(batch.read().nth(1).unwrap().unwrap().job_type, "b");
 }
 
 #[test]

@@ -6,8 +6,8 @@ use wire::{BatchRequest, read};
 #[test]
 fn a_batch_item_has_no_tenant_of_its_own() {
     let forged = br#"{"jobs": [{"jobType": "email", "tenant": "victim"}]}"#;
-    let mut batch: BatchRequest = read(forged).unwrap();
-    let draft = batch.jobs.remove(0).into_draft().unwrap();
+    let batch: BatchRequest = read(forged).unwrap();
+    let draft = batch.read().next().unwrap().unwrap().into_draft().unwrap();
     let tenant = Tenant::parse("acme").unwrap();
     let intake = Intake {
         id: JobId::new(Timestamp::default(), Chance(1)),

@@ -80,10 +80,10 @@ fn a_log_that_was_cut_has_another_head() {
 fn only_a_store_of_ours_is_verified() {
     let folder = folder();
     let foreign = folder.path().join("foreign.db");
-    let missing = verify_audit(&foreign).unwrap_err();
+    let missing = verify_audit(&foreign, &mut |_| {}).unwrap_err();
     assert!(matches!(missing, OpenError::File { .. }), "{missing}");
     Connection::open(&foreign).unwrap().execute_batch("create table t (x)").unwrap();
-    let not_ours = verify_audit(&foreign).unwrap_err();
+    let not_ours = verify_audit(&foreign, &mut |_| {}).unwrap_err();
     assert!(matches!(not_ours, OpenError::NotOurs { .. }), "{not_ours}");
 }
 

@@ -37,16 +37,19 @@ fn a_partial_batch_gives_each_job_a_fate_of_its_own() {
         {"jobType": job_type, "idempotencyKey": "a", "payload": 1},
         {"jobType": job_type, "idempotencyKey": "a", "payload": 2},
         {"jobType": job_type, "runAt": "never"},
+        {"jobType": job_type, "priority": "high"},
+        5,
     ]);
     let answer = customer.owner.post("/api/jobs/batch?partial=true").json(&json!({"jobs": jobs}));
     let answer = answer.send().ok(207);
     let items: &Vec<Value> = answer["items"].as_array().unwrap();
-    assert_eq!(items.len(), 5);
+    assert_eq!(items.len(), 7);
     assert_eq!((&items[0]["duplicate"], &items[2]["duplicate"]), (&json!(false), &json!(true)));
     assert_eq!(items[0]["jobId"], items[2]["jobId"]);
     let codes: Vec<&str> =
-        [1, 3, 4].map(|at| items[at]["problem"]["errorCode"].as_str().unwrap()).to_vec();
-    assert_eq!(codes, ["INVALID_FIELD", "IDEMPOTENCY_KEY_REUSED", "INVALID_FIELD"]);
+        [1, 3, 4, 5, 6].map(|at| items[at]["problem"]["errorCode"].as_str().unwrap()).to_vec();
+    let wrong = "INVALID_FIELD";
+    assert_eq!(codes, [wrong, "IDEMPOTENCY_KEY_REUSED", wrong, wrong, "MALFORMED_BODY"]);
     assert_eq!(items[1]["problem"]["status"], 400);
     assert_eq!(queued(&customer, &job_type), 1);
 }
