@@ -35,6 +35,8 @@ struct Page {
 
 /// More than this is not kept for a reader who does not read.
 const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// What comes so soon after other lines goes out with the next: being woken for each costs more than writing it.
+const REST: Duration = Duration::from_millis(5);
 /// How long the last lines may take.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -74,6 +76,7 @@ impl Desk {
                 ));
             }
             drop(out.flush());
+            thread::sleep(REST);
             self.page().busy = false;
             self.done.notify_all();
         }
