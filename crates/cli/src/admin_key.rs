@@ -36,17 +36,45 @@ pub(crate) async fn ensure(
         Some(secret) => secret,
         None => write(folder, &path, KeySecret::new(dice.roll(), [dice.roll(), dice.roll()]))?,
     };
-    let put = put(&secret, clock.read().wall, dice)?;
-    let answers = store.execute(vec![put]).await.context("the first key cannot be stored")?;
-    for answer in answers {
-        answer.map_err(|refusal| anyhow::anyhow!("the first key was refused: {refusal}"))?;
-    }
+    keep(store, &secret, "first start", clock, dice).await?;
     Ok(Some(path))
 }
 
+/// Makes another key that may do everything, for an operator who has lost the first.
+pub(crate) async fn another(
+    store: &dyn Store,
+    folder: &Path,
+    clock: &dyn Clock,
+    dice: &dyn Dice,
+) -> Result<PathBuf> {
+    let path = folder.join(NAME);
+    if path.exists() {
+        bail!("{} is there; move it away first, nothing is written over", path.display());
+    }
+    let secret = KeySecret::new(dice.roll(), [dice.roll(), dice.roll()]);
+    let secret = write(folder, &path, secret)?;
+    keep(store, &secret, "keys bootstrap", clock, dice).await?;
+    Ok(path)
+}
+
+async fn keep(
+    store: &dyn Store,
+    secret: &KeySecret,
+    who: &'static str,
+    clock: &dyn Clock,
+    dice: &dyn Dice,
+) -> Result<()> {
+    let put = put(secret, who, clock.read().wall, dice)?;
+    let answers = store.execute(vec![put]).await.context("the key cannot be stored")?;
+    for answer in answers {
+        answer.map_err(|refusal| anyhow::anyhow!("the key was refused: {refusal}"))?;
+    }
+    Ok(())
+}
+
 /// The key and the note about it, in one transaction.
-fn put(secret: &KeySecret, now: Timestamp, dice: &dyn Dice) -> Result<Request> {
-    let (who, name) = ("first start", "admin");
+fn put(secret: &KeySecret, who: &'static str, now: Timestamp, dice: &dyn Dice) -> Result<Request> {
+    let name = "admin";
     let key = ApiKey {
         id: secret.id(),
         name: KeyName::parse(name)?,

@@ -25,6 +25,9 @@ pub(crate) enum Command {
     /// Look at the log of what operators did
     #[command(subcommand)]
     Audit(AuditCommand),
+    /// Let yourself in again after the admin key was lost
+    #[command(subcommand)]
+    Keys(KeysCommand),
     /// See it at work: a small shop's jobs, live, in a quarter of a minute
     ///
     /// The store lies in a temporary folder, which is removed at the end. Where NO_COLOR is set there are no
@@ -68,6 +71,18 @@ pub(crate) struct SettingsArgs {
     /// The file of settings [default: consign.toml, if it is there]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum KeysCommand {
+    /// Make a key that may do everything, in admin.key beside the store; the server must not be running
+    Bootstrap(KeysBootstrapArgs),
+}
+
+#[derive(Arguments)]
+pub(crate) struct KeysBootstrapArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
 }
 
 #[derive(Subcommand)]

@@ -11,6 +11,7 @@ mod bench;
 mod config;
 mod demo;
 mod doctor;
+mod keys;
 mod listen;
 mod log;
 mod restore;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Serve(args) => serve::run(&args),
         Command::Audit(command) => audit::run(&command),
+        Command::Keys(command) => keys::run(&command),
         Command::Config(command) => config::run(&command),
         Command::Demo(args) => demo::run(&args),
         Command::Backup(args) => backup::run(&args),

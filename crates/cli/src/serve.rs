@@ -28,18 +28,20 @@ const LEFTOVERS: Duration = Duration::from_secs(1);
 pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode> {
     let settings = config::load(&args.settings)?;
     let looks = Looks::of(&settings.log, &args.terminal);
-    log::start(&settings.log, looks);
+    let log = log::start(&settings.log, looks)?;
     let runtime = Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(serve(settings, looks));
     runtime.shutdown_timeout(LEFTOVERS);
-    match (served, looks) {
+    let code = match (served, looks) {
         (Ok(()), _) => Ok(ExitCode::SUCCESS),
         (Err(error), Looks::Text { .. }) => Err(error),
         (Err(error), Looks::Json) => {
             error!(error = format!("{error:#}"), "the server could not be started");
             Ok(ExitCode::FAILURE)
         }
-    }
+    };
+    log.finish();
+    code
 }
 
 async fn serve(settings: Settings, looks: Looks) -> Result<()> {
@@ -61,7 +63,9 @@ async fn serve(settings: Settings, looks: Looks) -> Result<()> {
     let address = server.address();
     match looks {
         Looks::Json => {
-            info!(%address, tls = secure, store = %settings.store.path.display(), "listening")
+            let store = settings.store.path.display();
+            let admin_key = admin_key.map(|path| path.display().to_string());
+            info!(%address, tls = secure, %store, admin_key, "listening");
         }
         Looks::Text { .. } => {
             eprint!("{}", banner(address, secure, &settings.store.path, admin_key.as_deref()));
@@ -79,7 +83,7 @@ async fn serve(settings: Settings, looks: Looks) -> Result<()> {
     Ok(())
 }
 
-fn folder_of(path: &Path) -> &Path {
+pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
 }
 

@@ -21,7 +21,11 @@ pub struct LeaseToken {
 impl LeaseToken {
     /// Reads the form that [`fmt::Display`] writes.
     pub fn parse(text: &str) -> Checked<Self> {
-        Self::read(text).ok_or_else(|| FieldProblem::new("token", "is not a lease token of ours"))
+        let detail = match text {
+            "" => "is missing; it is the token of the lease that a claim gave you",
+            _ => "is not a lease token of ours",
+        };
+        Self::read(text).ok_or_else(|| FieldProblem::new("token", detail))
     }
 
     fn read(text: &str) -> Option<Self> {

@@ -158,6 +158,8 @@ pub enum Denied {
     JobType,
     /// The subject is none of those granted, or the job has none.
     Subject,
+    /// It concerns whole queues, and the credential is for some subjects.
+    Queue,
     /// It concerns all tenants, and the credential is for one.
     Tenants,
     /// More would be granted than the one who grants has.
@@ -203,7 +205,7 @@ impl Grant {
     /// done to all of them.
     pub fn may_whole_type(&self, job_type: &JobType) -> Result<(), Denied> {
         self.may_type(job_type)?;
-        if self.subjects.is_empty() { Ok(()) } else { Err(Denied::Subject) }
+        if self.subjects.is_empty() { Ok(()) } else { Err(Denied::Queue) }
     }
 
     /// Whether nothing of its tenants is out of reach: what names jobs without saying what they are is for
@@ -242,6 +244,9 @@ impl fmt::Display for Denied {
             Denied::Right(right) => write!(f, "the credential lacks the scope {right}"),
             Denied::JobType => f.write_str("the credential is limited to other job types"),
             Denied::Subject => f.write_str("the credential is limited to other subjects"),
+            Denied::Queue => f.write_str(
+                "the credential is limited to subjects, and a queue is about all of them",
+            ),
             Denied::Tenants => {
                 f.write_str("this concerns all tenants: a credential for * is needed")
             }
@@ -324,8 +329,8 @@ mod tests {
         assert_eq!(limited.may_type(&JobType::parse("mail").unwrap()), Err(Denied::JobType));
         assert_eq!(limited.may_subject(Some(&SubjectId::parse("order/7").unwrap())), Ok(()));
         assert_eq!(limited.may_subject(None), Err(Denied::Subject));
-        assert_eq!(limited.may_claim(std::slice::from_ref(&mail)), Err(Denied::Subject));
-        assert_eq!(limited.may_whole_type(&mail), Err(Denied::Subject));
+        assert_eq!(limited.may_claim(std::slice::from_ref(&mail)), Err(Denied::Queue));
+        assert_eq!(limited.may_whole_type(&mail), Err(Denied::Queue));
         assert_eq!(limited.may_everything(), Err(Denied::JobType));
         assert_eq!(grant(&[Right::Work]).may_everything(), Ok(()));
         assert_eq!(Grant { subjects: Vec::new(), ..limited }.may_claim(&[mail]), Ok(()));

@@ -135,6 +135,9 @@ fn lower_name(field: &'static str, text: &str) -> Checked<()> {
     let lower = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let inner = |byte: u8| lower(byte) || matches!(byte, b'.' | b'_' | b'-');
     match text.as_bytes() {
+        [] => {
+            Err(FieldProblem::new(field, "is missing; it must match ^[a-z0-9][a-z0-9._-]{0,63}$"))
+        }
         [first, rest @ ..]
             if lower(*first) && rest.len() < 64 && rest.iter().all(|b| inner(*b)) =>
         {

@@ -4,8 +4,8 @@
 
 use crate::{Author, Error, Platform};
 use engine::{
-    ApiKey, CorrelationId, Grant, KeyId, KeyName, KeySecret, Principal, Refusal, Scope, SigningKey,
-    Timestamp,
+    ApiKey, CorrelationId, Grant, KeyId, KeyName, KeySecret, Principal, Refusal, Right, Scope,
+    SigningKey, Timestamp,
 };
 use store::Request;
 
@@ -71,7 +71,9 @@ impl Platform {
         key: &ApiKey,
     ) -> Result<(), Error> {
         let author = Author { scope: key.grant.scope.clone(), ..Author::new(by, correlation) };
-        let note = author.note(action, &key.id.to_string(), Some(key.name.as_str()));
+        let rights: Vec<&str> = key.grant.rights.iter().map(Right::as_str).collect();
+        let detail = format!("{}: {}", key.name.as_str(), rights.join(" "));
+        let note = author.note(action, &key.id.to_string(), Some(&detail));
         let request = Some(Box::new(Request::PutKey(key.clone())));
         self.execute_one(Request::Record { note, request }).await.map(drop)
     }

@@ -19,7 +19,7 @@ use std::{
     sync::Arc,
     task::Poll,
 };
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 use wire::codes;
 
 /// The header that carries the correlation, both ways.
@@ -105,7 +105,11 @@ pub(crate) async fn guard(State(door): State<Door>, mut request: Request, next: 
     let ms = (door.monotonic() - began).as_secs_f64() * 1e3;
     let ms = (ms * 1e3).round() / 1e3;
     // The query is left out: it may hold a signature.
-    info!(%method, path, status, ms, who = who.as_deref(), correlation = %id, "request");
+    match path.as_str() {
+        // Asked every few seconds by whoever looks after us: not worth a line while all is well.
+        "/healthz" | "/readyz" if status < 400 => debug!(path, status, ms, "request"),
+        _ => info!(%method, path, status, ms, who = who.as_deref(), correlation = %id, "request"),
+    }
     door.metrics.count(status);
     response
 }

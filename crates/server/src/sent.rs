@@ -84,11 +84,14 @@ async fn read(request: Request, door: &Door, kind: Kind) -> Result<Bytes, No> {
     };
     let (parts, body) = request.into_parts();
     let announced = announced(&parts.headers);
-    if announced.is_some_and(|bytes| bytes > bytes_max) {
-        return Err(too_large(bytes_max));
-    }
-    if announced != Some(0) {
-        check_kind(&parts.headers)?;
+    let welcome = match announced {
+        Some(0) => Ok(()),
+        Some(bytes) if bytes > bytes_max => Err(too_large(bytes_max)),
+        Some(_) | None => check_kind(&parts.headers),
+    };
+    if let Err(no) = welcome {
+        let_pass(&parts.headers, body).await;
+        return Err(no);
     }
     let bytes = announced.unwrap_or(bytes_max);
     let _room = match kind {
@@ -100,6 +103,29 @@ async fn read(request: Request, door: &Door, kind: Kind) -> Result<Bytes, No> {
         let detail = format!("the body did not come within {} s", limits.body_timeout.as_secs());
         Err(No::stated(codes::REQUEST_TIMEOUT, detail))
     })
+}
+
+/// Bytes that are read of a body which nobody wants. Many clients send all before they listen, and would
+/// only see that the connection was cut.
+const UNWANTED_BYTES_MAX: usize = 8 * 1024 * 1024;
+const UNWANTED_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// Reads a body to its end, within bounds, and keeps nothing of it. Whoever asks before it sends is not told
+/// to go on.
+pub(crate) async fn let_pass(headers: &HeaderMap, mut body: Body) {
+    if headers.contains_key(header::EXPECT) {
+        return;
+    }
+    let to_its_end = async {
+        let mut left = UNWANTED_BYTES_MAX;
+        while let Some(Ok(frame)) = body.frame().await {
+            let bytes = frame.data_ref().map_or(0, Bytes::len);
+            let Some(rest) = left.checked_sub(bytes) else { break };
+            left = rest;
+        }
+    };
+    // Whoever is slow about it is cut off.
+    drop(tokio::time::timeout(UNWANTED_TIME_MAX, to_its_end).await);
 }
 
 fn announced(headers: &HeaderMap) -> Option<usize> {
@@ -229,6 +255,17 @@ impl Params {
             }
         }
         Ok(Params(params))
+    }
+
+    /// Refuses what a list does not know: a condition that is misspelt would be none.
+    pub(crate) fn only(&self, known: &[&str]) -> Result<(), No> {
+        match self.0.keys().find(|name| !known.contains(&name.as_str())) {
+            None => Ok(()),
+            Some(_) => {
+                let detail = format!("the parameters here are {}", known.join(", "));
+                Err(No::stated("INVALID_FIELD", detail))
+            }
+        }
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&str> {

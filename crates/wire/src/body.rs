@@ -57,10 +57,19 @@ fn not_json(detail: String) -> Unreadable {
 }
 
 fn wrong_kind(body: &[u8], error: &serde_json::Error, text: &str) -> Unreadable {
-    let pointer = pointer_at(body, offset(body, error));
+    let mut pointer = pointer_at(body, offset(body, error));
+    if let Some(name) = missing(text) {
+        pointer.push_str(&format!("/{name}"));
+        return Unreadable { pointer: Some(pointer), detail: "is missing".into() };
+    }
     // The body itself is of the wrong kind: there is no field to name.
     let pointer = Some(pointer).filter(|pointer| !pointer.is_empty());
     Unreadable { pointer, detail: wanted(text) }
+}
+
+/// The field that serde did not find. Its name is ours.
+fn missing(text: &str) -> Option<&str> {
+    text.strip_prefix("missing field `")?.split('`').next()
 }
 
 /// What serde expected, without what it found.
@@ -179,6 +188,16 @@ mod tests {
         check(r#"{"name":"a","name":"b"}"#, Some("/name"), "must not be given twice");
         check("5", None, "must be an object");
         check("[]", None, "must be a JSON object");
+    }
+
+    #[test]
+    fn a_field_that_must_be_there_is_named_when_it_is_not() {
+        let found = read::<crate::SettleRequest>(b"{ \"item\": [] }").unwrap_err();
+        assert_eq!(
+            (found.pointer.as_deref(), found.detail.as_str()),
+            (Some("/items"), "is missing")
+        );
+        assert_eq!(found.code(), "INVALID_FIELD");
     }
 
     #[test]

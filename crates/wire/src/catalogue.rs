@@ -121,8 +121,8 @@ pub const CATALOGUE: &[CodeEntry] = &[
         title: "Not allowed",
         meaning: "The credential is valid but may not do this, to this job type or to this \
                   subject.",
-        what_to_do: "Use a key with the scope, type and subject that the detail names, or have an \
-                     admin create one with POST /api/keys.",
+        what_to_do: "Use a credential with the scope that the detail names, or for the job types \
+                     and subjects that the request is about; an admin makes one with POST /api/keys.",
     },
     CodeEntry {
         code: "HANDLER_FAILED",

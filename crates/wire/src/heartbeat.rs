@@ -17,10 +17,12 @@ use serde::{Deserialize, Serialize};
 
 /// A worker says that it lives.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase", expecting = "an object")]
+#[serde(rename_all = "camelCase", expecting = "an object")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 pub struct HeartbeatRequest {
+    #[serde(default)]
     pub worker_id: String,
+    /// Must be there, be it empty: a worker that misspells it would lose its leases and not know why.
     pub leases: Vec<HeartbeatItem>,
 }
 

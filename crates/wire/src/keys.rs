@@ -10,9 +10,9 @@ use engine::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Somebody wants a key.
+/// Somebody wants a key. The one reader that is not tolerant: a limit that is misspelt would be none.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase", expecting = "an object")]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields, expecting = "an object")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 pub struct KeyRequest {
     pub name: String,
@@ -43,8 +43,21 @@ pub struct KeyCreated {
     pub id: String,
     /// What its owner sends.
     pub key: Secret,
+    /// What it may, as it will be listed.
+    #[serde(flatten)]
+    pub granted: GrantShape,
     /// When it ends by itself.
     pub expires_at: Option<Moment>,
+}
+
+/// What a key may.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields are the contract's own")]
+pub struct GrantShape {
+    pub tenant: String,
+    pub scopes: Vec<String>,
+    pub types: Vec<String>,
+    pub subjects: Vec<String>,
 }
 
 /// A key in a list; the key itself is not there.
@@ -117,26 +130,38 @@ impl KeyCreated {
     /// Shows a key to the one who asked for it.
     pub fn new(key: &ApiKey, secret: &KeySecret) -> Self {
         let (id, key_text) = (key.id.to_string(), Secret::new(secret.expose()));
-        KeyCreated { id, key: key_text, expires_at: key.expires_at.map(Moment) }
+        let granted = GrantShape::from(&key.grant);
+        KeyCreated { id, key: key_text, granted, expires_at: key.expires_at.map(Moment) }
     }
 }
 
 impl From<&ApiKey> for KeyShape {
     fn from(key: &ApiKey) -> Self {
-        let texts = |patterns: &[Pattern]| patterns.iter().map(|p| p.as_str().into()).collect();
-        let grant = &key.grant;
+        let granted = GrantShape::from(&key.grant);
         KeyShape {
             id: key.id.to_string(),
             kind: KeyKind::Api,
             name: Some(key.name.as_str().into()),
-            tenant: Some(tenant_word(&grant.scope)),
-            scopes: grant.rights.iter().map(|right| right.to_string()).collect(),
-            types: texts(&grant.types),
-            subjects: texts(&grant.subjects),
+            tenant: Some(granted.tenant),
+            scopes: granted.scopes,
+            types: granted.types,
+            subjects: granted.subjects,
             created_at: key.created_at.into(),
             created_by: Some((*key.created_by).into()),
             expires_at: key.expires_at.map(Moment),
             revoked_at: key.revoked_at.map(Moment),
+        }
+    }
+}
+
+impl From<&Grant> for GrantShape {
+    fn from(grant: &Grant) -> Self {
+        let texts = |patterns: &[Pattern]| patterns.iter().map(|p| p.as_str().into()).collect();
+        GrantShape {
+            tenant: tenant_word(&grant.scope),
+            scopes: grant.rights.iter().map(|right| right.to_string()).collect(),
+            types: texts(&grant.types),
+            subjects: texts(&grant.subjects),
         }
     }
 }

@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize, Serializer};
 pub struct TypeShape {
     /// Which type.
     pub job_type: String,
+    /// Whether somebody set its policy; else it is the default.
+    #[serde(default)]
+    pub declared: bool,
     /// How its jobs are treated.
     #[serde(flatten)]
     pub policy: PolicyShape,
@@ -51,8 +54,8 @@ pub struct Factor(pub f64);
 
 impl TypeShape {
     /// Shows the policy of `job_type`.
-    pub fn new(job_type: &JobType, policy: &Policy) -> Self {
-        TypeShape { job_type: job_type.to_string(), policy: PolicyShape::from(policy) }
+    pub fn new(job_type: &JobType, policy: &Policy, declared: bool) -> Self {
+        TypeShape { job_type: job_type.to_string(), declared, policy: PolicyShape::from(policy) }
     }
 }
 

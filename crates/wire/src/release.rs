@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// A worker gives jobs back.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase", expecting = "an object")]
+#[serde(rename_all = "camelCase", expecting = "an object")]
 pub struct ReleaseRequest {
     /// One for each job.
     pub items: Vec<ReleaseItem>,

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 /// A worker reports how its attempts ended.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase", expecting = "an object")]
+#[serde(rename_all = "camelCase", expecting = "an object")]
 pub struct SettleRequest {
     /// One for each attempt.
     pub items: Vec<SettleItem>,

@@ -79,7 +79,7 @@ fn a_start_that_died_between_file_and_store_is_finished_by_the_next() {
 fn a_start_that_died_after_the_store_finds_everything_done() {
     let house = House::new();
     let secret = a_secret();
-    let put = put(&secret, SystemClock::new().read().wall, &SystemDice).unwrap();
+    let put = put(&secret, "first start", SystemClock::new().read().wall, &SystemDice).unwrap();
     block_on(house.store.execute(vec![put])).unwrap()[0].as_ref().unwrap();
     // Whoever took the file away keeps the secret elsewhere: no second key is made behind their back.
     assert_eq!(house.start().unwrap(), None);
@@ -114,4 +114,17 @@ fn a_link_is_not_followed() {
     fs::write(&elsewhere, a_secret().expose()).unwrap();
     symlink(&elsewhere, house.path()).unwrap();
     assert!(house.start().is_err() && house.keys().is_empty());
+}
+
+#[test]
+fn whoever_has_lost_the_key_gets_another_and_nothing_is_written_over() {
+    let house = House::new();
+    house.start().unwrap();
+    let another =
+        || block_on(another(&house.store, house.folder.path(), &SystemClock::new(), &SystemDice));
+    assert!(another().unwrap_err().to_string().contains("move it away first"));
+    fs::remove_file(house.path()).unwrap();
+    assert_eq!(another().unwrap(), house.path());
+    let digests: Vec<_> = house.keys().into_iter().map(|key| key.digest).collect();
+    assert!(digests.len() == 2 && digests.contains(&house.secret().digest()));
 }

@@ -22,6 +22,7 @@ pub(crate) async fn list(
     caller: Caller,
     params: Params,
 ) -> Reply<Json<Page<StatusShape>>> {
+    params.only(&["filter", "$filter", "top", "$top", "cursor"])?;
     let filter = filter(&params)?.map_or(Ok(Filter::Everything), |text| job_filter(&text))?;
     let limit = top(&params)?;
     let mut before = cursor(&params)?;

@@ -22,6 +22,7 @@ pub(crate) async fn list(
     caller: Caller,
     params: Params,
 ) -> Reply<Json<PoisonAnswer>> {
+    params.only(&["jobType", "errorCode", "top", "$top", "cursor"])?;
     let job_type = params.get("jobType").map(JobType::parse).transpose()?;
     let error_code = params.get("errorCode").map(ErrorCode::parse).transpose()?;
     let (before, limit) = (cursor(&params)?, top(&params)?);

@@ -14,7 +14,9 @@ use wire::{Page, PolicyShape, TypeShape};
 pub(crate) async fn all(State(door): State<Door>, caller: Caller) -> Reply<Json<Page<TypeShape>>> {
     let known = door.node.types(caller.scope()).await?;
     let within = known.iter().filter(|known| caller.grant().may_type(&known.job_type).is_ok());
-    let items = within.map(|known| TypeShape::new(&known.job_type, &known.policy)).collect();
+    let items = within
+        .map(|known| TypeShape::new(&known.job_type, &known.policy, known.declared))
+        .collect();
     Ok(Json(Page { items, next_cursor: None }))
 }
 
@@ -33,5 +35,5 @@ pub(crate) async fn set(
     let draft = policy.to_draft()?;
     let managed = door.by(&caller, &correlation);
     let policy = managed.set_policy(job_type.clone(), &draft).await?;
-    Ok(Json(TypeShape::new(&job_type, &policy)))
+    Ok(Json(TypeShape::new(&job_type, &policy, true)))
 }

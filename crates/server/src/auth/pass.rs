@@ -6,7 +6,7 @@ use crate::{
     guard::{Who, accepts},
     no::{No, Reply},
     routes::{Access, Route, route_of},
-    sent::Params,
+    sent::{Params, let_pass},
 };
 use axum::{
     extract::{MatchedPath, Request, State},
@@ -27,14 +27,21 @@ pub(crate) async fn pass(State(door): State<Door>, mut request: Request, next: N
     let (parts, body) = request.into_parts();
     let caller = match enter(&door, route, &parts).await {
         Ok(caller) => caller,
-        Err(no) => return no.into_response(),
+        Err(no) => {
+            let_pass(&parts.headers, body).await;
+            return no.into_response();
+        }
     };
     request = Request::from_parts(parts, body);
     let Some(caller) = caller else { return next.run(request).await };
     let who = Who(caller.0.who.clone());
     let limits = match limit(&door, route, &caller) {
         Ok(limits) => limits,
-        Err(over) => return (over.limits, Told(who), over.no).into_response(),
+        Err(over) => {
+            let (parts, body) = request.into_parts();
+            let_pass(&parts.headers, body).await;
+            return (over.limits, Told(who), over.no).into_response();
+        }
     };
     request.extensions_mut().insert(caller);
     let mut response = next.run(request).await;

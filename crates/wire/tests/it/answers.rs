@@ -165,11 +165,11 @@ fn the_answers_to_a_worker_s_reports() {
 fn a_type_shows_its_policy_as_a_person_would_write_it() {
     let email = JobType::parse("email").unwrap();
     let mut policy = Policy::default();
-    check("type_default", &TypeShape::new(&email, &policy));
+    check("type_default", &TypeShape::new(&email, &policy, false));
     policy.backoff.factor_hundredths = 150;
     policy.max_queued = Some(10_000);
     policy.concurrency = Some(8);
-    check("type_own", &TypeShape::new(&email, &policy));
+    check("type_own", &TypeShape::new(&email, &policy, true));
     let read = PolicyShape::from(&policy).to_draft().unwrap().check();
     assert_eq!(read, Ok(policy), "what is shown can be sent back");
 }

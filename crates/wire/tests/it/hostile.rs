@@ -332,9 +332,20 @@ fn bodies_that_are_no_object() {
     let doors =
         [SUBMIT, CLAIM, HEARTBEAT, BEAT, SETTLE, RELEASE, STEP, REDRIVE, BULK, POISON, POLICY];
     for door in doors {
-        for body in
-            ["", " ", "\0", "null", "5", "\"x\"", "[]", "[[]]", "{", "{\"a\":", "{}}", "\u{feff}{}"]
-        {
+        for body in [
+            "",
+            " ",
+            "\0",
+            "null",
+            "5",
+            "\"x\"",
+            "[]",
+            "[[]]",
+            "{",
+            "{\"a\":",
+            "{\"leases\":[],\"items\":[]}}",
+            "\u{feff}{}",
+        ] {
             assert_eq!(door(body.as_bytes()), Err(vec![]), "{body:?}");
         }
         assert_eq!(door(b"\xff\xfe"), Err(vec![]));

@@ -41,6 +41,14 @@ fn all_that_is_wrong_with_a_key_is_named_at_once() {
 }
 
 #[test]
+fn a_misspelt_limit_is_no_key_without_limits() {
+    let wrong = br#"{"name": "ci", "scopes": ["work"], "type": ["mail.*"]}"#;
+    let refused = read::<KeyRequest>(wrong).unwrap_err();
+    assert_eq!(refused.pointer.as_deref(), Some("/type"));
+    assert!(refused.detail.starts_with("must be one of"), "{}", refused.detail);
+}
+
+#[test]
 fn a_key_is_shown_once_and_then_never_again() {
     let order =
         order(r#"{"name": "ci", "scopes": ["work"], "types": ["mail.*"], "subjects": ["a*"]}"#);

@@ -240,3 +240,26 @@ fn secrets_and_payloads_are_not_in_the_log() {
         assert!(!log.contains(secret), "{secret} is in the log");
     }
 }
+
+/// What is no HTTP is refused by the protocol itself: with its status, and an end of the connection.
+#[test]
+fn what_is_no_http_ends_the_connection() {
+    let customer = Customer::new();
+    let many: String = (0..300).map(|number| format!("x-{number}: y\r\n")).collect();
+    let endless = format!("x: {}\r\n", "y".repeat(200_000));
+    for (request, status) in [
+        ("nonsense\r\n\r\n".into(), 400),
+        ("GET /healthz HTTP/1.1\r\nhost: x\r\ncontent-length: abc\r\n\r\n".into(), 400),
+        ("GET /healthz HTTP/1.1\r\nhost: x\r\nno colon\r\n\r\n".into(), 400),
+        (format!("GET /healthz HTTP/1.1\r\nhost: x\r\n{many}\r\n"), 431),
+        (format!("GET /healthz HTTP/1.1\r\nhost: x\r\n{endless}\r\n"), 431),
+    ] {
+        let mut connection = customer.owner.connect().unwrap();
+        // It may be refused before all of it was sent.
+        drop(connection.write(request.as_bytes()));
+        let answer = connection.answer("GET").unwrap();
+        assert_eq!((answer.status, answer.header("connection")), (status, Some("close")));
+        assert!(connection.answer("GET").is_err(), "nothing more comes");
+    }
+    customer.owner.get("/healthz").send().ok(200);
+}

@@ -42,8 +42,9 @@ fn a_token_that_is_not_the_current_one_changes_nothing() {
     customer.release(&old, json!({}));
     let new = customer.claim(&job_type);
     assert_ne!(old["lease"]["token"], new["lease"]["token"]);
+    // Giving back was what ended the attempt of that token.
     let told = customer.settle(&old, json!({"outcome": "failed", "errorCode": "OLD"}));
-    assert_eq!(told["problem"]["errorCode"], "LEASE_LOST", "{told}");
+    assert_eq!(told["problem"]["errorCode"], "ALREADY_ENDED", "{told}");
     assert_eq!(customer.heartbeat(&old, json!({}))["state"], "lost");
     let mut forged = new.clone();
     let token = new["lease"]["token"].as_str().unwrap();

@@ -1,6 +1,9 @@
 //! Where log lines go: to stderr, as JSON for machines and as one readable line for people.
 
+mod scribe;
+
 use crate::{args::TerminalArgs, settings::LogSettings};
+use scribe::Scribe;
 use std::io::{self, IsTerminal};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::fmt;
@@ -28,12 +31,23 @@ impl Looks {
     }
 }
 
+/// The log, to be finished before the process ends.
+pub(crate) struct Log(Scribe);
+
+impl Log {
+    /// Waits until the last lines are out.
+    pub(crate) fn finish(&self) {
+        self.0.finish();
+    }
+}
+
 /// Sends everything that is logged from now on to stderr. Once in a process.
-pub(crate) fn start(settings: &LogSettings, looks: Looks) {
+pub(crate) fn start(settings: &LogSettings, looks: Looks) -> io::Result<Log> {
+    let scribe = Scribe::start(io::stderr())?;
     // A log that nobody reads any more (a pipe that was closed) is no reason to die, and complaining about it
     // on the same pipe would be one.
     let lines = fmt()
-        .with_writer(io::stderr)
+        .with_writer(scribe.clone())
         .with_max_level(level(&settings.level))
         .log_internal_errors(false);
     match looks {
@@ -43,6 +57,7 @@ pub(crate) fn start(settings: &LogSettings, looks: Looks) {
         }
         Looks::Text { colours } => lines.with_ansi(colours).with_target(false).init(),
     }
+    Ok(Log(scribe))
 }
 
 fn level(name: &str) -> LevelFilter {

@@ -1,0 +1,185 @@
+//! Writes log lines behind everybody's back: whoever logs only puts its line on the page.
+//!
+//! A line for every request would otherwise be a system call for every request, and a log that nobody reads (a
+//! full pipe) would stop the house. Under load many lines go out together; alone, a line goes out at once.
+
+use std::{
+    io::{self, Write},
+    mem,
+    sync::{Arc, Condvar, Mutex, MutexGuard},
+    thread,
+    time::Duration,
+};
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Where lines are put.
+#[derive(Clone)]
+pub(crate) struct Scribe(Arc<Desk>);
+
+struct Desk {
+    page: Mutex<Page>,
+    /// Somebody put a line on the page.
+    written: Condvar,
+    /// The page was taken away and everything on it is out.
+    done: Condvar,
+}
+
+#[derive(Default)]
+struct Page {
+    lines: Vec<u8>,
+    /// Lines that found no room.
+    lost: u64,
+    /// Something is on its way out.
+    busy: bool,
+}
+
+/// More than this is not kept for a reader who does not read.
+const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// How long the last lines may take.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+impl Scribe {
+    /// Starts the thread that writes to `out`.
+    pub(crate) fn start(out: impl Write + Send + 'static) -> io::Result<Self> {
+        let desk = Desk { page: Mutex::default(), written: Condvar::new(), done: Condvar::new() };
+        let scribe = Scribe(Arc::new(desk));
+        let desk = scribe.0.clone();
+        thread::Builder::new().name("consign-log".into()).spawn(move || desk.write(out))?;
+        Ok(scribe)
+    }
+
+    /// Waits until everything is out, but not for ever.
+    pub(crate) fn finish(&self) {
+        let page = self.0.page();
+        let pending = |page: &mut Page| page.busy || !page.lines.is_empty();
+        drop(self.0.done.wait_timeout_while(page, LAST_WORDS, pending));
+    }
+}
+
+impl Desk {
+    fn write(&self, mut out: impl Write) {
+        loop {
+            let page = self.page();
+            let mut page =
+                self.written.wait_while(page, |page| page.lines.is_empty()).expect(UNPOISONED);
+            let (lines, lost) = (mem::take(&mut page.lines), mem::take(&mut page.lost));
+            page.busy = true;
+            drop(page);
+            // A log that cannot be written has nobody to complain to.
+            drop(out.write_all(&lines));
+            if lost > 0 {
+                drop(writeln!(
+                    out,
+                    "{{\"level\":\"WARN\",\"message\":\"log lines were lost\",\"lines\":{lost}}}"
+                ));
+            }
+            drop(out.flush());
+            self.page().busy = false;
+            self.done.notify_all();
+        }
+    }
+
+    fn page(&self) -> MutexGuard<'_, Page> {
+        self.page.lock().expect(UNPOISONED)
+    }
+}
+
+impl Write for &Scribe {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let mut page = self.0.page();
+        if page.lines.len() + line.len() > PAGE_BYTES_MAX {
+            page.lost += 1;
+            return Ok(line.len());
+        }
+        let first = page.lines.is_empty();
+        page.lines.extend_from_slice(line);
+        let wake = first && !page.busy;
+        drop(page);
+        if wake {
+            self.0.written.notify_one();
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Scribe {
+    type Writer = &'a Scribe;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        self
+    }
+}
+
+const UNPOISONED: &str = "nothing panics with the page in hand";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+    /// Takes what is written only when it is let.
+    struct Gate {
+        let_through: Receiver<()>,
+        taken: SyncSender<Vec<u8>>,
+    }
+
+    impl Write for Gate {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.let_through.recv().map_err(io::Error::other)?;
+            self.taken.send(bytes.to_vec()).map_err(io::Error::other)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn gate() -> (SyncSender<()>, Receiver<Vec<u8>>, Scribe) {
+        let (open, let_through) = sync_channel(100);
+        let (taken, seen) = sync_channel(100);
+        (open, seen, Scribe::start(Gate { let_through, taken }).unwrap())
+    }
+
+    #[test]
+    fn what_comes_while_one_line_is_written_goes_out_together() {
+        let (open, seen, scribe) = gate();
+        (&scribe).write_all(b"one\n").unwrap();
+        open.send(()).unwrap();
+        assert_eq!(seen.recv().unwrap(), b"one\n");
+        scribe.finish();
+        // The scribe is held at its gate with the second line while the others come.
+        (&scribe).write_all(b"two\n").unwrap();
+        while !scribe.0.page().busy {
+            thread::yield_now();
+        }
+        (&scribe).write_all(b"three\n").unwrap();
+        (&scribe).write_all(b"four\n").unwrap();
+        open.send(()).unwrap();
+        open.send(()).unwrap();
+        assert_eq!(seen.recv().unwrap(), b"two\n");
+        assert_eq!(seen.recv().unwrap(), b"three\nfour\n");
+    }
+
+    #[test]
+    fn a_reader_who_does_not_read_costs_lines_and_says_so_and_stops_nobody() {
+        let (open, seen, scribe) = gate();
+        let line = vec![b'x'; PAGE_BYTES_MAX / 2];
+        for _ in 0..5 {
+            (&scribe).write_all(&line).unwrap();
+        }
+        for _ in 0..4 {
+            open.send(()).unwrap();
+        }
+        let mut out = Vec::new();
+        while !out.ends_with(b"}\n") {
+            out.extend(seen.recv_timeout(Duration::from_secs(10)).unwrap());
+        }
+        let told = String::from_utf8_lossy(&out).trim_start_matches('x').to_owned();
+        assert!(told.contains("log lines were lost"), "{told}");
+    }
+}
