@@ -236,11 +236,15 @@ fn streams_that_are_abandoned() {
         let taken = client.post("/api/jobs").json(&job).send().ok(202);
         let path = format!("/api/jobs/{}/events", taken["jobId"].as_str().unwrap());
         for _ in 0..3 {
-            let mut streams = many(client, 1_000);
-            for stream in &mut streams {
-                stream.write(&client.get(&path).bytes()).unwrap();
-            }
+            let streams: Vec<Connection> = (0..1_000)
+                .map(|_| {
+                    let mut stream = client.connect().unwrap();
+                    stream.write(&client.get(&path).bytes()).unwrap();
+                    stream
+                })
+                .collect();
             wait_until("they are open", || files(house.id()) > 1_000);
+            drop(streams);
         }
         // And those who wait for an answer that is long in coming.
         let wait = client.get(&format!("{}?wait=60", taken["statusUrl"].as_str().unwrap()));
