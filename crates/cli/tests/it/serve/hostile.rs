@@ -69,7 +69,6 @@ fn survive(attack: impl FnOnce(&House, &Client)) {
         working.join().unwrap()
     });
     let (more, p99) = (peak_mib.into_inner().saturating_sub(quiet_mib), p99(times));
-    println!("{more} MiB more than {quiet_mib} MiB, p99 {p99:?}");
     assert!(more <= MORE_MIB_MAX, "{more} MiB more than {quiet_mib} MiB");
     assert!(p99 <= P99_MAX, "{p99:?}");
     assert!(!house.log().contains("panicked"), "{}", house.log());
