@@ -7,9 +7,16 @@ use std::net::{SocketAddr, TcpListener};
 /// Listens, where the settings say.
 pub(crate) fn listen(settings: &Settings) -> Result<TcpListener> {
     let addresses = addresses(settings)?;
-    TcpListener::bind(&addresses[..])
-        .with_context(|| format!("{} cannot be listened at", settings.listen))
+    let bound = TcpListener::bind(&addresses[..]).and_then(|listener| {
+        rustix::net::listen(&listener, WAITING_TO_ENTER)?;
+        Ok(listener)
+    });
+    bound.with_context(|| format!("{} cannot be listened at", settings.listen))
 }
+
+/// Connections that the system keeps for us until we take them; it may keep fewer. With the usual 128, a
+/// thousand clients that come at once wait for seconds, because the system forgets those it has no room for.
+const WAITING_TO_ENTER: i32 = 4_096;
 
 /// The addresses that are meant. A name can mean anything, so it is judged by what it resolves to, and what
 /// was judged is what is used.

@@ -55,6 +55,25 @@ fn assert_positive(value: &Value, name: &str) {
 }
 
 #[test]
+fn the_door_is_measured_beside_an_echo_and_nothing_is_left() {
+    let folder = TempDir::new().unwrap();
+    let said =
+        consign(folder.path(), &["bench", "--http", "--json", "--jobs=200", "--store=sqlite:a.db"]);
+    assert!(said.success, "{}", said.err);
+    let json: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(json["beside"], "echo");
+    for ratio in ["http_enqueue", "http_status"] {
+        assert_positive(&json["ratios"][ratio], ratio);
+        assert!(json["targets"][ratio]["pass"].is_boolean(), "{ratio}: {json}");
+    }
+    for number in ["http_lives", "http_stream_end_p99", "http_streams_memory"] {
+        assert_positive(&json["numbers"][number]["ours"], number);
+        assert!(json["targets"][number]["pass"].is_boolean(), "{number}: {json}");
+    }
+    assert_empty(folder.path());
+}
+
+#[test]
 fn a_run_beside_other_files_shows_a_table_and_leaves_only_them() {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("a.db.old"), "precious").unwrap();

@@ -2,6 +2,7 @@
 //! as the protocol allows.
 
 use super::house::ANSWER_WITHIN;
+use rustix::net::sockopt;
 use serde_json::Value;
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -251,6 +252,13 @@ impl Connection {
             answer.body.extend(piece);
         }
         Ok(answer)
+    }
+
+    /// Says this and hangs up, so that both arrive together: nobody can answer in between.
+    pub(crate) fn say_and_hang_up(mut self, bytes: &[u8]) -> io::Result<()> {
+        sockopt::set_tcp_nodelay(self.stream.get_ref(), false)?;
+        sockopt::set_tcp_cork(self.stream.get_ref(), true)?;
+        self.write(bytes)
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {

@@ -55,6 +55,7 @@ fn survive(attack: impl FnOnce(&House, &Client)) {
     let (quiet_mib, quiet_files) = (memory_mib(house.id()), files(house.id()));
     let (over, peak_mib) = (AtomicBool::new(false), AtomicU64::new(0));
     let times = thread::scope(|scope| {
+        let end = Over(&over); // also when the attack's own checks fail
         let working = scope.spawn(|| work_until(&over, &client));
         scope.spawn(|| {
             while !over.load(Ordering::SeqCst) {
@@ -64,14 +65,22 @@ fn survive(attack: impl FnOnce(&House, &Client)) {
         });
         attack(&house, &client);
         wait_until("the connections are gone", || files(house.id()) <= quiet_files + 5);
-        over.store(true, Ordering::SeqCst);
+        drop(end);
         working.join().unwrap()
     });
     let (more, p99) = (peak_mib.into_inner().saturating_sub(quiet_mib), p99(times));
-    println!("{more} MiB more than {quiet_mib} MiB, p99 {p99:?}");
     assert!(more <= MORE_MIB_MAX, "{more} MiB more than {quiet_mib} MiB");
     assert!(p99 <= P99_MAX, "{p99:?}");
     assert!(!house.log().contains("panicked"), "{}", house.log());
+}
+
+/// Says that it is over when it goes.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 /// A job handed over and looked at.
@@ -154,11 +163,16 @@ fn bodies_that_do_not_come() {
 fn bodies_that_are_huge() {
     survive(|_, client| {
         let json = client.post("/api/jobs").header("content-type", "application/json");
-        for length in ["1048577", "1000000000000", "18446744073709551615"] {
+        for length in ["1048577", "1000000000000"] {
             let mut connection = client.connect().unwrap();
             connection.write(&json.clone().header("content-length", length).bytes()).unwrap();
             connection.answer("POST").unwrap().problem(413, "BODY_TOO_LARGE");
         }
+        // No number that a length can be: the protocol itself says no.
+        let mut connection = client.connect().unwrap();
+        let most = u64::MAX.to_string();
+        connection.write(&json.clone().header("content-length", &most).bytes()).unwrap();
+        assert!((400..500).contains(&connection.answer("POST").unwrap().status));
         thread::scope(|scope| {
             for _ in 0..16 {
                 scope.spawn(|| {
@@ -221,11 +235,15 @@ fn streams_that_are_abandoned() {
         let taken = client.post("/api/jobs").json(&job).send().ok(202);
         let path = format!("/api/jobs/{}/events", taken["jobId"].as_str().unwrap());
         for _ in 0..3 {
-            let mut streams = many(client, 1_000);
-            for stream in &mut streams {
-                stream.write(&client.get(&path).bytes()).unwrap();
-            }
+            let streams: Vec<Connection> = (0..1_000)
+                .map(|_| {
+                    let mut stream = client.connect().unwrap();
+                    stream.write(&client.get(&path).bytes()).unwrap();
+                    stream
+                })
+                .collect();
             wait_until("they are open", || files(house.id()) > 1_000);
+            drop(streams);
         }
         // And those who wait for an answer that is long in coming.
         let wait = client.get(&format!("{}?wait=60", taken["statusUrl"].as_str().unwrap()));

@@ -174,3 +174,102 @@ fn no_lease_is_good_after_the_next(pages: &Pages) {
         assert!(beaten.is_none(), "{} was held by two at a time", settle.job);
     }
 }
+
+/// That the checker finds what it looks for.
+#[cfg(test)]
+mod tests {
+    use super::{super::book::Submit, *};
+    use serde_json::json;
+
+    fn job(id: &str, status: &str) -> Value {
+        json!({"jobId": id, "subjectId": "s", "status": status, "attempt": 1})
+    }
+
+    fn told(ids: &[&str]) -> Pages {
+        let told = ids.iter().map(|id| (*id).into()).collect();
+        let submits = [("s".into(), Submit { has_key: true, told })].into();
+        Pages { submits, ..Pages::default() }
+    }
+
+    fn row(seq: usize, from: &Value, to: &str) -> Value {
+        json!({"seq": seq, "from": from, "to": to, "attempt": 1})
+    }
+
+    fn settle(attempt: u64, sent: usize) -> Settle {
+        let (job, ending) = ("a".into(), json!({"outcome": "completed"}));
+        Settle { job, attempt, ending, sent, told: vec![Ok("Completed".into())] }
+    }
+
+    fn claim(token: &str, attempt: u64, answered: usize) -> Claim {
+        Claim { token: token.into(), attempt, answered }
+    }
+
+    #[test]
+    fn a_job_that_is_there_as_it_was_told_is_well() {
+        let jobs = [job("a", "Completed")];
+        acknowledged_jobs_are_there_once(&jobs, &told(&["a", "a"]), &mut Found::default());
+        let history = [
+            row(1, &Value::Null, "Queued"),
+            row(2, &json!("Queued"), "Running"),
+            row(3, &json!("Running"), "Completed"),
+        ];
+        told_as_it_stands(&jobs[0], &history);
+    }
+
+    #[test]
+    #[should_panic(expected = "was acknowledged as a")]
+    fn a_lost_job_is_found() {
+        acknowledged_jobs_are_there_once(&[], &told(&["a"]), &mut Found::default());
+    }
+
+    #[test]
+    #[should_panic(expected = "and is there as")]
+    fn a_second_job_under_one_key_is_found() {
+        let jobs = [job("a", "Completed"), job("b", "Completed")];
+        acknowledged_jobs_are_there_once(&jobs, &told(&["a"]), &mut Found::default());
+    }
+
+    #[test]
+    #[should_panic(expected = "nobody sent these")]
+    fn an_invented_job_is_found() {
+        let jobs = [job("a", "Completed")];
+        acknowledged_jobs_are_there_once(&jobs, &Pages::default(), &mut Found::default());
+    }
+
+    #[test]
+    #[should_panic(expected = "left: Number(3)")]
+    fn a_gap_in_a_history_is_found() {
+        let history = [row(1, &Value::Null, "Queued"), row(3, &json!("Queued"), "Completed")];
+        told_as_it_stands(&job("a", "Completed"), &history);
+    }
+
+    #[test]
+    #[should_panic(expected = "left: 2")]
+    fn a_second_outcome_is_found() {
+        let history = [row(1, &Value::Null, "Completed"), row(2, &json!("Completed"), "Failed")];
+        told_as_it_stands(&job("a", "Failed"), &history);
+    }
+
+    #[test]
+    #[should_panic(expected = "two tokens settled")]
+    fn two_reports_of_one_attempt_are_found() {
+        let settles = [("t".into(), settle(1, 1)), ("u".into(), settle(1, 2))].into();
+        one_token_for_each_attempt(&Pages { settles, ..Pages::default() });
+    }
+
+    #[test]
+    #[should_panic(expected = "was held by two at a time")]
+    fn a_lease_that_outlives_the_next_is_found() {
+        let claims = vec![claim("t", 1, 1), claim("u", 2, 2)];
+        let settles = [("t".into(), settle(1, 3))].into();
+        let claims = [("a".into(), claims)].into();
+        no_lease_is_good_after_the_next(&Pages { settles, claims, ..Pages::default() });
+    }
+
+    #[test]
+    #[should_panic(expected = "Poisoned")]
+    fn a_report_that_does_not_hold_is_found() {
+        let job = job("a", "Poisoned");
+        reports_hold(&settle(1, 1), &[("a".into(), &job)].into());
+    }
+}

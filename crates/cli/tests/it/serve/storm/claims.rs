@@ -13,7 +13,7 @@ fn claim_and_hang_up(customer: &Customer, job_type: &str, wait_seconds: u32) {
         "waitSeconds": wait_seconds, "leaseSeconds": 600,
     });
     let ask = customer.owner.post("/api/work/claim").json(&wish);
-    customer.owner.connect().unwrap().write(&ask.bytes()).unwrap();
+    customer.owner.connect().unwrap().say_and_hang_up(&ask.bytes()).unwrap();
 }
 
 /// The job is with the first who asks, in its first attempt.

@@ -7,7 +7,8 @@ use super::{
 };
 use serde_json::{Value, json};
 
-const MAX: usize = 20;
+/// Few at a time, so that there are many claims.
+const MAX: usize = 6;
 /// Shorter than the storm: what a worker forgets, another gets.
 const LEASE_SECONDS: u64 = 3;
 
