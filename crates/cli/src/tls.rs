@@ -33,7 +33,7 @@ pub(crate) fn load(files: &TlsFiles) -> Result<Arc<ServerConfig>> {
         }
         anyhow::anyhow!("{cert} and {key_file} cannot be used for TLS: {error}")
     })?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }
 

@@ -1,5 +1,4 @@
-//! A connection whose other end has to say something, and to read: whoever does not begin to speak, or lets our
-//! answer stand for too long, is cut off.
+//! A connection whose other end has to read: whoever lets our answer stand for too long is cut off.
 
 use std::{
     io,
@@ -12,36 +11,16 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-/// So many bytes tell HTTP/2 from HTTP/1. Until they are there nobody else has a clock running: the headers'
-/// own time begins when it is known whose headers they are.
-const GREETING_BYTES: usize = 24;
-
 pub(crate) struct Patient<S> {
     stream: S,
-    /// How many bytes of the greeting are missing, and until when they have to come.
-    greeting: Option<(usize, Pin<Box<Sleep>>)>,
     longest: Duration,
     /// Runs while the other end does not read.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Patient<S> {
-    /// The other end has to begin within `greeting`, and may leave us standing for `longest`.
-    pub(crate) fn new(stream: S, greeting: Duration, longest: Duration) -> Self {
-        let greeting = Some((GREETING_BYTES, Box::pin(sleep(greeting))));
-        Patient { stream, greeting, longest, waiting: None }
-    }
-
-    /// Counts what was read of the greeting; an error when it does not come.
-    fn greeted(&mut self, cx: &mut Context<'_>, read: Option<usize>) -> io::Result<()> {
-        let Some((missing, until)) = &mut self.greeting else { return Ok(()) };
-        *missing = missing.saturating_sub(read.unwrap_or(0));
-        if *missing == 0 || read == Some(0) {
-            self.greeting = None;
-        } else if read.is_none() && until.as_mut().poll(cx).is_ready() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        Ok(())
+    pub(crate) fn new(stream: S, longest: Duration) -> Self {
+        Patient { stream, longest, waiting: None }
     }
 
     /// Passes on what came of a write, unless nothing has for too long.
@@ -69,13 +48,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        let read = polled.is_ready().then(|| buffer.filled().len() - before);
-        match self.greeted(cx, read) {
-            Ok(()) => polled,
-            Err(late) => Poll::Ready(Err(late)),
-        }
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }
 

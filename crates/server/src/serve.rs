@@ -7,10 +7,10 @@ use crate::{
     routes::router,
 };
 use axum::{Router, body::Body};
-use hyper::{Request, body::Incoming, service::service_fn};
+use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::{conn::auto, graceful::GracefulShutdown},
+    rt::{TokioIo, TokioTimer},
+    server::graceful::GracefulShutdown,
 };
 use platform::Node;
 use rustls::ServerConfig;
@@ -179,8 +179,6 @@ async fn serve_one(
 /// only ends those who do not stop.
 const HEAD_BYTES_MAX: usize = 128 * 1024;
 const HEADERS_MAX: usize = 256;
-/// Requests at the same time on one connection of HTTP/2.
-const STREAMS_MAX: u32 = 200;
 
 async fn converse(
     door: &Door,
@@ -189,28 +187,22 @@ async fn converse(
     watcher: hyper_util::server::graceful::Watcher,
 ) {
     let limits = &door.settings.limits;
-    // Inside TLS, too: a handshake is not a greeting.
-    let stream = Patient::new(stream, limits.header_timeout, limits.write_timeout);
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+    let stream = Patient::new(stream, limits.write_timeout);
+    // HTTP/1.1 and no other: a client of HTTP/2 that keeps its window shut can make us hold hundreds of answers on one
+    // connection, and nobody here needs it: a proxy in front speaks it for us.
+    let mut builder = http1::Builder::new();
     builder
-        .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header_timeout)
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(HEADERS_MAX);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .keep_alive_interval(limits.header_timeout)
-        .max_concurrent_streams(STREAMS_MAX)
-        .max_header_list_size(HEAD_BYTES_MAX as u32);
     let service = service_fn(move |request: Request<Incoming>| {
         let mut router = router.clone();
         async move { Ok::<_, Infallible>(answer(&mut router, request).await) }
     });
-    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
     if let Err(error) = watcher.watch(connection).await {
-        debug!(error, "a connection ended early");
+        debug!(%error, "a connection ended early");
     }
 }
 

@@ -40,7 +40,7 @@ impl Files {
 #[test]
 fn a_certificate_and_its_key_open_both_versions_of_http() {
     let config = Files::new().load("one.pem", "one.key").unwrap();
-    assert_eq!(config.alpn_protocols, [b"h2".to_vec(), b"http/1.1".to_vec()]);
+    assert_eq!(config.alpn_protocols, [b"http/1.1".to_vec()]);
 }
 
 #[test]

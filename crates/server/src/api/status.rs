@@ -2,14 +2,14 @@
 
 use crate::{
     Door,
-    auth::Caller,
-    no::{Reply, whole_seconds},
+    auth::{Caller, Shown},
+    no::{No, Reply, whole_seconds},
     sent::{Id, Params},
 };
 use axum::{
     Json,
-    extract::State,
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    extract::{FromRequestParts, State},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
 };
 use engine::{Job, JobId, check_range};
@@ -28,20 +28,10 @@ pub(crate) async fn status(
     State(door): State<Door>,
     caller: Caller,
     Id(id): Id,
-    params: Params,
-    headers: HeaderMap,
+    asked: Asked,
 ) -> Reply<Response> {
-    let preferred = preferred_wait(&headers);
-    let wait = match params.number("wait")? {
-        Some(seconds) => check_range("wait", seconds, 0..=WAIT_SECONDS_MAX)?,
-        None => preferred.unwrap_or(0),
-    };
-    let known = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
-    let job = match wait {
-        0 => door.job(&caller, id).await?,
-        seconds => awaited(&door, &caller, id, known, Duration::from_secs(seconds.into())).await?,
-    };
-    let mut response = if is_known(known, &job) {
+    let job = awaited(&door, &caller, id, &asked).await?;
+    let mut response = if is_known(asked.known(), &job) {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
         Json(status_of(&caller, &job)).into_response()
@@ -51,11 +41,43 @@ pub(crate) async fn status(
     if let Some(after) = door.node.retry_after(&job) {
         headers.insert(header::RETRY_AFTER, whole_seconds(after));
     }
-    if let Some(seconds) = preferred {
+    if let Some(seconds) = asked.preferred {
         let applied = HeaderValue::from_str(&format!("wait={seconds}")).expect("plain ASCII");
         headers.insert(PREFERENCE_APPLIED, applied);
     }
     Ok(response)
+}
+
+/// How somebody asks for a status.
+pub(crate) struct Asked {
+    /// The versions that the client has.
+    known: Option<HeaderValue>,
+    /// How long it waits for another, and what it showed at the gate.
+    waits: Option<(Duration, Shown)>,
+    /// The wait, where it was a preference.
+    preferred: Option<u32>,
+}
+
+impl Asked {
+    fn known(&self) -> Option<&str> {
+        self.known.as_ref().and_then(|value| value.to_str().ok())
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Asked {
+    type Rejection = No;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, No> {
+        let asked = Params::of(parts.uri.query())?.number("wait")?;
+        let within = |seconds| check_range("wait", seconds, 0..=WAIT_SECONDS_MAX);
+        let asked = asked.map(within).transpose()?;
+        let preferred = preferred_wait(&parts.headers).filter(|_| asked.is_none());
+        let seconds = asked.or(preferred).filter(|seconds| *seconds > 0);
+        let waits =
+            seconds.map(|seconds| (Duration::from_secs(seconds.into()), Shown::with(parts)));
+        let known = parts.headers.get(header::IF_NONE_MATCH).cloned();
+        Ok(Asked { known, waits, preferred })
+    }
 }
 
 /// What this caller sees of a job.
@@ -65,16 +87,12 @@ pub(crate) fn status_of(caller: &Caller, job: &Job) -> StatusShape {
 }
 
 /// The job as soon as it is what the caller waits for, or when the time is over.
-async fn awaited(
-    door: &Door,
-    caller: &Caller,
-    id: JobId,
-    known: Option<&str>,
-    wait: Duration,
-) -> Reply<Job> {
+async fn awaited(door: &Door, caller: &Caller, id: JobId, asked: &Asked) -> Reply<Job> {
+    let Some((wait, shown)) = &asked.waits else { return door.job(caller, id).await };
+    let known = asked.known();
     // Where too many wait already, this one gets what there is.
     let place = door.place_to_wait();
-    let until = Instant::now() + if place.is_some() { wait } else { Duration::ZERO };
+    let until = Instant::now() + if place.is_some() { *wait } else { Duration::ZERO };
     let mut watch = door.node.watch(id);
     loop {
         let job = door.job(caller, id).await?;
@@ -91,6 +109,8 @@ async fn awaited(
             () = sleep_until(look) => {}
             () = door.closed() => return Ok(job),
         }
+        // A key may end before the wait does.
+        shown.is_good(door).await?;
     }
 }
 

@@ -6,7 +6,7 @@
 use super::status::status_of;
 use crate::{
     Door,
-    auth::Caller,
+    auth::{Caller, Shown},
     door::overloaded,
     guard::Correlation,
     no::{No, Reply},
@@ -15,7 +15,7 @@ use crate::{
 use axum::{
     body::Body,
     extract::State,
-    http::{HeaderMap, HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
@@ -34,9 +34,9 @@ pub(crate) async fn events(
     caller: Caller,
     correlation: Correlation,
     Id(id): Id,
-    headers: HeaderMap,
+    request: Parts,
 ) -> Reply<Response> {
-    let seen = last_event_id(&headers)?;
+    let seen = last_event_id(&request.headers)?;
     let watch = door.node.watch(id);
     let job = door.job(&caller, id).await?;
     // By the standard this tells a browser not to come back: it has seen the end.
@@ -49,6 +49,7 @@ pub(crate) async fn events(
     let story = Story {
         door,
         caller,
+        shown: Shown::with(&request),
         correlation: correlation.id,
         id,
         watch,
@@ -77,6 +78,8 @@ fn last_event_id(headers: &HeaderMap) -> Reply<Option<u64>> {
 struct Story {
     door: Door,
     caller: Caller,
+    /// Asked for again before anything more is told: a key may end before its streams do.
+    shown: Shown,
     correlation: CorrelationId,
     id: JobId,
     watch: Watch,
@@ -130,12 +133,15 @@ impl Story {
     }
 
     async fn look(&mut self) -> Reply<()> {
+        self.shown.is_good(&self.door).await?;
         let job = self.door.job(&self.caller, self.id).await?;
-        if self.phase == Phase::Look && job.seq > self.seen {
+        while self.phase == Phase::Look && job.seq > self.seen {
             let missed = self.door.node.announced(self.caller.scope(), self.id, self.seen).await?;
-            for event in missed.iter().filter(|event| event.job.seq < job.seq) {
-                self.tell(&event.job);
+            let mut missed = missed.iter().filter(|event| event.job.seq < job.seq).peekable();
+            if missed.peek().is_none() {
+                break;
             }
+            missed.for_each(|event| self.tell(&event.job));
         }
         if job.version != self.version && (job.seq > self.seen || self.version > 0) {
             self.tell(&job);

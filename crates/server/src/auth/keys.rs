@@ -16,6 +16,7 @@ use std::{
 #[derive(Default)]
 pub(crate) struct KeyRing {
     keys: RwLock<HashMap<KeyId, Known>>,
+    reading: tokio::sync::Mutex<()>,
     /// When they were last read, by the monotonic clock.
     read_at_ms: AtomicU64,
 }
@@ -34,6 +35,8 @@ const TRUSTED_FOR: Duration = Duration::from_secs(5);
 impl KeyRing {
     /// Reads all keys.
     pub(crate) async fn read(&self, node: &Node) -> Result<(), platform::Error> {
+        // One after the other: a slow reading that began before a key was revoked must not be put over a newer one.
+        let _turn = self.reading.lock().await;
         let keys = node.keys(&engine::Scope::All).await?;
         let known = keys.into_iter().map(|key| (key.id, Known::of(key))).collect();
         *self.keys.write().expect(UNPOISONED) = known;

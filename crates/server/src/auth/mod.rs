@@ -11,7 +11,7 @@ mod seals;
 pub(crate) mod signed;
 
 pub(crate) use keys::KeyRing;
-pub(crate) use pass::pass;
+pub(crate) use pass::{Shown, pass};
 pub(crate) use seals::Seals;
 
 use self::{jwt::Jwt, rate::RateLimiter};

@@ -3,7 +3,7 @@
 use super::{Caller, SIGNED};
 use crate::{
     Door,
-    guard::{Who, accepts},
+    guard::{Correlation, Who, accepts},
     no::{No, Reply},
     routes::{Access, Route, route_of},
     sent::{Params, let_pass},
@@ -50,6 +50,25 @@ pub(crate) async fn pass(State(door): State<Door>, mut request: Request, next: N
     response
 }
 
+/// What somebody showed at the gate, for those who stay long and are asked again.
+#[derive(Clone)]
+pub(crate) struct Shown(Parts);
+
+impl Shown {
+    /// What came with this request.
+    pub(crate) fn with(parts: &Parts) -> Self {
+        Shown(parts.clone())
+    }
+
+    /// Whether it still opens the door.
+    pub(crate) async fn is_good(&self, door: &Door) -> Reply<()> {
+        let path = self.0.extensions.get::<MatchedPath>();
+        let route = path.and_then(|path| route_of(&self.0.method, path.as_str()));
+        let route = route.expect("it came by a route");
+        enter(door, route, &self.0).await.map(drop)
+    }
+}
+
 /// The caller, where the route wants one.
 async fn enter(door: &Door, route: &Route, parts: &Parts) -> Reply<Option<Caller>> {
     let right = match route.access {
@@ -61,7 +80,7 @@ async fn enter(door: &Door, route: &Route, parts: &Parts) -> Reply<Option<Caller
             signed(door, parts.uri.path(), &sig)?
         }
         (Access::Open | Access::Right(_) | Access::Signed(_), _) => {
-            authenticate(door, &parts.headers).await?
+            authenticate(door, parts).await?
         }
     };
     caller.grant().may(right)?;
@@ -69,8 +88,8 @@ async fn enter(door: &Door, route: &Route, parts: &Parts) -> Reply<Option<Caller
     Ok(Some(caller))
 }
 
-async fn authenticate(door: &Door, headers: &HeaderMap) -> Reply<Caller> {
-    let given = headers.get(header::AUTHORIZATION).ok_or_else(missing)?;
+async fn authenticate(door: &Door, parts: &Parts) -> Reply<Caller> {
+    let given = parts.headers.get(header::AUTHORIZATION).ok_or_else(missing)?;
     let bearer = given.to_str().ok().and_then(bearer).ok_or_else(missing)?;
     if let Some(secret) = KeySecret::parse(bearer) {
         return door.gate.keys.find(door, &secret).await?.map(Caller).ok_or_else(unknown);
@@ -78,7 +97,8 @@ async fn authenticate(door: &Door, headers: &HeaderMap) -> Reply<Caller> {
     let Some(jwt) = &door.gate.jwt else { return Err(unknown()) };
     let verified = jwt.verify(bearer, door.now()).await;
     let principal = verified.map_err(|refused| {
-        tracing::info!(%refused, "a token was refused");
+        let correlation = parts.extensions.get::<Correlation>().map(|known| known.id.to_string());
+        tracing::info!(correlation, %refused, "a token was refused");
         if refused.is_unavailable() {
             let no = No::stated(codes::ISSUER_UNAVAILABLE, refused.told());
             return No::Later(Box::new(no), ISSUER_AWAY);
