@@ -13,6 +13,7 @@ use crate::{
 use anyhow::{Context, Result};
 use engine::{CorrelationId, JobId, Scope};
 use platform::{Author, Node, SystemClock, SystemDice};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use server::Server;
 use std::{fs, path::Path, process::ExitCode, sync::Arc, time::Duration};
 use store::{Clock, Dice, Options, Sqlite, Store};
@@ -29,6 +30,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode> {
     let settings = config::load(&args.settings)?;
     let looks = Looks::of(&settings.log, &args.terminal);
     let log = log::start(&settings.log, looks)?;
+    allow_many_files();
     let runtime = Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(serve(settings, looks));
     runtime.shutdown_timeout(LEFTOVERS);
@@ -42,6 +44,15 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode> {
     };
     log.finish();
     code
+}
+
+/// A connection is an open file, and the usual limit would be reached long before ours.
+fn allow_many_files() {
+    let limits = getrlimit(Resource::Nofile);
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: limits.maximum, ..limits });
+    if let Err(error) = raised {
+        warn!(%error, "the limit on open files could not be raised");
+    }
 }
 
 async fn serve(settings: Settings, looks: Looks) -> Result<()> {

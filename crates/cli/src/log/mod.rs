@@ -1,8 +1,11 @@
 //! Where log lines go: to stderr, as JSON for machines and as one readable line for people.
 
+mod json;
 mod scribe;
 
 use crate::{args::TerminalArgs, settings::LogSettings};
+use json::JsonLines;
+use platform::SystemClock;
 use scribe::Scribe;
 use std::io::{self, IsTerminal};
 use tracing::level_filters::LevelFilter;
@@ -52,8 +55,7 @@ pub(crate) fn start(settings: &LogSettings, looks: Looks) -> io::Result<Log> {
         .log_internal_errors(false);
     match looks {
         Looks::Json => {
-            let lines = lines.json().flatten_event(true).with_ansi(false);
-            lines.with_current_span(false).with_span_list(false).init();
+            lines.with_ansi(false).event_format(JsonLines(SystemClock::new())).init();
         }
         Looks::Text { colours } => lines.with_ansi(colours).with_target(false).init(),
     }

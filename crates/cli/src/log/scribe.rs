@@ -70,10 +70,10 @@ impl Desk {
             // A log that cannot be written has nobody to complain to.
             drop(out.write_all(&lines));
             if lost > 0 {
-                drop(writeln!(
-                    out,
-                    "{{\"level\":\"WARN\",\"message\":\"log lines were lost\",\"lines\":{lost}}}"
-                ));
+                let told = format!(
+                    "{{\"level\":\"WARN\",\"message\":\"log lines were lost\",\"lines\":{lost}}}\n"
+                );
+                drop(out.write_all(told.as_bytes()));
             }
             drop(out.flush());
             thread::sleep(REST);
@@ -175,7 +175,7 @@ mod tests {
         for _ in 0..5 {
             (&scribe).write_all(&line).unwrap();
         }
-        for _ in 0..4 {
+        for _ in 0..50 {
             open.send(()).unwrap();
         }
         let mut out = Vec::new();

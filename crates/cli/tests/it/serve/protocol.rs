@@ -1,6 +1,6 @@
 //! HTTP as the standards and the contract want it, whatever the route.
 
-use super::{Customer, customer::fresh};
+use super::{Customer, customer::fresh, wait_until};
 use serde_json::json;
 use server::{Access, ROUTES};
 
@@ -175,8 +175,8 @@ fn every_answer_carries_the_correlation_of_its_request() {
     assert_eq!(new["correlationId"].as_str().unwrap().len(), 36);
     let refused = customer.house.stranger().get("/api/jobs").header("x-correlation-id", "mine-4");
     assert_eq!(refused.send().problem(401, "UNAUTHENTICATED")["correlationId"], "mine-4");
-    let log = customer.house.log();
-    assert!(log.contains("mine-1") && log.contains("mine-4"), "one line per request");
+    let logged = |id: &str| customer.house.log().contains(id);
+    wait_until("there is one line per request", || logged("mine-1") && logged("mine-4"));
 }
 
 /// Credentials in every form that is none.

@@ -56,6 +56,27 @@ fn whoever_comes_back_is_told_the_rest() {
     wrong.problem(400, "INVALID_FIELD");
 }
 
+#[test]
+fn a_stream_ends_with_the_key_that_opened_it() {
+    let customer = Customer::new();
+    let job_type = fresh("type");
+    let id = customer.queued(&job_type);
+    let grant = json!({"name": "short", "scopes": ["jobs:read"]});
+    let made = customer.owner.post("/api/keys").json(&grant).send().ok(201);
+    let reader = customer.house.stranger().with_key(made["key"].as_str().unwrap());
+    let mut events = reader.get(&format!("/api/jobs/{id}/events")).events();
+    assert_eq!(told(&events.next().unwrap()).0, 1);
+    let path = format!("/api/keys/{}", made["id"].as_str().unwrap());
+    assert_eq!(customer.owner.delete(&path).send().status, 204);
+    customer.claim(&job_type);
+    let last = events.next().unwrap();
+    assert_eq!(
+        (last.event.as_str(), &last.data["errorCode"]),
+        ("error", &json!("UNAUTHENTICATED"))
+    );
+    assert!(events.next().is_none());
+}
+
 /// A new listener hears how things stand.
 #[test]
 fn an_ended_job_tells_its_end() {

@@ -35,6 +35,18 @@ fn a_key_that_is_revoked_opens_nothing_from_then_on() {
     customer.owner.delete("/api/keys/nothing").send().problem(404, "KEY_NOT_FOUND");
 }
 
+#[test]
+fn a_misspelt_limit_makes_no_key_without_limits_and_a_new_key_says_what_it_may() {
+    let customer = Customer::new();
+    let typo = json!({"name": "mailer", "scopes": ["work"], "type": ["mail.*"]});
+    let problem = customer.owner.post("/api/keys").json(&typo).send().problem(400, "INVALID_FIELD");
+    assert_eq!(problem["errors"][0]["pointer"], "/type");
+    let grant = json!({"name": "mailer", "scopes": ["work"], "types": ["mail.*"]});
+    let made = customer.owner.post("/api/keys").json(&grant).send().ok(201);
+    assert_eq!((&made["types"], &made["scopes"]), (&json!(["mail.*"]), &json!(["work"])));
+    assert_eq!(made["tenant"], json!(customer.tenant));
+}
+
 /// Everybody's signed addresses end with a signing key.
 #[test]
 fn whoever_is_limited_neither_sees_nor_ends_what_signs_for_all() {

@@ -1,0 +1,196 @@
+//! One event, one line of JSON. There is a line for every request, so it is written straight into the line, field by
+//! field, without a tree in between.
+
+use std::fmt::{self, Write};
+use store::Clock;
+use tracing::{
+    Event, Subscriber,
+    field::{Field, Visit},
+};
+use tracing_subscriber::{
+    fmt::{FmtContext, FormatEvent, FormatFields, format::Writer},
+    registry::LookupSpan,
+};
+
+/// How an event becomes a line; the clock dates it.
+pub(super) struct JsonLines<C>(pub(super) C);
+
+impl<S, N, C> FormatEvent<S, N> for JsonLines<C>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+    C: Clock + 'static,
+{
+    fn format_event(
+        &self,
+        _: &FmtContext<'_, S, N>,
+        mut line: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let (about, at) = (event.metadata(), wire::format_time(self.0.read().wall));
+        write!(line, "{{\"timestamp\":\"{at}\",\"level\":\"{}\"", about.level())?;
+        let mut fields = Fields { line: &mut line, written: Ok(()) };
+        event.record(&mut fields);
+        fields.written?;
+        writeln!(line, ",\"target\":\"{}\"}}", about.target())
+    }
+}
+
+struct Fields<'a, 'w> {
+    line: &'a mut Writer<'w>,
+    written: fmt::Result,
+}
+
+impl Fields<'_, '_> {
+    /// Writes one field, unless an earlier one could not be.
+    fn put(&mut self, field: &Field, value: impl FnOnce(&mut Writer<'_>) -> fmt::Result) {
+        if self.written.is_ok() {
+            self.written = self.line.write_str(",\"");
+        }
+        self.written = self.written.and_then(|()| escape(self.line, field.name()));
+        self.written = self.written.and_then(|()| self.line.write_str("\":"));
+        self.written = self.written.and_then(|()| value(self.line));
+    }
+}
+
+impl Visit for Fields<'_, '_> {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.put(field, |line| quoted(line, format_args!("{value}")));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.put(field, |line| quoted(line, format_args!("{value:?}")));
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.put(field, |line| write!(line, "{value}"));
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.put(field, |line| write!(line, "{value}"));
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.put(field, |line| write!(line, "{value}"));
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        // JSON has no word for what is no number.
+        self.put(field, |line| match value.is_finite() {
+            true => write!(line, "{value}"),
+            false => line.write_str("null"),
+        });
+    }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
+        self.put(field, |line| {
+            line.write_char('"')?;
+            let mut next = Some(value);
+            while let Some(error) = next {
+                write!(Escaped(line), "{error}")?;
+                next = error.source();
+                if next.is_some() {
+                    line.write_str(": ")?;
+                }
+            }
+            line.write_char('"')
+        });
+    }
+}
+
+fn quoted(line: &mut Writer<'_>, text: fmt::Arguments<'_>) -> fmt::Result {
+    line.write_char('"')?;
+    Escaped(line).write_fmt(text)?;
+    line.write_char('"')
+}
+
+/// Whatever is written through it stays within its quotes, and within its line.
+struct Escaped<'a, 'w>(&'a mut Writer<'w>);
+
+impl Write for Escaped<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        escape(self.0, text)
+    }
+}
+
+fn escape(line: &mut Writer<'_>, text: &str) -> fmt::Result {
+    let special = |letter: char| matches!(letter, '"' | '\\') || letter.is_control();
+    let mut rest = text;
+    while let Some(at) = rest.find(special) {
+        let (plain, from) = rest.split_at(at);
+        line.write_str(plain)?;
+        let letter = from.chars().next().expect("it was found here");
+        match letter {
+            '"' => line.write_str("\\\"")?,
+            '\\' => line.write_str("\\\\")?,
+            '\n' => line.write_str("\\n")?,
+            letter => write!(line, "\\u{:04x}", u32::from(letter))?,
+        }
+        rest = &from[letter.len_utf8()..];
+    }
+    line.write_str(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::Timestamp;
+    use serde_json::Value;
+    use std::{
+        io,
+        sync::{Arc, Mutex},
+        time::Duration,
+    };
+    use store::Reading;
+    use tracing_subscriber::fmt;
+
+    struct Noon;
+
+    impl Clock for Noon {
+        fn read(&self) -> Reading {
+            Reading { wall: Timestamp::from_unix_ms(0), monotonic: Duration::ZERO }
+        }
+    }
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn whatever_is_logged_is_one_line_of_json() {
+        let lines = Lines::default();
+        let out = lines.clone();
+        let subscriber =
+            fmt().event_format(JsonLines(Noon)).with_writer(move || out.clone()).finish();
+        let nasty = "a\"b\\c\nd\re\u{0}f\u{85}ü";
+        let outer = anyhow::anyhow!("inner \"x\"").context("outer");
+        let outer: &dyn std::error::Error = outer.as_ref();
+        tracing::subscriber::with_default(subscriber, || {
+            let nothing: Option<&str> = None;
+            tracing::info!(nasty, %nasty, count = 7_u64, less = -1_i64, ms = 0.25, yes = true, nothing, "request");
+            tracing::warn!(error = outer, nan = f64::NAN, debug = ?Some("x"), "it \"broke\"");
+        });
+        let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let read: Vec<Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(read.len(), 2, "{text}");
+        assert_eq!(read[0]["timestamp"], "1970-01-01T00:00:00.000Z");
+        assert_eq!((&read[0]["level"], &read[0]["message"]), (&"INFO".into(), &"request".into()));
+        assert_eq!(read[0]["nasty"], nasty);
+        assert_eq!(read[0]["ms"], 0.25);
+        assert_eq!((&read[0]["count"], &read[0]["less"]), (&7.into(), &Value::from(-1)));
+        assert_eq!((&read[0]["yes"], read[0].get("nothing")), (&true.into(), None));
+        assert_eq!(read[1]["error"], "outer: inner \"x\"");
+        assert_eq!((&read[1]["nan"], &read[1]["debug"]), (&Value::Null, &"Some(\"x\")".into()));
+    }
+}
