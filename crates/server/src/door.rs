@@ -26,7 +26,7 @@ pub(crate) struct Inside {
     pub(crate) gate: Gate,
     pub(crate) metrics: Metrics,
     /// Room for large bodies, in KiB.
-    pub(crate) bodies: Semaphore,
+    pub(crate) bodies: Arc<Semaphore>,
     pub(crate) bodies_kib_max: u32,
     /// Room for those who wait for a job.
     waiting: Arc<Semaphore>,
@@ -56,7 +56,7 @@ impl Door {
         let kibs = u32::try_from(settings.limits.bodies_bytes_max / 1_024).unwrap_or(u32::MAX);
         let started_at = clock.read().wall;
         Door(Arc::new(Inside {
-            bodies: Semaphore::new(kibs as usize),
+            bodies: Arc::new(Semaphore::new(kibs as usize)),
             bodies_kib_max: kibs,
             waiting: Arc::new(Semaphore::new(settings.limits.waiting_max)),
             metrics: Metrics::default(),

@@ -12,6 +12,7 @@ use http_body::Body as _;
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use std::{collections::BTreeMap, time::Duration};
+use tokio::sync::OwnedSemaphorePermit;
 use wire::codes;
 
 /// A JSON body of ordinary size.
@@ -20,8 +21,11 @@ pub(crate) struct Sent<T>(pub(crate) T);
 /// A JSON body that may be missing: then everything is as by default.
 pub(crate) struct SentOrNothing<T>(pub(crate) T);
 
-/// A JSON body that holds many things.
-pub(crate) struct SentPage<T>(pub(crate) T);
+/// A JSON body that holds many things, and its room in memory until all of them are dealt with.
+pub(crate) struct SentPage<T>(pub(crate) T, pub(crate) Option<Room>);
+
+/// A share of the memory for large bodies.
+pub(crate) type Room = OwnedSemaphorePermit;
 
 /// A page of workers' reports: never held up by other large bodies.
 pub(crate) struct SentReport<T>(pub(crate) T);
@@ -30,7 +34,7 @@ impl<T: DeserializeOwned> FromRequest<Door> for Sent<T> {
     type Rejection = No;
 
     async fn from_request(request: Request, door: &Door) -> Result<Self, No> {
-        let bytes = read(request, door, Kind::Ordinary).await?;
+        let (bytes, _) = read(request, door, Kind::Ordinary).await?;
         Ok(Sent(wire::read(&bytes)?))
     }
 }
@@ -39,7 +43,7 @@ impl<T: DeserializeOwned + Default> FromRequest<Door> for SentOrNothing<T> {
     type Rejection = No;
 
     async fn from_request(request: Request, door: &Door) -> Result<Self, No> {
-        let bytes = read(request, door, Kind::Ordinary).await?;
+        let (bytes, _) = read(request, door, Kind::Ordinary).await?;
         if bytes.is_empty() {
             return Ok(SentOrNothing(T::default()));
         }
@@ -51,8 +55,8 @@ impl<T: DeserializeOwned> FromRequest<Door> for SentPage<T> {
     type Rejection = No;
 
     async fn from_request(request: Request, door: &Door) -> Result<Self, No> {
-        let bytes = read(request, door, Kind::Page).await?;
-        Ok(SentPage(wire::read(&bytes)?))
+        let (bytes, room) = read(request, door, Kind::Page).await?;
+        Ok(SentPage(wire::read(&bytes)?, room))
     }
 }
 
@@ -60,7 +64,7 @@ impl<T: DeserializeOwned> FromRequest<Door> for SentReport<T> {
     type Rejection = No;
 
     async fn from_request(request: Request, door: &Door) -> Result<Self, No> {
-        let bytes = read(request, door, Kind::Report).await?;
+        let (bytes, _) = read(request, door, Kind::Report).await?;
         Ok(SentReport(wire::read(&bytes)?))
     }
 }
@@ -77,7 +81,7 @@ const UNCOUNTED_BYTES: usize = 64 * 1024;
 /// How long a large body waits until others have been read.
 const ROOM_WAIT: Duration = Duration::from_secs(5);
 
-async fn read(request: Request, door: &Door, kind: Kind) -> Result<Bytes, No> {
+async fn read(request: Request, door: &Door, kind: Kind) -> Result<(Bytes, Option<Room>), No> {
     let limits = &door.settings.limits;
     let bytes_max = match kind {
         Kind::Ordinary => limits.body_bytes_max,
@@ -95,15 +99,16 @@ async fn read(request: Request, door: &Door, kind: Kind) -> Result<Bytes, No> {
         return Err(no);
     }
     let bytes = announced.unwrap_or(bytes_max);
-    let _room = match kind {
+    let room = match kind {
         Kind::Ordinary | Kind::Page if bytes > UNCOUNTED_BYTES => Some(room(door, bytes).await?),
         Kind::Ordinary | Kind::Page | Kind::Report => None,
     };
     let whole = tokio::time::timeout(limits.body_timeout, gather(body, bytes_max)).await;
-    whole.unwrap_or_else(|_| {
+    let whole = whole.unwrap_or_else(|_| {
         let detail = format!("the body did not come within {} s", limits.body_timeout.as_secs());
         Err(No::stated(codes::REQUEST_TIMEOUT, detail))
-    })
+    });
+    Ok((whole?, room))
 }
 
 /// Bytes that are read of a body which nobody wants. Many clients send all before they listen, and would
@@ -136,10 +141,11 @@ fn announced(body: &Body) -> Option<usize> {
 }
 
 /// Room in memory for a large body.
-async fn room(door: &Door, bytes: usize) -> Result<tokio::sync::SemaphorePermit<'_>, No> {
+async fn room(door: &Door, bytes: usize) -> Result<Room, No> {
     let kibs = u32::try_from(bytes.div_ceil(1_024)).unwrap_or(u32::MAX);
     let kibs = kibs.min(door.bodies_kib_max);
-    let waited = tokio::time::timeout(ROOM_WAIT, door.bodies.acquire_many(kibs)).await;
+    let waited =
+        tokio::time::timeout(ROOM_WAIT, door.bodies.clone().acquire_many_owned(kibs)).await;
     match waited {
         Ok(Ok(permit)) => Ok(permit),
         Ok(Err(_)) | Err(_) => {

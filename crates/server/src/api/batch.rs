@@ -22,7 +22,7 @@ pub(crate) async fn batch(
     correlation: Correlation,
     params: Params,
     headers: HeaderMap,
-    SentPage(request): SentPage<BatchRequest>,
+    SentPage(request, _room): SentPage<BatchRequest>,
 ) -> Reply<(StatusCode, Json<BatchAnswer>)> {
     let (partial, signed) = (params.flag("partial")?, params.flag("withSignedUrl")?);
     request.check_count()?;

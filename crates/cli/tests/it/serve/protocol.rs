@@ -179,6 +179,21 @@ fn every_answer_carries_the_correlation_of_its_request() {
     wait_until("there is one line per request", || logged("mine-1") && logged("mine-4"));
 }
 
+/// Many clients send all before they listen. They are to hear the no, and not that a pipe is broken.
+#[test]
+fn whoever_sends_much_that_nobody_wants_is_told_so() {
+    let customer = Customer::new();
+    let much = vec![b'x'; 3 * 1024 * 1024];
+    for _ in 0..5 {
+        let stranger = customer.house.stranger();
+        stranger.post("/api/jobs").body(&much[..]).send().problem(401, "UNAUTHENTICATED");
+        let text = customer.owner.post("/api/jobs").header("content-type", "text/plain");
+        text.body(&much[..1024 * 1024]).send().problem(415, "UNSUPPORTED_MEDIA_TYPE");
+        let json = customer.owner.post("/api/jobs").header("content-type", "application/json");
+        json.body(&much[..]).send().problem(413, "BODY_TOO_LARGE");
+    }
+}
+
 /// Credentials in every form that is none.
 #[test]
 fn what_is_no_credential_opens_nothing() {
