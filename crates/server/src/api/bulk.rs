@@ -18,7 +18,7 @@ pub(crate) async fn cancel(
     let note = format!("operation {operation}");
     door.by(&caller, &correlation).record("jobs.cancel", &request.filter, Some(&note)).await?;
     let matched = in_full(async move {
-        let may = |job: &Job| caller.grant().may_touch(&job.envelope).is_ok();
+        let may = |job: &Job| caller.reaches(job);
         door.node.cancel_matching(caller.scope(), Chosen::Matching(filter), &may).await
     })
     .await?;

@@ -32,8 +32,7 @@ pub(crate) async fn list(
         let left = limit - jobs.len();
         let query = Query { scope, filter: filter.clone(), before, limit: left };
         let page = door.node.list(&query).await?;
-        let seen = |job: &Job| caller.grant().may_touch(&job.envelope).is_ok();
-        jobs.extend(page.jobs.into_iter().filter(seen));
+        jobs.extend(page.jobs.into_iter().filter(|job| caller.reaches(job)));
         before = page.next;
         if jobs.len() >= limit || before.is_none() {
             break;

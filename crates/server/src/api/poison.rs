@@ -27,7 +27,7 @@ pub(crate) async fn list(
     let error_code = params.get("errorCode").map(ErrorCode::parse).transpose()?;
     let (before, limit) = (cursor(&params)?, top(&params)?);
     let query = PoisonQuery { scope: caller.scope().clone(), job_type, error_code, before, limit };
-    let may = |job: &Job| caller.grant().may_touch(&job.envelope).is_ok();
+    let may = |job: &Job| caller.reaches(job);
     let page = door.node.poisoned(&query, &may).await?;
     let counts = page.reasons.unwrap_or_default().counts.into_iter();
     Ok(Json(PoisonAnswer {
@@ -37,19 +37,20 @@ pub(crate) async fn list(
     }))
 }
 
+/// What a person can decide about jobs in the poison queue.
+#[derive(Clone, Copy)]
+enum Fate {
+    Redrive,
+    Discard,
+}
+
 pub(crate) async fn redrive(
     State(door): State<Door>,
     caller: Caller,
     correlation: Correlation,
     Sent(request): Sent<PoisonRequest>,
 ) -> Reply<(StatusCode, Json<BulkAnswer>)> {
-    let chosen = chosen(&request)?;
-    record(&door, &caller, &correlation, "poison.redrive", &request).await?;
-    let matched = in_full(async move {
-        let may = |job: &Job| caller.grant().may_touch(&job.envelope).is_ok();
-        door.node.redrive_matching(caller.scope(), chosen, &may).await
-    });
-    Ok((StatusCode::ACCEPTED, Json(BulkAnswer { matched: matched.await?, operation_id: None })))
+    decide(door, caller, &correlation, &request, Fate::Redrive).await
 }
 
 pub(crate) async fn discard(
@@ -58,11 +59,28 @@ pub(crate) async fn discard(
     correlation: Correlation,
     Sent(request): Sent<PoisonRequest>,
 ) -> Reply<(StatusCode, Json<BulkAnswer>)> {
-    let chosen = chosen(&request)?;
-    record(&door, &caller, &correlation, "poison.discard", &request).await?;
+    decide(door, caller, &correlation, &request, Fate::Discard).await
+}
+
+async fn decide(
+    door: Door,
+    caller: Caller,
+    correlation: &Correlation,
+    request: &PoisonRequest,
+    fate: Fate,
+) -> Reply<(StatusCode, Json<BulkAnswer>)> {
+    let chosen = chosen(request)?;
+    let action = match fate {
+        Fate::Redrive => "poison.redrive",
+        Fate::Discard => "poison.discard",
+    };
+    record(&door, &caller, correlation, action, request).await?;
     let matched = in_full(async move {
-        let may = |job: &Job| caller.grant().may_touch(&job.envelope).is_ok();
-        door.node.discard_matching(caller.scope(), chosen, &may).await
+        let may = |job: &Job| caller.reaches(job);
+        match fate {
+            Fate::Redrive => door.node.redrive_matching(caller.scope(), chosen, &may).await,
+            Fate::Discard => door.node.discard_matching(caller.scope(), chosen, &may).await,
+        }
     });
     Ok((StatusCode::ACCEPTED, Json(BulkAnswer { matched: matched.await?, operation_id: None })))
 }

@@ -17,7 +17,7 @@ pub(crate) use seals::Seals;
 use self::{jwt::Jwt, rate::RateLimiter};
 use crate::{Settings, serve::StartError};
 use axum::{extract::FromRequestParts, http::request::Parts};
-use engine::{Grant, Principal, Right, Scope, Tenant};
+use engine::{Grant, Job, Principal, Right, Scope, Tenant};
 use platform::Node;
 use std::sync::Arc;
 use store::Clock;
@@ -71,6 +71,11 @@ impl Caller {
 
     pub(crate) fn may(&self, right: Right) -> bool {
         self.grant().may(right).is_ok()
+    }
+
+    /// Whether a job of its scope is within its limits.
+    pub(crate) fn reaches(&self, job: &Job) -> bool {
+        self.grant().may_touch(&job.envelope).is_ok()
     }
 
     /// Whether answers name the tenant: only those who see several need it.
