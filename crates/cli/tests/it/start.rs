@@ -209,7 +209,10 @@ fn types_of_the_file_are_declared_and_noted_once() {
             "GET /api/types HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {key}\r\n\r\n"
         );
         let answer = serving.ask(&request);
-        assert!(answer.contains(r#""jobType":"email","maxAttempts":5"#), "{answer}");
+        assert!(
+            answer.contains(r#""jobType":"email","declared":true,"maxAttempts":5"#),
+            "{answer}"
+        );
         serving.end();
     }
     let said = consign(folder.path(), &["audit", "verify"]);

@@ -60,7 +60,7 @@ fn a_key_is_made_once_and_known_again_by_its_secret() {
     assert_eq!(&*kept[0].created_by, "key:admin");
     assert_eq!(block_on(house.platform.keys(&Scope::All)).unwrap().len(), 2);
     let log = noted(&house, &only("acme"));
-    assert_eq!(log, [("key.create".into(), key.id.to_string(), Some("ci".into()))]);
+    assert_eq!(log, [("key.create".into(), key.id.to_string(), Some("ci: jobs:read".into()))]);
     let everything = format!("{:?}", block_on(house.platform.audit(&Scope::All, None, 9)).unwrap());
     let hex = secret.expose().rsplit_once('_').unwrap().1.to_owned();
     assert!(!everything.contains(&hex), "the secret is nowhere");
