@@ -14,6 +14,11 @@ use std::{fmt, sync::Arc};
 pub struct KeyId(pub u64);
 
 impl KeyId {
+    /// A new one.
+    fn new(chance: Chance) -> Self {
+        KeyId((chance.0 >> 64) as u64)
+    }
+
     /// Reads the form that is shown: 16 lower-case hex digits.
     pub fn parse(text: &str) -> Checked<Self> {
         let wrong = || FieldProblem::new("id", "must be the id of a key: 16 hex digits");
@@ -33,6 +38,14 @@ impl fmt::Debug for KeyId {
     }
 }
 
+/// 256 random bits of two rolls.
+fn all_bits([first, second]: [Chance; 2]) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    bytes[..16].copy_from_slice(&first.0.to_be_bytes());
+    bytes[16..].copy_from_slice(&second.0.to_be_bytes());
+    bytes
+}
+
 /// 256 random bits that open a door. Shown once, kept only as a digest, never in a log.
 #[derive(Clone)]
 pub struct KeySecret {
@@ -45,10 +58,7 @@ impl KeySecret {
 
     /// Makes a new one.
     pub fn new(id: Chance, secret: [Chance; 2]) -> Self {
-        let mut bytes = [0; 32];
-        bytes[..16].copy_from_slice(&secret[0].0.to_be_bytes());
-        bytes[16..].copy_from_slice(&secret[1].0.to_be_bytes());
-        KeySecret { id: KeyId((id.0 >> 64) as u64), bytes }
+        KeySecret { id: KeyId::new(id), bytes: all_bits(secret) }
     }
 
     /// Reads what a caller shows; nothing where it is no key of ours.
@@ -133,6 +143,17 @@ impl ApiKey {
     }
 }
 
+/// A key that is asked for, and may be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyDraft {
+    /// What it is called.
+    pub name: KeyName,
+    /// What it may.
+    pub grant: Grant,
+    /// When it ends by itself.
+    pub expires_at: Option<Timestamp>,
+}
+
 /// What a key is called by its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyName(Arc<str>);
@@ -165,6 +186,14 @@ pub struct SigningKey {
     pub created_at: Timestamp,
     /// When somebody ended it: nothing that it signed is valid any more.
     pub revoked_at: Option<Timestamp>,
+}
+
+impl SigningKey {
+    /// Makes a new one.
+    pub fn new(id: Chance, secret: [Chance; 2], created_at: Timestamp) -> Self {
+        let (id, secret) = (KeyId::new(id), all_bits(secret));
+        SigningKey { id, secret, created_at, revoked_at: None }
+    }
 }
 
 impl fmt::Debug for SigningKey {

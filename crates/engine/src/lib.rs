@@ -42,7 +42,7 @@ pub use chance::Chance;
 pub use command::{
     Answer, Claim, Command, Decision, Effect, Facts, Pulse, ReleaseReason, Ruling, Wish,
 };
-pub use credential::{ApiKey, KeyDigest, KeyId, KeyName, KeySecret, SigningKey};
+pub use credential::{ApiKey, KeyDigest, KeyDraft, KeyId, KeyName, KeySecret, SigningKey};
 pub use decide::{RELEASES_MAX, claim, clock_jumped, decide, is_claimable, kept_since, overdue};
 pub use explain::{Reason, Surroundings, explain};
 pub use field::{Checked, FieldProblem, Findings, check_count, check_range};
@@ -54,7 +54,7 @@ pub use job::{
 };
 pub use job_id::JobId;
 pub use json::{JSON_DEPTH_MAX, JsonText};
-pub use key::{ContentDigest, IdempotencyKey, JobKey};
+pub use key::{ContentDigest, IdempotencyKey, JobKey, hex, unhex};
 pub use lease::{Lease, LeaseToken};
 pub use new_job::{Intake, JobDraft, NewJob, PAYLOAD_BYTES_HARD_MAX, PAYLOAD_BYTES_MAX, Start};
 pub use outcome::{Event, EventKind, Failure, MESSAGE_BYTES_MAX, failure_codes};

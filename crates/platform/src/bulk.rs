@@ -61,8 +61,6 @@ pub struct Reasons {
 /// No more jobs of a poison queue are counted by their reasons: it means reading each of them, and somebody
 /// waits for it.
 pub const POISON_COUNTED_MAX: usize = 20_000;
-/// A page of the poison queue is put together from no more pages of the store: most may be of discarded jobs.
-const POISON_PAGES_MAX: usize = 10;
 
 impl Platform {
     /// Cancels all that have not ended, and says how many: waiting ones at once, running ones are asked to stop.
@@ -107,20 +105,10 @@ impl Platform {
             Some(_) => None,
         };
         let filter = poisoned().of(all_of(of_type.into_iter().chain(of_code)));
-        let mut walk = Walk::new(&query.scope, filter);
-        walk.query.before = query.before;
-        let limit = query.limit.clamp(1, PAGE_MAX);
-        let mut jobs = Vec::new();
-        for _ in 0..POISON_PAGES_MAX {
-            // No more than there is room for, so that the next page begins where this one ends.
-            walk.query.limit = limit - jobs.len();
-            let Some(found) = walk.next(self).await? else { break };
-            jobs.extend(found.into_iter().filter(|job| is_poisoned(job) && may(job)));
-            if jobs.len() == limit {
-                break;
-            }
-        }
-        Ok(PoisonPage { jobs, next: walk.query.before, reasons })
+        let (scope, before, limit) = (query.scope.clone(), query.before, query.limit);
+        let waiting = |job: &Job| is_poisoned(job) && may(job);
+        let page = self.list_reached(&Query { scope, filter, before, limit }, &waiting).await?;
+        Ok(PoisonPage { jobs: page.jobs, next: page.next, reasons })
     }
 
     async fn reasons(&self, scope: &Scope, filter: Filter, may: May<'_>) -> Result<Reasons, Error> {

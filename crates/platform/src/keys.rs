@@ -4,21 +4,9 @@
 
 use crate::{Author, Error, Platform};
 use engine::{
-    ApiKey, CorrelationId, Grant, KeyId, KeyName, KeySecret, Principal, Refusal, Right, Scope,
-    SigningKey, Timestamp,
+    ApiKey, CorrelationId, KeyDraft, KeyId, KeySecret, Principal, Refusal, Right, Scope, SigningKey,
 };
 use store::Request;
-
-/// A key that somebody wants.
-#[derive(Clone, Debug)]
-pub struct KeyDraft {
-    /// What it is to be called.
-    pub name: KeyName,
-    /// What it may do.
-    pub grant: Grant,
-    /// When it ends by itself.
-    pub expires_at: Option<Timestamp>,
-}
 
 impl Platform {
     /// Makes an API key. The secret is shown once: only its digest is kept.
@@ -88,15 +76,7 @@ impl Platform {
     /// Makes a key that signs status addresses. Nobody asked for it by name, so nobody is noted.
     pub async fn new_signing_key(&self) -> Result<SigningKey, Error> {
         let (id, secret) = (self.dice.roll(), [self.dice.roll(), self.dice.roll()]);
-        let mut bytes = [0; 32];
-        bytes[..16].copy_from_slice(&secret[0].0.to_be_bytes());
-        bytes[16..].copy_from_slice(&secret[1].0.to_be_bytes());
-        let key = SigningKey {
-            id: KeyId((id.0 >> 64) as u64),
-            secret: bytes,
-            created_at: self.clock.read().wall,
-            revoked_at: None,
-        };
+        let key = SigningKey::new(id, secret, self.clock.read().wall);
         self.execute_one(Request::PutSigningKey(key.clone())).await?;
         Ok(key)
     }

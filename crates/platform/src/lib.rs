@@ -43,7 +43,6 @@ pub use clockwork::Clockwork;
 pub use error::Error;
 pub use explain::Explained;
 pub use heartbeat::Beat;
-pub use keys::KeyDraft;
 pub use node::Node;
 pub use policy::KnownType;
 pub use queues::QueueSummary;

@@ -1,8 +1,11 @@
 //! Look at jobs and workers.
 
-use crate::{Error, Platform};
+use crate::{Error, May, Platform};
 use engine::{Event, HistoryEntry, Job, JobId, JsonText, Refusal, Scope};
-use store::{Page, Query, WorkerSeen};
+use store::{PAGE_MAX, Page, Query, WorkerSeen};
+
+/// A page is put together from no more pages of the store: most may be none of the caller's.
+const LOOKS_MAX: usize = 10;
 
 impl Platform {
     /// One job and its status.
@@ -47,6 +50,24 @@ impl Platform {
     /// One page of jobs, newest first.
     pub async fn list(&self, query: &Query) -> Result<Page, Error> {
         Ok(self.store.list(query).await?)
+    }
+
+    /// One page of those jobs that `may` be seen: the store is asked again until the page is full, or it has
+    /// looked at enough. A page may be short, or empty, and still say where to go on.
+    pub async fn list_reached(&self, query: &Query, may: May<'_>) -> Result<Page, Error> {
+        let (mut query, limit) = (query.clone(), query.limit.clamp(1, PAGE_MAX));
+        let mut jobs = Vec::new();
+        for _ in 0..LOOKS_MAX {
+            // No more than there is room for, so that the next page begins where this one ends.
+            query.limit = limit - jobs.len();
+            let page = self.store.list(&query).await?;
+            jobs.extend(page.jobs.into_iter().filter(|job| may(job)));
+            query.before = page.next;
+            if jobs.len() == limit || query.before.is_none() {
+                break;
+            }
+        }
+        Ok(Page { jobs, next: query.before })
     }
 
     /// Every worker in scope that has been seen lately.

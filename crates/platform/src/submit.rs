@@ -49,14 +49,15 @@ impl Platform {
         let checked: Vec<Result<NewJob, Refusal>> =
             drafts.into_iter().map(|draft| self.check(tenant, draft)).collect();
         self.learn_types_of(checked.iter().flatten()).await?;
+        let (mut ids, mut batch, mut later) = (Vec::new(), Vec::new(), false);
+        let mut take = |new: NewJob| {
+            ids.push(new.id);
+            later |= new.start != Start::Now;
+            batch.push(Request::Submit(vec![new]));
+        };
         let declared = |new: NewJob| self.undeclared(&new).map_or(Ok(new), Err);
-        let jobs: Vec<Result<NewJob, Refusal>> =
-            checked.into_iter().map(|job| job.and_then(declared)).collect();
-        let good: Vec<&NewJob> = jobs.iter().flatten().collect();
-        let ids: Vec<JobId> = good.iter().map(|new| new.id).collect();
-        let later = good.iter().any(|new| new.start != Start::Now);
-        let batch: Vec<Request> =
-            good.into_iter().map(|new| Request::Submit(vec![new.clone()])).collect();
+        let places: Vec<Result<(), Refusal>> =
+            checked.into_iter().map(|job| job.and_then(declared).map(&mut take)).collect();
         let replies = match batch.is_empty() {
             true => Vec::new(),
             false => self.store.execute(batch).await.map_err(|e| naming(e.into(), ids))?,
@@ -65,15 +66,15 @@ impl Platform {
             self.bell.ring();
         }
         let mut replies = replies.into_iter();
-        let fate = |job: Result<NewJob, Refusal>| {
-            job?;
+        let fate = |place: Result<(), Refusal>| {
+            place?;
             let reply = replies.next().expect("one reply for each job");
             let Answer::Submitted(mut all) = reply? else {
                 unreachable!("a submit is answered as one");
             };
             Ok(all.pop().expect("one answer for one job"))
         };
-        Ok(jobs.into_iter().map(fate).collect())
+        Ok(places.into_iter().map(fate).collect())
     }
 
     fn check(&self, tenant: &Tenant, draft: JobDraft) -> Result<NewJob, Refusal> {

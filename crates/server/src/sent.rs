@@ -134,8 +134,8 @@ pub(crate) async fn let_pass(headers: &HeaderMap, mut body: Body) {
     drop(tokio::time::timeout(UNWANTED_TIME_MAX, to_its_end).await);
 }
 
-/// How long the body will be, where that is known. The body is asked and not the headers: with HTTP/2 one of any
-/// length may come without a word about it.
+/// How long the body will be, where that is known. The body is asked and not the headers: it is what will be read,
+/// whatever they say.
 fn announced(body: &Body) -> Option<usize> {
     body.size_hint().exact().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
 }

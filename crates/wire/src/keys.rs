@@ -5,8 +5,8 @@ use crate::{
     time::{Moment, parse_time},
 };
 use engine::{
-    ApiKey, Checked, Findings, Grant, KeyName, KeySecret, Pattern, Refusal, Right, Rights, Scope,
-    Tenant, Timestamp, check_count,
+    ApiKey, Checked, Findings, Grant, KeyDraft, KeyName, KeySecret, Pattern, Refusal, Right,
+    Rights, Scope, Tenant, check_count,
 };
 use serde::{Deserialize, Serialize};
 
@@ -22,17 +22,6 @@ pub struct KeyRequest {
     pub types: Vec<String>,
     pub subjects: Vec<String>,
     pub expires_at: Option<String>,
-}
-
-/// A key that may be made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyOrder {
-    /// What it is called.
-    pub name: KeyName,
-    /// What it may.
-    pub grant: Grant,
-    /// When it ends by itself.
-    pub expires_at: Option<Timestamp>,
 }
 
 /// A new key. This is the only time that it is shown.
@@ -93,7 +82,7 @@ const LISTED_MAX: usize = 100;
 
 impl KeyRequest {
     /// Checks every field and names all that are wrong. `creator` is whose key asks for this one.
-    pub fn check(&self, creator: &Scope) -> Result<KeyOrder, Refusal> {
+    pub fn check(&self, creator: &Scope) -> Result<KeyDraft, Refusal> {
         let mut findings = Findings::default();
         let name = findings.keep(KeyName::parse(&self.name));
         let scope = match self.tenant.as_deref() {
@@ -111,7 +100,7 @@ impl KeyRequest {
         else {
             return Err(findings.refusal());
         };
-        Ok(KeyOrder { name, grant: Grant { scope, rights, types, subjects }, expires_at })
+        Ok(KeyDraft { name, grant: Grant { scope, rights, types, subjects }, expires_at })
     }
 
     /// A key that may nothing is a mistake.

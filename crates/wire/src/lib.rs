@@ -54,7 +54,7 @@ pub use history::{HistoryAnswer, HistoryShape};
 pub use job::{JobMore, JobShape};
 pub use job_command::JobCommand;
 pub use json::Json;
-pub use keys::{GrantShape, KeyCreated, KeyKind, KeyOrder, KeyRequest, KeyShape, tenant_word};
+pub use keys::{GrantShape, KeyCreated, KeyKind, KeyRequest, KeyShape, tenant_word};
 pub use nodes::{NodeShape, NodeState};
 pub use page::Page;
 pub use poison::{OrderError, PoisonAnswer, PoisonOrder, PoisonRequest};

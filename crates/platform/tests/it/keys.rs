@@ -2,10 +2,10 @@
 
 use crate::house::House;
 use engine::{
-    ApiKey, CorrelationId, Grant, KeyId, KeyName, KeySecret, Principal, Refusal, Right, Scope,
-    Tenant,
+    ApiKey, CorrelationId, Grant, KeyDraft, KeyId, KeyName, KeySecret, Principal, Refusal, Right,
+    Scope, Tenant,
 };
-use platform::{Error, KeyDraft};
+use platform::Error;
 use pollster::block_on;
 use std::time::Duration;
 

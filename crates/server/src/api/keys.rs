@@ -9,8 +9,7 @@ use crate::{
 };
 use axum::{Json, extract::State, http::StatusCode};
 use engine::{FieldProblem, KeyId, Refusal, Scope};
-use platform::KeyDraft;
-use wire::{KeyCreated, KeyKind, KeyOrder, KeyRequest, KeyShape, Moment, Page};
+use wire::{KeyCreated, KeyKind, KeyRequest, KeyShape, Moment, Page};
 
 pub(crate) async fn create(
     State(door): State<Door>,
@@ -18,13 +17,11 @@ pub(crate) async fn create(
     correlation: Correlation,
     Sent(request): Sent<KeyRequest>,
 ) -> Reply<(StatusCode, Json<KeyCreated>)> {
-    let order = request.check(caller.scope())?;
-    caller.grant().may_grant(&order.grant)?;
-    if order.expires_at.is_some_and(|at| at <= door.now()) {
+    let draft = request.check(caller.scope())?;
+    caller.grant().may_grant(&draft.grant)?;
+    if draft.expires_at.is_some_and(|at| at <= door.now()) {
         return Err(FieldProblem::new("expiresAt", "must be a time to come").into());
     }
-    let KeyOrder { name, grant, expires_at } = order;
-    let draft = KeyDraft { name, grant, expires_at };
     let (key, secret) = door.node.create_key(&caller.0, correlation.id, draft).await?;
     door.keys().read(&door.node).await?;
     Ok((StatusCode::CREATED, Json(KeyCreated::new(&key, &secret))))

@@ -8,14 +8,12 @@ use crate::{
     sent::Params,
 };
 use axum::{Json, extract::State};
-use engine::{FieldProblem, Filter, Job, check_range};
+use engine::{FieldProblem, Filter, check_range};
 use store::{Cursor, PAGE_MAX, Query};
 use wire::{Page, StatusShape, job_filter};
 
 /// How long a page is where nobody says.
 const TOP: i64 = 50;
-/// A page for a caller who may see few of many jobs looks at no more than this many pages of the store.
-const LOOKS_MAX: usize = 10;
 
 pub(crate) async fn list(
     State(door): State<Door>,
@@ -24,22 +22,11 @@ pub(crate) async fn list(
 ) -> Reply<Json<Page<StatusShape>>> {
     params.only(&["filter", "$filter", "top", "$top", "cursor"])?;
     let filter = filter(&params)?.map_or(Ok(Filter::Everything), |text| job_filter(&text))?;
-    let limit = top(&params)?;
-    let mut before = cursor(&params)?;
-    let mut jobs: Vec<Job> = Vec::new();
-    for _ in 0..LOOKS_MAX {
-        let scope = caller.scope().clone();
-        let left = limit - jobs.len();
-        let query = Query { scope, filter: filter.clone(), before, limit: left };
-        let page = door.node.list(&query).await?;
-        jobs.extend(page.jobs.into_iter().filter(|job| caller.reaches(job)));
-        before = page.next;
-        if jobs.len() >= limit || before.is_none() {
-            break;
-        }
-    }
-    let items = jobs.iter().map(|job| status_of(&caller, job)).collect();
-    Ok(Json(Page { items, next_cursor: before.map(|cursor| cursor.to_string()) }))
+    let (limit, before) = (top(&params)?, cursor(&params)?);
+    let query = Query { scope: caller.scope().clone(), filter, before, limit };
+    let page = door.node.list_reached(&query, &|job| caller.reaches(job)).await?;
+    let items = page.jobs.iter().map(|job| status_of(&caller, job)).collect();
+    Ok(Json(Page { items, next_cursor: page.next.map(|cursor| cursor.to_string()) }))
 }
 
 /// Both spellings of the parameter, but not both at once.

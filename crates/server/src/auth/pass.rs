@@ -40,7 +40,9 @@ pub(crate) async fn pass(State(door): State<Door>, mut request: Request, next: N
         Err(over) => {
             let (parts, body) = request.into_parts();
             let_pass(&parts.headers, body).await;
-            return (over.limits, Told(who), over.no).into_response();
+            let mut response = (over.limits, over.no).into_response();
+            response.extensions_mut().insert(who); // the log wants to know
+            return response;
         }
     };
     request.extensions_mut().insert(caller);
@@ -176,19 +178,4 @@ fn headers(policy: &str, [limit, remaining, reset]: [u64; 3]) -> HeaderMap {
         named.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from(value)));
     let policy = HeaderValue::from_str(policy).expect("numbers are plain ASCII");
     named.chain([(HeaderName::from_static("ratelimit-policy"), policy)]).collect()
-}
-
-/// Lets the log know who it was.
-struct Told(Who);
-
-impl axum::response::IntoResponseParts for Told {
-    type Error = std::convert::Infallible;
-
-    fn into_response_parts(
-        self,
-        mut parts: axum::response::ResponseParts,
-    ) -> Result<axum::response::ResponseParts, Self::Error> {
-        parts.extensions_mut().insert(self.0);
-        Ok(parts)
-    }
 }

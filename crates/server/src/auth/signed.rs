@@ -9,7 +9,7 @@
 //! ```
 //! Every field has one width and lower-case digits, so that there is one spelling of each signature.
 
-use engine::{JobId, KeyId, SigningKey, Timestamp};
+use engine::{JobId, KeyId, SigningKey, Timestamp, hex, unhex};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::time::Duration;
@@ -169,27 +169,6 @@ impl Parts {
         let ours = sig.starts_with(&self::head(key, expires_at)) && fields.next().is_none();
         ours.then_some(Parts { key, expires_at, code: unhex(code)? })
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Option<[u8; CODE_BYTES]> {
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
-    let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
-    if pairs.len() != CODE_BYTES {
-        return None;
-    }
-    let mut bytes = [0; CODE_BYTES];
-    for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
-        *byte = digit(*high)? << 4 | digit(*low)?;
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

@@ -1,16 +1,16 @@
 //! Keys and the audit log, as they are asked for and shown.
 
 use engine::{
-    ApiKey, AuditEntry, AuditHash, AuditNote, Chance, CorrelationId, KeySecret, Right, Scope,
-    Tenant, Timestamp,
+    ApiKey, AuditEntry, AuditHash, AuditNote, Chance, CorrelationId, KeyDraft, KeySecret, Right,
+    Scope, Tenant, Timestamp,
 };
-use wire::{AuditShape, KeyCreated, KeyOrder, KeyRequest, KeyShape, read};
+use wire::{AuditShape, KeyCreated, KeyRequest, KeyShape, read};
 
 fn request(body: &str) -> KeyRequest {
     read(body.as_bytes()).unwrap()
 }
 
-fn order(body: &str) -> KeyOrder {
+fn order(body: &str) -> KeyDraft {
     request(body).check(&Scope::All).unwrap()
 }
 
