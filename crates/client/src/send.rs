@@ -7,7 +7,7 @@ use reqwest::{
     redirect::Policy,
 };
 use serde::{Serialize, de::DeserializeOwned};
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 use wire::{Problem, Secret};
 
 /// A caller of one server, with one credential. Cheap to clone; clones share their connections.
@@ -15,6 +15,8 @@ use wire::{Problem, Secret};
 pub struct Client {
     http: reqwest::Client,
     base: Url,
+    key: Option<Secret>,
+    authority: Option<Arc<[u8]>>,
 }
 
 /// What a server that is well answers in, beside what it was asked to wait.
@@ -53,7 +55,13 @@ impl Client {
             builder = builder.tls_certs_merge(Certificate::from_pem_bundle(pem).map_err(wrong)?);
         }
         let wrong = |error| ClientError::Setup(format!("no http client can be set up: {error}"));
-        Ok(Client { http: builder.build().map_err(wrong)?, base })
+        let (key, authority) = (key.cloned(), authority.map(Arc::from));
+        Ok(Client { http: builder.build().map_err(wrong)?, base, key, authority })
+    }
+
+    /// The same caller with connections of its own: for a thread that must not wait for what others do with theirs.
+    pub fn apart(&self) -> Result<Self, ClientError> {
+        Self::build(self.base.as_str(), self.key.as_ref(), self.authority.as_deref())
     }
 
     /// Where it asks.
