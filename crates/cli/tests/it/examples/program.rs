@@ -87,6 +87,7 @@ impl Program {
 }
 
 impl Drop for Program {
+    #[expect(clippy::print_stderr, reason = "what it said is half of why a test failed")]
     fn drop(&mut self) {
         // It may have ended long ago.
         drop(self.child.kill());

@@ -139,7 +139,8 @@ fn a_worker_that_shall_end_lets_handlers_end(language: Language) {
 
 fn whoever_has_no_key_is_told_so(language: Language) {
     let customer = Customer::new();
-    for (name, words) in [("worker", &[][..]), ("client", &["email", "{}"])] {
+    let starts: [(&str, &[&str]); 2] = [("worker", &[]), ("client", &["email", "{}"])];
+    for (name, words) in starts {
         let start = |key| {
             let mut command = language.command(name);
             command.args(words);
