@@ -5,6 +5,7 @@
 
 mod audit;
 mod bench;
+mod client;
 mod config;
 mod demo;
 mod examples;
