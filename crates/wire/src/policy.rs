@@ -5,10 +5,12 @@ use engine::{
     Backoff, Checked, FieldProblem, Findings, Jitter, JobType, Policy, PolicyDraft, Refusal,
 };
 use serde::{Deserialize, Serialize, Serializer};
+use utoipa::ToSchema;
 
 /// One job type with its policy. What was read here can be written back.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = JobType)]
 pub struct TypeShape {
     /// Which type.
     pub job_type: String,
@@ -21,9 +23,10 @@ pub struct TypeShape {
 }
 
 /// The policy of a type; what is absent takes the default.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
+#[schema(as = Policy)]
 pub struct PolicyShape {
     pub max_attempts: Option<i64>,
     pub lease: Option<String>,
@@ -37,9 +40,10 @@ pub struct PolicyShape {
 }
 
 /// How long to wait between attempts.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
+#[schema(as = Backoff)]
 pub struct BackoffShape {
     pub base: Option<String>,
     pub factor: Option<Factor>,
@@ -48,7 +52,7 @@ pub struct BackoffShape {
 }
 
 /// Growth per attempt: `2`, `1.5`.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, ToSchema)]
 #[serde(transparent)]
 pub struct Factor(pub f64);
 
