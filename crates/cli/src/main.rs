@@ -11,10 +11,13 @@ mod bench;
 mod config;
 mod demo;
 mod doctor;
+mod ink;
 mod keys;
 mod listen;
 mod log;
+mod remote;
 mod restore;
+mod screen;
 mod serve;
 mod settings;
 mod signals;
@@ -33,6 +36,11 @@ fn main() -> ExitCode {
     tls::install_provider();
     let done = match Args::parse().command {
         Command::Serve(args) => serve::run(&args),
+        Command::Enqueue(args) => remote::enqueue(&args),
+        Command::Status(args) => remote::status(&args),
+        Command::List(args) => remote::list(&args),
+        Command::Queues(args) => remote::queues(&args),
+        Command::Profile(command) => remote::profile(&command),
         Command::Audit(command) => audit::run(&command),
         Command::Keys(command) => keys::run(&command),
         Command::Config(command) => config::run(&command),

@@ -16,7 +16,7 @@ async fn album(pictures: Vec<String>, context: Context) -> Result<Vec<String>, F
 }
 
 async fn thumbnail(picture: String, context: Context) -> Result<(), Fail> {
-    let correlation = &context.job().envelope.correlation;
+    let correlation = &context.job().correlation;
     println!("a thumbnail of {picture}, for {correlation}");
     Ok(())
 }

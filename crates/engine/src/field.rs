@@ -11,6 +11,8 @@ use std::{fmt, ops::RangeInclusive};
 pub struct FieldProblem {
     /// The contract's name of the field.
     pub field: &'static str,
+    /// Where in the field, as a JSON pointer that begins at it; empty where it is the field itself.
+    pub within: Box<str>,
     /// What is wrong, and what would be right.
     pub detail: String,
 }
@@ -18,13 +20,18 @@ pub struct FieldProblem {
 impl FieldProblem {
     /// Says what is wrong with `field`.
     pub fn new(field: &'static str, detail: impl Into<String>) -> Self {
-        FieldProblem { field, detail: detail.into() }
+        FieldProblem { field, within: "".into(), detail: detail.into() }
+    }
+
+    /// The same about what stands at `pointer` within the field.
+    pub fn within(self, pointer: impl Into<Box<str>>) -> Self {
+        FieldProblem { within: pointer.into(), ..self }
     }
 }
 
 impl fmt::Display for FieldProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.field, self.detail)
+        write!(f, "{}{}: {}", self.field, self.within, self.detail)
     }
 }
 

@@ -25,6 +25,7 @@ mod new_job;
 mod outcome;
 mod policy;
 mod principal;
+mod ready_made;
 mod refusal;
 mod seeded_bug;
 mod step;
@@ -59,9 +60,11 @@ pub use lease::{Lease, LeaseToken};
 pub use new_job::{Intake, JobDraft, NewJob, PAYLOAD_BYTES_HARD_MAX, PAYLOAD_BYTES_MAX, Start};
 pub use outcome::{Event, EventKind, Failure, MESSAGE_BYTES_MAX, failure_codes};
 pub use policy::{
-    ATTEMPTS_MAX, Backoff, Jitter, Policy, PolicyDraft, check_lease, check_max_attempts,
+    ATTEMPTS_MAX, Backoff, Jitter, Policy, PolicyDraft, SCHEMA_BYTES_MAX, check_lease,
+    check_max_attempts,
 };
 pub use principal::{Denied, Grant, Pattern, Principal, Right, Rights};
+pub use ready_made::{ExecCommand, ReadyMade, ReadyMadeDraft};
 pub use refusal::Refusal;
 #[cfg(feature = "seeded-bugs")]
 pub use seeded_bug::plant;
@@ -71,8 +74,8 @@ pub use step::{
 };
 pub use submit::{Submitted, key_is_free, submit, submit_again, submit_same};
 pub use text::{
-    ClaimId, CorrelationId, ErrorCode, Host, JobType, ResultUrl, Scope, StepName, SubjectId,
-    Tenant, TraceParent, WorkerId,
+    ClaimId, CorrelationId, ErrorCode, HandlerUrl, Host, JobType, ResultUrl, Scope, StepName,
+    SubjectId, Tenant, TraceParent, WorkerId,
 };
 pub use time::{DELAY_SECONDS_MAX, Timestamp, check_delay};
 pub use worker::{WORKER_SILENCE_MAX, is_live};

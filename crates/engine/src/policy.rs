@@ -3,6 +3,8 @@
 use crate::{
     chance::Chance,
     field::{Checked, FieldProblem, Findings, check_range},
+    json::JsonText,
+    ready_made::{ReadyMade, ReadyMadeDraft},
 };
 use std::time::Duration;
 
@@ -27,6 +29,10 @@ pub struct Policy {
     pub max_queued: Option<u64>,
     /// Slots of a ready-made handler, if that is limited.
     pub concurrency: Option<u32>,
+    /// The JSON Schema that payloads must keep, if there is one. The engine only knows that it is JSON.
+    pub schema: Option<JsonText>,
+    /// What carries the jobs out where no worker of their own does.
+    pub handler: Option<ReadyMade>,
 }
 
 /// The waiting time between attempts: `base × factor^(attempt − 1)`, at most `max`.
@@ -63,6 +69,8 @@ impl Default for Policy {
             retention: Duration::from_secs(30 * DAY),
             max_queued: None,
             concurrency: None,
+            schema: None,
+            handler: None,
         }
     }
 }
@@ -145,6 +153,8 @@ pub struct PolicyDraft {
     pub retention_ms: Option<i64>,
     pub max_queued: Option<i64>,
     pub concurrency: Option<i64>,
+    pub schema: Option<String>,
+    pub handler: Option<ReadyMadeDraft>,
 }
 
 impl PolicyDraft {
@@ -161,6 +171,8 @@ impl PolicyDraft {
         let slots = self.concurrency.map(|n| check_range("concurrency", n, 1..=10_000));
         let slots = findings.keep_given(slots);
         let factor = findings.keep_given(self.backoff_factor_hundredths.map(check_factor));
+        let schema = findings.keep_given(self.schema.as_deref().map(check_schema));
+        let handler = findings.keep_given(self.handler.as_ref().map(ReadyMadeDraft::check));
         let mut span = |field, ms: Option<i64>, usual: Duration, range: [Span; 2]| {
             findings.keep_given(ms.map(|ms| check_span(field, ms, range))).unwrap_or(usual)
         };
@@ -184,9 +196,24 @@ impl PolicyDraft {
             retention: span("retention", self.retention_ms, usual.retention, [NOTHING, DECADE]),
             max_queued: queued.map(u64::from),
             concurrency: slots,
+            schema,
+            handler,
         };
         if findings.is_empty() { Ok(policy) } else { Err(findings.into_problems()) }
     }
+}
+
+/// More than this is no schema, but a burden on every submit.
+pub const SCHEMA_BYTES_MAX: usize = 64 * 1024;
+
+/// A schema is an object, or the word that takes everything or nothing.
+fn check_schema(text: &str) -> Checked<JsonText> {
+    let schema = JsonText::parse("schema", text, SCHEMA_BYTES_MAX)?;
+    let lawful = schema.as_str().starts_with('{') || ["true", "false"].contains(&schema.as_str());
+    if !lawful {
+        return Err(FieldProblem::new("schema", "must be a JSON Schema: an object, true or false"));
+    }
+    Ok(schema)
 }
 
 /// A bound of a span of time, with the words that people write for it.
@@ -252,9 +279,11 @@ mod tests {
             retention_ms: Some(value),
             max_queued: Some(value),
             concurrency: Some(value),
+            schema: Some(value.to_string()),
+            handler: Some(ReadyMadeDraft::Http(value.to_string())),
         };
         for value in [i64::MIN, -1, i64::MAX] {
-            assert_eq!(hostile(value).check().unwrap_err().len(), 11, "{value}");
+            assert_eq!(hostile(value).check().unwrap_err().len(), 13, "{value}");
         }
     }
 
@@ -272,6 +301,20 @@ mod tests {
         let problems = draft(30 * day_ms + 1, 3_650 * day_ms + 1).check().unwrap_err();
         assert_eq!(problems.len(), 4);
         assert_eq!(problems[0].detail, "must be from 1s to 30d, but is 2592000001ms");
+    }
+
+    #[test]
+    fn a_schema_is_json_of_a_lawful_size() {
+        let checked =
+            |text: String| PolicyDraft { schema: Some(text), ..PolicyDraft::default() }.check();
+        for good in [" {\"type\": \"object\"} ", "{}", "true", "false"] {
+            let kept = checked(good.into()).unwrap().schema.unwrap();
+            assert_eq!(kept.as_str(), good.trim());
+        }
+        let long = format!("{{\"$comment\":\"{}\"}}", "x".repeat(SCHEMA_BYTES_MAX));
+        for wrong in ["", "{", "null", "[]", "\"{}\"", "5", &long] {
+            assert_eq!(checked(wrong.into()).unwrap_err()[0].field, "schema", "{wrong}");
+        }
     }
 
     #[test]

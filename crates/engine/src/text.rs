@@ -85,6 +85,10 @@ name!(
     }
 );
 name!(
+    /// Where a ready-made handler pushes jobs to.
+    HandlerUrl, "handler.http", handler_url
+);
+name!(
     /// The W3C trace context that a job was handed over with.
     TraceParent, "traceparent", trace_parent
 );
@@ -181,6 +185,34 @@ fn trace_parent(field: &'static str, text: &str) -> Checked<()> {
         return Ok(());
     }
     Err(FieldProblem::new(field, "must be a W3C traceparent: 00-<32 hex>-<16 hex>-<2 hex>"))
+}
+
+/// An address of the web without a password in it: addresses are shown to people and stand in logs.
+fn handler_url(field: &'static str, text: &str) -> Checked<()> {
+    const BYTES_MAX: usize = 2_048;
+    let no = |detail: String| Err(FieldProblem::new(field, detail));
+    if text.len() > BYTES_MAX {
+        return no(format!("must have at most {BYTES_MAX} bytes"));
+    }
+    // Some who read addresses take a backslash for a slash, and would find another host in it.
+    if text.chars().any(|letter| letter.is_control() || letter.is_whitespace() || letter == '\\') {
+        return no("must have no spaces, backslashes or control characters".into());
+    }
+    let after = |scheme: &str| {
+        let (before, rest) = text.split_at_checked(scheme.len())?;
+        before.eq_ignore_ascii_case(scheme).then_some(rest)
+    };
+    let Some(rest) = after("https://").or_else(|| after("http://")) else {
+        return no("must begin with https:// or http://".into());
+    };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if authority.contains('@') {
+        return no("must not hold a user or a password: requests are signed instead".into());
+    }
+    if authority.is_empty() || authority.starts_with(':') {
+        return no("must name a host".into());
+    }
+    Ok(())
 }
 
 /// Correlations travel in headers, so a line break in one would end the header.

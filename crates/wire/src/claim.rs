@@ -62,7 +62,7 @@ pub struct LeaseOf {
 }
 
 /// The right to run a job for a while.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Lease)]
 pub struct LeaseShape {
@@ -70,6 +70,10 @@ pub struct LeaseShape {
     pub token: Secret,
     /// When it lapses without a heartbeat.
     pub expires_at: Moment,
+    /// How far one heartbeat reaches: with it, a worker need not compare its clock with ours.
+    pub lease_seconds: f64,
+    /// How long the attempt may take; no heartbeat reaches beyond it.
+    pub timeout_seconds: f64,
 }
 
 impl ClaimRequest {
@@ -128,6 +132,11 @@ impl ClaimedJob {
 impl From<&Lease> for LeaseShape {
     fn from(lease: &Lease) -> Self {
         let token = Secret::new(lease.token.to_string());
-        LeaseShape { token, expires_at: lease.expires_at.into() }
+        LeaseShape {
+            token,
+            expires_at: lease.expires_at.into(),
+            lease_seconds: lease.length.as_secs_f64(),
+            timeout_seconds: lease.deadline.since(lease.started_at).as_secs_f64(),
+        }
     }
 }

@@ -59,7 +59,7 @@ pub use keys::{GrantShape, KeyCreated, KeyKind, KeyRequest, KeyShape, tenant_wor
 pub use nodes::{NodeShape, NodeState};
 pub use page::Page;
 pub use poison::{OrderError, PoisonAnswer, PoisonOrder, PoisonRequest};
-pub use policy::{BackoffShape, Factor, PolicyShape, TypeShape};
+pub use policy::{BackoffShape, Factor, HandlerShape, PolicyShape, TypeShape};
 pub use problem::{FieldError, Problem};
 pub use queues::QueueShape;
 pub use redrive::RedriveRequest;

@@ -1,21 +1,25 @@
 //! Types and their policies: how jobs of one type are treated, in words a person would write.
 
-use crate::span::{format_span, parse_span};
-use engine::{
-    Backoff, Checked, FieldProblem, Findings, Jitter, JobType, Policy, PolicyDraft, Refusal,
+use crate::{
+    json::Json,
+    span::{format_span, parse_span},
 };
-use serde::{Deserialize, Serialize, Serializer};
+use engine::{
+    Backoff, Checked, FieldProblem, Findings, Jitter, JobType, Policy, PolicyDraft, ReadyMade,
+    ReadyMadeDraft, Refusal,
+};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 /// One job type with its policy. What was read here can be written back.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = JobType)]
 pub struct TypeShape {
     /// Which type.
     pub job_type: String,
     /// Whether somebody set its policy; else it is the default.
-    #[serde(default)]
     pub declared: bool,
     /// How its jobs are treated.
     #[serde(flatten)]
@@ -37,6 +41,22 @@ pub struct PolicyShape {
     pub retention: Option<String>,
     pub max_queued: Option<i64>,
     pub concurrency: Option<i64>,
+    /// The JSON Schema that payloads must keep.
+    pub schema: Option<Json>,
+    pub handler: Option<HandlerShape>,
+}
+
+/// A ready-made handler: exactly one of the two.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+#[schema(as = Handler)]
+pub struct HandlerShape {
+    /// The address that jobs are pushed to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http: Option<String>,
+    /// The program that is run for each job, and its arguments.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exec: Option<Vec<String>>,
 }
 
 /// How long to wait between attempts.
@@ -63,6 +83,24 @@ impl TypeShape {
     }
 }
 
+// Not derived: a flattened shape is read from parts, and a schema that was taken apart is not the one that
+// somebody wrote.
+impl<'de> Deserialize<'de> for TypeShape {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Named {
+            job_type: String,
+            #[serde(default)]
+            declared: bool,
+        }
+        let whole = Box::<RawValue>::deserialize(deserializer)?;
+        let named: Named = serde_json::from_str(whole.get()).map_err(D::Error::custom)?;
+        let policy = serde_json::from_str(whole.get()).map_err(D::Error::custom)?;
+        Ok(TypeShape { job_type: named.job_type, declared: named.declared, policy })
+    }
+}
+
 impl PolicyShape {
     /// The draft that the engine checks. Only spans and words are read here.
     pub fn to_draft(&self) -> Result<PolicyDraft, Refusal> {
@@ -82,12 +120,28 @@ impl PolicyShape {
             retention_ms: span("retention", &self.retention),
             max_queued: self.max_queued,
             concurrency: self.concurrency,
+            schema: self.schema.as_ref().map(|schema| schema.as_str().to_owned()),
             ..PolicyDraft::default()
         };
         draft.backoff_factor_hundredths =
             findings.keep_given(backoff.factor.map(Factor::hundredths));
         draft.jitter = findings.keep_given(backoff.jitter.as_deref().map(parse_jitter));
+        draft.handler = findings.keep_given(self.handler.as_ref().map(HandlerShape::to_draft));
         if findings.is_empty() { Ok(draft) } else { Err(findings.refusal()) }
+    }
+}
+
+impl HandlerShape {
+    fn to_draft(&self) -> Checked<ReadyMadeDraft> {
+        match (&self.http, &self.exec) {
+            (Some(url), None) => Ok(ReadyMadeDraft::Http(url.clone())),
+            (None, Some(words)) => Ok(ReadyMadeDraft::Exec(words.clone())),
+            (Some(_), Some(_)) | (None, None) => {
+                let detail =
+                    "must have exactly one of http (an address) and exec (a list of words)";
+                Err(FieldProblem::new("handler", detail))
+            }
+        }
     }
 }
 
@@ -135,7 +189,21 @@ impl From<&Policy> for PolicyShape {
             retention: Some(format_span(policy.retention)),
             max_queued: policy.max_queued.map(i64::try_from).and_then(Result::ok),
             concurrency: policy.concurrency.map(i64::from),
+            schema: policy.schema.as_ref().map(Json::from),
+            handler: policy.handler.as_ref().map(HandlerShape::from),
         }
+    }
+}
+
+impl From<&ReadyMade> for HandlerShape {
+    fn from(handler: &ReadyMade) -> Self {
+        let (http, exec) = match handler {
+            ReadyMade::Http(url) => (Some(url.to_string()), None),
+            ReadyMade::Exec(command) => {
+                (None, Some(command.words().iter().map(|word| word.to_string()).collect()))
+            }
+        };
+        HandlerShape { http, exec }
     }
 }
 

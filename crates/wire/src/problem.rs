@@ -105,7 +105,8 @@ fn field_errors(refusal: &Refusal) -> Vec<FieldError> {
         inner = refusal;
     }
     for problem in inner.problems() {
-        let pointer = format!("{place}/{}", problem.field.replace('.', "/"));
+        let field = problem.field.replace('.', "/");
+        let pointer = format!("{place}/{field}{}", problem.within);
         errors.push(FieldError { pointer, detail: problem.detail.clone() });
     }
     // Also where no field is to blame, the client must learn which of its jobs it was.

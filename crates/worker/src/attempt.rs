@@ -1,16 +1,17 @@
 //! One attempt at a job: what its handler, its heartbeats and its report share.
 
 use crate::{
+    brief::Brief,
     context::Context,
     fail::{Fail, Kind},
     handler::{Run, Running},
+    port::Port,
     time::Time,
 };
 use engine::{
-    Ending, EndingDraft, Job, JsonText, LeaseToken, OutcomeWord, ProgressReport, ReleaseReason,
-    Scope, SubjectId, TraceParent, WorkerId,
+    Ending, EndingDraft, JsonText, OutcomeWord, ProgressReport, ReleaseReason, SubjectId,
+    TraceParent, WorkerId,
 };
-use platform::Platform;
 use std::{
     any::Any,
     collections::HashMap,
@@ -28,8 +29,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span, info_span, warn};
 
 pub(crate) struct Attempt {
-    pub(crate) job: Job,
-    pub(crate) token: LeaseToken,
+    pub(crate) job: Brief,
     pub(crate) worker: WorkerId,
     pub(crate) house: Arc<House>,
     stop: CancellationToken,
@@ -42,8 +42,7 @@ pub(crate) struct Attempt {
 /// What all attempts of a runner share.
 pub(crate) struct House {
     /// Weak: a handler that nobody can end must not keep a store open that everybody else is done with.
-    pub(crate) platform: Weak<Platform>,
-    pub(crate) scope: Scope,
+    pub(crate) port: Weak<dyn Port>,
     pub(crate) time: Time,
     /// Rung when a handler says how far it is.
     pub(crate) spoke: Notify,
@@ -81,22 +80,27 @@ pub(crate) enum Ended {
     GivenBack { reason: ReleaseReason, delay: Duration },
 }
 
+impl Ended {
+    /// The job can be tried again at once.
+    pub(crate) fn given_back() -> Self {
+        Ended::GivenBack { reason: ReleaseReason::Released, delay: Duration::ZERO }
+    }
+}
+
 /// The codes of failures that the runner states itself.
 const HANDLER_PANICKED: &str = "HANDLER_PANICKED";
 
 impl Attempt {
-    pub(crate) fn new(job: Job, worker: WorkerId, house: Arc<House>) -> Option<Arc<Self>> {
-        let token = job.lease()?.token;
-        Some(Arc::new(Attempt {
+    pub(crate) fn new(job: Brief, worker: WorkerId, house: Arc<House>) -> Arc<Self> {
+        Arc::new(Attempt {
             job,
-            token,
             worker,
             house,
             stop: CancellationToken::new(),
             why: OnceLock::new(),
             said: Mutex::new(Said::default()),
             ended: AtomicBool::new(false),
-        }))
+        })
     }
 
     /// Asks the handler to stop. The first reason stands.
@@ -127,27 +131,17 @@ impl Attempt {
         self.said.lock().expect("nothing panics with what was said in hand")
     }
 
-    /// How long the handler may take.
-    pub(crate) fn timeout(&self) -> Duration {
-        self.job.lease().map_or(Duration::MAX, |lease| lease.deadline.since(lease.started_at))
-    }
-
-    /// How long the lease holds without a heartbeat.
-    pub(crate) fn lease_length(&self) -> Duration {
-        self.job.lease().map_or(Duration::MAX, |lease| lease.length)
-    }
-
     pub(crate) fn span(&self) -> Span {
-        let envelope = &self.job.envelope;
+        let job = &self.job;
         info_span!(
             "job",
-            job.id = %envelope.id,
-            job_type = %envelope.job_type,
-            attempt = self.job.life.attempt,
-            correlation = %envelope.correlation,
-            tenant = %envelope.tenant,
-            subject = envelope.subject.as_ref().map(SubjectId::as_str),
-            traceparent = envelope.traceparent.as_ref().map(TraceParent::as_str),
+            job.id = %job.id,
+            job_type = %job.job_type,
+            attempt = job.attempt,
+            correlation = %job.correlation,
+            tenant = %job.tenant,
+            subject = job.subject.as_ref().map(SubjectId::as_str),
+            traceparent = job.traceparent.as_ref().map(TraceParent::as_str),
             worker = %self.worker,
         )
     }
@@ -158,6 +152,10 @@ impl Attempt {
             Ok(result) => EndingDraft { result, ..EndingDraft::new(OutcomeWord::Completed) },
             Err(Fail { kind: Kind::Snooze(delay), .. }) => {
                 return Ended::GivenBack { reason: ReleaseReason::Snoozed, delay };
+            }
+            // It stopped because the job did not seem to be ours any more, and nobody cancelled that.
+            Err(Fail { kind: Kind::Cancelled, .. }) if self.stopped() == Some(Why::LeaseLost) => {
+                return Ended::given_back();
             }
             Err(fail) => fail.draft(),
         };

@@ -2,16 +2,15 @@
 
 use crate::{
     attempt::{Attempt, Why},
+    brief::Brief,
     fail::Fail,
+    port::{AskError, Asked, Port},
     request::JobRequest,
     time::Patience,
 };
-use engine::{
-    Job, JobId, JsonText, ProgressReport, Refusal, StepAnswer, StepName, check_step_result,
-};
-use platform::{Error, Platform};
+use engine::{JobId, JsonText, ProgressReport, StepAnswer, StepName, check_step_result};
 use serde::{Serialize, de::DeserializeOwned};
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
 /// One attempt at one job, as its handler sees it. Copies are the same attempt.
@@ -27,30 +26,28 @@ pub enum Begun {
     Again,
 }
 
-/// How often a handler's own questions are asked again while the store is away: about half a minute.
+/// How often a handler's own questions are asked again while the other side is away: about half a minute.
 const TRIES_MAX: usize = 12;
-
-type Asked<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
 impl Context {
     /// The job: type, subject, correlation, priority, when it was handed over, …
-    pub fn job(&self) -> &Job {
+    pub fn job(&self) -> &Brief {
         &self.0.job
     }
 
     /// Its name.
     pub fn job_id(&self) -> JobId {
-        self.0.job.id()
+        self.0.job.id
     }
 
     /// 1 during the first attempt.
     pub fn attempt(&self) -> u32 {
-        self.0.job.life.attempt
+        self.0.job.attempt
     }
 
     /// Whether a failure now would end the job.
     pub fn is_last_attempt(&self) -> bool {
-        self.0.job.life.attempt >= self.0.job.max_attempts
+        self.0.job.attempt >= self.0.job.max_attempts
     }
 
     /// Says how far the work is: 0 to 100, and a few words. Whoever looks at the status sees it with the
@@ -146,61 +143,58 @@ impl Context {
     pub async fn submit_child(&self, child: JobRequest) -> Result<JobId, Fail> {
         let child = self.adopt(child);
         let draft = child.into_draft().map_err(|error| Fail::for_good("INVALID_FIELD", error))?;
-        let (platform, tenant) = (self.platform()?, &self.0.job.envelope.tenant);
-        let submit = || platform.submit(tenant, draft.clone());
-        Ok(self.patiently(|| Box::pin(submit())).await?.job_id)
+        let (port, tenant) = (self.port()?, &self.0.job.tenant);
+        self.patiently(|| port.submit(tenant, draft.clone())).await
     }
 
     fn adopt(&self, child: JobRequest) -> JobRequest {
-        let envelope = &self.0.job.envelope;
-        let mut child = child.child_of(envelope.id.to_string());
+        let job = &self.0.job;
+        let mut child = child.child_of(job.id.to_string());
         if !child.has_correlation() {
-            child = child.correlation(envelope.correlation.as_str());
+            child = child.correlation(job.correlation.as_str());
         }
-        if let Some(trace) = envelope.traceparent.as_ref().filter(|_| !child.has_trace()) {
+        if let Some(trace) = job.traceparent.as_ref().filter(|_| !child.has_trace()) {
             child = child.traceparent(trace.as_str());
         }
         if !child.has_key() {
             let mut said = self.0.said();
             let number = said.children.entry(child.job_type().to_owned()).or_default();
             *number += 1;
-            let life = self.0.job.life.redrive_count;
-            let key = format!("{}.{life}/{}/{number}", envelope.id, child.job_type());
+            let life = job.redrive_count;
+            let key = format!("{}.{life}/{}/{number}", job.id, child.job_type());
             child = child.key(key);
         }
         child
     }
 
-    fn platform(&self) -> Result<Arc<Platform>, Fail> {
+    fn port(&self) -> Result<Arc<dyn Port>, Fail> {
         let gone = || Fail::retry("RUNNER_GONE", "the runner of this handler is gone");
-        self.0.house.platform.upgrade().ok_or_else(gone)
+        self.0.house.port.upgrade().ok_or_else(gone)
     }
 
     async fn begin(&self, name: &StepName) -> Result<StepAnswer, Fail> {
-        let (platform, scope) = (self.platform()?, &self.0.house.scope);
-        let (id, token) = (self.job_id(), self.0.token);
-        self.patiently(|| Box::pin(platform.begin_step(scope, id, token, name.clone()))).await
+        let (port, Brief { id, token, .. }) = (self.port()?, self.job());
+        self.patiently(|| port.begin_step(*id, *token, name.clone())).await
     }
 
     async fn finish(&self, name: &StepName, result: &JsonText) -> Result<StepAnswer, Fail> {
-        let (platform, scope) = (self.platform()?, &self.0.house.scope);
-        let (id, token) = (self.job_id(), self.0.token);
-        self.patiently(|| {
-            let (name, result) = (name.clone(), result.clone());
-            Box::pin(platform.finish_step(scope, id, token, name, result))
-        })
-        .await
+        let (port, Brief { id, token, .. }) = (self.port()?, self.job());
+        self.patiently(|| port.finish_step(*id, *token, name.clone(), result.clone())).await
     }
 
-    /// Asks again while the store is away. What is asked here is safe to repeat.
+    /// Asks again while the other side is away. What is asked here is safe to repeat.
     async fn patiently<'a, T>(&self, mut ask: impl FnMut() -> Asked<'a, T>) -> Result<T, Fail> {
         let mut patience = Patience::new();
         for _ in 1..TRIES_MAX {
             match ask().await {
                 Ok(answer) => return Ok(answer),
-                Err(Error::Refused(refusal)) => return Err(refused(&refusal)),
-                Err(Error::Store(_) | Error::OutcomeUnknown { .. }) => {
-                    self.sleep(patience.next()).await?;
+                Err(AskError::Refused { code, detail }) => return Err(refused(&code, &detail)),
+                Err(
+                    error @ (AskError::Unwelcome { .. }
+                    | AskError::Away { .. }
+                    | AskError::Unknown { .. }),
+                ) => {
+                    self.sleep(patience.after(&error)).await?;
                 }
             }
         }
@@ -209,14 +203,14 @@ impl Context {
 }
 
 /// What the contract says no to is refused again, except where it depends on others.
-fn refused(refusal: &Refusal) -> Fail {
-    if let Refusal::KeyReused { .. } = refusal {
+fn refused(code: &str, detail: &str) -> Fail {
+    if code == "IDEMPOTENCY_KEY_REUSED" {
         let cure = "an earlier attempt had another child in this place: give each a key of its own";
-        return Fail::poison(refusal.code(), format!("{refusal}; {cure}"));
+        return Fail::poison(code, format!("{detail}; {cure}"));
     }
-    let depends = matches!(refusal, Refusal::QueueFull { .. } | Refusal::LeaseLost);
+    let depends = matches!(code, "QUEUE_FULL" | "LEASE_LOST");
     let fail = if depends { Fail::retry } else { Fail::for_good };
-    fail(refusal.code(), refusal)
+    fail(code, detail)
 }
 
 /// What a step answered when it was done.

@@ -1,6 +1,6 @@
 //! One job type of a runner: its handler, its slots, and its claims.
 
-use crate::{handler::Run, shop::Shop, time::Patience};
+use crate::{handler::Run, port::AskError, shop::Shop, time::Patience};
 use engine::{ClaimId, Host, JobType, Wish, WorkerId};
 use std::{
     sync::{
@@ -9,7 +9,6 @@ use std::{
     },
     time::Duration,
 };
-use store::{Claimed, StoreError};
 use tokio::sync::Notify;
 use tracing::{info, warn};
 
@@ -118,7 +117,7 @@ pub(crate) async fn claim(shop: Arc<Shop>, number: usize) {
             () = shop.closing.cancelled() => break,
             room = desk.wait_for_room() => room,
         };
-        match stand(&shop, desk.wish(&id, room)).await {
+        match shop.port.stand(desk.wish(&id, room), &shop.closing).await {
             Ok(jobs) => {
                 if std::mem::replace(&mut failing, false) {
                     info!(job_type = %desk.job_type, "the store is back");
@@ -138,10 +137,10 @@ pub(crate) async fn claim(shop: Arc<Shop>, number: usize) {
                 }
                 // Nobody may know whether it happened; the same claim again brings the same leases. So it
                 // keeps its name until it is answered, also when no more jobs are wanted.
-                unknown |= matches!(error, StoreError::OutcomeUnknown(_));
+                unknown |= matches!(error, AskError::Unknown { .. });
                 tokio::select! {
                     () = shop.closing.cancelled() => break,
-                    () = tokio::time::sleep(patience.next()) => {}
+                    () = tokio::time::sleep(patience.after(&error)) => {}
                 }
             }
         }
@@ -154,17 +153,7 @@ pub(crate) async fn claim(shop: Arc<Shop>, number: usize) {
 /// Claims once more what nobody knows to have been claimed, to give it back.
 async fn claim_again(shop: &Arc<Shop>, number: usize, id: &ClaimId) {
     let wish = shop.desks[number].wish(id, 1);
-    if let Ok(jobs) = shop.node.claim(&shop.house.scope, wish).await {
+    if let Ok(jobs) = shop.port.claim(wish).await {
         shop.take(number, jobs);
-    }
-}
-
-/// Waits for jobs. When the shop closes it waits no longer, and takes only what is on its way.
-async fn stand(shop: &Shop, wish: Wish) -> Result<Vec<Claimed>, StoreError> {
-    let mut standing = shop.node.stand(shop.house.scope.clone(), wish);
-    tokio::select! {
-        biased;
-        got = &mut standing => got,
-        () = shop.closing.cancelled() => standing.withdraw().await,
     }
 }

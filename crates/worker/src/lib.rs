@@ -6,12 +6,15 @@
 #![forbid(unsafe_code)]
 
 mod attempt;
+mod brief;
 mod context;
 mod crew;
 mod desk;
 mod fail;
 mod handler;
+mod local;
 mod office;
+mod port;
 mod pulse;
 mod report;
 mod request;
@@ -21,9 +24,11 @@ pub mod testing;
 mod time;
 
 pub use attempt::Why;
+pub use brief::Brief;
 pub use context::{Begun, Context};
 pub use fail::Fail;
 pub use handler::{Duty, Handler, SLOTS, SLOTS_MAX, on, on_handler};
 pub use office::Stopped;
+pub use port::AskError;
 pub use request::JobRequest;
 pub use runner::{Runner, StartError, Strength, Working};

@@ -2,10 +2,11 @@
 
 use crate::{
     attempt::Attempt,
+    port::AskError,
     shop::{Held, Shop},
 };
-use engine::{ITEMS_MAX, Pulse};
-use platform::{Beat, Error};
+use engine::ITEMS_MAX;
+use platform::Beat;
 use std::{sync::Arc, time::Duration};
 use tokio::{
     task::JoinSet,
@@ -44,6 +45,9 @@ pub(crate) async fn pulse(shop: Arc<Shop>) {
         }
         let told = desks.join_all().await.into_iter().collect();
         failing = note(told, failing);
+        if failing && shop.port.leases_lapse_unheard() {
+            shop.lapse(Instant::now());
+        }
     }
 }
 
@@ -59,8 +63,8 @@ async fn wait_for_pulse(shop: &Shop, seen_at: Instant) {
     sleep(PULSE_EVERY).await;
 }
 
-/// A store that does not answer is said once, not four times a second.
-fn note(told: Result<(), Error>, was_failing: bool) -> bool {
+/// Another side that does not answer is said once, not four times a second.
+fn note(told: Result<(), AskError>, was_failing: bool) -> bool {
     let Err(error) = told else { return false };
     if !was_failing {
         let error: &dyn std::error::Error = &error;
@@ -72,23 +76,23 @@ fn note(told: Result<(), Error>, was_failing: bool) -> bool {
 /// The heartbeats of a desk that are due: leases that are used up by a third, and what handlers have said.
 fn due(shop: &Shop, desk: usize, now: Instant) -> Vec<Own> {
     let late = |held: &&Held| {
-        let every = (held.attempt.lease_length() / 3).min(HEARTBEAT_MAX);
+        let every = (held.attempt.job.lease / 3).min(HEARTBEAT_MAX);
         held.desk == desk
             && (now >= held.beaten_at + every || held.attempt.said().progress.is_some())
     };
     let beat = |held: &Held| {
         let attempt = held.attempt.clone();
         let progress = attempt.said().progress.take();
-        let beat = Beat { id: attempt.job.id(), token: attempt.token, progress };
+        let beat = Beat { id: attempt.job.id, token: attempt.job.token, progress };
         (attempt, beat)
     };
     shop.held().values().filter(late).map(beat).collect()
 }
 
-async fn beat_desk(shop: Arc<Shop>, desk: usize, beats: Vec<Own>) -> Result<(), Error> {
+async fn beat_desk(shop: Arc<Shop>, desk: usize, beats: Vec<Own>) -> Result<(), AskError> {
     if beats.is_empty() {
-        let (scope, worker) = (&shop.house.scope, &shop.desks[desk].worker);
-        return shop.node.heartbeat(scope, worker, Vec::new()).await.map(drop);
+        let worker = &shop.desks[desk].worker;
+        return shop.port.heartbeat(worker, Vec::new()).await.map(drop);
     }
     for page in beats.chunks(ITEMS_MAX) {
         beat_page(&shop, desk, page).await?;
@@ -96,14 +100,13 @@ async fn beat_desk(shop: Arc<Shop>, desk: usize, beats: Vec<Own>) -> Result<(), 
     Ok(())
 }
 
-/// Sends one page. A job that is damaged costs only itself its lease.
-async fn beat_page(shop: &Shop, desk: usize, page: &[Own]) -> Result<(), Error> {
+/// Sends one page.
+async fn beat_page(shop: &Shop, desk: usize, page: &[Own]) -> Result<(), AskError> {
     let beats = page.iter().map(|(_, beat)| beat.clone()).collect();
-    let (scope, worker) = (&shop.house.scope, &shop.desks[desk].worker);
-    let told = shop.node.heartbeat(scope, worker, beats).await;
-    let pulses = told.inspect_err(|_| page.iter().for_each(say_again))?;
-    for ((attempt, _), pulse) in page.iter().zip(pulses) {
-        shop.pulse(attempt.token, pulse.unwrap_or(Pulse::Lost));
+    let told = shop.port.heartbeat(&shop.desks[desk].worker, beats).await;
+    let signs = told.inspect_err(|_| page.iter().for_each(say_again))?;
+    for ((attempt, _), sign) in page.iter().zip(signs) {
+        shop.pulse(attempt.job.token, sign);
     }
     Ok(())
 }

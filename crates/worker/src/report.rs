@@ -1,17 +1,18 @@
-//! Reports: how attempts ended, told until the store has taken it.
+//! Reports: how attempts ended, told until the other side has taken it.
 
 use crate::{
     attempt::Ended,
+    port::{AskError, Asked, Verdict},
     shop::{Finished, Shop},
     time::Patience,
 };
 use engine::{ITEMS_MAX, LeaseToken};
-use platform::{Beat, Error, Release, Report, Verdict};
+use platform::{Beat, Release, Report};
 use std::sync::Arc;
 use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 use tracing::{error, warn};
 
-/// Reports how attempts ended, as many at once as there are. A store that is away is asked again for as
+/// Reports how attempts ended, as many at once as there are. Another side that is away is asked again for as
 /// long as it takes: the token makes repeats safe.
 pub(crate) async fn report(shop: Arc<Shop>, mut finished: mpsc::UnboundedReceiver<Finished>) {
     let mut page = Vec::with_capacity(ITEMS_MAX);
@@ -52,7 +53,7 @@ async fn last_words(shop: &Arc<Shop>, page: &mut [Finished]) {
         let shop = shop.clone();
         desks.spawn(async move {
             let worker = &shop.desks[number].worker;
-            drop(shop.node.heartbeat(&shop.house.scope, worker, beats).await);
+            drop(shop.port.heartbeat(worker, beats).await);
         });
     }
     desks.join_all().await;
@@ -62,10 +63,7 @@ async fn last_words(shop: &Arc<Shop>, page: &mut [Finished]) {
 trait EndsLease: Clone + Sync {
     fn token(&self) -> LeaseToken;
 
-    fn send(
-        shop: &Shop,
-        page: Vec<Self>,
-    ) -> impl Future<Output = Result<Vec<Verdict>, Error>> + Send;
+    fn send(shop: &Shop, page: Vec<Self>) -> Asked<'_, Vec<Verdict>>;
 }
 
 impl EndsLease for Report {
@@ -73,8 +71,8 @@ impl EndsLease for Report {
         self.token
     }
 
-    async fn send(shop: &Shop, page: Vec<Self>) -> Result<Vec<Verdict>, Error> {
-        shop.node.settle(&shop.house.scope, page).await
+    fn send(shop: &Shop, page: Vec<Self>) -> Asked<'_, Vec<Verdict>> {
+        shop.port.settle(page)
     }
 }
 
@@ -83,8 +81,8 @@ impl EndsLease for Release {
         self.token
     }
 
-    async fn send(shop: &Shop, page: Vec<Self>) -> Result<Vec<Verdict>, Error> {
-        shop.node.release(&shop.house.scope, page).await
+    fn send(shop: &Shop, page: Vec<Self>) -> Asked<'_, Vec<Verdict>> {
+        shop.port.release(page)
     }
 }
 
@@ -101,12 +99,16 @@ async fn persist<R: EndsLease>(shop: &Shop, reports: Vec<R>) {
                 return verdicts.for_each(|(report, verdict)| told(shop, report.token(), verdict));
             }
             // Asking again would be answered in the same way.
-            Err(error @ Error::Refused(_)) => {
+            Err(error @ AskError::Refused { .. }) => {
                 return reports.iter().for_each(|report| given_up(shop, report.token(), &error));
             }
-            Err(error @ (Error::Store(_) | Error::OutcomeUnknown { .. })) => {
+            Err(
+                error @ (AskError::Unwelcome { .. }
+                | AskError::Away { .. }
+                | AskError::Unknown { .. }),
+            ) => {
                 not_taken(&error, reports.len());
-                sleep(patience.next()).await;
+                sleep(patience.after(&error)).await;
             }
         }
     }
@@ -116,7 +118,7 @@ fn not_taken(error: &(dyn std::error::Error + 'static), reports: usize) {
     warn!(error, reports, "reports were not taken; trying again");
 }
 
-fn given_up(shop: &Shop, token: LeaseToken, cause: &Error) {
+fn given_up(shop: &Shop, token: LeaseToken, cause: &AskError) {
     let cause: &dyn std::error::Error = cause;
     shop.about(token, || error!(error = cause, "the report cannot be taken"));
 }
@@ -125,12 +127,14 @@ fn given_up(shop: &Shop, token: LeaseToken, cause: &Error) {
 /// was too slow. Any other failure is that the job is damaged, and stays so.
 fn told(shop: &Shop, token: LeaseToken, verdict: Verdict) {
     match verdict {
-        Ok(_) => {}
-        Err(Error::Refused(refusal)) => {
+        Ok(()) => {}
+        Err(AskError::Refused { code, .. }) => {
             shop.came_too_late();
-            shop.about(token, || warn!(code = refusal.code(), "the report came too late"));
+            shop.about(token, || warn!(code = &*code, "the report came too late"));
         }
-        Err(error @ (Error::Store(_) | Error::OutcomeUnknown { .. })) => {
+        Err(
+            error @ (AskError::Unwelcome { .. } | AskError::Away { .. } | AskError::Unknown { .. }),
+        ) => {
             given_up(shop, token, &error);
         }
     }

@@ -5,12 +5,14 @@ use crate::{
     crew::Crew,
     desk::Desk,
     handler::{Duty, SLOTS_MAX},
+    local::Local,
     office::{self, Stop, Stopped},
+    port::{AskError, Port},
     shop::Shop,
     time::Time,
 };
 use engine::{FieldProblem, Host, JobType, Scope, Tenant, WorkerId};
-use platform::{Error, Node, SystemDice};
+use platform::{Node, SystemDice};
 use std::{io, sync::Arc, thread, time::Duration};
 use store::{Clock, Dice};
 use tokio::{
@@ -26,11 +28,16 @@ use tracing::info;
 /// Heartbeats, timeouts and reports are its own business: a handler only does the work. See [`on`](crate::on).
 #[must_use = "it does nothing until it is started"]
 pub struct Runner {
-    node: Arc<Node>,
+    side: Side,
     name: String,
     host: Option<String>,
     tenant: Option<String>,
     duties: Vec<Duty>,
+}
+
+/// Who has the jobs.
+enum Side {
+    Node(Arc<Node>),
 }
 
 /// Why a runner did not start.
@@ -45,7 +52,7 @@ pub enum StartError {
         /// Which type.
         job_type: JobType,
         /// Why.
-        source: Error,
+        source: AskError,
     },
     /// The system gave no thread.
     #[error("a thread could not be started")]
@@ -61,7 +68,13 @@ impl Runner {
         // The number of a process is 1 in every container, and a process may have two runners.
         let name = format!("runner-{:08x}", SystemDice.roll().0 >> 96);
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        Runner { node: node.clone(), name, host: Some(host), tenant: None, duties: Vec::new() }
+        Runner {
+            side: Side::Node(node.clone()),
+            name,
+            host: Some(host),
+            tenant: None,
+            duties: Vec::new(),
+        }
     }
 
     /// What it is called in histories and lists; a name that nobody else has where nobody says. Two that run at
@@ -92,11 +105,8 @@ impl Runner {
     /// does), or, where there is none, in one of the runner's own. When that runtime ends, the runner gives
     /// back what it has.
     pub async fn start(self) -> Result<Working, StartError> {
-        let scope = match &self.tenant {
-            Some(tenant) => Scope::One(Tenant::parse(tenant).map_err(StartError::Invalid)?),
-            None => Scope::All,
-        };
-        let desks = self.desks().await?;
+        let port = self.port().map_err(StartError::Invalid)?;
+        let desks = self.desks(&*port).await?;
         let own = if Handle::try_current().is_ok() { None } else { Some(runtime_for_handlers()?) };
         let handlers = own.as_ref().map_or_else(Handle::current, |own| own.handle().clone());
         let theirs = own.is_none().then(|| handlers.clone());
@@ -104,8 +114,7 @@ impl Runner {
         let clock: Arc<dyn Clock> = Arc::new(platform::SystemClock::new());
         let crew = Crew::new(handlers, clock, slots + STUCK_THREADS_MAX);
         let house = Arc::new(House {
-            platform: Arc::downgrade(self.node.platform()),
-            scope,
+            port: Arc::downgrade(&port),
             time: Time::Real,
             spoke: Notify::new(),
             stopping: CancellationToken::new(),
@@ -113,7 +122,7 @@ impl Runner {
         let types: Vec<&str> = desks.iter().map(|desk| desk.job_type.as_str()).collect();
         info!(name = self.name, types = types.join(", "), slots, "a runner starts");
         let run = format!("{:032x}", SystemDice.roll().0); // claims of an earlier process are not ours
-        let (shop, finished) = Shop::new(self.node, house, desks, crew, run);
+        let (shop, finished) = Shop::new(port, house, desks, crew, run);
         let working = Working::start(Arc::new(shop), finished, own)?;
         Ok(match theirs {
             Some(runtime) => working.ending_with(&runtime),
@@ -121,7 +130,16 @@ impl Runner {
         })
     }
 
-    async fn desks(&self) -> Result<Vec<Desk>, StartError> {
+    fn port(&self) -> Result<Arc<dyn Port>, FieldProblem> {
+        let Side::Node(node) = &self.side;
+        let scope = match &self.tenant {
+            Some(tenant) => Scope::One(Tenant::parse(tenant)?),
+            None => Scope::All,
+        };
+        Ok(Arc::new(Local::over(node.clone(), scope)))
+    }
+
+    async fn desks(&self, port: &dyn Port) -> Result<Vec<Desk>, StartError> {
         let mut desks: Vec<Desk> = Vec::with_capacity(self.duties.len());
         for duty in &self.duties {
             let desk = self.desk(duty).map_err(StartError::Invalid)?;
@@ -137,7 +155,7 @@ impl Runner {
         }
         for (duty, desk) in self.duties.iter().zip(&desks) {
             let Some(policy) = &duty.policy else { continue };
-            let set = self.node.set_policy(desk.job_type.clone(), policy).await;
+            let set = port.set_policy(desk.job_type.clone(), policy).await;
             let job_type = desk.job_type.clone();
             set.map_err(|source| StartError::Policy { job_type, source })?;
         }

@@ -4,10 +4,10 @@ use crate::{
     attempt::{self, Attempt, Ended, House, Why},
     crew::Crew,
     desk::Desk,
+    port::{Handed, Port, Sign},
 };
 use async_task::Task;
-use engine::{ClaimId, JobId, LeaseToken, ProgressReport, Pulse, ReleaseReason};
-use platform::Node;
+use engine::{ClaimId, JobId, LeaseToken, ProgressReport, ReleaseReason};
 use std::{
     collections::HashMap,
     sync::{
@@ -16,16 +16,15 @@ use std::{
     },
     time::Duration,
 };
-use store::Claimed;
 use tokio::{
     sync::{Notify, mpsc},
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
-use tracing::{Span, info};
+use tracing::{Span, info, warn};
 
 pub(crate) struct Shop {
-    pub(crate) node: Arc<Node>,
+    pub(crate) port: Arc<dyn Port>,
     pub(crate) house: Arc<House>,
     pub(crate) desks: Vec<Desk>,
     pub(crate) crew: Crew,
@@ -73,7 +72,7 @@ const COURTESY: Duration = Duration::from_secs(5);
 
 impl Shop {
     pub(crate) fn new(
-        node: Arc<Node>,
+        port: Arc<dyn Port>,
         house: Arc<House>,
         desks: Vec<Desk>,
         crew: Crew,
@@ -81,7 +80,7 @@ impl Shop {
     ) -> (Self, mpsc::UnboundedReceiver<Finished>) {
         let (reports, finished) = mpsc::unbounded_channel();
         let shop = Shop {
-            node,
+            port,
             closing: house.stopping.clone(),
             house,
             desks,
@@ -104,7 +103,7 @@ impl Shop {
     }
 
     /// Takes jobs that were claimed. What comes when no more are taken goes back, and costs its job nothing.
-    pub(crate) fn take(self: &Arc<Self>, desk: usize, jobs: Vec<Claimed>) {
+    pub(crate) fn take(self: &Arc<Self>, desk: usize, jobs: Vec<Handed>) {
         if self.closing.is_cancelled() {
             self.refuse(desk, jobs);
         } else if !jobs.is_empty() {
@@ -112,34 +111,33 @@ impl Shop {
         }
     }
 
-    fn refuse(&self, desk: usize, jobs: Vec<Claimed>) {
-        for job in jobs.into_iter().map(|claimed| claimed.job) {
-            let Some(token) = job.lease().map(|lease| lease.token) else { continue };
+    fn refuse(&self, desk: usize, jobs: Vec<Handed>) {
+        for job in jobs.into_iter().map(|handed| handed.brief) {
             self.desks[desk].begun();
             self.desks[desk].ended();
             let reason = ReleaseReason::Undelivered;
             let ended = Ended::GivenBack { reason, delay: Duration::ZERO };
-            let finished = Finished { desk, id: job.id(), token, ended, progress: None };
+            let finished = Finished { desk, id: job.id, token: job.token, ended, progress: None };
             drop(self.reports.send(finished));
         }
     }
 
     /// Starts handlers.
-    fn begin(self: &Arc<Self>, desk: usize, jobs: Vec<Claimed>) {
+    fn begin(self: &Arc<Self>, desk: usize, jobs: Vec<Handed>) {
         let now = Instant::now();
         let mut held = self.held();
-        for Claimed { job, payload } in jobs {
-            let worker = self.desks[desk].worker.clone();
-            let Some(attempt) = Attempt::new(job, worker, self.house.clone()) else { continue };
-            if held.contains_key(&attempt.token) {
+        for Handed { brief, payload } in jobs {
+            if held.contains_key(&brief.token) {
                 continue; // a claim that was repeated brings what we have
             }
+            let worker = self.desks[desk].worker.clone();
+            let attempt = Attempt::new(brief, worker, self.house.clone());
             self.desks[desk].begun();
             let work = work(Arc::downgrade(self), desk, attempt.clone(), payload);
-            let cut_at = now.checked_add(attempt.timeout());
+            let cut_at = now.checked_add(attempt.job.timeout);
             let task = Some(self.crew.spawn(work));
             held.insert(
-                attempt.token,
+                attempt.job.token,
                 Held { attempt, desk, task, cut_at, lost: false, beaten_at: now },
             );
         }
@@ -156,7 +154,7 @@ impl Shop {
         self.desks[desk].ended();
         let progress = attempt.said().progress.take();
         let finished =
-            Finished { desk, id: attempt.job.id(), token: attempt.token, ended, progress };
+            Finished { desk, id: attempt.job.id, token: attempt.job.token, ended, progress };
         // Nobody hears it when the runner is gone, and then the lease's own end will tell.
         drop(self.reports.send(finished));
     }
@@ -182,7 +180,7 @@ impl Shop {
         for (desk, attempt, task) in late {
             // First it is said how it ended: a handler that hears that it should stop says "cancelled", and
             // nobody cancelled anything.
-            self.end(desk, &attempt, attempt::timed_out(attempt.timeout()));
+            self.end(desk, &attempt, attempt::timed_out(attempt.job.timeout));
             attempt.stop(Why::TimedOut);
             drop(task);
         }
@@ -194,8 +192,7 @@ impl Shop {
         let running: Vec<_> = self.held().values_mut().map(Held::give_up).collect();
         let unfinished = running.iter().filter(|(_, attempt, _)| !attempt.has_ended()).count();
         for (desk, attempt, task) in running {
-            let reason = ReleaseReason::Released;
-            self.end(desk, &attempt, Ended::GivenBack { reason, delay: Duration::ZERO });
+            self.end(desk, &attempt, Ended::given_back());
             attempt.stop(Why::Stopping); // afterwards, as above
             drop(task);
         }
@@ -203,14 +200,26 @@ impl Shop {
     }
 
     /// A heartbeat was answered.
-    pub(crate) fn pulse(&self, token: LeaseToken, pulse: Pulse) {
+    pub(crate) fn pulse(&self, token: LeaseToken, sign: Sign) {
         let mut held = self.held();
         let Some(held) = held.get_mut(&token) else { return };
         held.beaten_at = Instant::now();
-        match pulse {
-            Pulse::Extended(_) => {}
-            Pulse::CancelRequested(_) => held.attempt.stop(Why::Cancelled),
-            Pulse::Lost | Pulse::Ended => held.lose(),
+        match sign {
+            Sign::Kept => {}
+            Sign::CancelRequested => held.attempt.stop(Why::Cancelled),
+            Sign::Lost => held.lose(),
+        }
+    }
+
+    /// Tells handlers whose leases have run out unheard. Nobody cuts them off, and how they end is reported:
+    /// should nobody have taken the job meanwhile, the token still counts.
+    pub(crate) fn lapse(&self, now: Instant) {
+        let over = |held: &&Held| now >= held.beaten_at + held.attempt.job.lease;
+        for Held { attempt, .. } in self.held().values().filter(over) {
+            if attempt.stopped().is_none() && !attempt.has_ended() {
+                attempt.span().in_scope(|| warn!("the lease has run out unheard"));
+                attempt.stop(Why::LeaseLost);
+            }
         }
     }
 

@@ -31,12 +31,13 @@
 use crate::{
     attempt::{self, Attempt, Ended, House, Why},
     handler::{Duty, Run},
+    local::Local,
+    port::{Handed, Port, Sign},
     request::JobRequest,
     time::Time,
 };
 use engine::{
-    ClaimId, HistoryEntry, Job, JobId, JobType, Pulse, Scope, Status, Tenant, Timestamp, Wish,
-    WorkerId,
+    ClaimId, HistoryEntry, Job, JobId, JobType, Scope, Status, Tenant, Timestamp, Wish, WorkerId,
 };
 use platform::{Beat, Platform, Release, Report, Settings};
 use std::{
@@ -49,7 +50,7 @@ use std::{
     task::{Poll, Waker},
     time::Duration,
 };
-use store::{Claimed, Clock, HandClock, Memory, SeededDice};
+use store::{Clock, HandClock, Memory, SeededDice};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -59,6 +60,7 @@ use tokio_util::sync::CancellationToken;
 pub struct Kit {
     clock: Arc<HandClock>,
     platform: Arc<Platform>,
+    port: Arc<dyn Port>,
     hand: Arc<HandTime>,
     house: Arc<House>,
     desks: Vec<Desk>,
@@ -95,15 +97,15 @@ impl Kit {
         let store = Arc::new(Memory::new(clock.clone(), dice.clone()));
         let platform = Platform::new(store, clock.clone(), dice, Settings::default());
         let platform = Arc::new(platform);
+        let port: Arc<dyn Port> = Arc::new(Local::by_hand(platform.clone()));
         let hand = Arc::new(HandTime::of(clock.clone()));
         let house = Arc::new(House {
-            platform: Arc::downgrade(&platform),
-            scope: Scope::All,
+            port: Arc::downgrade(&port),
             time: Time::ByHand(hand.clone()),
             spoke: Notify::new(),
             stopping: CancellationToken::new(),
         });
-        Kit { clock, platform, hand, house, desks: Vec::new(), claims: AtomicU64::new(0) }
+        Kit { clock, platform, port, hand, house, desks: Vec::new(), claims: AtomicU64::new(0) }
     }
 
     /// Adds a job type and what is done about it. Jobs run one after another; slots do not matter here.
@@ -190,7 +192,7 @@ impl Kit {
         while self.platform().sweep().await.expect("the memory answers").more {}
     }
 
-    async fn claim(&self) -> Option<(Run, Claimed)> {
+    async fn claim(&self) -> Option<(Run, Handed)> {
         for desk in &self.desks {
             let number = self.claims.fetch_add(1, Ordering::Relaxed);
             let wish = Wish {
@@ -201,7 +203,7 @@ impl Kit {
                 max: 1,
                 lease: desk.lease,
             };
-            let claimed = self.platform().claim(&Scope::All, wish).await.expect("it is lawful");
+            let claimed = self.port.claim(wish).await.expect("it is lawful");
             if let Some(claimed) = claimed.into_iter().next() {
                 return Some((desk.run.clone(), claimed));
             }
@@ -210,20 +212,18 @@ impl Kit {
     }
 
     /// Runs one attempt to its end, by the test's clock, and reports it.
-    async fn run(&self, run: &Run, claimed: Claimed) {
-        let attempt = Attempt::new(claimed.job, worker(), self.house.clone());
-        let attempt = attempt.expect("a claimed job has a lease");
-        let ended = self.live(run, claimed.payload, &attempt).await;
-        let (id, token) = (attempt.job.id(), attempt.token);
-        let scope = &Scope::All;
+    async fn run(&self, run: &Run, Handed { brief, payload }: Handed) {
+        let (id, token) = (brief.id, brief.token);
+        let attempt = Attempt::new(brief, worker(), self.house.clone());
+        let ended = self.live(run, payload, &attempt).await;
         let verdicts = match ended {
             Ended::Settled(ending) => {
                 let _last = self.beat(&attempt).await; // what the handler said at the end
-                self.platform().settle(scope, vec![Report { id, token, ending }]).await
+                self.port.settle(vec![Report { id, token, ending }]).await
             }
             Ended::GivenBack { reason, delay } => {
                 let back = Release { id, token, reason, delay };
-                self.platform().release(scope, vec![back]).await
+                self.port.release(vec![back]).await
             }
         };
         // A refusal is the contract's business: a handler that lost its lease is not heard.
@@ -231,7 +231,7 @@ impl Kit {
     }
 
     async fn live(&self, run: &Run, payload: engine::JsonText, attempt: &Arc<Attempt>) -> Ended {
-        let deadline = self.elapsed() + attempt.timeout();
+        let deadline = self.elapsed() + attempt.job.timeout;
         let mut running = pin!(attempt::run(run, payload, attempt));
         loop {
             if let Some(ended) = self.poll(running.as_mut()).await {
@@ -241,7 +241,7 @@ impl Kit {
             self.pass_until(wakes_at.min(deadline), attempt).await;
             if self.elapsed() >= deadline {
                 attempt.stop(Why::TimedOut);
-                return attempt::timed_out(attempt.timeout());
+                return attempt::timed_out(attempt.job.timeout);
             }
         }
     }
@@ -249,7 +249,7 @@ impl Kit {
     /// Lets time go by while a handler sleeps, with heartbeats on the way. Whoever hears that it should stop
     /// sleeps no longer.
     async fn pass_until(&self, until: Duration, attempt: &Attempt) {
-        let step = attempt.lease_length() / 3;
+        let step = attempt.job.lease / 3;
         let told = attempt.stopped();
         while self.elapsed() < until && attempt.stopped() == told {
             self.pass(step.min(until - self.elapsed())).await;
@@ -281,12 +281,12 @@ impl Kit {
 
     async fn beat(&self, attempt: &Attempt) {
         let progress = attempt.said().progress.take();
-        let beat = Beat { id: attempt.job.id(), token: attempt.token, progress };
-        let pulses = self.platform().heartbeat(&Scope::All, &attempt.worker, vec![beat]).await;
-        match pulses.expect("the memory answers").first() {
-            Some(Ok(Pulse::CancelRequested(_))) => attempt.stop(Why::Cancelled),
-            Some(Ok(Pulse::Lost | Pulse::Ended) | Err(_)) => attempt.stop(Why::LeaseLost),
-            Some(Ok(Pulse::Extended(_))) | None => {}
+        let beat = Beat { id: attempt.job.id, token: attempt.job.token, progress };
+        let signs = self.port.heartbeat(&attempt.worker, vec![beat]).await;
+        match signs.expect("the memory answers").first() {
+            Some(Sign::CancelRequested) => attempt.stop(Why::Cancelled),
+            Some(Sign::Lost) => attempt.stop(Why::LeaseLost),
+            Some(Sign::Kept) | None => {}
         }
     }
 }

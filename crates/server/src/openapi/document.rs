@@ -99,8 +99,9 @@ const BEARER: &str = "bearer";
 const SIGNED: &str = "signedAddress";
 
 fn parameters(route: &Route) -> Vec<Parameter> {
-    let given = route.doc.takes.iter().chain([&CORRELATION]).map(parameter);
-    of_path(route).into_iter().chain(given).collect()
+    let own = route.doc.takes.iter();
+    let usual = Some(&CORRELATION).filter(|usual| !own.clone().any(|own| own.name == usual.name));
+    of_path(route).into_iter().chain(own.chain(usual).map(parameter)).collect()
 }
 
 /// The one segment that is not fixed.

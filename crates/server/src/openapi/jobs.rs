@@ -3,7 +3,7 @@
 use super::{
     doc::{Answer, Body, Doc, Form, Header, Kind, Param},
     said::{
-        CURSOR, ETAG, IDEMPOTENCY_KEY, JOBS, LOCATION, RETRY_AFTER, TOP, TRACEPARENT,
+        CORRELATION_OF_JOB, CURSOR, ETAG, IDEMPOTENCY_KEY, JOBS, LOCATION, RETRY_AFTER, TOP, TRACEPARENT,
         WITH_SIGNED_URL,
     },
 };
@@ -15,7 +15,7 @@ use wire::{
 pub(crate) static ENQUEUE: Doc = Doc {
     about: "With `202` the job is on disk. A 4xx is final: nothing was stored. After a `503`, or no answer at all, send \
             the same again with the same `Idempotency-Key`: one job comes of it.",
-    takes: &[IDEMPOTENCY_KEY, TRACEPARENT, WITH_SIGNED_URL],
+    takes: &[IDEMPOTENCY_KEY, CORRELATION_OF_JOB, TRACEPARENT, WITH_SIGNED_URL],
     body: Some(Body::of::<SubmitRequest>(
         r#"{"jobType": "email", "subjectId": "order/7", "payload": {"to": "ada@example.org"}, "idempotencyKey": "order-7-mail"}"#,
     )),

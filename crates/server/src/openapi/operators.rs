@@ -155,7 +155,10 @@ pub(crate) static REVOKE_KEY: Doc = Doc {
 };
 
 pub(crate) static AUDIT: Doc = Doc {
-    takes: &[TOP, CURSOR],
+    takes: &[
+        TOP,
+        Param::query("cursor", Kind::Number(0, i64::MAX), "the `nextCursor` of the page before"),
+    ],
     answers: &[Answer::new(
         200,
         "what people did, the newest first",

@@ -25,8 +25,14 @@ pub(super) const TAGS: [(&str, &str); 7] = [
 /// Every request may have it.
 pub(super) const CORRELATION: Param = Param::header(
     "X-Correlation-Id",
-    Kind::Text(Rule::Form("^[ -~]{1,128}$")),
-    "ties everything together that this request sets in motion; without it, the trace id of traceparent or a new one",
+    Kind::Text(Rule::Any),
+    "ties everything together that this request sets in motion; without it, or where it cannot be used, there is a new one",
+);
+/// The job keeps it, so that one that cannot be used is refused.
+pub(super) const CORRELATION_OF_JOB: Param = Param::header(
+    "X-Correlation-Id",
+    Kind::Text(Rule::Form("^[!-~]([ -~]{0,126}[!-~])?$")),
+    "the correlation of the job, where its body has none; without both, the trace id of traceparent or a new one",
 );
 pub(super) const TRACEPARENT: Param = Param::header(
     "traceparent",
@@ -46,7 +52,8 @@ pub(super) const WITH_SIGNED_URL: Param = Param::query(
 pub(super) const TOP: Param =
     Param::query("top", Kind::Number(1, 1_000), "how long a page is; 50 where it is not given");
 pub(super) const CURSOR: Param =
-    Param::query("cursor", Kind::Text(Rule::Any), "the `nextCursor` of the page before");
+    Param::query("cursor", Kind::Text(Rule::Form(CURSOR_FORM)), "the `nextCursor` of the page before");
+const CURSOR_FORM: &str = "^(0|[1-9a-f][0-9a-f]{0,15})-(0|[1-9a-f][0-9a-f]{0,31})$";
 pub(super) const JOB_TYPE: Param =
     Param::query("jobType", Kind::Text(Rule::Form(LOWER_NAME)), "only jobs of this type");
 

@@ -68,7 +68,7 @@ macro_rules! conformance {
                 filters_combine, a_page_is_never_longer_than_its_bound,
                 a_page_goes_on_when_its_last_job_is_erased;
             operators: a_paused_queue_is_not_claimed_from, a_pause_of_all_holds_for_everybody,
-                policies_are_kept_and_used, a_redrive_is_a_new_life, a_full_queue_takes_no_more,
+                policies_are_kept_and_used, schemas_and_ready_made_handlers_are_kept, a_redrive_is_a_new_life, a_full_queue_takes_no_more,
                 surroundings_are_told, workers_are_seen, an_erased_job_leaves_nothing;
             outbox: every_transition_is_announced_once_in_order, numbers_have_no_gaps_and_do_not_change,
                 old_announcements_go_and_numbers_go_on, a_job_s_announcements_are_read_from_a_row_on,

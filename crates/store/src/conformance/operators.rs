@@ -2,7 +2,9 @@
 
 use super::house::{House, email, job_type, only, wish};
 use crate::{Answer, Request};
-use engine::{Command, JobDraft, Policy, Refusal, Scope, Status, explain};
+use engine::{
+    Command, JobDraft, Policy, PolicyDraft, ReadyMadeDraft, Refusal, Scope, Status, explain,
+};
 use pollster::block_on;
 
 fn pause(house: &House, scope: Scope) {
@@ -56,6 +58,23 @@ pub(crate) fn policies_are_kept_and_used(house: &House) {
     assert_eq!(kept.into_iter().collect::<Vec<_>>(), [(job_type("email"), policy)]);
     house.submit(email());
     assert_eq!(house.fail(&house.take()), Ok(Status::Poisoned));
+}
+
+pub(crate) fn schemas_and_ready_made_handlers_are_kept(house: &House) {
+    let draft = |handler| PolicyDraft {
+        schema: Some("{\"z\": 1.50, \"a\": \"ä\"}".into()),
+        handler: Some(handler),
+        ..PolicyDraft::default()
+    };
+    let push = draft(ReadyMadeDraft::Http("https://hooks.example/a?b=c".into())).check().unwrap();
+    let words = ["convert", "", "two words"].map(String::from).to_vec();
+    let run = draft(ReadyMadeDraft::Exec(words)).check().unwrap();
+    for policy in [push, run, Policy::default()] {
+        house.set_policy("email", policy.clone());
+        (house.restart)();
+        let kept = block_on(house.store.policies()).unwrap();
+        assert_eq!(kept.into_iter().collect::<Vec<_>>(), [(job_type("email"), policy)]);
+    }
 }
 
 pub(crate) fn a_redrive_is_a_new_life(house: &House) {

@@ -2,8 +2,8 @@
 
 use crate::{jobs, shape::check};
 use engine::{
-    Command, Decision, Effect, EventKind, HistoryEntry, Job, JobType, JsonText, Policy, Pulse,
-    Reason, Refusal, Status, StepAnswer, Submitted, decide,
+    Command, Decision, Effect, EventKind, ExecCommand, HandlerUrl, HistoryEntry, Job, JobType,
+    JsonText, Policy, Pulse, ReadyMade, Reason, Refusal, Status, StepAnswer, Submitted, decide,
 };
 use wire::*;
 
@@ -171,7 +171,22 @@ fn a_type_shows_its_policy_as_a_person_would_write_it() {
     policy.concurrency = Some(8);
     check("type_own", &TypeShape::new(&email, &policy, true));
     let read = PolicyShape::from(&policy).to_draft().unwrap().check();
-    assert_eq!(read, Ok(policy), "what is shown can be sent back");
+    assert_eq!(read, Ok(policy.clone()), "what is shown can be sent back");
+    policy.schema = Some(JsonText::from_stored(r#"{"type": "object", "required": ["to"]}"#));
+    policy.handler = Some(ReadyMade::Http(HandlerUrl::parse("https://hooks.example/a").unwrap()));
+    check("type_http", &TypeShape::new(&email, &policy, true));
+    let read = PolicyShape::from(&policy).to_draft().unwrap().check();
+    assert_eq!(read, Ok(policy.clone()), "what is shown can be sent back");
+    policy.handler = Some(ReadyMade::Exec(ExecCommand::parse(&["convert", "-"]).unwrap()));
+    let shown = TypeShape::new(&email, &policy, true);
+    check("type_exec", &shown);
+    let text = serde_json::to_string(&shown).unwrap();
+    assert_eq!(serde_json::from_str::<TypeShape>(&text).unwrap(), shown);
+    assert_eq!(
+        shown.policy.to_draft().unwrap().check(),
+        Ok(policy),
+        "what is shown can be sent back"
+    );
 }
 
 #[test]

@@ -316,7 +316,8 @@ fn poison() {
 fn policy() {
     let good = r#"{"maxAttempts":3,"lease":"30s","timeout":"15m",
         "backoff":{"base":"2s","factor":2,"max":"10m","jitter":"full"},"lostWorkersMax":3,
-        "keyWindow":"7d","retention":"30d","maxQueued":1,"concurrency":1}"#;
+        "keyWindow":"7d","retention":"30d","maxQueued":1,"concurrency":1,
+        "schema":{"type":"object"},"handler":{"http":"https://hooks.example/a"}}"#;
     let spans = [texts(), ["\"-1s\"", "\"30\"", "\"9999999d\""].map(String::from).into()].concat();
     let fields =
         ["/lease", "/timeout", "/backoff/base", "/backoff/max", "/keyWindow", "/retention"];
@@ -328,6 +329,18 @@ fn policy() {
     }
     check(POLICY, good, "/backoff/factor", &[numbers(), vec!["1.234".into()]].concat());
     check(POLICY, good, "/backoff/jitter", &texts());
+    check(POLICY, good, "/schema", &["5", "\"{}\"", "[]", "[{}]"].map(String::from));
+    let urls = ["\"ftp://a\"", "\"https://u:p@a/\"", "\"https://\""].map(String::from);
+    check(POLICY, good, "/handler", &["5", "[]", "{}", "\"x\""].map(String::from));
+    check(POLICY, good, "/handler/http", &[texts(), urls.into()].concat());
+    let two = r#"{"handler":{"http":"https://a","exec":["b"]}}"#;
+    assert_eq!(POLICY(two.as_bytes()), Err(vec!["/handler".into()]));
+    for (words, pointer) in
+        [("[]", ""), ("5", ""), ("[\"\"]", "/0"), ("[5]", "/0"), ("[\"a\",\"\\u0000\"]", "/1")]
+    {
+        let body = format!(r#"{{"handler":{{"exec":{words}}}}}"#);
+        assert_eq!(POLICY(body.as_bytes()), Err(vec![format!("/handler/exec{pointer}")]), "{body}");
+    }
 }
 
 #[test]

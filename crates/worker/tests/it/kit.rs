@@ -4,7 +4,7 @@ use engine::{Jitter, PolicyDraft, Scope, Status};
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
@@ -120,12 +120,16 @@ async fn a_job_that_is_too_late_is_cancelled_by_the_sweep() {
 
 #[tokio::test]
 async fn a_snooze_and_a_child_go_by_the_same_clock() {
-    let parent = |_: (), context: Context| async move {
-        if context.job().life.releases == 0 {
-            return Err(Fail::snooze(days(1)));
+    let tried = AtomicBool::new(false);
+    let parent = move |_: (), context: Context| {
+        let first = !tried.swap(true, Ordering::SeqCst);
+        async move {
+            if first {
+                return Err(Fail::snooze(days(1)));
+            }
+            let child = JobRequest::new("child", &()).delay(days(2));
+            Ok(context.submit_child(child).await?.to_string())
         }
-        let child = JobRequest::new("child", &()).delay(days(2));
-        Ok(context.submit_child(child).await?.to_string())
     };
     let child = |_: (), _: Context| async { Ok::<_, Fail>(()) };
     let kit = Kit::new().with(on("parent", parent)).with(on("child", child));

@@ -1,5 +1,6 @@
 //! How each thing that is kept looks as bytes. The order of fields is the format: a new field goes to
-//! the end of a new form (`bytes::FORM`), never between.
+//! the end, never between, and a body that stops before it was written when there was no such field. Where that
+//! cannot be told apart, it takes a new form (`bytes::FORM`).
 
 mod credentials;
 mod history;

@@ -8,7 +8,10 @@ use crate::{
         seal::Kind,
     },
 };
-use engine::{Backoff, Host, Jitter, JobType, Policy, Scope, Tenant, Timestamp};
+use engine::{
+    Backoff, ExecCommand, HandlerUrl, Host, Jitter, JobType, JsonText, Policy, ReadyMade, Scope,
+    Tenant, Timestamp,
+};
 use std::collections::BTreeMap;
 
 impl Body for Policy {
@@ -30,10 +33,15 @@ impl Body for Policy {
         out.span(self.retention);
         out.maybe(self.max_queued, Out::number);
         out.maybe(self.concurrency, |out, slots| out.number(slots.into()));
+        // Nothing is said of them where there is neither, as before there were any.
+        if self.schema.is_some() || self.handler.is_some() {
+            out.maybe(self.schema.as_ref(), |out, schema| out.text(schema.as_str()));
+            out.maybe(self.handler.as_ref(), write_handler);
+        }
     }
 
     fn read(from: &mut In<'_>) -> Option<Self> {
-        Some(Policy {
+        let mut policy = Policy {
             max_attempts: from.small()?,
             lease: from.span()?,
             timeout: from.span()?,
@@ -48,7 +56,41 @@ impl Body for Policy {
             retention: from.span()?,
             max_queued: from.maybe(In::number)?,
             concurrency: from.maybe(In::small)?,
-        })
+            schema: None,
+            handler: None,
+        };
+        if !from.is_empty() {
+            policy.schema = from.maybe(|from| Some(JsonText::from_stored(from.text()?)))?;
+            policy.handler = from.maybe(read_handler)?;
+        }
+        Some(policy)
+    }
+}
+
+/// The first word says which; the numbers are on disk and never change.
+fn write_handler(out: &mut Out, handler: &ReadyMade) {
+    match handler {
+        ReadyMade::Http(url) => {
+            out.number(0);
+            out.text(url.as_str());
+        }
+        ReadyMade::Exec(command) => {
+            out.number(1);
+            out.number(command.words().len() as u64);
+            command.words().iter().for_each(|word| out.text(word));
+        }
+    }
+}
+
+fn read_handler(from: &mut In<'_>) -> Option<ReadyMade> {
+    match from.number()? {
+        0 => Some(ReadyMade::Http(HandlerUrl::parse(from.text()?).ok()?)),
+        1 => {
+            let count = from.number()?;
+            let words = (0..count).map(|_| from.text()).collect::<Option<Vec<_>>>()?;
+            Some(ReadyMade::Exec(ExecCommand::parse(&words).ok()?))
+        }
+        _ => None,
     }
 }
 

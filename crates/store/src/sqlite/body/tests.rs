@@ -11,10 +11,11 @@ use crate::{
 };
 use engine::{
     ApiKey, AuditEntry, AuditHash, Backoff, Chance, ContentDigest, CorrelationId, Ended,
-    EndingDigest, Envelope, ErrorCode, Event, EventKind, Failure, HistoryEntry, Host,
-    IdempotencyKey, Jitter, Job, JobId, JobKey, JobType, JsonText, KeyId, Lease, LeaseToken, Life,
-    PayloadVersion, Policy, Priority, Progress, ProgressReport, ResultUrl, Scope, SigningKey,
-    State, Status, Step, StepName, SubjectId, Tenant, Timestamp, TraceParent, WorkerId,
+    EndingDigest, Envelope, ErrorCode, Event, EventKind, ExecCommand, Failure, HandlerUrl,
+    HistoryEntry, Host, IdempotencyKey, Jitter, Job, JobId, JobKey, JobType, JsonText, KeyId,
+    Lease, LeaseToken, Life, PayloadVersion, Policy, Priority, Progress, ProgressReport, ReadyMade,
+    ResultUrl, Scope, SigningKey, State, Status, Step, StepName, SubjectId, Tenant, Timestamp,
+    TraceParent, WorkerId,
 };
 use proptest::prelude::*;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -173,6 +174,12 @@ fn everything_else_comes_back_as_it_went() {
     check(Policy::default());
     let backoff = Backoff { jitter: Jitter::None, ..Backoff::default() };
     check(Policy { backoff, max_queued: Some(7), concurrency: Some(8), ..Policy::default() });
+    let schema = Some(JsonText::from_stored("{\"type\":\"object\"}"));
+    check(Policy { schema: schema.clone(), ..Policy::default() });
+    let push = Some(ReadyMade::Http(HandlerUrl::parse("https://hooks.example/a").unwrap()));
+    check(Policy { handler: push, ..Policy::default() });
+    let run = Some(ReadyMade::Exec(ExecCommand::parse(&["convert", "-"]).unwrap()));
+    check(Policy { schema, handler: run, ..Policy::default() });
     let job_types = vec![JobType::parse("a").unwrap(), JobType::parse("b").unwrap()];
     check(Seen { host: Host::parse("h").ok(), job_types, seen_at: at(1) });
     let deltas = Deltas(BTreeMap::from([(1, [-1, 2, 0, 0, 0, 0, 0, 0, i64::MAX]), (9, [0; 9])]));
@@ -193,6 +200,19 @@ fn everything_else_comes_back_as_it_went() {
         check(AuditEntry::new(u64::MAX, at(1), note("even"), AuditHash([7; 32])));
         assert_eq!(from_scope(to_scope(&scope)), Some(scope));
     }
+}
+
+/// The bytes of a policy from before there were schemas and ready-made handlers.
+#[test]
+fn a_policy_that_was_written_before_is_still_read() {
+    let policy = Policy { max_queued: Some(7), concurrency: Some(8), ..Policy::default() };
+    let before = [
+        1, 3, 0xb0, 0xea, 1, 0xa0, 0xf7, 0x36, 0xd0, 15, 0xc8, 1, 0xc0, 0xcf, 0x24, 1, 3, 0x80,
+        0x88, 0xb2, 0xa0, 2, 0x80, 0x90, 0xfb, 0xd3, 9, 1, 7, 1, 8,
+    ];
+    assert_eq!(from_row(5, &seal(Kind::Policy, 5, before.to_vec())), Ok(policy.clone()));
+    // And whoever goes back to that version can still read what uses neither.
+    assert_eq!(to_row(5, &policy), seal(Kind::Policy, 5, before.to_vec()));
 }
 
 #[test]

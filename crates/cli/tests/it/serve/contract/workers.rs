@@ -41,6 +41,17 @@ fn a_claim_waits_for_work() {
     assert!(none.is_empty(), "empty after the wait");
 }
 
+/// A worker need not compare its clock with ours.
+#[test]
+fn a_lease_says_how_long_it_and_the_attempt_are() {
+    let customer = Customer::new();
+    let job_type = fresh("type");
+    customer.queued(&job_type);
+    let claimed = customer.claim_with(&job_type, json!({"leaseSeconds": 7}));
+    let lease = &claimed[0]["lease"];
+    assert_eq!((&lease["leaseSeconds"], &lease["timeoutSeconds"]), (&json!(7.0), &json!(900.0)));
+}
+
 #[test]
 fn a_claim_that_makes_no_sense_is_refused() {
     let customer = Customer::new();

@@ -1,0 +1,230 @@
+//! The one place from which requests are sent and in which answers are read.
+
+use crate::{Address, ClientError};
+use reqwest::{
+    Certificate, Method, RequestBuilder, Response, StatusCode,
+    header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER},
+    redirect::Policy,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use std::{fmt, time::Duration};
+use wire::{Problem, Secret};
+
+/// A caller of one server, with one credential. Cheap to clone; clones share their connections.
+#[derive(Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    address: Address,
+    /// As it is told.
+    shown: String,
+}
+
+/// What a server that is well answers in, beside what it was asked to wait.
+const ANSWER: Duration = Duration::from_secs(30);
+const CONNECT: Duration = Duration::from_secs(5);
+
+impl Client {
+    /// A client of the server at `address`, such as `http://127.0.0.1:8470`, who shows `key`, or nothing.
+    pub fn new(address: &str, key: Option<&Secret>) -> Result<Self, ClientError> {
+        Self::build(address, key, None)
+    }
+
+    /// The same for a server whose certificate was signed by an authority of its own; `authority` is PEM.
+    pub fn trusting(
+        address: &str,
+        key: Option<&Secret>,
+        authority: &[u8],
+    ) -> Result<Self, ClientError> {
+        Self::build(address, key, Some(authority))
+    }
+
+    fn build(
+        address: &str,
+        key: Option<&Secret>,
+        authority: Option<&[u8]>,
+    ) -> Result<Self, ClientError> {
+        let address = Address::parse(address)?;
+        let mut builder = reqwest::Client::builder()
+            .user_agent(concat!("consign/", env!("CARGO_PKG_VERSION")))
+            .redirect(Policy::none()) // a credential goes where its owner sent it
+            .no_proxy()
+            .connect_timeout(CONNECT)
+            .default_headers(credential(key)?);
+        if let Some(pem) = authority {
+            let wrong = |_| setup("the certificates of the authority are not PEM");
+            builder = builder.tls_certs_merge(Certificate::from_pem_bundle(pem).map_err(wrong)?);
+        }
+        let wrong = |error| ClientError::Setup(format!("no http client can be set up: {error}"));
+        let shown = address.to_string();
+        Ok(Client { http: builder.build().map_err(wrong)?, address, shown })
+    }
+
+    /// Where it asks.
+    pub fn address(&self) -> &str {
+        &self.shown
+    }
+
+    /// A request to the address made of these segments.
+    pub(crate) fn request(&self, method: Method, path: &[&str]) -> RequestBuilder {
+        self.http.request(method, self.address.below(path)).timeout(ANSWER)
+    }
+
+    /// The same for an answer that may be held back for `wait`.
+    pub(crate) fn patient(&self, method: Method, path: &[&str], wait: Duration) -> RequestBuilder {
+        self.http.request(method, self.address.below(path)).timeout(ANSWER + wait)
+    }
+
+    /// The same for an answer without end.
+    pub(crate) fn endless(&self, path: &[&str]) -> RequestBuilder {
+        self.http.get(self.address.below(path))
+    }
+
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &[&str]) -> Result<T, ClientError> {
+        self.read(self.request(Method::GET, path)).await
+    }
+
+    pub(crate) async fn post<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        body: &impl Serialize,
+    ) -> Result<T, ClientError> {
+        self.read(json(self.request(Method::POST, path), body)).await
+    }
+
+    pub(crate) async fn put<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+        body: &impl Serialize,
+    ) -> Result<T, ClientError> {
+        self.read(json(self.request(Method::PUT, path), body)).await
+    }
+
+    /// Sends, and reads what a yes holds.
+    pub(crate) async fn read<T: DeserializeOwned>(
+        &self,
+        request: RequestBuilder,
+    ) -> Result<T, ClientError> {
+        let response = self.send(request).await?;
+        self.body(response).await
+    }
+
+    /// Sends, and gives back a yes (or a 304, which is one); every no is an error.
+    pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
+        let response = request.send().await.map_err(|error| self.failed(error))?;
+        let status = response.status();
+        if status.is_success() || status == StatusCode::NOT_MODIFIED {
+            return Ok(response);
+        }
+        let retry_after = retry_after(response.headers());
+        let bytes = response.bytes().await.map_err(|error| self.failed(error))?;
+        Err(match serde_json::from_slice::<Problem>(&bytes) {
+            Ok(problem) => ClientError::Refused { problem: Box::new(problem), retry_after },
+            Err(_) => self.strange(status),
+        })
+    }
+
+    pub(crate) async fn body<T: DeserializeOwned>(
+        &self,
+        response: Response,
+    ) -> Result<T, ClientError> {
+        let status = response.status();
+        let bytes = response.bytes().await.map_err(|error| self.failed(error))?;
+        serde_json::from_slice(&bytes).map_err(|_| self.strange(status))
+    }
+
+    pub(crate) fn strange(&self, status: StatusCode) -> ClientError {
+        ClientError::Strange { address: self.address().into(), status: status.as_u16() }
+    }
+
+    pub(crate) fn timed_out(&self) -> ClientError {
+        ClientError::TimedOut { address: self.address().into() }
+    }
+
+    pub(crate) fn failed(&self, error: reqwest::Error) -> ClientError {
+        let (address, source) = (self.address().to_owned(), error.without_url());
+        if source.is_connect() {
+            return ClientError::Unreachable { address, source };
+        }
+        if source.is_timeout() {
+            return ClientError::TimedOut { address };
+        }
+        ClientError::Broken { address, source }
+    }
+}
+
+/// The key stays where it is.
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("address", &self.address()).finish_non_exhaustive()
+    }
+}
+
+/// Adds a JSON body.
+pub(crate) fn json(request: RequestBuilder, body: &impl Serialize) -> RequestBuilder {
+    let text = serde_json::to_vec(body).expect("the wire's shapes are texts and numbers");
+    request.header(CONTENT_TYPE, HeaderValue::from_static("application/json")).body(text)
+}
+
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+fn credential(key: Option<&Secret>) -> Result<HeaderMap, ClientError> {
+    let mut headers = HeaderMap::new();
+    if let Some(key) = key {
+        let value = HeaderValue::from_str(&format!("Bearer {}", key.expose()));
+        let wrong = |_| setup("the key has characters that no key has");
+        let mut value = value.map_err(wrong)?;
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+    }
+    Ok(headers)
+}
+
+fn setup(why: &str) -> ClientError {
+    ClientError::Setup(why.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_where_a_server_can_be() {
+        for good in ["http://127.0.0.1:8470", "https://jobs.example.org/consign/"] {
+            assert!(Client::new(good, None).is_ok(), "{good}");
+        }
+        for bad in ["", "127.0.0.1:8470", "ftp://x/", "http://u:secret@x/", "http://x/?a=b"] {
+            let told = Client::new(bad, None).unwrap_err().to_string();
+            assert!(bad.is_empty() || !told.contains("secret"), "{told}");
+        }
+    }
+
+    #[test]
+    fn ids_cannot_leave_their_place_in_the_path() {
+        let client = Client::new("http://127.0.0.1:1/under/", None).unwrap();
+        let url = client.address.below(&["api", "jobs", "../keys?x#y", "status"]);
+        assert_eq!(url.as_str(), "http://127.0.0.1:1/under/api/jobs/..%2Fkeys%3Fx%23y/status");
+    }
+
+    #[test]
+    fn the_key_is_not_shown() {
+        let client = Client::new("http://127.0.0.1:1", Some(&Secret::new("csk_secret"))).unwrap();
+        assert!(!format!("{client:?}").contains("csk_"));
+    }
+
+    #[test]
+    fn a_server_that_is_not_there_is_said_so() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        // Whoever had this port is gone.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        drop(listener);
+        let client = Client::new(&address, None).unwrap();
+        let error = runtime.block_on(client.queues()).unwrap_err();
+        assert!(matches!(error, ClientError::Unreachable { .. }), "{error:?}");
+        assert_eq!(error.to_string(), format!("{address} cannot be reached"));
+        assert!(error.is_worth_repeating());
+    }
+}

@@ -1,0 +1,147 @@
+//! Ready-made handlers: work that needs no code of its own, only an address or a program.
+//!
+//! What is kept here is what somebody wishes for. Whether an address may be reached is asked when it is
+//! reached, because only then is known where it leads.
+
+use crate::{
+    field::{Checked, FieldProblem, check_count, refuse_nul},
+    text::HandlerUrl,
+};
+use std::sync::Arc;
+
+/// What carries out the jobs of a type, where no worker of its own does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReadyMade {
+    /// The job is pushed to this address.
+    Http(HandlerUrl),
+    /// This program gets the job on its standard input.
+    Exec(ExecCommand),
+}
+
+/// A program and its arguments, as they are handed to the system: no shell reads them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExecCommand(Arc<[Box<str>]>);
+
+impl ExecCommand {
+    /// Checks that there is a program, and that no word is too long to be handed over.
+    pub fn parse(words: &[impl AsRef<str>]) -> Checked<Self> {
+        check_count(EXEC, words.len(), 1..=EXEC_WORDS_MAX)?;
+        for (place, word) in words.iter().map(AsRef::as_ref).enumerate() {
+            check_word(place, word).map_err(|problem| problem.within(format!("/{place}")))?;
+        }
+        Ok(ExecCommand(words.iter().map(|word| word.as_ref().into()).collect()))
+    }
+
+    /// What is run.
+    pub fn program(&self) -> &str {
+        &self.0[0]
+    }
+
+    /// What it is told.
+    pub fn args(&self) -> &[Box<str>] {
+        &self.0[1..]
+    }
+
+    /// The program and what it is told.
+    pub fn words(&self) -> &[Box<str>] {
+        &self.0
+    }
+}
+
+const EXEC: &str = "handler.exec";
+const EXEC_WORDS_MAX: usize = 64;
+const EXEC_WORD_BYTES_MAX: usize = 4 * 1024;
+
+fn check_word(place: usize, word: &str) -> Checked<()> {
+    if place == 0 && word.is_empty() {
+        return Err(FieldProblem::new(EXEC, "must begin with a program, which has a name"));
+    }
+    if word.len() > EXEC_WORD_BYTES_MAX {
+        let detail = format!("must have at most {EXEC_WORD_BYTES_MAX} bytes");
+        return Err(FieldProblem::new(EXEC, detail));
+    }
+    refuse_nul(EXEC, word)
+}
+
+/// A ready-made handler as somebody wrote it, unchecked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is the draft of what has the same name in ReadyMade")]
+pub enum ReadyMadeDraft {
+    Http(String),
+    Exec(Vec<String>),
+}
+
+impl ReadyMadeDraft {
+    /// Checks the address or the command.
+    pub fn check(&self) -> Checked<ReadyMade> {
+        match self {
+            ReadyMadeDraft::Http(url) => HandlerUrl::parse(url).map(ReadyMade::Http),
+            ReadyMadeDraft::Exec(words) => ExecCommand::parse(words).map(ReadyMade::Exec),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn refused(draft: ReadyMadeDraft, field: &str, within: &str) {
+        let problem = draft.check().unwrap_err();
+        assert_eq!((problem.field, &*problem.within), (field, within), "{draft:?}: {problem}");
+    }
+
+    #[test]
+    fn addresses_are_those_of_the_web_and_hold_no_password() {
+        let http = |url: &str| ReadyMadeDraft::Http(url.into());
+        for good in [
+            "https://hooks.example/jobs",
+            "HTTP://10.0.0.7:8080",
+            "http://[::1]:9/a?b=c@d#e",
+            "https://bücher.example/@me",
+        ] {
+            assert!(http(good).check().is_ok(), "{good}");
+        }
+        let long = format!("https://a/{}", "x".repeat(2_048));
+        for wrong in [
+            "",
+            "hooks.example",
+            "ftp://a/b",
+            "file:///etc/passwd",
+            "javascript:alert(1)",
+            "https://",
+            "https:///a",
+            "https://?q",
+            "https://:80/",
+            "https://user:secret@a/b",
+            "https://user@a",
+            "https://a\\@b/",
+            "https://a b/",
+            "https://a/\r\nHost: b",
+            "https://a/\0",
+            &long,
+        ] {
+            refused(http(wrong), "handler.http", "");
+        }
+        let problem = http("https://user:hunter2@a/b").check().unwrap_err();
+        assert!(!problem.detail.contains("hunter2"), "{problem}");
+    }
+
+    #[test]
+    fn commands_have_a_program_and_words_of_a_lawful_length() {
+        let exec = |words: &[&str]| {
+            ReadyMadeDraft::Exec(words.iter().map(|word| (*word).to_owned()).collect())
+        };
+        let long = "x".repeat(4 * 1024);
+        let ReadyMade::Exec(command) = exec(&["convert", "", &long]).check().unwrap() else {
+            panic!("a command is one");
+        };
+        assert_eq!((command.program(), command.args().len()), ("convert", 2));
+        assert!(exec(&vec!["x"; 64]).check().is_ok());
+        refused(exec(&[]), "handler.exec", "");
+        refused(exec(&vec!["x"; 65]), "handler.exec", "");
+        refused(exec(&[""]), "handler.exec", "/0");
+        refused(exec(&["a", "b\0c"]), "handler.exec", "/1");
+        refused(exec(&["a", "b", &format!("{long}x")]), "handler.exec", "/2");
+    }
+}
