@@ -4,9 +4,10 @@
 //! changes its meaning.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 /// One code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CodeEntry {
     /// The stable code.
