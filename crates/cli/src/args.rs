@@ -1,7 +1,22 @@
 //! What was typed.
 
+mod jobs;
+mod manual;
+mod profile;
+mod queues;
+mod remote;
+
+pub(crate) use jobs::{
+    CancelArgs, EnqueueArgs, JobArgs, ListArgs, RedriveArgs, StatusArgs, WhichArgs,
+};
+pub(crate) use manual::{CompletionsArgs, ManArgs, Shell};
+pub(crate) use profile::{ProfileAddArgs, ProfileCommand, ProfileNameArgs};
+pub(crate) use queues::QueuesArgs;
+pub(crate) use remote::{ConnectionArgs, Form, OutputArgs, RemoteArgs, WatchArgs};
+
 use clap::{Args as Arguments, Parser, Subcommand, builder::RangedU64ValueParser, value_parser};
-use std::{ffi::OsString, path::PathBuf, str::FromStr};
+use engine::Status;
+use std::{ffi::OsString, path::PathBuf, str::FromStr, time::Duration};
 
 /// One job contract, one life, one status for all asynchronous work.
 #[derive(Parser)]
@@ -19,6 +34,36 @@ pub(crate) enum Command {
     /// defaults; docs/configuration.md lists all settings. It ends at SIGTERM or Ctrl-C when everybody has been
     /// answered, and at once when asked a second time.
     Serve(ServeArgs),
+    /// Hand a job over
+    ///
+    /// With an idempotency key of yours it is safe to type this again; without one, a new one is made, and what
+    /// breaks on the way is sent again under it.
+    Enqueue(EnqueueArgs),
+    /// Say how a job is
+    Status(StatusArgs),
+    /// List jobs, the newest first
+    List(ListArgs),
+    /// Show a whole job, with its payload
+    Show(JobArgs),
+    /// Say what happened to a job
+    History(JobArgs),
+    /// Say why a job is not running, and what would help
+    Explain(JobArgs),
+    /// Print the events of a job as they happen, until it has ended
+    Events(JobArgs),
+    /// Stop jobs, by their ids or all that fit
+    Cancel(CancelArgs),
+    /// Give ended jobs another life
+    Redrive(RedriveArgs),
+    /// Say how the queues are
+    Queues(QueuesArgs),
+    /// Note servers and their keys under names
+    #[command(subcommand)]
+    Profile(ProfileCommand),
+    /// Print what a shell needs to complete our commands
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write all of them into a folder
+    Man(ManArgs),
     /// Look at the settings that `serve` would have
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -110,7 +155,7 @@ pub(crate) struct DemoArgs {
 }
 
 /// What the terminal is good for.
-#[derive(Arguments)]
+#[derive(Arguments, Clone, Debug, Default)]
 pub(crate) struct TerminalArgs {
     /// Any text but none means no colours (no-color.org)
     #[arg(long, env = "NO_COLOR", hide = true)]
@@ -128,6 +173,19 @@ impl TerminalArgs {
     pub(crate) fn can_draw(&self) -> bool {
         self.term.as_ref().is_none_or(|term| term != "dumb")
     }
+}
+
+/// Reads a span such as `90s`.
+fn span(text: &str) -> Result<Duration, String> {
+    let ms = wire::parse_span("span", text).map_err(|wrong| wrong.detail)?;
+    Ok(Duration::from_millis(ms.unsigned_abs()))
+}
+
+/// Reads a state, however it is written.
+fn state(text: &str) -> Result<Status, String> {
+    let named = |status: &Status| status.as_str().eq_ignore_ascii_case(text);
+    let names = Status::ALL.map(Status::as_str).join(", ");
+    Status::ALL.into_iter().find(named).ok_or_else(|| format!("must be one of {names}"))
 }
 
 #[derive(Arguments)]

@@ -29,7 +29,7 @@ pub(crate) fn load(args: &SettingsArgs) -> Result<Settings> {
 fn read(config: &ConfigPath) -> Result<Option<SourceFile>> {
     let name = config.path.display().to_string();
     match fs::read_to_string(&config.path) {
-        Ok(text) => Ok(Some(SourceFile { name, text })),
+        Ok(text) => Ok(Some(SourceFile { name, text, open: |path| fs::read_to_string(path) })),
         Err(error) if error.kind() == ErrorKind::NotFound && !config.named => Ok(None),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             bail!("there is no file of settings at {name} (--config or CONSIGN_CONFIG names it)")

@@ -36,6 +36,7 @@ mod status;
 mod steps;
 mod submit;
 mod time;
+mod words;
 mod workers;
 
 pub use audit::AuditShape;
@@ -58,7 +59,7 @@ pub use keys::{GrantShape, KeyCreated, KeyKind, KeyRequest, KeyShape, tenant_wor
 pub use nodes::{NodeShape, NodeState};
 pub use page::Page;
 pub use poison::{OrderError, PoisonAnswer, PoisonOrder, PoisonRequest};
-pub use policy::{BackoffShape, Factor, PolicyShape, TypeShape};
+pub use policy::{BackoffShape, Factor, HandlerShape, PolicyShape, TypeShape};
 pub use problem::{FieldError, Problem};
 pub use queues::QueueShape;
 pub use redrive::RedriveRequest;
@@ -73,4 +74,5 @@ pub use submit::{
     status_url,
 };
 pub use time::{Moment, format_time, parse_time};
+pub use words::{LEFT_OUT, LOWER_NAME, NO_NUL, Rule, SPAN, UUID, WORDS, Word, word_for};
 pub use workers::{WorkerShape, WorkerState};

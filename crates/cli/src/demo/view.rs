@@ -1,21 +1,17 @@
 //! The live picture: a pure function from a snapshot to lines.
 
 use super::{
-    ink::{Line, Tone, wrapped},
     snapshot::{Exhibit, Snapshot},
     story::TYPES,
+};
+use crate::{
+    ink::{Line, Tone, bar, wrapped},
+    screen::Size,
 };
 use consign::{Job, Status};
 use engine::{ProgressReport, State, Timestamp};
 use std::time::Duration;
 use store::Counts;
-
-/// Columns and rows of a terminal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Size {
-    pub(crate) columns: usize,
-    pub(crate) rows: usize,
-}
 
 /// What is said has this many rows, or fewer where the terminal is low.
 const SAID_ROWS: std::ops::RangeInclusive<usize> = 2..=6;
@@ -155,13 +151,6 @@ fn progress(line: Line, report: &ProgressReport) -> Line {
         .then(Tone::Faint, empty)
         .then(Tone::Plain, format!(" {:>3} %", report.percent))
         .then(Tone::Faint, format!("  {}", report.note.as_deref().unwrap_or_default()))
-}
-
-/// The two parts of a progress bar.
-fn bar(percent: u8) -> (String, String) {
-    const COLUMNS: usize = 12;
-    let full = (usize::from(percent) * COLUMNS / 100).min(COLUMNS);
-    ("█".repeat(full), "░".repeat(COLUMNS - full))
 }
 
 fn failure(job: &Job) -> String {

@@ -6,6 +6,7 @@ use super::{
     nearest::hint,
     raw::{Given, Raw},
 };
+use std::{io, path::Path};
 use toml::{
     Spanned,
     de::{DeString, DeTable, DeValue, Error},
@@ -17,7 +18,12 @@ pub(crate) struct SourceFile {
     /// How people call it.
     pub(crate) name: String,
     pub(crate) text: String,
+    /// Reads a file that it names.
+    pub(crate) open: Open,
 }
+
+/// Reads a file of text.
+pub(crate) type Open = fn(&Path) -> io::Result<String>;
 
 /// What was said in a file.
 #[derive(Debug, Default)]
@@ -108,13 +114,14 @@ impl Reader<'_> {
         }
     }
 
-    /// A policy has one table within it (`backoff`); deeper ones are of nobody's making.
+    /// A policy has tables within it; deeper ones are of nobody's making.
     fn flatten(&self, before: &str, table: &DeTable<'_>, into: &mut Vec<(String, Raw, Place)>) {
         for (name, value) in table {
             let path = format!("{before}{}", name.get_ref());
+            let within = before.is_empty() && ["backoff", "handler"].contains(&path.as_str());
             match value.get_ref().as_table() {
-                Some(inner) if before.is_empty() && path == "backoff" => {
-                    self.flatten("backoff.", inner, into);
+                Some(inner) if within && !inner.is_empty() => {
+                    self.flatten(&format!("{path}."), inner, into);
                 }
                 Some(_) | None => {
                     let place = self.at(name.span().start);

@@ -1,7 +1,7 @@
 //! What was typed, what the environment says and what the file says become checked values.
 //!
-//! [`Settings::resolve`] is a pure function: it reads no file, no variable and no clock, so every rule about who
-//! is believed can be tried in microseconds.
+//! [`Settings::resolve`] is a pure function: it reads no variable, no clock, and no file but through what it is
+//! handed, so every rule about who is believed can be tried in microseconds.
 
 mod environment;
 mod file;
@@ -96,7 +96,8 @@ impl Settings {
         let mut said = typed(args);
         said.extend(env.read(&mut mistakes));
         said.extend(given);
-        let types = types.iter().filter_map(|said| types::read(said, &mut mistakes)).collect();
+        let types =
+            types.iter().filter_map(|said| types::read(said, file?.open, &mut mistakes)).collect();
         let mut picker = Picker::new(said, mistakes);
         let settings = Self::pick(&mut picker, types);
         let Picker { mut mistakes, chosen, .. } = picker;

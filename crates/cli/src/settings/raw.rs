@@ -41,6 +41,7 @@ impl Raw {
             DeValue::Array(items) => {
                 Raw::List(items.iter().map(|item| Raw::of(item.get_ref())).collect())
             }
+            DeValue::Table(table) if table.is_empty() => Raw::Other("an empty table"),
             DeValue::Table(_) => Raw::Other("a table"),
         }
     }

@@ -33,7 +33,7 @@ impl Settings {
 fn show_type(shown: &mut String, declared: &DeclaredType) {
     let name = quoted(declared.job_type.as_str());
     add(shown, &format!("\n[types.{name}]"), &declared.place.origin());
-    for (key, value) in values(&PolicyShape::from(&declared.policy)) {
+    for (key, value) in values(declared) {
         let said = declared.said.iter().find(|(said, _)| *said == key);
         match value {
             Some(value) => {
@@ -46,10 +46,12 @@ fn show_type(shown: &mut String, declared: &DeclaredType) {
 }
 
 /// The keys of a type, in their order, with their values in TOML.
-fn values(policy: &PolicyShape) -> [(&'static str, Option<String>); 12] {
+fn values(declared: &DeclaredType) -> [(&'static str, Option<String>); 15] {
+    let policy = PolicyShape::from(&declared.policy);
     let text = |text: &Option<String>| text.as_deref().map(quoted);
     let whole = |number: Option<i64>| number.map(|number| number.to_string());
-    let backoff = policy.backoff.clone().unwrap_or_default();
+    let (backoff, handler) =
+        (policy.backoff.unwrap_or_default(), policy.handler.unwrap_or_default());
     [
         ("max_attempts", whole(policy.max_attempts)),
         ("lease", text(&policy.lease)),
@@ -63,7 +65,15 @@ fn values(policy: &PolicyShape) -> [(&'static str, Option<String>); 12] {
         ("retention", text(&policy.retention)),
         ("max_queued", whole(policy.max_queued)),
         ("concurrency", whole(policy.concurrency)),
+        ("schema", text(&declared.schema_file)),
+        ("handler.http", text(&handler.http)),
+        ("handler.exec", handler.exec.as_deref().map(list)),
     ]
+}
+
+fn list(words: &[String]) -> String {
+    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    format!("[{}]", words.join(", "))
 }
 
 /// Comments stand below each other as far as the values allow.

@@ -1,7 +1,12 @@
 //! Who is believed, and what is said when something is wrong.
 
 use super::*;
-use std::{collections::BTreeSet, ffi::OsString};
+use std::{
+    collections::BTreeSet,
+    ffi::OsString,
+    io::{self, ErrorKind},
+    path::Path,
+};
 
 fn args(listen: Option<&str>) -> SettingsArgs {
     SettingsArgs { listen: listen.map(Into::into), ..SettingsArgs::default() }
@@ -12,7 +17,18 @@ fn env(variables: &[(&str, &str)]) -> Environment {
 }
 
 fn file(text: &str) -> Option<SourceFile> {
-    Some(SourceFile { name: "consign.toml".into(), text: text.into() })
+    Some(SourceFile { name: "consign.toml".into(), text: text.into(), open })
+}
+
+/// The files that there are.
+fn open(path: &Path) -> io::Result<String> {
+    match path.to_str() {
+        Some("email.json") => Ok("{\"type\": \"object\"}".into()),
+        Some("text.json") => Ok("{\"type\": ".into()),
+        Some("list.json") => Ok("[]".into()),
+        Some("wrong.json") => Ok("{\"properties\": {\"to\": {\"type\": \"strng\"}}}".into()),
+        Some(_) | None => Err(ErrorKind::NotFound.into()),
+    }
 }
 
 fn resolve(text: &str) -> Result<Settings, Mistakes> {
@@ -311,10 +327,53 @@ fn types_are_checked_as_everywhere_and_wrong_ones_located() {
 }
 
 #[test]
+fn types_have_schemas_and_ready_made_handlers() {
+    let settings = resolve(
+        "[types.a]\nschema = \"email.json\"\nhandler = { http = \"https://hooks.example/a\" }\n\
+         [types.b]\nhandler.exec = [\"convert\", \"-\"]",
+    )
+    .unwrap();
+    let [a, b] = &settings.types[..] else { panic!("two types") };
+    assert_eq!(a.policy.schema.as_ref().unwrap().as_str(), "{\"type\": \"object\"}");
+    assert_eq!(a.draft.check().as_ref(), Ok(&a.policy));
+    assert!(matches!(&a.policy.handler, Some(engine::ReadyMade::Http(_))));
+    assert!(
+        matches!(&b.policy.handler, Some(engine::ReadyMade::Exec(run)) if run.program() == "convert")
+    );
+    check(
+        "[types.a]\nschema = \"none.json\"\nhandler = {}\n[types.b]\nschema = \"list.json\"\n\
+         handler = { exec = \"convert\" }\n[types.c]\nschema = {}\nhandler.htp = \"x\"\n\
+         [types.d]\nschema = \"text.json\"\nhandler = { http = \"https://a\", exec = [\"b\"] }\n\
+         [types.e]\nhandler.exec = [\"convert\", 5]\n[types.f]\nhandler.exec = [\"\"]\n\
+         [types.g]\nhandler.http = \"ftp://a\"",
+        &[
+            "consign.toml:2:1: `schema` names the file none.json, which cannot be read: entity not found",
+            "consign.toml:3:1: `handler` must be a table such as { http = \"https://…\" } or { exec = [\"program\"] }, but is an empty table",
+            "consign.toml:5:1: `schema` must be a JSON Schema: an object, true or false",
+            "consign.toml:6:13: `handler.exec` must be a list such as [\"program\", \"argument\"], but is a text",
+            "consign.toml:8:1: `schema` must be a text such as \"email.schema.json\", but is an empty table",
+            "consign.toml:9:9: unknown key `handler.htp` of a type; did you mean `handler.http`?",
+            "consign.toml:10:8: `handler` must have exactly one of http (an address) and exec (a list of words)",
+            "consign.toml:14:9: `handler.exec` must be a text such as \"argument\", but is a number",
+            "consign.toml:16:9: `handler.exec` at /0: must begin with a program, which has a name",
+            "consign.toml:18:9: `handler.http` must begin with https:// or http://",
+        ],
+    );
+    let told = &wrong("[types.a]\nschema = \"wrong.json\"")[0];
+    let expected = "consign.toml:2:1: `schema` at /properties/to/type: must be one of ";
+    assert!(told.starts_with(expected), "{told}");
+    check(
+        "[types.a]\nschema = \"text.json\"",
+        &["consign.toml:2:1: `schema` is not JSON: expected a JSON value at byte 8"],
+    );
+}
+
+#[test]
 fn what_is_shown_makes_the_same_settings_again() {
     let text = "listen = \"[::1]:9\"\nstrict_types = true\n[rate]\nper_second = 7\n\
                 [jwt]\nissuer = \"i\\\"q\"\naudience = \"a\"\njwks_url = \"https://x/keys\"\n\
-                [types.email]\nbackoff.factor = 1.25\nmax_queued = 10";
+                [types.email]\nbackoff.factor = 1.25\nmax_queued = 10\nschema = \"email.json\"\n\
+                handler.exec = [\"a\", \"b \\\"c\\\"\"]";
     let first = resolve(text).unwrap();
     let shown = first.show();
     let second = resolve(&shown).unwrap();
@@ -330,10 +389,15 @@ fn what_is_shown_makes_the_same_settings_again() {
 #[test]
 fn what_is_worth_a_second_look_is_said() {
     let warnings = |text: &str| resolve(text).unwrap().warnings();
-    assert_eq!(warnings("[types.a]\nretention = \"30d\""), [] as [String; 0]);
+    let sound = "[types.a]\nretention = \"30d\"\nschema = \"email.json\"";
+    assert_eq!(warnings(sound), [] as [String; 0]);
     let told = warnings("[types.a]\ntimeout = \"30s\"\nbackoff = { base = \"1m\", max = \"1s\" }");
-    let expected =
-        ["timeout 30s is not longer", "backoff.max 1s is shorter", "no retention is said"];
+    let expected = [
+        "timeout 30s is not longer",
+        "backoff.max 1s is shorter",
+        "no schema is said",
+        "no retention is said",
+    ];
     assert_eq!(told.len(), expected.len(), "{told:?}");
     for (told, expected) in told.iter().zip(expected) {
         assert!(

@@ -2,13 +2,14 @@
 //! wire's words and the engine's checks.
 
 use super::{
-    file::SaidType,
+    file::{Open, SaidType},
     mistake::{Mistake, Place},
     nearest::hint,
     raw::Raw,
 };
 use engine::{FieldProblem, JobType, Policy, PolicyDraft, Refusal};
-use wire::{Factor, PolicyShape};
+use std::path::Path;
+use wire::{Factor, HandlerShape, PolicyShape};
 
 /// A type that is declared in a file.
 #[derive(Clone, Debug)]
@@ -17,12 +18,14 @@ pub(crate) struct DeclaredType {
     pub(crate) draft: PolicyDraft,
     pub(crate) policy: Policy,
     pub(crate) place: Place,
+    /// The file that its schema stands in.
+    pub(crate) schema_file: Option<String>,
     /// What was said, and where.
     pub(crate) said: Vec<(&'static str, Place)>,
 }
 
 /// The keys of a type, in the order in which they are shown.
-pub(crate) const TYPE_KEYS: [&str; 12] = [
+pub(crate) const TYPE_KEYS: [&str; 15] = [
     "max_attempts",
     "lease",
     "timeout",
@@ -35,19 +38,28 @@ pub(crate) const TYPE_KEYS: [&str; 12] = [
     "retention",
     "max_queued",
     "concurrency",
+    "schema",
+    "handler.http",
+    "handler.exec",
 ];
 
 /// Reads one table; nothing where something is wrong with it.
-pub(super) fn read(said: &SaidType, mistakes: &mut Vec<Mistake>) -> Option<DeclaredType> {
+pub(super) fn read(
+    said: &SaidType,
+    open: Open,
+    mistakes: &mut Vec<Mistake>,
+) -> Option<DeclaredType> {
     let before = mistakes.len();
     let job_type = JobType::parse(&said.name).map_err(|problem| {
         mistakes.push(Mistake::new(&said.place, format!("`{}` {}", said.name, problem.detail)));
     });
-    let mut reader = Reader { shape: PolicyShape::default(), said: Vec::new(), mistakes };
+    let mut reader = Reader::new(open, mistakes);
     said.entries.iter().for_each(|(name, raw, place)| reader.entry(name, raw, place));
-    let Reader { shape, said: keys, .. } = reader;
+    let Reader { shape, schema, said: keys, .. } = reader;
+    let (schema_file, schema) = schema.unzip();
     let checked = shape.to_draft().map_err(problems).and_then(|draft| {
-        let policy = draft.check()?;
+        let draft = PolicyDraft { schema, ..draft };
+        let policy = platform::check_policy(&draft).map_err(problems)?;
         Ok((draft, policy))
     });
     if let Err(problems) = &checked {
@@ -57,7 +69,8 @@ pub(super) fn read(said: &SaidType, mistakes: &mut Vec<Mistake>) -> Option<Decla
     else {
         return None;
     };
-    Some(DeclaredType { job_type, draft, policy, place: said.place.clone(), said: keys })
+    let place = said.place.clone();
+    Some(DeclaredType { job_type, draft, policy, place, schema_file, said: keys })
 }
 
 fn problems(refusal: Refusal) -> Vec<FieldProblem> {
@@ -77,16 +90,25 @@ fn located(problem: &FieldProblem, keys: &[(&'static str, Place)], table: &Place
         name.push(letter.to_ascii_lowercase());
     }
     let place = keys.iter().find(|(key, _)| **key == name).map_or(table, |(_, place)| place);
-    Mistake::new(place, format!("`{name}` {}", problem.detail))
+    let at = if problem.within.is_empty() { "" } else { &format!("at {}: ", problem.within) };
+    Mistake::new(place, format!("`{name}` {at}{}", problem.detail))
 }
 
 struct Reader<'a> {
     shape: PolicyShape,
+    /// The name of a file, and its text.
+    schema: Option<(String, String)>,
+    open: Open,
     said: Vec<(&'static str, Place)>,
     mistakes: &'a mut Vec<Mistake>,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    fn new(open: Open, mistakes: &'a mut Vec<Mistake>) -> Self {
+        let (shape, said) = (PolicyShape::default(), Vec::new());
+        Reader { shape, schema: None, open, said, mistakes }
+    }
+
     fn entry(&mut self, name: &str, raw: &Raw, place: &Place) {
         let Some(key) = TYPE_KEYS.into_iter().find(|key| *key == name) else {
             return self.mistakes.push(Mistake::new(place, unknown(name, raw)));
@@ -113,6 +135,9 @@ impl Reader<'_> {
             "retention" => shape.retention = Some(text(raw, "30d")?),
             "max_queued" => shape.max_queued = Some(whole(raw)?),
             "concurrency" => shape.concurrency = Some(whole(raw)?),
+            "schema" => self.schema = Some(file(self.open, raw)?),
+            "handler.http" => handler(shape).http = Some(text(raw, "https://…")?),
+            "handler.exec" => handler(shape).exec = Some(words(raw)?),
             _ => unreachable!("{key} is among the keys of a type"),
         }
         Ok(())
@@ -120,15 +145,17 @@ impl Reader<'_> {
 }
 
 fn unknown(name: &str, raw: &Raw) -> String {
-    if name == "backoff" {
-        return format!(
-            "`backoff` must be a table such as {{ base = \"2s\" }}, but is {}",
-            raw.is()
-        );
+    let example = match name {
+        "backoff" => Some("{ base = \"2s\" }"),
+        "handler" => Some("{ http = \"https://…\" } or { exec = [\"program\"] }"),
+        _ => None,
+    };
+    if let Some(example) = example {
+        return format!("`{name}` must be a table such as {example}, but is {}", raw.is());
     }
     format!(
         "unknown key `{name}` of a type{}",
-        hint(name, TYPE_KEYS.into_iter().chain(["backoff"]))
+        hint(name, TYPE_KEYS.into_iter().chain(["backoff", "handler"]))
     )
 }
 
@@ -137,6 +164,25 @@ fn text(raw: &Raw, example: &str) -> Result<String, String> {
         return Err(format!("must be a text such as \"{example}\", but is {}", raw.is()));
     };
     Ok(text.clone())
+}
+
+/// The file that a schema stands in, by its name, and what is in it.
+fn file(open: Open, raw: &Raw) -> Result<(String, String), String> {
+    let name = text(raw, "email.schema.json")?;
+    match open(Path::new(&name)) {
+        Ok(text) => Ok((name, text)),
+        Err(error) => Err(format!("names the file {name}, which cannot be read: {error}")),
+    }
+}
+
+fn handler(shape: &mut PolicyShape) -> &mut HandlerShape {
+    shape.handler.get_or_insert_default()
+}
+
+fn words(raw: &Raw) -> Result<Vec<String>, String> {
+    let no = || format!("must be a list such as [\"program\", \"argument\"], but is {}", raw.is());
+    let Raw::List(items) = raw else { return Err(no()) };
+    items.iter().map(|item| text(item, "argument")).collect()
 }
 
 fn whole(raw: &Raw) -> Result<i64, String> {

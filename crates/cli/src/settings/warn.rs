@@ -37,6 +37,9 @@ fn of_type(declared: &DeclaredType) -> Vec<String> {
             "backoff.max {max} is shorter than backoff.base {base}: waits are {max}"
         )));
     }
+    if policy.schema.is_none() {
+        all.push(warning("no schema is said: payloads are taken whatever they hold".into()));
+    }
     if !said("retention") {
         let kept = span(policy.retention);
         all.push(warning(format!("no retention is said: ended jobs are kept for {kept}")));

@@ -1,0 +1,211 @@
+//! The hosts that an operator lists: they may be asked although they are not public, and without TLS.
+
+use reqwest::Url;
+use std::net::{IpAddr, SocketAddr};
+
+/// What `[outbound] allow` says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Allow(Vec<Entry>);
+
+/// An entry that nobody can read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is no host: write an address (10.1.2.3), a block (10.0.0.0/8) or a name (hooks.internal), \
+     and :port behind an address or a name if only that one is meant"
+)]
+pub struct AllowError(pub String);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    who: Who,
+    /// Any, where none is said.
+    port: Option<u16>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Who {
+    Block(Block),
+    Name(String),
+}
+
+/// All addresses that begin alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Block {
+    first: IpAddr,
+    bits: u32,
+}
+
+impl Allow {
+    /// Reads the entries of a list.
+    pub fn parse(entries: &[impl AsRef<str>]) -> Result<Self, AllowError> {
+        let read = |entry: &str| Entry::read(entry).ok_or_else(|| AllowError(entry.to_owned()));
+        entries.iter().map(|entry| read(entry.as_ref())).collect::<Result<_, _>>().map(Allow)
+    }
+
+    /// Whether an address is listed.
+    pub(super) fn lists(&self, address: IpAddr, port: u16) -> bool {
+        let address = address.to_canonical();
+        self.any(port, |who| match who {
+            Who::Block(block) => block.holds(address),
+            Who::Name(_) => false,
+        })
+    }
+
+    /// Whether a host is listed by its name, as a URL has it.
+    pub(super) fn lists_name(&self, name: &str, port: u16) -> bool {
+        let bare = without_dot(name);
+        self.any(port, |who| match who {
+            Who::Block(_) => false,
+            Who::Name(listed) => listed == bare,
+        })
+    }
+
+    fn any(&self, port: u16, is_meant: impl Fn(&Who) -> bool) -> bool {
+        let fits = |entry: &Entry| entry.port.is_none_or(|listed| listed == port);
+        self.0.iter().any(|entry| fits(entry) && is_meant(&entry.who))
+    }
+}
+
+impl Entry {
+    fn read(text: &str) -> Option<Self> {
+        if let Ok(address) = text.parse::<IpAddr>() {
+            return Some(Entry { who: Who::Block(Block::of(address)), port: None });
+        }
+        if let Ok(address) = text.parse::<SocketAddr>() {
+            return Some(Entry {
+                who: Who::Block(Block::of(address.ip())),
+                port: Some(address.port()),
+            });
+        }
+        if text.contains('/') {
+            return Some(Entry { who: Who::Block(Block::read(text)?), port: None });
+        }
+        let (name, port) = match text.rsplit_once(':') {
+            Some((name, port)) => (name, Some(port.parse().ok()?)),
+            None => (text, None),
+        };
+        Some(Entry { who: Who::Name(read_name(name)?), port })
+    }
+}
+
+/// A name as URLs write it: in small letters, and in those of ASCII.
+fn read_name(text: &str) -> Option<String> {
+    let lawful = |letter: char| letter.is_alphanumeric() || ['.', '-', '_'].contains(&letter);
+    if text.is_empty() || !text.chars().all(lawful) {
+        return None;
+    }
+    let url = Url::parse(&format!("https://{text}/")).ok()?;
+    let name = without_dot(url.host_str()?);
+    // `127.1` is an address that does not look like one: it must be written out.
+    (name.parse::<IpAddr>().is_err() && !name.is_empty()).then(|| name.to_owned())
+}
+
+/// The dot says only that the name is whole.
+fn without_dot(name: &str) -> &str {
+    name.strip_suffix('.').unwrap_or(name)
+}
+
+impl Block {
+    fn of(address: IpAddr) -> Self {
+        let first = address.to_canonical();
+        Block { first, bits: length(first) }
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let (first, bits) = text.split_once('/')?;
+        let (first, bits): (IpAddr, u32) = (first.parse().ok()?, bits.parse().ok()?);
+        (bits <= length(first)).then_some(Block { first, bits })
+    }
+
+    fn holds(&self, address: IpAddr) -> bool {
+        let differ = match (self.first, address) {
+            (IpAddr::V4(first), IpAddr::V4(other)) => u128::from(first.to_bits() ^ other.to_bits()),
+            (IpAddr::V6(first), IpAddr::V6(other)) => first.to_bits() ^ other.to_bits(),
+            (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => return false,
+        };
+        differ.checked_shr(length(self.first) - self.bits).unwrap_or(0) == 0
+    }
+}
+
+fn length(address: IpAddr) -> u32 {
+    match address {
+        IpAddr::V4(_) => 32,
+        IpAddr::V6(_) => 128,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allow(entries: &[&str]) -> Allow {
+        Allow::parse(entries).unwrap()
+    }
+
+    #[track_caller]
+    fn check(entry: &str, address: &str, expected: bool) {
+        let address: SocketAddr = address.parse().unwrap();
+        let listed = allow(&[entry]).lists(address.ip(), address.port());
+        assert_eq!(listed, expected, "{entry} and {address}");
+    }
+
+    #[test]
+    fn addresses_blocks_and_ports_mean_what_they_say() {
+        check("10.1.2.3", "10.1.2.3:1", true);
+        check("10.1.2.3", "10.1.2.4:1", false);
+        check("10.1.2.3", "[::ffff:10.1.2.3]:1", true);
+        check("10.0.0.0/8", "10.255.0.1:1", true);
+        check("10.0.0.0/8", "11.0.0.0:1", false);
+        check("10.1.2.3/31", "10.1.2.2:1", true);
+        check("0.0.0.0/0", "192.168.1.1:1", true);
+        check("0.0.0.0/0", "[::1]:1", false);
+        check("::/0", "[fe80::1]:1", true);
+        check("fd00::/8", "[fdff::1]:1", true);
+        check("fd00::/8", "[fe00::1]:1", false);
+        check("::1", "[::1]:1", true);
+        check("127.0.0.1:9000", "127.0.0.1:9000", true);
+        check("127.0.0.1:9000", "127.0.0.1:9001", false);
+        check("[::1]:9000", "[::1]:9000", true);
+        check("[::1]:9000", "[::1]:80", false);
+    }
+
+    #[test]
+    fn names_are_compared_as_urls_write_them() {
+        let list = allow(&["Hooks.Internal", "bücher.example:8443", "dotted."]);
+        assert!(list.lists_name("hooks.internal", 1));
+        assert!(list.lists_name("hooks.internal.", 1));
+        assert!(list.lists_name("dotted", 1));
+        assert!(list.lists_name("xn--bcher-kva.example", 8443));
+        assert!(!list.lists_name("xn--bcher-kva.example", 443));
+        assert!(!list.lists_name("evil.hooks.internal", 1));
+        assert!(!list.lists_name("internal", 1));
+    }
+
+    #[test]
+    fn what_is_no_host_is_refused() {
+        for wrong in [
+            "",
+            " ",
+            "*",
+            "*.internal",
+            "http://hooks.internal",
+            "hooks.internal/path",
+            "user@hooks.internal",
+            "hooks.internal:",
+            "hooks.internal:port",
+            "hooks.internal:65536",
+            "10.0.0.0/33",
+            "10.0.0.0/-1",
+            "10.0.0.0/8:80",
+            "::/129",
+            "127.1",
+            "2130706433",
+            "0x7f.1",
+            "[::1",
+            "a b",
+            ".",
+        ] {
+            assert_eq!(Allow::parse(&[wrong]), Err(AllowError(wrong.into())), "{wrong:?}");
+        }
+    }
+}

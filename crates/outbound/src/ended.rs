@@ -1,0 +1,65 @@
+//! How a ready-made handler's errand ended.
+
+use std::time::Duration;
+use wire::Json;
+
+/// What is reported of one attempt.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// How it ended.
+    pub how: How,
+    /// A sentence for people, if there is one.
+    pub message: Option<String>,
+}
+
+/// The ways in which an errand ends.
+#[derive(Clone, Debug)]
+pub enum How {
+    /// The work is done.
+    Completed {
+        /// A small result, if there is one; at most as large as the contract allows.
+        result: Option<Json>,
+    },
+    /// It may work another time.
+    Retry {
+        /// Why it did not work this time.
+        failure: Failure,
+        /// When it should be tried again, if the other side knows better than the policy.
+        after: Option<Duration>,
+    },
+    /// It will never work.
+    ForGood(Failure),
+    /// It was asked to stop, and stopped.
+    Stopped,
+}
+
+/// Why it did not work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Stable and made for programs; always a lawful `errorCode`.
+    pub code: String,
+    /// For people.
+    pub message: String,
+}
+
+impl Ended {
+    pub(crate) fn retry(code: &str, message: impl Into<String>) -> Self {
+        How::Retry { failure: Failure::new(code, message), after: None }.into()
+    }
+
+    pub(crate) fn for_good(code: &str, message: impl Into<String>) -> Self {
+        How::ForGood(Failure::new(code, message)).into()
+    }
+}
+
+impl Failure {
+    pub(crate) fn new(code: &str, message: impl Into<String>) -> Self {
+        Failure { code: code.into(), message: message.into() }
+    }
+}
+
+impl From<How> for Ended {
+    fn from(how: How) -> Self {
+        Ended { how, message: None }
+    }
+}

@@ -1,0 +1,133 @@
+//! What a program says, line by line: a little is kept, the rest is read and forgotten.
+
+use std::collections::VecDeque;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt},
+    task::yield_now,
+};
+
+/// More of a line is not kept. A result has to fit, with the word in front of it.
+const LINE_BYTES_MAX: usize = 8 * 1024;
+const CHUNK_BYTES: usize = 32 * 1024;
+
+/// Who hears lines.
+pub(super) trait Hear: Send {
+    fn hear(&mut self, line: &[u8]);
+}
+
+/// Puts lines together from what comes in pieces.
+pub(super) struct Ear<'a, H> {
+    hearer: &'a mut H,
+    line: Vec<u8>,
+}
+
+impl<'a, H: Hear> Ear<'a, H> {
+    pub(super) fn new(hearer: &'a mut H) -> Self {
+        Ear { hearer, line: Vec::new() }
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let (text, whole) = match piece.strip_suffix(b"\n") {
+                Some(text) => (text, true),
+                None => (piece, false),
+            };
+            let room = LINE_BYTES_MAX - self.line.len();
+            self.line.extend_from_slice(&text[..text.len().min(room)]);
+            if whole {
+                self.finish();
+            }
+        }
+    }
+
+    /// A last line without an end is one, too.
+    pub(super) fn finish(&mut self) {
+        self.hearer.hear(&self.line);
+        self.line.clear();
+    }
+}
+
+/// Listens until nobody can say anything any more.
+pub(super) async fn listen(from: Option<impl AsyncRead + Unpin>, ear: &mut Ear<'_, impl Hear>) {
+    let Some(mut from) = from else { return };
+    let mut chunk = vec![0; CHUNK_BYTES];
+    while let Ok(length @ 1..) = from.read(&mut chunk).await {
+        ear.take(&chunk[..length]);
+        // Somebody who never draws breath would keep us from hearing that it should stop.
+        yield_now().await;
+    }
+}
+
+/// Standard output: the last line is the message, and some lines are for us.
+pub(super) struct Said<'a> {
+    progress: &'a (dyn Fn(u8, &str) + Send + Sync),
+    last: Vec<u8>,
+    pub(super) result: Option<String>,
+}
+
+impl<'a> Said<'a> {
+    pub(super) fn new(progress: &'a (dyn Fn(u8, &str) + Send + Sync)) -> Self {
+        Said { progress, last: Vec::new(), result: None }
+    }
+
+    /// The last line that was not empty.
+    pub(super) fn message(&self) -> Option<String> {
+        Some(plain(&self.last)).filter(|text| !text.is_empty())
+    }
+
+    fn report(&self, words: &[u8]) {
+        let words = plain(words);
+        let (percent, note) = words.split_once(' ').unwrap_or((&words, ""));
+        if let Ok(percent @ 0..=100) = percent.parse() {
+            (self.progress)(percent, note.trim());
+        }
+    }
+}
+
+impl Hear for Said<'_> {
+    fn hear(&mut self, line: &[u8]) {
+        if let Some(words) = line.strip_prefix(b"consign:progress ") {
+            self.report(words);
+        } else if let Some(json) = line.strip_prefix(b"consign:result ") {
+            self.result = Some(String::from_utf8_lossy(json).into_owned());
+        } else if !line.trim_ascii().is_empty() {
+            line.clone_into(&mut self.last);
+        }
+    }
+}
+
+/// Standard error: the last lines tell why it failed.
+#[derive(Default)]
+pub(super) struct Complaints(VecDeque<String>);
+
+const COMPLAINTS_MAX: usize = 3;
+const COMPLAINT_BYTES_MAX: usize = 300;
+
+impl Complaints {
+    /// What happened, and what the program said about it.
+    pub(super) fn after(&self, what: String) -> String {
+        let lines: Vec<&str> = self.0.iter().map(String::as_str).collect();
+        if lines.is_empty() { what } else { format!("{what}: {}", lines.join(" / ")) }
+    }
+}
+
+impl Hear for Complaints {
+    fn hear(&mut self, line: &[u8]) {
+        let text = plain(&line[..line.len().min(COMPLAINT_BYTES_MAX)]);
+        if text.is_empty() {
+            return;
+        }
+        if self.0.len() == COMPLAINTS_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back(text);
+    }
+}
+
+/// Text without anything that a terminal or a log could take for more than text.
+fn plain(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let spaced = text.chars().map(|letter| if letter == '\t' { ' ' } else { letter });
+    let plain: String = spaced.filter(|letter| !letter.is_control()).collect();
+    plain.trim().to_owned()
+}

@@ -1,0 +1,181 @@
+//! The handler `exec`: a program is run for each job.
+//!
+//! The program may be anything, and may do anything: never read, never end, shout without pause, start others and
+//! leave them behind. It costs us a few kilobytes and an end that is bounded, whatever it does.
+
+mod group;
+mod listen;
+
+use crate::{
+    ended::{Ended, Failure, How},
+    errand::Errand,
+};
+use engine::{JsonText, RESULT_BYTES_MAX};
+use group::Group;
+use listen::{Complaints, Ear, Said, listen};
+use std::{
+    ffi::OsString,
+    io,
+    os::unix::process::ExitStatusExt,
+    pin::pin,
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+use tokio::{
+    io::AsyncWriteExt,
+    process::{ChildStdin, Command},
+    select,
+    time::timeout,
+};
+use wire::Json;
+
+/// Runs a program for one job at a time.
+#[derive(Clone)]
+pub struct Exec {
+    words: Vec<String>,
+    environment: Vec<(OsString, OsString)>,
+}
+
+/// What a program gets of the environment around us: enough to be found and to speak its language, and none of our
+/// secrets.
+const KEPT: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
+
+/// The exit code that asks for another try: `EX_TEMPFAIL` of `sysexits.h`.
+const EXIT_RETRY: i32 = 75;
+
+/// How long a program has to end when it was asked to.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How long its last words are waited for. Whoever left its group may hold the pipe for years.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+impl Exec {
+    /// A program and its arguments; no shell reads them. Of `environment`, only what is harmless is passed on.
+    pub fn new(
+        words: impl IntoIterator<Item = impl Into<String>>,
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Self {
+        let kept = |(name, _): &(OsString, OsString)| KEPT.iter().any(|kept| name == kept);
+        Exec {
+            words: words.into_iter().map(Into::into).collect(),
+            environment: environment.into_iter().filter(kept).collect(),
+        }
+    }
+
+    /// Runs the program for `errand`, tells `progress` how far it says it is, and ends it when `stop` comes first.
+    ///
+    /// Dropped in the middle, it still ends the program and all that belongs to it.
+    pub async fn run(
+        &self,
+        errand: &Errand,
+        progress: &(dyn Fn(u8, &str) + Send + Sync),
+        stop: impl Future<Output = ()> + Send,
+    ) -> Ended {
+        let (mut said, mut complaints) = (Said::new(progress), Complaints::default());
+        let lived = self.live(errand, stop, &mut said, &mut complaints).await;
+        let how = match lived {
+            Ok(Some(status)) => how(status, &complaints),
+            Ok(None) => How::Stopped,
+            Err(error) => return Ended::retry("EXEC_NOT_STARTED", self.not_started(&error)),
+        };
+        tell(how, said)
+    }
+
+    /// How the program ended by itself; nothing where it was stopped.
+    async fn live(
+        &self,
+        errand: &Errand,
+        stop: impl Future<Output = ()> + Send,
+        said: &mut Said<'_>,
+        complaints: &mut Complaints,
+    ) -> io::Result<Option<ExitStatus>> {
+        let mut group = Group::start(self.command(errand), GRACE)?;
+        let (stdin, stdout, stderr) = group.pipes();
+        let (mut out, mut err) = (Ear::new(said), Ear::new(complaints));
+        let ended = {
+            let talk = async {
+                tokio::join!(
+                    feed(stdin, &errand.json),
+                    listen(stdout, &mut out),
+                    listen(stderr, &mut err)
+                )
+            };
+            let (mut talk, mut life) = (pin!(talk), pin!(group.live(stop)));
+            select! {
+                ended = &mut life => {
+                    drop(timeout(LAST_WORDS, talk).await);
+                    ended
+                }
+                _ = &mut talk => life.await,
+            }
+        };
+        out.finish();
+        err.finish();
+        ended
+    }
+
+    fn command(&self, errand: &Errand) -> Command {
+        let (program, args) =
+            self.words.split_first().map_or(("", &[][..]), |(first, rest)| (first, rest));
+        let mut command = Command::new(program);
+        command
+            .args(args)
+            .env_clear()
+            .envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.env("CONSIGN_JOB_ID", &errand.job_id).env("CONSIGN_JOB_TYPE", &errand.job_type);
+        command.env("CONSIGN_ATTEMPT", errand.attempt.to_string());
+        command.env("CONSIGN_CORRELATION_ID", &errand.correlation_id);
+        command.envs(errand.subject_id.as_ref().map(|subject| ("CONSIGN_SUBJECT_ID", subject)));
+        command.envs(errand.traceparent.as_ref().map(|trace| ("TRACEPARENT", trace)));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn not_started(&self, error: &io::Error) -> String {
+        let program = self.words.first().map_or("", String::as_str);
+        format!("the program {program} could not be started: {error}")
+    }
+}
+
+/// Hands the job over. Whether the program reads it is its own business.
+async fn feed(stdin: Option<ChildStdin>, json: &str) {
+    let Some(mut stdin) = stdin else { return };
+    drop(stdin.write_all(json.as_bytes()).await);
+}
+
+fn how(status: ExitStatus, complaints: &Complaints) -> How {
+    match (status.code(), status.signal()) {
+        (Some(0), _) => How::Completed { result: None },
+        (Some(EXIT_RETRY), _) => retry(exited(EXIT_RETRY, complaints)),
+        (Some(code), _) => How::ForGood(exited(code, complaints)),
+        (None, signal) => {
+            let what = format!("the program was killed by signal {}", signal.unwrap_or_default());
+            retry(Failure::new("EXEC_KILLED", complaints.after(what)))
+        }
+    }
+}
+
+fn exited(code: i32, complaints: &Complaints) -> Failure {
+    let what = format!("the program ended with exit code {code}");
+    Failure::new(&format!("EXEC_EXIT_{code}"), complaints.after(what))
+}
+
+fn retry(failure: Failure) -> How {
+    How::Retry { failure, after: None }
+}
+
+/// Puts what the program said beside how it ended. The work is done even where its result cannot be kept.
+fn tell(how: How, said: Said<'_>) -> Ended {
+    let message = said.message();
+    let (How::Completed { .. }, Some(result)) = (&how, &said.result) else {
+        return Ended { how, message };
+    };
+    match JsonText::parse("result", result, RESULT_BYTES_MAX) {
+        Ok(result) => Ended { how: How::Completed { result: Some(Json::from(&result)) }, message },
+        Err(problem) => {
+            let told = format!("left out: {problem}");
+            let message = message.map_or(told.clone(), |message| format!("{message} ({told})"));
+            Ended { how, message: Some(message) }
+        }
+    }
+}

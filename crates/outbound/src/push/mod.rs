@@ -1,0 +1,135 @@
+//! The handler `http`: each job is pushed to an address, signed like a webhook.
+//!
+//! The address was written by whoever may declare types, and the name in it is answered by whoever owns it: neither
+//! may lead a request into our own network. The answer is believed as far as its status goes; of the rest, little is
+//! read.
+
+mod answer;
+mod sign;
+
+pub use sign::{Signer, SignerError};
+
+use crate::{
+    USER_AGENT,
+    address::{Allow, Forbidden, Lookup, Target},
+    ended::{Ended, How},
+    errand::Errand,
+};
+use reqwest::{
+    Client, Url,
+    header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+    redirect::Policy,
+};
+use std::{error::Error, iter::successors, sync::Arc, time::Duration};
+use tokio::select;
+
+/// Pushes jobs to one address.
+#[derive(Clone)]
+pub struct Push {
+    /// Of this address alone: its connections go where its name was found to be allowed.
+    client: Client,
+    url: Url,
+    signer: Signer,
+    now: Now,
+}
+
+/// Says what time it is, in seconds since 1970.
+pub type Now = Arc<dyn Fn() -> u64 + Send + Sync>;
+
+/// Why nothing can be pushed to an address.
+#[derive(Debug, thiserror::Error)]
+pub enum PushError {
+    /// We do not go there.
+    #[error(transparent)]
+    Forbidden(#[from] Forbidden),
+    /// This machine lacks what a client needs.
+    #[error("could not set up the http client")]
+    Setup(#[source] reqwest::Error),
+}
+
+/// To find the host, reach it and agree on TLS. How long an answer may take says the policy of the type.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Connections that nobody uses are kept for so long: shorter than most servers keep theirs.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
+const IDLE_MAX: usize = 16;
+
+impl Push {
+    /// Pushes to `url`, if that is public or allowed.
+    pub fn new(
+        url: &str,
+        allow: &Arc<Allow>,
+        lookup: &Lookup,
+        signer: Signer,
+        now: Now,
+    ) -> Result<Self, PushError> {
+        let target = Target::new(url, allow, lookup)?;
+        let builder = Client::builder()
+            .user_agent(USER_AGENT)
+            .redirect(Policy::none())
+            .no_proxy()
+            .referer(false)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_max_idle_per_host(IDLE_MAX)
+            .dns_resolver(target.resolver());
+        let client = builder.build().map_err(PushError::Setup)?;
+        Ok(Push { client, url: target.url, signer, now })
+    }
+
+    /// Pushes one job, unless `stop` comes first.
+    pub async fn run(&self, errand: &Errand, stop: impl Future<Output = ()> + Send) -> Ended {
+        select! {
+            biased;
+            ended = self.deliver(errand) => ended,
+            () = stop => How::Stopped.into(),
+        }
+    }
+
+    async fn deliver(&self, errand: &Errand) -> Ended {
+        let request = self.client.post(self.url.clone()).headers(self.headers(errand));
+        match request.body(errand.json.clone()).send().await {
+            Ok(response) => answer::ended(response, (self.now)()).await,
+            Err(error) => undelivered(error),
+        }
+    }
+
+    fn headers(&self, errand: &Errand) -> HeaderMap {
+        let id = format!("{}.{}", errand.job_id, errand.redrive_count);
+        let timestamp = (self.now)();
+        let signature = self.signer.sign(&id, timestamp, errand.json.as_bytes());
+        let all = [
+            ("webhook-id", Some(id)),
+            ("webhook-timestamp", Some(timestamp.to_string())),
+            ("webhook-signature", Some(signature)),
+            ("idempotency-key", Some(errand.job_id.clone())),
+            ("x-correlation-id", Some(errand.correlation_id.clone())),
+            ("traceparent", errand.traceparent.clone()),
+            (CONTENT_TYPE.as_str(), Some("application/json".into())),
+        ];
+        let header = |(name, value): (&'static str, Option<String>)| {
+            // Whatever cannot be in a header is in the body all the same.
+            let value = HeaderValue::from_bytes(value?.as_bytes()).ok()?;
+            Some((HeaderName::from_static(name), value))
+        };
+        all.into_iter().filter_map(header).collect()
+    }
+}
+
+/// What it means that no answer came. The address is not told: it may hold a secret.
+fn undelivered(error: reqwest::Error) -> Ended {
+    let mut causes = successors(error.source(), |cause| (*cause).source());
+    if let Some(forbidden) = causes.find_map(|cause| cause.downcast_ref::<Forbidden>()) {
+        return Ended::for_good("ADDRESS_FORBIDDEN", forbidden.to_string());
+    }
+    if error.is_timeout() {
+        return Ended::retry("HTTP_TIMEOUT", "the address could not be reached in time");
+    }
+    let what = if error.is_dns() {
+        "the host of the address was not found"
+    } else if error.is_connect() {
+        "the address could not be reached"
+    } else {
+        "the connection broke before the answer came"
+    };
+    Ended::retry("HTTP_UNREACHABLE", what)
+}

@@ -1,0 +1,63 @@
+//! Signatures as Standard Webhooks has them: whoever shares the secret can tell that we sent it, and when.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use std::sync::Arc;
+
+/// Signs what is pushed. It has no `Debug`: secrets are never logged.
+#[derive(Clone)]
+pub struct Signer(Arc<[u8]>);
+
+/// A secret that is none. It does not repeat the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a signing secret is whsec_ and the base64 of 24 to 64 bytes")]
+pub struct SignerError;
+
+const PREFIX: &str = "whsec_";
+
+impl Signer {
+    /// Reads a secret as people share it: `whsec_…`.
+    pub fn parse(text: &str) -> Result<Self, SignerError> {
+        let bits = text.trim().strip_prefix(PREFIX).ok_or(SignerError)?;
+        let secret = STANDARD.decode(bits).map_err(|_| SignerError)?;
+        let lawful = (24..=64).contains(&secret.len());
+        lawful.then(|| Signer(secret.into())).ok_or(SignerError)
+    }
+
+    /// Writes a secret as people share it.
+    pub fn write(secret: &[u8; 32]) -> String {
+        format!("{PREFIX}{}", STANDARD.encode(secret))
+    }
+
+    pub(super) fn sign(&self, id: &str, timestamp: u64, body: &[u8]) -> String {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("a key of any length will do");
+        mac.update(format!("{id}.{timestamp}.").as_bytes());
+        mac.update(body);
+        format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example with which the standard's own libraries are tested.
+    #[test]
+    fn the_standards_own_example_is_signed_alike() {
+        let signer = Signer::parse("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n").unwrap();
+        let signature =
+            signer.sign("msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, br#"{"test": 2432232314}"#);
+        assert_eq!(signature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+    }
+
+    #[test]
+    fn what_is_written_can_be_read_and_what_is_no_secret_not() {
+        assert!(Signer::parse(&Signer::write(&[7; 32])).is_ok());
+        let short = format!("whsec_{}", STANDARD.encode([7; 23]));
+        let long = format!("whsec_{}", STANDARD.encode([7; 65]));
+        for wrong in ["", "whsec_", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_!", &short, &long] {
+            assert_eq!(Signer::parse(wrong).err(), Some(SignerError), "{wrong}");
+        }
+    }
+}

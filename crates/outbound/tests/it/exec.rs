@@ -1,0 +1,124 @@
+//! Programs that behave.
+
+use crate::errand::{done, errand, failed};
+use outbound::{Ended, Errand, Exec};
+use std::{ffi::OsString, fs, future::pending, sync::Mutex};
+
+pub(crate) async fn run(words: &[&str], errand: &Errand) -> Ended {
+    Exec::new(words.iter().copied(), environment()).run(errand, &|_, _| (), pending()).await
+}
+
+pub(crate) async fn sh(script: &str) -> Ended {
+    run(&["sh", "-c", script], &errand()).await
+}
+
+pub(crate) fn environment() -> Vec<(OsString, OsString)> {
+    let path = std::env::vars_os().filter(|(name, _)| name == "PATH");
+    let secrets =
+        [("CONSIGN_KEY", "csk_secret"), ("AWS_SECRET_ACCESS_KEY", "secret"), ("TZ", "UTC")];
+    path.chain(secrets.map(|(name, value)| (name.into(), value.into()))).collect()
+}
+
+#[tokio::test]
+async fn the_job_is_on_standard_input_and_the_last_line_is_the_message() {
+    let ended = sh("echo first; cat; echo; echo").await;
+    assert_eq!(ended.message.as_deref(), Some(errand().json.as_str()));
+    assert_eq!(done(ended), None);
+}
+
+#[tokio::test]
+async fn a_program_sees_its_job_in_the_environment_and_nothing_of_ours() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("env");
+    let mut errand = errand();
+    errand.traceparent = Some("00-1".into());
+    done(run(&["sh", "-c", "env > \"$0\"", path.to_str().unwrap()], &errand).await);
+    let seen = fs::read_to_string(path).unwrap();
+    for expected in [
+        "CONSIGN_JOB_ID=j-1",
+        "CONSIGN_JOB_TYPE=email",
+        "CONSIGN_ATTEMPT=2",
+        "CONSIGN_CORRELATION_ID=c-1",
+        "CONSIGN_SUBJECT_ID=order/7",
+        "TRACEPARENT=00-1",
+        "TZ=UTC",
+    ] {
+        assert!(seen.lines().any(|line| line == expected), "{expected}: {seen}");
+    }
+    assert!(!seen.to_lowercase().contains("secret"), "{seen}");
+    let known = ["PATH", "HOME", "LANG", "TZ", "TRACEPARENT", "PWD", "OLDPWD", "SHLVL", "_"];
+    for name in seen.lines().filter_map(|line| line.split_once('=')).map(|(name, _)| name) {
+        assert!(known.contains(&name) || name.starts_with("CONSIGN_"), "{name} was passed on");
+    }
+}
+
+#[tokio::test]
+async fn the_exit_code_says_what_becomes_of_the_job() {
+    done(sh("exit 0").await);
+    let told = |ended| {
+        let (failure, again) = failed(ended);
+        (failure.code, failure.message, again)
+    };
+    assert_eq!(
+        told(sh("echo busy >&2; exit 75").await),
+        ("EXEC_EXIT_75".into(), "the program ended with exit code 75: busy".into(), true)
+    );
+    assert_eq!(
+        told(sh("echo 1 >&2; echo 2 >&2; echo >&2; echo 3 >&2; printf 4 >&2; exit 1").await),
+        ("EXEC_EXIT_1".into(), "the program ended with exit code 1: 2 / 3 / 4".into(), false)
+    );
+    assert_eq!(
+        told(sh("exit 255").await),
+        ("EXEC_EXIT_255".into(), "the program ended with exit code 255".into(), false)
+    );
+    assert_eq!(
+        told(sh("kill -9 $$").await),
+        ("EXEC_KILLED".into(), "the program was killed by signal 9".into(), true)
+    );
+}
+
+#[tokio::test]
+async fn a_failure_has_a_message_as_well() {
+    let ended = sh("echo nobody was at home; exit 3").await;
+    assert_eq!(ended.message.as_deref(), Some("nobody was at home"));
+    assert!(!failed(ended).1);
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_may_be_there_later() {
+    for words in [&["/nowhere/at-all"][..], &["/"], &[]] {
+        let (failure, again) = failed(run(words, &errand()).await);
+        assert_eq!((failure.code.as_str(), again), ("EXEC_NOT_STARTED", true), "{words:?}");
+        assert!(failure.message.contains(words.first().unwrap_or(&"")), "{}", failure.message);
+    }
+}
+
+#[tokio::test]
+async fn lines_for_us_are_progress_and_a_result_and_no_message() {
+    let said = Mutex::new(Vec::new());
+    let script = r#"echo working
+        echo 'consign:progress 40 month 5 of 12'
+        echo 'consign:progress 101 too much'
+        echo 'consign:progress much'
+        echo 'consign:progress 100'
+        echo 'consign:result {"pages": 12}'"#;
+    let note = |percent, note: &str| said.lock().unwrap().push((percent, note.to_owned()));
+    let exec = Exec::new(["sh", "-c", script], environment());
+    let ended = exec.run(&errand(), &note, pending()).await;
+    assert_eq!(ended.message.as_deref(), Some("working"));
+    assert_eq!(done(ended).as_deref(), Some(r#"{"pages": 12}"#));
+    let said = said.into_inner().unwrap();
+    assert_eq!(said, [(40, "month 5 of 12".to_owned()), (100, String::new())]);
+}
+
+#[tokio::test]
+async fn a_result_that_cannot_be_kept_is_told_and_the_work_is_done() {
+    let ended = sh("echo 'consign:result {'; echo done").await;
+    let message = ended.message.clone().unwrap();
+    assert!(message.starts_with("done (left out: result"), "{message}");
+    assert_eq!(done(ended), None);
+    let ended =
+        sh("printf 'consign:result \"'; head -c 5000 /dev/zero | tr '\\0' x; echo '\"'").await;
+    assert!(ended.message.clone().unwrap().starts_with("left out: result"), "{ended:?}");
+    assert_eq!(done(ended), None);
+}

@@ -1,0 +1,201 @@
+//! Programs that do not behave. Whatever they do, the errand ends, little memory is used, and nobody is left behind.
+
+use crate::{
+    errand::{done, errand, failed},
+    exec::{environment, run, sh},
+};
+use outbound::{Ended, Errand, Exec, How};
+use rustix::process::{Pid, Signal, kill_process};
+use std::{fs, future::pending, path::Path, time::Duration};
+use tempfile::TempDir;
+use tokio::{
+    sync::Notify,
+    time::{sleep, timeout},
+};
+
+/// Longer than anything here should take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Cleans up when it is asked to end. It starts nobody after it has spoken: some shells lose a signal that comes
+/// while they do.
+const POLITE: &str =
+    "sleep 1000 & trap 'echo bye > bye; exit 0' TERM; echo 'consign:progress 1 x'; wait";
+const STUBBORN: &str = "trap '' TERM; echo 'consign:progress 1 x'; while :; do sleep 1; done";
+
+#[tokio::test]
+async fn endless_output_costs_no_memory() {
+    let before = peak_kib();
+    let ended =
+        sh("head -c 209715200 /dev/zero; head -c 209715200 /dev/zero >&2; echo; echo done").await;
+    assert_eq!(ended.message.as_deref(), Some("done"));
+    let grown = peak_kib() - before;
+    assert!(grown < 32 * 1024, "{grown} KiB for 400 MiB of output");
+}
+
+/// The most memory that this process ever had.
+fn peak_kib() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[tokio::test]
+async fn output_that_is_no_text_becomes_some() {
+    let ended = sh(r"printf '\377ok\001\033[31m\twhat\0\n'").await;
+    assert_eq!(ended.message.as_deref(), Some("\u{fffd}ok[31m what"));
+    assert_eq!(sh("printf done").await.message.as_deref(), Some("done"));
+    assert_eq!(sh("printf '\\n\\n'").await.message, None);
+}
+
+#[tokio::test]
+async fn whoever_does_not_read_its_job_is_not_waited_for() {
+    let large = Errand { json: "x".repeat(1 << 20), ..errand() };
+    for script in ["exit 0", "exec <&-; exit 0", "sleep 0.2", "head -c 3 > /dev/null"] {
+        done(run(&["sh", "-c", script], &large).await);
+    }
+}
+
+#[tokio::test]
+async fn children_that_stay_behind_are_killed_and_their_pipes_not_waited_for() {
+    let place = Place::new();
+    let ended =
+        timeout(PATIENCE, place.sh("sleep 1000 & (trap '' TERM HUP; sleep 1000) & echo started"));
+    assert_eq!(ended.await.unwrap().message.as_deref(), Some("started"));
+    place.nobody_is_left().await;
+}
+
+#[tokio::test]
+async fn a_brood_of_children_is_killed_with_its_parent() {
+    let place = Place::new();
+    let script =
+        "for n in $(seq 100); do (trap '' TERM; while :; do sleep 1 & wait; done) & done; exit 3";
+    let ended = timeout(PATIENCE, place.sh(script)).await.unwrap();
+    assert_eq!(failed(ended).0.code, "EXEC_EXIT_3");
+    place.nobody_is_left().await;
+}
+
+#[tokio::test]
+async fn whoever_left_the_group_may_keep_the_pipe() {
+    let place = Place::new();
+    let script = "setsid sh -c 'echo $$ > far; exec sleep 1000' & \
+                  while [ ! -s far ]; do sleep 0.01; done; printf gone";
+    let ended = timeout(PATIENCE, place.sh(script)).await.unwrap();
+    assert_eq!(ended.message.as_deref(), Some("gone"));
+    kill_process(place.number("far"), Signal::KILL).unwrap();
+}
+
+#[tokio::test]
+async fn whoever_is_asked_to_stop_may_clean_up() {
+    let place = Place::new();
+    let script = POLITE;
+    let ended = place.stopped(script).await;
+    assert!(matches!(ended.how, How::Stopped), "{ended:?}");
+    assert!(place.path().join("bye").exists());
+    place.nobody_is_left().await;
+}
+
+#[tokio::test]
+async fn whoever_ignores_that_is_killed_with_all_its_children() {
+    let place = Place::new();
+    let script = "trap '' TERM; (while :; do sleep 1; done) & echo 'consign:progress 1 x'; \
+                  while :; do sleep 1; done";
+    let ended = timeout(PATIENCE, place.stopped(script)).await.unwrap();
+    assert!(matches!(ended.how, How::Stopped), "{ended:?}");
+    place.nobody_is_left().await;
+}
+
+#[tokio::test]
+async fn whoever_never_draws_breath_is_stopped_all_the_same() {
+    let place = Place::new();
+    let ended = place.stopped("echo 'consign:progress 1 x'; yes; yes").await;
+    assert!(matches!(ended.how, How::Stopped), "{ended:?}");
+    place.nobody_is_left().await;
+}
+
+#[tokio::test]
+async fn an_errand_that_is_dropped_asks_first_and_kills_then() {
+    for (script, polite) in [(POLITE, true), (STUBBORN, false)] {
+        let place = Place::new();
+        place.dropped(script).await;
+        place.nobody_is_left().await;
+        assert_eq!(place.path().join("bye").exists(), polite, "{script}");
+    }
+}
+
+#[test]
+fn a_runtime_that_ends_takes_its_programs_with_it() {
+    let place = Place::new();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(place.dropped(STUBBORN));
+    runtime.shutdown_timeout(Duration::from_millis(10));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(place.nobody_is_left());
+}
+
+/// A folder in which a script runs, and which knows its group.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Place(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn exec(&self, script: &str) -> Exec {
+        let script = format!("cd \"$0\"; echo $$ > group; {script}");
+        Exec::new(["sh", "-c", &script, self.path().to_str().unwrap()], environment())
+    }
+
+    async fn sh(&self, script: &str) -> Ended {
+        self.exec(script).run(&errand(), &|_, _| (), pending()).await
+    }
+
+    /// Stops the script as soon as it says how far it is.
+    async fn stopped(&self, script: &str) -> Ended {
+        let spoke = Notify::new();
+        self.exec(script).run(&errand(), &|_, _| spoke.notify_one(), spoke.notified()).await
+    }
+
+    /// Drops the errand as soon as the script says how far it is.
+    async fn dropped(&self, script: &str) {
+        let (spoke, exec, errand) = (Notify::new(), self.exec(script), errand());
+        let tell = |_, _: &str| spoke.notify_one();
+        tokio::select! {
+            ended = exec.run(&errand, &tell, pending()) => panic!("{ended:?}"),
+            () = spoke.notified() => {}
+        }
+    }
+
+    fn number(&self, file: &str) -> Pid {
+        let text = fs::read_to_string(self.path().join(file)).unwrap();
+        Pid::from_raw(text.trim().parse().unwrap()).unwrap()
+    }
+
+    async fn nobody_is_left(&self) {
+        let group = self.number("group");
+        let gone = async {
+            while members(group) > 0 {
+                sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(PATIENCE, gone).await.expect("somebody of the group lives on");
+    }
+}
+
+/// How many of a group live; those who have ended and were not reaped do not.
+fn members(group: Pid) -> usize {
+    let group = group.as_raw_nonzero().to_string();
+    let numbered = fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| fs::read_to_string(entry.unwrap().path().join("stat")).ok());
+    let is_member = |stat: &String| {
+        // After the name in brackets: state, parent, group.
+        let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+        let words: Vec<&str> = rest.split(' ').take(3).collect();
+        matches!(words[..], [state, _, of] if state != "Z" && of == group)
+    };
+    numbered.filter(is_member).count()
+}

@@ -1,0 +1,142 @@
+using System.Net;
+using System.Net.Http.Headers;
+using System.Net.Http.Json;
+using System.Runtime.CompilerServices;
+using System.Text.Json;
+
+namespace Consign.Sample;
+
+/// <summary>A job to hand over. SubjectId is what it is about, and may be any text: a GUID, an order number.</summary>
+public sealed record NewJob(string JobType, JsonElement Payload, string? SubjectId = null, string? CorrelationId = null);
+
+/// <summary>The body of 202 Accepted: the job is on disk, and StatusUrl tells how it is.</summary>
+public sealed record Accepted(
+    Guid JobId, string? SubjectId, string StatusUrl, string CorrelationId, string Status, bool Duplicate);
+
+/// <summary>How far a handler says it is.</summary>
+public sealed record Progress(int Percent, string? Note);
+
+/// <summary>The status of a job: Queued, Running, then Completed, Failed, Poisoned or Cancelled.</summary>
+public sealed record JobStatus(
+    Guid JobId, string JobType, string? SubjectId, string CorrelationId, string Status, int Attempt, int MaxAttempts,
+    DateTimeOffset CreatedAt, DateTimeOffset? StartedAt, DateTimeOffset? CompletedAt,
+    string? ErrorCode, string? ErrorMessage, Progress? Progress, JsonElement? Result)
+{
+    public bool HasEnded => Status is "Completed" or "Failed" or "Poisoned" or "Cancelled";
+}
+
+/// <summary>The server said no, and asking again would not change that. The message is its problem details.</summary>
+public sealed class ConsignException(HttpStatusCode status, string problem) : Exception($"{(int)status}: {problem}");
+
+/// <summary>
+/// Speaks to Consign. The HttpClient brings the address of the server (BaseAddress) and the key (Authorization).
+/// </summary>
+public sealed class ConsignClient(HttpClient http)
+{
+    /// <summary>About five minutes; a client should come to an end some time, a worker's report should not.</summary>
+    private const int TriesMax = 35;
+
+    /// <summary>
+    /// Hands a job over. The key makes it safe to ask again when an answer got lost: one job comes of it,
+    /// and the second answer says Duplicate.
+    /// </summary>
+    public async Task<Accepted> EnqueueAsync(NewJob job, string idempotencyKey, CancellationToken stop = default)
+    {
+        HttpRequestMessage Ask()
+        {
+            var ask = new HttpRequestMessage(HttpMethod.Post, "/api/jobs") { Content = JsonContent.Create(job) };
+            ask.Headers.Add("Idempotency-Key", idempotencyKey);
+            return ask;
+        }
+        using var answer = await SendAsync(Ask, TriesMax, stop);
+        return await ReadAsync<Accepted>(answer, stop);
+    }
+
+    /// <summary>
+    /// Every status that is news, until the job has ended. Between two questions it waits as long as
+    /// Retry-After says, which the server works out from how fast the queue moves.
+    /// </summary>
+    public async IAsyncEnumerable<JobStatus> FollowAsync(
+        string statusUrl, [EnumeratorCancellation] CancellationToken stop = default)
+    {
+        EntityTagHeaderValue? version = null;
+        while (true)
+        {
+            HttpRequestMessage Ask()
+            {
+                var ask = new HttpRequestMessage(HttpMethod.Get, statusUrl);
+                if (version is not null)
+                {
+                    ask.Headers.IfNoneMatch.Add(version);
+                }
+                return ask;
+            }
+            using var answer = await SendAsync(Ask, TriesMax, stop);
+            if (answer.StatusCode != HttpStatusCode.NotModified)
+            {
+                var status = await ReadAsync<JobStatus>(answer, stop);
+                yield return status;
+                if (status.HasEnded)
+                {
+                    yield break;
+                }
+                version = answer.Headers.ETag;
+            }
+            await Task.Delay(answer.Headers.RetryAfter?.Delta ?? TimeSpan.FromSeconds(1), stop);
+        }
+    }
+
+    /// <summary>What a worker says (claim, heartbeat, settle, release): asked until it is answered.</summary>
+    public async Task<TAnswer> WorkAsync<TAnswer>(string verb, object body, CancellationToken stop)
+    {
+        HttpRequestMessage Ask() => new(HttpMethod.Post, $"/api/work/{verb}") { Content = JsonContent.Create(body) };
+        using var answer = await SendAsync(Ask, int.MaxValue, stop);
+        return await ReadAsync<TAnswer>(answer, stop);
+    }
+
+    /// <summary>
+    /// Asks again, with growing waits, while the server is away or says that it may help. A message can be
+    /// sent only once, so each try makes its own.
+    /// </summary>
+    private async Task<HttpResponseMessage> SendAsync(Func<HttpRequestMessage> ask, int triesMax, CancellationToken stop)
+    {
+        var wait = TimeSpan.FromMilliseconds(250);
+        for (var tries = 1; ; tries++)
+        {
+            var after = TimeSpan.Zero;
+            try
+            {
+                using var request = ask();
+                var answer = await http.SendAsync(request, stop);
+                if (answer.IsSuccessStatusCode || answer.StatusCode == HttpStatusCode.NotModified)
+                {
+                    return answer;
+                }
+                using (answer)
+                {
+                    if (tries >= triesMax || !MayPass(answer.StatusCode))
+                    {
+                        throw new ConsignException(answer.StatusCode, await answer.Content.ReadAsStringAsync(stop));
+                    }
+                    after = answer.Headers.RetryAfter?.Delta ?? TimeSpan.Zero;
+                }
+            }
+            catch (HttpRequestException) when (tries < triesMax)
+            {
+                // The connection broke, or there was none.
+            }
+            catch (TaskCanceledException) when (tries < triesMax && !stop.IsCancellationRequested)
+            {
+                // HttpClient lost patience.
+            }
+            await Task.Delay(after > wait ? after : wait, stop);
+            wait = wait < TimeSpan.FromSeconds(5) ? wait * 2 : TimeSpan.FromSeconds(10);
+        }
+    }
+
+    private static bool MayPass(HttpStatusCode status) =>
+        (int)status >= 500 || status is HttpStatusCode.RequestTimeout or HttpStatusCode.TooManyRequests;
+
+    private static async Task<T> ReadAsync<T>(HttpResponseMessage answer, CancellationToken stop) =>
+        await answer.Content.ReadFromJsonAsync<T>(stop) ?? throw new JsonException("the answer is empty");
+}

@@ -1,0 +1,167 @@
+using System.Text.Json;
+using Microsoft.Extensions.Hosting;
+using Microsoft.Extensions.Logging;
+
+namespace Consign.Sample;
+
+/// <summary>A job that is ours for as long as its lease is kept alive.</summary>
+public sealed record ClaimedJob(
+    Guid JobId, string JobType, string? SubjectId, string CorrelationId, int Attempt, int MaxAttempts,
+    JsonElement Payload, Lease Lease);
+
+public sealed record Lease(string Token, DateTimeOffset ExpiresAt);
+
+/// <summary>What a handler gets.</summary>
+public sealed class JobContext(ClaimedJob job)
+{
+    public ClaimedJob Job { get; } = job;
+
+    public Progress? Progress { get; private set; }
+
+    /// <summary>Seen in the status within a second or so.</summary>
+    public void Report(int percent, string note) => Progress = new Progress(percent, note);
+}
+
+/// <summary>
+/// Does the work of one job type. A job may run more than once (a process can die at any time), so be
+/// idempotent; JobId is the same every time. What it returns becomes the result, up to 4 KiB.
+/// </summary>
+public interface IJobHandler
+{
+    string JobType { get; }
+
+    /// <param name="stop">Cancelled when somebody cancels the job, or when this process is asked to end.</param>
+    Task<object?> HandleAsync(JobContext context, CancellationToken stop);
+}
+
+/// <summary>
+/// Ends an attempt with a stable code. It is tried again as the policy of the type says, unless Retryable is
+/// false (a retry cannot help) or Poisoned is true (the message is unreadable). Other exceptions are retried.
+/// </summary>
+public sealed class JobFailedException(string errorCode, string message) : Exception(message)
+{
+    public string ErrorCode { get; } = errorCode;
+
+    public bool Retryable { get; init; } = true;
+
+    public bool Poisoned { get; init; }
+}
+
+/// <summary>One background service per job type, with so many slots: each claims a job, runs it and settles it.</summary>
+public sealed class JobWorker(ConsignClient consign, IJobHandler handler, ILogger<JobWorker> log) : BackgroundService
+{
+    private const int Slots = 4;
+    private readonly string workerId = $"{Environment.MachineName}-{Environment.ProcessId}";
+
+    private sealed record Claim(ClaimedJob[] Jobs);
+
+    private sealed record Pulse(Guid JobId, string State);
+
+    private sealed record Beat(Pulse[] Leases);
+
+    private sealed record Item(Guid JobId, string? Status, JsonElement? Problem);
+
+    private sealed record Settled(Item[] Items);
+
+    protected override Task ExecuteAsync(CancellationToken stopping) =>
+        Task.WhenAll(Enumerable.Range(0, Slots).Select(_ => SlotAsync(stopping)));
+
+    private async Task SlotAsync(CancellationToken stopping)
+    {
+        while (!stopping.IsCancellationRequested)
+        {
+            // One claimId per claim: asked again after a broken connection, it brings the same job.
+            var wish = new
+            {
+                workerId, claimId = Guid.NewGuid(), jobTypes = new[] { handler.JobType },
+                waitSeconds = 30, leaseSeconds = 30,
+            };
+            Claim claim;
+            try
+            {
+                // Who hangs up while waiting gets nothing leased.
+                claim = await consign.WorkAsync<Claim>("claim", wish, stopping);
+            }
+            catch (OperationCanceledException)
+            {
+                return;
+            }
+            foreach (var job in claim.Jobs)
+            {
+                await RunAsync(job, stopping);
+            }
+        }
+    }
+
+    private async Task RunAsync(ClaimedJob job, CancellationToken stopping)
+    {
+        using var scope = log.BeginScope("{JobId} {CorrelationId}", job.JobId, job.CorrelationId);
+        log.LogInformation("{JobType} attempt {Attempt} began", job.JobType, job.Attempt);
+        using var stop = CancellationTokenSource.CreateLinkedTokenSource(stopping);
+        using var ended = new CancellationTokenSource();
+        var context = new JobContext(job);
+        var beating = BeatAsync(context, stop, ended.Token);
+        var ending = await EndingAsync(context, stop.Token, stopping);
+        ended.Cancel();
+        await beating;
+        // Not cancelled with the process: a report that is not made lets the job run a second time.
+        var told = ending is null
+            ? await consign.WorkAsync<Settled>("release", Items(new { job.JobId, job.Lease.Token }), CancellationToken.None)
+            : await consign.WorkAsync<Settled>("settle", Items(ending), CancellationToken.None);
+        log.LogInformation("{JobType} is {Status}", job.JobType, told.Items[0].Status ?? told.Items[0].Problem?.ToString());
+    }
+
+    /// <summary>How the attempt ended; null when the process is asked to end and the job should be given back.</summary>
+    private async Task<object?> EndingAsync(JobContext context, CancellationToken stop, CancellationToken stopping)
+    {
+        var (jobId, token) = (context.Job.JobId, context.Job.Lease.Token);
+        try
+        {
+            var result = await handler.HandleAsync(context, stop);
+            return new { jobId, token, outcome = "completed", result };
+        }
+        catch (OperationCanceledException) when (stopping.IsCancellationRequested)
+        {
+            return null;
+        }
+        catch (OperationCanceledException) when (stop.IsCancellationRequested)
+        {
+            return new { jobId, token, outcome = "cancelled" };
+        }
+        catch (JobFailedException failed)
+        {
+            var outcome = failed.Poisoned ? "poisoned" : "failed";
+            return new { jobId, token, outcome, failed.Retryable, failed.ErrorCode, errorMessage = failed.Message };
+        }
+        catch (Exception failed)
+        {
+            log.LogError(failed, "{JobType} failed", context.Job.JobType);
+            return new { jobId, token, outcome = "failed", errorMessage = failed.GetType().Name };
+        }
+    }
+
+    /// <summary>Says every second that we live and how far the job is; hears whether it should stop.</summary>
+    private async Task BeatAsync(JobContext context, CancellationTokenSource stop, CancellationToken ended)
+    {
+        using var timer = new PeriodicTimer(TimeSpan.FromSeconds(1));
+        var (jobId, token) = (context.Job.JobId, context.Job.Lease.Token);
+        try
+        {
+            while (await timer.WaitForNextTickAsync(ended))
+            {
+                var leases = new[] { new { jobId, token, progress = context.Progress } };
+                var told = await consign.WorkAsync<Beat>("heartbeat", new { workerId, leases }, ended);
+                if (told.Leases[0].State != "extended")
+                {
+                    stop.Cancel();
+                }
+            }
+        }
+        catch (OperationCanceledException)
+        {
+            // The attempt has ended.
+        }
+    }
+
+    private static object Items(object item) => new { items = new[] { item } };
+}

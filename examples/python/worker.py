@@ -1,0 +1,79 @@
+"""A worker for Consign in plain Python: copy it, and put your own handlers in the place of `send`.
+Start it with: CONSIGN_KEY=$(cat consign-data/admin.key) python3 worker.py"""
+import http.client, json, logging, os, signal, socket, sys, threading, time, types, urllib.request, uuid
+
+URL = os.environ.get("CONSIGN_URL", "http://127.0.0.1:8470") + "/api/work/"
+KEY = os.environ.get("CONSIGN_KEY") or sys.exit("first: export CONSIGN_KEY=$(cat consign-data/admin.key)")
+SLOTS = int(os.environ.get("CONSIGN_SLOTS", 4))  # how many jobs at once
+GRACE = float(os.environ.get("CONSIGN_GRACE", 20))  # seconds for what runs when we are asked to end
+WORKER = f"{socket.gethostname()}-{os.getpid()}"
+handlers, held, stopping, refused = {}, {}, threading.Event(), threading.Event()
+def handler(job_type): return lambda function: handlers.setdefault(job_type, function)
+
+class Fail(Exception):  # tried again, as after any exception, unless retryable=False or another outcome
+    def __init__(self, code, message, outcome="failed", **more):
+        self.ending = {"outcome": outcome, "errorCode": code, "errorMessage": message, **more}
+
+class Job(types.SimpleNamespace):  # what the server told of it: job.jobId, job.payload, job.attempt, …
+    cancelled, said = False, None
+    def report(self, percent, note): self.said = {"percent": int(percent), "note": note}
+    def says(self, **more): return {"jobId": self.jobId, "token": self.lease["token"], **more}
+
+@handler("email")
+def send(job):  # only pretends: it takes "seconds", and fails as often as "failures" says
+    if not isinstance(job.payload, dict): raise Fail("BAD_PAYLOAD", "no object", outcome="poisoned")
+    if "@" not in job.payload.get("to", "@"): raise Fail("NO_ADDRESS", "no @ in it", retryable=False)
+    for percent in range(0, 100, 5):
+        job.report(percent, "connecting" if percent < 40 else "sending")
+        time.sleep(job.payload.get("seconds", 5) / 20)
+        if job.cancelled: raise Fail("STOPPED", "as it was asked to", outcome="cancelled")
+    if job.attempt <= job.payload.get("failures", 0): raise Fail("SMTP_DOWN", "nobody is there")
+    return {"sent": True}
+
+def post(path, body):  # asks until it is answered: a worker may say everything twice, and it counts once
+    headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
+    ask = urllib.request.Request(URL + path, json.dumps(body).encode(), headers)
+    for wait in [0.2, 0.5, 1, 2] + [5] * 1_000_000:
+        try: return json.load(urllib.request.urlopen(ask, timeout=10 + body.get("waitSeconds", 0)))
+        except (OSError, http.client.HTTPException, ValueError) as no:
+            logging.warning("%s: %s %s", path, no, no.read().decode() if hasattr(no, "code") else "")
+            if getattr(no, "code", 0) in (400, 401, 403):  # asking again would not help
+                refused.set(); stopping.set(); sys.exit(1)
+        time.sleep(wait)
+
+def work():  # one slot: claims, runs, settles; a claimId that is asked again brings the same job
+    wish = {"workerId": WORKER, "jobTypes": list(handlers), "waitSeconds": 30, "leaseSeconds": 30}
+    while not stopping.is_set():
+        for claimed in post("claim", {**wish, "claimId": str(uuid.uuid4())})["jobs"]:
+            job = held[claimed["lease"]["token"]] = Job(**claimed)
+            if stopping.is_set(): return  # it came too late, and is given back with the others
+            told = post("settle", {"items": [job.says(**run(job))]})["items"][0]
+            logging.info("%s %s: %s", job.jobType, job.jobId, told.get("status") or told["problem"])
+            del held[job.lease["token"]]
+
+def run(job):
+    logging.info("%s %s: attempt %s (%s)", job.jobType, job.jobId, job.attempt, job.correlationId)
+    try:
+        result = handlers[job.jobType](job)
+        if len(json.dumps(result)) > 4096: raise Fail("RESULT_TOO_LARGE", "over 4 KiB", retryable=False)
+        return {"outcome": "completed", "result": result}
+    except Fail as fail: return fail.ending
+    except Exception as bug:
+        logging.exception("%s", job.jobId); return {"outcome": "failed", "errorMessage": repr(bug)[:500]}
+
+def beat():  # every second: we live, and so far is each job; the answer says which ones should stop
+    while not time.sleep(1):
+        jobs = list(held.values())
+        beats = {"workerId": WORKER, "leases": [job.says(progress=job.said) for job in jobs]}
+        told = post("heartbeat", beats)["leases"] if jobs else []
+        for job, lease in zip(jobs, told): job.cancelled = lease["state"] != "extended"
+
+logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+for number in (signal.SIGTERM, signal.SIGINT):  # asked once it ends in order, asked twice at once
+    signal.signal(number, lambda *_: os._exit(1) if stopping.is_set() else stopping.set())
+logging.info("%s works on %s", WORKER, ", ".join(handlers))
+for loop in [beat] + [work] * SLOTS: threading.Thread(target=loop, daemon=True).start()
+stopping.wait()
+for _ in range(int(GRACE * 20)): time.sleep(0.05 if held else 0)
+if held: post("release", {"items": [job.says(delaySeconds=1) for job in list(held.values())]})  # not to us
+sys.exit(refused.is_set())
