@@ -3,8 +3,8 @@
 use super::{
     doc::{Answer, Body, Doc, Form, Header, Kind, Param},
     said::{
-        CORRELATION_OF_JOB, CURSOR, ETAG, IDEMPOTENCY_KEY, JOBS, LOCATION, RETRY_AFTER, TOP, TRACEPARENT,
-        WITH_SIGNED_URL,
+        CORRELATION_OF_JOB, CURSOR, ETAG, IDEMPOTENCY_KEY, JOBS, LOCATION, RETRY_AFTER, TOP,
+        TRACEPARENT, WITH_SIGNED_URL,
     },
 };
 use wire::{
