@@ -11,14 +11,14 @@ PATIENCE = 120  # seconds of asking in vain until we give up
 
 
 def ask(path, headers, body=None):
-    """Asks until there is an answer. A job is handed over with an Idempotency-Key, so that asking
-    again is safe even when the first answer got lost on its way."""
+    """Asks until there is an answer. The Idempotency-Key makes that safe, even if one got lost."""
     headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json", **headers}
     data = None if body is None else json.dumps(body).encode()
     wait, give_up = 0.25, time.monotonic() + PATIENCE
     while True:
         try:
-            with request.urlopen(request.Request(parse.urljoin(URL, path), data, headers), timeout=60) as answer:
+            asked = request.Request(parse.urljoin(URL, path), data, headers)
+            with request.urlopen(asked, timeout=60) as answer:
                 return answer.headers, json.load(answer)
         except error.HTTPError as no:
             if no.code == 304:
@@ -26,10 +26,10 @@ def ask(path, headers, body=None):
             if no.code < 500 and no.code not in (408, 429):  # final: nothing was stored
                 sys.exit(f"refused: {no.read().decode()}")
             reason, after = no, no.headers.get("Retry-After", "")
-        except (OSError, http.client.HTTPException) as lost:
+        except (OSError, http.client.HTTPException, ValueError) as lost:
             reason, after = lost, ""
         if time.monotonic() > give_up:
-            sys.exit(f"gave up: {reason}; the same --key makes it safe to start again")
+            sys.exit(f"gave up: {reason}; with --key {given.key} you can safely start again")
         print(f"{reason}; asking again", file=sys.stderr)
         chance = wait * random.uniform(0.5, 1)  # so that not all come back at once
         time.sleep(max(chance, int(after) if after.isdigit() else 0))
@@ -57,7 +57,6 @@ def follow(address):
 
 
 def line(status):
-    """One status in one line."""
     progress, error_code = status["progress"], status["errorCode"]
     parts = [f"{status['status']}, attempt {status['attempt']} of {status['maxAttempts']}"]
     if progress and status["status"] == "Running":
@@ -73,7 +72,8 @@ parser.add_argument("payload", type=json.loads, help="JSON")
 parser.add_argument("--subject", help="what it is about")
 parser.add_argument("--key", default=str(uuid.uuid4()), help="the same key means the same job")
 given = parser.parse_args()
-for status in follow(hand_over({"jobType": given.type, "subjectId": given.subject, "payload": given.payload}, given.key)):
+job = {"jobType": given.type, "subjectId": given.subject, "payload": given.payload}
+for status in follow(hand_over(job, given.key)):
     print(line(status), flush=True)
 print(json.dumps(status["result"]))
 sys.exit(ENDINGS[status["status"]])

@@ -8,6 +8,7 @@ SLOTS = int(os.environ.get("CONSIGN_SLOTS", 4))  # how many jobs at once
 GRACE = float(os.environ.get("CONSIGN_GRACE", 20))  # seconds for what runs when we are asked to end
 WORKER = f"{socket.gethostname()}-{os.getpid()}"
 handlers, held, stopping, refused = {}, {}, threading.Event(), threading.Event()
+def handler(job_type): return lambda function: handlers.setdefault(job_type, function)
 
 class Fail(Exception):  # tried again, as after any exception, unless retryable=False or another outcome
     def __init__(self, code, message, outcome="failed", **more):
@@ -16,7 +17,7 @@ class Fail(Exception):  # tried again, as after any exception, unless retryable=
 class Job(types.SimpleNamespace):  # what the server told of it: job.jobId, job.payload, job.attempt, …
     cancelled, said = False, None
     def report(self, percent, note): self.said = {"percent": int(percent), "note": note}
-def handler(job_type): return lambda function: handlers.setdefault(job_type, function)
+    def says(self, **more): return {"jobId": self.jobId, "token": self.lease["token"], **more}
 
 @handler("email")
 def send(job):  # only pretends: it takes "seconds", and fails as often as "failures" says
@@ -29,16 +30,15 @@ def send(job):  # only pretends: it takes "seconds", and fails as often as "fail
     if job.attempt <= job.payload.get("failures", 0): raise Fail("SMTP_DOWN", "nobody is there")
     return {"sent": True}
 
-def post(path, body):
-    """Asks until there is an answer: whatever a worker says may be said twice, and counts once."""
+def post(path, body):  # asks until it is answered: a worker may say everything twice, and it counts once
     headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
     ask = urllib.request.Request(URL + path, json.dumps(body).encode(), headers)
     for wait in [0.2, 0.5, 1, 2] + [5] * 1_000_000:
-        try: return json.load(urllib.request.urlopen(ask, timeout=60))
-        except (OSError, http.client.HTTPException) as no:
+        try: return json.load(urllib.request.urlopen(ask, timeout=10 + body.get("waitSeconds", 0)))
+        except (OSError, http.client.HTTPException, ValueError) as no:
             logging.warning("%s: %s %s", path, no, no.read().decode() if hasattr(no, "code") else "")
             if getattr(no, "code", 0) in (400, 401, 403):  # asking again would not help
-                refused.set(), stopping.set(), sys.exit(1)
+                refused.set(); stopping.set(); sys.exit(1)
         time.sleep(wait)
 
 def work():  # one slot: claims, runs, settles; a claimId that is asked again brings the same job
@@ -47,7 +47,7 @@ def work():  # one slot: claims, runs, settles; a claimId that is asked again br
         for claimed in post("claim", {**wish, "claimId": str(uuid.uuid4())})["jobs"]:
             job = held[claimed["lease"]["token"]] = Job(**claimed)
             if stopping.is_set(): return  # it came too late, and is given back with the others
-            told = post("settle", {"items": [{"jobId": job.jobId, **job.lease, **run(job)}]})["items"][0]
+            told = post("settle", {"items": [job.says(**run(job))]})["items"][0]
             logging.info("%s %s: %s", job.jobType, job.jobId, told.get("status") or told["problem"])
             del held[job.lease["token"]]
 
@@ -58,13 +58,14 @@ def run(job):
         if len(json.dumps(result)) > 4096: raise Fail("RESULT_TOO_LARGE", "over 4 KiB", retryable=False)
         return {"outcome": "completed", "result": result}
     except Fail as fail: return fail.ending
-    except Exception as bug: return {"outcome": "failed", "errorMessage": repr(bug)[:500]}
+    except Exception as bug:
+        logging.exception("%s", job.jobId); return {"outcome": "failed", "errorMessage": repr(bug)[:500]}
 
 def beat():  # every second: we live, and so far is each job; the answer says which ones should stop
     while not time.sleep(1):
         jobs = list(held.values())
-        leases = [{"jobId": job.jobId, **job.lease, "progress": job.said} for job in jobs]
-        told = post("heartbeat", {"workerId": WORKER, "leases": leases})["leases"]
+        beats = {"workerId": WORKER, "leases": [job.says(progress=job.said) for job in jobs]}
+        told = post("heartbeat", beats)["leases"] if jobs else []
         for job, lease in zip(jobs, told): job.cancelled = lease["state"] != "extended"
 
 logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
@@ -74,6 +75,5 @@ logging.info("%s works on %s", WORKER, ", ".join(handlers))
 for loop in [beat] + [work] * SLOTS: threading.Thread(target=loop, daemon=True).start()
 stopping.wait()
 for _ in range(int(GRACE * 20)): time.sleep(0.05 if held else 0)
-back = [{"jobId": job.jobId, **job.lease, "delaySeconds": 1} for job in list(held.values())]
-if back: post("release", {"items": back})  # in a second, when no slot of ours takes it any more
+if held: post("release", {"items": [job.says(delaySeconds=1) for job in list(held.values())]})  # not to us
 sys.exit(refused.is_set())

@@ -43,7 +43,7 @@ async function ask<Body>(path: string, more: Record<string, string>, body?: obje
     } catch (lost) {
       reason = String(lost instanceof Error ? (lost.cause ?? lost.message) : lost);
     }
-    if (Date.now() > giveUp) leave(`gave up: ${reason}; the same --key makes it safe to start again`);
+    if (Date.now() > giveUp) leave(`gave up: ${reason}; with --key ${idempotencyKey} you can safely start again`);
     console.error(`${reason}; asking again`);
     const chanceMs = waitMs * (0.5 + Math.random() / 2); // so that not all come back at once
     await sleep(Math.max(afterMs, chanceMs));
@@ -51,7 +51,7 @@ async function ask<Body>(path: string, more: Record<string, string>, body?: obje
 }
 
 /** The address of the status of a job that is on disk now. */
-async function handOver(job: object, idempotencyKey: string): Promise<string> {
+async function handOver(job: object): Promise<string> {
   const { news: taken } = await ask<Taken>("/api/jobs", { "Idempotency-Key": idempotencyKey }, job);
   if (!taken) throw new Error("a job that is taken has an id");
   console.log(`handed over as ${taken.jobId}${taken.duplicate ? ", which was known already" : ""}`);
@@ -87,9 +87,10 @@ function json(text: string): unknown {
 
 const options = { subject: { type: "string" }, key: { type: "string" } } as const;
 const { values, positionals: [jobType, payload] } = parseArgs({ options, allowPositionals: true });
+const idempotencyKey = values.key ?? randomUUID();
 if (!jobType || !payload) leave("usage: client.js TYPE PAYLOAD [--subject SUBJECT] [--key IDEMPOTENCY_KEY]");
 const job = { jobType, payload: json(payload), subjectId: values.subject };
-for await (const status of follow(await handOver(job, values.key ?? randomUUID()))) {
+for await (const status of follow(await handOver(job))) {
   console.log(line(status));
   if (status.status in endings) console.log(JSON.stringify(status.result));
   process.exitCode = endings[status.status];

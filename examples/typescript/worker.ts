@@ -63,7 +63,8 @@ async function post<Answer>(path: string, body: object): Promise<Answer> {
   const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json" };
   for (let waitMs = 200; ; waitMs = Math.min(waitMs * 2, 5000)) {
     try {
-      const ask = { method: "POST", headers, body: JSON.stringify(body), signal: AbortSignal.timeout(60_000) };
+      const signal = AbortSignal.timeout(path === "claim" ? 40_000 : 10_000);
+      const ask = { method: "POST", headers, body: JSON.stringify(body), signal };
       const answer = await fetch(`${url}/api/work/${path}`, ask);
       if (answer.ok) return (await answer.json()) as Answer;
       const problem = await answer.text();
@@ -112,6 +113,7 @@ async function beat() {
   for (;;) {
     await sleep(1000);
     const jobs = [...held];
+    if (jobs.length === 0) continue;
     const leases = jobs.map((job) => ({ ...job.lease, progress: job.progress }));
     const told = await post<{ leases: { state: string }[] }>("heartbeat", { workerId, leases });
     told.leases.forEach((lease, at) => lease.state === "extended" || jobs[at]?.stop.abort());

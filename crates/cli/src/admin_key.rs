@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use store::{Clock, Dice, Request, Store};
 
 /// What the file is called, in the folder of the store.
-const NAME: &str = "admin.key";
+pub(crate) const NAME: &str = "admin.key";
 
 /// Makes the first key where the store has none, and says where its secret is, if it is still there.
 pub(crate) async fn ensure(

@@ -1,7 +1,18 @@
 //! What was typed.
 
+mod jobs;
+mod profile;
+mod queues;
+mod remote;
+
+pub(crate) use jobs::{EnqueueArgs, ListArgs, StatusArgs, WhichArgs};
+pub(crate) use profile::{ProfileAddArgs, ProfileCommand, ProfileNameArgs};
+pub(crate) use queues::QueuesArgs;
+pub(crate) use remote::{ConnectionArgs, Form, OutputArgs, RemoteArgs};
+
 use clap::{Args as Arguments, Parser, Subcommand, builder::RangedU64ValueParser, value_parser};
-use std::{ffi::OsString, path::PathBuf, str::FromStr};
+use engine::Status;
+use std::{ffi::OsString, path::PathBuf, str::FromStr, time::Duration};
 
 /// One job contract, one life, one status for all asynchronous work.
 #[derive(Parser)]
@@ -19,6 +30,20 @@ pub(crate) enum Command {
     /// defaults; docs/configuration.md lists all settings. It ends at SIGTERM or Ctrl-C when everybody has been
     /// answered, and at once when asked a second time.
     Serve(ServeArgs),
+    /// Hand a job over
+    ///
+    /// With an idempotency key of yours it is safe to type this again; without one, a new one is made, and what
+    /// breaks on the way is sent again under it.
+    Enqueue(EnqueueArgs),
+    /// Say how a job is
+    Status(StatusArgs),
+    /// List jobs, the newest first
+    List(ListArgs),
+    /// Say how the queues are
+    Queues(QueuesArgs),
+    /// Note servers and their keys under names
+    #[command(subcommand)]
+    Profile(ProfileCommand),
     /// Look at the settings that `serve` would have
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -110,7 +135,7 @@ pub(crate) struct DemoArgs {
 }
 
 /// What the terminal is good for.
-#[derive(Arguments)]
+#[derive(Arguments, Clone, Debug, Default)]
 pub(crate) struct TerminalArgs {
     /// Any text but none means no colours (no-color.org)
     #[arg(long, env = "NO_COLOR", hide = true)]
@@ -128,6 +153,19 @@ impl TerminalArgs {
     pub(crate) fn can_draw(&self) -> bool {
         self.term.as_ref().is_none_or(|term| term != "dumb")
     }
+}
+
+/// Reads a span such as `90s`.
+fn span(text: &str) -> Result<Duration, String> {
+    let ms = wire::parse_span("span", text).map_err(|wrong| wrong.detail)?;
+    Ok(Duration::from_millis(ms.unsigned_abs()))
+}
+
+/// Reads a state, however it is written.
+fn state(text: &str) -> Result<Status, String> {
+    let named = |status: &Status| status.as_str().eq_ignore_ascii_case(text);
+    let names = Status::ALL.map(Status::as_str).join(", ");
+    Status::ALL.into_iter().find(named).ok_or_else(|| format!("must be one of {names}"))
 }
 
 #[derive(Arguments)]

@@ -11,11 +11,14 @@ mod bench;
 mod config;
 mod demo;
 mod doctor;
+mod ink;
 mod keys;
 mod listen;
 mod log;
 mod ready_made;
+mod remote;
 mod restore;
+mod screen;
 mod secret_file;
 mod serve;
 mod settings;
@@ -35,6 +38,11 @@ fn main() -> ExitCode {
     tls::install_provider();
     let done = match Args::parse().command {
         Command::Serve(args) => serve::run(&args),
+        Command::Enqueue(args) => remote::enqueue(&args),
+        Command::Status(args) => remote::status(&args),
+        Command::List(args) => remote::list(&args),
+        Command::Queues(args) => remote::queues(&args),
+        Command::Profile(command) => remote::profile(&command),
         Command::Audit(command) => audit::run(&command),
         Command::Keys(command) => keys::run(&command),
         Command::Config(command) => config::run(&command),

@@ -5,6 +5,7 @@
 //! worth asking again is said by [`ClientError::is_worth_repeating`], and nothing is asked again in here.
 #![forbid(unsafe_code)]
 
+mod address;
 mod error;
 mod jobs;
 mod operate;
@@ -12,6 +13,7 @@ mod send;
 mod stream;
 mod work;
 
+pub use address::Address;
 pub use error::ClientError;
 pub use jobs::{ListQuery, Polled, Since};
 pub use operate::PoisonQuery;

@@ -1,8 +1,8 @@
 //! The one place from which requests are sent and in which answers are read.
 
-use crate::ClientError;
+use crate::{Address, ClientError};
 use reqwest::{
-    Certificate, Method, RequestBuilder, Response, StatusCode, Url,
+    Certificate, Method, RequestBuilder, Response, StatusCode,
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER},
     redirect::Policy,
 };
@@ -14,7 +14,9 @@ use wire::{Problem, Secret};
 #[derive(Clone)]
 pub struct Client {
     http: reqwest::Client,
-    base: Url,
+    address: Address,
+    /// As it is told.
+    shown: String,
 }
 
 /// What a server that is well answers in, beside what it was asked to wait.
@@ -41,7 +43,7 @@ impl Client {
         key: Option<&Secret>,
         authority: Option<&[u8]>,
     ) -> Result<Self, ClientError> {
-        let base = base(address)?;
+        let address = Address::parse(address)?;
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("consign/", env!("CARGO_PKG_VERSION")))
             .redirect(Policy::none()) // a credential goes where its owner sent it
@@ -53,35 +55,28 @@ impl Client {
             builder = builder.tls_certs_merge(Certificate::from_pem_bundle(pem).map_err(wrong)?);
         }
         let wrong = |error| ClientError::Setup(format!("no http client can be set up: {error}"));
-        Ok(Client { http: builder.build().map_err(wrong)?, base })
+        let shown = address.to_string();
+        Ok(Client { http: builder.build().map_err(wrong)?, address, shown })
     }
 
     /// Where it asks.
     pub fn address(&self) -> &str {
-        self.base.as_str().trim_end_matches('/')
+        &self.shown
     }
 
     /// A request to the address made of these segments.
     pub(crate) fn request(&self, method: Method, path: &[&str]) -> RequestBuilder {
-        self.http.request(method, self.url(path)).timeout(ANSWER)
+        self.http.request(method, self.address.below(path)).timeout(ANSWER)
     }
 
     /// The same for an answer that may be held back for `wait`.
     pub(crate) fn patient(&self, method: Method, path: &[&str], wait: Duration) -> RequestBuilder {
-        self.http.request(method, self.url(path)).timeout(ANSWER + wait)
+        self.http.request(method, self.address.below(path)).timeout(ANSWER + wait)
     }
 
     /// The same for an answer without end.
     pub(crate) fn endless(&self, path: &[&str]) -> RequestBuilder {
-        self.http.get(self.url(path))
-    }
-
-    fn url(&self, path: &[&str]) -> Url {
-        let mut url = self.base.clone();
-        if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().extend(path);
-        }
-        url
+        self.http.get(self.address.below(path))
     }
 
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &[&str]) -> Result<T, ClientError> {
@@ -175,25 +170,6 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-fn base(address: &str) -> Result<Url, ClientError> {
-    let wrong = |why: &str| {
-        ClientError::Setup(format!(
-            "`{address}` is no address of a server: {why}, as in http://127.0.0.1:8470"
-        ))
-    };
-    let url = Url::parse(address).map_err(|_| wrong("it must be a URL"))?;
-    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-        return Err(wrong("it must begin with http:// or https://"));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(setup("the address must not hold a user or a password; a key goes elsewhere"));
-    }
-    if url.query().is_some() || url.fragment().is_some() {
-        return Err(wrong("it must end with its path"));
-    }
-    Ok(url)
-}
-
 fn credential(key: Option<&Secret>) -> Result<HeaderMap, ClientError> {
     let mut headers = HeaderMap::new();
     if let Some(key) = key {
@@ -228,7 +204,7 @@ mod tests {
     #[test]
     fn ids_cannot_leave_their_place_in_the_path() {
         let client = Client::new("http://127.0.0.1:1/under/", None).unwrap();
-        let url = client.url(&["api", "jobs", "../keys?x#y", "status"]);
+        let url = client.address.below(&["api", "jobs", "../keys?x#y", "status"]);
         assert_eq!(url.as_str(), "http://127.0.0.1:1/under/api/jobs/..%2Fkeys%3Fx%23y/status");
     }
 

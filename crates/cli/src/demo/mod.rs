@@ -5,9 +5,7 @@
 
 mod board;
 mod handlers;
-mod ink;
 mod plain;
-mod screen;
 mod snapshot;
 mod stage;
 mod story;
@@ -16,10 +14,10 @@ mod view;
 
 use crate::{
     args::DemoArgs,
+    ink::{Line, Tone},
     signals::{INTERRUPTED, Signals},
 };
 use anyhow::{Context, Result};
-use ink::{Line, Tone};
 use snapshot::Snapshot;
 use stage::Stage;
 use std::{

@@ -1,7 +1,7 @@
 //! Where the story is shown: on a terminal as a picture, anywhere else as lines.
 
-use super::{plain::Plain, screen::Screen, snapshot::Snapshot, story::Shop, view};
-use crate::args::DemoArgs;
+use super::{plain::Plain, snapshot::Snapshot, story::Shop, view};
+use crate::{args::DemoArgs, screen::Screen};
 use anyhow::Result;
 use std::io::{self, IsTerminal};
 

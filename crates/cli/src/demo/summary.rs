@@ -1,11 +1,11 @@
 //! What was shown, and what to try next.
 
 use super::{
-    ink::{Line, Tone},
     snapshot::{Exhibit, Snapshot},
     story::Shop,
     view::{about, kind, remarkable, seconds, tone},
 };
+use crate::ink::{Line, Tone};
 use anyhow::Result;
 use consign::{HistoryEntry, JobId, Status};
 use engine::{Filter, Scope, Timestamp};

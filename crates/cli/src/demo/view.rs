@@ -1,21 +1,17 @@
 //! The live picture: a pure function from a snapshot to lines.
 
 use super::{
-    ink::{Line, Tone, wrapped},
     snapshot::{Exhibit, Snapshot},
     story::TYPES,
+};
+use crate::{
+    ink::{Line, Tone, wrapped},
+    screen::Size,
 };
 use consign::{Job, Status};
 use engine::{ProgressReport, State, Timestamp};
 use std::time::Duration;
 use store::Counts;
-
-/// Columns and rows of a terminal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Size {
-    pub(crate) columns: usize,
-    pub(crate) rows: usize,
-}
 
 /// What is said has this many rows, or fewer where the terminal is low.
 const SAID_ROWS: std::ops::RangeInclusive<usize> = 2..=6;

@@ -30,7 +30,8 @@ impl Key {
 
 /// Names of variables that are ours and name no setting of the server: the file of settings, and what the
 /// commands for clients read.
-pub(crate) const OTHER_VARIABLES: [&str; 3] = ["CONSIGN_CONFIG", "CONSIGN_URL", "CONSIGN_KEY"];
+pub(crate) const OTHER_VARIABLES: [&str; 5] =
+    ["CONSIGN_CONFIG", "CONSIGN_URL", "CONSIGN_KEY", "CONSIGN_PROFILE", "CONSIGN_CA"];
 
 const fn key(
     section: &'static str,

@@ -5,8 +5,10 @@
 
 mod audit;
 mod bench;
+mod client;
 mod config;
 mod demo;
+mod examples;
 mod serve;
 mod start;
 
@@ -38,12 +40,17 @@ fn consign_with(folder: &Path, words: &[&str], variables: &[(&str, &str)]) -> Sa
 fn command(folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_consign"));
     command.args(words).current_dir(folder);
+    forget_ours(&mut command);
+    command
+}
+
+/// Whoever runs the tests may have variables of ours.
+fn forget_ours(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("CONSIGN_") {
             command.env_remove(name);
         }
     }
-    command
 }
 
 fn open(path: &Path) -> Sqlite {

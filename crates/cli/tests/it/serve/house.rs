@@ -118,6 +118,13 @@ impl House {
         self.wait_until_ready();
     }
 
+    /// Starts it again at the address where it was, for those who know no other.
+    pub(crate) fn restart_in_place(&self) {
+        let child = launch_at(self.folder.path(), &self.data, self.port.load(Ordering::SeqCst));
+        *self.child() = child;
+        self.wait_until_ready();
+    }
+
     /// How it ended, after it did.
     pub(crate) fn stopped(&self) -> ExitStatus {
         self.child().wait().unwrap()
@@ -162,8 +169,13 @@ const ERR: &str = "err";
 const OUT: &str = "out";
 
 fn launch(folder: &Path, data: &Path, port: &AtomicU16) -> Child {
-    port.store(free_port(), Ordering::SeqCst);
-    let listen = format!("127.0.0.1:{}", port.load(Ordering::SeqCst));
+    let free = free_port();
+    port.store(free, Ordering::SeqCst);
+    launch_at(folder, data, free)
+}
+
+fn launch_at(folder: &Path, data: &Path, port: u16) -> Child {
+    let listen = format!("127.0.0.1:{port}");
     let append = |name| File::options().create(true).append(true).open(folder.join(name)).unwrap();
     Command::new(env!("CARGO_BIN_EXE_consign"))
         .args(["serve", "--listen", &listen, "--config", "consign.toml", "--store"])

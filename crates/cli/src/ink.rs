@@ -11,6 +11,7 @@ pub(crate) enum Tone {
     Good,
     Bad,
     Poison,
+    Idle,
 }
 
 impl Tone {
@@ -25,6 +26,7 @@ impl Tone {
             Tone::Good => Some("\x1b[32m"),
             Tone::Bad => Some("\x1b[31m"),
             Tone::Poison => Some("\x1b[35m"),
+            Tone::Idle => Some("\x1b[34m"),
         }
     }
 }
@@ -62,6 +64,30 @@ impl Line {
         }
         pieces.push((Tone::Faint, "…".chars().take(width).collect()));
         Line(pieces)
+    }
+
+    /// The same line with every text changed by `change`.
+    pub(crate) fn map(self, change: impl Fn(&str) -> String) -> Self {
+        Line(self.0.into_iter().map(|(tone, text)| (tone, change(&text))).collect())
+    }
+
+    /// The line, and spaces up to `width` columns, before it or behind it.
+    pub(crate) fn padded(mut self, width: usize, before: bool) -> Self {
+        let missing = " ".repeat(width.saturating_sub(self.width()));
+        let place = if before { 0 } else { self.0.len() };
+        self.0.insert(place, (Tone::Plain, missing));
+        self
+    }
+
+    /// How many columns it takes.
+    pub(crate) fn width(&self) -> usize {
+        self.0.iter().map(|(_, text)| text.chars().count()).sum()
+    }
+
+    /// This line, and another behind it.
+    pub(crate) fn and(mut self, other: Line) -> Self {
+        self.0.extend(other.0);
+        self
     }
 
     /// Without tones.

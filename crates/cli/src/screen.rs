@@ -1,7 +1,14 @@
 //! The terminal: one picture that is drawn over itself, and a cursor that comes back.
 
-use super::{ink::Line, view::Size};
+use crate::ink::Line;
 use std::io::{self, Write};
+
+/// Columns and rows of a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) columns: usize,
+    pub(crate) rows: usize,
+}
 
 pub(crate) struct Screen {
     colours: bool,
@@ -74,7 +81,7 @@ fn put(frame: &str) -> io::Result<()> {
 }
 
 /// The size of the terminal, or the usual one where it does not tell.
-fn size() -> Size {
+pub(crate) fn size() -> Size {
     let told = rustix::termios::tcgetwinsize(io::stdout()).ok();
     let told = told.filter(|size| size.ws_col > 0 && size.ws_row > 0);
     told.map_or(Size { columns: 80, rows: 24 }, |size| Size {

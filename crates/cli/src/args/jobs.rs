@@ -1,0 +1,100 @@
+//! What is typed about jobs.
+
+use super::remote::RemoteArgs;
+use clap::Args as Arguments;
+
+#[derive(Arguments)]
+pub(crate) struct EnqueueArgs {
+    /// The type of the job
+    #[arg(value_name = "TYPE")]
+    pub(crate) job_type: String,
+    /// The payload: JSON, or @FILE, or `-` for the standard input
+    #[arg(short, long, value_name = "JSON|@FILE|-")]
+    pub(crate) payload: Option<String>,
+    /// What the job is about, such as order/7
+    #[arg(short, long, value_name = "SUBJECT")]
+    pub(crate) subject: Option<String>,
+    /// One job for each key: what has been handed over is not handed over again [default: a new one]
+    #[arg(short = 'k', long, value_name = "KEY")]
+    pub(crate) idempotency_key: Option<String>,
+    /// 0 (last) to 9 (first) [default: 4]
+    #[arg(long, value_name = "0-9")]
+    pub(crate) priority: Option<i64>,
+    /// Not before so much time has gone by, such as 90s, 5m, 2h
+    #[arg(long, value_name = "SPAN", value_parser = super::span, conflicts_with = "run_at")]
+    pub(crate) delay: Option<std::time::Duration>,
+    /// Not before this time, such as 2026-11-15T08:00:00Z
+    #[arg(long, value_name = "TIME")]
+    pub(crate) run_at: Option<String>,
+    /// Not started after this time
+    #[arg(long, value_name = "TIME")]
+    pub(crate) expires_at: Option<String>,
+    /// How often it may be tried [default: as the type says]
+    #[arg(long, value_name = "1-100")]
+    pub(crate) max_attempts: Option<i64>,
+    /// What the logs of all sides are searched for [default: a new one]
+    #[arg(long, value_name = "ID")]
+    pub(crate) correlation: Option<String>,
+    /// The job that hands this one over
+    #[arg(long, value_name = "JOB")]
+    pub(crate) parent: Option<String>,
+    /// Your word for the shape of the payload: a number or a text
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) payload_version: Option<String>,
+    /// Wait for the end of the job; ends with 3 where that is not Completed
+    #[arg(short, long)]
+    pub(crate) wait: bool,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
+}
+
+#[derive(Arguments)]
+pub(crate) struct StatusArgs {
+    /// The job
+    pub(crate) job: String,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
+}
+
+#[derive(Arguments)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    pub(crate) which: WhichArgs,
+    /// How many at most
+    #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) top: u32,
+    /// All of them, page by page
+    #[arg(long)]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
+}
+
+/// Which jobs are meant; several of these mean the jobs that fit all of them.
+#[derive(Arguments, Clone, Debug, Default)]
+pub(crate) struct WhichArgs {
+    /// In one of these states: Queued, Running, Completed, Failed, Poisoned, Cancelled
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = super::state)]
+    pub(crate) status: Vec<engine::Status>,
+    /// Of one of these types
+    #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
+    pub(crate) job_type: Vec<String>,
+    /// About this subject
+    #[arg(long, value_name = "SUBJECT")]
+    pub(crate) subject: Option<String>,
+    /// With this correlation
+    #[arg(long, value_name = "ID")]
+    pub(crate) correlation: Option<String>,
+    /// Handed over by this job
+    #[arg(long, value_name = "JOB")]
+    pub(crate) parent: Option<String>,
+    /// Whose last failure has this code
+    #[arg(long, value_name = "CODE")]
+    pub(crate) error_code: Option<String>,
+    /// Handed over no longer ago than this, such as 90s, 1h, 7d
+    #[arg(long, value_name = "SPAN", value_parser = super::span)]
+    pub(crate) since: Option<std::time::Duration>,
+    /// A filter (docs/filter.md), such as "completedAt eq null"
+    #[arg(short, long, value_name = "FILTER")]
+    pub(crate) filter: Option<String>,
+}

@@ -1,0 +1,69 @@
+//! What every command has that asks a server: where it is, who asks, and how the answer is shown.
+
+use super::TerminalArgs;
+use clap::{Args as Arguments, ValueEnum};
+use std::path::PathBuf;
+
+// The environment is not read here: `remote::connection` says who is believed.
+#[derive(Arguments, Clone, Debug, Default)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct ConnectionArgs {
+    /// Where the server is [env: CONSIGN_URL] [default: http://127.0.0.1:8470]
+    #[arg(long, value_name = "URL")]
+    pub(crate) url: Option<String>,
+    /// The API key; better CONSIGN_KEY, a profile or @FILE: what is typed here is seen in the list of processes
+    ///
+    /// @FILE reads it from a file. [env: CONSIGN_KEY] [default: admin.key beside the store, where the server is
+    /// on this machine]
+    #[arg(long, value_name = "KEY|@FILE")]
+    pub(crate) key: Option<String>,
+    /// A server that was noted with `consign profile add` [env: CONSIGN_PROFILE]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// Certificates (PEM) of an authority of your own, to be trusted as well [env: CONSIGN_CA]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+    /// The server's store, beside which admin.key is looked for [env: CONSIGN_STORE]
+    #[arg(long, value_name = "STORE", hide_short_help = true)]
+    pub(crate) store: Option<String>,
+}
+
+#[derive(Arguments, Clone, Debug, Default)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct OutputArgs {
+    /// How the answer is shown
+    #[arg(short, long, value_enum, value_name = "FORM", default_value_t)]
+    pub(crate) output: Form,
+    /// The same as --output json: the shapes of the API, on one line
+    #[arg(long, conflicts_with = "output")]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) terminal: TerminalArgs,
+}
+
+/// How an answer is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Form {
+    /// What people look for, as wide as the terminal
+    #[default]
+    Text,
+    /// All columns in full, with times instead of spans
+    Wide,
+    /// The shapes of the API, on one line
+    Json,
+}
+
+impl OutputArgs {
+    pub(crate) fn form(&self) -> Form {
+        if self.json { Form::Json } else { self.output }
+    }
+}
+
+/// A connection and an output.
+#[derive(Arguments, Clone, Debug, Default)]
+pub(crate) struct RemoteArgs {
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+}

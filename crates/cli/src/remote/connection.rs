@@ -1,0 +1,163 @@
+//! Which server is meant, and who asks it: a pure function.
+//!
+//! Flags go over the environment, that over a profile, that over the defaults. A profile that a flag names is as
+//! good as a flag. A key of a profile goes to that profile's server and to no other, and the key of the data folder
+//! never leaves this machine.
+
+use super::{exit::Usage, profiles::Profiles};
+use crate::args::ConnectionArgs;
+use anyhow::Result;
+use client::Address;
+use std::path::PathBuf;
+use wire::Secret;
+
+/// What flags, or the environment, say.
+#[derive(Clone, Default)]
+pub(crate) struct Said {
+    pub(crate) url: Option<String>,
+    pub(crate) key: Option<String>,
+    pub(crate) profile: Option<String>,
+    pub(crate) ca: Option<PathBuf>,
+}
+
+/// A server, and who asks it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) address: Address,
+    pub(crate) key: KeySource,
+    pub(crate) ca: Option<PathBuf>,
+}
+
+/// Where the key is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum KeySource {
+    Given(Secret),
+    File(PathBuf),
+    /// Beside the store, if it is there.
+    AdminKey,
+    Nobody,
+}
+
+const USUAL: &str = "http://127.0.0.1:8470";
+
+/// What was typed.
+pub(crate) fn typed(args: &ConnectionArgs) -> Said {
+    let ConnectionArgs { url, key, profile, ca, store: _ } = args.clone();
+    Said { url, key, profile, ca }
+}
+
+/// Who is believed.
+pub(crate) fn resolve(flags: &Said, env: &Said, profiles: &Profiles) -> Result<Target> {
+    let named = flags.profile.as_ref().or(env.profile.as_ref()).or(profiles.usual.as_ref());
+    let profile = named.map(|name| profiles.get(name)).transpose()?;
+    // Whoever names a profile means it, whatever was exported long ago.
+    let env = if flags.profile.is_some() { &Said::default() } else { env };
+    let noted = profile.map(|profile| profile.url.clone());
+    let url = flags.url.clone().or(env.url.clone()).or(noted).unwrap_or(USUAL.into());
+    let address = Address::parse(&url).map_err(|wrong| Usage::new(wrong.to_string()))?;
+    let profile =
+        profile.filter(|profile| Address::parse(&profile.url).is_ok_and(|noted| noted == address));
+    let key = match flags.key.as_ref().or(env.key.as_ref()) {
+        Some(said) => given(said)?,
+        None => match profile.and_then(|profile| profile.key.clone()) {
+            Some(secret) => KeySource::Given(secret),
+            None if address.is_this_machine() => KeySource::AdminKey,
+            None => KeySource::Nobody,
+        },
+    };
+    let ca = flags.ca.clone().or(env.ca.clone());
+    let ca = ca.or_else(|| profile.and_then(|profile| profile.ca.clone()));
+    Ok(Target { address, key, ca })
+}
+
+fn given(said: &str) -> Result<KeySource> {
+    if said.trim().is_empty() {
+        return Err(Usage::new("the key is empty (--key or CONSIGN_KEY)").into());
+    }
+    Ok(match said.strip_prefix('@') {
+        Some(path) => KeySource::File(path.into()),
+        None => KeySource::Given(Secret::new(said.trim())),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::remote::profiles::Profile;
+
+    fn profiles(usual: Option<&str>) -> Profiles {
+        let mut profiles = Profiles { usual: usual.map(Into::into), ..Profiles::default() };
+        for name in ["prod", "test"] {
+            let profile = Profile {
+                url: format!("https://{name}.example.org"),
+                key: Some(Secret::new(format!("key of {name}"))),
+                ca: Some(format!("/{name}.pem").into()),
+            };
+            profiles.noted.insert(name.into(), profile);
+        }
+        profiles
+    }
+
+    fn said(url: &str, key: &str, profile: &str) -> Said {
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        Said { url: some(url), key: some(key), profile: some(profile), ca: None }
+    }
+
+    fn nothing() -> Said {
+        Said::default()
+    }
+
+    #[track_caller]
+    fn check(flags: Said, env: Said, usual: Option<&str>, url: &str, key: KeySource) {
+        let target = resolve(&flags, &env, &profiles(usual)).unwrap();
+        assert_eq!((target.address.to_string().as_str(), target.key), (url, key));
+    }
+
+    fn key(text: &str) -> KeySource {
+        KeySource::Given(Secret::new(text))
+    }
+
+    #[test]
+    fn flags_go_over_the_environment_over_profiles_over_defaults() {
+        let (here, prod) = ("http://127.0.0.1:8470", "https://prod.example.org");
+        check(nothing(), nothing(), None, here, KeySource::AdminKey);
+        check(nothing(), nothing(), Some("prod"), prod, key("key of prod"));
+        let env = || said("http://127.0.0.1:1", "env", "");
+        check(nothing(), env(), Some("prod"), "http://127.0.0.1:1", key("env"));
+        let flags = said("http://127.0.0.1:2", "flag", "");
+        check(flags, env(), Some("prod"), "http://127.0.0.1:2", key("flag"));
+        check(said("", "", "prod"), env(), None, prod, key("key of prod"));
+        let test = "https://test.example.org";
+        check(nothing(), said("", "", "test"), Some("prod"), test, key("key of test"));
+    }
+
+    #[test]
+    fn a_key_goes_to_its_own_server_only() {
+        let elsewhere = said("https://elsewhere.example.org", "", "");
+        check(
+            elsewhere,
+            nothing(),
+            Some("prod"),
+            "https://elsewhere.example.org",
+            KeySource::Nobody,
+        );
+        let same = said("https://prod.example.org/", "", "");
+        check(same, nothing(), Some("prod"), "https://prod.example.org", key("key of prod"));
+        let here = said("http://[::1]:8470", "", "");
+        check(here, nothing(), Some("prod"), "http://[::1]:8470", KeySource::AdminKey);
+    }
+
+    #[test]
+    fn a_key_may_be_in_a_file_and_must_be_something() {
+        let file = said("", "@/run/key", "");
+        check(file, nothing(), None, "http://127.0.0.1:8470", KeySource::File("/run/key".into()));
+        assert!(resolve(&said("", " ", ""), &nothing(), &profiles(None)).is_err());
+    }
+
+    #[test]
+    fn a_profile_that_is_not_there_is_said() {
+        let wrong = resolve(&said("", "", "pord"), &nothing(), &profiles(None)).unwrap_err();
+        let told = wrong.to_string();
+        assert!(told.contains("pord") && told.contains("prod") && told.contains("test"), "{told}");
+    }
+}

@@ -1,0 +1,119 @@
+//! Handing a job over.
+
+use super::{
+    Session,
+    exit::{Usage, of_status},
+    repeat::repeated,
+    show::status_tone,
+    with_session,
+};
+use crate::{
+    args::EnqueueArgs,
+    ink::{Line, Tone},
+};
+use anyhow::{Context, Result};
+use client::Polled;
+use engine::{JobId, Timestamp};
+use platform::SystemDice;
+use std::{
+    fs,
+    io::{self, Read},
+    process::ExitCode,
+    time::Duration,
+};
+use store::Dice;
+use wire::{Json, PayloadVersionShape, SubmitRequest, SubmittedShape};
+
+pub(crate) fn run(args: &EnqueueArgs) -> Result<ExitCode> {
+    with_session(&args.remote, async |session| enqueue(session, args).await)
+}
+
+async fn enqueue(session: &Session, args: &EnqueueArgs) -> Result<ExitCode> {
+    let job = request(args, new_key(session.now()))?;
+    let submitted = repeated(session, async || session.client.submit(&job).await).await?;
+    if args.wait {
+        return wait(session, &submitted.job_id).await;
+    }
+    if session.show.is_json() {
+        session.show.json(&submitted)?;
+    } else {
+        session.show.lines(&[line(&submitted)])?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Waits for the end of a job, and shows it.
+async fn wait(session: &Session, job: &str) -> Result<ExitCode> {
+    loop {
+        let ask = async || session.client.poll(job, None, PATIENCE).await;
+        let Polled::Now { status, .. } = repeated(session, ask).await? else { continue };
+        if status.completed_at.is_some() {
+            super::status::show(session, &status)?;
+            return Ok(of_status(&status.status));
+        }
+    }
+}
+
+/// How long the server may hold its answer back.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A key that nobody has: what is sent again under it is one job.
+fn new_key(now: Timestamp) -> String {
+    JobId::new(now, SystemDice.roll()).to_string()
+}
+
+fn request(args: &EnqueueArgs, new_key: String) -> Result<SubmitRequest> {
+    Ok(SubmitRequest {
+        job_type: args.job_type.clone(),
+        subject_id: args.subject.clone(),
+        correlation_id: args.correlation.clone(),
+        idempotency_key: Some(args.idempotency_key.clone().unwrap_or(new_key)),
+        payload: args.payload.as_deref().map(payload).transpose()?,
+        payload_version: args.payload_version.as_deref().map(version),
+        priority: args.priority,
+        run_at: args.run_at.clone(),
+        delay_seconds: args.delay.map(|delay| i64::try_from(delay.as_secs()).unwrap_or(i64::MAX)),
+        expires_at: args.expires_at.clone(),
+        max_attempts: args.max_attempts,
+        parent_id: args.parent.clone(),
+        traceparent: None,
+    })
+}
+
+/// The payload as it was given: JSON, the name of a file, or what is piped in.
+fn payload(said: &str) -> Result<Json> {
+    let text = match said.strip_prefix('@') {
+        Some(path) => fs::read_to_string(path)
+            .with_context(|| format!("the payload in {path} cannot be read"))?,
+        None if said == "-" => {
+            let mut text = String::new();
+            io::stdin().read_to_string(&mut text).context("the payload cannot be read")?;
+            text
+        }
+        None => said.to_owned(),
+    };
+    serde_json::from_str(text.trim()).map_err(|wrong| {
+        let told = format!(
+            "the payload is no JSON (line {}, column {}); a text needs quotes of its own: --payload '\"text\"'",
+            wrong.line(),
+            wrong.column()
+        );
+        Usage::new(told).into()
+    })
+}
+
+fn version(said: &str) -> PayloadVersionShape {
+    said.parse()
+        .map_or_else(|_| PayloadVersionShape::Text(said.into()), PayloadVersionShape::Number)
+}
+
+/// The id first: it is what is copied.
+fn line(submitted: &SubmittedShape) -> Line {
+    let line = Line::of(Tone::Strong, &submitted.job_id)
+        .then(Tone::Plain, "  ")
+        .then(status_tone(&submitted.status), &submitted.status);
+    match submitted.duplicate {
+        true => line.then(Tone::Faint, "  (handed over before under this key)"),
+        false => line,
+    }
+}

@@ -1,0 +1,151 @@
+//! What went wrong, and what to do about it.
+
+use super::{
+    exit::{REFUSED, UNREACHABLE, USAGE, Usage},
+    hints::hint,
+    show::Show,
+};
+use crate::ink::{Line, Tone};
+use client::ClientError;
+use std::{
+    io::{self, ErrorKind},
+    process::ExitCode,
+};
+use wire::Problem;
+
+/// Tells it on the standard error, and says how the command ends.
+pub(crate) fn tell(error: &anyhow::Error, show: &Show) -> ExitCode {
+    if nobody_reads(error) {
+        return ExitCode::SUCCESS;
+    }
+    match error.downcast_ref::<ClientError>().and_then(ClientError::problem) {
+        Some(problem) if show.is_json() => show.complain_json(problem),
+        Some(_) | None => show.complain(&lines(error)),
+    }
+    ExitCode::from(code(error))
+}
+
+/// Whether the reader of our output is gone, as with `consign list | head`: nothing is wrong then.
+fn nobody_reads(error: &anyhow::Error) -> bool {
+    let told = error.downcast_ref::<io::Error>();
+    told.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+}
+
+fn code(error: &anyhow::Error) -> u8 {
+    if error.is::<Usage>() {
+        return USAGE;
+    }
+    match error.downcast_ref::<ClientError>() {
+        Some(
+            ClientError::Unreachable { .. }
+            | ClientError::Broken { .. }
+            | ClientError::TimedOut { .. },
+        ) => UNREACHABLE,
+        Some(ClientError::Setup(_)) => USAGE,
+        Some(ClientError::Refused { .. } | ClientError::Strange { .. }) | None => REFUSED,
+    }
+}
+
+/// What is wrong, then what it is called, then what helps.
+fn lines(error: &anyhow::Error) -> Vec<Line> {
+    let mut lines = vec![Line::of(Tone::Plain, format!("consign: {error}"))];
+    // What the system said stands below; the chain of other errors belongs into the sentence.
+    match error.downcast_ref::<ClientError>() {
+        Some(told) => lines.extend(of_client(told)),
+        None => lines = vec![Line::of(Tone::Plain, format!("consign: {error:#}"))],
+    }
+    lines
+}
+
+fn of_client(error: &ClientError) -> Vec<Line> {
+    match error {
+        ClientError::Refused { problem, .. } => of_problem(problem),
+        ClientError::Unreachable { source, .. } => vec![
+            fact("cause", &root(source)),
+            fact(
+                "hint",
+                "is it running (`consign serve`)? --url, CONSIGN_URL or a profile names another",
+            ),
+        ],
+        ClientError::Broken { source, .. } => vec![
+            fact("cause", &root(source)),
+            fact("hint", "nobody knows what came of it; `consign list` shows what is there"),
+        ],
+        ClientError::TimedOut { .. } => {
+            vec![fact("hint", "it is there, but busy or hung; its log may say why")]
+        }
+        ClientError::Strange { .. } => {
+            vec![fact("hint", "--url, CONSIGN_URL or a profile names the server")]
+        }
+        ClientError::Setup(_) => Vec::new(),
+    }
+}
+
+/// A no of the contract.
+pub(crate) fn of_problem(problem: &Problem) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    for wrong in &problem.errors {
+        lines.push(fact(&wrong.pointer, &wrong.detail));
+    }
+    lines.push(fact("code", &problem.error_code));
+    lines.push(fact("correlation", &problem.correlation_id));
+    lines.extend(problem.job_id.iter().map(|id| fact("job", id)));
+    lines.extend(hint(&problem.error_code).map(|hint| fact("hint", hint)));
+    lines
+}
+
+fn fact(name: &str, what: &str) -> Line {
+    Line::of(Tone::Faint, format!("  {name:<11}  ")).then(Tone::Plain, what)
+}
+
+/// The last cause: what the system itself said.
+fn root(error: &dyn std::error::Error) -> String {
+    let mut last = error;
+    while let Some(deeper) = last.source() {
+        last = deeper;
+    }
+    last.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::FieldError;
+
+    fn refused(code: &str) -> anyhow::Error {
+        let problem = Problem {
+            kind: String::new(),
+            title: String::new(),
+            status: 422,
+            detail: "two fields are wrong".into(),
+            error_code: code.into(),
+            correlation_id: "c-1".into(),
+            job_id: None,
+            errors: vec![FieldError {
+                pointer: "/priority".into(),
+                detail: "must be 0 to 9".into(),
+            }],
+        };
+        ClientError::Refused { problem: Box::new(problem), retry_after: None }.into()
+    }
+
+    #[test]
+    fn a_no_is_told_with_fields_code_correlation_and_hint() {
+        let told: Vec<String> = lines(&refused("JOB_NOT_FOUND")).iter().map(Line::text).collect();
+        assert_eq!(told[0], "consign: two fields are wrong");
+        assert_eq!(told[1], "  /priority    must be 0 to 9");
+        assert_eq!(told[2], "  code         JOB_NOT_FOUND");
+        assert_eq!(told[3], "  correlation  c-1");
+        assert!(told[4].starts_with("  hint         ids look like"), "{told:?}");
+    }
+
+    #[test]
+    fn endings_differ_by_whose_fault_it_is() {
+        assert_eq!(code(&refused("INVALID_FIELD")), 1);
+        assert_eq!(code(&Usage::new("no").into()), 2);
+        assert_eq!(code(&ClientError::TimedOut { address: "x".into() }.into()), 4);
+        assert_eq!(code(&anyhow::anyhow!("a file is missing")), 1);
+        let gone: anyhow::Error = io::Error::from(ErrorKind::BrokenPipe).into();
+        assert!(nobody_reads(&gone));
+    }
+}

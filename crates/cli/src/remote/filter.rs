@@ -1,0 +1,84 @@
+//! Flags that people can remember become a filter (docs/filter.md).
+
+use crate::args::WhichArgs;
+use engine::Timestamp;
+use wire::format_time;
+
+/// The filter that these flags mean; nothing where none was given.
+pub(crate) fn compose(which: &WhichArgs, now: Timestamp) -> Option<String> {
+    let states = which.status.iter().map(|status| equals("status", status.as_str()));
+    let types = which.job_type.iter().map(|name| equals("jobType", name));
+    let mut all = vec![any(states.collect()), any(types.collect())];
+    let one = |field, value: &Option<String>| value.as_ref().map(|value| equals(field, value));
+    all.push(one("subjectId", &which.subject));
+    all.push(one("correlationId", &which.correlation));
+    all.push(one("parentId", &which.parent));
+    all.push(one("errorCode", &which.error_code));
+    all.push(which.since.map(|since| {
+        let ago = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
+        let from = Timestamp::parse("since", now.unix_ms().saturating_sub(ago));
+        // Further back than time goes means all of them.
+        from.map_or("true".into(), |from| format!("createdAt ge datetime'{}'", format_time(from)))
+    }));
+    all.push(which.filter.as_ref().map(|filter| format!("({filter})")));
+    let all: Vec<String> = all.into_iter().flatten().collect();
+    (!all.is_empty()).then(|| all.join(" and "))
+}
+
+fn any(conditions: Vec<String>) -> Option<String> {
+    match &conditions[..] {
+        [] => None,
+        [one] => Some(one.clone()),
+        many => Some(format!("({})", many.join(" or "))),
+    }
+}
+
+fn equals(field: &str, value: &str) -> String {
+    format!("{field} eq '{}'", value.replace('\'', "''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::Status;
+    use std::time::Duration;
+
+    fn now() -> Timestamp {
+        Timestamp::parse("now", 1_794_787_200_000).unwrap()
+    }
+
+    #[track_caller]
+    fn check(which: WhichArgs, filter: Option<&str>) {
+        let composed = compose(&which, now());
+        assert_eq!(composed.as_deref(), filter);
+        if let Some(filter) = composed {
+            wire::job_filter(&filter).unwrap();
+        }
+    }
+
+    #[test]
+    fn flags_become_a_filter_that_the_server_reads() {
+        check(WhichArgs::default(), None);
+        let which = WhichArgs {
+            status: vec![Status::Failed, Status::Poisoned],
+            job_type: vec!["email".into()],
+            subject: Some("it's".into()),
+            since: Some(Duration::from_secs(3_600)),
+            filter: Some("errorCode eq null or true".into()),
+            ..WhichArgs::default()
+        };
+        check(
+            which,
+            Some(
+                "(status eq 'Failed' or status eq 'Poisoned') and jobType eq 'email' and subjectId eq 'it''s' and \
+                 createdAt ge datetime'2026-11-15T23:00:00.000Z' and (errorCode eq null or true)",
+            ),
+        );
+    }
+
+    #[test]
+    fn what_goes_back_before_time_means_all() {
+        let since = Some(Duration::MAX);
+        check(WhichArgs { since, ..WhichArgs::default() }, Some("true"));
+    }
+}

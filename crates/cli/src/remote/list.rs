@@ -1,0 +1,91 @@
+//! A list of jobs, the newest first.
+
+use super::{
+    Session, filter,
+    show::{Cell, Column, Table, status_cell, when},
+    with_session,
+};
+use crate::{
+    args::ListArgs,
+    ink::{Line, Tone},
+};
+use anyhow::Result;
+use client::ListQuery;
+use engine::Timestamp;
+use std::process::ExitCode;
+use wire::{Page, StatusShape};
+
+pub(crate) fn run(args: &ListArgs) -> Result<ExitCode> {
+    with_session(&args.remote, async |session| list(session, args).await)
+}
+
+/// The most that a page holds.
+const PAGE_MAX: u32 = 1_000;
+
+async fn list(session: &Session, args: &ListArgs) -> Result<ExitCode> {
+    let page = fetch(session, args).await?;
+    if session.show.is_json() {
+        session.show.json(&page)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let table = table(&page.items, session.now(), session.show.is_wide());
+    if table.is_empty() {
+        session.show.lines(&[Line::of(Tone::Faint, "no job fits")])?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    session.show.table(&table)?;
+    if page.next_cursor.is_some() {
+        let more = format!("the newest {}; --all shows all, --top more", page.items.len());
+        session.show.lines(&[Line::of(Tone::Faint, more)])?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// As many as were asked for: a page may be short, and still have a next one.
+async fn fetch(session: &Session, args: &ListArgs) -> Result<Page<StatusShape>> {
+    let filter = filter::compose(&args.which, session.now());
+    let mut whole = Page { items: Vec::new(), next_cursor: None };
+    loop {
+        let missing = args.top.saturating_sub(u32::try_from(whole.items.len()).unwrap_or(u32::MAX));
+        let top = if args.all { PAGE_MAX } else { missing };
+        let cursor = whole.next_cursor.take();
+        let query = ListQuery { filter: filter.clone(), top: Some(top), cursor };
+        let page = session.client.list(&query).await?;
+        whole.items.extend(page.items);
+        whole.next_cursor = page.next_cursor;
+        let enough = !args.all && whole.items.len() >= args.top as usize;
+        if enough || whole.next_cursor.is_none() {
+            return Ok(whole);
+        }
+    }
+}
+
+fn table(jobs: &[StatusShape], now: Timestamp, wide: bool) -> Table {
+    let mut table = Table::new([
+        Column::new("job"),
+        Column::new("tenant").wide(),
+        Column::text("type"),
+        Column::text("subject"),
+        Column::new("status"),
+        Column::number("try"),
+        Column::new("created"),
+        Column::new("ended").wide(),
+        Column::text("correlation").wide(),
+        Column::text("note"),
+    ]);
+    for job in jobs {
+        table.row([
+            Cell::new(&job.job_id),
+            Cell::maybe(job.tenant.as_ref()),
+            Cell::new(&job.job_type),
+            Cell::maybe(job.subject_id.as_ref()),
+            status_cell(&job.status),
+            Cell::new(format!("{}/{}", job.attempt, job.max_attempts)),
+            Cell::new(when(job.created_at, now, wide)),
+            Cell::maybe(job.completed_at.map(|at| when(at, now, wide))),
+            Cell::new(&job.correlation_id),
+            Cell::new(super::status::note(job, now)),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,119 @@
+//! THE OTHER END OF THE LINE: commands that ask a server over HTTP, for people and for programs.
+//!
+//! Each command is one file with one function from a [`Session`] to an exit code. What goes wrong is an
+//! `anyhow::Error` that [`failure`] tells: a `ClientError` in it becomes code, correlation and hint. All text that a
+//! server sent goes through [`Show`], which takes out what a terminal would obey.
+
+mod connection;
+mod enqueue;
+mod exit;
+mod failure;
+mod filter;
+mod hints;
+mod list;
+mod profile;
+mod profiles;
+mod queues;
+mod repeat;
+mod show;
+mod status;
+mod surroundings;
+
+pub(crate) use enqueue::run as enqueue;
+pub(crate) use list::run as list;
+pub(crate) use profile::run as profile;
+pub(crate) use queues::run as queues;
+pub(crate) use status::run as status;
+
+use crate::{
+    args::{ConnectionArgs, RemoteArgs},
+    serve::folder_of,
+};
+use anyhow::{Context, Result};
+use client::{Address, Client};
+use connection::{KeySource, Target};
+use engine::Timestamp;
+use platform::SystemClock;
+use show::Show;
+use std::{fs, path::Path, process::ExitCode};
+use store::Clock;
+use surroundings::Surroundings;
+use tokio::runtime::Builder;
+use wire::Secret;
+
+/// A server to ask, and a place to show what it said.
+pub(crate) struct Session {
+    pub(crate) client: Client,
+    pub(crate) show: Show,
+    pub(crate) clock: SystemClock,
+}
+
+impl Session {
+    /// What time it is here.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.read().wall
+    }
+}
+
+/// Does `work` with the server that the arguments mean, and tells what went wrong.
+pub(crate) fn with_session(
+    args: &RemoteArgs,
+    work: impl AsyncFnOnce(&Session) -> Result<ExitCode>,
+) -> Result<ExitCode> {
+    let show = Show::choose(&args.output);
+    let done = open(&args.connection, show).and_then(|session| {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(work(&session))
+    });
+    Ok(done.unwrap_or_else(|error| failure::tell(&error, &show)))
+}
+
+fn open(args: &ConnectionArgs, show: Show) -> Result<Session> {
+    let client = connect(args)?;
+    Ok(Session { client, show, clock: SystemClock::new() })
+}
+
+/// A client for what the arguments, the environment and the profiles say.
+pub(crate) fn connect(args: &ConnectionArgs) -> Result<Client> {
+    let around = Surroundings::of_process();
+    let profiles = profiles::read(around.profiles().as_deref())?;
+    let target = connection::resolve(&connection::typed(args), &around.said, &profiles)?;
+    warn(&target.address, &target.key);
+    let key = key(&target, args)?;
+    let address = target.address.to_string();
+    let Some(path) = &target.ca else { return Ok(Client::new(&address, key.as_ref())?) };
+    let told = || format!("the certificates in {} cannot be read", path.display());
+    let pem = fs::read(path).with_context(told)?;
+    Ok(Client::trusting(&address, key.as_ref(), &pem)?)
+}
+
+fn warn(address: &Address, key: &KeySource) {
+    if address.is_encrypted() || address.is_this_machine() || *key == KeySource::Nobody {
+        return;
+    }
+    eprintln!("consign: warning: the key goes to {address} unencrypted; https:// would hide it");
+}
+
+fn key(target: &Target, args: &ConnectionArgs) -> Result<Option<Secret>> {
+    match &target.key {
+        KeySource::Given(secret) => Ok(Some(secret.clone())),
+        KeySource::File(path) => read_key(path).map(Some),
+        KeySource::AdminKey => Ok(admin_key(args)),
+        KeySource::Nobody => Ok(None),
+    }
+}
+
+/// The key in a file.
+pub(crate) fn read_key(path: &Path) -> Result<Secret> {
+    let told = || format!("the key in {} cannot be read", path.display());
+    let text = fs::read_to_string(path).with_context(told)?;
+    Ok(Secret::new(text.trim()))
+}
+
+/// The key that the first start of a server on this machine left, for whoever can read its folder. Where it cannot
+/// be read, the server says what it thinks of callers without a key.
+fn admin_key(args: &ConnectionArgs) -> Option<Secret> {
+    let args = crate::args::SettingsArgs { store: args.store.clone(), ..Default::default() };
+    let settings = crate::config::load(&args).ok()?;
+    read_key(&folder_of(&settings.store.path).join(crate::admin_key::NAME)).ok()
+}

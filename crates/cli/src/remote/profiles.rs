@@ -1,0 +1,134 @@
+//! The file of profiles: servers and their keys, for one user alone.
+
+use super::exit::Usage;
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{ErrorKind, Read, Write},
+    os::unix::fs::{DirBuilderExt, MetadataExt},
+    path::{Path, PathBuf},
+};
+use tempfile::NamedTempFile;
+use wire::Secret;
+
+/// Everything that is noted.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Profiles {
+    /// The one that is meant where none is named.
+    #[serde(default, rename = "default", skip_serializing_if = "Option::is_none")]
+    pub(crate) usual: Option<String>,
+    #[serde(default, rename = "profiles")]
+    pub(crate) noted: BTreeMap<String, Profile>,
+}
+
+/// A server that is noted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Profile {
+    pub(crate) url: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) key: Option<Secret>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ca: Option<PathBuf>,
+}
+
+impl Profiles {
+    /// The profile of that name.
+    pub(crate) fn get(&self, name: &str) -> Result<&Profile> {
+        let names: Vec<&str> = self.noted.keys().map(String::as_str).collect();
+        let known = match &names[..] {
+            [] => "none is noted yet: consign profile add".to_owned(),
+            names => format!("there are {}", names.join(", ")),
+        };
+        let missing = || Usage::new(format!("there is no profile `{name}`; {known}"));
+        Ok(self.noted.get(name).ok_or_else(missing)?)
+    }
+}
+
+/// What is noted; nothing where there is no file.
+pub(crate) fn read(path: Option<&Path>) -> Result<Profiles> {
+    let Some(path) = path else { return Ok(Profiles::default()) };
+    let shown = path.display();
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if is_absent(error.kind()) => return Ok(Profiles::default()),
+        Err(error) => return Err(error).with_context(|| format!("{shown} cannot be read")),
+    };
+    let mode = file.metadata()?.mode();
+    if mode & 0o077 != 0 {
+        let mode = mode & 0o777;
+        bail!(
+            "{shown} holds keys, and others can read or write it (mode {mode:o}); mend it with: chmod 600 {shown}"
+        );
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text).with_context(|| format!("{shown} cannot be read"))?;
+    // What toml says would show the line, and a key may stand in it.
+    toml::from_str(&text).map_err(|wrong| {
+        let at = wrong.span().map_or(0, |span| span.start);
+        let line = text.get(..at).unwrap_or_default().matches('\n').count() + 1;
+        anyhow::anyhow!(
+            "{shown} is no file of profiles: line {line} is wrong; mend it, or move it away"
+        )
+    })
+}
+
+fn is_absent(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+/// Writes the file as a whole or not at all, for this user alone.
+pub(crate) fn write(path: &Path, profiles: &Profiles) -> Result<()> {
+    let written = || -> Result<()> {
+        let folder = path.parent().context("it has no folder")?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let mut file = NamedTempFile::new_in(folder)?; // 0600 from the beginning
+        file.write_all(toml::to_string(profiles)?.as_bytes())?;
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        File::open(folder)?.sync_all()?;
+        Ok(())
+    };
+    written().with_context(|| format!("{} cannot be written", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+    use tempfile::TempDir;
+
+    fn one() -> Profiles {
+        let key = Some(Secret::new("csk_secret"));
+        let profile = Profile { url: "https://x".into(), key, ca: None };
+        Profiles { usual: Some("prod".into()), noted: [("prod".into(), profile)].into() }
+    }
+
+    #[test]
+    fn what_is_written_is_read_by_its_owner_alone() {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("consign/profiles.toml");
+        assert!(read(Some(&path)).unwrap().noted.is_empty());
+        write(&path, &one()).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        let back = read(Some(&path)).unwrap();
+        assert_eq!(back.get("prod").unwrap().key, Some(Secret::new("csk_secret")));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let told = read(Some(&path)).unwrap_err().to_string();
+        assert!(told.contains("chmod 600"), "{told}");
+    }
+
+    #[test]
+    fn a_file_that_is_wrong_is_refused_without_showing_a_key() {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("profiles.toml");
+        write(&path, &one()).unwrap();
+        let text = fs::read_to_string(&path).unwrap().replace("\"csk_secret\"", "\"csk_secret");
+        fs::write(&path, text).unwrap();
+        let told = format!("{:#}", read(Some(&path)).unwrap_err());
+        assert!(told.contains("line") && !told.contains("csk_"), "{told}");
+    }
+}

@@ -1,0 +1,37 @@
+//! Asking again, where that is safe and worth it.
+
+use super::{Session, show::clean};
+use client::ClientError;
+use std::time::Duration;
+
+/// So often is a request sent that may be sent again.
+const TRIES: u32 = 4;
+const FIRST_WAIT: Duration = Duration::from_millis(250);
+/// A server that wants to be left alone longer than this is told to the user instead.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// Asks until there is an answer that asking again would not change, a few times at most. Only for what has a key
+/// or changes nothing.
+pub(crate) async fn repeated<T>(
+    session: &Session,
+    ask: impl AsyncFn() -> Result<T, ClientError>,
+) -> Result<T, ClientError> {
+    let mut wait = FIRST_WAIT;
+    for _ in 1..TRIES {
+        let error = match ask().await {
+            Ok(answer) => return Ok(answer),
+            Err(error) if error.is_worth_repeating() => error,
+            Err(error) => return Err(error),
+        };
+        let pause = error.retry_after().unwrap_or(wait);
+        if pause > WAIT_MAX {
+            return Err(error);
+        }
+        if !session.show.is_json() {
+            eprintln!("consign: {}; trying again", clean(&error.to_string()));
+        }
+        tokio::time::sleep(pause).await;
+        wait *= 2;
+    }
+    ask().await
+}

@@ -1,0 +1,56 @@
+//! Text that anybody may have written, made harmless for a terminal.
+
+use serde::Serialize;
+
+/// Without what a terminal would obey, or what would show the rest in another order. Breaks become spaces.
+pub(crate) fn clean(text: &str) -> String {
+    let shown = |letter: char| match letter {
+        '\n' | '\r' | '\t' | '\u{2028}' | '\u{2029}' => Some(' '),
+        letter if is_obeyed(letter) => None,
+        letter => Some(letter),
+    };
+    text.chars().filter_map(shown).collect()
+}
+
+/// A shape as JSON on one line, in which the same characters are escaped: it means the same to programs.
+pub(crate) fn json(shape: &impl Serialize) -> String {
+    let text = serde_json::to_string(shape).expect("the wire's shapes are texts and numbers");
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            // Only a payload as it came can have breaks, and only between its values.
+            '\n' | '\r' | '\t' => safe.push(' '),
+            letter if is_obeyed(letter) => {
+                safe.push_str(&format!("\\u{:04x}", u32::from(letter)));
+            }
+            letter => safe.push(letter),
+        }
+    }
+    safe
+}
+
+/// Control characters of both sets, and those that turn the direction of writing.
+fn is_obeyed(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{61c}')
+        || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_a_terminal_obeys_is_left() {
+        let evil = "a\x1b[31mb\x07c\u{9b}2Jd\re\nf\u{202e}g\x7f ü 漢";
+        assert_eq!(clean(evil), "a[31mbc2Jd e fg ü 漢");
+    }
+
+    #[test]
+    fn json_means_the_same_and_is_one_line() {
+        let evil = serde_json::json!({ "m": "a\x1b[31m\u{9b}b\u{202e}\x7fü" });
+        let text = json(&evil);
+        assert!(!text.chars().any(is_obeyed), "{text}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), evil);
+    }
+}

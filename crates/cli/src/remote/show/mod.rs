@@ -1,0 +1,96 @@
+//! How answers are shown: tables and lines for people, the shapes of the API for programs.
+//!
+//! What a server says may have been written by anybody. Nothing of it reaches a terminal as a command: see [`clean`].
+
+mod clean;
+mod job;
+mod table;
+mod time;
+
+pub(crate) use clean::clean;
+pub(crate) use job::{status_cell, status_tone};
+pub(crate) use table::{Cell, Column, Table};
+pub(crate) use time::{ago, span, when};
+
+use crate::{
+    args::{Form, OutputArgs},
+    ink::Line,
+    screen,
+};
+use anyhow::Result;
+use serde::Serialize;
+use std::io::{self, IsTerminal, Write};
+use wire::Problem;
+
+/// Where and how this command shows things.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Show {
+    form: Form,
+    /// Whether the standard output is a terminal that can draw.
+    draws: bool,
+    colours: bool,
+    error_colours: bool,
+}
+
+impl Show {
+    pub(crate) fn choose(args: &OutputArgs) -> Self {
+        let (can_draw, colours) = (args.terminal.can_draw(), args.terminal.colours());
+        let draws = io::stdout().is_terminal() && can_draw;
+        let error_colours = io::stderr().is_terminal() && can_draw && colours;
+        Show { form: args.form(), draws, colours: draws && colours, error_colours }
+    }
+
+    pub(crate) fn is_json(&self) -> bool {
+        self.form == Form::Json
+    }
+
+    pub(crate) fn is_wide(&self) -> bool {
+        self.form == Form::Wide
+    }
+
+    /// The columns there are; as many as it takes where nobody's window ends.
+    pub(crate) fn columns(&self) -> Option<usize> {
+        (self.draws && !self.is_wide()).then(|| screen::size().columns)
+    }
+
+    /// Prints a shape of the API on a line of its own.
+    pub(crate) fn json(&self, shape: &impl Serialize) -> Result<()> {
+        Ok(put(&format!("{}\n", clean::json(shape)))?)
+    }
+
+    /// Prints lines.
+    pub(crate) fn lines(&self, lines: &[Line]) -> Result<()> {
+        let text: String = lines.iter().map(|line| rendered(line, self.colours)).collect();
+        Ok(put(&text)?)
+    }
+
+    /// Prints a table.
+    pub(crate) fn table(&self, table: &Table) -> Result<()> {
+        self.lines(&table.lines(self.columns(), self.is_wide()))
+    }
+
+    /// Prints lines where errors go.
+    pub(crate) fn complain(&self, lines: &[Line]) {
+        for line in lines {
+            eprint!("{}", rendered(line, self.error_colours));
+        }
+    }
+
+    /// Prints a no as it came, where errors go.
+    pub(crate) fn complain_json(&self, problem: &Problem) {
+        eprintln!("{}", clean::json(problem));
+    }
+}
+
+fn rendered(line: &Line, colours: bool) -> String {
+    let line = line.clone().map(clean);
+    let text = if colours { line.coloured() } else { line.text() };
+    format!("{}\n", text.trim_end())
+}
+
+/// In one piece. A reader who went away is an error, for `failure` to judge.
+fn put(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}

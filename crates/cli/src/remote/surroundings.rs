@@ -1,0 +1,67 @@
+//! What the environment says to commands that ask a server.
+
+use super::connection::Said;
+use std::{collections::BTreeMap, env, ffi::OsString, path::PathBuf};
+
+/// The variables that count here.
+pub(crate) struct Surroundings {
+    pub(crate) said: Said,
+    config_home: Option<PathBuf>,
+    home: Option<PathBuf>,
+}
+
+impl Surroundings {
+    pub(crate) fn of_process() -> Self {
+        Self::new(env::vars_os())
+    }
+
+    fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        // An empty variable is one that nobody has set.
+        let set = |(_, value): &(OsString, OsString)| !value.is_empty();
+        let all: BTreeMap<OsString, OsString> = variables.into_iter().filter(set).collect();
+        let get = |name: &str| all.get(&OsString::from(name)).cloned();
+        let text = |name: &str| get(name).map(|value| value.to_string_lossy().into_owned());
+        let said = Said {
+            url: text("CONSIGN_URL"),
+            key: text("CONSIGN_KEY"),
+            profile: text("CONSIGN_PROFILE"),
+            ca: get("CONSIGN_CA").map(PathBuf::from),
+        };
+        let (config_home, home) = (get("XDG_CONFIG_HOME"), get("HOME"));
+        Surroundings { said, config_home: config_home.map(Into::into), home: home.map(Into::into) }
+    }
+
+    /// Where profiles are kept; nowhere for a process that has no home.
+    pub(crate) fn profiles(&self) -> Option<PathBuf> {
+        // The standard says that a relative path is to be passed over.
+        let config = self.config_home.clone().filter(|path| path.is_absolute());
+        let config = config.or_else(|| Some(self.home.as_ref()?.join(".config")));
+        Some(config?.join("consign").join("profiles.toml"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn around(variables: &[(&str, &str)]) -> Surroundings {
+        Surroundings::new(variables.iter().map(|(name, value)| (name.into(), value.into())))
+    }
+
+    #[test]
+    fn profiles_lie_where_the_standard_says() {
+        let path = |variables| around(variables).profiles();
+        let both = [("HOME", "/home/ada"), ("XDG_CONFIG_HOME", "/conf")];
+        assert_eq!(path(&both), Some("/conf/consign/profiles.toml".into()));
+        let home = Some("/home/ada/.config/consign/profiles.toml".into());
+        assert_eq!(path(&[("HOME", "/home/ada"), ("XDG_CONFIG_HOME", "here")]), home);
+        assert_eq!(path(&[("HOME", "/home/ada"), ("XDG_CONFIG_HOME", "")]), home);
+        assert_eq!(path(&[]), None);
+    }
+
+    #[test]
+    fn an_empty_variable_says_nothing() {
+        let said = around(&[("CONSIGN_URL", ""), ("CONSIGN_KEY", "k")]).said;
+        assert_eq!((said.url, said.key), (None, Some("k".into())));
+    }
+}

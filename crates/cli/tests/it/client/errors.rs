@@ -1,0 +1,92 @@
+//! What is told when something is wrong, and how commands end.
+
+use super::{Prompt, url};
+use crate::serve::House;
+use serde_json::Value;
+use std::net::TcpListener;
+
+const MISSING: &str = "01a1e17f-dec5-7ff8-81e3-73a73ebb528a";
+
+#[test]
+fn a_no_is_told_with_its_code_its_correlation_and_a_hint() {
+    let house = House::start();
+    let prompt = Prompt::of(&house);
+    let told = prompt.types(&["status", MISSING]);
+    assert_eq!((told.code, told.out.as_str()), (Some(1), ""), "{told:?}");
+    let lines: Vec<&str> = told.err.lines().collect();
+    assert!(lines[0].starts_with("consign: "), "{}", told.err);
+    assert_eq!(lines[1], "  code         JOB_NOT_FOUND");
+    assert!(lines[2].starts_with("  correlation  "), "{}", told.err);
+    assert!(lines[3].starts_with("  hint         ids look like"), "{}", told.err);
+
+    let told = prompt.types(&["status", MISSING, "--json"]);
+    let problem: Value = serde_json::from_str(&told.err).unwrap();
+    assert_eq!((problem["errorCode"].as_str(), told.code), (Some("JOB_NOT_FOUND"), Some(1)));
+}
+
+#[test]
+fn fields_that_are_wrong_are_pointed_at() {
+    let house = House::start();
+    let told = Prompt::of(&house).types(&["enqueue", "Email", "--priority", "10"]);
+    assert_eq!(told.code, Some(1), "{told:?}");
+    assert!(
+        told.err.contains("\n  /jobType ") && told.err.contains("\n  /priority "),
+        "{}",
+        told.err
+    );
+}
+
+#[test]
+fn who_has_no_key_or_a_wrong_one_is_told_how_to_give_one() {
+    let house = House::start();
+    let stranger = Prompt::nobody().set("CONSIGN_URL", &url(&house));
+    for prompt in [&stranger, &Prompt::of(&house).set("CONSIGN_KEY", "csk_wrong")] {
+        let told = prompt.types(&["list"]);
+        assert_eq!(told.code, Some(1), "{told:?}");
+        assert!(
+            told.err.contains("UNAUTHENTICATED") && told.err.contains("CONSIGN_KEY"),
+            "{}",
+            told.err
+        );
+    }
+}
+
+#[test]
+fn the_key_of_the_data_folder_is_found_on_this_machine() {
+    let house = House::start();
+    let store = format!("sqlite:{}", house.store().display());
+    let prompt = Prompt::nobody().set("CONSIGN_URL", &url(&house));
+    prompt.types(&["queues", "--store", &store]).well();
+    prompt.set("CONSIGN_STORE", &store).types(&["queues"]).well();
+}
+
+#[test]
+fn a_server_that_is_not_there_is_an_ending_of_its_own() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let told = Prompt::nobody().types(&["queues", "--url", &format!("http://{free}")]);
+    assert_eq!(told.code, Some(4), "{told:?}");
+    assert!(
+        told.err.contains("cannot be reached") && told.err.contains("consign serve"),
+        "{}",
+        told.err
+    );
+    let told = Prompt::nobody().types(&["enqueue", "email", "--url", &format!("http://{free}")]);
+    assert_eq!(told.code, Some(4), "{told:?}");
+    assert_eq!(told.err.matches("trying again").count(), 3, "{}", told.err);
+}
+
+#[test]
+fn what_cannot_be_meant_is_a_mistake_of_usage() {
+    let nobody = Prompt::nobody();
+    for words in [
+        &["queues", "--url", "nowhere"][..],
+        &["queues", "--profile", "prod"],
+        &["queues", "--key", ""],
+        &["list", "--status", "Lost"],
+        &["list", "--since", "yesterday"],
+        &["enqueue"],
+    ] {
+        let told = nobody.types(words);
+        assert_eq!((told.code, told.out.as_str()), (Some(2), ""), "{words:?} {told:?}");
+    }
+}

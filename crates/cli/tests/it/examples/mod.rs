@@ -1,0 +1,19 @@
+//! The clients and workers in other languages under `examples/`, run as people run them.
+
+mod language;
+mod plain;
+mod program;
+mod stories;
+
+use language::Language;
+use program::Program;
+use std::path::{Path, PathBuf};
+
+/// Where the examples are.
+fn examples() -> PathBuf {
+    checkout().join("examples")
+}
+
+fn checkout() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().into()
+}

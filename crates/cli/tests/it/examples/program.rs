@@ -1,0 +1,108 @@
+//! A client or worker at work: what it says while it runs, and how it ends.
+
+use super::{Language, language::missing};
+use crate::serve::{Customer, wait_for, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+use std::{
+    fs::{self, File},
+    process::{Child, Command, Stdio},
+};
+use tempfile::TempDir;
+
+/// A program of the examples, killed when it is dropped.
+pub(super) struct Program {
+    child: Child,
+    folder: TempDir,
+}
+
+impl Program {
+    /// A worker of this tenant, with no more rights than it needs.
+    pub(super) fn worker(language: Language, customer: &Customer, grace_seconds: &str) -> Self {
+        let mut command = language.command("worker");
+        command.env("CONSIGN_GRACE", grace_seconds);
+        let worker = Program::start(command, customer, &key(customer, &["work"]));
+        worker.wait_until_it_says("works on email");
+        worker
+    }
+
+    /// A client of this tenant, with no more rights than it needs.
+    pub(super) fn client(language: Language, customer: &Customer, words: &[&str]) -> Self {
+        let key = key(customer, &["jobs:enqueue", "jobs:read"]);
+        Program::client_with(language, customer, &key, words)
+    }
+
+    pub(super) fn client_with(
+        language: Language,
+        customer: &Customer,
+        key: &str,
+        words: &[&str],
+    ) -> Self {
+        let mut command = language.command("client");
+        command.args(words);
+        Program::start(command, customer, key)
+    }
+
+    pub(super) fn start(mut command: Command, customer: &Customer, key: &str) -> Self {
+        let folder = TempDir::new().unwrap();
+        let said = || File::options().create(true).append(true).open(folder.path().join(SAID));
+        command.env("CONSIGN_URL", format!("http://{}", customer.owner.address()));
+        command.env("CONSIGN_KEY", key).stdin(Stdio::null());
+        command.stdout(said().unwrap()).stderr(said().unwrap());
+        let tool = command.get_program().to_string_lossy().into_owned();
+        let child = command.spawn().unwrap_or_else(|error| panic!("{}", missing(&tool, &error)));
+        Program { child, folder }
+    }
+
+    /// Everything it has said so far.
+    pub(super) fn said(&self) -> String {
+        fs::read_to_string(self.folder.path().join(SAID)).unwrap()
+    }
+
+    #[track_caller]
+    pub(super) fn wait_until_it_says(&self, text: &str) {
+        wait_until(text, || self.said().contains(text));
+    }
+
+    /// The job that a client handed over.
+    #[track_caller]
+    pub(super) fn job(&self) -> String {
+        wait_for("a job is handed over", || {
+            let said = self.said();
+            let (_, rest) = said.split_once("handed over as ")?;
+            Some(rest.get(..UUID_LENGTH)?.to_owned())
+        })
+    }
+
+    /// Asks it to end, as an operator does.
+    pub(super) fn terminate(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+    }
+
+    /// Its exit code, when it has ended.
+    #[track_caller]
+    pub(super) fn ended(&mut self) -> Option<i32> {
+        wait_for("the program ends", || self.child.try_wait().unwrap()).code()
+    }
+}
+
+impl Drop for Program {
+    #[expect(clippy::print_stderr, reason = "what it said is half of why a test failed")]
+    fn drop(&mut self) {
+        // It may have ended long ago.
+        drop(self.child.kill());
+        drop(self.child.wait());
+        if std::thread::panicking() {
+            eprintln!("the program said:\n{}", self.said());
+        }
+    }
+}
+
+/// A key of this tenant with these rights.
+pub(super) fn key(customer: &Customer, scopes: &[&str]) -> String {
+    let grant = json!({"name": "example", "tenant": customer.tenant, "scopes": scopes});
+    customer.house.key(grant)
+}
+
+const SAID: &str = "said";
+const UUID_LENGTH: usize = 36;

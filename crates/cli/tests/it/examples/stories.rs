@@ -1,0 +1,162 @@
+//! What clients and workers have to live through, the same in every language.
+
+use super::{Language, Program, program::key};
+use crate::serve::{Customer, House};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Makes of each story one test per language.
+macro_rules! stories {
+    ($($story:ident),* $(,)?) => {
+        mod python {
+            $(#[test] fn $story() { super::$story(super::Language::Python); })*
+        }
+        mod typescript {
+            $(#[test] fn $story() { super::$story(super::Language::TypeScript); })*
+        }
+    };
+}
+
+stories!(
+    a_job_is_completed_and_its_progress_is_seen_on_the_way,
+    each_failure_ends_as_the_handler_says,
+    the_same_key_means_the_same_job,
+    a_cancel_is_heard,
+    both_survive_that_the_server_is_killed,
+    a_worker_that_shall_end_gives_back_what_takes_too_long,
+    a_worker_that_shall_end_lets_handlers_end,
+    whoever_has_no_key_is_told_so,
+);
+
+/// For workers who are not asked to end.
+const NO_MATTER: &str = "20";
+
+fn a_job_is_completed_and_its_progress_is_seen_on_the_way(language: Language) {
+    let customer = Customer::new();
+    let _worker = Program::worker(language, &customer, NO_MATTER);
+    let words = ["email", r#"{"to": "ada@example.org", "seconds": 3}"#, "--subject", "order/7"];
+    let mut client = Program::client(language, &customer, &words);
+    assert_eq!(client.ended(), Some(0), "{}", client.said());
+    let said = client.said();
+    let progress = said.find(" % connecting").or_else(|| said.find(" % sending"));
+    let completed = said.find("Completed, attempt 1 of 3");
+    assert!(progress.is_some() && progress < completed, "{said}");
+    let status = customer.status(&client.job());
+    assert_eq!(status["result"], json!({"sent": true}));
+    assert_eq!(status["subjectId"], "order/7");
+}
+
+fn each_failure_ends_as_the_handler_says(language: Language) {
+    let customer = Customer::new();
+    let _worker = Program::worker(language, &customer, NO_MATTER);
+    let told = |payload: &str| Program::client(language, &customer, &["email", payload]);
+    let mut retried = told(r#"{"seconds": 0.1, "failures": 1}"#);
+    let mut failed = told(r#"{"to": "nobody"}"#);
+    let mut poisoned = told("[]");
+    assert_eq!(failed.ended(), Some(3), "{}", failed.said());
+    assert_eq!(customer.status(&failed.job())["errorCode"], "NO_ADDRESS");
+    assert_eq!(poisoned.ended(), Some(4), "{}", poisoned.said());
+    assert_eq!(customer.status(&poisoned.job())["errorCode"], "BAD_PAYLOAD");
+    assert_eq!(retried.ended(), Some(0), "{}", retried.said());
+    assert_eq!(customer.status(&retried.job())["attempt"], 2);
+    let history = customer.history(&retried.job());
+    assert!(history.iter().any(|row| row["errorCode"] == "SMTP_DOWN"), "{history:?}");
+}
+
+fn the_same_key_means_the_same_job(language: Language) {
+    let customer = Customer::new();
+    let _worker = Program::worker(language, &customer, NO_MATTER);
+    let hand_over = |payload: &str| {
+        let words = ["email", payload, "--key", "order-7-mail"];
+        let mut client = Program::client(language, &customer, &words);
+        let code = client.ended();
+        (code, client)
+    };
+    let (code, first) = hand_over(r#"{"seconds": 0}"#);
+    assert_eq!(code, Some(0), "{}", first.said());
+    let (code, second) = hand_over(r#"{"seconds": 0}"#);
+    assert_eq!(code, Some(0), "{}", second.said());
+    assert_eq!(first.job(), second.job());
+    assert!(second.said().contains("known already"), "{}", second.said());
+    let (code, other) = hand_over(r#"{"seconds": 1}"#);
+    assert_eq!(code, Some(1), "{}", other.said());
+    assert!(other.said().contains("IDEMPOTENCY_KEY_REUSED"), "{}", other.said());
+}
+
+fn a_cancel_is_heard(language: Language) {
+    let customer = Customer::new();
+    let _worker = Program::worker(language, &customer, NO_MATTER);
+    let mut client = Program::client(language, &customer, &["email", r#"{"seconds": 20}"#]);
+    let job = client.job();
+    customer.wait_for_status(&job, "Running");
+    customer.owner.post(&format!("/api/jobs/{job}/cancel")).send().ok(202);
+    assert_eq!(client.ended(), Some(5), "{}", client.said());
+    assert_eq!(customer.status(&job)["status"], "Cancelled");
+}
+
+fn both_survive_that_the_server_is_killed(language: Language) {
+    let house = Arc::new(House::start());
+    let customer = Customer::of(&house);
+    let worker = Program::worker(language, &customer, NO_MATTER);
+    let may_enqueue = key(&customer, &["jobs:enqueue", "jobs:read"]);
+    let words = ["email", r#"{"seconds": 4}"#];
+    let mut client = Program::client_with(language, &customer, &may_enqueue, &words);
+    client.wait_until_it_says(" % ");
+    house.kill();
+    worker.wait_until_it_says("heartbeat: ");
+    client.wait_until_it_says("asking again");
+    let mut late = Program::client_with(language, &customer, &may_enqueue, &words);
+    late.wait_until_it_says("asking again");
+    house.restart_in_place();
+    for client in [&mut client, &mut late] {
+        assert_eq!(client.ended(), Some(0), "{}", client.said());
+        assert_eq!(life(&customer, &client.job()), ["Queued", "Running", "Completed"]);
+    }
+}
+
+fn a_worker_that_shall_end_gives_back_what_takes_too_long(language: Language) {
+    let customer = Customer::new();
+    let mut worker = Program::worker(language, &customer, "0.1");
+    let job = customer.submit(json!({"jobType": "email", "payload": {"seconds": 600}}));
+    customer.wait_for_status(&job, "Running");
+    worker.terminate();
+    assert_eq!(worker.ended(), Some(0), "{}", worker.said());
+    let status = customer.status(&job);
+    assert_eq!((&status["status"], &status["attempt"]), (&json!("Queued"), &json!(0)), "{status}");
+    let _next = Program::worker(language, &customer, NO_MATTER);
+    assert_eq!(customer.wait_for_status(&job, "Running")["attempt"], 1);
+}
+
+fn a_worker_that_shall_end_lets_handlers_end(language: Language) {
+    let customer = Customer::new();
+    let mut worker = Program::worker(language, &customer, NO_MATTER);
+    let job = customer.submit(json!({"jobType": "email", "payload": {"seconds": 2}}));
+    customer.wait_for_status(&job, "Running");
+    worker.terminate();
+    assert_eq!(worker.ended(), Some(0), "{}", worker.said());
+    assert_eq!(life(&customer, &job), ["Queued", "Running", "Completed"]);
+}
+
+fn whoever_has_no_key_is_told_so(language: Language) {
+    let customer = Customer::new();
+    let starts: [(&str, &[&str]); 2] = [("worker", &[]), ("client", &["email", "{}"])];
+    for (name, words) in starts {
+        let start = |key| {
+            let mut command = language.command(name);
+            command.args(words);
+            Program::start(command, &customer, key)
+        };
+        let mut none = start("");
+        assert_eq!(none.ended(), Some(1), "{}", none.said());
+        assert!(none.said().contains("export CONSIGN_KEY=$(cat"), "{}", none.said());
+        let mut wrong = start("csk_wrong");
+        assert_eq!(wrong.ended(), Some(1), "{}", wrong.said());
+        assert!(wrong.said().contains("UNAUTHENTICATED"), "{}", wrong.said());
+    }
+}
+
+/// The states that a job went through.
+fn life(customer: &Customer, job: &str) -> Vec<String> {
+    let word = |row: &Value| row["to"].as_str().unwrap().to_owned();
+    customer.history(job).iter().map(word).collect()
+}
