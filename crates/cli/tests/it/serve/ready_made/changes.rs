@@ -10,6 +10,7 @@ fn another_program_is_run_and_what_the_first_had_begun_ends_in_peace() {
     let old = place.customer.queued("report");
     place.wait_for_progress(&old);
     place.declare_sh("report", "echo by another");
+    place.wait_for_log("no more jobs are taken");
     let new = place.customer.queued("report");
     assert_eq!(place.wait(&new, "Completed")["message"], "by another");
     assert_eq!(place.customer.status(&old)["status"], "Running");
