@@ -19,7 +19,7 @@ use tokio::{sync::watch, task::JoinSet, time::sleep};
 use tracing::warn;
 
 /// So often it is looked whether a policy has changed.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Whether all shall end, and how long that may take.
 type Asked = watch::Receiver<Option<Duration>>;
