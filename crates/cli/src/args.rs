@@ -5,6 +5,7 @@ mod manual;
 mod profile;
 mod queues;
 mod remote;
+mod work;
 
 pub(crate) use jobs::{
     CancelArgs, EnqueueArgs, JobArgs, ListArgs, RedriveArgs, StatusArgs, WhichArgs,
@@ -13,6 +14,7 @@ pub(crate) use manual::{CompletionsArgs, ManArgs, Shell};
 pub(crate) use profile::{ProfileAddArgs, ProfileCommand, ProfileNameArgs};
 pub(crate) use queues::QueuesArgs;
 pub(crate) use remote::{ConnectionArgs, Form, OutputArgs, RemoteArgs, WatchArgs};
+pub(crate) use work::WorkArgs;
 
 use clap::{Args as Arguments, Parser, Subcommand, builder::RangedU64ValueParser, value_parser};
 use engine::Status;
@@ -34,6 +36,12 @@ pub(crate) enum Command {
     /// defaults; docs/configuration.md lists all settings. It ends at SIGTERM or Ctrl-C when everybody has been
     /// answered, and at once when asked a second time.
     Serve(ServeArgs),
+    /// Work on the jobs of a type: run a program for each
+    ///
+    /// The job is on the program's standard input; exit code 0 completes it, 75 asks for another try, any other fails
+    /// it for good. A server that is away is waited for. It ends at SIGTERM or Ctrl-C when its programs have, and
+    /// gives back what runs longer than the grace; asked a second time, it gives all back at once.
+    Work(WorkArgs),
     /// Hand a job over
     ///
     /// With an idempotency key of yours it is safe to type this again; without one, a new one is made, and what

@@ -33,23 +33,22 @@
 //! | the same with a server elsewhere | [`Remote`] |
 #![forbid(unsafe_code)]
 
+mod remote;
+
+pub use client::{Client, ClientError};
 pub use engine::{
     Backoff, Envelope, ErrorCode, Failure, Filter, HistoryEntry, Jitter, Job, JobId, JobType, Life,
     Policy, PolicyDraft, Progress, Reason, Refusal, Scope, State, Status, Submitted, Tenant,
     Timestamp,
 };
 pub use platform::{Changed, Error, Explained, Node, Platform, Watch};
+pub use remote::{Remote, RemoteError};
 pub use store::{Counts, OpenError, Page, Query, QueueDepth, WorkerSeen};
+pub use wire::{BatchItem, StatusShape, SubmittedShape};
 pub use worker::{
     AskError, Begun, Brief, Context, Duty, Fail, Handler, JobRequest, Runner, SLOTS, StartError,
     Stopped, Strength, Why, Working, on, on_handler, testing,
 };
-
-mod remote;
-
-pub use client::{Client, ClientError};
-pub use remote::{Remote, RemoteError};
-pub use wire::{StatusShape, SubmittedShape};
 
 use platform::{Settings, SystemClock, SystemDice};
 use serde::de::DeserializeOwned;

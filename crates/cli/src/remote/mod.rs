@@ -30,6 +30,7 @@ mod show;
 mod status;
 mod surroundings;
 mod watch;
+mod work;
 
 pub(crate) use cancel::run as cancel;
 pub(crate) use enqueue::run as enqueue;
@@ -42,6 +43,7 @@ pub(crate) use profile::run as profile;
 pub(crate) use queues::run as queues;
 pub(crate) use redrive::run as redrive;
 pub(crate) use status::run as status;
+pub(crate) use work::run as work;
 
 use crate::{
     args::{ConnectionArgs, RemoteArgs},

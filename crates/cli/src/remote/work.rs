@@ -68,7 +68,10 @@ async fn stop(working: Working, grace: Duration, signals: &mut Signals) -> ExitC
         () = signals.any() => return ExitCode::from(crate::signals::INTERRUPTED),
     };
     if stopped.unreported > 0 {
-        warn!(unreported = stopped.unreported, "the server did not hear how these ended: they run again");
+        warn!(
+            unreported = stopped.unreported,
+            "the server did not hear how these ended: they run again"
+        );
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS

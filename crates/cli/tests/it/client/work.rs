@@ -63,7 +63,10 @@ fn each_exit_code_means_what_the_contract_says() {
     assert_eq!((&done["status"], &done["attempt"]), (&json!("Completed"), &json!(1)));
     assert_eq!(done["message"], format!("done by {fine}"));
     let failed = status(&bad);
-    assert_eq!((&failed["status"], &failed["errorCode"]), (&json!("Failed"), &json!("EXEC_EXIT_3")));
+    assert_eq!(
+        (&failed["status"], &failed["errorCode"]),
+        (&json!("Failed"), &json!("EXEC_EXIT_3"))
+    );
     assert_eq!(status(&later)["errorCode"], "EXEC_EXIT_75");
     for (id, outcome) in [(fine, "completed"), (bad, "failed for good"), (later, "failed")] {
         let line = |line: &&str| line.contains(&id) && line.contains(outcome);
