@@ -113,7 +113,7 @@ fn a_worker_that_is_killed_is_replaced_by_another() {
     assert_eq!(status(&house, &id)["attempt"], 2);
     // Nobody is left to end what the first one started.
     let pid = fs::read_to_string(prompt.home().join("pid")).unwrap().trim().parse().unwrap();
-    drop(kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL));
+    let _gone = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
 }
 
 #[test]
