@@ -4,13 +4,19 @@
 //! `anyhow::Error` that [`failure`] tells: a `ClientError` in it becomes code, correlation and hint. All text that a
 //! server sent goes through [`Show`], which takes out what a terminal would obey.
 
+mod audit;
+mod confirm;
 mod connection;
 mod enqueue;
 mod exit;
 mod failure;
+mod fate;
 mod filter;
 mod hints;
+mod keys;
 mod list;
+mod poison;
+mod policy;
 mod profile;
 mod profiles;
 mod queues;
@@ -18,12 +24,21 @@ mod repeat;
 mod show;
 mod status;
 mod surroundings;
+mod types;
+mod workers;
 
+pub(crate) use audit::run as audit;
 pub(crate) use enqueue::run as enqueue;
+pub(crate) use failure::root;
+pub(crate) use keys::{Life, create as create_key, life, list as list_keys, revoke as revoke_keys};
 pub(crate) use list::run as list;
+pub(crate) use poison::run as poison;
 pub(crate) use profile::run as profile;
-pub(crate) use queues::run as queues;
+pub(crate) use queues::{Standing, run as queues, standing};
+pub(crate) use show::{Show, ago, span};
 pub(crate) use status::run as status;
+pub(crate) use types::run as types;
+pub(crate) use workers::{nodes, workers};
 
 use crate::{
     args::{ConnectionArgs, RemoteArgs},
@@ -34,7 +49,6 @@ use client::{Address, Client};
 use connection::{KeySource, Target};
 use engine::Timestamp;
 use platform::SystemClock;
-use show::Show;
 use std::{fs, path::Path, process::ExitCode};
 use store::Clock;
 use surroundings::Surroundings;
