@@ -2,6 +2,7 @@
 
 mod jobs;
 mod keys;
+mod manual;
 mod poison;
 mod profile;
 mod queues;
@@ -9,15 +10,18 @@ mod remote;
 mod store;
 mod types;
 
-pub(crate) use jobs::{EnqueueArgs, ListArgs, StatusArgs, WhichArgs};
+pub(crate) use jobs::{
+    CancelArgs, EnqueueArgs, JobArgs, ListArgs, RedriveArgs, StatusArgs, WhichArgs,
+};
 pub(crate) use keys::{
     AuditArgs, AuditCommand, AuditListArgs, AuditVerifyArgs, KeysArgs, KeysBootstrapArgs,
     KeysCommand, KeysCreateArgs, KeysRevokeArgs,
 };
+pub(crate) use manual::{CompletionsArgs, ManArgs, Shell};
 pub(crate) use poison::{PoisonArgs, PoisonCommand, PoisonFateArgs};
 pub(crate) use profile::{ProfileAddArgs, ProfileCommand, ProfileNameArgs};
 pub(crate) use queues::{NodesArgs, QueuesArgs, QueuesCommand, WorkersArgs};
-pub(crate) use remote::{ConnectionArgs, Form, OutputArgs, RemoteArgs};
+pub(crate) use remote::{ConnectionArgs, Form, OutputArgs, RemoteArgs, WatchArgs};
 pub(crate) use store::{
     BackupArgs, DoctorArgs, MigrateArgs, MigrateCommand, RestoreArgs, StoreAddress, StoreArgs,
 };
@@ -52,6 +56,18 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// List jobs, the newest first
     List(ListArgs),
+    /// Show a whole job, with its payload
+    Show(JobArgs),
+    /// Say what happened to a job
+    History(JobArgs),
+    /// Say why a job is not running, and what would help
+    Explain(JobArgs),
+    /// Print the events of a job as they happen, until it has ended
+    Events(JobArgs),
+    /// Stop jobs, by their ids or all that fit
+    Cancel(CancelArgs),
+    /// Give ended jobs another life
+    Redrive(RedriveArgs),
     /// Say how the queues are; pause and resume them
     Queues(QueuesArgs),
     /// Look at the jobs that wait for a person, by reason; redrive or discard them
@@ -65,6 +81,10 @@ pub(crate) enum Command {
     /// Note servers and their keys under names
     #[command(subcommand)]
     Profile(ProfileCommand),
+    /// Print what a shell needs to complete our commands
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write all of them into a folder
+    Man(ManArgs),
     /// Look at the settings that `serve` would have
     #[command(subcommand)]
     Config(ConfigCommand),

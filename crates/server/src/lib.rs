@@ -11,6 +11,7 @@ mod door;
 mod guard;
 mod metrics;
 mod no;
+mod openapi;
 mod patient;
 mod routes;
 mod sent;

@@ -11,6 +11,7 @@ use crate::{
     },
     auth::pass,
     guard::{guard, no_such_address, no_such_method},
+    openapi::{self as doc, Doc},
     work::{claim, heartbeat, release, settle, steps},
 };
 use axum::{
@@ -43,6 +44,8 @@ pub struct Route {
     /// Who may use it.
     pub access: Access,
     handler: fn() -> MethodRouter<Door>,
+    /// What is told of it.
+    pub(crate) doc: &'static Doc,
 }
 
 const fn row(
@@ -50,8 +53,9 @@ const fn row(
     path: &'static str,
     access: Access,
     handler: fn() -> MethodRouter<Door>,
+    doc: &'static Doc,
 ) -> Route {
-    Route { method, path, access, handler }
+    Route { method, path, access, handler, doc }
 }
 
 use Access::{Open, Right as Needs, Signed};
@@ -60,44 +64,46 @@ use Right::{Admin, JobsEnqueue, JobsManage, JobsRead, MetricsRead, Work};
 /// Every route there is.
 #[rustfmt::skip]
 pub static ROUTES: &[Route] = &[
-    row("POST",   "/api/jobs",                      Needs(JobsEnqueue), || post(jobs::submit)),
-    row("GET",    "/api/jobs",                      Needs(JobsRead),    || get(list::list)),
-    row("POST",   "/api/jobs/batch",                Needs(JobsEnqueue), || post(batch::batch)),
-    row("POST",   "/api/jobs/cancel",               Needs(JobsManage),  || post(bulk::cancel)),
-    row("GET",    "/api/jobs/{id}",                 Needs(JobsRead),    || get(jobs::show)),
-    row("DELETE", "/api/jobs/{id}",                 Needs(JobsManage),  || delete(jobs::erase)),
-    row("GET",    "/api/jobs/{id}/status",          Signed(JobsRead),   || get(status::status)),
-    row("DELETE", "/api/jobs/{id}/status",          Needs(JobsManage),  || delete(jobs::cancel)),
-    row("GET",    "/api/jobs/{id}/events",          Signed(JobsRead),   || get(stream::events)),
-    row("GET",    "/api/jobs/{id}/history",         Needs(JobsRead),    || get(jobs::history)),
-    row("GET",    "/api/jobs/{id}/explain",         Needs(JobsRead),    || get(jobs::explain)),
-    row("POST",   "/api/jobs/{id}/cancel",          Needs(JobsManage),  || post(jobs::cancel)),
-    row("POST",   "/api/jobs/{id}/redrive",         Needs(JobsManage),  || post(jobs::redrive)),
-    row("GET",    "/api/queues",                    Needs(JobsRead),    || get(queues::all)),
-    row("GET",    "/api/queues/{jobType}",          Needs(JobsRead),    || get(queues::one)),
-    row("POST",   "/api/queues/{jobType}/pause",    Needs(JobsManage),  || post(queues::pause)),
-    row("POST",   "/api/queues/{jobType}/resume",   Needs(JobsManage),  || post(queues::resume)),
-    row("GET",    "/api/poison",                    Needs(JobsRead),    || get(poison::list)),
-    row("POST",   "/api/poison/redrive",            Needs(JobsManage),  || post(poison::redrive)),
-    row("POST",   "/api/poison/discard",            Needs(JobsManage),  || post(poison::discard)),
-    row("GET",    "/api/workers",                   Needs(JobsRead),    || get(workers::workers)),
-    row("GET",    "/api/nodes",                     Needs(JobsRead),    || get(workers::nodes)),
-    row("GET",    "/api/types",                     Needs(JobsRead),    || get(types::all)),
-    row("PUT",    "/api/types/{jobType}",           Needs(Admin),       || put(types::set)),
-    row("POST",   "/api/keys",                      Needs(Admin),       || post(keys::create)),
-    row("GET",    "/api/keys",                      Needs(Admin),       || get(keys::all)),
-    row("DELETE", "/api/keys/{id}",                 Needs(Admin),       || delete(keys::revoke)),
-    row("GET",    "/api/audit",                     Needs(Admin),       || get(audit::audit)),
-    row("POST",   "/api/work/claim",                Needs(Work),        || post(claim::claim)),
-    row("POST",   "/api/work/heartbeat",            Needs(Work),        || post(heartbeat::heartbeat)),
-    row("POST",   "/api/work/settle",               Needs(Work),        || post(settle::settle)),
-    row("POST",   "/api/work/release",              Needs(Work),        || post(release::release)),
-    row("POST",   "/api/work/steps",                Needs(Work),        || post(steps::steps)),
-    row("GET",    "/metrics",                       Needs(MetricsRead), || get(health::metrics)),
-    row("GET",    "/healthz",                       Open,               || get(health::alive)),
-    row("GET",    "/readyz",                        Open,               || get(health::ready)),
-    row("GET",    "/errors",                        Open,               || get(errors::all)),
-    row("GET",    "/errors/{code}",                 Open,               || get(errors::one)),
+    row("POST",   "/api/jobs",                      Needs(JobsEnqueue), || post(jobs::submit),                  &doc::ENQUEUE),
+    row("GET",    "/api/jobs",                      Needs(JobsRead),    || get(list::list),                     &doc::LIST),
+    row("POST",   "/api/jobs/batch",                Needs(JobsEnqueue), || post(batch::batch),                  &doc::ENQUEUE_BATCH),
+    row("POST",   "/api/jobs/cancel",               Needs(JobsManage),  || post(bulk::cancel),                  &doc::CANCEL_MANY),
+    row("GET",    "/api/jobs/{id}",                 Needs(JobsRead),    || get(jobs::show),                     &doc::SHOW),
+    row("DELETE", "/api/jobs/{id}",                 Needs(JobsManage),  || delete(jobs::erase),                 &doc::ERASE),
+    row("GET",    "/api/jobs/{id}/status",          Signed(JobsRead),   || get(status::status),                 &doc::STATUS),
+    row("DELETE", "/api/jobs/{id}/status",          Needs(JobsManage),  || delete(jobs::cancel),                &doc::CANCEL_STATUS),
+    row("GET",    "/api/jobs/{id}/events",          Signed(JobsRead),   || get(stream::events),                 &doc::EVENTS),
+    row("GET",    "/api/jobs/{id}/history",         Needs(JobsRead),    || get(jobs::history),                  &doc::HISTORY),
+    row("GET",    "/api/jobs/{id}/explain",         Needs(JobsRead),    || get(jobs::explain),                  &doc::EXPLAIN),
+    row("POST",   "/api/jobs/{id}/cancel",          Needs(JobsManage),  || post(jobs::cancel),                  &doc::CANCEL),
+    row("POST",   "/api/jobs/{id}/redrive",         Needs(JobsManage),  || post(jobs::redrive),                 &doc::REDRIVE),
+    row("GET",    "/api/queues",                    Needs(JobsRead),    || get(queues::all),                    &doc::LIST_QUEUES),
+    row("GET",    "/api/queues/{jobType}",          Needs(JobsRead),    || get(queues::one),                    &doc::SHOW_QUEUE),
+    row("POST",   "/api/queues/{jobType}/pause",    Needs(JobsManage),  || post(queues::pause),                 &doc::PAUSE),
+    row("POST",   "/api/queues/{jobType}/resume",   Needs(JobsManage),  || post(queues::resume),                &doc::RESUME),
+    row("GET",    "/api/poison",                    Needs(JobsRead),    || get(poison::list),                   &doc::LIST_POISON),
+    row("POST",   "/api/poison/redrive",            Needs(JobsManage),  || post(poison::redrive),               &doc::REDRIVE_POISON),
+    row("POST",   "/api/poison/discard",            Needs(JobsManage),  || post(poison::discard),               &doc::DISCARD_POISON),
+    row("GET",    "/api/workers",                   Needs(JobsRead),    || get(workers::workers),               &doc::WORKERS),
+    row("GET",    "/api/nodes",                     Needs(JobsRead),    || get(workers::nodes),                 &doc::NODES),
+    row("GET",    "/api/types",                     Needs(JobsRead),    || get(types::all),                     &doc::LIST_TYPES),
+    row("PUT",    "/api/types/{jobType}",           Needs(Admin),       || put(types::set),                     &doc::SET_TYPE),
+    row("POST",   "/api/keys",                      Needs(Admin),       || post(keys::create),                  &doc::CREATE_KEY),
+    row("GET",    "/api/keys",                      Needs(Admin),       || get(keys::all),                      &doc::LIST_KEYS),
+    row("DELETE", "/api/keys/{id}",                 Needs(Admin),       || delete(keys::revoke),                &doc::REVOKE_KEY),
+    row("GET",    "/api/audit",                     Needs(Admin),       || get(audit::audit),                   &doc::AUDIT),
+    row("POST",   "/api/work/claim",                Needs(Work),        || post(claim::claim),                  &doc::CLAIM),
+    row("POST",   "/api/work/heartbeat",            Needs(Work),        || post(heartbeat::heartbeat),          &doc::HEARTBEAT),
+    row("POST",   "/api/work/settle",               Needs(Work),        || post(settle::settle),                &doc::SETTLE),
+    row("POST",   "/api/work/release",              Needs(Work),        || post(release::release),              &doc::RELEASE),
+    row("POST",   "/api/work/steps",                Needs(Work),        || post(steps::steps),                  &doc::STEPS),
+    row("GET",    "/metrics",                       Needs(MetricsRead), || get(health::metrics),                &doc::METRICS),
+    row("GET",    "/healthz",                       Open,               || get(health::alive),                  &doc::ALIVE),
+    row("GET",    "/readyz",                        Open,               || get(health::ready),                  &doc::READY),
+    row("GET",    "/errors",                        Open,               || get(errors::all),                    &doc::LIST_ERRORS),
+    row("GET",    "/errors/{code}",                 Open,               || get(errors::one),                    &doc::SHOW_ERROR),
+    row("GET",    "/openapi.json",                  Open,               || get(doc::document),                  &doc::DOCUMENT),
+    row("GET",    "/docs",                          Open,               || get(doc::docs),                      &doc::PAGE),
 ];
 
 impl Route {
@@ -167,6 +173,9 @@ mod tests {
     fn only_what_tells_nothing_about_jobs_is_open() {
         let open = ROUTES.iter().filter(|route| route.access == Access::Open);
         let open: Vec<&str> = open.map(|route| route.path).collect();
-        assert_eq!(open, ["/healthz", "/readyz", "/errors", "/errors/{code}"]);
+        assert_eq!(
+            open,
+            ["/healthz", "/readyz", "/errors", "/errors/{code}", "/openapi.json", "/docs"]
+        );
     }
 }

@@ -3,10 +3,12 @@
 use crate::{keys::tenant_word, time::Moment};
 use engine::AuditEntry;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// One management action.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = AuditEntry)]
 pub struct AuditShape {
     /// 1 for the first, without gaps.
     pub number: u64,

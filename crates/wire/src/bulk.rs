@@ -3,17 +3,19 @@
 use crate::filter::{FilterError, some_jobs};
 use engine::Filter;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Which jobs are meant.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct BulkRequest {
     /// A filter over jobs; left out or blank, it is refused.
+    #[schema(required)]
     pub filter: String,
 }
 
 /// What a bulk action found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BulkAnswer {
     /// So many jobs are meant.

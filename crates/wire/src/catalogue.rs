@@ -4,9 +4,10 @@
 //! changes its meaning.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 /// One code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CodeEntry {
     /// The stable code.
@@ -388,6 +389,15 @@ pub const CATALOGUE: &[CodeEntry] = &[
         title: "Request took too long",
         meaning: "The request did not come in time; nothing was done.",
         what_to_do: "Check the network between you and us, and send the request again with the same key.",
+    },
+    CodeEntry {
+        code: "SCHEMA_MISMATCH",
+        http_status: Some(422),
+        retryable: false,
+        title: "Payload does not keep its schema",
+        meaning: "The payload is not what the JSON Schema of its job type wants; nothing was stored.",
+        what_to_do: "Mend what the pointers in errors name; GET /api/types shows the schema. If the \
+                     payload is right, change the schema with PUT /api/types/{jobType}.",
     },
     CodeEntry {
         code: "STEP_LIMIT",

@@ -1,22 +1,34 @@
 //! Claim: a worker asks for jobs, and gets each with a lease.
 
-use crate::{extended::Extended, job::JobShape, secret::Secret, time::Moment};
+use crate::{
+    extended::{Extended, halves},
+    job::JobShape,
+    secret::Secret,
+    time::Moment,
+};
 use engine::{
     CLAIM_MAX, CLAIM_TYPES_MAX, Checked, ClaimId, FieldProblem, Findings, Host, Job, JobType,
     JsonText, Lease, Refusal, Wish, WorkerId, check_count, check_lease, check_range,
 };
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
+use utoipa::{
+    ToSchema,
+    openapi::{RefOr, Schema},
+};
 
 /// A worker asks for jobs.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 pub struct ClaimRequest {
+    #[schema(required)]
     pub worker_id: String,
+    #[schema(required)]
     pub claim_id: String,
     /// The machine it runs on, for the list of workers.
     pub host: Option<String>,
+    #[schema(required)]
     pub job_types: Vec<String>,
     pub max: Option<i64>,
     pub wait_seconds: Option<i64>,
@@ -33,7 +45,7 @@ pub struct ClaimOrder {
 }
 
 /// What a worker gets; empty after the wait.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct ClaimAnswer {
     /// The jobs that are its own now.
     pub jobs: Vec<ClaimedJob>,
@@ -43,15 +55,16 @@ pub struct ClaimAnswer {
 pub type ClaimedJob = Extended<JobShape, LeaseOf>;
 
 /// The lease beside the job.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct LeaseOf {
     /// The right to run it.
     pub lease: LeaseShape,
 }
 
 /// The right to run a job for a while.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Lease)]
 pub struct LeaseShape {
     /// What the worker must show with every report.
     pub token: Secret,
@@ -95,6 +108,16 @@ impl ClaimRequest {
             })
         });
         checked.collect()
+    }
+}
+
+impl ToSchema for ClaimedJob {
+    fn name() -> Cow<'static, str> {
+        "ClaimedJob".into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        halves::<JobShape, LeaseOf>(schemas);
     }
 }
 

@@ -3,19 +3,22 @@
 use crate::time::Moment;
 use engine::{Reason, Status};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Where a job stands, and everything that keeps it there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
+#[schema(as = Explanation)]
 pub struct ExplainShape {
     pub status: String,
     pub reasons: Vec<ReasonShape>,
 }
 
 /// One reason. Each code has fields of its own; those of the others are left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the fields are those of the engine's reasons")]
+#[schema(as = Reason)]
 pub struct ReasonShape {
     pub code: String,
     pub detail: String,

@@ -2,6 +2,10 @@
 
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned, de::Error};
 use serde_json::value::RawValue;
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{AllOfBuilder, Ref, RefOr, Schema},
+};
 
 /// All fields of `base`, and then those of `more`, in one object.
 #[derive(Clone, Debug, Serialize)]
@@ -23,4 +27,20 @@ impl<'de, B: DeserializeOwned, M: DeserializeOwned> Deserialize<'de> for Extende
         let more = serde_json::from_str(whole.get()).map_err(D::Error::custom)?;
         Ok(Extended { base, more })
     }
+}
+
+impl<B: ToSchema, M: ToSchema> PartialSchema for Extended<B, M> {
+    fn schema() -> RefOr<Schema> {
+        let both = AllOfBuilder::new().item(Ref::from_schema_name(B::name()));
+        both.item(Ref::from_schema_name(M::name())).into()
+    }
+}
+
+/// The schemas of both halves, which that of the whole names.
+pub(crate) fn halves<B: ToSchema, M: ToSchema>(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+    for half in [(B::name(), B::schema()), (M::name(), M::schema())] {
+        schemas.push((half.0.into(), half.1));
+    }
+    B::schemas(schemas);
+    M::schemas(schemas);
 }

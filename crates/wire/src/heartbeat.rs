@@ -14,33 +14,38 @@ use engine::{
     Timestamp, WorkerId, check_count,
 };
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A worker says that it lives.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", expecting = "an object")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 pub struct HeartbeatRequest {
     #[serde(default)]
+    #[schema(required)]
     pub worker_id: String,
     /// Must be there, be it empty: a worker that misspells it would lose its leases and not know why.
     pub leases: Vec<HeartbeatItem>,
 }
 
 /// One lease that it holds.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 pub struct HeartbeatItem {
+    #[schema(required)]
     pub job_id: String,
+    #[schema(required)]
     pub token: Secret,
     pub progress: Option<ProgressRequest>,
 }
 
 /// How far the handler says it is.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 pub struct ProgressRequest {
+    #[schema(required, value_type = i64)]
     pub percent: Option<i64>,
     pub note: Option<String>,
 }
@@ -55,15 +60,16 @@ pub struct Beat {
 }
 
 /// How the leases stand, in the order they were asked about.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct HeartbeatAnswer {
     /// One for each.
     pub leases: Vec<PulseShape>,
 }
 
 /// How one lease stands.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Pulse)]
 pub struct PulseShape {
     /// Whose lease.
     pub job_id: String,
@@ -77,9 +83,10 @@ pub struct PulseShape {
 }
 
 /// The contract's words for how a lease stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the variants are the contract's own words")]
+#[schema(as = PulseState)]
 pub enum PulseWord {
     Extended,
     CancelRequested,

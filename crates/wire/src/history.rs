@@ -3,18 +3,20 @@
 use crate::time::Moment;
 use engine::HistoryEntry;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// The history of one job, the oldest first.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct HistoryAnswer {
     /// Its rows.
     pub items: Vec<HistoryShape>,
 }
 
 /// One transition.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
+#[schema(as = Transition)]
 pub struct HistoryShape {
     pub seq: u64,
     pub at: Moment,

@@ -1,16 +1,35 @@
 //! The whole job: its status, and what was handed over.
 
 use crate::{
-    extended::Extended, json::Json, status::StatusShape, submit::PayloadVersionShape, time::Moment,
+    extended::{Extended, halves},
+    json::Json,
+    status::StatusShape,
+    submit::PayloadVersionShape,
+    time::Moment,
 };
 use engine::{Job, JsonText};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use utoipa::{
+    ToSchema,
+    openapi::{RefOr, Schema},
+};
 
 /// A job as its own page shows it.
 pub type JobShape = Extended<StatusShape, JobMore>;
 
+impl ToSchema for JobShape {
+    fn name() -> Cow<'static, str> {
+        "Job".into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        halves::<StatusShape, JobMore>(schemas);
+    }
+}
+
 /// What the whole job has beside its status.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct JobMore {
     /// The client's handle, in its stored form: a long one is its hash.

@@ -4,12 +4,14 @@ use engine::JsonText;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::fmt;
+use utoipa::ToSchema;
 
 /// A payload or a result: part of the JSON around it, but never taken apart.
 ///
 /// Numbers keep their digits and objects their order, which a parsed value would not promise.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
+#[schema(value_type = Value)]
 pub struct Json(Box<RawValue>);
 
 impl Json {

@@ -9,15 +9,18 @@ use engine::{
     Rights, Scope, Tenant, check_count,
 };
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Somebody wants a key. The one reader that is not tolerant: a limit that is misspelt would be none.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields, expecting = "an object")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 pub struct KeyRequest {
+    #[schema(required)]
     pub name: String,
     /// A tenant, or `*`; without it, the creator's.
     pub tenant: Option<String>,
+    #[schema(required)]
     pub scopes: Vec<String>,
     pub types: Vec<String>,
     pub subjects: Vec<String>,
@@ -25,7 +28,7 @@ pub struct KeyRequest {
 }
 
 /// A new key. This is the only time that it is shown.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KeyCreated {
     /// Its name in lists.
@@ -40,8 +43,9 @@ pub struct KeyCreated {
 }
 
 /// What a key may.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
+#[schema(as = Grant)]
 pub struct GrantShape {
     pub tenant: String,
     pub scopes: Vec<String>,
@@ -50,9 +54,10 @@ pub struct GrantShape {
 }
 
 /// A key in a list; the key itself is not there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
+#[schema(as = Key)]
 pub struct KeyShape {
     pub id: String,
     /// `api` opens this door; `signing` signs status addresses.
@@ -69,7 +74,7 @@ pub struct KeyShape {
 }
 
 /// What a key is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "said above")]
 pub enum KeyKind {

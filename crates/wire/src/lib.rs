@@ -36,6 +36,7 @@ mod status;
 mod steps;
 mod submit;
 mod time;
+mod words;
 mod workers;
 
 pub use audit::AuditShape;
@@ -73,4 +74,5 @@ pub use submit::{
     status_url,
 };
 pub use time::{Moment, format_time, parse_time};
+pub use words::{LEFT_OUT, LOWER_NAME, NO_NUL, Rule, SPAN, UUID, WORDS, Word, word_for};
 pub use workers::{WorkerShape, WorkerState};

@@ -2,10 +2,12 @@
 
 use crate::time::Moment;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// One node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Node)]
 pub struct NodeShape {
     /// Its name.
     pub node_id: String,
@@ -18,7 +20,7 @@ pub struct NodeShape {
 }
 
 /// What a node does now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum NodeState {
     /// It serves.

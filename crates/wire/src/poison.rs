@@ -13,9 +13,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
 };
+use utoipa::ToSchema;
 
 /// Which poisoned jobs are redriven or discarded: by their ids or by a filter.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 pub struct PoisonRequest {
@@ -44,7 +45,7 @@ pub enum OrderError {
 }
 
 /// A page of the poison queue.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PoisonAnswer {
     /// The jobs on it.

@@ -10,10 +10,12 @@ use engine::{
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
 /// One job type with its policy. What was read here can be written back.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = JobType)]
 pub struct TypeShape {
     /// Which type.
     pub job_type: String,
@@ -25,9 +27,10 @@ pub struct TypeShape {
 }
 
 /// The policy of a type; what is absent takes the default.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
+#[schema(as = Policy)]
 pub struct PolicyShape {
     pub max_attempts: Option<i64>,
     pub lease: Option<String>,
@@ -44,8 +47,9 @@ pub struct PolicyShape {
 }
 
 /// A ready-made handler: exactly one of the two.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
+#[schema(as = Handler)]
 pub struct HandlerShape {
     /// The address that jobs are pushed to.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,9 +60,10 @@ pub struct HandlerShape {
 }
 
 /// How long to wait between attempts.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
+#[schema(as = Backoff)]
 pub struct BackoffShape {
     pub base: Option<String>,
     pub factor: Option<Factor>,
@@ -67,7 +72,7 @@ pub struct BackoffShape {
 }
 
 /// Growth per attempt: `2`, `1.5`.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, ToSchema)]
 #[serde(transparent)]
 pub struct Factor(pub f64);
 

@@ -7,9 +7,10 @@ use crate::{
 };
 use engine::{CorrelationId, JobId, Refusal};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A no, with its code, its reason, and the fields that are to blame.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Problem {
     /// Where the code is explained.
@@ -34,7 +35,7 @@ pub struct Problem {
 }
 
 /// One field that is wrong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FieldError {
     /// Where it is in what was sent, as a JSON pointer.
     pub pointer: String,

@@ -1,10 +1,12 @@
 //! Queues: what waits, and who could take it.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// The queue of one job type.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Queue)]
 pub struct QueueShape {
     /// Whose queue it is.
     pub job_type: String,

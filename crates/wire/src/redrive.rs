@@ -2,9 +2,10 @@
 
 use engine::{Command, Refusal, check_max_attempts};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// How the new life should differ; an empty body changes nothing.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 pub struct RedriveRequest {

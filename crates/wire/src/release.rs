@@ -6,9 +6,10 @@ use crate::{
 };
 use engine::{Command, Findings, ITEMS_MAX, Refusal, ReleaseReason, check_count, check_delay};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A worker gives jobs back.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", expecting = "an object")]
 pub struct ReleaseRequest {
     /// One for each job.
@@ -16,11 +17,13 @@ pub struct ReleaseRequest {
 }
 
 /// One job that is given back.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 pub struct ReleaseItem {
+    #[schema(required)]
     pub job_id: String,
+    #[schema(required)]
     pub token: Secret,
     pub delay_seconds: Option<i64>,
 }

@@ -14,9 +14,10 @@ use engine::{
     Refusal, Status, check_count,
 };
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A worker reports how its attempts ended.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", expecting = "an object")]
 pub struct SettleRequest {
     /// One for each attempt.
@@ -24,12 +25,15 @@ pub struct SettleRequest {
 }
 
 /// How one attempt ended.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 pub struct SettleItem {
+    #[schema(required)]
     pub job_id: String,
+    #[schema(required)]
     pub token: Secret,
+    #[schema(required)]
     pub outcome: String,
     pub retryable: Option<bool>,
     pub error_code: Option<String>,
@@ -41,14 +45,14 @@ pub struct SettleItem {
 }
 
 /// What became of the jobs, in the order of the reports. A release is answered so too.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct SettleAnswer {
     /// One for each.
     pub items: Vec<SettledItem>,
 }
 
 /// What became of one job: its status, or why the report was refused.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SettledItem {
     /// Which job.

@@ -3,11 +3,13 @@
 use crate::{json::Json, time::Moment};
 use engine::{Job, Progress};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// What everybody who may see a job sees of it. Absent values are null, never left out.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
+#[schema(as = JobStatus)]
 pub struct StatusShape {
     pub job_id: String,
     pub job_type: String,
@@ -35,9 +37,10 @@ pub struct StatusShape {
 }
 
 /// How far a handler said it was.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
+#[schema(as = Progress)]
 pub struct ProgressShape {
     pub percent: u8,
     pub note: Option<String>,

@@ -10,22 +10,28 @@ use engine::{
     check_step_result,
 };
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A handler begins or finishes a step.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 pub struct StepRequest {
+    #[schema(required)]
     pub job_id: String,
+    #[schema(required)]
     pub token: Secret,
+    #[schema(required)]
     pub name: String,
+    #[schema(required)]
     pub action: String,
     pub result: Option<Json>,
 }
 
 /// How the step stands.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = StepAnswer)]
 pub struct StepShape {
     /// The contract's word.
     pub state: StepWord,
@@ -34,9 +40,10 @@ pub struct StepShape {
 }
 
 /// The contract's words for how a step stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the variants are the contract's own words")]
+#[schema(as = StepState)]
 pub enum StepWord {
     New,
     Unfinished,

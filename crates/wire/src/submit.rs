@@ -4,23 +4,25 @@ use crate::{
     body::{Unreadable, read},
     json::Json,
     problem::Problem,
-    time::parse_time,
+    time::{format_time, parse_time},
 };
 use engine::{
-    Findings, ITEMS_MAX, JobDraft, JobId, PayloadVersion, Refusal, Submitted, Timestamp,
-    check_count,
+    FieldProblem, Findings, ITEMS_MAX, JobDraft, JobId, JsonText, PayloadVersion, Refusal,
+    Submitted, Timestamp, check_count,
 };
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{Error, Unexpected, Visitor},
 };
 use std::fmt;
+use utoipa::ToSchema;
 
 /// A job as a client hands it over. It has no tenant: that comes from the credential.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 pub struct SubmitRequest {
+    #[schema(required)]
     pub job_type: String,
     pub subject_id: Option<String>,
     pub correlation_id: Option<String>,
@@ -37,26 +39,29 @@ pub struct SubmitRequest {
 }
 
 /// Several jobs at once, each still to be read: what is wrong with one need not be wrong with all.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct BatchRequest {
     /// The jobs, as they came.
+    #[schema(required, value_type = Vec<SubmitRequest>)]
     pub jobs: Vec<Json>,
 }
 
 /// The client's own word for the shape of its payload, a number or a text.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(untagged)]
 #[expect(missing_docs, reason = "said above")]
+#[schema(as = PayloadVersion)]
 pub enum PayloadVersionShape {
     Number(u32),
     Text(String),
 }
 
 /// What a client learns when it has handed over a job.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
+#[schema(as = Submitted)]
 pub struct SubmittedShape {
     pub job_id: String,
     pub subject_id: Option<String>,
@@ -70,14 +75,14 @@ pub struct SubmittedShape {
 }
 
 /// What a client learns when it has handed over several.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct BatchAnswer {
     /// One for each job, in their order.
     pub items: Vec<BatchItem>,
 }
 
 /// What became of one job of a batch. Refused ones are only found in a partial batch.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 #[expect(missing_docs, reason = "the variants are spelled out by what they hold")]
 pub enum BatchItem {
@@ -116,6 +121,33 @@ impl SubmitRequest {
             max_attempts: self.max_attempts,
             parent_id: self.parent_id,
             traceparent: self.traceparent,
+        })
+    }
+}
+
+/// A draft as it is sent. A payload that is no JSON cannot be.
+impl TryFrom<JobDraft> for SubmitRequest {
+    type Error = FieldProblem;
+
+    fn try_from(draft: JobDraft) -> Result<Self, FieldProblem> {
+        let payload = draft.payload.as_deref();
+        let payload =
+            payload.map(|text| JsonText::parse("payload", text, usize::MAX)).transpose()?;
+        let time = |ms: Option<i64>| ms.map(|ms| format_time(Timestamp::from_unix_ms(ms)));
+        Ok(SubmitRequest {
+            job_type: draft.job_type,
+            subject_id: draft.subject_id,
+            correlation_id: draft.correlation_id,
+            idempotency_key: draft.idempotency_key,
+            payload: payload.as_ref().map(Json::from),
+            payload_version: draft.payload_version.as_ref().map(PayloadVersionShape::from),
+            priority: draft.priority,
+            run_at: time(draft.run_at),
+            delay_seconds: draft.delay_seconds,
+            expires_at: time(draft.expires_at),
+            max_attempts: draft.max_attempts,
+            parent_id: draft.parent_id,
+            traceparent: draft.traceparent,
         })
     }
 }

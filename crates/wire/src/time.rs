@@ -3,9 +3,11 @@
 use engine::{Checked, FieldProblem, Timestamp};
 use jiff::{SignedDuration, civil::DateTime};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+use utoipa::ToSchema;
 
 /// A moment in an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ToSchema)]
+#[schema(value_type = String, format = DateTime)]
 pub struct Moment(pub Timestamp);
 
 // Civil time and not `jiff::Timestamp`: that one ends 26 hours before the year 9999 does, and the

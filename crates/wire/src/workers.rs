@@ -2,10 +2,12 @@
 
 use crate::time::Moment;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// One worker.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Worker)]
 pub struct WorkerShape {
     /// Its name.
     pub worker_id: String,
@@ -22,7 +24,7 @@ pub struct WorkerShape {
 }
 
 /// Whether a worker is believed to be there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum WorkerState {
     /// It gave a sign of life lately.

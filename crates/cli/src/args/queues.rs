@@ -1,6 +1,6 @@
 //! What is typed about queues, and about who empties them.
 
-use super::remote::RemoteArgs;
+use super::remote::{RemoteArgs, WatchArgs};
 use clap::{Args as Arguments, Subcommand};
 
 #[derive(Arguments)]
@@ -11,6 +11,8 @@ pub(crate) struct QueuesArgs {
     /// Only the queue of this type
     #[arg(value_name = "TYPE")]
     pub(crate) job_type: Option<String>,
+    #[command(flatten)]
+    pub(crate) watch: WatchArgs,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
 }
@@ -34,6 +36,8 @@ pub(crate) struct QueueArgs {
 
 #[derive(Arguments)]
 pub(crate) struct WorkersArgs {
+    #[command(flatten)]
+    pub(crate) watch: WatchArgs,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
 }

@@ -1,8 +1,8 @@
 //! The queues: what waits, what runs, who works.
 
 use super::{
-    Session,
-    show::{Cell, Column, Table, span},
+    Session, refresh,
+    show::{Cell, Column, Table, View, span},
     with_session,
 };
 use crate::{
@@ -24,41 +24,36 @@ pub(crate) fn run(args: &QueuesArgs) -> Result<ExitCode> {
         Some(QueuesCommand::Resume(of)) => {
             with_session(&of.remote, async |session| resume(session, &of.job_type).await)
         }
-        None => with_session(&args.remote, async |session| match &args.job_type {
-            Some(job_type) => one(session, job_type).await,
-            None => list(session).await,
+        None => with_session(&args.remote, async |session| {
+            refresh::shown(session, args.watch, async || look(session, args).await).await
         }),
     }
 }
 
-async fn list(session: &Session) -> Result<ExitCode> {
-    let page = session.client.queues().await?;
-    if session.show.is_json() {
-        session.show.json(&page)?;
-    } else if page.items.is_empty() {
-        session.show.lines(&[Line::of(Tone::Faint, "no queue yet: the first job makes one")])?;
-    } else {
-        session.show.table(&table(&page.items))?;
-    }
-    Ok(ExitCode::SUCCESS)
+async fn look(session: &Session, args: &QueuesArgs) -> Result<View> {
+    let Some(job_type) = &args.job_type else { return list(session).await };
+    let queue = session.client.queue(job_type).await?;
+    Ok(view(session, &queue))
 }
 
-async fn one(session: &Session, job_type: &str) -> Result<ExitCode> {
-    let queue = session.client.queue(job_type).await?;
-    show(session, &queue)?;
-    Ok(ExitCode::SUCCESS)
+async fn list(session: &Session) -> Result<View> {
+    let page = session.client.queues().await?;
+    Ok(session.show.view(&page, |show| match &page.items[..] {
+        [] => vec![Line::of(Tone::Faint, "no queue yet: the first job makes one")],
+        queues => show.rows(&table(queues)),
+    }))
 }
 
 async fn pause(session: &Session, job_type: &str) -> Result<ExitCode> {
     let queue = session.client.pause(job_type).await?;
-    show(session, &queue)?;
+    session.show.put(&view(session, &queue))?;
     let told = format!("what runs goes on; nothing starts until: consign queues resume {job_type}");
     aside(session, &told)
 }
 
 async fn resume(session: &Session, job_type: &str) -> Result<ExitCode> {
     let queue = session.client.resume(job_type).await?;
-    show(session, &queue)?;
+    session.show.put(&view(session, &queue))?;
     match standing(&queue) {
         Standing::NoWorker => {
             aside(session, "no worker asks for this type: `consign workers` says who was there")
@@ -67,11 +62,8 @@ async fn resume(session: &Session, job_type: &str) -> Result<ExitCode> {
     }
 }
 
-fn show(session: &Session, queue: &QueueShape) -> Result<()> {
-    if session.show.is_json() {
-        return session.show.json(queue);
-    }
-    session.show.table(&table(std::slice::from_ref(queue)))
+fn view(session: &Session, queue: &QueueShape) -> View {
+    session.show.view(queue, |show| show.rows(&table(std::slice::from_ref(queue))))
 }
 
 /// What people want to know next, and programs do not.

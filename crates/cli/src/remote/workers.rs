@@ -1,8 +1,8 @@
 //! Who takes jobs, and which processes serve them.
 
 use super::{
-    Session,
-    show::{Cell, Column, Table, when},
+    Session, refresh,
+    show::{Cell, Column, Table, View, when},
     with_session,
 };
 use crate::{
@@ -15,20 +15,19 @@ use std::process::ExitCode;
 use wire::{NodeShape, NodeState, WorkerShape, WorkerState};
 
 pub(crate) fn workers(args: &WorkersArgs) -> Result<ExitCode> {
-    with_session(&args.remote, list_workers)
+    with_session(&args.remote, async |session| {
+        refresh::shown(session, args.watch, async || list_workers(session).await).await
+    })
 }
 
-async fn list_workers(session: &Session) -> Result<ExitCode> {
+async fn list_workers(session: &Session) -> Result<View> {
     let page = session.client.workers().await?;
-    if session.show.is_json() {
-        session.show.json(&page)?;
-    } else if page.items.is_empty() {
-        let told = "nobody has asked for work yet: consign work --type TYPE --exec CMD";
-        session.show.lines(&[Line::of(Tone::Faint, told)])?;
-    } else {
-        session.show.table(&table(&page.items, session.now(), session.show.is_wide()))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    let (now, nobody) =
+        (session.now(), "nobody has asked for work yet: consign work --type TYPE --exec CMD");
+    Ok(session.show.view(&page, |show| match &page.items[..] {
+        [] => vec![Line::of(Tone::Faint, nobody)],
+        workers => show.rows(&table(workers, now, show.is_wide())),
+    }))
 }
 
 fn table(workers: &[WorkerShape], now: Timestamp, wide: bool) -> Table {

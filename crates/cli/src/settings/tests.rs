@@ -26,6 +26,7 @@ fn open(path: &Path) -> io::Result<String> {
         Some("email.json") => Ok("{\"type\": \"object\"}".into()),
         Some("text.json") => Ok("{\"type\": ".into()),
         Some("list.json") => Ok("[]".into()),
+        Some("wrong.json") => Ok("{\"properties\": {\"to\": {\"type\": \"strng\"}}}".into()),
         Some(_) | None => Err(ErrorKind::NotFound.into()),
     }
 }
@@ -358,6 +359,9 @@ fn types_have_schemas_and_ready_made_handlers() {
             "consign.toml:18:9: `handler.http` must begin with https:// or http://",
         ],
     );
+    let told = &wrong("[types.a]\nschema = \"wrong.json\"")[0];
+    let expected = "consign.toml:2:1: `schema` at /properties/to/type: must be one of ";
+    assert!(told.starts_with(expected), "{told}");
     check(
         "[types.a]\nschema = \"text.json\"",
         &["consign.toml:2:1: `schema` is not JSON: expected a JSON value at byte 8"],

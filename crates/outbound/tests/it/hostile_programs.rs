@@ -1,7 +1,7 @@
 //! Programs that do not behave. Whatever they do, the errand ends, little memory is used, and nobody is left behind.
 
 use crate::{
-    errand::{done, errand, failed},
+    errand::{done, errand, failed, payload},
     exec::{environment, run, sh},
 };
 use outbound::{Ended, Errand, Exec, How};
@@ -49,7 +49,7 @@ async fn output_that_is_no_text_becomes_some() {
 
 #[tokio::test]
 async fn whoever_does_not_read_its_job_is_not_waited_for() {
-    let large = Errand { json: "x".repeat(1 << 20), ..errand() };
+    let large = Errand { payload: payload(&format!("\"{}\"", "x".repeat(1 << 20))), ..errand() };
     for script in ["exit 0", "exec <&-; exit 0", "sleep 0.2", "head -c 3 > /dev/null"] {
         done(run(&["sh", "-c", script], &large).await);
     }

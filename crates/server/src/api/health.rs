@@ -15,10 +15,13 @@ use axum::{
 };
 use serde::Serialize;
 use std::time::Duration;
+use utoipa::ToSchema;
 use wire::codes;
 
-#[derive(Serialize)]
+/// How things are, in a word.
+#[derive(Serialize, ToSchema)]
 pub(crate) struct Health {
+    /// `ok`, or `ready`.
     status: &'static str,
 }
 

@@ -84,10 +84,6 @@ impl Table {
         self.rows.push(cells);
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
     /// The lines, in at most `room` columns of a terminal as far as the table can give way.
     pub(crate) fn lines(&self, room: Option<usize>, wide: bool) -> Vec<Line> {
         let shown: Vec<usize> =

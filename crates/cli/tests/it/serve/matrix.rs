@@ -108,6 +108,8 @@ const ROWS: &[Row] = &[
     row("GET",    "/readyz",                      200, |_| plain("/readyz"),        [Anybody, Anybody, Anybody]),
     row("GET",    "/errors",                      200, |_| plain("/errors"),        [Anybody, Anybody, Anybody]),
     row("GET",    "/errors/{code}",               200, |_| plain("/errors/LEASE_LOST"), [Anybody, Anybody, Anybody]),
+    row("GET",    "/openapi.json",                200, |_| plain("/openapi.json"),  [Anybody, Anybody, Anybody]),
+    row("GET",    "/docs",                        200, |_| plain("/docs"),          [Anybody, Anybody, Anybody]),
 ];
 
 fn row_of(route: &Route) -> &'static Row {

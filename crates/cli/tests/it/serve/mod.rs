@@ -13,6 +13,7 @@ mod hostile;
 mod house;
 mod matrix;
 mod protocol;
+mod ready_made;
 mod secrets;
 mod storm;
 

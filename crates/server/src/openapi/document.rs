@@ -1,0 +1,328 @@
+//! The document: every route of the table, with all that it may be asked and may answer.
+
+use super::{
+    doc::{Answer, Body, Form, Header, Kind, Param, Place, Shape},
+    dress::{Shapes, constrain, dressed},
+    said::{CACHE_CONTROL, CHALLENGE, CORRELATED, CORRELATION, ETAG, RATE, RETRY_AFTER, TAGS},
+};
+use crate::routes::{Access, ROUTES, Route};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use utoipa::openapi::{
+    ArrayBuilder, Components, ContentBuilder, Header as HeaderOf, HttpMethod, InfoBuilder,
+    LicenseBuilder, Object, ObjectBuilder, OpenApi, OpenApiBuilder, PathsBuilder, Ref, RefOr,
+    Required, Response, ResponseBuilder, ResponsesBuilder, Schema, SecurityRequirement, Server,
+    Type,
+    example::{Example, ExampleBuilder},
+    path::{Operation, OperationBuilder, Parameter, ParameterBuilder, ParameterIn, PathItem},
+    request_body::{RequestBody, RequestBodyBuilder},
+    schema::SchemaType,
+    security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme},
+    tag::TagBuilder,
+};
+use wire::{CATALOGUE, LOWER_NAME, Problem, Rule, codes, entry};
+
+const ABOUT: &str = "One job contract for asynchronous work: hand a job over, follow it, work on it. JSON is camelCase; times \
+    are RFC 3339 in UTC with milliseconds; unknown fields are ignored. Every answer has an `X-Correlation-Id`, and every no is \
+    `application/problem+json` with an `errorCode` that [/errors](/errors) explains.";
+
+/// Makes the document from the table of routes.
+pub(super) fn document() -> OpenApi {
+    let mut paths = PathsBuilder::new();
+    for route in ROUTES {
+        paths = paths.path(route.path, PathItem::new(method(route), operation(route)));
+    }
+    let license = LicenseBuilder::new().name("Apache-2.0").identifier(Some("Apache-2.0")).build();
+    let info = InfoBuilder::new().title("Consign").version(env!("CARGO_PKG_VERSION"));
+    let tags =
+        TAGS.map(|(name, about)| TagBuilder::new().name(name).description(Some(about)).build());
+    OpenApiBuilder::new()
+        .info(info.description(Some(ABOUT)).license(Some(license)).build())
+        .servers(Some([Server::new("/")]))
+        .tags(Some(tags))
+        .paths(paths)
+        .components(Some(components()))
+        .build()
+}
+
+fn method(route: &Route) -> HttpMethod {
+    match route.method {
+        "POST" => HttpMethod::Post,
+        "PUT" => HttpMethod::Put,
+        "DELETE" => HttpMethod::Delete,
+        _ => HttpMethod::Get,
+    }
+}
+
+fn operation(route: &Route) -> Operation {
+    let doc = route.doc;
+    let about = [doc.about, &needs(route)].join("\n\n");
+    let mut operation = OperationBuilder::new()
+        .operation_id(Some(doc.id))
+        .tag(doc.tag)
+        .summary(Some(doc.title))
+        .description(Some(about.trim()))
+        .parameters(Some(parameters(route)))
+        .request_body(doc.body.as_ref().map(request_body))
+        .securities(Some(security(route)));
+    let mut responses = ResponsesBuilder::new();
+    for answer in doc.answers {
+        responses = responses.response(answer.status.to_string(), good(route, answer));
+    }
+    for (status, codes) in reasons(route) {
+        responses = responses.response(status.to_string(), no(route, status, &codes));
+    }
+    operation = operation.responses(responses.build());
+    operation.build()
+}
+
+fn needs(route: &Route) -> String {
+    match route.access {
+        Access::Open => "Open to everybody.".into(),
+        Access::Right(right) => format!("Needs the scope `{right}`."),
+        Access::Signed(right) => format!("Needs the scope `{right}`, or a signed address."),
+    }
+}
+
+fn security(route: &Route) -> Vec<SecurityRequirement> {
+    let bearer = |right: engine::Right| SecurityRequirement::new(BEARER, [right.as_str()]);
+    match route.access {
+        Access::Open => Vec::new(),
+        Access::Right(right) => vec![bearer(right)],
+        Access::Signed(right) => {
+            vec![bearer(right), SecurityRequirement::new::<_, [&str; 0], &str>(SIGNED, [])]
+        }
+    }
+}
+
+const BEARER: &str = "bearer";
+const SIGNED: &str = "signedAddress";
+
+fn parameters(route: &Route) -> Vec<Parameter> {
+    let own = route.doc.takes.iter();
+    let usual = Some(&CORRELATION).filter(|usual| !own.clone().any(|own| own.name == usual.name));
+    of_path(route).into_iter().chain(own.chain(usual).map(parameter)).collect()
+}
+
+/// The one segment that is not fixed.
+fn of_path(route: &Route) -> Option<Parameter> {
+    let (_, rest) = route.path.split_once('{')?;
+    let (name, _) = rest.split_once('}')?;
+    let (rule, meaning, example) = match (name, route.path.starts_with("/api/keys")) {
+        ("id", true) => (Rule::Form("^[0-9a-f]{16}$"), "the id of the key", "5d1a0c7e9b3f2486"),
+        ("id", false) => (Rule::Id, "the id of the job", "01a1e17f-dec5-7ff8-81e3-73a73ebb528a"),
+        ("code", _) => (Rule::Form("^[A-Z][A-Z0-9_]{0,63}$"), "the code", "LEASE_LOST"),
+        _ => (Rule::Form(LOWER_NAME), "the job type", "email"),
+    };
+    let mut text = Object::with_type(Type::String);
+    constrain(&mut text, rule);
+    text.examples = vec![example.into()];
+    let parameter = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Path);
+    let parameter = parameter.required(Required::True).description(Some(meaning));
+    Some(parameter.schema(Some(Schema::Object(text))).build())
+}
+
+fn parameter(param: &Param) -> Parameter {
+    let place = match param.place {
+        Place::Query => ParameterIn::Query,
+        Place::Header => ParameterIn::Header,
+    };
+    let parameter = ParameterBuilder::new().name(param.name).parameter_in(place);
+    let parameter = parameter.required(Required::False).description(Some(param.meaning));
+    parameter.schema(Some(kind(param.kind))).build()
+}
+
+fn kind(kind: Kind) -> Schema {
+    let (of_type, rule) = match kind {
+        Kind::Text(rule) => (Type::String, rule),
+        Kind::Number(min, max) => (Type::Integer, Rule::Range(min, max)),
+        Kind::Flag => (Type::Boolean, Rule::Any),
+    };
+    let mut object = Object::with_type(of_type);
+    constrain(&mut object, rule);
+    Schema::Object(object)
+}
+
+fn request_body(body: &Body) -> RequestBody {
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name((body.shape.name)())));
+    let content = content.example(Some(read(body.example)));
+    let required = if body.optional { Required::False } else { Required::True };
+    RequestBodyBuilder::new()
+        .content("application/json", content.build())
+        .required(Some(required))
+        .build()
+}
+
+fn read(example: &str) -> Value {
+    serde_json::from_str(example).expect("a test reads every example")
+}
+
+fn good(route: &Route, answer: &Answer) -> Response {
+    let mut response = ResponseBuilder::new().description(answer.meaning);
+    for form in answer.forms {
+        let mut content = ContentBuilder::new().schema(Some(schema(form)));
+        if !form.example.is_empty() {
+            let is_json = form.media == JSON;
+            let example = if is_json { read(form.example) } else { form.example.into() };
+            content = content.example(Some(example));
+        }
+        response = response.content(form.media, content.build());
+    }
+    with_headers(response, usual(route).chain(answer.headers)).build()
+}
+
+const JSON: &str = "application/json";
+const PROBLEM: &str = "application/problem+json";
+
+fn schema(form: &Form) -> RefOr<Schema> {
+    match (form.shape, form.media) {
+        (Some(shape), _) => Ref::from_schema_name(name(shape)).into(),
+        (None, JSON) => Schema::Object(Object::with_type(Type::Object)).into(),
+        (None, _) => Schema::Object(Object::with_type(Type::String)).into(),
+    }
+}
+
+fn name(shape: Shape) -> String {
+    let name = (shape.name)();
+    if shape.is_page { format!("{name}Page") } else { name.into() }
+}
+
+/// The headers of every answer of a route.
+fn usual(route: &Route) -> impl Iterator<Item = &'static Header> {
+    let limited = route.access != Access::Open && !route.is_report();
+    [&CORRELATED, &CACHE_CONTROL].into_iter().chain(RATE.iter().filter(move |_| limited))
+}
+
+fn with_headers<'a>(
+    mut response: ResponseBuilder,
+    headers: impl Iterator<Item = &'a Header>,
+) -> ResponseBuilder {
+    for header in headers {
+        let place = format!("#/components/headers/{}", header.name);
+        response = response.header_ref(header.name, Ref::new(place));
+    }
+    response
+}
+
+/// A no, with the codes under which it may be said.
+fn no(route: &Route, status: u16, codes: &BTreeSet<&'static str>) -> Response {
+    let listed = codes.iter().filter_map(|code| entry(code));
+    let listed = listed.map(|of| format!("[`{0}`](/errors/{0}): {1}", of.code, of.title));
+    let examples = codes.iter().map(|code| (*code, example_of(code)));
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem")));
+    let content = content.examples_from_iter(examples);
+    let own: &[Header] = match status {
+        401 => &[CHALLENGE],
+        429 | 503 => &[RETRY_AFTER],
+        _ => &[],
+    };
+    let response = ResponseBuilder::new().description(listed.collect::<Vec<_>>().join("\n\n"));
+    with_headers(response.content(PROBLEM, content.build()), usual(route).chain(own)).build()
+}
+
+fn example_of(code: &str) -> RefOr<Example> {
+    RefOr::Ref(Ref::new(format!("#/components/examples/{code}")))
+}
+
+/// Everything that may be wrong, by status.
+fn reasons(route: &Route) -> BTreeMap<u16, BTreeSet<&'static str>> {
+    let mut all: BTreeMap<u16, BTreeSet<&'static str>> = BTreeMap::new();
+    for code in route.doc.codes.iter().copied().chain(of_kind(route)) {
+        let status = entry(code).and_then(|entry| entry.http_status);
+        all.entry(status.expect("a route answers codes with a status")).or_default().insert(code);
+    }
+    all
+}
+
+/// What any route of this kind may answer.
+fn of_kind(route: &Route) -> Vec<&'static str> {
+    let mut all = vec![codes::HEADERS_TOO_LARGE, codes::INTERNAL];
+    if route.access != Access::Open {
+        all.extend([codes::UNAUTHENTICATED, codes::FORBIDDEN, codes::NOT_ACCEPTABLE]);
+        all.extend([codes::ISSUER_UNAVAILABLE, codes::STORE_UNAVAILABLE, codes::STORE_DAMAGED]);
+        all.push("INVALID_FIELD"); // a query that cannot be read
+        if !route.is_report() {
+            all.push(codes::RATE_LIMITED);
+        }
+    }
+    if route.method != "GET" {
+        all.extend([codes::STORE_FULL, codes::OUTCOME_UNKNOWN]);
+    }
+    if route.doc.body.is_some() {
+        all.extend([codes::MALFORMED_BODY, codes::BODY_TOO_LARGE, codes::REQUEST_TIMEOUT]);
+        all.push(codes::UNSUPPORTED_MEDIA_TYPE);
+        if !route.is_report() {
+            all.push(codes::OVERLOADED);
+        }
+    }
+    if route.path.starts_with("/api/jobs/{id}") {
+        all.push("JOB_NOT_FOUND");
+    }
+    all
+}
+
+fn components() -> Components {
+    let mut components = Components::new();
+    components.schemas = shapes();
+    for header in headers() {
+        let mut of = HeaderOf::new(kind(header.kind));
+        of.description = Some(header.meaning.into());
+        components.headers.insert(header.name.into(), of.into());
+    }
+    for of in CATALOGUE.iter().filter(|of| of.http_status.is_some()) {
+        let value = json!({
+            "type": format!("/errors/{}", of.code), "title": of.title, "status": of.http_status,
+            "detail": of.meaning, "errorCode": of.code,
+            "correlationId": "c463928a-6352-45f4-ad04-57fb9f9a26e6",
+        });
+        let example = ExampleBuilder::new().summary(of.title).value(Some(value)).build();
+        components.examples.insert(of.code.into(), example.into());
+    }
+    let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer);
+    let bearer =
+        bearer.description(Some("an API key (`csk_…`), or a JWT of the issuer that is set"));
+    components.add_security_scheme(BEARER, SecurityScheme::Http(bearer.build()));
+    let about = "the signature of an address that was made with `withSignedUrl`: it opens one job's status and events";
+    let signed = ApiKey::Query(ApiKeyValue::with_description("sig", about));
+    components.add_security_scheme(SIGNED, SecurityScheme::ApiKey(signed));
+    components
+}
+
+fn headers() -> impl Iterator<Item = &'static Header> {
+    let own = ROUTES.iter().flat_map(|route| route.doc.answers).flat_map(|answer| answer.headers);
+    own.chain([&CORRELATED, &CACHE_CONTROL, &CHALLENGE, &RETRY_AFTER, &ETAG]).chain(&RATE)
+}
+
+/// The schemas of all that is sent and answered.
+fn shapes() -> Shapes {
+    let (mut all, mut asked) = (Shapes::new(), Shapes::new());
+    for route in ROUTES {
+        if let Some(body) = &route.doc.body {
+            collect(body.shape, &mut asked);
+        }
+        let forms = route.doc.answers.iter().flat_map(|answer| answer.forms);
+        forms.filter_map(|form| form.shape).for_each(|shape| collect(shape, &mut all));
+    }
+    collect(Shape::of::<Problem>(), &mut all);
+    let names: BTreeSet<String> = asked.keys().cloned().collect();
+    all.extend(asked);
+    dressed(all, &names)
+}
+
+fn collect(shape: Shape, shapes: &mut Shapes) {
+    let mut within = vec![((shape.name)().into_owned(), (shape.schema)())];
+    (shape.within)(&mut within);
+    shapes.extend(within);
+    if shape.is_page {
+        shapes.insert(name(shape), page(&(shape.name)()).into());
+    }
+}
+
+fn page(of: &str) -> Schema {
+    let cursor = SchemaType::Array(vec![Type::String, Type::Null]);
+    let items = ArrayBuilder::new().items(Ref::from_schema_name(of));
+    let cursor = ObjectBuilder::new().schema_type(cursor);
+    Schema::Object(
+        ObjectBuilder::new().property("items", items).property("nextCursor", cursor).build(),
+    )
+}

@@ -1,0 +1,85 @@
+//! What this door says of itself: the OpenAPI document, for programs and for people.
+//!
+//! Both are made once, from the table of routes, the shapes of the wire and the catalogue of codes. A route has its
+//! [`Doc`] in the table, so that none can be left out.
+
+mod doc;
+mod document;
+mod dress;
+mod house;
+mod jobs;
+mod operators;
+mod page;
+mod said;
+#[cfg(test)]
+mod tests;
+mod work;
+
+pub(crate) use doc::Doc;
+pub(crate) use house::*;
+pub(crate) use jobs::*;
+pub(crate) use operators::*;
+pub(crate) use work::*;
+
+use crate::{guard::accepts, no::Reply};
+use axum::{
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+use std::sync::LazyLock;
+use utoipa::openapi::OpenApi;
+
+static DOCUMENT_ITSELF: LazyLock<OpenApi> = LazyLock::new(document::document);
+
+/// A text that stays the same as long as this version runs, and the name of that version of it.
+struct Fixed {
+    text: Bytes,
+    etag: HeaderValue,
+}
+
+impl Fixed {
+    fn new(text: String) -> Self {
+        let digest = Sha256::digest(text.as_bytes());
+        let digits: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let etag = HeaderValue::from_str(&format!("\"{digits}\"")).expect("hex is plain ASCII");
+        Fixed { text: text.into(), etag }
+    }
+
+    fn answer(&'static self, asked: &HeaderMap, kind: &'static str) -> Response {
+        let known = asked.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
+        let own = self.etag.to_str().expect("hex is plain ASCII");
+        let is_own = |tag: &str| matches!(tag.trim().trim_start_matches("W/"), tag if tag == own);
+        let is_known =
+            known.is_some_and(|known| known.trim() == "*" || known.split(',').any(is_own));
+        let headers = [
+            (header::ETAG, self.etag.clone()),
+            (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+        ];
+        if is_known {
+            return (StatusCode::NOT_MODIFIED, headers).into_response();
+        }
+        let kind = [(header::CONTENT_TYPE, HeaderValue::from_static(kind))];
+        (headers, kind, self.text.clone()).into_response()
+    }
+}
+
+/// The document for programs.
+pub(crate) async fn document(headers: HeaderMap) -> Reply<Response> {
+    static JSON: LazyLock<Fixed> = LazyLock::new(|| {
+        Fixed::new(DOCUMENT_ITSELF.to_json().expect("a document is texts and numbers"))
+    });
+    accepts(&headers, &["application/json"])?;
+    Ok(JSON.answer(&headers, "application/json"))
+}
+
+/// The document for people.
+pub(crate) async fn docs(headers: HeaderMap) -> Reply<Response> {
+    static HTML: LazyLock<Fixed> = LazyLock::new(|| Fixed::new(page::page(&DOCUMENT_ITSELF)));
+    accepts(&headers, &["text/html"])?;
+    let mut response = HTML.answer(&headers, "text/html; charset=utf-8");
+    let policy = HeaderValue::from_str(&page::policy()).expect("a hash is plain ASCII");
+    response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+    Ok(response)
+}

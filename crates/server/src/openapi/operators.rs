@@ -1,0 +1,195 @@
+//! What operators ask: queues, poison, types, keys and who works here.
+
+use super::{
+    doc::{Answer, Body, Doc, Form, Kind, Param},
+    said::{ADMINISTRATION, CURSOR, JOB_TYPE, POISON, QUEUES, TOP, TYPES},
+};
+use wire::{
+    AuditShape, BulkAnswer, KeyCreated, KeyRequest, KeyShape, NodeShape, PoisonAnswer,
+    PoisonRequest, PolicyShape, QueueShape, Rule, TypeShape, WorkerShape, codes,
+};
+
+pub(crate) static LIST_QUEUES: Doc = Doc {
+    about: "Whole queues of the caller's tenant.",
+    answers: &[Answer::new(
+        200,
+        "the queues",
+        &[Form::page::<QueueShape>(
+            r#"{"items": [{"jobType": "email", "queued": 12, "due": 10, "oldestAgeSeconds": 4, "running": 3, "poisoned": 1, "paused": false, "liveWorkers": 2}], "nextCursor": null}"#,
+        )],
+        &[],
+    )],
+    ..Doc::new("listQueues", QUEUES, "List queues")
+};
+
+pub(crate) static SHOW_QUEUE: Doc = Doc {
+    answers: &[Answer::new(200, "the queue", &[Form::json::<QueueShape>(QUEUE)], &[])],
+    codes: &[codes::QUEUE_NOT_FOUND],
+    ..Doc::new("getQueue", QUEUES, "Show a queue")
+};
+
+pub(crate) static PAUSE: Doc = Doc {
+    about: "For the caller's tenant; with a credential for `*`, for everybody. A queue may be paused before its first job.",
+    answers: &[Answer::new(200, "the queue", &[Form::json::<QueueShape>(QUEUE)], &[])],
+    ..Doc::new("pauseQueue", QUEUES, "Stop a queue")
+};
+
+pub(crate) static RESUME: Doc = Doc {
+    about: "With a credential for `*`, every pause of the type is lifted.",
+    answers: &[Answer::new(200, "the queue", &[Form::json::<QueueShape>(QUEUE)], &[])],
+    ..Doc::new("resumeQueue", QUEUES, "Let a queue go on")
+};
+
+const QUEUE: &str = r#"{"jobType": "email", "queued": 12, "due": 10, "oldestAgeSeconds": 4, "running": 3, "poisoned": 1, "paused": false, "liveWorkers": 2}"#;
+
+pub(crate) static LIST_POISON: Doc = Doc {
+    about: "The counts are of all pages together.",
+    takes: &[
+        JOB_TYPE,
+        Param::query(
+            "errorCode",
+            Kind::Text(Rule::Form("^[A-Z][A-Z0-9_]{0,63}$")),
+            "only jobs that ended with this code",
+        ),
+        TOP,
+        CURSOR,
+    ],
+    answers: &[Answer::new(
+        200,
+        "a page of poisoned jobs, and how many there are by code",
+        &[Form::json::<PoisonAnswer>(
+            r#"{"items": [], "nextCursor": null, "counts": {"SMTP_DOWN": 2}}"#,
+        )],
+        &[],
+    )],
+    ..Doc::new("listPoison", POISON, "List what waits for a person")
+};
+
+pub(crate) static REDRIVE_POISON: Doc = Doc {
+    about: "By their ids or by a filter. Done when it is answered.",
+    body: Some(Body::of::<PoisonRequest>(r#"{"filter": "errorCode eq 'SMTP_DOWN'"}"#)),
+    answers: MATCHED,
+    codes: &["FILTER_FIELD", "FILTER_SYNTAX"],
+    ..Doc::new("redrivePoison", POISON, "Give poisoned jobs another life")
+};
+
+pub(crate) static DISCARD_POISON: Doc = Doc {
+    about: "By their ids or by a filter. They leave the poison queue for good. Done when it is answered.",
+    body: Some(Body::of::<PoisonRequest>(
+        r#"{"jobIds": ["01a1e17f-dec5-7ff8-81e3-73a73ebb528a"]}"#,
+    )),
+    answers: MATCHED,
+    codes: &["FILTER_FIELD", "FILTER_SYNTAX"],
+    ..Doc::new("discardPoison", POISON, "Discard poisoned jobs")
+};
+
+const MATCHED: &[Answer] = &[Answer::new(
+    202,
+    "so many jobs were meant",
+    &[Form::json::<BulkAnswer>(r#"{"matched": 2}"#)],
+    &[],
+)];
+
+pub(crate) static LIST_TYPES: Doc = Doc {
+    answers: &[Answer::new(
+        200,
+        "the types, each with its policy",
+        &[Form::page::<TypeShape>(
+            r#"{"items": [{"jobType": "email", "declared": true, "maxAttempts": 5, "lease": "30s", "timeout": "15m"}], "nextCursor": null}"#,
+        )],
+        &[],
+    )],
+    ..Doc::new("listTypes", TYPES, "List job types")
+};
+
+pub(crate) static SET_TYPE: Doc = Doc {
+    about: "The whole policy: what is left out is the default. It holds for all tenants, so that only a credential for `*` \
+            may set it.",
+    body: Some(Body::of::<PolicyShape>(
+        r#"{"maxAttempts": 5, "timeout": "2m", "backoff": {"base": "2s", "factor": 2, "max": "10m", "jitter": "full"}}"#,
+    )),
+    answers: &[Answer::new(
+        200,
+        "the policy that holds now",
+        &[Form::json::<TypeShape>(
+            r#"{"jobType": "email", "declared": true, "maxAttempts": 5, "lease": "30s", "timeout": "2m"}"#,
+        )],
+        &[],
+    )],
+    ..Doc::new("setType", TYPES, "Set the policy of a job type")
+};
+
+pub(crate) static CREATE_KEY: Doc = Doc {
+    about: "The key is shown this once. Nobody can give what they do not have. The one reader that takes no field it does \
+            not know: a limit that is misspelt would be none.",
+    body: Some(Body::of::<KeyRequest>(
+        r#"{"name": "shop", "tenant": "default", "scopes": ["jobs:enqueue", "jobs:read"], "types": ["email"]}"#,
+    )),
+    answers: &[Answer::new(
+        201,
+        "the key",
+        &[Form::json::<KeyCreated>(
+            r#"{"id": "5d1a0c7e9b3f2486", "key": "csk_shown-once", "tenant": "default", "scopes": ["jobs:enqueue", "jobs:read"], "types": ["email"], "subjects": [], "expiresAt": null}"#,
+        )],
+        &[],
+    )],
+    ..Doc::new("createKey", ADMINISTRATION, "Make a key")
+};
+
+pub(crate) static LIST_KEYS: Doc = Doc {
+    answers: &[Answer::new(
+        200,
+        "the keys, without their secrets",
+        &[Form::page::<KeyShape>(
+            r#"{"items": [{"id": "5d1a0c7e9b3f2486", "kind": "api", "name": "shop", "tenant": "default", "scopes": ["jobs:enqueue"], "types": [], "subjects": [], "createdAt": "2026-11-15T08:00:00.123Z", "createdBy": "key:0000000000000001", "expiresAt": null, "revokedAt": null}], "nextCursor": null}"#,
+        )],
+        &[],
+    )],
+    ..Doc::new("listKeys", ADMINISTRATION, "List keys")
+};
+
+pub(crate) static REVOKE_KEY: Doc = Doc {
+    answers: &[Answer::new(204, "it opens nothing any more", &[], &[])],
+    codes: &["KEY_NOT_FOUND"],
+    ..Doc::new("revokeKey", ADMINISTRATION, "End a key")
+};
+
+pub(crate) static AUDIT: Doc = Doc {
+    takes: &[
+        TOP,
+        Param::query("cursor", Kind::Number(0, i64::MAX), "the `nextCursor` of the page before"),
+    ],
+    answers: &[Answer::new(
+        200,
+        "what people did, the newest first",
+        &[Form::page::<AuditShape>(
+            r#"{"items": [{"number": 1, "at": "2026-11-15T08:00:00.123Z", "who": "key:0000000000000001", "tenant": "*", "action": "queue.pause", "target": "email", "detail": null, "correlationId": "c463928a-6352-45f4-ad04-57fb9f9a26e6", "hash": "9c1f"}], "nextCursor": null}"#,
+        )],
+        &[],
+    )],
+    ..Doc::new("listAudit", ADMINISTRATION, "What people did")
+};
+
+pub(crate) static WORKERS: Doc = Doc {
+    answers: &[Answer::new(
+        200,
+        "the workers",
+        &[Form::page::<WorkerShape>(
+            r#"{"items": [{"workerId": "mailer-1", "host": "box-7", "jobTypes": ["email"], "running": 3, "lastSeenAt": "2026-11-15T08:00:00.123Z", "state": "live"}], "nextCursor": null}"#,
+        )],
+        &[],
+    )],
+    ..Doc::new("listWorkers", ADMINISTRATION, "Who works here")
+};
+
+pub(crate) static NODES: Doc = Doc {
+    answers: &[Answer::new(
+        200,
+        "the nodes",
+        &[Form::page::<NodeShape>(
+            r#"{"items": [{"nodeId": "9a4d6f0e-2f0b-4c55-8a53-3f0d1c6b7e21", "version": "0.1.0", "startedAt": "2026-11-15T08:00:00.123Z", "state": "live"}], "nextCursor": null}"#,
+        )],
+        &[],
+    )],
+    ..Doc::new("listNodes", ADMINISTRATION, "The processes that serve this store")
+};

@@ -1,0 +1,107 @@
+//! Parameters and headers that several routes share, and the ids that examples speak of.
+
+use super::doc::{Header, Kind, Param};
+use wire::{LOWER_NAME, Rule};
+
+pub(super) const JOBS: &str = "Jobs";
+pub(super) const WORK: &str = "Work";
+pub(super) const QUEUES: &str = "Queues";
+pub(super) const POISON: &str = "Poison";
+pub(super) const TYPES: &str = "Types";
+pub(super) const ADMINISTRATION: &str = "Administration";
+pub(super) const HOUSE: &str = "House";
+
+/// The chapters of the document, in their order.
+pub(super) const TAGS: [(&str, &str); 7] = [
+    (JOBS, "Hand jobs over, follow them, stop them, give them another life."),
+    (WORK, "For workers in any language: claim, heartbeat, settle."),
+    (QUEUES, "What waits, who could take it, and pauses."),
+    (POISON, "Jobs that wait for a person, and what the person decides."),
+    (TYPES, "Job types and how their jobs are treated."),
+    (ADMINISTRATION, "Keys, the audit log, workers and nodes."),
+    (HOUSE, "Health, numbers, codes and this document; most of it open to everybody."),
+];
+
+/// Every request may have it.
+pub(super) const CORRELATION: Param = Param::header(
+    "X-Correlation-Id",
+    Kind::Text(Rule::Any),
+    "ties everything together that this request sets in motion; without it, or where it cannot be used, there is a new one",
+);
+/// The job keeps it, so that one that cannot be used is refused.
+pub(super) const CORRELATION_OF_JOB: Param = Param::header(
+    "X-Correlation-Id",
+    Kind::Text(Rule::Form("^[!-~]([ -~]{0,126}[!-~])?$")),
+    "the correlation of the job, where its body has none; without both, the trace id of traceparent or a new one",
+);
+pub(super) const TRACEPARENT: Param = Param::header(
+    "traceparent",
+    Kind::Text(Rule::Any),
+    "the W3C trace context; what cannot be read is as good as absent",
+);
+pub(super) const IDEMPOTENCY_KEY: Param = Param::header(
+    "Idempotency-Key",
+    Kind::Text(Rule::Form("^[ -~]{1,1024}$")),
+    "the client's own handle for the job, with or without double quotes: sent again, it makes no second job",
+);
+pub(super) const WITH_SIGNED_URL: Param = Param::query(
+    "withSignedUrl",
+    Kind::Flag,
+    "adds an address that opens the status for a while, without any other credential",
+);
+pub(super) const TOP: Param =
+    Param::query("top", Kind::Number(1, 1_000), "how long a page is; 50 where it is not given");
+pub(super) const CURSOR: Param =
+    Param::query("cursor", Kind::Text(Rule::Form(CURSOR_FORM)), "the `nextCursor` of the page before");
+const CURSOR_FORM: &str = "^(0|[1-9a-f][0-9a-f]{0,15})-(0|[1-9a-f][0-9a-f]{0,31})$";
+pub(super) const JOB_TYPE: Param =
+    Param::query("jobType", Kind::Text(Rule::Form(LOWER_NAME)), "only jobs of this type");
+
+/// On every answer.
+pub(super) const CORRELATED: Header = Header {
+    name: "X-Correlation-Id",
+    kind: Kind::Text(Rule::Any),
+    meaning: "what to search the logs for",
+};
+pub(super) const CACHE_CONTROL: Header = Header {
+    name: "Cache-Control",
+    kind: Kind::Text(Rule::Any),
+    meaning: "`no-store` on all that is about jobs",
+};
+pub(super) const RETRY_AFTER: Header = Header {
+    name: "Retry-After",
+    kind: Kind::Number(1, i64::MAX),
+    meaning: "seconds after which it is worth asking again",
+};
+pub(super) const LOCATION: Header =
+    Header { name: "Location", kind: Kind::Text(Rule::Any), meaning: "where the status is found" };
+pub(super) const ETAG: Header = Header {
+    name: "ETag",
+    kind: Kind::Text(Rule::Any),
+    meaning: "the version, for the next If-None-Match",
+};
+pub(super) const CHALLENGE: Header =
+    Header { name: "WWW-Authenticate", kind: Kind::Text(Rule::Any), meaning: "`Bearer`" };
+/// On every answer to those who showed a credential, where the installation limits rates.
+pub(super) const RATE: [Header; 4] = [
+    Header {
+        name: "RateLimit-Policy",
+        kind: Kind::Text(Rule::Any),
+        meaning: "so many requests in so many seconds; only where rates are limited",
+    },
+    Header {
+        name: "RateLimit-Limit",
+        kind: Kind::Number(1, i64::MAX),
+        meaning: "requests at once, after a rest",
+    },
+    Header {
+        name: "RateLimit-Remaining",
+        kind: Kind::Number(0, i64::MAX),
+        meaning: "requests that would pass now",
+    },
+    Header {
+        name: "RateLimit-Reset",
+        kind: Kind::Number(0, i64::MAX),
+        meaning: "seconds until all of them would pass again",
+    },
+];
