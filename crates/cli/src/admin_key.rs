@@ -4,19 +4,13 @@
 //! a secret in a file that the store does not know yet is put into the store by the next start, while a key whose
 //! secret was never written down could not be used by anybody.
 
+use crate::secret_file;
 use anyhow::{Context, Result, bail};
 use engine::{
     ApiKey, AuditNote, CorrelationId, Grant, JobId, KeyName, KeySecret, Right, Scope, Timestamp,
 };
-use rustix::fs::OFlags;
-use std::{
-    fs::{File, OpenOptions},
-    io::{ErrorKind, Read, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 use store::{Clock, Dice, Request, Store};
-use tempfile::NamedTempFile;
 
 /// What the file is called, in the folder of the store.
 pub(crate) const NAME: &str = "admin.key";
@@ -103,42 +97,15 @@ fn put(secret: &KeySecret, who: &'static str, now: Timestamp, dice: &dyn Dice) -
 
 /// The secret that an earlier start has left, before it came to tell the store.
 fn read(path: &Path) -> Result<Option<KeySecret>> {
-    let shown = path.display();
-    // Whoever can put a link here must not choose which file becomes a key.
-    let nofollow = OFlags::NOFOLLOW.bits().cast_signed();
-    let mut file = match OpenOptions::new().read(true).custom_flags(nofollow).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error).with_context(|| format!("{shown} cannot be read")),
-    };
-    let mode = file.metadata().with_context(|| format!("{shown} cannot be read"))?.mode();
-    if mode & 0o077 != 0 {
-        bail!(
-            "{shown} can be read or written by others (mode {:o}), and the store has no key yet; move it \
-             away, and the next start makes a new one",
-            mode & 0o777
-        );
-    }
-    let mut text = String::new();
-    file.read_to_string(&mut text).with_context(|| format!("{shown} cannot be read"))?;
-    let secret = KeySecret::parse(text.trim());
-    secret.map(Some).with_context(|| {
+    let Some(text) = secret_file::read(path)? else { return Ok(None) };
+    KeySecret::parse(&text).map(Some).with_context(|| {
+        let shown = path.display();
         format!("{shown} holds no key, and the store has none; move it away, and the next start makes one")
     })
 }
 
-/// Writes the file as a whole or not at all, for this user alone, and never over another.
 fn write(folder: &Path, path: &Path, secret: KeySecret) -> Result<KeySecret> {
-    let shown = path.display();
-    let written = || -> Result<()> {
-        let mut file = NamedTempFile::new_in(folder)?; // 0600 from the beginning
-        writeln!(file, "{}", secret.expose())?;
-        file.as_file().sync_all()?;
-        file.persist_noclobber(path)?;
-        File::open(folder)?.sync_all()?;
-        Ok(())
-    };
-    written().with_context(|| format!("{shown} cannot be written"))?;
+    secret_file::write(folder, path, &secret.expose())?;
     Ok(secret)
 }
 

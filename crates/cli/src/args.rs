@@ -1,14 +1,18 @@
 //! What was typed.
 
 mod jobs;
+mod manual;
 mod profile;
 mod queues;
 mod remote;
 
-pub(crate) use jobs::{EnqueueArgs, ListArgs, StatusArgs, WhichArgs};
+pub(crate) use jobs::{
+    CancelArgs, EnqueueArgs, JobArgs, ListArgs, RedriveArgs, StatusArgs, WhichArgs,
+};
+pub(crate) use manual::{CompletionsArgs, ManArgs, Shell};
 pub(crate) use profile::{ProfileAddArgs, ProfileCommand, ProfileNameArgs};
 pub(crate) use queues::QueuesArgs;
-pub(crate) use remote::{ConnectionArgs, Form, OutputArgs, RemoteArgs};
+pub(crate) use remote::{ConnectionArgs, Form, OutputArgs, RemoteArgs, WatchArgs};
 
 use clap::{Args as Arguments, Parser, Subcommand, builder::RangedU64ValueParser, value_parser};
 use engine::Status;
@@ -39,11 +43,27 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// List jobs, the newest first
     List(ListArgs),
+    /// Show a whole job, with its payload
+    Show(JobArgs),
+    /// Say what happened to a job
+    History(JobArgs),
+    /// Say why a job is not running, and what would help
+    Explain(JobArgs),
+    /// Print the events of a job as they happen, until it has ended
+    Events(JobArgs),
+    /// Stop jobs, by their ids or all that fit
+    Cancel(CancelArgs),
+    /// Give ended jobs another life
+    Redrive(RedriveArgs),
     /// Say how the queues are
     Queues(QueuesArgs),
     /// Note servers and their keys under names
     #[command(subcommand)]
     Profile(ProfileCommand),
+    /// Print what a shell needs to complete our commands
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write all of them into a folder
+    Man(ManArgs),
     /// Look at the settings that `serve` would have
     #[command(subcommand)]
     Config(ConfigCommand),

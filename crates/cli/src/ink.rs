@@ -105,6 +105,13 @@ impl Line {
     }
 }
 
+/// The two parts of a progress bar.
+pub(crate) fn bar(percent: u8) -> (String, String) {
+    const COLUMNS: usize = 12;
+    let full = (usize::from(percent) * COLUMNS / 100).min(COLUMNS);
+    ("█".repeat(full), "░".repeat(COLUMNS - full))
+}
+
 /// The words of `text` in lines of at most `width` columns, where no word is longer.
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();

@@ -11,20 +11,23 @@ mod bench;
 mod config;
 mod demo;
 mod doctor;
+mod help;
 mod ink;
 mod keys;
 mod listen;
 mod log;
+mod manual;
+mod ready_made;
 mod remote;
 mod restore;
 mod screen;
+mod secret_file;
 mod serve;
 mod settings;
 mod signals;
 mod tls;
 
-use args::{Args, Command};
-use clap::Parser;
+use args::Command;
 use std::process::ExitCode;
 
 /// Jobs are made on one thread and let go of on another, again and again, and the system's allocator is slow
@@ -34,11 +37,19 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     tls::install_provider();
-    let done = match Args::parse().command {
+    let done = match help::parse().command {
         Command::Serve(args) => serve::run(&args),
         Command::Enqueue(args) => remote::enqueue(&args),
         Command::Status(args) => remote::status(&args),
         Command::List(args) => remote::list(&args),
+        Command::Show(args) => remote::show_job(&args),
+        Command::History(args) => remote::history(&args),
+        Command::Explain(args) => remote::explain(&args),
+        Command::Events(args) => remote::events(&args),
+        Command::Cancel(args) => remote::cancel(&args),
+        Command::Redrive(args) => remote::redrive(&args),
+        Command::Completions(args) => manual::completions(&args),
+        Command::Man(args) => manual::man(&args),
         Command::Queues(args) => remote::queues(&args),
         Command::Profile(command) => remote::profile(&command),
         Command::Audit(command) => audit::run(&command),

@@ -46,6 +46,13 @@ impl Screen {
         put(&frame)
     }
 
+    /// Puts lines that stay where the picture is, and the picture away.
+    pub(crate) fn leave(&mut self, lines: &[Line]) -> io::Result<()> {
+        self.draw(lines)?;
+        self.drawn = 0;
+        Ok(())
+    }
+
     /// Takes the picture away, and gives the cursor back.
     pub(crate) fn close(mut self) -> io::Result<()> {
         let frame = format!("{}{CLEAR_BELOW}", self.back());

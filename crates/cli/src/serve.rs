@@ -6,6 +6,7 @@ use crate::{
     banner::banner,
     config, listen,
     log::{self, Looks},
+    ready_made::{Kit, ReadyMadeHandlers},
     settings::{DeclaredType, Settings},
     signals::Signals,
     tls,
@@ -69,8 +70,11 @@ async fn serve(settings: Settings, looks: Looks) -> Result<()> {
     let node = platform::Settings { payload_bytes_max, strict_types };
     let node = Arc::new(Node::start(store, clock.clone(), dice.clone(), node)?);
     declare(&node, &settings.types, &*clock, &*dice).await?;
+    let kit = Kit::new(&settings, folder, clock.clone(), &*dice)?;
+    let name = format!("serve-{:08x}", dice.roll().0 >> 96);
     let door = settings.door.clone();
     let server = Server::start(node.clone(), clock, dice, door, listener, tls).await?;
+    let handlers = ReadyMadeHandlers::start(&node, kit, name).await?;
     let address = server.address();
     match looks {
         Looks::Json => {
@@ -83,9 +87,11 @@ async fn serve(settings: Settings, looks: Looks) -> Result<()> {
         }
     }
     signals.any().await;
-    info!("asked to end: nobody is let in any more, requests under way are answered");
+    info!(
+        "asked to end: nobody is let in any more, requests under way are answered, handlers finish"
+    );
     tokio::select! {
-        () = server.drain(GRACE) => {}
+        ((), ()) = async { tokio::join!(server.drain(GRACE), handlers.stop(GRACE)) } => {}
         () = signals.any() => warn!("asked again: what was under way is cut off"),
     }
     // Blocks for as long as the last commit takes.

@@ -7,7 +7,7 @@ use reqwest::{
     redirect::Policy,
 };
 use serde::{Serialize, de::DeserializeOwned};
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 use wire::{Problem, Secret};
 
 /// A caller of one server, with one credential. Cheap to clone; clones share their connections.
@@ -17,6 +17,8 @@ pub struct Client {
     address: Address,
     /// As it is told.
     shown: String,
+    key: Option<Secret>,
+    authority: Option<Arc<[u8]>>,
 }
 
 /// What a server that is well answers in, beside what it was asked to wait.
@@ -56,7 +58,13 @@ impl Client {
         }
         let wrong = |error| ClientError::Setup(format!("no http client can be set up: {error}"));
         let shown = address.to_string();
-        Ok(Client { http: builder.build().map_err(wrong)?, address, shown })
+        let (key, authority) = (key.cloned(), authority.map(Arc::from));
+        Ok(Client { http: builder.build().map_err(wrong)?, address, shown, key, authority })
+    }
+
+    /// The same caller with connections of its own: for a thread that must not wait for what others do with theirs.
+    pub fn apart(&self) -> Result<Self, ClientError> {
+        Self::build(&self.shown, self.key.as_ref(), self.authority.as_deref())
     }
 
     /// Where it asks.

@@ -32,6 +32,8 @@ pub enum Refusal {
         /// Which it does not know.
         job_type: JobType,
     },
+    /// The payload is not what the schema of its type wants.
+    SchemaMismatch(Vec<FieldProblem>),
     /// There is no such job, or it is not the caller's.
     JobNotFound,
     /// There is no such API key or signing key, or it is not the caller's.
@@ -95,6 +97,7 @@ impl Refusal {
             Refusal::KeyReused { .. } => "IDEMPOTENCY_KEY_REUSED",
             Refusal::QueueFull { .. } => "QUEUE_FULL",
             Refusal::UnknownJobType { .. } => "UNKNOWN_JOB_TYPE",
+            Refusal::SchemaMismatch(_) => "SCHEMA_MISMATCH",
             Refusal::JobNotFound => "JOB_NOT_FOUND",
             Refusal::KeyNotFound => "KEY_NOT_FOUND",
             Refusal::LeaseLost => "LEASE_LOST",
@@ -113,7 +116,7 @@ impl Refusal {
     /// The fields that are wrong, where that is the reason.
     pub fn problems(&self) -> &[FieldProblem] {
         match self {
-            Refusal::Invalid(problems) => problems,
+            Refusal::Invalid(problems) | Refusal::SchemaMismatch(problems) => problems,
             Refusal::Item { refusal, .. } => refusal.problems(),
             Refusal::PayloadTooLarge { .. }
             | Refusal::KeyReused { .. }
@@ -143,7 +146,7 @@ impl From<FieldProblem> for Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Invalid(problems) => {
+            Refusal::Invalid(problems) | Refusal::SchemaMismatch(problems) => {
                 let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
                 f.write_str(&problems.join("; "))
             }

@@ -1,41 +1,33 @@
 //! A job as a ready-made handler gets it.
 
-use wire::JobShape;
+use serde::Serialize;
+use wire::{Json, Moment, PayloadVersionShape};
 
-/// One attempt at one job, for a program or an address that knows nothing of us.
-#[derive(Clone)]
+/// One attempt at one job, for a program or an address that knows nothing of us. As JSON, it is what they are handed:
+/// the names are those of a claimed job, and what is absent is null. There is no lease in it: who holds it reports.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the fields are the contract's own")]
 pub struct Errand {
-    /// The job as `GET /api/jobs/{id}` shows it, with its payload: what is handed over.
-    pub json: String,
-    /// Its name.
     pub job_id: String,
-    /// Which kind of work it is.
     pub job_type: String,
-    /// What it belongs to.
-    pub correlation_id: String,
-    /// What it is about.
+    pub tenant: String,
     pub subject_id: Option<String>,
-    /// The trace that it was handed over in.
-    pub traceparent: Option<String>,
-    /// 1 during the first attempt.
+    pub correlation_id: String,
     pub attempt: u32,
-    /// How often it was redriven: the number of its life.
+    pub max_attempts: u32,
     pub redrive_count: u32,
+    pub priority: u8,
+    pub created_at: Moment,
+    pub parent_id: Option<String>,
+    pub traceparent: Option<String>,
+    pub payload_version: Option<PayloadVersionShape>,
+    pub payload: Json,
 }
 
 impl Errand {
-    /// The errand that running `job` is. Its shape should have its payload.
-    pub fn new(job: &JobShape) -> Self {
-        let json = serde_json::to_string(job);
-        Errand {
-            json: json.expect("the shapes of the wire can always be written"),
-            job_id: job.base.job_id.clone(),
-            job_type: job.base.job_type.clone(),
-            correlation_id: job.base.correlation_id.clone(),
-            subject_id: job.base.subject_id.clone(),
-            traceparent: job.more.traceparent.clone(),
-            attempt: job.base.attempt,
-            redrive_count: job.base.redrive_count,
-        }
+    /// What is handed over.
+    pub(crate) fn json(&self) -> String {
+        serde_json::to_string(self).expect("the shapes of the wire can always be written")
     }
 }

@@ -13,7 +13,9 @@ mod exec;
 mod fetch;
 mod push;
 
-pub use address::{Allow, AllowError, Forbidden, Looking, Lookup, is_public, system_lookup};
+pub use address::{
+    Allow, AllowError, Forbidden, Looking, Lookup, check_target, is_public, system_lookup,
+};
 pub use ended::{Ended, Failure, How};
 pub use errand::Errand;
 pub use exec::Exec;

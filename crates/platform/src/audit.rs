@@ -1,9 +1,9 @@
 //! Do what an operator wants, and note who it was: both, or neither.
 
-use crate::{Error, Platform};
+use crate::{Error, Platform, check_policy};
 use engine::{
     AuditEntry, AuditNote, Command, CorrelationId, Job, JobId, JobType, Policy, PolicyDraft,
-    Principal, Refusal, Scope, check_max_attempts,
+    Principal, Scope, check_max_attempts,
 };
 use std::sync::Arc;
 use store::{Answer, Request};
@@ -120,7 +120,8 @@ impl Managed<'_> {
         job_type: JobType,
         draft: &PolicyDraft,
     ) -> Result<Policy, Error> {
-        let policy = draft.check().map_err(Refusal::Invalid)?;
+        let policy = check_policy(draft)?;
+        let _change = self.platform.catalogue.change();
         let target = job_type.to_string();
         let request = Request::SetPolicy { job_type, policy: policy.clone() };
         self.noted("type.put", &target, None, request).await?;

@@ -1,5 +1,6 @@
 //! What happens by itself: jobs that become due wake those who wait for work, what time has overtaken
-//! is swept, and the pace of the queues is looked at while somebody asks for it.
+//! is swept, types that other nodes set are heard of, and the pace of the queues is looked at while somebody
+//! asks for it.
 //!
 //! One thread, which sleeps until something is due. It decides nothing: a wake-up is a hint, and every
 //! sweep goes through the engine.
@@ -103,6 +104,7 @@ impl Works {
             // One that fails keeps none of the others from being done.
             done = self.sweep().await.and(self.number_events().await);
             done = done.and(self.platform.watch_pace().await);
+            done = done.and(self.platform.look_at_types().await.map(drop));
         }
         if now >= self.next_wake {
             self.next_wake = now + WAKE_ALL_EVERY;

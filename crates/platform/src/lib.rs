@@ -10,9 +10,9 @@ mod batcher;
 mod bell;
 mod bulk;
 mod cancel;
+mod catalogue;
 mod claim;
 mod clockwork;
-mod declared;
 mod discard;
 mod erase;
 mod error;
@@ -29,6 +29,7 @@ mod queues;
 mod read;
 mod redrive;
 mod release;
+mod schema;
 mod settle;
 mod step;
 mod submit;
@@ -44,7 +45,7 @@ pub use error::Error;
 pub use explain::Explained;
 pub use heartbeat::Beat;
 pub use node::Node;
-pub use policy::KnownType;
+pub use policy::{KnownType, check_policy};
 pub use queues::QueueSummary;
 pub use release::Release;
 pub use settle::{Report, Verdict};
@@ -53,7 +54,7 @@ pub use system::{SystemClock, SystemDice};
 pub use watch::{Changed, Watch};
 
 use bell::Bell;
-use declared::Declared;
+use catalogue::Catalogue;
 use pace::Pace;
 use std::sync::Arc;
 use store::{Clock, Dice, Store};
@@ -68,8 +69,8 @@ pub struct Platform {
     bell: Arc<Bell>,
     /// How fast queues move, for those who ask when to come again.
     pace: Pace,
-    /// Types that were declared when we last looked.
-    declared: Declared,
+    /// What submits must know of the types.
+    catalogue: Catalogue,
 }
 
 /// What an installation may choose.
@@ -105,7 +106,7 @@ impl Platform {
             settings,
             bell: Arc::default(),
             pace: Pace::default(),
-            declared: Declared::default(),
+            catalogue: Catalogue::default(),
         }
     }
 }

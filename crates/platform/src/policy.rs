@@ -1,6 +1,6 @@
 //! Say how jobs of a type are treated.
 
-use crate::{Error, Platform};
+use crate::{Error, Platform, schema};
 use engine::{JobType, Policy, PolicyDraft, Refusal, Scope};
 use std::collections::{BTreeMap, BTreeSet};
 use store::Request;
@@ -16,6 +16,13 @@ pub struct KnownType {
     pub declared: bool,
 }
 
+/// Checks a policy, and that its schema is one.
+pub fn check_policy(draft: &PolicyDraft) -> Result<Policy, Refusal> {
+    let policy = draft.check().map_err(Refusal::Invalid)?;
+    policy.schema.as_ref().map_or(Ok(()), schema::check)?;
+    Ok(policy)
+}
+
 impl Platform {
     /// Sets the policy of a type for every node, from now on.
     pub async fn set_policy(
@@ -23,7 +30,8 @@ impl Platform {
         job_type: JobType,
         draft: &PolicyDraft,
     ) -> Result<Policy, Error> {
-        let policy = draft.check().map_err(Refusal::Invalid)?;
+        let policy = check_policy(draft)?;
+        let _change = self.catalogue.change();
         let request = Request::SetPolicy { job_type, policy: policy.clone() };
         self.execute_one(request).await?;
         Ok(policy)

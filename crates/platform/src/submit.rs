@@ -26,7 +26,10 @@ impl Platform {
             self.check(tenant, draft).map_err(|refusal| refusal.of_item(index, count))
         });
         let jobs: Vec<NewJob> = jobs.collect::<Result<_, _>>()?;
-        self.check_declared(&jobs).await?;
+        let known = self.types_of(jobs.iter()).await?;
+        for (index, new) in jobs.iter().enumerate() {
+            self.check_type(&known, new).map_err(|refusal| refusal.of_item(index, count))?;
+        }
         let ids = jobs.iter().map(|new| new.id).collect();
         let later = jobs.iter().any(|new| new.start != Start::Now);
         let submitted = self.execute_one(Request::Submit(jobs)).await;
@@ -48,16 +51,16 @@ impl Platform {
         check_count("jobs", drafts.len(), 0..=ITEMS_MAX)?;
         let checked: Vec<Result<NewJob, Refusal>> =
             drafts.into_iter().map(|draft| self.check(tenant, draft)).collect();
-        self.learn_types_of(checked.iter().flatten()).await?;
+        let known = self.types_of(checked.iter().flatten()).await?;
         let (mut ids, mut batch, mut later) = (Vec::new(), Vec::new(), false);
         let mut take = |new: NewJob| {
             ids.push(new.id);
             later |= new.start != Start::Now;
             batch.push(Request::Submit(vec![new]));
         };
-        let declared = |new: NewJob| self.undeclared(&new).map_or(Ok(new), Err);
+        let fitting = |new: NewJob| self.check_type(&known, &new).map(|()| new);
         let places: Vec<Result<(), Refusal>> =
-            checked.into_iter().map(|job| job.and_then(declared).map(&mut take)).collect();
+            checked.into_iter().map(|job| job.and_then(fitting).map(&mut take)).collect();
         let replies = match batch.is_empty() {
             true => Vec::new(),
             false => self.store.execute(batch).await.map_err(|e| naming(e.into(), ids))?,

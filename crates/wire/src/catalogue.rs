@@ -391,6 +391,15 @@ pub const CATALOGUE: &[CodeEntry] = &[
         what_to_do: "Check the network between you and us, and send the request again with the same key.",
     },
     CodeEntry {
+        code: "SCHEMA_MISMATCH",
+        http_status: Some(422),
+        retryable: false,
+        title: "Payload does not keep its schema",
+        meaning: "The payload is not what the JSON Schema of its job type wants; nothing was stored.",
+        what_to_do: "Mend what the pointers in errors name; GET /api/types shows the schema. If the \
+                     payload is right, change the schema with PUT /api/types/{jobType}.",
+    },
+    CodeEntry {
         code: "STEP_LIMIT",
         http_status: Some(409),
         retryable: false,

@@ -4,11 +4,11 @@ use crate::{
     body::{Unreadable, read},
     json::Json,
     problem::Problem,
-    time::parse_time,
+    time::{format_time, parse_time},
 };
 use engine::{
-    Findings, ITEMS_MAX, JobDraft, JobId, PayloadVersion, Refusal, Submitted, Timestamp,
-    check_count,
+    FieldProblem, Findings, ITEMS_MAX, JobDraft, JobId, JsonText, PayloadVersion, Refusal,
+    Submitted, Timestamp, check_count,
 };
 use serde::{
     Deserialize, Deserializer, Serialize,
@@ -121,6 +121,33 @@ impl SubmitRequest {
             max_attempts: self.max_attempts,
             parent_id: self.parent_id,
             traceparent: self.traceparent,
+        })
+    }
+}
+
+/// A draft as it is sent. A payload that is no JSON cannot be.
+impl TryFrom<JobDraft> for SubmitRequest {
+    type Error = FieldProblem;
+
+    fn try_from(draft: JobDraft) -> Result<Self, FieldProblem> {
+        let payload = draft.payload.as_deref();
+        let payload =
+            payload.map(|text| JsonText::parse("payload", text, usize::MAX)).transpose()?;
+        let time = |ms: Option<i64>| ms.map(|ms| format_time(Timestamp::from_unix_ms(ms)));
+        Ok(SubmitRequest {
+            job_type: draft.job_type,
+            subject_id: draft.subject_id,
+            correlation_id: draft.correlation_id,
+            idempotency_key: draft.idempotency_key,
+            payload: payload.as_ref().map(Json::from),
+            payload_version: draft.payload_version.as_ref().map(PayloadVersionShape::from),
+            priority: draft.priority,
+            run_at: time(draft.run_at),
+            delay_seconds: draft.delay_seconds,
+            expires_at: time(draft.expires_at),
+            max_attempts: draft.max_attempts,
+            parent_id: draft.parent_id,
+            traceparent: draft.traceparent,
         })
     }
 }

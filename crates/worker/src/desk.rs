@@ -1,16 +1,21 @@
 //! One job type of a runner: its handler, its slots, and its claims.
 
-use crate::{handler::Run, port::AskError, shop::Shop, time::Patience};
+use crate::{
+    handler::Run,
+    port::{AskError, Complaints},
+    shop::Shop,
+    time::Patience,
+};
 use engine::{ClaimId, Host, JobType, Wish, WorkerId};
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 use tokio::sync::Notify;
-use tracing::{info, warn};
+use tracing::info;
 
 pub(crate) struct Desk {
     pub(crate) job_type: JobType,
@@ -26,6 +31,8 @@ pub(crate) struct Desk {
     unsettled: AtomicUsize,
     /// Rung when there is more room.
     freed: Notify,
+    /// Nothing runs, and the last claim brought nothing.
+    idle: AtomicBool,
 }
 
 impl Desk {
@@ -47,6 +54,7 @@ impl Desk {
             running: AtomicUsize::new(0),
             unsettled: AtomicUsize::new(0),
             freed: Notify::new(),
+            idle: AtomicBool::new(false),
         }
     }
 
@@ -56,6 +64,16 @@ impl Desk {
 
     pub(crate) fn unsettled(&self) -> usize {
         self.unsettled.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.idle.load(Ordering::Acquire)
+    }
+
+    /// A claim brought something, or nothing.
+    fn note(&self, brought: usize) {
+        let idle = brought == 0 && self.running() + self.unsettled() == 0;
+        self.idle.store(idle, Ordering::Release);
     }
 
     pub(crate) fn begun(&self) {
@@ -110,7 +128,7 @@ pub(crate) async fn claim(shop: Arc<Shop>, number: usize) {
     let desk = &shop.desks[number];
     let mut patience = Patience::new();
     let mut id = shop.next_claim();
-    let (mut failing, mut unknown) = (false, false);
+    let (mut complaints, mut unknown) = (Complaints::default(), false);
     loop {
         let room = tokio::select! {
             biased;
@@ -119,8 +137,8 @@ pub(crate) async fn claim(shop: Arc<Shop>, number: usize) {
         };
         match shop.port.stand(desk.wish(&id, room), &shop.closing).await {
             Ok(jobs) => {
-                if std::mem::replace(&mut failing, false) {
-                    info!(job_type = %desk.job_type, "the store is back");
+                if complaints.are_over() {
+                    info!(job_type = %desk.job_type, "jobs can be claimed again");
                 }
                 patience = Patience::new();
                 // Whoever closes while it stands gets nothing, and the store was not asked.
@@ -128,13 +146,12 @@ pub(crate) async fn claim(shop: Arc<Shop>, number: usize) {
                 if !unknown {
                     id = shop.next_claim();
                 }
+                desk.note(jobs.len());
                 shop.take(number, jobs);
+                shop.claimed.notify_waiters();
             }
             Err(error) => {
-                if !std::mem::replace(&mut failing, true) {
-                    let error: &dyn std::error::Error = &error;
-                    warn!(error, job_type = %desk.job_type, "no jobs can be claimed; trying again");
-                }
+                complaints.say(&format!("no jobs of {} can be claimed", desk.job_type), &error);
                 // Nobody may know whether it happened; the same claim again brings the same leases. So it
                 // keeps its name until it is answered, also when no more jobs are wanted.
                 unknown |= matches!(error, AskError::Unknown { .. });

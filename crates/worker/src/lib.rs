@@ -16,6 +16,7 @@ mod local;
 mod office;
 mod port;
 mod pulse;
+mod remote;
 mod report;
 mod request;
 mod runner;
@@ -25,6 +26,7 @@ mod time;
 
 pub use attempt::Why;
 pub use brief::Brief;
+pub use client::{Client, ClientError};
 pub use context::{Begun, Context};
 pub use fail::Fail;
 pub use handler::{Duty, Handler, SLOTS, SLOTS_MAX, on, on_handler};

@@ -8,6 +8,7 @@ use engine::{
 use platform::{Beat, Release, Report};
 use std::{borrow::Cow, error::Error, pin::Pin, time::Duration};
 use tokio_util::sync::CancellationToken;
+use tracing::{error, warn};
 
 /// Everything that a runner and its handlers ask of the other side.
 pub(crate) trait Port: Send + Sync {
@@ -109,6 +110,11 @@ pub enum AskError {
 }
 
 impl AskError {
+    /// Whether it is about who asks, and not about what.
+    pub(crate) fn is_unwelcome(&self) -> bool {
+        matches!(self, AskError::Unwelcome { .. })
+    }
+
     /// How long the other side asks to be left alone.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -117,5 +123,32 @@ impl AskError {
             }
             AskError::Refused { .. } | AskError::Unwelcome { .. } => None,
         }
+    }
+}
+
+/// What was complained about last: one trouble is said once, and not whenever it is met.
+#[derive(Default)]
+pub(crate) struct Complaints {
+    unwelcome: Option<bool>,
+}
+
+impl Complaints {
+    /// Says what does not work, if it is news. A key that is not taken needs somebody to do something.
+    pub(crate) fn say(&mut self, what: &str, cause: &AskError) {
+        let unwelcome = cause.is_unwelcome();
+        if self.unwelcome.replace(unwelcome) == Some(unwelcome) {
+            return;
+        }
+        let error: &dyn Error = cause;
+        if unwelcome {
+            error!(error, "{what}: give this worker another key; it goes on trying, slowly");
+        } else {
+            warn!(error, "{what}; trying again");
+        }
+    }
+
+    /// It works; says whether it did not.
+    pub(crate) fn are_over(&mut self) -> bool {
+        self.unwelcome.take().is_some()
     }
 }

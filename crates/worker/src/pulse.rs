@@ -2,7 +2,7 @@
 
 use crate::{
     attempt::Attempt,
-    port::AskError,
+    port::{AskError, Complaints},
     shop::{Held, Shop},
 };
 use engine::ITEMS_MAX;
@@ -12,7 +12,6 @@ use tokio::{
     task::JoinSet,
     time::{Instant, sleep, sleep_until},
 };
-use tracing::warn;
 
 /// How often it is asked whether a heartbeat is due, while there are leases.
 const PULSE_EVERY: Duration = Duration::from_millis(250);
@@ -27,7 +26,7 @@ type Own = (Arc<Attempt>, Beat);
 /// Sends heartbeats, and tells handlers what comes back.
 pub(crate) async fn pulse(shop: Arc<Shop>) {
     let mut seen_at = Instant::now();
-    let mut failing = false;
+    let mut complaints = Complaints::default();
     loop {
         wait_for_pulse(&shop, seen_at).await;
         let now = Instant::now();
@@ -44,8 +43,8 @@ pub(crate) async fn pulse(shop: Arc<Shop>) {
             }
         }
         let told = desks.join_all().await.into_iter().collect();
-        failing = note(told, failing);
-        if failing && shop.port.leases_lapse_unheard() {
+        let failed = note(told, &mut complaints);
+        if failed && shop.port.leases_lapse_unheard() {
             shop.lapse(Instant::now());
         }
     }
@@ -63,14 +62,13 @@ async fn wait_for_pulse(shop: &Shop, seen_at: Instant) {
     sleep(PULSE_EVERY).await;
 }
 
-/// Another side that does not answer is said once, not four times a second.
-fn note(told: Result<(), AskError>, was_failing: bool) -> bool {
-    let Err(error) = told else { return false };
-    if !was_failing {
-        let error: &dyn std::error::Error = &error;
-        warn!(error, "heartbeats were not taken; trying again");
+/// Says what went wrong, and that something did.
+fn note(told: Result<(), AskError>, complaints: &mut Complaints) -> bool {
+    match &told {
+        Ok(()) => drop(complaints.are_over()),
+        Err(error) => complaints.say("heartbeats are not taken", error),
     }
-    true
+    told.is_err()
 }
 
 /// The heartbeats of a desk that are due: leases that are used up by a third, and what handlers have said.

@@ -2,7 +2,7 @@
 
 use crate::{
     attempt::Ended,
-    port::{AskError, Asked, Verdict},
+    port::{AskError, Asked, Complaints, Verdict},
     shop::{Finished, Shop},
     time::Patience,
 };
@@ -91,7 +91,7 @@ async fn persist<R: EndsLease>(shop: &Shop, reports: Vec<R>) {
     if reports.is_empty() {
         return;
     }
-    let mut patience = Patience::new();
+    let (mut patience, mut complaints) = (Patience::new(), Complaints::default());
     loop {
         match R::send(shop, reports.clone()).await {
             Ok(verdicts) => {
@@ -107,15 +107,11 @@ async fn persist<R: EndsLease>(shop: &Shop, reports: Vec<R>) {
                 | AskError::Away { .. }
                 | AskError::Unknown { .. }),
             ) => {
-                not_taken(&error, reports.len());
+                complaints.say(&format!("{} reports are not taken", reports.len()), &error);
                 sleep(patience.after(&error)).await;
             }
         }
     }
-}
-
-fn not_taken(error: &(dyn std::error::Error + 'static), reports: usize) {
-    warn!(error, reports, "reports were not taken; trying again");
 }
 
 fn given_up(shop: &Shop, token: LeaseToken, cause: &AskError) {

@@ -8,9 +8,11 @@ use crate::{
     local::Local,
     office::{self, Stop, Stopped},
     port::{AskError, Port},
+    remote::{self, Remote},
     shop::Shop,
     time::Time,
 };
+use client::{Client, ClientError};
 use engine::{FieldProblem, Host, JobType, Scope, Tenant, WorkerId};
 use platform::{Node, SystemDice};
 use std::{io, sync::Arc, thread, time::Duration};
@@ -38,6 +40,7 @@ pub struct Runner {
 /// Who has the jobs.
 enum Side {
     Node(Arc<Node>),
+    Server { client: Client, wait: Duration },
 }
 
 /// Why a runner did not start.
@@ -54,6 +57,9 @@ pub enum StartError {
         /// Why.
         source: AskError,
     },
+    /// The server cannot be asked.
+    #[error("the server cannot be asked")]
+    Client(#[from] ClientError),
     /// The system gave no thread.
     #[error("a thread could not be started")]
     Thread(#[from] io::Error),
@@ -61,20 +67,28 @@ pub enum StartError {
 
 /// Stuck handlers of which nobody waits any longer may keep so many threads beside those of the slots.
 const STUCK_THREADS_MAX: usize = 64;
+/// A server lets nobody wait longer.
+const WAIT_MAX: Duration = Duration::from_secs(60);
 
 impl Runner {
     /// A runner for jobs of `node`; give it duties.
     pub fn new(node: &Arc<Node>) -> Self {
+        Runner::over(Side::Node(node.clone()))
+    }
+
+    /// A runner for jobs of a server elsewhere, as far as the client's key goes: the scope `work`, and `jobs:enqueue`
+    /// where handlers have children.
+    ///
+    /// A server that is away is waited for; what handlers have done meanwhile is reported when it is back.
+    pub fn remote(client: &Client) -> Self {
+        Runner::over(Side::Server { client: client.clone(), wait: remote::WAIT })
+    }
+
+    fn over(side: Side) -> Self {
         // The number of a process is 1 in every container, and a process may have two runners.
         let name = format!("runner-{:08x}", SystemDice.roll().0 >> 96);
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        Runner {
-            side: Side::Node(node.clone()),
-            name,
-            host: Some(host),
-            tenant: None,
-            duties: Vec::new(),
-        }
+        Runner { side, name, host: Some(host), tenant: None, duties: Vec::new() }
     }
 
     /// What it is called in histories and lists; a name that nobody else has where nobody says. Two that run at
@@ -88,9 +102,18 @@ impl Runner {
         Runner { host: Some(host.into()), ..self }
     }
 
-    /// Takes only jobs of this tenant; everybody's where nobody says.
+    /// Takes only jobs of this tenant; everybody's where nobody says. For a server elsewhere, that is its key's
+    /// business.
     pub fn tenant(self, tenant: impl Into<String>) -> Self {
         Runner { tenant: Some(tenant.into()), ..self }
+    }
+
+    /// How long one claim waits for jobs at a server elsewhere: at most 60 s, and 30 s where nobody says.
+    pub fn wait(mut self, longest: Duration) -> Self {
+        if let Side::Server { wait, .. } = &mut self.side {
+            *wait = longest.min(WAIT_MAX);
+        }
+        self
     }
 
     /// Adds a job type and what is done about it.
@@ -105,10 +128,11 @@ impl Runner {
     /// does), or, where there is none, in one of the runner's own. When that runtime ends, the runner gives
     /// back what it has.
     pub async fn start(self) -> Result<Working, StartError> {
-        let port = self.port().map_err(StartError::Invalid)?;
-        let desks = self.desks(&*port).await?;
+        let port = self.port()?;
+        let desks = self.desks().map_err(StartError::Invalid)?;
         let own = if Handle::try_current().is_ok() { None } else { Some(runtime_for_handlers()?) };
         let handlers = own.as_ref().map_or_else(Handle::current, |own| own.handle().clone());
+        self.set_policies(&port, &handlers).await?;
         let theirs = own.is_none().then(|| handlers.clone());
         let slots: usize = desks.iter().map(|desk| desk.slots).sum();
         let clock: Arc<dyn Clock> = Arc::new(platform::SystemClock::new());
@@ -130,36 +154,52 @@ impl Runner {
         })
     }
 
-    fn port(&self) -> Result<Arc<dyn Port>, FieldProblem> {
-        let Side::Node(node) = &self.side;
-        let scope = match &self.tenant {
-            Some(tenant) => Scope::One(Tenant::parse(tenant)?),
-            None => Scope::All,
-        };
-        Ok(Arc::new(Local::over(node.clone(), scope)))
+    fn port(&self) -> Result<Arc<dyn Port>, StartError> {
+        let tenant = self.tenant.as_deref().map(Tenant::parse).transpose();
+        let tenant = tenant.map_err(StartError::Invalid)?;
+        match (&self.side, tenant) {
+            (Side::Node(node), tenant) => {
+                let scope = tenant.map_or(Scope::All, Scope::One);
+                Ok(Arc::new(Local::over(node.clone(), scope)))
+            }
+            (Side::Server { client, wait }, None) => {
+                Ok(Arc::new(Remote::over(client.clone(), *wait)?))
+            }
+            (Side::Server { .. }, Some(_)) => {
+                let detail = "is what the key says, where the server is elsewhere; leave it out";
+                Err(StartError::Invalid(FieldProblem::new("tenant", detail)))
+            }
+        }
     }
 
-    async fn desks(&self, port: &dyn Port) -> Result<Vec<Desk>, StartError> {
+    fn desks(&self) -> Result<Vec<Desk>, FieldProblem> {
         let mut desks: Vec<Desk> = Vec::with_capacity(self.duties.len());
         for duty in &self.duties {
-            let desk = self.desk(duty).map_err(StartError::Invalid)?;
+            let desk = self.desk(duty)?;
             if desks.iter().any(|other| other.job_type == desk.job_type) {
                 let detail = format!("{} has two handlers", desk.job_type);
-                return Err(StartError::Invalid(FieldProblem::new("jobType", detail)));
+                return Err(FieldProblem::new("jobType", detail));
             }
             desks.push(desk);
         }
         if desks.is_empty() {
             let detail = "there is no handler; give the runner one, as in .with(on(\"email\", …))";
-            return Err(StartError::Invalid(FieldProblem::new("jobTypes", detail)));
-        }
-        for (duty, desk) in self.duties.iter().zip(&desks) {
-            let Some(policy) = &duty.policy else { continue };
-            let set = port.set_policy(desk.job_type.clone(), policy).await;
-            let job_type = desk.job_type.clone();
-            set.map_err(|source| StartError::Policy { job_type, source })?;
+            return Err(FieldProblem::new("jobTypes", detail));
         }
         Ok(desks)
+    }
+
+    /// In the runtime of the handlers: who starts a runner outside of any has none in which to wait for a server.
+    async fn set_policies(&self, port: &Arc<dyn Port>, runtime: &Handle) -> Result<(), StartError> {
+        for duty in &self.duties {
+            let Some(policy) = duty.policy.clone() else { continue };
+            let job_type = JobType::parse(&duty.job_type).map_err(StartError::Invalid)?;
+            let (port, own) = (port.clone(), job_type.clone());
+            let setting = runtime.spawn(async move { port.set_policy(own, &policy).await });
+            let set = setting.await.map_err(io::Error::other)?;
+            set.map_err(|source| StartError::Policy { job_type, source })?;
+        }
+        Ok(())
     }
 
     fn desk(&self, duty: &Duty) -> Result<Desk, FieldProblem> {
@@ -218,7 +258,7 @@ impl Working {
         finished: tokio::sync::mpsc::UnboundedReceiver<crate::shop::Finished>,
         handlers: Option<Runtime>,
     ) -> Result<Self, StartError> {
-        let runtime = Builder::new_current_thread().enable_time().build()?;
+        let runtime = Builder::new_current_thread().enable_all().build()?;
         let (stop, asked) = watch::channel(None);
         let (tell, gone) = oneshot::channel();
         let own = shop.clone();
@@ -259,6 +299,18 @@ impl Working {
             reported: self.shop.reported(),
             too_late: self.shop.too_late(),
             stuck_threads: self.shop.crew.stuck(),
+        }
+    }
+
+    /// Waits until nothing runs and a claim of each type has brought nothing. Only a runner for a
+    /// [server elsewhere](Runner::remote) learns that there is nothing: within the process, a claim waits for ever.
+    pub async fn idle(&self) {
+        loop {
+            let claimed = self.shop.claimed.notified();
+            if self.shop.desks.iter().all(Desk::is_idle) {
+                return;
+            }
+            claimed.await;
         }
     }
 

@@ -33,6 +33,8 @@ pub(crate) struct Shop {
     /// Rung when there is a handler to watch, and when there is a lease to keep.
     pub(crate) to_watch: Notify,
     pub(crate) to_keep: Notify,
+    /// Rung when a claim was answered.
+    pub(crate) claimed: Notify,
     held: Mutex<HashMap<LeaseToken, Held>>,
     reports: mpsc::UnboundedSender<Finished>,
     /// Names this run of the process in claims.
@@ -87,6 +89,7 @@ impl Shop {
             crew,
             to_watch: Notify::new(),
             to_keep: Notify::new(),
+            claimed: Notify::new(),
             held: Mutex::default(),
             reports,
             run,

@@ -5,7 +5,7 @@ use platform::{SystemClock, SystemDice};
 use pollster::block_on;
 use std::{
     fs,
-    os::unix::fs::{PermissionsExt, symlink},
+    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     sync::Arc,
 };
 use store::Memory;

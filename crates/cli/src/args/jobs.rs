@@ -1,13 +1,14 @@
 //! What is typed about jobs.
 
-use super::remote::RemoteArgs;
+use super::remote::{RemoteArgs, WatchArgs};
 use clap::Args as Arguments;
+use std::path::PathBuf;
 
 #[derive(Arguments)]
 pub(crate) struct EnqueueArgs {
     /// The type of the job
-    #[arg(value_name = "TYPE")]
-    pub(crate) job_type: String,
+    #[arg(value_name = "TYPE", required_unless_present = "batch")]
+    pub(crate) job_type: Option<String>,
     /// The payload: JSON, or @FILE, or `-` for the standard input
     #[arg(short, long, value_name = "JSON|@FILE|-")]
     pub(crate) payload: Option<String>,
@@ -41,17 +42,42 @@ pub(crate) struct EnqueueArgs {
     /// Your word for the shape of the payload: a number or a text
     #[arg(long, value_name = "VERSION")]
     pub(crate) payload_version: Option<String>,
-    /// Wait for the end of the job; ends with 3 where that is not Completed
-    #[arg(short, long)]
+    /// Wait for the end of the job and show it; the exit code is 3 where that is not Completed
+    #[arg(long)]
     pub(crate) wait: bool,
+    /// The same, and look on: a live line on a terminal, a line per change elsewhere
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+    /// Hand many over from JSON lines (`-` or a file), each with the fields of the API; TYPE is for those without
+    #[arg(long, value_name = "FILE|-", conflicts_with_all = BATCH_CONFLICTS)]
+    pub(crate) batch: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
 }
+
+/// What stands in each line of a batch instead, or makes no sense for many.
+const BATCH_CONFLICTS: [&str; 12] = [
+    "payload",
+    "subject",
+    "idempotency_key",
+    "priority",
+    "delay",
+    "run_at",
+    "expires_at",
+    "max_attempts",
+    "correlation",
+    "parent",
+    "wait",
+    "watch",
+];
 
 #[derive(Arguments)]
 pub(crate) struct StatusArgs {
     /// The job
     pub(crate) job: String,
+    /// Look on until the job has ended; the exit code is 3 where it is not Completed
+    #[arg(short, long)]
+    pub(crate) watch: bool,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
 }
@@ -64,8 +90,10 @@ pub(crate) struct ListArgs {
     #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) top: u32,
     /// All of them, page by page
-    #[arg(long)]
+    #[arg(long, conflicts_with = "top")]
     pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) watch: WatchArgs,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
 }
@@ -97,4 +125,46 @@ pub(crate) struct WhichArgs {
     /// A filter (docs/filter.md), such as "completedAt eq null"
     #[arg(short, long, value_name = "FILTER")]
     pub(crate) filter: Option<String>,
+}
+
+/// One job, and nothing to say about it.
+#[derive(Arguments)]
+pub(crate) struct JobArgs {
+    /// The job
+    pub(crate) job: String,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
+}
+
+#[derive(Arguments)]
+pub(crate) struct CancelArgs {
+    /// The jobs
+    #[arg(value_name = "JOB", required_unless_present_any = WHICH, conflicts_with_all = WHICH)]
+    pub(crate) jobs: Vec<String>,
+    #[command(flatten)]
+    pub(crate) which: WhichArgs,
+    /// Do not ask before all jobs are cancelled that a filter means
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
+}
+
+/// The names of [`WhichArgs`].
+const WHICH: [&str; 8] =
+    ["status", "job_type", "subject", "correlation", "parent", "error_code", "since", "filter"];
+
+#[derive(Arguments)]
+pub(crate) struct RedriveArgs {
+    /// The jobs
+    #[arg(value_name = "JOB", required = true)]
+    pub(crate) jobs: Vec<String>,
+    /// Begin with the first step again
+    #[arg(long)]
+    pub(crate) reset_steps: bool,
+    /// How often it may be tried in its new life
+    #[arg(long, value_name = "1-100")]
+    pub(crate) max_attempts: Option<i64>,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
 }

@@ -59,6 +59,14 @@ impl OutputArgs {
     }
 }
 
+/// Looking on.
+#[derive(Arguments, Clone, Copy, Debug, Default)]
+pub(crate) struct WatchArgs {
+    /// Look again every two seconds, until Ctrl-C
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+}
+
 /// A connection and an output.
 #[derive(Arguments, Clone, Debug, Default)]
 pub(crate) struct RemoteArgs {

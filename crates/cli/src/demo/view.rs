@@ -5,7 +5,7 @@ use super::{
     story::TYPES,
 };
 use crate::{
-    ink::{Line, Tone, wrapped},
+    ink::{Line, Tone, bar, wrapped},
     screen::Size,
 };
 use consign::{Job, Status};
@@ -151,13 +151,6 @@ fn progress(line: Line, report: &ProgressReport) -> Line {
         .then(Tone::Faint, empty)
         .then(Tone::Plain, format!(" {:>3} %", report.percent))
         .then(Tone::Faint, format!("  {}", report.note.as_deref().unwrap_or_default()))
-}
-
-/// The two parts of a progress bar.
-fn bar(percent: u8) -> (String, String) {
-    const COLUMNS: usize = 12;
-    let full = (usize::from(percent) * COLUMNS / 100).min(COLUMNS);
-    ("█".repeat(full), "░".repeat(COLUMNS - full))
 }
 
 fn failure(job: &Job) -> String {

@@ -1,10 +1,11 @@
 //! Handing a job over.
 
 use super::{
-    Session,
+    Session, batch,
     exit::{Usage, of_status},
     repeat::repeated,
     show::status_tone,
+    watch::watch,
     with_session,
 };
 use crate::{
@@ -29,10 +30,17 @@ pub(crate) fn run(args: &EnqueueArgs) -> Result<ExitCode> {
 }
 
 async fn enqueue(session: &Session, args: &EnqueueArgs) -> Result<ExitCode> {
+    if let Some(lines) = &args.batch {
+        return batch::enqueue(session, lines, args.job_type.as_deref()).await;
+    }
     let job = request(args, new_key(session.now()))?;
     let submitted = repeated(session, async || session.client.submit(&job).await).await?;
     if args.wait {
         return wait(session, &submitted.job_id).await;
+    }
+    if args.watch {
+        session.show.complain(&[line(&submitted)]); // so that it can be found again after Ctrl-C
+        return watch(session, &submitted.job_id).await;
     }
     if session.show.is_json() {
         session.show.json(&submitted)?;
@@ -58,13 +66,13 @@ async fn wait(session: &Session, job: &str) -> Result<ExitCode> {
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A key that nobody has: what is sent again under it is one job.
-fn new_key(now: Timestamp) -> String {
+pub(crate) fn new_key(now: Timestamp) -> String {
     JobId::new(now, SystemDice.roll()).to_string()
 }
 
 fn request(args: &EnqueueArgs, new_key: String) -> Result<SubmitRequest> {
     Ok(SubmitRequest {
-        job_type: args.job_type.clone(),
+        job_type: args.job_type.clone().unwrap_or_default(),
         subject_id: args.subject.clone(),
         correlation_id: args.correlation.clone(),
         idempotency_key: Some(args.idempotency_key.clone().unwrap_or(new_key)),
@@ -108,7 +116,7 @@ fn version(said: &str) -> PayloadVersionShape {
 }
 
 /// The id first: it is what is copied.
-fn line(submitted: &SubmittedShape) -> Line {
+pub(crate) fn line(submitted: &SubmittedShape) -> Line {
     let line = Line::of(Tone::Strong, &submitted.job_id)
         .then(Tone::Plain, "  ")
         .then(status_tone(&submitted.status), &submitted.status);

@@ -48,13 +48,21 @@ fn code(error: &anyhow::Error) -> u8 {
 
 /// What is wrong, then what it is called, then what helps.
 fn lines(error: &anyhow::Error) -> Vec<Line> {
-    let mut lines = vec![Line::of(Tone::Plain, format!("consign: {error}"))];
-    // What the system said stands below; the chain of other errors belongs into the sentence.
-    match error.downcast_ref::<ClientError>() {
-        Some(told) => lines.extend(of_client(told)),
-        None => lines = vec![Line::of(Tone::Plain, format!("consign: {error:#}"))],
-    }
+    let mut lines = vec![Line::of(Tone::Plain, format!("consign: {}", sentence(error)))];
+    lines.extend(error.downcast_ref::<ClientError>().map(of_client).unwrap_or_default());
     lines
+}
+
+/// The chain of what was being done; what the system said below a request stands on a line of its own.
+fn sentence(error: &anyhow::Error) -> String {
+    let mut said = Vec::new();
+    for part in error.chain() {
+        said.push(part.to_string());
+        if part.is::<ClientError>() {
+            break;
+        }
+    }
+    said.join(": ")
 }
 
 fn of_client(error: &ClientError) -> Vec<Line> {

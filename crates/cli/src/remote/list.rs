@@ -1,8 +1,8 @@
 //! A list of jobs, the newest first.
 
 use super::{
-    Session, filter,
-    show::{Cell, Column, Table, status_cell, when},
+    Session, filter, refresh,
+    show::{Cell, Column, Show, Table, View, status_cell, when},
     with_session,
 };
 use crate::{
@@ -16,29 +16,29 @@ use std::process::ExitCode;
 use wire::{Page, StatusShape};
 
 pub(crate) fn run(args: &ListArgs) -> Result<ExitCode> {
-    with_session(&args.remote, async |session| list(session, args).await)
+    with_session(&args.remote, async |session| {
+        refresh::shown(session, args.watch, async || list(session, args).await).await
+    })
 }
 
 /// The most that a page holds.
 const PAGE_MAX: u32 = 1_000;
 
-async fn list(session: &Session, args: &ListArgs) -> Result<ExitCode> {
+async fn list(session: &Session, args: &ListArgs) -> Result<View> {
     let page = fetch(session, args).await?;
-    if session.show.is_json() {
-        session.show.json(&page)?;
-        return Ok(ExitCode::SUCCESS);
+    Ok(session.show.view(&page, |show| lines(&page, session.now(), show)))
+}
+
+fn lines(page: &Page<StatusShape>, now: Timestamp, show: &Show) -> Vec<Line> {
+    if page.items.is_empty() {
+        return vec![Line::of(Tone::Faint, "no job fits")];
     }
-    let table = table(&page.items, session.now(), session.show.is_wide());
-    if table.is_empty() {
-        session.show.lines(&[Line::of(Tone::Faint, "no job fits")])?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    session.show.table(&table)?;
+    let mut lines = show.rows(&table(&page.items, now, show.is_wide()));
     if page.next_cursor.is_some() {
         let more = format!("the newest {}; --all shows all, --top more", page.items.len());
-        session.show.lines(&[Line::of(Tone::Faint, more)])?;
+        lines.push(Line::of(Tone::Faint, more));
     }
-    Ok(ExitCode::SUCCESS)
+    lines
 }
 
 /// As many as were asked for: a page may be short, and still have a next one.

@@ -4,25 +4,43 @@
 //! `anyhow::Error` that [`failure`] tells: a `ClientError` in it becomes code, correlation and hint. All text that a
 //! server sent goes through [`Show`], which takes out what a terminal would obey.
 
+mod batch;
+mod cancel;
 mod connection;
+mod cure;
+mod each;
 mod enqueue;
+mod events;
 mod exit;
+mod explain;
 mod failure;
 mod filter;
+mod follow;
 mod hints;
+mod history;
+mod job;
 mod list;
 mod profile;
 mod profiles;
 mod queues;
+mod redrive;
+mod refresh;
 mod repeat;
 mod show;
 mod status;
 mod surroundings;
+mod watch;
 
+pub(crate) use cancel::run as cancel;
 pub(crate) use enqueue::run as enqueue;
+pub(crate) use events::run as events;
+pub(crate) use explain::run as explain;
+pub(crate) use history::run as history;
+pub(crate) use job::run as show_job;
 pub(crate) use list::run as list;
 pub(crate) use profile::run as profile;
 pub(crate) use queues::run as queues;
+pub(crate) use redrive::run as redrive;
 pub(crate) use status::run as status;
 
 use crate::{

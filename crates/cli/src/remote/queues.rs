@@ -1,8 +1,8 @@
 //! The queues: what waits, what runs, who works.
 
 use super::{
-    Session,
-    show::{Cell, Column, Table, span},
+    Session, refresh,
+    show::{Cell, Column, Table, View, span},
     with_session,
 };
 use crate::{
@@ -14,19 +14,17 @@ use std::{process::ExitCode, time::Duration};
 use wire::QueueShape;
 
 pub(crate) fn run(args: &QueuesArgs) -> Result<ExitCode> {
-    with_session(&args.remote, list)
+    with_session(&args.remote, async |session| {
+        refresh::shown(session, args.watch, async || list(session).await).await
+    })
 }
 
-async fn list(session: &Session) -> Result<ExitCode> {
+async fn list(session: &Session) -> Result<View> {
     let page = session.client.queues().await?;
-    if session.show.is_json() {
-        session.show.json(&page)?;
-    } else if page.items.is_empty() {
-        session.show.lines(&[Line::of(Tone::Faint, "no queue yet: the first job makes one")])?;
-    } else {
-        session.show.table(&table(&page.items))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(session.show.view(&page, |show| match &page.items[..] {
+        [] => vec![Line::of(Tone::Faint, "no queue yet: the first job makes one")],
+        queues => show.rows(&table(queues)),
+    }))
 }
 
 fn table(queues: &[QueueShape]) -> Table {

@@ -3,6 +3,7 @@
 use super::{
     Session,
     show::{ago, status_tone, when},
+    watch::watch,
     with_session,
 };
 use crate::{
@@ -19,6 +20,9 @@ pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode> {
 }
 
 async fn status(session: &Session, args: &StatusArgs) -> Result<ExitCode> {
+    if args.watch {
+        return watch(session, &args.job).await;
+    }
     let status = session.client.status(&args.job).await?;
     show(session, &status)?;
     Ok(ExitCode::SUCCESS)
@@ -63,14 +67,15 @@ pub(crate) fn facts(job: &StatusShape, now: Timestamp, wide: bool) -> Vec<Line> 
     facts.0
 }
 
-struct Facts(Vec<Line>);
+/// Names and what they are, a line each.
+pub(crate) struct Facts(pub(crate) Vec<Line>);
 
 impl Facts {
-    fn say(&mut self, fact: &str, what: &str) {
+    pub(crate) fn say(&mut self, fact: &str, what: &str) {
         self.0.push(name(fact).then(Tone::Plain, what));
     }
 
-    fn maybe(&mut self, fact: &str, what: Option<String>) {
+    pub(crate) fn maybe(&mut self, fact: &str, what: Option<String>) {
         if let Some(what) = what {
             self.say(fact, &what);
         }

@@ -109,8 +109,13 @@ pub(crate) static TYPES_CLAIM: Key = key("jwt", "types_claim", Kind::Text, Some(
 pub(crate) static ALLOW_ALL_TENANTS: Key =
     key("jwt", "allow_all_tenants", Kind::Switch, Some("false"));
 
+pub(crate) static ALLOW: Key = key("outbound", "allow", Kind::Hosts, Some(""));
+
+pub(crate) static EXEC: Key =
+    key("handlers", "exec", Kind::Word(&["all", "file", "off"]), Some("all"));
+
 /// All of them, in the order in which they are shown.
-pub(crate) static ALL: [&Key; 32] = [
+pub(crate) static ALL: [&Key; 34] = [
     &LISTEN,
     &STORE,
     &BEHIND_PROXY,
@@ -143,6 +148,8 @@ pub(crate) static ALL: [&Key; 32] = [
     &SUBJECTS_CLAIM,
     &TYPES_CLAIM,
     &ALLOW_ALL_TENANTS,
+    &ALLOW,
+    &EXEC,
 ];
 
 /// The names of the keys in a section.
@@ -156,7 +163,8 @@ pub(crate) fn find(section: &str, name: &str) -> Option<&'static Key> {
 }
 
 /// The tables that a file may have, `types` aside.
-pub(crate) const SECTIONS: [&str; 6] = ["log", "tls", "limits", "rate", "signed_urls", "jwt"];
+pub(crate) const SECTIONS: [&str; 8] =
+    ["log", "tls", "limits", "rate", "signed_urls", "jwt", "outbound", "handlers"];
 
 #[cfg(test)]
 mod tests {

@@ -25,14 +25,18 @@ pub(crate) use listen::{Listen, UNPROTECTED, is_open};
 pub(crate) use mistake::Mistakes;
 pub(crate) use types::DeclaredType;
 
-use crate::args::{SettingsArgs, StoreAddress};
+use crate::{
+    args::{SettingsArgs, StoreAddress},
+    ready_made::ExecFrom,
+};
 use engine::Tenant;
 use key::Key;
 use mistake::Place;
+use outbound::Allow;
 use pick::{Chosen, Picker};
 use raw::{Given, Raw};
 use server::{JwksSource, JwtSettings, Limits, Rate};
-use std::{num::NonZeroU32, path::PathBuf};
+use std::{num::NonZeroU32, path::PathBuf, sync::Arc};
 
 /// Everything that an installation has chosen, checked.
 #[derive(Debug)]
@@ -46,6 +50,10 @@ pub(crate) struct Settings {
     pub(crate) log: LogSettings,
     pub(crate) tls: Option<TlsFiles>,
     pub(crate) door: server::Settings,
+    /// Hosts that jobs may be pushed to although they are not public.
+    pub(crate) allow: Arc<Allow>,
+    /// Who may name programs that are run for jobs.
+    pub(crate) exec: ExecFrom,
     pub(crate) types: Vec<DeclaredType>,
     /// Every value, and who said it.
     chosen: Vec<Chosen>,
@@ -124,6 +132,8 @@ impl Settings {
         let rate = rate(picker);
         let signed_url_lifetime = picker.span(&key::LIFETIME)?;
         let jwt = jwt(picker)?;
+        let allow = Arc::new(allow(picker)?);
+        let exec = exec(picker)?;
         // Half a [tls] is a mistake of its own, and no reason for another.
         let wants_tls = picker.is_said(&key::TLS_CERT) || picker.is_said(&key::TLS_KEY);
         if listen.is_open() && !wants_tls && !behind_proxy {
@@ -139,6 +149,8 @@ impl Settings {
             log,
             tls,
             door,
+            allow,
+            exec,
             types,
             chosen: Vec::new(),
         })
@@ -292,6 +304,19 @@ fn check_tenant(picker: &mut Picker, tenant: Option<&str>, allow_all_tenants: bo
     if let Err(problem) = Tenant::parse(tenant) {
         picker.refuse(&key::TENANT, format!("`tenant` {}", problem.detail));
     }
+}
+
+fn allow(picker: &mut Picker) -> Option<Allow> {
+    let hosts = picker.words(&key::ALLOW)?;
+    Some(Allow::parse(&hosts).expect("its key takes nothing else"))
+}
+
+fn exec(picker: &mut Picker) -> Option<ExecFrom> {
+    Some(match picker.text(&key::EXEC)?.as_str() {
+        "all" => ExecFrom::All,
+        "file" => ExecFrom::File,
+        _ => ExecFrom::Nobody,
+    })
 }
 
 fn size(number: u64) -> usize {

@@ -26,6 +26,7 @@ fn open(path: &Path) -> io::Result<String> {
         Some("email.json") => Ok("{\"type\": \"object\"}".into()),
         Some("text.json") => Ok("{\"type\": ".into()),
         Some("list.json") => Ok("[]".into()),
+        Some("wrong.json") => Ok("{\"properties\": {\"to\": {\"type\": \"strng\"}}}".into()),
         Some(_) | None => Err(ErrorKind::NotFound.into()),
     }
 }
@@ -358,6 +359,9 @@ fn types_have_schemas_and_ready_made_handlers() {
             "consign.toml:18:9: `handler.http` must begin with https:// or http://",
         ],
     );
+    let told = &wrong("[types.a]\nschema = \"wrong.json\"")[0];
+    let expected = "consign.toml:2:1: `schema` at /properties/to/type: must be one of ";
+    assert!(told.starts_with(expected), "{told}");
     check(
         "[types.a]\nschema = \"text.json\"",
         &["consign.toml:2:1: `schema` is not JSON: expected a JSON value at byte 8"],
@@ -402,6 +406,23 @@ fn what_is_worth_a_second_look_is_said() {
         );
     }
     assert!(warnings("strict_types = true")[0].contains("no [types]"));
+}
+
+#[test]
+fn a_handler_that_would_not_be_run_is_said() {
+    let sound = "[types.a]\nretention = \"30d\"\nschema = \"email.json\"\n";
+    let check = |handler: &str, rest: &str, why: Option<&str>| {
+        let told = resolve(&format!("{sound}{handler}\n{rest}")).unwrap().warnings();
+        assert_eq!(told.len(), usize::from(why.is_some()), "{handler}: {told:?}");
+        assert!(why.is_none_or(|why| told[0].contains(why)), "{told:?}");
+    };
+    check("handler.http = \"https://hooks.example/\"", "", None);
+    check("handler.http = \"https://10.0.0.1/\"", "", Some("not a public one"));
+    check("handler.http = \"https://10.0.0.1/\"", "[outbound]\nallow = [\"10.0.0.0/8\"]", None);
+    check("handler.http = \"http://hooks.example/\"", "", Some("is not https"));
+    check("handler.exec = [\"true\"]", "", None);
+    check("handler.exec = [\"true\"]", "[handlers]\nexec = \"file\"", None);
+    check("handler.exec = [\"true\"]", "[handlers]\nexec = \"off\"", Some("exec` is \"off\""));
 }
 
 #[test]

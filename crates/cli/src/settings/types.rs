@@ -59,7 +59,7 @@ pub(super) fn read(
     let (schema_file, schema) = schema.unzip();
     let checked = shape.to_draft().map_err(problems).and_then(|draft| {
         let draft = PolicyDraft { schema, ..draft };
-        let policy = draft.check()?;
+        let policy = platform::check_policy(&draft).map_err(problems)?;
         Ok((draft, policy))
     });
     if let Err(problems) = &checked {

@@ -22,6 +22,8 @@ pub(crate) enum Kind {
     Span(RangeInclusive<u64>),
     /// Where an issuer's public keys are.
     Url,
+    /// Hosts that may be asked.
+    Hosts,
 }
 
 /// A value that its key takes.
@@ -54,6 +56,7 @@ impl Kind {
             Kind::Bytes(range) => bytes(text(raw, "64KiB")?, range),
             Kind::Span(range) => span(text(raw, "30s")?, range),
             Kind::Url => url(text(raw, "https://…")?),
+            Kind::Hosts => hosts(raw),
         }
     }
 }
@@ -77,19 +80,29 @@ fn word(text: &str, words: &[&str]) -> Result<String, String> {
 }
 
 fn some(raw: &Raw, words: &[&str]) -> Result<Vec<String>, String> {
-    let said: Vec<&str> = match raw {
-        Raw::Loose(text) => text.split(',').map(str::trim).collect(),
-        Raw::List(items) => {
-            items.iter().map(|item| text(item, words[0])).collect::<Result<_, _>>()?
-        }
-        Raw::Text(_) | Raw::Whole(_) | Raw::Number(_) | Raw::Switch(_) | Raw::Other(_) => {
-            return Err(format!("must be a list such as [\"{}\"], but is {}", words[0], raw.is()));
-        }
-    };
+    let said = list(raw, words[0])?;
     if said.is_empty() {
         return Err(format!("must name at least one of {}", words.join(", ")));
     }
     said.into_iter().map(|one| word(one, words)).collect()
+}
+
+fn hosts(raw: &Raw) -> Result<Value, String> {
+    let said = list(raw, "hooks.internal")?;
+    outbound::Allow::parse(&said)
+        .map_err(|error| format!("has an entry that is wrong: {error}"))?;
+    Ok(Value::Words(said.into_iter().map(str::to_owned).collect()))
+}
+
+fn list<'a>(raw: &'a Raw, example: &str) -> Result<Vec<&'a str>, String> {
+    match raw {
+        Raw::Loose(text) if text.is_empty() => Ok(Vec::new()),
+        Raw::Loose(text) => Ok(text.split(',').map(str::trim).collect()),
+        Raw::List(items) => items.iter().map(|item| text(item, example)).collect(),
+        Raw::Text(_) | Raw::Whole(_) | Raw::Number(_) | Raw::Switch(_) | Raw::Other(_) => {
+            Err(format!("must be a list such as [\"{example}\"], but is {}", raw.is()))
+        }
+    }
 }
 
 fn switch(raw: &Raw) -> Result<Value, String> {
@@ -271,6 +284,17 @@ mod tests {
         check(&some, Raw::List(vec![]), Err("at least one"));
         check(&some, Raw::List(vec![text("HS256")]), Err("must be one of RS256, ES256"));
         check(&some, text("RS256"), Err("a list such as"));
+    }
+
+    #[test]
+    fn hosts_are_addresses_blocks_and_names() {
+        let good = Raw::List(vec![text("10.0.0.0/8"), text("hooks.internal:9000")]);
+        check(&Kind::Hosts, good, Ok("[\"10.0.0.0/8\", \"hooks.internal:9000\"]"));
+        check(&Kind::Hosts, Raw::List(vec![]), Ok("[]"));
+        check(&Kind::Hosts, loose("::1, a.b"), Ok("[\"::1\", \"a.b\"]"));
+        check(&Kind::Hosts, loose(""), Ok("[]"));
+        check(&Kind::Hosts, loose("http://a.b"), Err("`http://a.b` is no host"));
+        check(&Kind::Hosts, text("a.b"), Err("a list such as"));
     }
 
     #[test]

@@ -1,11 +1,16 @@
 //! What is allowed, and worth a second look.
 
 use super::{Settings, types::DeclaredType};
+use crate::ready_made::ExecFrom;
+use engine::ReadyMade;
 
 impl Settings {
     /// One sentence for each thing that may not be meant like that.
     pub(crate) fn warnings(&self) -> Vec<String> {
-        let of_types = self.types.iter().flat_map(of_type);
+        let of_types = self
+            .types
+            .iter()
+            .flat_map(|declared| of_type(declared).into_iter().chain(self.of_handler(declared)));
         let mut all: Vec<String> = of_types.collect();
         if self.tls.is_some() && self.behind_proxy {
             all.push("both [tls] and behind_proxy are set: TLS is done here, and the proxy has to speak it".into());
@@ -15,6 +20,21 @@ impl Settings {
             all.push(format!("strict_types is on, and no [types] are in the file: {which}"));
         }
         all
+    }
+
+    /// Why the jobs of a type would wait for ever.
+    fn of_handler(&self, declared: &DeclaredType) -> Option<String> {
+        let why = match declared.policy.handler.as_ref()? {
+            ReadyMade::Http(url) => {
+                outbound::check_target(url.as_str(), &self.allow).err()?.to_string()
+            }
+            ReadyMade::Exec(_) if self.exec == ExecFrom::Nobody => {
+                "`[handlers] exec` is \"off\"".into()
+            }
+            ReadyMade::Exec(_) => return None,
+        };
+        let of = format!("{}: type {}", declared.place, declared.job_type);
+        Some(format!("{of}: its handler is not run: {why}"))
     }
 }
 

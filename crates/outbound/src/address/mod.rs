@@ -54,6 +54,11 @@ pub enum Forbidden {
     NotPublic,
 }
 
+/// Whether jobs could be pushed to `url`, as far as that is known without asking anybody.
+pub fn check_target(url: &str, allow: &Arc<Allow>) -> Result<(), Forbidden> {
+    Target::new(url, allow, &system_lookup()).map(drop)
+}
+
 /// An address that was looked at.
 pub(crate) struct Target {
     pub(crate) url: Url,

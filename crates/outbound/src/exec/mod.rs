@@ -92,13 +92,10 @@ impl Exec {
         let mut group = Group::start(self.command(errand), GRACE)?;
         let (stdin, stdout, stderr) = group.pipes();
         let (mut out, mut err) = (Ear::new(said), Ear::new(complaints));
+        let json = errand.json();
         let ended = {
             let talk = async {
-                tokio::join!(
-                    feed(stdin, &errand.json),
-                    listen(stdout, &mut out),
-                    listen(stderr, &mut err)
-                )
+                tokio::join!(feed(stdin, &json), listen(stdout, &mut out), listen(stderr, &mut err))
             };
             let (mut talk, mut life) = (pin!(talk), pin!(group.live(stop)));
             select! {

@@ -86,17 +86,18 @@ impl Push {
     }
 
     async fn deliver(&self, errand: &Errand) -> Ended {
-        let request = self.client.post(self.url.clone()).headers(self.headers(errand));
-        match request.body(errand.json.clone()).send().await {
+        let body = errand.json();
+        let headers = self.headers(errand, body.as_bytes());
+        match self.client.post(self.url.clone()).headers(headers).body(body).send().await {
             Ok(response) => answer::ended(response, (self.now)()).await,
             Err(error) => undelivered(error),
         }
     }
 
-    fn headers(&self, errand: &Errand) -> HeaderMap {
+    fn headers(&self, errand: &Errand, body: &[u8]) -> HeaderMap {
         let id = format!("{}.{}", errand.job_id, errand.redrive_count);
         let timestamp = (self.now)();
-        let signature = self.signer.sign(&id, timestamp, errand.json.as_bytes());
+        let signature = self.signer.sign(&id, timestamp, body);
         let all = [
             ("webhook-id", Some(id)),
             ("webhook-timestamp", Some(timestamp.to_string())),

@@ -1,18 +1,37 @@
 //! An errand as others are.
 
+use engine::{JsonText, Timestamp};
 use outbound::{Ended, Errand, Failure, How};
+use wire::Json;
 
 pub(crate) fn errand() -> Errand {
     Errand {
-        json: r#"{"jobId":"j-1","payload":{"to":"ada"}}"#.into(),
         job_id: "j-1".into(),
         job_type: "email".into(),
-        correlation_id: "c-1".into(),
+        tenant: "default".into(),
         subject_id: Some("order/7".into()),
-        traceparent: None,
+        correlation_id: "c-1".into(),
         attempt: 2,
+        max_attempts: 3,
         redrive_count: 1,
+        priority: 4,
+        created_at: Timestamp::from_unix_ms(0).into(),
+        parent_id: None,
+        traceparent: None,
+        payload_version: None,
+        payload: payload(r#"{"to":"ada"}"#),
     }
+}
+
+/// What is handed over of that one.
+pub(crate) const JSON: &str = concat!(
+    r#"{"jobId":"j-1","jobType":"email","tenant":"default","subjectId":"order/7","correlationId":"c-1","#,
+    r#""attempt":2,"maxAttempts":3,"redriveCount":1,"priority":4,"createdAt":"1970-01-01T00:00:00.000Z","#,
+    r#""parentId":null,"traceparent":null,"payloadVersion":null,"payload":{"to":"ada"}}"#,
+);
+
+pub(crate) fn payload(text: &str) -> Json {
+    Json::from(&JsonText::parse("payload", text, 2 << 20).unwrap())
 }
 
 /// The result of what had to be done.

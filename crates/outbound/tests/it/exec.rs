@@ -1,6 +1,6 @@
 //! Programs that behave.
 
-use crate::errand::{done, errand, failed};
+use crate::errand::{JSON, done, errand, failed};
 use outbound::{Ended, Errand, Exec};
 use std::{ffi::OsString, fs, future::pending, sync::Mutex};
 
@@ -22,7 +22,7 @@ pub(crate) fn environment() -> Vec<(OsString, OsString)> {
 #[tokio::test]
 async fn the_job_is_on_standard_input_and_the_last_line_is_the_message() {
     let ended = sh("echo first; cat; echo; echo").await;
-    assert_eq!(ended.message.as_deref(), Some(errand().json.as_str()));
+    assert_eq!(ended.message.as_deref(), Some(JSON));
     assert_eq!(done(ended), None);
 }
 

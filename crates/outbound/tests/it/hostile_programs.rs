@@ -1,7 +1,7 @@
 //! Programs that do not behave. Whatever they do, the errand ends, little memory is used, and nobody is left behind.
 
 use crate::{
-    errand::{done, errand, failed},
+    errand::{done, errand, failed, payload},
     exec::{environment, run, sh},
 };
 use outbound::{Ended, Errand, Exec, How};
@@ -49,7 +49,7 @@ async fn output_that_is_no_text_becomes_some() {
 
 #[tokio::test]
 async fn whoever_does_not_read_its_job_is_not_waited_for() {
-    let large = Errand { json: "x".repeat(1 << 20), ..errand() };
+    let large = Errand { payload: payload(&format!("\"{}\"", "x".repeat(1 << 20))), ..errand() };
     for script in ["exit 0", "exec <&-; exit 0", "sleep 0.2", "head -c 3 > /dev/null"] {
         done(run(&["sh", "-c", script], &large).await);
     }
@@ -67,8 +67,8 @@ async fn children_that_stay_behind_are_killed_and_their_pipes_not_waited_for() {
 #[tokio::test]
 async fn a_brood_of_children_is_killed_with_its_parent() {
     let place = Place::new();
-    let script =
-        "for n in $(seq 100); do (trap '' TERM; while :; do sleep 1 & wait; done) & done; exit 3";
+    let script = "for n in $(seq 100); do (trap '' TERM; while :; do sleep 1 & wait; done) & done; \
+                  hop() { sleep 0.01; hop & }; hop & sleep 0.1; exit 3";
     let ended = timeout(PATIENCE, place.sh(script)).await.unwrap();
     assert_eq!(failed(ended).0.code, "EXEC_EXIT_3");
     place.nobody_is_left().await;

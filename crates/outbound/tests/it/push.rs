@@ -1,7 +1,7 @@
 //! Jobs that are pushed to somebody who is allowed.
 
 use crate::{
-    errand::{done, errand, failed},
+    errand::{JSON, done, errand, failed},
     receiver::{Request, receiver, serve},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -49,7 +49,8 @@ async fn the_job_comes_signed_with_all_that_a_receiver_needs() {
     assert_eq!(done(ended), None);
     let request = told.recv().unwrap();
     assert!(request.head.starts_with("POST /jobs?for=us HTTP/1.1\r\n"), "{}", request.head);
-    assert_eq!(request.body, errand.json);
+    let sent = JSON.replace(r#""traceparent":null"#, &format!(r#""traceparent":"{trace}""#));
+    assert_eq!(request.body, sent);
     let agent = concat!("consign/", env!("CARGO_PKG_VERSION"));
     for (name, expected) in [
         ("content-type", "application/json"),

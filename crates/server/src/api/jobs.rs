@@ -17,7 +17,7 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use engine::Right;
+use engine::{JobDraft, JobId, Right, Scope, Tenant};
 use wire::{
     ExplainShape, HistoryAnswer, HistoryShape, JobShape, RedriveRequest, StatusShape, SubmitRequest,
 };
@@ -33,7 +33,7 @@ pub(crate) async fn submit(
     let signed = params.flag("withSignedUrl")?;
     let request = with_key(request, key_header(&headers)?)?;
     let draft = draft(request, &caller, &correlation)?;
-    let tenant = caller.tenant();
+    let tenant = tenant_of(&door, &caller, &draft).await?;
     let pace = pace(&door, &tenant, &draft);
     let submitted = door.node.submit(&tenant, draft).await.map_err(|e| No::from(e).later(pace))?;
     let shape = shown(&door, &submitted, signed);
@@ -44,6 +44,18 @@ pub(crate) async fn submit(
         (X_CORRELATION_ID, header_of(&submitted.correlation)),
     ];
     Ok((StatusCode::ACCEPTED, headers, Json(shape)).into_response())
+}
+
+/// Whose the job is: the caller's, or, of one who acts for all, that of the job it is a child of. A worker for all
+/// tenants would else hand over to others what it makes of a tenant's job.
+async fn tenant_of(door: &Door, caller: &Caller, draft: &JobDraft) -> Reply<Tenant> {
+    let parent = draft.parent_id.as_deref().and_then(|id| JobId::parse(id).ok());
+    let (Scope::All, Some(parent)) = (caller.scope(), parent) else { return Ok(caller.tenant()) };
+    match door.node.job(&Scope::All, parent).await {
+        Ok(job) => Ok(job.envelope.tenant.clone()),
+        Err(platform::Error::Refused(_)) => Ok(caller.tenant()), // a parent that was erased
+        Err(error) => Err(error.into()),
+    }
 }
 
 pub(crate) async fn show(

@@ -10,7 +10,9 @@ fn expected_status(refusal: &Refusal) -> Option<u16> {
     match refusal {
         Refusal::Invalid(_) => Some(400),
         Refusal::PayloadTooLarge { .. } => Some(413),
-        Refusal::KeyReused { .. } | Refusal::UnknownJobType { .. } => Some(422),
+        Refusal::KeyReused { .. } | Refusal::UnknownJobType { .. } | Refusal::SchemaMismatch(_) => {
+            Some(422)
+        }
         Refusal::QueueFull { .. } => Some(429),
         Refusal::JobNotFound | Refusal::KeyNotFound => Some(404),
         Refusal::LeaseLost
@@ -34,6 +36,7 @@ fn one_of_each() -> Vec<Refusal> {
         Refusal::KeyReused { holder: jobs::id() },
         Refusal::QueueFull { job_type: job_type.clone(), max_queued: 1 },
         Refusal::UnknownJobType { job_type },
+        Refusal::SchemaMismatch(vec![]),
         Refusal::JobNotFound,
         Refusal::KeyNotFound,
         Refusal::LeaseLost,

@@ -21,6 +21,13 @@ fn fields_are_pointed_at() {
     check("problem_item_fields", &refused(&item(3, two_fields())));
 }
 
+#[test]
+fn what_is_within_a_field_is_pointed_at() {
+    let missing = FieldProblem::new("payload", "is missing").within("/to");
+    let empty = FieldProblem::new("payload", "must be an object");
+    check("problem_schema", &refused(&item(3, Refusal::SchemaMismatch(vec![missing, empty]))));
+}
+
 fn item(index: usize, refusal: Refusal) -> Refusal {
     Refusal::Item { index, refusal: Box::new(refusal) }
 }

@@ -4,6 +4,7 @@
 mod hardships;
 mod kit;
 mod misbehaviour;
+mod remote;
 mod runner;
 mod shop;
 mod stores;

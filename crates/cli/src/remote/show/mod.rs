@@ -32,6 +32,12 @@ pub(crate) struct Show {
     error_colours: bool,
 }
 
+/// What is to be seen of an answer.
+pub(crate) enum View {
+    Json(String),
+    Lines(Vec<Line>),
+}
+
 impl Show {
     pub(crate) fn choose(args: &OutputArgs) -> Self {
         let (can_draw, colours) = (args.terminal.can_draw(), args.terminal.colours());
@@ -58,6 +64,40 @@ impl Show {
         Ok(put(&format!("{}\n", clean::json(shape)))?)
     }
 
+    /// What is to be seen of an answer: the shape for programs, lines for people.
+    pub(crate) fn view(
+        &self,
+        shape: &impl Serialize,
+        lines: impl FnOnce(&Self) -> Vec<Line>,
+    ) -> View {
+        match self.form {
+            Form::Json => View::Json(clean::json(shape)),
+            Form::Text | Form::Wide => View::Lines(lines(self)),
+        }
+    }
+
+    /// Prints what is to be seen.
+    pub(crate) fn put(&self, view: &View) -> Result<()> {
+        match view {
+            View::Json(text) => Ok(put(&format!("{text}\n"))?),
+            View::Lines(lines) => self.lines(lines),
+        }
+    }
+
+    /// The lines of a table, as wide as there is room.
+    pub(crate) fn rows(&self, table: &Table) -> Vec<Line> {
+        table.lines(self.columns(), self.is_wide())
+    }
+
+    /// Whether a picture can be drawn over itself.
+    pub(crate) fn draws(&self) -> bool {
+        self.draws && !self.is_json()
+    }
+
+    pub(crate) fn colours(&self) -> bool {
+        self.colours
+    }
+
     /// Prints lines.
     pub(crate) fn lines(&self, lines: &[Line]) -> Result<()> {
         let text: String = lines.iter().map(|line| rendered(line, self.colours)).collect();
@@ -66,7 +106,7 @@ impl Show {
 
     /// Prints a table.
     pub(crate) fn table(&self, table: &Table) -> Result<()> {
-        self.lines(&table.lines(self.columns(), self.is_wide()))
+        self.lines(&self.rows(table))
     }
 
     /// Prints lines where errors go.

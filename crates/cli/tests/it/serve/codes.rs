@@ -54,6 +54,7 @@ const PROVOKED: &[(&str, Provoke)] = &[
     ("RATE_LIMITED",           Told(limited)),
     ("RELEASE_LIMIT",          Job(released)),
     ("REQUEST_TIMEOUT",        Told(too_slow)),
+    ("SCHEMA_MISMATCH",        Told(other_shape)),
     ("STEP_LIMIT",             Told(steps)),
     ("STEP_NOT_BEGUN",         Told(step_not_begun)),
     ("STORE_DAMAGED",          Told(broken::damaged)),
@@ -208,6 +209,12 @@ fn full(customer: &Customer) -> Answer {
     customer.policy(&job_type, json!({"maxQueued": 1}));
     customer.queued(&job_type);
     submit(customer, json!({"jobType": job_type}))
+}
+
+fn other_shape(customer: &Customer) -> Answer {
+    let job_type = fresh("type");
+    customer.policy(&job_type, json!({"schema": {"type": "object"}}));
+    submit(customer, json!({"jobType": job_type, "payload": 5}))
 }
 
 fn limited(_: &Customer) -> Answer {

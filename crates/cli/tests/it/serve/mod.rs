@@ -14,6 +14,7 @@ mod house;
 mod matrix;
 mod openapi;
 mod protocol;
+mod ready_made;
 mod secrets;
 mod storm;
 

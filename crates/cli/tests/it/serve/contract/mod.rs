@@ -11,6 +11,7 @@ mod limits;
 mod lists;
 mod operators;
 mod repeats;
+mod schemas;
 mod signed;
 mod status;
 mod steps;

@@ -1,0 +1,73 @@
+//! What can be typed, for shells and for readers of manuals.
+
+use crate::{
+    args::{CompletionsArgs, ManArgs, Shell},
+    help,
+};
+use anyhow::{Context, Result};
+use clap::Command;
+use clap_complete::{Generator, Shell as Complete};
+use std::{
+    fs,
+    io::{self, Write},
+    path::Path,
+    process::ExitCode,
+};
+
+/// Prints what a shell reads to complete our commands.
+pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode> {
+    let shell = match args.shell {
+        Shell::Bash => Complete::Bash,
+        Shell::Zsh => Complete::Zsh,
+        Shell::Fish => Complete::Fish,
+        Shell::Powershell => Complete::PowerShell,
+        Shell::Elvish => Complete::Elvish,
+    };
+    let mut command = help::command();
+    command.set_bin_name("consign");
+    command.build();
+    let mut text = Vec::new();
+    shell.generate(&command, &mut text);
+    print(&text)
+}
+
+/// Prints the first page of the manual, or writes all of them.
+pub(crate) fn man(args: &ManArgs) -> Result<ExitCode> {
+    let mut command = help::command();
+    command.build();
+    let Some(folder) = &args.folder else { return print(&page(&command)?) };
+    fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+    let count = write_all(&command, "consign", folder)?;
+    println!("{count} pages are in {}; read one with: man -l {0}/consign.1", folder.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The page of a command, and those of the commands in it.
+fn write_all(command: &Command, name: &str, folder: &Path) -> Result<usize> {
+    let path = folder.join(format!("{name}.1"));
+    fs::write(&path, page(command)?)
+        .with_context(|| format!("{} cannot be written", path.display()))?;
+    let mut count = 1;
+    for inner in command.get_subcommands().filter(|inner| is_ours(inner)) {
+        count += write_all(inner, &format!("{name}-{}", inner.get_name()), folder)?;
+    }
+    Ok(count)
+}
+
+fn is_ours(command: &Command) -> bool {
+    !command.is_hide_set() && command.get_name() != "help"
+}
+
+fn page(command: &Command) -> Result<Vec<u8>> {
+    let mut text = Vec::new();
+    clap_mangen::Man::new(command.clone()).render(&mut text)?;
+    Ok(text)
+}
+
+fn print(text: &[u8]) -> Result<ExitCode> {
+    match io::stdout().lock().write_all(text) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        Err(error) => Err(error.into()),
+        Ok(()) => Ok(ExitCode::SUCCESS),
+    }
+}

@@ -1,0 +1,71 @@
+//! A program or an address as the duty of a runner, whichever side of the door the runner is on.
+
+use consign::{Context, Duty, Fail, on};
+use outbound::{Ended, Errand, Exec, How, Push};
+use std::sync::Arc;
+use wire::{Json, PayloadVersionShape};
+
+/// Runs a program for each job of a type.
+pub(crate) fn exec_duty(job_type: &str, exec: Exec) -> Duty {
+    let exec = Arc::new(exec);
+    on(job_type, move |payload: Json, context: Context| {
+        let exec = exec.clone();
+        async move {
+            let errand = errand(&context, payload);
+            let tell = |percent: u8, note: &str| context.progress(percent, note);
+            let ended = exec.run(&errand, &tell, stopped(&context)).await;
+            report(&context, ended)
+        }
+    })
+}
+
+/// Pushes each job of a type to an address.
+pub(super) fn push_duty(job_type: &str, push: Push) -> Duty {
+    let push = Arc::new(push);
+    on(job_type, move |payload: Json, context: Context| {
+        let push = push.clone();
+        async move {
+            let ended = push.run(&errand(&context, payload), stopped(&context)).await;
+            report(&context, ended)
+        }
+    })
+}
+
+async fn stopped(context: &Context) {
+    context.cancelled().await;
+}
+
+fn errand(context: &Context, payload: Json) -> Errand {
+    let job = context.job();
+    Errand {
+        job_id: job.id.to_string(),
+        job_type: job.job_type.to_string(),
+        tenant: job.tenant.to_string(),
+        subject_id: job.subject.as_ref().map(ToString::to_string),
+        correlation_id: job.correlation.to_string(),
+        attempt: job.attempt,
+        max_attempts: job.max_attempts,
+        redrive_count: job.redrive_count,
+        priority: job.priority.number(),
+        created_at: job.created_at.into(),
+        parent_id: job.parent.map(|parent| parent.to_string()),
+        traceparent: job.traceparent.as_ref().map(ToString::to_string),
+        payload_version: job.payload_version.as_ref().map(PayloadVersionShape::from),
+        payload,
+    }
+}
+
+fn report(context: &Context, ended: Ended) -> Result<Option<Json>, Fail> {
+    if let Some(message) = ended.message {
+        context.message(message);
+    }
+    match ended.how {
+        How::Completed { result } => Ok(result),
+        How::Retry { failure, after: None } => Err(Fail::retry(&failure.code, failure.message)),
+        How::Retry { failure, after: Some(wait) } => {
+            Err(Fail::retry(&failure.code, failure.message).after(wait))
+        }
+        How::ForGood(failure) => Err(Fail::for_good(&failure.code, failure.message)),
+        How::Stopped => Err(Fail::cancelled()),
+    }
+}

@@ -1,0 +1,105 @@
+//! Many jobs at once, from JSON lines.
+
+use super::{
+    Session,
+    enqueue::{line, new_key},
+    exit::Usage,
+    repeat::repeated,
+};
+use anyhow::{Context, Result};
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, Lines},
+    path::Path,
+    process::ExitCode,
+};
+use wire::{BatchItem, SubmitRequest};
+
+/// The most that the contract takes at once.
+const PAGE_MAX: usize = 1_000;
+/// Half of what the server takes in one body, so that what stands around the jobs has room.
+const BYTES_MAX: usize = 8 << 20;
+
+/// Hands over what the lines hold, page by page. A page is taken as a whole or not at all.
+pub(crate) async fn enqueue(
+    session: &Session,
+    source: &Path,
+    job_type: Option<&str>,
+) -> Result<ExitCode> {
+    let mut reader = Reader { lines: open(source)?.lines(), number: 0, job_type };
+    let mut taken = 0;
+    loop {
+        let told = || format!("{taken} jobs were taken before that");
+        let page = reader.page(session).with_context(told)?;
+        if page.is_empty() {
+            break;
+        }
+        let sent = repeated(session, async || session.client.submit_all(&page).await).await;
+        let last = reader.number;
+        let told =
+            || format!("{taken} jobs were taken, and none of the page that ends with line {last}");
+        let answer = sent.with_context(told)?;
+        taken += answer.items.len();
+        answer.items.iter().try_for_each(|item| show(session, item))?;
+    }
+    if !session.show.is_json() {
+        eprintln!("consign: {taken} jobs were taken");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn open(source: &Path) -> Result<Box<dyn BufRead>> {
+    if source == Path::new("-") {
+        return Ok(Box::new(BufReader::new(io::stdin())));
+    }
+    let file =
+        File::open(source).with_context(|| format!("{} cannot be read", source.display()))?;
+    Ok(Box::new(BufReader::new(file)))
+}
+
+fn show(session: &Session, item: &BatchItem) -> Result<()> {
+    match item {
+        BatchItem::Submitted(submitted) if !session.show.is_json() => {
+            session.show.lines(&[line(submitted)])
+        }
+        BatchItem::Submitted(_) | BatchItem::Refused { .. } => session.show.json(item),
+    }
+}
+
+/// Lines that become jobs.
+struct Reader<'a> {
+    lines: Lines<Box<dyn BufRead>>,
+    number: usize,
+    job_type: Option<&'a str>,
+}
+
+impl Reader<'_> {
+    /// The next page; empty at the end.
+    fn page(&mut self, session: &Session) -> Result<Vec<SubmitRequest>> {
+        let (mut page, mut bytes) = (Vec::new(), 0);
+        while page.len() < PAGE_MAX && bytes < BYTES_MAX {
+            let Some(line) = self.lines.next() else { break };
+            self.number += 1;
+            let line = line.with_context(|| format!("line {} cannot be read", self.number))?;
+            if line.trim().is_empty() {
+                continue;
+            }
+            bytes += line.len();
+            page.push(self.job(&line, new_key(session.now()))?);
+        }
+        Ok(page)
+    }
+
+    fn job(&self, line: &str, new_key: String) -> Result<SubmitRequest> {
+        let number = self.number;
+        let mut job: SubmitRequest = serde_json::from_str(line)
+            .map_err(|wrong| Usage::new(format!("line {number} is no job: {wrong}")))?;
+        if job.job_type.is_empty() {
+            let none =
+                || Usage::new(format!("line {number} has no jobType, and no TYPE was given"));
+            job.job_type = self.job_type.ok_or_else(none)?.to_owned();
+        }
+        job.idempotency_key.get_or_insert(new_key);
+        Ok(job)
+    }
+}

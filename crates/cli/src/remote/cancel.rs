@@ -1,0 +1,64 @@
+//! Stopping jobs.
+
+use super::{Session, each, exit::Usage, filter, with_session};
+use crate::{
+    args::CancelArgs,
+    ink::{Line, Tone},
+};
+use anyhow::{Context, Result};
+use client::ListQuery;
+use std::{
+    io::{self, IsTerminal},
+    process::ExitCode,
+};
+
+pub(crate) fn run(args: &CancelArgs) -> Result<ExitCode> {
+    with_session(&args.remote, async |session| match filter::compose(&args.which, session.now()) {
+        Some(filter) => matching(session, &filter, args.yes).await,
+        None => each::done(session, &args.jobs, async |job| session.client.cancel(job).await).await,
+    })
+}
+
+async fn matching(session: &Session, filter: &str, yes: bool) -> Result<ExitCode> {
+    if !yes && !is_sure(session, filter).await? {
+        session.show.complain(&[Line::of(Tone::Plain, "consign: nothing was done")]);
+        return Ok(ExitCode::from(super::exit::REFUSED));
+    }
+    let answer = session.client.cancel_matching(filter).await?;
+    let told = format!("{} jobs were cancelled, or asked to stop where they run", answer.matched);
+    let view = session.show.view(&answer, |_| vec![Line::of(Tone::Plain, told)]);
+    session.show.put(&view)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Asks the person at the terminal, with the number of jobs that are meant.
+async fn is_sure(session: &Session, filter: &str) -> Result<bool> {
+    if !io::stdin().is_terminal() {
+        let told = "cancels all jobs that fit, and nobody is there to be asked; say --yes";
+        return Err(Usage::new(told).into());
+    }
+    let count = count(session, filter).await?;
+    eprint!("cancel {count} jobs? [y/N] ");
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer).context("the answer cannot be read")?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+/// Counting is worth so many pages.
+const PAGES_MAX: usize = 20;
+
+/// How many jobs are meant that have not ended: the others cannot be cancelled.
+async fn count(session: &Session, filter: &str) -> Result<String> {
+    let live = format!("({filter}) and completedAt eq null");
+    let mut query = ListQuery { filter: Some(live), top: Some(1_000), cursor: None };
+    let mut count = 0;
+    for _ in 0..PAGES_MAX {
+        let page = session.client.list(&query).await?;
+        count += page.items.len();
+        query.cursor = page.next_cursor;
+        if query.cursor.is_none() {
+            return Ok(count.to_string());
+        }
+    }
+    Ok(format!("more than {count}"))
+}

@@ -1,0 +1,66 @@
+//! What helps against each reason for which a job is not running: the command to type.
+
+use wire::ReasonShape;
+
+/// The cure, where there is one.
+pub(crate) fn cure(reason: &ReasonShape, job: &str) -> Option<String> {
+    let job_type = reason.job_type.as_deref().unwrap_or("TYPE");
+    Some(match reason.code.as_str() {
+        "NO_LIVE_WORKER" => {
+            format!(
+                "start a worker for it, such as: consign work --type {job_type} --exec ./handler"
+            )
+        }
+        "QUEUE_PAUSED" => format!("consign queues resume {job_type}"),
+        "NOT_DUE" | "RETRY_WAIT" => "none is needed: it starts by itself then".into(),
+        "BEHIND_OTHERS" => "more workers, or a higher --priority for the next one".into(),
+        "LIMIT_REACHED" => "wait, or raise `concurrency` of the type: consign types".into(),
+        "CANCEL_REQUESTED" => "wait: its worker was asked to stop".into(),
+        "RUNNING" => format!("none is needed: consign status {job} --watch"),
+        "ENDED" => return ended(reason.status.as_deref()?, job),
+        _ => return None,
+    })
+}
+
+fn ended(status: &str, job: &str) -> Option<String> {
+    match status {
+        "Poisoned" | "Failed" | "Cancelled" => Some(format!(
+            "consign redrive {job} gives it another life; consign history {job} says what happened"
+        )),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(code: &str) -> ReasonShape {
+        let (job_type, status) = (Some("email".into()), Some("Poisoned".into()));
+        ReasonShape { code: code.into(), job_type, status, ..ReasonShape::default() }
+    }
+
+    #[test]
+    fn every_reason_of_the_contract_has_a_cure() {
+        for code in [
+            "NO_LIVE_WORKER",
+            "NOT_DUE",
+            "RETRY_WAIT",
+            "QUEUE_PAUSED",
+            "BEHIND_OTHERS",
+            "LIMIT_REACHED",
+            "CANCEL_REQUESTED",
+            "RUNNING",
+            "ENDED",
+        ] {
+            assert!(cure(&of(code), "j").is_some(), "{code}");
+        }
+        assert_eq!(cure(&of("NEW_IN_A_LATER_SERVER"), "j"), None);
+    }
+
+    #[test]
+    fn cures_can_be_typed_as_they_are() {
+        assert_eq!(cure(&of("QUEUE_PAUSED"), "j").as_deref(), Some("consign queues resume email"));
+        assert!(cure(&of("ENDED"), "j-1").unwrap().starts_with("consign redrive j-1 "));
+    }
+}

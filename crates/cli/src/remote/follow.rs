@@ -1,0 +1,119 @@
+//! The life of a job as it happens, over broken connections and servers that start again.
+
+use super::Session;
+use anyhow::{Result, bail};
+use client::{ClientError, Told, Watching};
+use std::time::Duration;
+use wire::StatusShape;
+
+/// Somebody who follows one job to its end.
+pub(crate) struct Follow<'a> {
+    session: &'a Session,
+    job: &'a str,
+    /// The number of the last transition that was heard.
+    heard: Option<String>,
+    stream: Option<Watching>,
+    phase: Phase,
+    wait: Duration,
+    waited: Duration,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Nobody has answered yet: what is wrong now is wrong from the beginning.
+    First,
+    Listening,
+    /// The connection broke, and that was said.
+    Lost,
+    Over,
+}
+
+/// What is new.
+pub(crate) enum Heard {
+    /// How the job is, after the transition of that number.
+    Status { seq: String, status: Box<StatusShape> },
+    /// Nobody tells anything; it is being tried again.
+    Lost { why: String },
+    /// The job has ended, and all was told.
+    Over,
+}
+
+const FIRST_WAIT: Duration = Duration::from_millis(250);
+const WAIT_MAX: Duration = Duration::from_secs(5);
+/// A server that is gone for longer does not come back.
+const OUTAGE_MAX: Duration = Duration::from_secs(600);
+
+impl<'a> Follow<'a> {
+    pub(crate) fn new(session: &'a Session, job: &'a str) -> Self {
+        let (stream, phase) = (None, Phase::First);
+        let (wait, waited) = (FIRST_WAIT, Duration::ZERO);
+        Follow { session, job, heard: None, stream, phase, wait, waited }
+    }
+
+    /// What is told next. To be awaited to its end: half of a wait would begin anew.
+    pub(crate) async fn next(&mut self) -> Result<Heard> {
+        loop {
+            if self.phase == Phase::Over {
+                return Ok(Heard::Over);
+            }
+            match self.listen().await {
+                Ok(Some(heard)) => return Ok(heard),
+                Ok(None) => self.stream = None, // the door closed politely
+                Err(error) if self.phase != Phase::First && error.is_worth_repeating() => {
+                    self.stream = None;
+                    if self.waited > OUTAGE_MAX {
+                        return Err(error.into());
+                    }
+                    if self.phase == Phase::Listening {
+                        self.phase = Phase::Lost;
+                        return Ok(Heard::Lost { why: error.to_string() });
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+            self.pause().await?;
+        }
+    }
+
+    async fn pause(&mut self) -> Result<()> {
+        if self.waited > OUTAGE_MAX {
+            bail!("the server tells nothing of the job any more, and that it has not ended");
+        }
+        tokio::time::sleep(self.wait).await;
+        self.waited += self.wait;
+        self.wait = (self.wait * 2).min(WAIT_MAX);
+        Ok(())
+    }
+
+    /// The next event; nothing where the stream ended before the job did.
+    async fn listen(&mut self) -> Result<Option<Heard>, ClientError> {
+        if self.stream.is_none() {
+            self.stream = Some(self.session.client.watch(self.job, self.heard.as_deref()).await?);
+        }
+        let stream = self.stream.as_mut().expect("it was opened above");
+        let (seq, status) = match stream.next().await? {
+            Some(Told::Status { seq, status }) => (seq, status),
+            Some(Told::Failed { .. }) => return Ok(None),
+            None => return self.look().await,
+        };
+        self.heard = Some(seq.clone());
+        Ok(Some(self.told(seq, status)))
+    }
+
+    /// A stream that ends says nothing about the job: whoever came back after the end is told by nobody.
+    async fn look(&mut self) -> Result<Option<Heard>, ClientError> {
+        let status = self.session.client.status(self.job).await?;
+        if status.completed_at.is_none() {
+            return Ok(None);
+        }
+        let seq = self.heard.clone().unwrap_or_default();
+        Ok(Some(self.told(seq, Box::new(status))))
+    }
+
+    fn told(&mut self, seq: String, status: Box<StatusShape>) -> Heard {
+        let ended = status.completed_at.is_some();
+        self.phase = if ended { Phase::Over } else { Phase::Listening };
+        (self.wait, self.waited) = (FIRST_WAIT, Duration::ZERO);
+        Heard::Status { seq, status }
+    }
+}

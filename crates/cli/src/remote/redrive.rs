@@ -1,0 +1,17 @@
+//! Giving ended jobs another life.
+
+use super::{each, with_session};
+use crate::args::RedriveArgs;
+use anyhow::Result;
+use std::process::ExitCode;
+use wire::RedriveRequest;
+
+pub(crate) fn run(args: &RedriveArgs) -> Result<ExitCode> {
+    let how = RedriveRequest {
+        reset_steps: args.reset_steps.then_some(true),
+        max_attempts: args.max_attempts,
+    };
+    with_session(&args.remote, async |session| {
+        each::done(session, &args.jobs, async |job| session.client.redrive(job, &how).await).await
+    })
+}

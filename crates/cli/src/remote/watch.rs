@@ -1,0 +1,222 @@
+//! Looking on while a job runs: a live line on a terminal, a line per change anywhere else.
+
+use super::{
+    Session,
+    exit::of_status,
+    follow::{Follow, Heard},
+    show::{clean, span, status_tone},
+    status::note,
+};
+use crate::{
+    ink::{Line, Tone, bar},
+    screen::Screen,
+    signals::{INTERRUPTED, Signals},
+};
+use anyhow::Result;
+use engine::Timestamp;
+use std::{pin::pin, process::ExitCode, time::Duration};
+use wire::{StatusShape, format_time};
+
+/// How often the live line is drawn.
+const FRAME: Duration = Duration::from_millis(120);
+const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⠴", "⠦", "⠇", "⠏", "⠟"];
+
+/// Follows a job to its end, and says by the exit code how that was.
+pub(crate) async fn watch(session: &Session, job: &str) -> Result<ExitCode> {
+    let mut signals = Signals::new()?; // before anything is drawn that must be taken away
+    let mut picture = Picture::open(session)?;
+    tokio::select! {
+        ended = to_the_end(session, job, &mut picture) => ended,
+        () = signals.any() => {
+            picture.close()?;
+            Ok(ExitCode::from(INTERRUPTED))
+        }
+    }
+}
+
+async fn to_the_end(session: &Session, job: &str, picture: &mut Picture<'_>) -> Result<ExitCode> {
+    let mut follow = Follow::new(session, job);
+    let mut frames = tokio::time::interval(FRAME);
+    let mut ending = ExitCode::SUCCESS;
+    loop {
+        let mut next = pin!(follow.next());
+        let heard = loop {
+            tokio::select! {
+                heard = &mut next => break heard?,
+                _ = frames.tick() => picture.tick()?,
+            }
+        };
+        match heard {
+            Heard::Status { status, .. } => {
+                ending = of_status(&status.status);
+                picture.tell(*status)?;
+            }
+            Heard::Lost { why } => picture.lost(&why)?,
+            Heard::Over => return Ok(ending),
+        }
+    }
+}
+
+/// What is seen of a job.
+struct Picture<'a> {
+    session: &'a Session,
+    screen: Option<Screen>,
+    last: Option<StatusShape>,
+    lost: bool,
+    frame: usize,
+}
+
+impl<'a> Picture<'a> {
+    fn open(session: &'a Session) -> Result<Self> {
+        let show = &session.show;
+        let screen = show.draws().then(|| Screen::open(show.colours())).transpose()?;
+        Ok(Picture { session, screen, last: None, lost: false, frame: 0 })
+    }
+
+    /// Something is new.
+    fn tell(&mut self, status: StatusShape) -> Result<()> {
+        self.lost = false;
+        let moved = self.last.as_ref().is_none_or(|last| is_transition(last, &status));
+        let line = told(&status, self.session.now());
+        match &mut self.screen {
+            Some(screen) if moved => screen.leave(&[cut(line, screen)])?,
+            Some(_) => {}
+            None if self.session.show.is_json() => self.session.show.json(&status)?,
+            None => self.session.show.lines(&[line])?,
+        }
+        self.last = Some(status);
+        self.tick()
+    }
+
+    fn lost(&mut self, why: &str) -> Result<()> {
+        self.lost = true;
+        if self.screen.is_none() {
+            eprintln!("consign: {}; trying again", clean(why));
+        }
+        self.tick()
+    }
+
+    /// Draws the live line, while there is a life to show.
+    fn tick(&mut self) -> Result<()> {
+        let (Some(screen), Some(last)) = (&mut self.screen, &self.last) else { return Ok(()) };
+        if last.completed_at.is_some() {
+            return Ok(screen.draw(&[])?);
+        }
+        self.frame += 1;
+        let spinner = SPINNER[self.frame % SPINNER.len()];
+        let line = live(last, spinner, self.lost, self.session.now());
+        Ok(screen.draw(&[cut(line, screen)])?)
+    }
+
+    fn close(self) -> Result<()> {
+        Ok(self.screen.map_or(Ok(()), Screen::close)?)
+    }
+}
+
+/// A line that ends in the last column makes some terminals wrap.
+fn cut(line: Line, screen: &Screen) -> Line {
+    line.map(clean).cut(screen.size().columns.saturating_sub(1))
+}
+
+/// Whether more than progress was made.
+fn is_transition(last: &StatusShape, status: &StatusShape) -> bool {
+    let of = |status: &StatusShape| {
+        let asked = status.cancel_requested;
+        (status.status.clone(), status.attempt, status.next_attempt_at, status.redrive_count, asked)
+    };
+    of(last) != of(status)
+}
+
+/// What stays: when, which state, which attempt, and a few words.
+pub(crate) fn told(status: &StatusShape, now: Timestamp) -> Line {
+    Line::of(Tone::Faint, format!("{}  ", format_time(at(status, now))))
+        .and(state(status))
+        .then(Tone::Plain, note(status, now))
+}
+
+/// When the job became what it is, as far as its status says.
+fn at(status: &StatusShape, now: Timestamp) -> Timestamp {
+    let first = (status.attempt == 0).then_some(status.created_at);
+    let said = match status.status.as_str() {
+        "Queued" => first,
+        "Running" => status.progress.as_ref().map(|said| said.at).or(status.started_at),
+        _ => status.completed_at,
+    };
+    said.map_or(now, |moment| moment.0)
+}
+
+fn state(status: &StatusShape) -> Line {
+    let tries = format!("{}/{}", status.attempt, status.max_attempts);
+    Line::of(status_tone(&status.status), format!("{:<9}", status.status))
+        .then(Tone::Plain, format!("  {tries:>3}  "))
+}
+
+/// What moves: a bar where the worker says how far it is, and how long it has been.
+fn live(status: &StatusShape, spinner: &str, lost: bool, now: Timestamp) -> Line {
+    let mut line = Line::of(Tone::Busy, format!("{spinner} ")).and(state(status));
+    if lost {
+        return line.then(Tone::Bad, "the connection is lost; trying again");
+    }
+    match status.progress.as_ref().filter(|_| status.status == "Running") {
+        Some(said) => {
+            let (full, empty) = bar(said.percent);
+            line = line
+                .then(Tone::Busy, full)
+                .then(Tone::Faint, empty)
+                .then(Tone::Plain, format!("  {:>3} %", said.percent))
+                .then(Tone::Plain, format!("  {}", said.note.as_deref().unwrap_or_default()));
+        }
+        None => line = line.then(Tone::Plain, note(status, now)),
+    }
+    let since = status.started_at.filter(|_| status.status == "Running");
+    let since = since.unwrap_or(status.created_at);
+    line.then(Tone::Faint, format!("   {}", span(now.since(since.0))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::{Moment, ProgressShape};
+
+    fn now() -> Timestamp {
+        Timestamp::parse("now", 1_794_787_212_000).unwrap()
+    }
+
+    fn running() -> StatusShape {
+        let text = r#"{"jobId":"j","jobType":"report","subjectId":null,"correlationId":"c","status":"Running",
+            "attempt":1,"maxAttempts":3,"createdAt":"2026-11-16T00:00:00.000Z","startedAt":"2026-11-16T00:00:00.000Z",
+            "completedAt":null,"errorCode":null,"errorMessage":null,"nextAttemptAt":null,"progress":null,
+            "cancelRequested":false,"message":null,"result":null,"resultUrl":null,"redriveCount":0,"parentId":null}"#;
+        serde_json::from_str(text).unwrap()
+    }
+
+    fn with_progress(percent: u8) -> StatusShape {
+        let note = Some("month 4 of 12".into());
+        let progress = Some(ProgressShape { percent, note, at: Moment(now()) });
+        StatusShape { progress, ..running() }
+    }
+
+    #[test]
+    fn the_live_line_shows_how_far_it_is() {
+        let line = live(&with_progress(33), "⠋", false, now());
+        assert_eq!(line.text(), "⠋ Running    1/3  ███░░░░░░░░░   33 %  month 4 of 12   12 s");
+        let line = live(&running(), "⠋", false, now());
+        assert_eq!(line.text(), "⠋ Running    1/3     12 s");
+        assert!(live(&running(), "⠋", true, now()).text().ends_with("trying again"));
+    }
+
+    #[test]
+    fn progress_is_no_transition() {
+        assert!(!is_transition(&running(), &with_progress(50)));
+        assert!(is_transition(&running(), &StatusShape { cancel_requested: true, ..running() }));
+        assert!(is_transition(&running(), &StatusShape { attempt: 2, ..running() }));
+    }
+
+    #[test]
+    fn what_stays_says_when() {
+        assert_eq!(
+            told(&with_progress(50), now()).text(),
+            "2026-11-16T00:00:12.000Z  Running    1/3  50 %  month 4 of 12"
+        );
+    }
+}

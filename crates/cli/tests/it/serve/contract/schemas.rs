@@ -1,0 +1,221 @@
+//! §1, §3 and §7: payloads are checked against the JSON Schema of their type, where one is set.
+
+use crate::serve::{Answer, Customer, House, customer::fresh};
+use serde_json::{Value, json};
+use std::{fs, net::TcpListener, sync::Arc};
+use tempfile::TempDir;
+
+fn mail() -> Value {
+    json!({
+        "type": "object",
+        "required": ["to"],
+        "additionalProperties": false,
+        "properties": {
+            "to": {"type": "string", "format": "email"},
+            "copies": {"type": "integer", "minimum": 1},
+            "lines": {"type": "array", "items": {"type": "string", "pattern": "^[a-z]+$"}},
+        },
+    })
+}
+
+/// A type of its own with this schema.
+fn with_schema(customer: &Customer, schema: Value) -> String {
+    let job_type = fresh("type");
+    customer.policy(&job_type, json!({"schema": schema}));
+    job_type
+}
+
+fn hand_over(customer: &Customer, job_type: &str, payload: &Value) -> Answer {
+    let job = json!({"jobType": job_type, "payload": payload});
+    customer.owner.post("/api/jobs").json(&job).send()
+}
+
+/// The errors of a refused payload: pointer and detail.
+#[track_caller]
+fn errors(problem: &Value) -> Vec<(&str, &str)> {
+    let errors = problem["errors"].as_array().unwrap().iter();
+    errors
+        .map(|error| (error["pointer"].as_str().unwrap(), error["detail"].as_str().unwrap()))
+        .collect()
+}
+
+#[test]
+fn each_wrong_place_is_pointed_at() {
+    let customer = Customer::new();
+    let job_type = with_schema(&customer, mail());
+    hand_over(&customer, &job_type, &json!({"to": "a@b.example", "lines": ["x"]})).ok(202);
+    for (payload, expected) in [
+        (json!({}), vec![("/payload/to", "is missing")]),
+        (json!(null), vec![("/payload", "must be an object")]),
+        (json!({"to": "nobody"}), vec![("/payload/to", "must have the format email")]),
+        (
+            json!({"to": 5, "copies": 0, "bcc": 1, "lines": ["a", "B", 3]}),
+            vec![
+                ("/payload/bcc", "is not a field of the schema"),
+                ("/payload/copies", "must be at least 1"),
+                ("/payload/lines/1", "must match ^[a-z]+$"),
+                ("/payload/lines/2", "must be a string"),
+                ("/payload/to", "must be a string"),
+            ],
+        ),
+    ] {
+        let problem = hand_over(&customer, &job_type, &payload).problem(422, "SCHEMA_MISMATCH");
+        let mut found = errors(&problem);
+        found.sort_unstable();
+        assert_eq!(found, expected, "{payload}");
+    }
+    // Absent is null, and a schema may want more than that.
+    let bare = json!({"jobType": job_type});
+    customer.owner.post("/api/jobs").json(&bare).send().problem(422, "SCHEMA_MISMATCH");
+}
+
+#[test]
+fn batches_are_refused_whole_or_in_part() {
+    let customer = Customer::new();
+    let job_type = with_schema(&customer, mail());
+    let job = |payload: Value| json!({"jobType": job_type, "payload": payload});
+    let good = || job(json!({"to": "a@b.example"}));
+    let batch = json!({"jobs": [good(), good(), good(), job(json!({"to": 5}))]});
+    let answer = customer.owner.post("/api/jobs/batch").json(&batch).send();
+    let problem = answer.problem(422, "SCHEMA_MISMATCH");
+    assert_eq!(errors(&problem), [("/jobs/3/payload/to", "must be a string")]);
+    assert_eq!(customer.claim_with(&job_type, json!({"max": 10})), [] as [Value; 0]);
+    let answer = customer.owner.post("/api/jobs/batch?partial=true").json(&batch).send().ok(207);
+    let items = answer["items"].as_array().unwrap();
+    assert!(items[..3].iter().all(|item| item["jobId"].is_string()), "{answer}");
+    let problem = &items[3]["problem"];
+    assert_eq!(
+        (&problem["errorCode"], &problem["status"]),
+        (&json!("SCHEMA_MISMATCH"), &json!(422))
+    );
+    let pointer = problem["errors"][0]["pointer"].as_str().unwrap();
+    assert!(pointer.ends_with("/payload/to"), "{problem}");
+    assert_eq!(customer.claim_with(&job_type, json!({"max": 10})).len(), 3);
+}
+
+#[test]
+fn what_was_sent_does_not_stand_in_the_answer() {
+    let customer = Customer::new();
+    let job_type = with_schema(&customer, mail());
+    let secret = "hunter2";
+    for payload in
+        [json!({"to": secret}), json!(secret), json!({"to": [secret], "lines": [{"a": secret}]})]
+    {
+        let answer = hand_over(&customer, &job_type, &payload);
+        answer.problem(422, "SCHEMA_MISMATCH");
+        assert!(!answer.text().contains(secret), "{}", answer.text());
+    }
+}
+
+#[test]
+fn what_is_no_schema_is_refused_and_nothing_changes() {
+    let customer = Customer::new();
+    let job_type = with_schema(&customer, mail());
+    let path = format!("/api/types/{job_type}");
+    for (policy, pointer) in [
+        (
+            json!({"schema": {"properties": {"to": {"type": "strng"}}}}),
+            "/schema/properties/to/type",
+        ),
+        (json!({"schema": {"pattern": "(?!a)b"}}), "/schema/pattern"),
+        (json!({"schema": {"$ref": "#/nowhere"}}), "/schema/$ref"),
+        (json!({"schema": 5}), "/schema"),
+        (json!({"handler": {"http": "ftp://a"}}), "/handler/http"),
+        (json!({"handler": {}}), "/handler"),
+        (json!({"handler": {"exec": ["a", ""], "http": "https://a"}}), "/handler"),
+    ] {
+        let answer = customer.house.admin().put(&path).json(&policy).send();
+        let problem = answer.problem(400, "INVALID_FIELD");
+        assert_eq!(problem["errors"][0]["pointer"], pointer, "{problem}");
+    }
+    hand_over(&customer, &job_type, &json!(5)).problem(422, "SCHEMA_MISMATCH");
+}
+
+#[test]
+fn schemas_and_handlers_are_shown_and_can_be_sent_back() {
+    let customer = Customer::new();
+    let job_type = fresh("type");
+    let said = r#"{"schema": {"required": ["z", "a"], "minProperties": 1.0}, "handler": {"exec": ["convert", "-"]}}"#;
+    let path = format!("/api/types/{job_type}");
+    let ask = customer.house.admin().put(&path).header("content-type", "application/json");
+    let set = ask.body(said).send();
+    set.ok(200);
+    assert!(set.text().contains(r#""schema":{"required": ["z", "a"], "minProperties": 1.0}"#));
+    let all = customer.house.admin().get("/api/types").send().ok(200);
+    let shown = all["items"].as_array().unwrap().iter().find(|shown| shown["jobType"] == job_type);
+    let shown = shown.unwrap();
+    assert_eq!(shown["handler"], json!({"exec": ["convert", "-"]}));
+    assert_eq!(customer.house.admin().put(&path).json(shown).send().ok(200), *shown);
+    customer.policy(&job_type, json!({"schema": null, "handler": null}));
+    hand_over(&customer, &job_type, &json!(5)).ok(202);
+}
+
+/// Whoever may set types could otherwise send our server wherever they like.
+#[test]
+fn nothing_that_a_schema_refers_to_is_fetched() {
+    let customer = Customer::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = format!("http://{}/schema.json", listener.local_addr().unwrap());
+    for schema in [
+        json!({"$ref": address}),
+        json!({"$schema": address}),
+        json!({"$id": address, "$ref": "other.json"}),
+        json!({"$ref": "file:///etc/passwd"}),
+    ] {
+        let path = format!("/api/types/{}", fresh("type"));
+        let answer = customer.house.admin().put(&path).json(&json!({"schema": schema})).send();
+        let problem = answer.problem(400, "INVALID_FIELD");
+        assert!(
+            problem["errors"][0]["pointer"].as_str().unwrap().starts_with("/schema/$"),
+            "{problem}"
+        );
+    }
+    assert!(listener.accept().is_err(), "somebody called");
+}
+
+#[test]
+fn an_evil_pattern_keeps_nobody_waiting() {
+    let customer = Customer::new();
+    let job_type = with_schema(&customer, json!({"pattern": "^(a+)+$"}));
+    let payload = json!("a".repeat(60_000) + "!");
+    hand_over(&customer, &job_type, &payload).problem(422, "SCHEMA_MISMATCH");
+}
+
+/// A schema speaks about what comes, not about what is there.
+#[test]
+fn a_schema_holds_for_what_is_handed_over_from_now_on() {
+    let customer = Customer::new();
+    let job_type = fresh("type");
+    let old = json!({"jobType": job_type, "payload": 5, "idempotencyKey": "k"});
+    let id = customer.submit(old.clone());
+    customer.policy(&job_type, json!({"schema": mail()}));
+    let job = customer.claim(&job_type);
+    customer.settle(&job, json!({"outcome": "poisoned"}));
+    customer.owner.post(&format!("/api/jobs/{id}/redrive")).send().ok(202);
+    customer.owner.post("/api/jobs").json(&old).send().problem(422, "SCHEMA_MISMATCH");
+    customer.policy(&job_type, json!({}));
+    let again = customer.owner.post("/api/jobs").json(&old).send().ok(202);
+    assert_eq!((&again["jobId"], &again["duplicate"]), (&json!(id), &json!(true)));
+}
+
+#[test]
+fn the_schema_of_a_file_holds_with_strict_types_and_after_a_restart() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("mail.json"), mail().to_string()).unwrap();
+    let data = folder.path().join("data");
+    let settings = "strict_types = true\n[types.mail]\nschema = \"mail.json\"\n";
+    let house = Arc::new(House::on(folder, data, settings));
+    let customer = Customer::of(&house);
+    let put = json!({"schema": {"type": "integer"}});
+    house.admin().put("/api/types/count").json(&put).send().ok(200);
+    for _ in 0..2 {
+        hand_over(&customer, "mail", &json!({"to": "a@b.example"})).ok(202);
+        hand_over(&customer, "mail", &json!({})).problem(422, "SCHEMA_MISMATCH");
+        hand_over(&customer, "count", &json!(7)).ok(202);
+        hand_over(&customer, "count", &json!("7")).problem(422, "SCHEMA_MISMATCH");
+        hand_over(&customer, "other", &json!(7)).problem(422, "UNKNOWN_JOB_TYPE");
+        assert!(house.stop().success());
+        house.restart();
+    }
+}

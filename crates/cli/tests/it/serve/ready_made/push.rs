@@ -1,0 +1,142 @@
+//! Jobs that are pushed to an address.
+
+use super::Place;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use hmac::{Hmac, KeyInit, Mac};
+use serde_json::{Value, json};
+use sha2::Sha256;
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpListener,
+    process::Command,
+    sync::mpsc::{Receiver, channel},
+    thread,
+};
+
+/// Answers one request after the other, each on a connection of its own, and passes them on.
+fn receiver(answers: &'static [&'static str]) -> (u16, Receiver<Request>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (tell, told) = channel();
+    thread::spawn(move || {
+        for answer in answers {
+            let (mut stream, _) = listener.accept().unwrap();
+            tell.send(Request::read(BufReader::new(&stream))).unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    (port, told)
+}
+
+struct Request {
+    headers: Vec<(String, String)>,
+    body: String,
+}
+
+impl Request {
+    fn read(mut stream: impl BufRead) -> Self {
+        let mut request = Request { headers: Vec::new(), body: String::new() };
+        let mut line = String::new();
+        stream.read_line(&mut line).unwrap();
+        assert_eq!(line, "POST /jobs HTTP/1.1\r\n");
+        loop {
+            line.clear();
+            stream.read_line(&mut line).unwrap();
+            let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+            request.headers.push((name.to_ascii_lowercase(), value.into()));
+        }
+        let length = request.header("content-length").parse().unwrap();
+        stream.take(length).read_to_string(&mut request.body).unwrap();
+        request
+    }
+
+    fn header(&self, name: &str) -> &str {
+        let found = self.headers.iter().find(|(given, _)| given == name);
+        found.map_or_else(|| panic!("{name} is missing"), |(_, value)| value)
+    }
+}
+
+/// As any receiver would, with the secret that the operator gave it.
+fn is_signed(request: &Request, secret: &str) -> bool {
+    let key = STANDARD.decode(secret.trim().strip_prefix("whsec_").unwrap()).unwrap();
+    let mut mac = Hmac::<Sha256>::new_from_slice(&key).unwrap();
+    let (id, at) = (request.header("webhook-id"), request.header("webhook-timestamp"));
+    mac.update(format!("{id}.{at}.{}", request.body).as_bytes());
+    let expected = format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()));
+    request.header("webhook-signature") == expected
+}
+
+/// What docs/handlers.md shows to those who write receivers in Python.
+fn check_as_the_page_says(request: &Request, secret: &str) {
+    let page = include_str!("../../../../../../docs/handlers.md");
+    let (_, rest) = page.split_once("```python\n").unwrap();
+    let (shown, _) = rest.split_once("```").unwrap();
+    let ask = "import json, sys\n\
+               told = json.loads(sys.argv[1])\n\
+               body = told['body'].encode()\n\
+               assert is_from_consign(told['secret'], told['headers'], body)\n\
+               assert not is_from_consign(told['secret'], told['headers'], body + b' ')\n";
+    let headers: serde_json::Map<String, Value> =
+        request.headers.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+    let told = json!({"secret": secret.trim(), "headers": headers, "body": request.body});
+    let script = format!("{shown}{ask}");
+    let said = Command::new("python3").args(["-c", &script, &told.to_string()]).output().unwrap();
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+}
+
+#[test]
+fn a_receiver_gets_the_job_signed_and_says_when_to_come_again() {
+    let (port, told) = receiver(&[
+        "HTTP/1.1 503 Busy\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 13\r\nConnection: close\r\n\r\n\
+         {\"sent\": true}",
+    ]);
+    let place = Place::new(&format!("[outbound]\nallow = [\"127.0.0.1:{port}\"]"));
+    let handler = json!({"http": format!("http://127.0.0.1:{port}/jobs")});
+    // Only the receiver's word can bring it back before the test loses patience.
+    let backoff = json!({"base": "10m", "jitter": "none"});
+    place.declare("mail", json!({"handler": handler, "backoff": backoff}));
+    let id = place.customer.submit(json!({"jobType": "mail", "payload": {"to": "ada"}}));
+    let secret = fs::read_to_string(place.house().data().join("webhook.key")).unwrap();
+    for attempt in [1, 2] {
+        let request = told.recv().unwrap();
+        assert!(is_signed(&request, &secret));
+        check_as_the_page_says(&request, &secret);
+        let body: Value = serde_json::from_str(&request.body).unwrap();
+        assert_eq!((&body["jobId"], &body["attempt"]), (&json!(id), &json!(attempt)));
+        assert_eq!(body["payload"], json!({"to": "ada"}));
+        assert_eq!(request.header("webhook-id"), format!("{id}.0"), "both tries are one message");
+        assert_eq!(request.header("idempotency-key"), id);
+        assert_eq!(request.header("x-correlation-id"), body["correlationId"].as_str().unwrap());
+    }
+    let status = place.wait(&id, "Completed");
+    assert_eq!(status["message"], "the address answered with status 200");
+    let history = place.customer.history(&id);
+    assert!(history.iter().any(|row| row["errorCode"] == "HTTP_STATUS_503"), "{history:?}");
+}
+
+#[test]
+fn an_address_in_the_house_is_not_asked_and_the_operator_learns_why() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let place = Place::new("");
+    for (job_type, url) in [
+        ("number", format!("https://127.0.0.1:{port}/")),
+        ("decimal", format!("https://2130706433:{port}/")),
+        ("plain", format!("http://localhost:{port}/")),
+    ] {
+        place.declare(job_type, json!({"handler": {"http": url}}));
+        let id = place.customer.queued(job_type);
+        place.wait_for_log(&format!("\"job_type\":\"{job_type}\""));
+        assert_eq!(place.customer.status(&id)["status"], "Queued");
+        assert_eq!(place.customer.reasons(&id), ["NO_LIVE_WORKER"]);
+    }
+    place.wait_for_log("the ready-made handler is not run");
+    // Where it leads is only known when it is asked for.
+    place.declare("name", json!({"handler": {"http": format!("https://localhost:{port}/")}}));
+    let status = place.wait(&place.customer.queued("name"), "Failed");
+    assert_eq!(status["errorCode"], "ADDRESS_FORBIDDEN");
+    assert!(listener.accept().is_err(), "somebody was there");
+}

@@ -1,0 +1,201 @@
+//! What a schema wants, in words. Nothing of a payload but the names of its fields is ever repeated: what stands
+//! in them may be secret.
+
+use engine::FieldProblem;
+use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
+use jsonschema::{JsonType, ReferencingError, ValidationError};
+use serde_json::Value;
+
+/// What one error says about `field`: one problem, or one for each name that should not be there.
+pub(super) fn told(field: &'static str, error: &ValidationError<'_>) -> Vec<FieldProblem> {
+    let at = error.instance_path().as_str();
+    let problem = |within: String, detail: String| FieldProblem::new(field, detail).within(within);
+    if let Kind::Required { property } = error.kind() {
+        let name = property.as_str().unwrap_or_default();
+        return vec![problem(below(at, name), "is missing".into())];
+    }
+    if let Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } =
+        error.kind()
+    {
+        let no = |name: &String| problem(below(at, name), "is not a field of the schema".into());
+        return unexpected.iter().map(no).collect();
+    }
+    vec![problem(near(at), wanted(error.kind(), at))]
+}
+
+/// Why something is no schema.
+pub(super) fn no_schema(schema: &Value, error: &ValidationError<'_>) -> FieldProblem {
+    if let Kind::Referencing(error) = error.kind() {
+        return lost(schema, error);
+    }
+    if let Kind::Format { format } = error.kind()
+        && format == "regex"
+    {
+        let detail = "must be a regular expression that is not too large, and without look-around and \
+                      back-references, which cannot be matched in linear time";
+        return FieldProblem::new("schema", detail).within(error.instance_path().as_str());
+    }
+    let first = told("schema", error).into_iter().next();
+    first.unwrap_or_else(|| FieldProblem::new("schema", "is no JSON Schema"))
+}
+
+/// A reference that leads nowhere. The error names only where it leads to; a person needs the place.
+fn lost(schema: &Value, error: &ReferencingError) -> FieldProblem {
+    let error = error.to_string();
+    let Some((keyword, pointer)) = reference(schema, &error, String::new()) else {
+        return FieldProblem::new("schema", "refers to something that is not within it");
+    };
+    let detail = match keyword {
+        "$schema" => "must be draft 4, 6, 7, 2019-09 or 2020-12 of JSON Schema",
+        _ => "must lead to a place within the schema: nothing is fetched from elsewhere",
+    };
+    FieldProblem::new("schema", detail).within(pointer)
+}
+
+/// The first keyword whose address is named in `error`, and where it stands.
+fn reference(schema: &Value, error: &str, at: String) -> Option<(&'static str, String)> {
+    const KEYWORDS: [&str; 4] = ["$ref", "$schema", "$dynamicRef", "$recursiveRef"];
+    let named = |keyword: &&str| {
+        let target = schema.get(keyword).and_then(Value::as_str).unwrap_or_default();
+        let target = target.trim_start_matches('#');
+        !target.is_empty() && error.contains(target)
+    };
+    if let Some(keyword) = KEYWORDS.into_iter().find(|keyword| named(keyword)) {
+        return Some((keyword, below(&at, keyword)));
+    }
+    match schema {
+        Value::Object(fields) => {
+            fields.iter().find_map(|(name, inner)| reference(inner, error, below(&at, name)))
+        }
+        Value::Array(items) => {
+            let inner = |(place, item)| reference(item, error, format!("{at}/{place}"));
+            items.iter().enumerate().find_map(inner)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
+/// What would be right at `at`.
+fn wanted(kind: &Kind, at: &str) -> String {
+    match kind {
+        Kind::Type { kind } => format!("must be {}", types(kind)),
+        Kind::Enum { options } => format!("must be one of {}", options_of(options)),
+        Kind::Constant { expected_value } => {
+            format!("must be {}", cut(&expected_value.to_string()))
+        }
+        Kind::Pattern { pattern } => format!("must match {}", cut(pattern)),
+        Kind::Format { format } => format!("must have the format {}", cut(format)),
+        Kind::Minimum { limit } => format!("must be at least {limit}"),
+        Kind::Maximum { limit } => format!("must be at most {limit}"),
+        Kind::ExclusiveMinimum { limit } => format!("must be more than {limit}"),
+        Kind::ExclusiveMaximum { limit } => format!("must be less than {limit}"),
+        Kind::MultipleOf { multiple_of } => format!("must be a multiple of {multiple_of}"),
+        Kind::MinLength { limit } => format!("must have at least {limit} characters"),
+        Kind::MaxLength { limit } => format!("must have at most {limit} characters"),
+        Kind::MinItems { limit } => format!("must have at least {limit} items"),
+        Kind::MaxItems { limit } => format!("must have at most {limit} items"),
+        Kind::AdditionalItems { limit } => format!("must have at most {limit} items"),
+        Kind::UnevaluatedItems { .. } => "has items that the schema does not take".into(),
+        Kind::MinProperties { limit } => format!("must have at least {limit} fields"),
+        Kind::MaxProperties { limit } => format!("must have at most {limit} fields"),
+        Kind::UniqueItems => "must not have the same item twice".into(),
+        Kind::Contains => "must have as many items as the schema wants of the kind it names".into(),
+        Kind::PropertyNames { error } => {
+            format!("has a field whose name is wrong: it {}", wanted(error.kind(), ""))
+        }
+        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => one_of(context, at),
+        Kind::OneOfMultipleValid { .. } => {
+            "must keep exactly one of the schema's alternatives, and keeps several".into()
+        }
+        Kind::Not { .. } => "must not be what the schema rules out".into(),
+        Kind::FalseSchema => "must not be there".into(),
+        Kind::ContentEncoding { content_encoding } => {
+            format!("must be encoded as {}", cut(content_encoding))
+        }
+        Kind::ContentMediaType { content_media_type } => {
+            format!("must hold {}", cut(content_media_type))
+        }
+        Kind::FromUtf8 { .. } => "must be UTF-8 behind its encoding".into(),
+        Kind::BacktrackLimitExceeded { .. } | Kind::RegexEngineFailure { .. } => {
+            "cannot be matched against the schema's pattern".into()
+        }
+        Kind::Required { .. }
+        | Kind::AdditionalProperties { .. }
+        | Kind::UnevaluatedProperties { .. }
+        | Kind::Custom { .. }
+        | Kind::Referencing(_) => "must be what the schema wants".into(),
+    }
+}
+
+/// The alternatives, where each is a sentence about the value itself; else only how many there are.
+fn one_of(alternatives: &[Vec<ValidationError<'_>>], at: &str) -> String {
+    let here = |errors: &Vec<ValidationError<'_>>| match &errors[..] {
+        [error] if error.instance_path().as_str() == at && is_plain(error.kind()) => {
+            Some(wanted(error.kind(), at))
+        }
+        _ => None,
+    };
+    match alternatives.iter().map(here).collect::<Option<Vec<String>>>() {
+        Some(sentences) if !sentences.is_empty() => cut(&sentences.join(", or ")),
+        Some(_) | None => {
+            format!("must keep one of the schema's {} alternatives", alternatives.len())
+        }
+    }
+}
+
+/// Whether [`wanted`] says it all.
+fn is_plain(kind: &Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Type { .. } | Kind::Enum { .. } | Kind::Constant { .. } | Kind::Format { .. }
+    ) || matches!(kind, Kind::Pattern { .. } | Kind::Minimum { .. } | Kind::Maximum { .. })
+}
+
+fn types(kind: &TypeKind) -> String {
+    match kind {
+        TypeKind::Single(one) => name(*one).into(),
+        TypeKind::Multiple(some) => some.iter().map(name).collect::<Vec<_>>().join(" or "),
+    }
+}
+
+fn name(kind: JsonType) -> &'static str {
+    match kind {
+        JsonType::Null => "null",
+        JsonType::Boolean => "a boolean",
+        JsonType::Integer => "a whole number",
+        JsonType::Number => "a number",
+        JsonType::String => "a string",
+        JsonType::Array => "a list",
+        JsonType::Object => "an object",
+    }
+}
+
+fn options_of(options: &Value) -> String {
+    let Some(options) = options.as_array() else { return cut(&options.to_string()) };
+    let options: Vec<String> = options.iter().map(Value::to_string).collect();
+    cut(&options.join(", "))
+}
+
+/// Schemas are written by people, and some write long ones.
+fn cut(text: &str) -> String {
+    const BYTES_MAX: usize = 200;
+    if text.len() <= BYTES_MAX {
+        return text.into();
+    }
+    format!("{}…", &text[..text.floor_char_boundary(BYTES_MAX)])
+}
+
+/// The pointer to `name` within what is at `at`.
+fn below(at: &str, name: &str) -> String {
+    near(&format!("{at}/{}", name.replace('~', "~0").replace('/', "~1")))
+}
+
+/// The pointer itself, or, where names are absurdly long, to the last place before that.
+fn near(pointer: &str) -> String {
+    const BYTES_MAX: usize = 512;
+    if pointer.len() <= BYTES_MAX {
+        return pointer.into();
+    }
+    let kept = &pointer[..pointer.floor_char_boundary(BYTES_MAX)];
+    kept.rsplit_once('/').map_or("", |(before, _)| before).into()
+}

@@ -1,0 +1,150 @@
+//! Payloads are checked against the schema of their type, whichever way they come.
+
+use crate::watched::{Watched, job_type};
+use engine::{JobDraft, PolicyDraft, Refusal, Tenant};
+use platform::{Error, Node, Platform, Settings};
+use pollster::block_on;
+use std::{sync::Arc, thread, time::Duration};
+use store::{SeededDice, StoreError};
+
+const WANTS_TO: &str = r#"{"type": "object", "required": ["to"]}"#;
+
+fn platform(store: &Arc<Watched>, strict_types: bool) -> Platform {
+    let settings = Settings { strict_types, ..Settings::default() };
+    Platform::new(store.clone(), store.clock.clone(), Arc::new(SeededDice::new(2)), settings)
+}
+
+fn draft(payload: &str) -> JobDraft {
+    JobDraft { job_type: "email".into(), payload: Some(payload.into()), ..JobDraft::default() }
+}
+
+fn submit(platform: &Platform, payloads: &[&str]) -> Result<usize, Error> {
+    let drafts = payloads.iter().map(|payload| draft(payload)).collect();
+    block_on(platform.submit_all(&Tenant::default_tenant(), drafts)).map(|all| all.len())
+}
+
+fn policy(schema: Option<&str>) -> PolicyDraft {
+    PolicyDraft { schema: schema.map(Into::into), ..PolicyDraft::default() }
+}
+
+fn set(platform: &Platform, schema: Option<&str>) {
+    block_on(platform.set_policy(job_type("email"), &policy(schema))).unwrap();
+}
+
+#[track_caller]
+fn refused<T: std::fmt::Debug>(outcome: Result<T, Error>) -> Refusal {
+    match outcome {
+        Err(Error::Refused(refusal)) => refusal,
+        other => panic!("not a refusal: {other:?}"),
+    }
+}
+
+#[test]
+fn a_payload_must_keep_the_schema_of_its_type_from_when_it_is_set() {
+    let platform = platform(&Watched::new(), false);
+    assert_eq!(submit(&platform, &["5"]).unwrap(), 1);
+    set(&platform, Some(WANTS_TO));
+    assert_eq!(refused(submit(&platform, &["5"])).code(), "SCHEMA_MISMATCH");
+    assert_eq!(submit(&platform, &[r#"{"to": 1}"#]).unwrap(), 1);
+    set(&platform, Some(r#"{"type": "integer"}"#));
+    assert_eq!(submit(&platform, &["5"]).unwrap(), 1, "the new one holds at once");
+    set(&platform, None);
+    assert_eq!(submit(&platform, &["null"]).unwrap(), 1);
+}
+
+#[test]
+fn a_list_is_taken_whole_or_not_at_all_and_each_of_many_alone() {
+    let store = Watched::new();
+    let platform = platform(&store, false);
+    set(&platform, Some(WANTS_TO));
+    let before = store.batches().len();
+    let refusal = refused(submit(&platform, &[r#"{"to": 1}"#, "{}"]));
+    assert!(matches!(refusal, Refusal::Item { index: 1, .. }), "{refusal:?}");
+    assert_eq!(&*refusal.problems()[0].within, "/to");
+    assert_eq!(store.batches().len(), before, "nothing was stored");
+    let drafts = vec![draft("{}"), draft(r#"{"to": 1}"#)];
+    let each = block_on(platform.submit_each(&Tenant::default_tenant(), drafts)).unwrap();
+    let mut each = each.into_iter();
+    assert_eq!(refused(each.next().unwrap()).code(), "SCHEMA_MISMATCH");
+    assert!(each.next().unwrap().is_ok());
+}
+
+#[test]
+fn what_is_no_schema_cannot_be_set() {
+    let platform = platform(&Watched::new(), false);
+    let wrong = policy(Some(r#"{"properties": {"to": {"type": "strng"}}}"#));
+    let refusal = refused(block_on(platform.set_policy(job_type("email"), &wrong)));
+    let problem = &refusal.problems()[0];
+    assert_eq!(refusal.code(), "INVALID_FIELD");
+    assert_eq!((problem.field, &*problem.within), ("schema", "/properties/to/type"));
+    assert!(block_on(platform.policies()).unwrap().is_empty());
+}
+
+#[test]
+fn strict_types_and_schemas_go_together_and_cost_one_look() {
+    let store = Watched::new();
+    let strict = platform(&store, true);
+    set(&strict, Some(WANTS_TO));
+    for _ in 0..5 {
+        submit(&strict, &[r#"{"to": 1}"#; 3]).unwrap();
+        assert_eq!(refused(submit(&strict, &["1"])).code(), "SCHEMA_MISMATCH");
+    }
+    assert_eq!(store.policies_read(), 1);
+    let other = JobDraft { job_type: "sms".into(), ..draft("1") };
+    let outcome = block_on(strict.submit(&Tenant::default_tenant(), other));
+    assert_eq!(refused(outcome).code(), "UNKNOWN_JOB_TYPE");
+}
+
+#[test]
+fn jobs_of_types_without_a_schema_cost_no_look_either() {
+    let store = Watched::new();
+    let platform = platform(&store, false);
+    for _ in 0..5 {
+        submit(&platform, &["1"; 3]).unwrap();
+    }
+    assert_eq!(store.policies_read(), 1);
+}
+
+/// Whether the store took it is not known, so it is asked.
+#[test]
+fn a_schema_that_may_have_been_set_is_looked_for() {
+    let store = Watched::new();
+    let platform = platform(&store, false);
+    submit(&platform, &["1"]).unwrap();
+    store.fail(|| StoreError::OutcomeUnknown(None));
+    let set = block_on(platform.set_policy(job_type("email"), &policy(Some(WANTS_TO))));
+    assert!(matches!(set, Err(Error::OutcomeUnknown { .. })), "{set:?}");
+    drop(submit(&platform, &["1"]));
+    assert_eq!(store.policies_read(), 2);
+}
+
+#[test]
+fn a_job_that_was_taken_before_is_not_checked_again_but_a_repeat_is() {
+    let platform = platform(&Watched::new(), false);
+    let keyed = JobDraft { idempotency_key: Some("k".into()), ..draft("5") };
+    let tenant = Tenant::default_tenant();
+    let first = block_on(platform.submit(&tenant, keyed.clone())).unwrap();
+    let scope = engine::Scope::One(tenant.clone());
+    block_on(platform.cancel(&scope, first.job_id)).unwrap();
+    set(&platform, Some(WANTS_TO));
+    let redriven = block_on(platform.redrive(&scope, first.job_id, None, false));
+    assert!(redriven.is_ok(), "{redriven:?}");
+    assert_eq!(refused(block_on(platform.submit(&tenant, keyed))).code(), "SCHEMA_MISMATCH");
+}
+
+#[test]
+fn what_another_node_sets_is_heard_of() {
+    let store = Watched::new();
+    let (clock, dice) = (store.clock.clone(), Arc::new(SeededDice::new(3)));
+    let node = Node::start(store.clone(), clock, dice, Settings::default()).unwrap();
+    submit(&node, &["5"]).unwrap();
+    set(&platform(&store, false), Some(WANTS_TO));
+    let heard = (0..6_000).any(|_| {
+        // The clockwork goes by the clock in our hand, and looks at it once a second.
+        store.clock.pass(Duration::from_secs(1));
+        thread::sleep(Duration::from_millis(10));
+        submit(&node, &["5"]).is_err()
+    });
+    assert!(heard);
+    node.close();
+}

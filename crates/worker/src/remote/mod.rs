@@ -1,0 +1,158 @@
+//! The other side behind an address: the same verbs over HTTP.
+//!
+//! Nothing is tried again in here but in one place: a claim that was broken off because the runner stops. Whoever
+//! asks has the patience, and everything that is asked has a name, a token or a key, so that a repeat is safe.
+
+mod read;
+mod write;
+
+use crate::port::{AskError, Asked, Handed, Port, Sign, Verdict};
+use client::{Client, ClientError};
+use engine::{
+    JobDraft, JobId, JobType, JsonText, LeaseToken, PolicyDraft, Refusal, StepAnswer, StepName,
+    Tenant, Wish, WorkerId,
+};
+use platform::{Beat, Release, Report};
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use wire::{
+    HeartbeatRequest, PolicyShape, ReleaseRequest, SettleRequest, StepRequest, SubmitRequest,
+};
+
+pub(crate) struct Remote {
+    /// For claims, heartbeats and reports: nothing that a handler does can hold up its connections.
+    office: Client,
+    /// For what handlers ask, where they live.
+    errands: Client,
+    /// How long a claim waits for a job.
+    wait: Duration,
+}
+
+/// How long a claim waits for a job where nobody says otherwise.
+pub(crate) const WAIT: Duration = Duration::from_secs(30);
+/// Jobs that one claim brings at most: payloads may be large, and all of an answer is in memory.
+const CLAIM_MAX: usize = 100;
+/// Reports that are sent at once: a page of the longest ones must stay under what a server reads.
+const PAGE_MAX: usize = 250;
+/// A heartbeat that takes longer is sent again, on another connection.
+const HEARTBEAT_MAX: Duration = Duration::from_secs(5);
+/// Who gets nothing sooner than this was sent away, and does not come back at once.
+const TOO_SOON: Duration = Duration::from_secs(1);
+
+impl Remote {
+    pub(crate) fn over(client: Client, wait: Duration) -> Result<Self, ClientError> {
+        Ok(Remote { office: client.apart()?, errands: client, wait })
+    }
+
+    async fn ask(&self, wish: &Wish, wait: Duration) -> Result<Vec<Handed>, AskError> {
+        let answer = self.office.claim(&write::claim(wish, wait)).await?;
+        Ok(answer.jobs.into_iter().filter_map(read::handed).collect())
+    }
+
+    /// Waits for jobs as long as the other side lets us.
+    async fn wait(&self, wish: &Wish) -> Result<Vec<Handed>, AskError> {
+        let begun = Instant::now();
+        let jobs = self.ask(wish, self.wait).await?;
+        if jobs.is_empty() && begun.elapsed() < TOO_SOON.min(self.wait) {
+            sleep(TOO_SOON).await;
+        }
+        Ok(jobs)
+    }
+}
+
+impl Port for Remote {
+    fn stand<'a>(&'a self, wish: Wish, closing: &'a CancellationToken) -> Asked<'a, Vec<Handed>> {
+        Box::pin(async move {
+            tokio::select! {
+                biased;
+                got = self.wait(&wish) => return got,
+                () = closing.cancelled() => {}
+            }
+            // The request is dropped, and the server leaves nothing leased, unless its answer was on its way.
+            self.claim(Wish { max: 1, ..wish }).await
+        })
+    }
+
+    fn claim(&self, wish: Wish) -> Asked<'_, Vec<Handed>> {
+        Box::pin(async move { self.ask(&wish, Duration::ZERO).await })
+    }
+
+    fn heartbeat<'a>(&'a self, worker: &'a WorkerId, beats: Vec<Beat>) -> Asked<'a, Vec<Sign>> {
+        Box::pin(async move {
+            let leases: Vec<_> = beats.into_iter().map(write::beat).collect();
+            let count = leases.len();
+            let request = HeartbeatRequest { worker_id: worker.to_string(), leases };
+            let answered = timeout(HEARTBEAT_MAX, self.office.heartbeat(&request)).await;
+            let answered =
+                answered.map_err(|_| read::unknown("heartbeats were not answered"))??;
+            let signs = answered.leases.iter().map(read::sign).collect();
+            read::whole(signs, count)
+        })
+    }
+
+    fn settle(&self, reports: Vec<Report>) -> Asked<'_, Vec<Verdict>> {
+        Box::pin(async move {
+            let mut verdicts = Vec::with_capacity(reports.len());
+            for page in reports.chunks(PAGE_MAX) {
+                let items = page.iter().map(write::report).collect();
+                let answer = self.office.settle(&SettleRequest { items }).await?;
+                verdicts.extend(read::verdicts(answer, page.len())?);
+            }
+            Ok(verdicts)
+        })
+    }
+
+    fn release(&self, releases: Vec<Release>) -> Asked<'_, Vec<Verdict>> {
+        Box::pin(async move {
+            let items: Vec<_> = releases.iter().map(write::release).collect();
+            let answer = self.office.release(&ReleaseRequest { items }).await?;
+            read::verdicts(answer, releases.len())
+        })
+    }
+
+    fn begin_step(&self, id: JobId, token: LeaseToken, name: StepName) -> Asked<'_, StepAnswer> {
+        self.step(write::step(id, token, &name, None))
+    }
+
+    fn finish_step(
+        &self,
+        id: JobId,
+        token: LeaseToken,
+        name: StepName,
+        result: JsonText,
+    ) -> Asked<'_, StepAnswer> {
+        self.step(write::step(id, token, &name, Some(&result)))
+    }
+
+    fn submit<'a>(&'a self, _: &'a Tenant, draft: JobDraft) -> Asked<'a, JobId> {
+        // Whose it is says the credential, or, where that is for all, the job that it is a child of.
+        Box::pin(async move {
+            let request = SubmitRequest::try_from(draft).map_err(Refusal::from).map_err(refused)?;
+            let submitted = self.errands.submit(&request).await?;
+            JobId::parse(&submitted.job_id).map_err(|_| read::unknown("a job without a name"))
+        })
+    }
+
+    fn set_policy<'a>(&'a self, job_type: JobType, policy: &'a PolicyDraft) -> Asked<'a, ()> {
+        Box::pin(async move {
+            let policy = policy.check().map_err(Refusal::Invalid).map_err(refused)?;
+            let set = self.errands.set_type(job_type.as_str(), &PolicyShape::from(&policy)).await;
+            Ok(set.map(drop)?)
+        })
+    }
+
+    fn leases_lapse_unheard(&self) -> bool {
+        true
+    }
+}
+
+impl Remote {
+    fn step(&self, request: StepRequest) -> Asked<'_, StepAnswer> {
+        Box::pin(async move { read::step(self.errands.step(&request).await?) })
+    }
+}
+
+fn refused(refusal: Refusal) -> AskError {
+    AskError::Refused { code: refusal.code().into(), detail: refusal.to_string() }
+}

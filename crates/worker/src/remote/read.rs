@@ -1,0 +1,183 @@
+//! What a server says, in the words of a runner.
+
+use crate::{
+    brief::Brief,
+    port::{AskError, Handed, Sign, Verdict},
+};
+use client::ClientError;
+use engine::{
+    Checked, CorrelationId, FieldProblem, JobId, JobType, JsonText, LeaseToken, PayloadVersion,
+    Priority, StepAnswer, SubjectId, Tenant, TraceParent,
+};
+use std::time::Duration;
+use tracing::error;
+use wire::{
+    ClaimedJob, Json, LeaseShape, Problem, PulseShape, PulseWord, SettleAnswer, StepShape, StepWord,
+};
+
+/// A claimed job. One that is in other words than ours is left to its lease's end, and said.
+pub(super) fn handed(job: ClaimedJob) -> Option<Handed> {
+    let id = job.base.base.job_id.clone();
+    let payload = job.base.more.payload.as_ref().map_or("null", Json::as_str);
+    let payload = JsonText::from_stored(payload); // it was read as JSON with all that was around it
+    match brief(job) {
+        Ok(brief) => Some(Handed { brief, payload }),
+        Err(problem) => {
+            error!(job.id = id, %problem, "a claimed job cannot be understood; is the server newer?");
+            None
+        }
+    }
+}
+
+fn brief(job: ClaimedJob) -> Checked<Brief> {
+    let (status, more, lease) = (job.base.base, job.base.more, job.more.lease);
+    Ok(Brief {
+        id: JobId::parse(&status.job_id)?,
+        job_type: JobType::parse(&status.job_type)?,
+        tenant: status
+            .tenant
+            .map_or_else(|| Ok(Tenant::default_tenant()), |t| Tenant::parse(&t))?,
+        subject: status.subject_id.as_deref().map(SubjectId::parse).transpose()?,
+        correlation: CorrelationId::parse(&status.correlation_id)?,
+        priority: priority(more.priority)?,
+        attempt: status.attempt,
+        max_attempts: status.max_attempts,
+        created_at: status.created_at.0,
+        redrive_count: status.redrive_count,
+        parent: status.parent_id.as_deref().map(JobId::parse).transpose()?,
+        traceparent: more.traceparent.as_deref().map(TraceParent::parse).transpose()?,
+        payload_version: more.payload_version.map(PayloadVersion::from),
+        token: LeaseToken::parse(lease.token.expose())?,
+        lease: length(&lease)?,
+        timeout: seconds("timeoutSeconds", lease.timeout_seconds)?,
+    })
+}
+
+fn priority(number: u8) -> Checked<Priority> {
+    Priority::from_number(number)
+        .ok_or_else(|| FieldProblem::new("priority", "must be from 0 to 9"))
+}
+
+fn length(lease: &LeaseShape) -> Checked<Duration> {
+    seconds("leaseSeconds", lease.lease_seconds)
+}
+
+fn seconds(field: &'static str, seconds: f64) -> Checked<Duration> {
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|_| FieldProblem::new(field, "must be a number of seconds"))
+}
+
+pub(super) fn sign(pulse: &PulseShape) -> Sign {
+    match pulse.state {
+        PulseWord::Extended => Sign::Kept,
+        PulseWord::CancelRequested => Sign::CancelRequested,
+        PulseWord::Lost | PulseWord::Ended => Sign::Lost,
+    }
+}
+
+pub(super) fn verdicts(answer: SettleAnswer, count: usize) -> Result<Vec<Verdict>, AskError> {
+    let verdict = |problem: Option<Problem>| match problem {
+        None => Ok(()),
+        Some(problem) => Err(one_refused(problem)),
+    };
+    whole(answer.items.into_iter().map(|item| verdict(item.problem)).collect(), count)
+}
+
+/// One of many was not taken: the contract says no, or this job is damaged.
+fn one_refused(problem: Problem) -> AskError {
+    if problem.status < 500 {
+        return AskError::Refused { code: problem.error_code.into(), detail: problem.detail };
+    }
+    AskError::Away { retry_after: None, source: problem.detail.into() }
+}
+
+/// An answer that has as many parts as the question.
+pub(super) fn whole<T>(parts: Vec<T>, count: usize) -> Result<Vec<T>, AskError> {
+    if parts.len() == count {
+        return Ok(parts);
+    }
+    Err(unknown(&format!("there were {count} questions and {} answers", parts.len())))
+}
+
+pub(super) fn step(step: StepShape) -> Result<StepAnswer, AskError> {
+    match (step.state, step.result) {
+        (StepWord::New, _) => Ok(StepAnswer::New),
+        (StepWord::Unfinished, _) => Ok(StepAnswer::Unfinished),
+        (StepWord::Done, result) => {
+            let result = result.as_ref().map_or("null", Json::as_str);
+            Ok(StepAnswer::Done(JsonText::from_stored(result)))
+        }
+    }
+}
+
+pub(super) fn unknown(what: &str) -> AskError {
+    AskError::Unknown { retry_after: None, source: what.into() }
+}
+
+impl From<ClientError> for AskError {
+    fn from(error: ClientError) -> Self {
+        let retry_after = error.retry_after();
+        match error {
+            ClientError::Refused { problem, .. } => from_problem(*problem, retry_after),
+            ClientError::Unreachable { .. } | ClientError::Setup(_) => {
+                AskError::Away { retry_after, source: error.into() }
+            }
+            ClientError::Broken { .. }
+            | ClientError::TimedOut { .. }
+            | ClientError::Strange { .. } => {
+                AskError::Unknown { retry_after, source: error.into() }
+            }
+        }
+    }
+}
+
+fn from_problem(problem: Problem, retry_after: Option<Duration>) -> AskError {
+    let Problem { status, detail, error_code, .. } = problem;
+    let source = || format!("{detail} ({error_code})").into();
+    match (status, error_code.as_str()) {
+        (401 | 403, _) => AskError::Unwelcome { code: error_code.into(), detail },
+        // A full queue is the contract's no to this job, not to everything that is asked now.
+        (_, "QUEUE_FULL") => AskError::Refused { code: error_code.into(), detail },
+        (_, "OUTCOME_UNKNOWN") | (500 | 502 | 504, _) => {
+            AskError::Unknown { retry_after, source: source() }
+        }
+        (408 | 425 | 429 | 503 | 507, _) => AskError::Away { retry_after, source: source() },
+        (_, _) => AskError::Refused { code: error_code.into(), detail },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(status: u16, code: &str) -> Problem {
+        let correlation = CorrelationId::parse("c").unwrap();
+        Problem { status, error_code: code.into(), ..Problem::new(code, "so it is", &correlation) }
+    }
+
+    #[track_caller]
+    fn check(status: u16, code: &str, expected: &str) {
+        let error = from_problem(problem(status, code), None);
+        assert!(format!("{error:?}").starts_with(expected), "{status} {code}: {error:?}");
+    }
+
+    #[test]
+    fn each_no_is_taken_for_what_it_is() {
+        check(401, "UNAUTHENTICATED", "Unwelcome");
+        check(403, "FORBIDDEN", "Unwelcome");
+        check(503, "OUTCOME_UNKNOWN", "Unknown");
+        check(503, "STORE_UNAVAILABLE", "Away");
+        check(503, "OVERLOADED", "Away");
+        check(429, "RATE_LIMITED", "Away");
+        check(429, "QUEUE_FULL", "Refused");
+        check(409, "LEASE_LOST", "Refused");
+        check(422, "IDEMPOTENCY_KEY_REUSED", "Refused");
+        check(500, "INTERNAL", "Unknown");
+    }
+
+    #[test]
+    fn an_answer_with_a_hole_is_none() {
+        assert!(whole(vec![1, 2], 2).is_ok());
+        assert!(whole(vec![1], 2).is_err());
+    }
+}

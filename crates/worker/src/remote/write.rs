@@ -1,0 +1,146 @@
+//! What a runner says, in the words of the wire.
+
+use super::CLAIM_MAX;
+use crate::fail::whole_seconds;
+use engine::{Failure, How, JobId, JsonText, LeaseToken, ProgressReport, StepName, Wish};
+use platform::{Beat, Release, Report};
+use std::time::Duration;
+use wire::{
+    ClaimRequest, HeartbeatItem, Json, ProgressRequest, ReleaseItem, Secret, SettleItem,
+    StepRequest,
+};
+
+pub(super) fn claim(wish: &Wish, wait: Duration) -> ClaimRequest {
+    ClaimRequest {
+        worker_id: wish.worker.to_string(),
+        claim_id: wish.claim.to_string(),
+        host: wish.host.as_ref().map(ToString::to_string),
+        job_types: wish.job_types.iter().map(ToString::to_string).collect(),
+        max: Some(wish.max.min(CLAIM_MAX) as i64),
+        wait_seconds: Some(whole_seconds(wait)),
+        lease_seconds: wish.lease.map(whole_seconds),
+    }
+}
+
+pub(super) fn beat(beat: Beat) -> HeartbeatItem {
+    HeartbeatItem {
+        job_id: beat.id.to_string(),
+        token: secret(beat.token),
+        progress: beat.progress.map(progress),
+    }
+}
+
+fn progress(report: ProgressReport) -> ProgressRequest {
+    ProgressRequest { percent: Some(report.percent.into()), note: report.note.map(String::from) }
+}
+
+pub(super) fn report(report: &Report) -> SettleItem {
+    let blank = SettleItem {
+        job_id: report.id.to_string(),
+        token: secret(report.token),
+        message: report.ending.message.as_deref().map(str::to_owned),
+        ..SettleItem::default()
+    };
+    let worded = |outcome: &str| SettleItem { outcome: outcome.to_owned(), ..blank.clone() };
+    match &report.ending.how {
+        How::Completed { result, result_url } => SettleItem {
+            result: result.as_ref().map(Json::from),
+            result_url: result_url.as_ref().map(ToString::to_string),
+            ..worded("completed")
+        },
+        How::Failed { failure, retry_after } => SettleItem {
+            retry_after_seconds: retry_after.map(whole_seconds),
+            ..failed(worded("failed"), failure, true)
+        },
+        How::FailedForGood(failure) => failed(worded("failed"), failure, false),
+        How::Poisoned(failure) => failed(worded("poisoned"), failure, false),
+        How::Cancelled => worded("cancelled"),
+    }
+}
+
+fn failed(item: SettleItem, failure: &Failure, retryable: bool) -> SettleItem {
+    SettleItem {
+        retryable: Some(retryable),
+        error_code: Some(failure.code.to_string()),
+        error_message: failure.message.as_deref().map(str::to_owned),
+        ..item
+    }
+}
+
+pub(super) fn release(release: &Release) -> ReleaseItem {
+    let delay = (!release.delay.is_zero()).then(|| whole_seconds(release.delay));
+    let (job_id, token) = (release.id.to_string(), secret(release.token));
+    ReleaseItem { job_id, token, delay_seconds: delay }
+}
+
+/// A step begins, or, with its result, is finished.
+pub(super) fn step(
+    id: JobId,
+    token: LeaseToken,
+    name: &StepName,
+    result: Option<&JsonText>,
+) -> StepRequest {
+    StepRequest {
+        job_id: id.to_string(),
+        token: secret(token),
+        name: name.to_string(),
+        action: if result.is_some() { "finish" } else { "begin" }.to_owned(),
+        result: result.map(Json::from),
+    }
+}
+
+fn secret(token: LeaseToken) -> Secret {
+    Secret::new(token.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fail::Fail;
+    use engine::{Chance, Command, EndingDraft, OutcomeWord, Timestamp};
+
+    fn settled(draft: &EndingDraft) -> Report {
+        Report {
+            id: JobId::new(Timestamp::from_unix_ms(1), Chance(7)),
+            token: LeaseToken { epoch: 0, fence: 1, secret: 2 },
+            ending: draft.check().unwrap(),
+        }
+    }
+
+    /// What a server makes of what is written here.
+    #[track_caller]
+    fn check(draft: &EndingDraft) {
+        let said = settled(draft);
+        let heard = report(&said).check().unwrap();
+        let (token, ending) = (said.token, said.ending);
+        assert_eq!((heard.job_id, heard.command), (said.id, Command::Settle { token, ending }));
+    }
+
+    #[test]
+    fn every_ending_arrives_as_it_was_meant() {
+        let after = Duration::from_secs(3);
+        check(&Fail::retry("DOWN", "x").draft());
+        check(&Fail::retry("DOWN", "x").after(after).draft());
+        check(&Fail::for_good("NO", "x").draft());
+        check(&Fail::poison("BAD", "x").draft());
+        check(&Fail::cancelled().draft());
+        check(&EndingDraft {
+            message: Some("done".into()),
+            result: Some("[1]".into()),
+            result_url: Some("https://example.org/1".into()),
+            ..EndingDraft::new(OutcomeWord::Completed)
+        });
+    }
+
+    #[test]
+    fn whoever_gives_back_for_later_says_how_much_later() {
+        let Report { id, token, .. } = settled(&EndingDraft::new(OutcomeWord::Completed));
+        for (delay, reason) in [
+            (Duration::ZERO, engine::ReleaseReason::Released),
+            (Duration::from_secs(9), engine::ReleaseReason::Snoozed),
+        ] {
+            let back = release(&Release { id, token, reason, delay }).check().unwrap();
+            assert_eq!(back.command, Command::Release { token, reason, delay });
+        }
+    }
+}

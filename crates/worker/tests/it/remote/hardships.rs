@@ -1,0 +1,178 @@
+//! Lines that break, answers that get lost, servers that are away, keys that are taken back.
+
+use super::{SOON, far::Far};
+use crate::shop::{brisk, eventually};
+use engine::{PolicyDraft, Status};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use worker::{Context, Fail, JobRequest, Why, on};
+
+#[tokio::test]
+async fn a_claim_whose_answer_got_lost_brings_the_same_leases() {
+    let far = Far::open().await;
+    let mut jobs = Vec::new();
+    for _ in 0..5 {
+        jobs.push(far.shop.submit(JobRequest::new("a", &())).await);
+    }
+    far.line.lose_answer_to("/api/work/claim");
+    let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
+    let working = far.runner().with(on("a", fine)).start().await.unwrap();
+    for id in jobs {
+        let job = far.shop.wait_for(id, Status::Completed).await;
+        assert_eq!((job.life.attempt, job.life.losses), (1, 0));
+        assert_eq!(far.shop.story(id).await, ["Queued", "Running", "Completed"]);
+    }
+    assert_eq!(far.line.answers_lost(), 1);
+    working.stop(SOON).await;
+}
+
+#[tokio::test]
+async fn a_report_whose_answer_got_lost_is_answered_as_the_first_time() {
+    let far = Far::open().await;
+    far.line.lose_answer_to("/api/work/settle");
+    let fine = |_: (), _: Context| async { Ok::<_, Fail>(7) };
+    let working = far.runner().with(on("a", fine)).start().await.unwrap();
+    let id = far.shop.submit(JobRequest::new("a", &())).await;
+    far.shop.wait_for(id, Status::Completed).await;
+    eventually("it knows", async || working.strength().reported == 1).await;
+    assert_eq!(far.line.answers_lost(), 1);
+    assert_eq!(working.strength().too_late, 0);
+    assert_eq!(far.shop.story(id).await, ["Queued", "Running", "Completed"]);
+    working.stop(SOON).await;
+}
+
+#[tokio::test]
+async fn a_line_that_was_cut_costs_no_attempt_and_no_work() {
+    let far = Far::open().await;
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = runs.clone();
+    let nap = move |_: (), context: Context| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async move {
+            context.sleep(Duration::from_millis(200)).await?;
+            context.step("late", |_| async { Ok(()) }).await // asks while nobody is there
+        }
+    };
+    let working = far.runner().with(on("a", nap).slots(4)).start().await.unwrap();
+    let mut jobs = Vec::new();
+    for _ in 0..12 {
+        jobs.push(far.shop.submit(JobRequest::new("a", &())).await);
+    }
+    eventually("some run", async || working.strength().running == 4).await;
+    far.line.cut();
+    tokio::time::sleep(Duration::from_secs(1)).await; // handlers end, and nobody hears them
+    far.line.mend();
+    for id in jobs {
+        let job = far.shop.wait_for(id, Status::Completed).await;
+        assert_eq!(job.life.attempt, 1);
+    }
+    assert_eq!(runs.load(Ordering::SeqCst), 12, "each ran once");
+    working.stop(SOON).await;
+}
+
+/// The lease is over, another worker has the job, and the handler that was told so says "cancelled": that
+/// cancels nothing.
+#[tokio::test]
+async fn a_handler_learns_that_its_lease_has_run_out_unheard() {
+    let far = Far::open().await;
+    far.shop.set_policy("a", PolicyDraft { timeout_ms: None, ..brisk() }).await;
+    let first = |_: (), context: Context| async move {
+        assert_eq!(context.cancelled().await, Why::LeaseLost);
+        Err::<(), _>(Fail::cancelled())
+    };
+    let alone = far.runner().with(on("a", first)).start().await.unwrap();
+    let id = far.shop.submit(JobRequest::new("a", &())).await;
+    eventually("it runs", async || alone.strength().running == 1).await;
+    far.line.cut();
+    eventually("it has heard", async || alone.strength().running == 0).await;
+    let second = |_: (), _: Context| async { Ok::<_, Fail>("of the second") };
+    let other = far.other_runner().with(on("a", second)).start().await.unwrap();
+    let job = far.shop.wait_for(id, Status::Completed).await;
+    assert_eq!(job.life.result.unwrap().as_str(), r#""of the second""#);
+    far.line.mend();
+    eventually("the first has reported", async || alone.strength().unreported == 0).await;
+    assert_eq!(alone.strength().too_late, 1);
+    assert_eq!(far.shop.job(id).await.version, job.version, "it stands");
+    alone.stop(SOON).await;
+    other.stop(SOON).await;
+}
+
+/// The server hears every heartbeat, and none of its answers arrives. So the handler is told, and what it says then
+/// is believed: not that somebody cancelled the job, but that it was given back.
+#[tokio::test]
+async fn whoever_stops_for_a_lease_that_still_holds_gives_the_job_back() {
+    let far = Far::open().await;
+    let policy = PolicyDraft { timeout_ms: None, max_attempts: Some(1), ..brisk() };
+    far.shop.set_policy("a", policy).await;
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = runs.clone();
+    let work = move |_: (), context: Context| {
+        let first = counted.fetch_add(1, Ordering::SeqCst) == 0;
+        async move {
+            if first {
+                context.cancelled().await;
+                return Err(Fail::cancelled());
+            }
+            Ok(())
+        }
+    };
+    let working = far.runner().with(on("a", work)).start().await.unwrap();
+    let id = far.shop.submit(JobRequest::new("a", &())).await;
+    eventually("it runs", async || working.strength().running == 1).await;
+    far.line.lose_answers_to("/api/work/heartbeat");
+    let job = far.shop.wait_for(id, Status::Completed).await;
+    assert_eq!((job.life.attempt, job.life.releases), (1, 1));
+    assert_eq!(runs.load(Ordering::SeqCst), 2);
+    working.stop(SOON).await;
+}
+
+#[tokio::test]
+async fn a_runner_stops_in_time_though_its_server_is_gone() {
+    let far = Far::open().await;
+    let nap =
+        |_: (), context: Context| async move { context.sleep(Duration::from_millis(200)).await };
+    let working = far.runner().with(on("a", nap)).start().await.unwrap();
+    far.shop.submit(JobRequest::new("a", &())).await;
+    eventually("it runs", async || working.strength().running == 1).await;
+    far.line.cut();
+    let stopping = working.stop(Duration::from_secs(1));
+    let stopped = tokio::time::timeout(Duration::from_secs(30), stopping).await.unwrap();
+    assert_eq!(stopped.unreported, 1, "and it says what it could not tell");
+}
+
+/// A key that is taken back: nothing is claimed, nothing is lost, and the runner lives.
+#[tokio::test]
+async fn a_key_that_is_taken_back_is_survived() {
+    let far = Far::open().await;
+    let (gate, opened) = tokio::sync::watch::channel(false);
+    let wait = move |_: (), _: Context| {
+        let mut opened = opened.clone();
+        async move {
+            opened.wait_for(|open| *open).await?;
+            Ok(())
+        }
+    };
+    let client = far.client();
+    let request = wire::KeyRequest {
+        name: "worker".into(),
+        scopes: vec!["work".into()],
+        ..wire::KeyRequest::default()
+    };
+    let made = client.create_key(&request).await.unwrap();
+    let address = client.address().to_owned();
+    let own = client::Client::new(&address, Some(&made.key)).unwrap();
+    let working = worker::Runner::remote(&own).with(on("a", wait)).start().await.unwrap();
+    let id = far.shop.submit(JobRequest::new("a", &())).await;
+    eventually("it runs", async || working.strength().running == 1).await;
+    client.revoke_key(&made.id).await.unwrap();
+    gate.send_replace(true);
+    eventually("it has ended here", async || working.strength().unreported == 1).await;
+    assert_eq!(far.shop.job(id).await.status(), Status::Running, "nobody may say so");
+    let stopped = working.stop(Duration::from_secs(1)).await;
+    assert_eq!(stopped.unreported, 1);
+}
