@@ -42,12 +42,18 @@ async fn enqueue(session: &Session, args: &EnqueueArgs) -> Result<ExitCode> {
         session.show.complain(&[line(&submitted)]); // so that it can be found again after Ctrl-C
         return watch(session, &submitted.job_id).await;
     }
-    if session.show.is_json() {
-        session.show.json(&submitted)?;
-    } else {
-        session.show.lines(&[line(&submitted)])?;
-    }
+    show(session, args, &submitted)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn show(session: &Session, args: &EnqueueArgs, submitted: &SubmittedShape) -> Result<()> {
+    if args.quiet {
+        return session.show.lines(&[Line::of(Tone::Plain, &submitted.job_id)]);
+    }
+    if session.show.is_json() {
+        return session.show.json(submitted);
+    }
+    session.show.lines(&[line(submitted)])
 }
 
 /// Waits for the end of a job, and shows it.
