@@ -9,6 +9,7 @@ mod queues;
 mod remote;
 mod store;
 mod types;
+mod work;
 
 pub(crate) use jobs::{
     CancelArgs, EnqueueArgs, JobArgs, ListArgs, RedriveArgs, StatusArgs, WhichArgs,
@@ -26,6 +27,7 @@ pub(crate) use store::{
     BackupArgs, DoctorArgs, MigrateArgs, MigrateCommand, RestoreArgs, StoreAddress, StoreArgs,
 };
 pub(crate) use types::{Bound, TypesArgs, TypesCommand, TypesSetArgs};
+pub(crate) use work::WorkArgs;
 
 use clap::{Args as Arguments, Parser, Subcommand, builder::RangedU64ValueParser, value_parser};
 use engine::Status;
@@ -47,6 +49,12 @@ pub(crate) enum Command {
     /// defaults; docs/configuration.md lists all settings. It ends at SIGTERM or Ctrl-C when everybody has been
     /// answered, and at once when asked a second time.
     Serve(ServeArgs),
+    /// Work on the jobs of a type: run a program for each
+    ///
+    /// The job is on the program's standard input; exit code 0 completes it, 75 asks for another try, any other fails
+    /// it for good. A server that is away is waited for. It ends at SIGTERM or Ctrl-C when its programs have, and
+    /// gives back what runs longer than the grace; asked a second time, it gives all back at once.
+    Work(WorkArgs),
     /// Hand a job over
     ///
     /// With an idempotency key of yours it is safe to type this again; without one, a new one is made, and what

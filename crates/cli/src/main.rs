@@ -40,6 +40,7 @@ fn main() -> ExitCode {
     tls::install_provider();
     let done = match help::parse().command {
         Command::Serve(args) => serve::run(&args),
+        Command::Work(args) => remote::work(&args),
         Command::Enqueue(args) => remote::enqueue(&args),
         Command::Status(args) => remote::status(&args),
         Command::List(args) => remote::list(&args),

@@ -14,16 +14,15 @@ use anyhow::Result;
 use engine::{JobType, Policy, ReadyMade};
 use platform::Node;
 use post::Post;
-use std::{collections::BTreeMap, future::pending, sync::Arc, time::Duration};
-use tokio::{
-    sync::watch,
-    task::JoinSet,
-    time::{sleep, timeout},
-};
-use tracing::{info, warn};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use tokio::{sync::watch, task::JoinSet, time::sleep};
+use tracing::warn;
 
 /// So often it is looked whether a policy has changed.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Whether all shall end, and how long that may take.
+type Asked = watch::Receiver<Option<Duration>>;
 
 /// The runners at work. Dropped, they give back what they have not finished.
 pub(crate) struct ReadyMadeHandlers {
@@ -66,7 +65,7 @@ struct Posts {
     number: usize,
     held: BTreeMap<JobType, Post>,
     leaving: JoinSet<()>,
-    asked: watch::Receiver<Option<Duration>>,
+    asked: Asked,
 }
 
 impl Posts {
@@ -84,8 +83,8 @@ impl Posts {
             }
             while self.leaving.try_join_next().is_some() {}
         }
-        for (_, post) in std::mem::take(&mut self.held) {
-            self.dismiss(post);
+        for (job_type, post) in std::mem::take(&mut self.held) {
+            self.dismiss(job_type, post);
         }
         while self.leaving.join_next().await.is_some() {}
     }
@@ -98,8 +97,8 @@ impl Posts {
             wanted.get(job_type).is_none_or(|policy| !post.suits(policy))
         };
         let stale = self.held.extract_if(.., |job_type, post| is_stale(job_type, post));
-        let stale: Vec<_> = stale.map(|(_, post)| post).collect();
-        stale.into_iter().for_each(|post| self.dismiss(post));
+        let stale: Vec<_> = stale.collect();
+        stale.into_iter().for_each(|(job_type, post)| self.dismiss(job_type, post));
         for (job_type, policy) in wanted {
             let Some(handler) = policy.handler.clone() else { continue };
             if !self.held.contains_key(&job_type) {
@@ -129,35 +128,13 @@ impl Posts {
         }
     }
 
-    /// Takes no more jobs, and lets those under way end: for as long as their type lets them take, or until all end.
-    fn dismiss(&mut self, post: Post) {
-        let Post { working: Some(working), timeout: longest, .. } = post else { return };
-        let mut asked = self.asked.clone();
-        self.leaving.spawn(async move {
-            let grace = asked.borrow().unwrap_or(longest);
-            let mut stopping = std::pin::pin!(working.stop(grace));
-            tokio::select! {
-                stopped = &mut stopping => {
-                    info!(released = stopped.released, unreported = stopped.unreported, "a ready-made handler stopped");
-                }
-                grace = shorter(&mut asked, grace) => drop(timeout(grace, stopping).await),
-            }
-        });
+    fn dismiss(&mut self, job_type: JobType, post: Post) {
+        self.leaving.spawn(post.leave(job_type, self.asked.clone()));
     }
 }
 
 /// Waits until all shall end.
-async fn ended(asked: &mut watch::Receiver<Option<Duration>>) {
+async fn ended(asked: &mut Asked) {
     // Whoever cannot ask any more is gone.
     drop(asked.wait_for(Option::is_some).await);
-}
-
-/// Waits until less time is left than there was.
-async fn shorter(asked: &mut watch::Receiver<Option<Duration>>, than: Duration) -> Duration {
-    ended(asked).await;
-    let grace = asked.borrow().unwrap_or_default();
-    if grace >= than {
-        return pending().await;
-    }
-    grace
 }

@@ -1,17 +1,20 @@
 //! One type and its runner.
 
+use super::{Asked, ended};
 use consign::{Duty, Runner, SLOTS, StartError, Working};
-use engine::{Policy, ReadyMade};
+use engine::{JobType, Policy, ReadyMade};
 use platform::Node;
-use std::{sync::Arc, time::Duration};
+use std::{future::pending, pin::pin, sync::Arc, time::Duration};
+use tokio::time::timeout;
+use tracing::info;
 
 /// Where the jobs of one type are carried out, as its policy wants it.
 pub(super) struct Post {
     handler: Option<ReadyMade>,
     concurrency: Option<u32>,
-    pub(super) timeout: Duration,
+    timeout: Duration,
     /// Nothing where the handler is not allowed.
-    pub(super) working: Option<Working>,
+    working: Option<Working>,
 }
 
 impl Post {
@@ -36,4 +39,29 @@ impl Post {
     pub(super) fn suits(&self, policy: &Policy) -> bool {
         self.handler == policy.handler && self.concurrency == policy.concurrency
     }
+
+    /// Takes no more jobs, and lets those under way end: for as long as their type lets them take, or less where all
+    /// shall end.
+    pub(super) async fn leave(self, job_type: JobType, mut asked: Asked) {
+        let Some(working) = self.working else { return };
+        let grace = asked.borrow().unwrap_or(self.timeout + REPORTS);
+        let mut stopping = pin!(working.stop(grace));
+        let stopped = tokio::select! {
+            stopped = &mut stopping => Some(stopped),
+            // Dropped, it gives back what still runs.
+            grace = shorter(&mut asked, grace) => timeout(grace, stopping).await.ok(),
+        };
+        let released = stopped.map(|stopped| stopped.released);
+        info!(%job_type, released, "a ready-made handler stopped");
+    }
+}
+
+/// What attempts that end at the last moment need to be told of.
+const REPORTS: Duration = Duration::from_secs(5);
+
+/// Waits until there is less time than there was.
+async fn shorter(asked: &mut Asked, than: Duration) -> Duration {
+    ended(asked).await;
+    let grace = asked.borrow().unwrap_or_default();
+    if grace < than { grace } else { pending().await }
 }

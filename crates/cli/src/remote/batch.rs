@@ -35,12 +35,10 @@ pub(crate) async fn enqueue(
             break;
         }
         let sent = repeated(session, async || session.client.submit_all(&page).await).await;
-        let answer = sent.inspect_err(|_| {
-            let (first, last) = (reader.number + 1 - page.len().min(reader.number), reader.number);
-            eprintln!(
-                "consign: lines up to {first} were taken ({taken} jobs), those to {last} were not"
-            );
-        })?;
+        let last = reader.number;
+        let told =
+            || format!("{taken} jobs were taken, and none of the page that ends with line {last}");
+        let answer = sent.with_context(told)?;
         taken += answer.items.len();
         answer.items.iter().try_for_each(|item| show(session, item))?;
     }

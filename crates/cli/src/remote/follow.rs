@@ -1,7 +1,7 @@
 //! The life of a job as it happens, over broken connections and servers that start again.
 
 use super::Session;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use client::{ClientError, Told, Watching};
 use std::time::Duration;
 use wire::StatusShape;
@@ -71,14 +71,18 @@ impl<'a> Follow<'a> {
                 }
                 Err(error) => return Err(error.into()),
             }
-            self.pause().await;
+            self.pause().await?;
         }
     }
 
-    async fn pause(&mut self) {
+    async fn pause(&mut self) -> Result<()> {
+        if self.waited > OUTAGE_MAX {
+            bail!("the server tells nothing of the job any more, and that it has not ended");
+        }
         tokio::time::sleep(self.wait).await;
         self.waited += self.wait;
         self.wait = (self.wait * 2).min(WAIT_MAX);
+        Ok(())
     }
 
     /// The next event; nothing where the stream ended before the job did.

@@ -37,6 +37,7 @@ mod status;
 mod surroundings;
 mod types;
 mod watch;
+mod work;
 mod workers;
 
 pub(crate) use audit::run as audit;
@@ -56,6 +57,7 @@ pub(crate) use redrive::run as redrive;
 pub(crate) use show::{Show, ago, span};
 pub(crate) use status::run as status;
 pub(crate) use types::run as types;
+pub(crate) use work::run as work;
 pub(crate) use workers::{nodes, workers};
 
 use crate::{

@@ -409,6 +409,23 @@ fn what_is_worth_a_second_look_is_said() {
 }
 
 #[test]
+fn a_handler_that_would_not_be_run_is_said() {
+    let sound = "[types.a]\nretention = \"30d\"\nschema = \"email.json\"\n";
+    let check = |handler: &str, rest: &str, why: Option<&str>| {
+        let told = resolve(&format!("{sound}{handler}\n{rest}")).unwrap().warnings();
+        assert_eq!(told.len(), usize::from(why.is_some()), "{handler}: {told:?}");
+        assert!(why.is_none_or(|why| told[0].contains(why)), "{told:?}");
+    };
+    check("handler.http = \"https://hooks.example/\"", "", None);
+    check("handler.http = \"https://10.0.0.1/\"", "", Some("not a public one"));
+    check("handler.http = \"https://10.0.0.1/\"", "[outbound]\nallow = [\"10.0.0.0/8\"]", None);
+    check("handler.http = \"http://hooks.example/\"", "", Some("is not https"));
+    check("handler.exec = [\"true\"]", "", None);
+    check("handler.exec = [\"true\"]", "[handlers]\nexec = \"file\"", None);
+    check("handler.exec = [\"true\"]", "[handlers]\nexec = \"off\"", Some("exec` is \"off\""));
+}
+
+#[test]
 fn the_file_is_the_named_one_or_the_one_that_lies_here() {
     let named = SettingsArgs { config: Some("a.toml".into()), ..args(None) };
     let said = env(&[("CONSIGN_CONFIG", "b.toml")]);

@@ -67,8 +67,8 @@ async fn children_that_stay_behind_are_killed_and_their_pipes_not_waited_for() {
 #[tokio::test]
 async fn a_brood_of_children_is_killed_with_its_parent() {
     let place = Place::new();
-    let script =
-        "for n in $(seq 100); do (trap '' TERM; while :; do sleep 1 & wait; done) & done; exit 3";
+    let script = "for n in $(seq 100); do (trap '' TERM; while :; do sleep 1 & wait; done) & done; \
+                  hop() { sleep 0.01; hop & }; hop & sleep 0.1; exit 3";
     let ended = timeout(PATIENCE, place.sh(script)).await.unwrap();
     assert_eq!(failed(ended).0.code, "EXEC_EXIT_3");
     place.nobody_is_left().await;

@@ -3,8 +3,8 @@
 use super::{
     doc::{Answer, Body, Doc, Form, Header, Kind, Param},
     said::{
-        CORRELATION_OF_JOB, CURSOR, ETAG, IDEMPOTENCY_KEY, JOBS, LOCATION, RETRY_AFTER, TOP, TRACEPARENT,
-        WITH_SIGNED_URL,
+        CORRELATION_OF_JOB, CURSOR, ETAG, IDEMPOTENCY_KEY, JOBS, LOCATION, RETRY_AFTER, TOP,
+        TRACEPARENT, WITH_SIGNED_URL,
     },
 };
 use wire::{
@@ -26,6 +26,17 @@ pub(crate) static ENQUEUE: Doc = Doc {
         &[LOCATION, RETRY_AFTER],
     )],
     codes: ENQUEUE_CODES,
+    leads_to: &[
+        "getJobStatus",
+        "streamJobEvents",
+        "getJob",
+        "getJobHistory",
+        "explainJob",
+        "cancelJob",
+        "deleteJobStatus",
+        "redriveJob",
+        "eraseJob",
+    ],
     ..Doc::new("enqueueJob", JOBS, "Hand a job over")
 };
 
@@ -113,14 +124,10 @@ pub(crate) static STATUS: Doc = Doc {
         Param::query("wait", Kind::Number(0, 60), "seconds to wait for something new"),
         Param::header(
             "Prefer",
-            Kind::Text(Rule::Form("^[ -~]*$")),
+            Kind::Text(Rule::Any),
             "`wait=30` is another way to say `?wait=30`",
         ),
-        Param::header(
-            "If-None-Match",
-            Kind::Text(Rule::Form("^[ -~]*$")),
-            "the version that you have",
-        ),
+        Param::header("If-None-Match", Kind::Text(Rule::Any), "the version that you have"),
     ],
     answers: &[
         Answer::new(

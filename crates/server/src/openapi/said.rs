@@ -51,8 +51,11 @@ pub(super) const WITH_SIGNED_URL: Param = Param::query(
 );
 pub(super) const TOP: Param =
     Param::query("top", Kind::Number(1, 1_000), "how long a page is; 50 where it is not given");
-pub(super) const CURSOR: Param =
-    Param::query("cursor", Kind::Text(Rule::Form(CURSOR_FORM)), "the `nextCursor` of the page before");
+pub(super) const CURSOR: Param = Param::query(
+    "cursor",
+    Kind::Text(Rule::Form(CURSOR_FORM)),
+    "the `nextCursor` of the page before",
+);
 const CURSOR_FORM: &str = "^(0|[1-9a-f][0-9a-f]{0,15})-(0|[1-9a-f][0-9a-f]{0,31})$";
 pub(super) const JOB_TYPE: Param =
     Param::query("jobType", Kind::Text(Rule::Form(LOWER_NAME)), "only jobs of this type");

@@ -96,7 +96,11 @@ impl Table {
         let head = |at: usize| Line::of(Tone::Faint, self.columns[at].title.to_uppercase());
         let head = self.line(&shown, &widths, head);
         let rows = self.rows.iter().map(|row| self.line(&shown, &widths, |at| row[at].0.clone()));
-        std::iter::once(head).chain(rows).collect()
+        let lines = std::iter::once(head).chain(rows);
+        match room {
+            Some(room) => lines.map(|line| line.cut(room.saturating_sub(1))).collect(),
+            None => lines.collect(),
+        }
     }
 
     fn natural(&self, at: usize) -> usize {
@@ -163,7 +167,7 @@ mod tests {
         let narrow = shown(Some(25), false);
         assert_eq!(narrow[2], "b   1234567  a message …");
         assert!(narrow.iter().all(|line| line.chars().count() < 25));
-        assert_eq!(shown(Some(5), false)[2], "b   1234567  a messa…");
+        assert_eq!(shown(Some(20), false)[2], "b   1234567  a mes…", "and the rest is cut");
     }
 
     #[test]

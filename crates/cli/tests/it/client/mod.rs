@@ -2,14 +2,19 @@
 
 mod errors;
 mod jobs;
+mod life;
+mod manual;
 mod profiles;
+mod watch;
+mod work;
 
-use crate::serve::House;
-use serde_json::Value;
+use crate::serve::{House, wait_for};
+use serde_json::{Value, json};
 use std::{
     io::Write,
     path::Path,
     process::{Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
 };
 use tempfile::TempDir;
 
@@ -97,4 +102,42 @@ impl Prompt {
 
 pub(crate) fn url(house: &House) -> String {
     format!("http://{}", house.stranger().address())
+}
+
+static CLAIMS: AtomicU32 = AtomicU32::new(0);
+
+/// Takes the next job of a type, as a worker does.
+#[track_caller]
+pub(crate) fn claim(house: &House, job_type: &str) -> Value {
+    wait_for("a job is due", || {
+        let claim_id = format!("c{}", CLAIMS.fetch_add(1, Ordering::SeqCst));
+        let wish = json!({"workerId": "w1", "claimId": claim_id, "jobTypes": [job_type]});
+        let answer = house.admin().post("/api/work/claim").json(&wish).send();
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json()["jobs"].as_array().unwrap().first().cloned()
+    })
+}
+
+/// Says how an attempt ended.
+#[track_caller]
+pub(crate) fn settle(house: &House, job: &Value, ending: Value) {
+    let body = json!({"items": [held(job, ending)]});
+    let answer = house.admin().post("/api/work/settle").json(&body).send();
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert!(answer.json()["items"][0]["problem"].is_null(), "{}", answer.text());
+}
+
+/// Says how far it is.
+#[track_caller]
+pub(crate) fn beat(house: &House, job: &Value, percent: u8, note: &str) {
+    let progress = json!({"progress": {"percent": percent, "note": note}});
+    let body = json!({"workerId": "w1", "leases": [held(job, progress)]});
+    let answer = house.admin().post("/api/work/heartbeat").json(&body).send();
+    assert_eq!(answer.status, 200, "{}", answer.text());
+}
+
+fn held(job: &Value, more: Value) -> Value {
+    let mut item = json!({"jobId": job["jobId"], "token": job["lease"]["token"]});
+    item.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    item
 }

@@ -12,6 +12,7 @@ mod forgery;
 mod hostile;
 mod house;
 mod matrix;
+mod openapi;
 mod protocol;
 mod ready_made;
 mod secrets;

@@ -8,7 +8,7 @@ use std::fs;
 #[test]
 fn a_program_gets_the_job_and_its_words_are_the_outcome() {
     let place = Place::new("");
-    let script = r#"cat > in.json; env > env.txt
+    let script = r#"cat > in.json; env > env.txt; ls -l /proc/$$/fd > fds.txt
         echo 'consign:result {"pages": 12}'; echo 12 pages were written"#;
     place.declare_sh("report", script);
     let id = place.customer.submit(json!({
@@ -31,6 +31,10 @@ fn a_program_gets_the_job_and_its_words_are_the_outcome() {
     );
     let env = fs::read_to_string(place.file("env.txt")).unwrap();
     assert!(env.contains(&format!("CONSIGN_JOB_ID={id}\n")), "{env}");
+    let open = fs::read_to_string(place.file("fds.txt")).unwrap();
+    assert!(open.contains("pipe:"), "{open}");
+    let ours = ["socket:", "anon_inode:", "consign.db", "/err"];
+    assert!(!ours.iter().any(|kind| open.contains(kind)), "the program holds ours open: {open}");
     let workers = place.house().admin().get("/api/workers").send().ok(200);
     let name = workers["items"][0]["workerId"].as_str().unwrap();
     assert!(name.starts_with("serve-") && name.ends_with("/report"), "{workers}");
@@ -73,7 +77,7 @@ fn a_program_that_takes_too_long_is_ended() {
     let place = Place::new("");
     let script = "sleep 1000 & trap 'echo bye > bye; exit 0' TERM; wait";
     let handler = json!({"exec": ["sh", "-c", script]});
-    place.declare("slow", json!({"handler": handler, "timeout": "1s", "maxAttempts": 1}));
+    place.declare("slow", json!({"handler": handler, "timeout": "3s", "maxAttempts": 1}));
     let status = place.wait(&place.customer.queued("slow"), "Poisoned");
     assert_eq!(status["errorCode"], "HANDLER_TIMEOUT");
     wait_until("the program has heard of it", || place.file("bye").exists());

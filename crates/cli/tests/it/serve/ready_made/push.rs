@@ -9,6 +9,7 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::TcpListener,
+    process::Command,
     sync::mpsc::{Receiver, channel},
     thread,
 };
@@ -66,6 +67,24 @@ fn is_signed(request: &Request, secret: &str) -> bool {
     request.header("webhook-signature") == expected
 }
 
+/// What docs/handlers.md shows to those who write receivers in Python.
+fn check_as_the_page_says(request: &Request, secret: &str) {
+    let page = include_str!("../../../../../../docs/handlers.md");
+    let (_, rest) = page.split_once("```python\n").unwrap();
+    let (shown, _) = rest.split_once("```").unwrap();
+    let ask = "import json, sys\n\
+               told = json.loads(sys.argv[1])\n\
+               body = told['body'].encode()\n\
+               assert is_from_consign(told['secret'], told['headers'], body)\n\
+               assert not is_from_consign(told['secret'], told['headers'], body + b' ')\n";
+    let headers: serde_json::Map<String, Value> =
+        request.headers.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+    let told = json!({"secret": secret.trim(), "headers": headers, "body": request.body});
+    let script = format!("{shown}{ask}");
+    let said = Command::new("python3").args(["-c", &script, &told.to_string()]).output().unwrap();
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+}
+
 #[test]
 fn a_receiver_gets_the_job_signed_and_says_when_to_come_again() {
     let (port, told) = receiver(&[
@@ -83,6 +102,7 @@ fn a_receiver_gets_the_job_signed_and_says_when_to_come_again() {
     for attempt in [1, 2] {
         let request = told.recv().unwrap();
         assert!(is_signed(&request, &secret));
+        check_as_the_page_says(&request, &secret);
         let body: Value = serde_json::from_str(&request.body).unwrap();
         assert_eq!((&body["jobId"], &body["attempt"]), (&json!(id), &json!(attempt)));
         assert_eq!(body["payload"], json!({"to": "ada"}));

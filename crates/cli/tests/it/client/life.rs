@@ -1,0 +1,114 @@
+//! What happened, why nothing happens, and what to do about it.
+
+use super::{Prompt, claim, settle};
+use crate::serve::House;
+use serde_json::json;
+
+fn poisoned(house: &House, prompt: &Prompt) -> String {
+    let id = prompt.enqueues(&["email", "-p", r#"{"to": "ada"}"#]);
+    let job = claim(house, "email");
+    let (code, message) = ("SMTP_DOWN", "no\u{9b}route");
+    settle(house, &job, json!({"outcome": "poisoned", "errorCode": code, "errorMessage": message}));
+    id
+}
+
+#[test]
+fn the_history_of_a_job_is_told() {
+    let house = House::start();
+    let prompt = Prompt::of(&house);
+    let id = poisoned(&house, &prompt);
+    let told = prompt.types(&["history", &id]);
+    let lines: Vec<&str> = told.well().lines().collect();
+    assert!(lines[0].contains("FROM") && lines.len() == 4, "{}", told.out);
+    assert!(lines[3].contains("Poisoned") && lines[3].contains("SMTP_DOWN"), "{}", told.out);
+    let http = house.admin().get(&format!("/api/jobs/{id}/history")).send().json();
+    assert_eq!(prompt.types(&["history", &id, "--json"]).json(), http);
+
+    let told = prompt.types(&["show", &id]);
+    assert!(told.well().contains(r#"payload      {"to": "ada"}"#), "{}", told.out);
+    assert!(told.out.contains("SMTP_DOWN: noroute"), "{}", told.out);
+    let http = house.admin().get(&format!("/api/jobs/{id}")).send().json();
+    assert_eq!(prompt.types(&["show", &id, "--json"]).json(), http);
+}
+
+#[test]
+fn every_reason_comes_with_what_mends_it() {
+    let house = House::start();
+    let prompt = Prompt::of(&house);
+    let id = prompt.enqueues(&["email"]);
+    let told = prompt.types(&["explain", &id]);
+    assert!(told.well().contains("NO_LIVE_WORKER: "), "{}", told.out);
+    assert!(told.out.contains("consign work --type email"), "{}", told.out);
+    let paused = house.admin().post("/api/queues/email/pause").send();
+    assert_eq!(paused.status, 200, "{}", paused.text());
+    let told = prompt.types(&["explain", &id]);
+    assert!(told.well().contains("cure    consign queues resume email"), "{}", told.out);
+    let later = prompt.enqueues(&["report", "--delay", "2h"]);
+    assert!(prompt.types(&["explain", &later]).well().contains("when    in 119 min ("));
+    let codes = prompt.types(&["explain", &id, "--json"]).json();
+    assert!(
+        codes["reasons"].as_array().unwrap().iter().any(|reason| reason["code"] == "QUEUE_PAUSED")
+    );
+}
+
+#[test]
+fn ended_jobs_get_another_life_and_waiting_ones_are_stopped() {
+    let house = House::start();
+    let prompt = Prompt::of(&house);
+    let id = poisoned(&house, &prompt);
+    let told = prompt.types(&["explain", &id]);
+    assert!(told.well().contains(&format!("consign redrive {id}")), "{}", told.out);
+    assert!(prompt.types(&["redrive", &id, "--max-attempts", "9"]).well().contains("Queued"));
+    assert_eq!(prompt.types(&["status", &id, "--json"]).json()["maxAttempts"], 9);
+    assert!(prompt.types(&["cancel", &id]).well().contains("Cancelled"));
+    let again = prompt.types(&["redrive", &id, "01a1e17f-dec5-7ff8-81e3-73a73ebb528a"]);
+    assert_eq!(again.code, Some(1), "one of two is done: {again:?}");
+    assert!(again.out.contains("Queued") && again.err.contains("JOB_NOT_FOUND"), "{again:?}");
+}
+
+#[test]
+fn many_are_cancelled_when_somebody_said_yes() {
+    let house = House::start();
+    let prompt = Prompt::of(&house);
+    for _ in 0..3 {
+        prompt.enqueues(&["email"]);
+    }
+    let other = prompt.enqueues(&["report"]);
+    let asked = prompt.types(&["cancel", "--type", "email"]);
+    assert_eq!(asked.code, Some(2), "{asked:?}");
+    assert!(asked.err.contains("--yes"), "{}", asked.err);
+    assert!(prompt.types(&["cancel", "--type", "email", "--yes"]).well().starts_with("3 jobs"));
+    assert_eq!(
+        prompt.types(&["list", "--status", "cancelled", "--json"]).json()["items"]
+            .as_array()
+            .unwrap()
+            .len(),
+        3
+    );
+    assert_eq!(prompt.types(&["status", &other, "--json"]).json()["status"], "Queued");
+    assert_eq!(prompt.types(&["cancel"]).code, Some(2));
+    assert_eq!(prompt.types(&["cancel", &other, "--type", "email"]).code, Some(2));
+}
+
+#[test]
+fn many_jobs_come_from_json_lines() {
+    let house = House::start();
+    let prompt = Prompt::of(&house);
+    let lines: String = (0..1_500)
+        .map(|at| format!("{{\"subjectId\": \"order/{at}\", \"idempotencyKey\": \"k{at}\"}}\n"))
+        .collect();
+    let told = prompt.types_into(&["enqueue", "email", "--batch", "-", "--json"], &lines);
+    assert_eq!(told.well().lines().count(), 1_500);
+    let queue = house.admin().get("/api/queues/email").send().json();
+    assert_eq!(queue["queued"], 1_500);
+    let again = prompt.types_into(&["enqueue", "email", "--batch", "-"], &lines);
+    assert!(again.well().lines().all(|line| line.ends_with("under this key)")));
+    assert!(again.err.contains("1500 jobs"), "{}", again.err);
+    assert_eq!(house.admin().get("/api/queues/email").send().json()["queued"], 1_500);
+
+    let wrong = "{\"jobType\": \"email\"}\n\nnonsense\n";
+    let told = prompt.types_into(&["enqueue", "--batch", "-"], wrong);
+    assert!(told.code == Some(2) && told.err.contains("line 3"), "{told:?}");
+    let told = prompt.types_into(&["enqueue", "--batch", "-"], "{}\n");
+    assert!(told.code == Some(2) && told.err.contains("no jobType"), "{told:?}");
+}

@@ -1,0 +1,191 @@
+//! Looking on: a live line on a terminal, a line per change elsewhere.
+
+use super::{Prompt, beat, claim, settle};
+use crate::{
+    demo::terminal,
+    serve::{House, wait_until},
+};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use std::{
+    fs::File,
+    io::{BufRead, BufReader, Read},
+    process::{Child, Stdio},
+    sync::{Arc, Mutex},
+    thread::{self, JoinHandle},
+};
+
+/// A command in a terminal, and all that it drew there.
+struct Drawing {
+    child: Child,
+    drawn: Arc<Mutex<String>>,
+    reader: JoinHandle<()>,
+}
+
+impl Drawing {
+    fn start(prompt: &Prompt, words: &[&str]) -> Self {
+        let (outside, inside) = terminal();
+        let child = prompt.command(words).stdout(inside).stderr(Stdio::null()).spawn().unwrap();
+        let drawn = Arc::new(Mutex::new(String::new()));
+        let into = drawn.clone();
+        let reader = thread::spawn(move || read(outside, &into));
+        Drawing { child, drawn, reader }
+    }
+
+    #[track_caller]
+    fn waits_for(&self, what: &str) {
+        wait_until(what, || self.drawn.lock().unwrap().contains(what));
+    }
+
+    /// How it ended, and everything that was drawn.
+    fn ends(mut self) -> (Option<i32>, String) {
+        let code = self.child.wait().unwrap().code();
+        self.reader.join().unwrap();
+        (code, self.drawn.lock().unwrap().clone())
+    }
+}
+
+/// A terminal whose inside is closed answers with an error: that is its end.
+fn read(mut terminal: File, into: &Mutex<String>) {
+    let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
+    while let Ok(length @ 1..) = terminal.read(&mut piece) {
+        bytes.extend_from_slice(&piece[..length]);
+        *into.lock().unwrap() = String::from_utf8_lossy(&bytes).into_owned();
+    }
+}
+
+fn at_a_terminal(house: &House) -> Prompt {
+    Prompt::of(house).set("TERM", "xterm")
+}
+
+#[test]
+fn a_terminal_has_a_live_line_and_gets_its_cursor_back() {
+    let house = House::start();
+    let prompt = at_a_terminal(&house);
+    let id = prompt.enqueues(&["report"]);
+    let drawing = Drawing::start(&prompt, &["status", &id, "--watch"]);
+    drawing.waits_for("\x1b[34mQueued");
+    let job = claim(&house, "report");
+    drawing.waits_for("\x1b[36mRunning");
+    beat(&house, &job, 33, "month 4 of 12\x1b[2J");
+    drawing.waits_for("███\x1b[0m\x1b[2m░░░░░░░░░\x1b[0m   33 %  month 4 of 12");
+    settle(&house, &job, json!({"outcome": "completed", "message": "twelve months"}));
+    let (code, drawn) = drawing.ends();
+    assert_eq!(code, Some(0), "{drawn:?}");
+    assert!(drawn.contains("\x1b[32mCompleted") && drawn.contains("twelve months"), "{drawn:?}");
+    assert!(!drawn.contains("\x1b[2J"), "nobody else clears the screen: {drawn:?}");
+    assert!(drawn.rfind("\x1b[?25l") < drawn.rfind("\x1b[?25h"), "{drawn:?}");
+}
+
+#[test]
+fn ctrl_c_leaves_the_terminal_as_it_was() {
+    let house = House::start();
+    let prompt = at_a_terminal(&house);
+    prompt.enqueues(&["report"]);
+    for words in [&["queues", "--watch"][..], &["list", "--watch"]] {
+        let drawing = Drawing::start(&prompt, words);
+        drawing.waits_for("report");
+        kill_process(Pid::from_child(&drawing.child), Signal::INT).unwrap();
+        let (code, drawn) = drawing.ends();
+        assert_eq!(code, Some(130), "{drawn:?}");
+        assert!(drawn.ends_with("\x1b[?25h"), "{drawn:?}");
+    }
+}
+
+#[test]
+fn a_table_is_drawn_again_in_place() {
+    let house = House::start();
+    let prompt = at_a_terminal(&house);
+    prompt.enqueues(&["report"]);
+    let drawing = Drawing::start(&prompt, &["queues", "--watch"]);
+    drawing.waits_for("report");
+    prompt.enqueues(&["email"]);
+    drawing.waits_for("email");
+    kill_process(Pid::from_child(&drawing.child), Signal::INT).unwrap();
+    let (_, drawn) = drawing.ends();
+    assert!(drawn.contains("\x1b[2A\r"), "over the last table: {drawn:?}");
+}
+
+#[test]
+fn colours_can_be_declined() {
+    let house = House::start();
+    let id = at_a_terminal(&house).enqueues(&["report"]);
+    for (name, value) in [("NO_COLOR", "1"), ("TERM", "dumb")] {
+        let prompt = at_a_terminal(&house).set(name, value);
+        for words in [&["status", &id][..], &["list"], &["queues"]] {
+            let (code, drawn) = Drawing::start(&prompt, words).ends();
+            assert!(code == Some(0) && !drawn.contains('\x1b'), "{words:?} {drawn:?}");
+        }
+    }
+    let (_, drawn) = Drawing::start(&at_a_terminal(&house), &["list"]).ends();
+    assert!(drawn.contains("\x1b[34mQueued"), "{drawn:?}");
+    let widest = drawn.lines().map(|line| line.split("\x1b[").count()).max();
+    assert!(widest > Some(1), "{drawn:?}");
+}
+
+/// A command that is followed line by line.
+fn lines(prompt: &Prompt, words: &[&str]) -> (Child, impl Iterator<Item = String>) {
+    let mut command = prompt.command(words);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let out = BufReader::new(child.stdout.take().unwrap());
+    (child, out.lines().map(Result::unwrap))
+}
+
+#[test]
+fn without_a_terminal_there_is_a_line_per_change_also_over_a_restart() {
+    let house = House::start();
+    let prompt = Prompt::of(&house);
+    let id = prompt.enqueues(&["report"]);
+    let (mut child, mut told) = lines(&prompt, &["status", &id, "--watch"]);
+    assert!(told.next().unwrap().contains("Queued"));
+    house.kill();
+    house.restart_in_place();
+    let job = claim(&house, "report");
+    let next = told.next().unwrap();
+    assert!(next.contains("Running") && next.contains("1/3"), "{next}");
+    let failed = json!({"outcome": "failed", "retryable": false, "errorCode": "NO_PAPER"});
+    settle(&house, &job, failed);
+    let last = told.next().unwrap();
+    assert!(last.contains("Failed") && last.contains("NO_PAPER"), "{last}");
+    assert_eq!(told.next(), None);
+    assert_eq!(child.wait().unwrap().code(), Some(3), "it ended otherwise");
+    let mut err = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    assert!(err.contains("trying again"), "{err}");
+    assert!(!err.contains('\x1b'), "{err}");
+}
+
+#[test]
+fn a_job_that_has_ended_is_told_at_once() {
+    let house = House::start();
+    let prompt = Prompt::of(&house);
+    let id = prompt.enqueues(&["report"]);
+    settle(&house, &claim(&house, "report"), json!({"outcome": "completed"}));
+    let told = prompt.types(&["status", &id, "--watch", "--json"]);
+    let last: Value = serde_json::from_str(told.well().lines().last().unwrap()).unwrap();
+    assert_eq!(last["status"], "Completed");
+    let told = prompt.types(&["events", &id]);
+    assert!(told.well().lines().last().unwrap().contains("Completed"), "{}", told.out);
+    let told = prompt.types(&["events", &id, "--json"]);
+    let last: Value = serde_json::from_str(told.well().lines().last().unwrap()).unwrap();
+    assert_eq!((&last["event"], &last["data"]["status"]), (&json!("status"), &json!("Completed")));
+}
+
+#[test]
+fn whoever_hands_over_may_wait_for_the_end() {
+    let house = House::start();
+    let prompt = Prompt::of(&house);
+    for (word, ending, code) in [
+        ("--wait", json!({"outcome": "completed", "result": {"pages": 3}}), 0),
+        ("--wait", json!({"outcome": "poisoned", "errorCode": "BAD"}), 3),
+        ("--watch", json!({"outcome": "completed"}), 0),
+    ] {
+        let mut command = prompt.command(&["enqueue", "report", word]);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        settle(&house, &claim(&house, "report"), ending);
+        let run = child.wait_with_output().unwrap();
+        let out = String::from_utf8(run.stdout).unwrap();
+        assert_eq!(run.status.code(), Some(code), "{word}: {out}");
+        assert!(out.contains(if code == 0 { "Completed" } else { "Poisoned" }), "{out}");
+    }
+}
