@@ -85,7 +85,7 @@ fn nobody(house: &House, finding: Finding, name: &str) -> Finding {
         return finding
             .run("its ready-made handler should take them; the server's log says why not", run);
     }
-    let run = format!("consign work --type {} --exec …", quoted(name));
+    let run = format!("consign work --type {} --exec ./handler", quoted(name));
     finding.run("start its workers; for now", run)
 }
 
@@ -220,7 +220,7 @@ mod tests {
             &[
                 "✗ queue email: 14 jobs wait and no worker asks for them (oldest 12 min); the last was w1 on \
                  machine-1, seen 12 min ago",
-                "  → start its workers; for now: consign work --type email --exec …",
+                "  → start its workers; for now: consign work --type email --exec ./handler",
             ],
         );
     }
