@@ -51,11 +51,9 @@ fn stuck(house: &House, queue: &QueueShape, now: Timestamp) -> Option<Finding> {
             }
         }
         Standing::NoWorker => {
-            let last = last_worker(house, name, now);
-            let what = format!(
-                "queue {name}: {} and no worker asks for them{oldest}{last}",
-                waits(queue.due)
-            );
+            let them = if queue.due == 1 { "it" } else { "them" };
+            let what = format!("queue {name}: {} and no worker asks for {them}", waits(queue.due));
+            let what = format!("{what}{oldest}{}", last_worker(house, name, now));
             nobody(house, Finding::wrong("queue", what), name)
         }
         Standing::Old => {

@@ -35,24 +35,44 @@ fn abandoned(data: &Path) -> JobId {
     submit(&store)
 }
 
-/// Types a line as it was printed, into a shell.
-fn types_line(prompt: &Prompt, line: &str) -> Told {
+/// A shell that is about to run a line as it was printed.
+fn shell(prompt: &Prompt, line: &str) -> Command {
     let binary = Path::new(env!("CARGO_BIN_EXE_consign")).parent().unwrap().to_owned();
     let mut path = binary.into_os_string();
     path.push(":");
     path.push(env::var_os("PATH").unwrap_or_default());
     let ours = prompt.command(&[]);
     let variables = ours.get_envs().filter_map(|(name, value)| Some((name, value?)));
-    let run = Command::new("sh")
-        .args(["-c", line])
-        .current_dir(prompt.home())
-        .env_clear()
-        .envs(variables)
-        .env("PATH", path)
-        .output()
-        .unwrap();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", line]).current_dir(prompt.home()).env_clear().envs(variables);
+    shell.env("PATH", path).stdin(Stdio::null());
+    shell
+}
+
+fn types_line(prompt: &Prompt, line: &str) -> Told {
+    let run = shell(prompt, line).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     Told { out: text(run.stdout), err: text(run.stderr), code: run.status.code() }
+}
+
+/// A worker that was started as printed, and ends with this.
+struct Working(Child);
+
+impl Working {
+    fn start(prompt: &Prompt, line: &str) -> Self {
+        let handler = prompt.home().join("handler");
+        fs::write(&handler, "#!/bin/sh\ncat > /dev/null\n").unwrap();
+        fs::set_permissions(&handler, PermissionsExt::from_mode(0o700)).unwrap();
+        let mut shell = shell(prompt, &format!("exec {line}"));
+        Working(shell.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
 }
 
 fn wrong(report: &Value) -> Vec<&Value> {
@@ -87,7 +107,7 @@ fn a_broken_installation_leads_to_its_causes_and_is_mended_as_printed() {
     let told = prompt.types(&["doctor"]);
     assert_eq!(told.code, Some(1), "{told:?}");
     for line in [
-        "✗ queue email: 1 job waits and no worker asks for them",
+        "✗ queue email: 1 job waits and no worker asks for it",
         "the last was w-1 on machine-1",
         "✗ queue report: paused, and 1 job waits",
         "✗ queue page: 2 jobs wait for a person: NO_PAGE 2",
@@ -111,7 +131,8 @@ fn a_broken_installation_leads_to_its_causes_and_is_mended_as_printed() {
         for cure in finding["cures"].as_array().unwrap() {
             let Some(line) = cure["run"].as_str() else { continue };
             if line.starts_with("consign work ") {
-                work(&house, "w-2", "email");
+                let _working = Working::start(&prompt, line);
+                prompt.types(&["status", &waiting, "--watch"]).well();
                 continue;
             }
             // Nobody is at a terminal here to be asked.
@@ -148,11 +169,7 @@ fn the_doctor_sees_a_machine_with_a_store_and_one_without() {
     {
         assert!(told.well().contains(line), "{line}: {}", told.out);
     }
-    fs::set_permissions(
-        house.data().join("admin.key"),
-        std::os::unix::fs::PermissionsExt::from_mode(0o644),
-    )
-    .unwrap();
+    fs::set_permissions(house.data().join("admin.key"), PermissionsExt::from_mode(0o644)).unwrap();
     let told = prompt.types(&["doctor", "--quick", "--store", &here]);
     assert_eq!(told.code, Some(1), "{told:?}");
     let cure = told.out.lines().find_map(|line| line.strip_prefix("  → chmod ")).unwrap();
