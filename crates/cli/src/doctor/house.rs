@@ -51,11 +51,9 @@ fn stuck(house: &House, queue: &QueueShape, now: Timestamp) -> Option<Finding> {
             }
         }
         Standing::NoWorker => {
-            let last = last_worker(house, name, now);
-            let what = format!(
-                "queue {name}: {} and no worker asks for them{oldest}{last}",
-                waits(queue.due)
-            );
+            let them = if queue.due == 1 { "it" } else { "them" };
+            let what = format!("queue {name}: {} and no worker asks for {them}", waits(queue.due));
+            let what = format!("{what}{oldest}{}", last_worker(house, name, now));
             nobody(house, Finding::wrong("queue", what), name)
         }
         Standing::Old => {
@@ -85,7 +83,7 @@ fn nobody(house: &House, finding: Finding, name: &str) -> Finding {
         return finding
             .run("its ready-made handler should take them; the server's log says why not", run);
     }
-    let run = format!("consign work --type {} --exec …", quoted(name));
+    let run = format!("consign work --type {} --exec ./handler", quoted(name));
     finding.run("start its workers; for now", run)
 }
 
@@ -220,7 +218,7 @@ mod tests {
             &[
                 "✗ queue email: 14 jobs wait and no worker asks for them (oldest 12 min); the last was w1 on \
                  machine-1, seen 12 min ago",
-                "  → start its workers; for now: consign work --type email --exec …",
+                "  → start its workers; for now: consign work --type email --exec ./handler",
             ],
         );
     }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     args::DoctorArgs,
-    remote::{connect, root},
+    remote::{connect, names_server, root},
     settings::Settings,
 };
 use anyhow::Result;
@@ -85,7 +85,7 @@ fn not_ready(
     };
     // Whoever names a store and no server wants to know about the store: a backup has none.
     let connection = &args.remote.connection;
-    if connection.store.is_some() && connection.url.is_none() && connection.profile.is_none() {
+    if connection.store.is_some() && !names_server(connection) {
         return Finding::note("server", what).say("--url names one, where there should be one");
     }
     elsewhere(Finding::wrong("server", what), address, settings)

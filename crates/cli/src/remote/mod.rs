@@ -121,6 +121,12 @@ pub(crate) fn connect(args: &ConnectionArgs) -> Result<Client> {
     Ok(Client::trusting(&address, key.as_ref(), &pem)?)
 }
 
+/// Whether somebody said which server is meant; else it is the usual one.
+pub(crate) fn names_server(args: &ConnectionArgs) -> bool {
+    let said = Surroundings::of_process().said;
+    args.url.is_some() || args.profile.is_some() || said.url.is_some() || said.profile.is_some()
+}
+
 fn warn(address: &Address, key: &KeySource) {
     if address.is_encrypted() || address.is_this_machine() || *key == KeySource::Nobody {
         return;

@@ -4,6 +4,7 @@ mod keys;
 mod migrate;
 mod poison;
 mod queues;
+mod story;
 mod types;
 
 use crate::{client::Prompt, serve::House};
