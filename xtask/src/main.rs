@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask test`, `lint`, `ci`, `bench`.
+//! The project's own commands: `cargo xtask test`, `prepare`, `lint`, `ci`, `bench`.
 #![forbid(unsafe_code)]
 
 mod bench;
@@ -15,7 +15,9 @@ use std::{
 const HELP: &str = "\
 cargo xtask <command>
 
-  test         every test, from a bare checkout; installs strace where it is missing
+  test         every test, from a bare checkout; installs first what prepare does
+  prepare      installs what the tests need where it is missing: strace, python3 and nodejs by apt-get,
+               and tools of their own under target/tools
   lint         cargo fmt --check and clippy, warnings are errors
   ci           lint, then test: what CI runs
   bench open   opens a store with a million jobs: seconds and memory, in a release build
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let done = match words[..] {
         ["test"] => test(),
+        ["prepare"] => prepare::prepare(),
         ["lint"] => lint(),
         ["ci"] => lint() && test(),
         ["bench", "open"] => bench::open(),

@@ -5,6 +5,7 @@
 
 use crate::{
     job_command::{JobCommand, held},
+    object::{object_or_null, objects},
     problem::Problem,
     secret::Secret,
     time::Moment,
@@ -25,6 +26,7 @@ pub struct HeartbeatRequest {
     #[schema(required)]
     pub worker_id: String,
     /// Must be there, be it empty: a worker that misspells it would lose its leases and not know why.
+    #[serde(deserialize_with = "objects")]
     pub leases: Vec<HeartbeatItem>,
 }
 
@@ -37,6 +39,7 @@ pub struct HeartbeatItem {
     pub job_id: String,
     #[schema(required)]
     pub token: Secret,
+    #[serde(deserialize_with = "object_or_null")]
     pub progress: Option<ProgressRequest>,
 }
 

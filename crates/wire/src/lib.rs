@@ -22,6 +22,7 @@ mod job_command;
 mod json;
 mod keys;
 mod nodes;
+mod object;
 mod page;
 mod poison;
 mod policy;

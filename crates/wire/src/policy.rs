@@ -2,6 +2,7 @@
 
 use crate::{
     json::Json,
+    object::object_or_null,
     span::{format_span, parse_span},
 };
 use engine::{
@@ -35,6 +36,7 @@ pub struct PolicyShape {
     pub max_attempts: Option<i64>,
     pub lease: Option<String>,
     pub timeout: Option<String>,
+    #[serde(deserialize_with = "object_or_null")]
     pub backoff: Option<BackoffShape>,
     pub lost_workers_max: Option<i64>,
     pub key_window: Option<String>,
@@ -43,6 +45,7 @@ pub struct PolicyShape {
     pub concurrency: Option<i64>,
     /// The JSON Schema that payloads must keep.
     pub schema: Option<Json>,
+    #[serde(deserialize_with = "object_or_null")]
     pub handler: Option<HandlerShape>,
 }
 

@@ -2,6 +2,7 @@
 
 use crate::{
     job_command::{JobCommand, held},
+    object::objects,
     secret::Secret,
 };
 use engine::{Command, Findings, ITEMS_MAX, Refusal, ReleaseReason, check_count, check_delay};
@@ -13,6 +14,7 @@ use utoipa::ToSchema;
 #[serde(rename_all = "camelCase", expecting = "an object")]
 pub struct ReleaseRequest {
     /// One for each job.
+    #[serde(deserialize_with = "objects")]
     pub items: Vec<ReleaseItem>,
 }
 

@@ -6,6 +6,7 @@
 use crate::{
     job_command::{JobCommand, held},
     json::Json,
+    object::objects,
     problem::Problem,
     secret::Secret,
 };
@@ -21,6 +22,7 @@ use utoipa::ToSchema;
 #[serde(rename_all = "camelCase", expecting = "an object")]
 pub struct SettleRequest {
     /// One for each attempt.
+    #[serde(deserialize_with = "objects")]
     pub items: Vec<SettleItem>,
 }
 

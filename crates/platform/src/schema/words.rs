@@ -10,18 +10,17 @@ use serde_json::Value;
 pub(super) fn told(field: &'static str, error: &ValidationError<'_>) -> Vec<FieldProblem> {
     let at = error.instance_path().as_str();
     let problem = |within: String, detail: String| FieldProblem::new(field, detail).within(within);
-    match error.kind() {
-        Kind::Required { property } => {
-            let name = property.as_str().unwrap_or_default();
-            vec![problem(below(at, name), "is missing".into())]
-        }
-        Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
-            let no =
-                |name: &String| problem(below(at, name), "is not a field of the schema".into());
-            unexpected.iter().map(no).collect()
-        }
-        kind => vec![problem(near(at), wanted(kind, at))],
+    if let Kind::Required { property } = error.kind() {
+        let name = property.as_str().unwrap_or_default();
+        return vec![problem(below(at, name), "is missing".into())];
     }
+    if let Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } =
+        error.kind()
+    {
+        let no = |name: &String| problem(below(at, name), "is not a field of the schema".into());
+        return unexpected.iter().map(no).collect();
+    }
+    vec![problem(near(at), wanted(error.kind(), at))]
 }
 
 /// Why something is no schema.

@@ -24,11 +24,14 @@ pub(crate) struct Doc {
     pub(crate) answers: &'static [Answer],
     /// Its reasons to say no, beside those that all have.
     pub(crate) codes: &'static [&'static str],
+    /// What can be asked next, about the job that its answer names.
+    pub(crate) leads_to: &'static [&'static str],
 }
 
 impl Doc {
     pub(crate) const fn new(id: &'static str, tag: &'static str, title: &'static str) -> Self {
-        Doc { id, tag, title, about: "", takes: &[], body: None, answers: &[], codes: &[] }
+        let (about, takes, codes, leads_to) = ("", &[], &[], &[]);
+        Doc { id, tag, title, about, takes, body: None, answers: &[], codes, leads_to }
     }
 }
 

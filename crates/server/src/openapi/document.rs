@@ -14,6 +14,7 @@ use utoipa::openapi::{
     Required, Response, ResponseBuilder, ResponsesBuilder, Schema, SecurityRequirement, Server,
     Type,
     example::{Example, ExampleBuilder},
+    link::LinkBuilder,
     path::{Operation, OperationBuilder, Parameter, ParameterBuilder, ParameterIn, PathItem},
     request_body::{RequestBody, RequestBodyBuilder},
     schema::SchemaType,
@@ -167,6 +168,10 @@ fn good(route: &Route, answer: &Answer) -> Response {
             content = content.example(Some(example));
         }
         response = response.content(form.media, content.build());
+    }
+    for next in route.doc.leads_to {
+        let link = LinkBuilder::new().operation_id(*next);
+        response = response.link(*next, link.parameter("id", "$response.body#/jobId").build());
     }
     with_headers(response, usual(route).chain(answer.headers)).build()
 }

@@ -86,7 +86,7 @@ pub(crate) static PAGE: Doc = Doc {
 };
 
 const KNOWN: Param =
-    Param::header("If-None-Match", Kind::Text(Rule::Form("^[ -~]*$")), "the version that you have");
+    Param::header("If-None-Match", Kind::Text(Rule::Any), "the version that you have");
 
 const POLICY: Header = Header {
     name: "Content-Security-Policy",

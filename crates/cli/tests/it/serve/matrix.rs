@@ -35,11 +35,11 @@ enum Foreign {
 
 use Foreign::{Anybody, Inside, Lost, No, Nothing};
 
-struct Row {
+pub(super) struct Row {
     method: &'static str,
     path: &'static str,
     /// The status when all is right.
-    right: u16,
+    pub(super) right: u16,
     sample: fn(&Customer) -> Sample,
     other_tenant: Foreign,
     other_subject: Foreign,
@@ -112,7 +112,7 @@ const ROWS: &[Row] = &[
     row("GET",    "/docs",                        200, |_| plain("/docs"),          [Anybody, Anybody, Anybody]),
 ];
 
-fn row_of(route: &Route) -> &'static Row {
+pub(super) fn row_of(route: &Route) -> &'static Row {
     let mut rows = ROWS.iter();
     let found = rows.find(|row| (row.method, row.path) == (route.method, route.path));
     found.unwrap_or_else(|| panic!("{} {} has no sample", route.method, route.path))
@@ -301,20 +301,25 @@ impl Crowd {
         self.customer.client(json!({"scopes": scopes}))
     }
 
-    /// A policy holds for everybody, so nobody in particular may set it.
-    fn right(&self, route: &Route) -> Client {
-        match route.path {
-            "/api/types/{jobType}" => self.customer.house.admin(),
-            _ => self.customer.owner.clone(),
-        }
-    }
-
     /// A version that every touch would move.
     fn version(&self, sample: &Sample) -> Option<String> {
         let path = format!("/api/jobs/{}/status", sample.job.as_ref()?);
         let answer = self.customer.owner.get(&path).send();
         Some(answer.header("etag").unwrap_or_else(|| panic!("{}", answer.text())).into())
     }
+}
+
+/// A policy holds for everybody, so nobody in particular may set it.
+fn right(customer: &Customer, route: &Route) -> Client {
+    match route.path {
+        "/api/types/{jobType}" => customer.house.admin(),
+        _ => customer.owner.clone(),
+    }
+}
+
+/// What the right one hears.
+pub(super) fn walk_right(customer: &Customer, route: &Route) -> Answer {
+    ask(&right(customer, route), route, &(row_of(route).sample)(customer))
 }
 
 /// A key as ours are made, that nobody was given.
@@ -375,7 +380,7 @@ fn walk(crowd: &Crowd, route: &Route) {
     foreign(&crowd.other_subject, "another subject", row.other_subject, route, row, &sample);
     foreign(&crowd.other_type, "another type", row.other_type, route, row, &sample);
     assert_eq!(crowd.version(&sample), before, "nobody touched it");
-    let answer = ask(&crowd.right(route), route, &sample);
+    let answer = ask(&right(&crowd.customer, route), route, &sample);
     assert_eq!(answer.status, row.right, "right: {}", answer.text());
     for secret in &sample.secrets {
         let shown = answer.text().contains(secret.as_str());

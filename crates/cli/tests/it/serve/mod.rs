@@ -12,6 +12,7 @@ mod forgery;
 mod hostile;
 mod house;
 mod matrix;
+mod openapi;
 mod protocol;
 mod ready_made;
 mod secrets;
@@ -19,7 +20,7 @@ mod storm;
 
 pub(crate) use client::{Answer, Ask, Client, Connection, Event};
 pub(crate) use customer::Customer;
-pub(crate) use house::House;
+pub(crate) use house::{House, free_port};
 
 use platform::SystemClock;
 use std::{thread, time::Duration};

@@ -1,0 +1,116 @@
+//! Examples are right, and are answered as they say.
+
+use super::{
+    super::{
+        Answer, Customer, House,
+        customer::{fresh, id_of},
+        matrix::{row_of, walk_right},
+    },
+    Document, Operation,
+};
+use serde_json::Value;
+use server::ROUTES;
+use std::sync::Arc;
+
+#[test]
+fn every_example_keeps_its_schema() {
+    let document = Document::of(&House::start());
+    let mut seen = 0;
+    let mut check = |name: &str, form: &Value| {
+        let Some(example) = form.get("example") else { return };
+        let faults = document.faults(&form["schema"], example);
+        assert!(faults.is_empty(), "{name}: {faults:?}: {example}");
+        seen += 1;
+    };
+    for operation in document.operations() {
+        if let Some(body) = operation.body() {
+            check(operation.id(), body);
+        }
+        for (_, response) in operation.said["responses"].as_object().unwrap() {
+            let forms = response["content"].as_object().into_iter().flatten();
+            forms.for_each(|(_, form)| check(operation.id(), form));
+        }
+    }
+    assert!(seen > 50, "{seen}");
+    let problem = &document.0["components"]["schemas"]["Problem"];
+    for (code, example) in document.0["components"]["examples"].as_object().unwrap() {
+        let faults = document.faults(problem, &example["value"]);
+        assert!(faults.is_empty(), "{code}: {faults:?}");
+    }
+}
+
+/// What the examples speak of.
+const JOB: &str = "01a1e17f-dec5-7ff8-81e3-73a73ebb528a";
+const TOKEN: &str = "0-1-8fbd6c2a90f14e7db3a5c6d7e8f90a1b";
+const KEY: &str = "5d1a0c7e9b3f2486";
+
+/// As they stand, and then about things that are there: with those, each of them succeeds.
+#[test]
+fn every_example_is_sent_and_answered_as_documented() {
+    let house = Arc::new(House::start());
+    let document = Document::of(&house);
+    let customer = Customer::of(&house);
+    for operation in document.operations() {
+        let body = operation.body().map(|body| body["example"].to_string());
+        let path = operation.example_path();
+        document.check(&operation, &send(&house, &operation, &path, body.as_deref()));
+        let real = Real::of(&customer, &operation, &format!("{path}{body:?}"));
+        let body = body.map(|body| real.put_into(&body));
+        let answer = send(&house, &operation, &real.put_into(&path), body.as_deref());
+        assert!(answer.status < 300, "{}: {}", operation.id(), answer.text());
+        document.check(&operation, &answer);
+    }
+}
+
+fn send(house: &House, operation: &Operation, path: &str, body: Option<&str>) -> Answer {
+    let ask = house.admin().ask(&operation.method, path);
+    match body {
+        Some(body) => ask.header("content-type", "application/json").body(body).send(),
+        None => ask.send(),
+    }
+}
+
+/// A job and a key that are there.
+struct Real([(&'static str, String); 3]);
+
+impl Real {
+    /// Only what is spoken of is made: a queue may be paused by an example.
+    fn of(customer: &Customer, operation: &Operation, spoken: &str) -> Self {
+        let (mut job, mut token, mut key) = (JOB.to_owned(), TOKEN.to_owned(), KEY.to_owned());
+        match operation.id() {
+            _ if !spoken.contains(JOB) => {}
+            "eraseJob" | "streamJobEvents" => job = customer.completed(&fresh("example")),
+            "redriveJob" => job = customer.poisoned(&fresh("example")),
+            _ => {
+                let running = customer.running(&fresh("example"));
+                job = id_of(&running);
+                token = running["lease"]["token"].as_str().unwrap().into();
+            }
+        }
+        if spoken.contains(KEY) {
+            let grant = serde_json::json!({"name": "x", "scopes": ["jobs:read"]});
+            let made = customer.owner.post("/api/keys").json(&grant).send().ok(201);
+            key = made["id"].as_str().unwrap().into();
+        }
+        Real([(JOB, job), (TOKEN, token), (KEY, key)])
+    }
+
+    fn put_into(&self, text: &str) -> String {
+        self.0.iter().fold(text.to_owned(), |text, (example, real)| text.replace(example, real))
+    }
+}
+
+/// The samples of the matrix, which all succeed: what comes back is what the document says.
+#[test]
+fn every_route_answers_as_documented_when_all_is_well() {
+    let customer = Customer::new();
+    let document = Document::of(&customer.house);
+    for route in ROUTES {
+        let operations = document.operations();
+        let is_it = |one: &&Operation| (&*one.method, &*one.path) == (route.method, route.path);
+        let operation = operations.iter().find(is_it).unwrap();
+        let answer = walk_right(&customer, route);
+        assert_eq!(answer.status, row_of(route).right, "{}", answer.text());
+        document.check(operation, &answer);
+    }
+}

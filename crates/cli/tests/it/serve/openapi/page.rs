@@ -1,0 +1,40 @@
+//! The document for people.
+
+use super::{
+    super::{House, customer::shared},
+    Document,
+};
+
+#[test]
+fn the_page_shows_all_of_it_and_loads_nothing() {
+    let house = shared();
+    let answer = house.stranger().get("/docs").header("accept", "text/html,*/*;q=0.8").send();
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("content-type"), Some("text/html; charset=utf-8"));
+    let policy = answer.header("content-security-policy").unwrap();
+    assert!(policy.starts_with("default-src 'none'; style-src 'sha256-"), "{policy}");
+    assert!(!policy.contains("unsafe"), "{policy}");
+    for operation in Document::of(&house).operations() {
+        let article = format!("<article id=\"{}\">", operation.id());
+        assert!(answer.text().contains(&article), "{article}");
+    }
+}
+
+#[test]
+fn whoever_has_the_document_is_told_so() {
+    let house: std::sync::Arc<House> = shared();
+    for path in ["/openapi.json", "/docs"] {
+        let first = house.stranger().get(path).send();
+        let etag = first.header("etag").unwrap().to_owned();
+        let again = house.stranger().get(path).header("if-none-match", &etag).send();
+        assert_eq!((again.status, again.body.len()), (304, 0), "{path}");
+        let other = house.stranger().get(path).header("if-none-match", "\"other\"").send();
+        assert_eq!(other.status, 200, "{path}");
+        house
+            .stranger()
+            .get(path)
+            .header("accept", "image/png")
+            .send()
+            .problem(406, "NOT_ACCEPTABLE");
+    }
+}
