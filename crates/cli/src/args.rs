@@ -1,22 +1,37 @@
 //! What was typed.
 
 mod jobs;
+mod keys;
 mod manual;
+mod poison;
 mod profile;
 mod queues;
 mod remote;
+mod store;
+mod types;
+mod work;
 
 pub(crate) use jobs::{
     CancelArgs, EnqueueArgs, JobArgs, ListArgs, RedriveArgs, StatusArgs, WhichArgs,
 };
+pub(crate) use keys::{
+    AuditArgs, AuditCommand, AuditListArgs, AuditVerifyArgs, KeysArgs, KeysBootstrapArgs,
+    KeysCommand, KeysCreateArgs, KeysRevokeArgs,
+};
 pub(crate) use manual::{CompletionsArgs, ManArgs, Shell};
+pub(crate) use poison::{PoisonArgs, PoisonCommand, PoisonFateArgs};
 pub(crate) use profile::{ProfileAddArgs, ProfileCommand, ProfileNameArgs};
-pub(crate) use queues::QueuesArgs;
+pub(crate) use queues::{NodesArgs, QueuesArgs, QueuesCommand, WorkersArgs};
 pub(crate) use remote::{ConnectionArgs, Form, OutputArgs, RemoteArgs, WatchArgs};
+pub(crate) use store::{
+    BackupArgs, DoctorArgs, MigrateArgs, MigrateCommand, RestoreArgs, StoreAddress, StoreArgs,
+};
+pub(crate) use types::{Bound, TypesArgs, TypesCommand, TypesSetArgs};
+pub(crate) use work::WorkArgs;
 
 use clap::{Args as Arguments, Parser, Subcommand, builder::RangedU64ValueParser, value_parser};
 use engine::Status;
-use std::{ffi::OsString, path::PathBuf, str::FromStr, time::Duration};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 /// One job contract, one life, one status for all asynchronous work.
 #[derive(Parser)]
@@ -34,6 +49,12 @@ pub(crate) enum Command {
     /// defaults; docs/configuration.md lists all settings. It ends at SIGTERM or Ctrl-C when everybody has been
     /// answered, and at once when asked a second time.
     Serve(ServeArgs),
+    /// Work on the jobs of a type: run a program for each
+    ///
+    /// The job is on the program's standard input; exit code 0 completes it, 75 asks for another try, any other fails
+    /// it for good. A server that is away is waited for. It ends at SIGTERM or Ctrl-C when its programs have, and
+    /// gives back what runs longer than the grace; asked a second time, it gives all back at once.
+    Work(WorkArgs),
     /// Hand a job over
     ///
     /// With an idempotency key of yours it is safe to type this again; without one, a new one is made, and what
@@ -55,8 +76,16 @@ pub(crate) enum Command {
     Cancel(CancelArgs),
     /// Give ended jobs another life
     Redrive(RedriveArgs),
-    /// Say how the queues are
+    /// Say how the queues are; pause and resume them
     Queues(QueuesArgs),
+    /// Look at the jobs that wait for a person, by reason; redrive or discard them
+    Poison(PoisonArgs),
+    /// Say who takes jobs, and who fell silent
+    Workers(WorkersArgs),
+    /// Say which processes serve
+    Nodes(NodesArgs),
+    /// Say how jobs of each type are treated; change it
+    Types(TypesArgs),
     /// Note servers and their keys under names
     #[command(subcommand)]
     Profile(ProfileCommand),
@@ -67,12 +96,10 @@ pub(crate) enum Command {
     /// Look at the settings that `serve` would have
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Look at the log of what operators did
-    #[command(subcommand)]
-    Audit(AuditCommand),
-    /// Let yourself in again after the admin key was lost
-    #[command(subcommand)]
-    Keys(KeysCommand),
+    /// Say what operators did, the newest first; check that the log was not changed
+    Audit(AuditArgs),
+    /// List, make and end keys; let yourself in again after the admin key was lost
+    Keys(KeysArgs),
     /// See it at work: a small shop's jobs, live, in a quarter of a minute
     ///
     /// The store lies in a temporary folder, which is removed at the end. Where NO_COLOR is set there are no
@@ -84,8 +111,14 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Make a store from a backup; no worker can use a lease from before any more
     Restore(RestoreArgs),
-    /// Say what is wrong with a store and what mends it; changes nothing
+    /// Say what is wrong, here and at the server, and the command that mends it; changes nothing
+    ///
+    /// Looks at everything that can be reached from here: settings, data folder, store, disk, server, key, queues,
+    /// workers, keys that are about to end. Ends with 1 where something is wrong.
     Doctor(DoctorArgs),
+    /// Look at the schema of the store, and bring it up to date
+    #[command(subcommand)]
+    Migrate(MigrateCommand),
 }
 
 #[derive(Arguments)]
@@ -116,33 +149,6 @@ pub(crate) struct SettingsArgs {
     /// The file of settings [default: consign.toml, if it is there]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-}
-
-#[derive(Subcommand)]
-pub(crate) enum KeysCommand {
-    /// Make a key that may do everything, in admin.key beside the store; the server must not be running
-    Bootstrap(KeysBootstrapArgs),
-}
-
-#[derive(Arguments)]
-pub(crate) struct KeysBootstrapArgs {
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
-}
-
-#[derive(Subcommand)]
-pub(crate) enum AuditCommand {
-    /// Check that every entry stands as it was written, also while a process is at work on the store
-    Verify(AuditVerifyArgs),
-}
-
-#[derive(Arguments)]
-pub(crate) struct AuditVerifyArgs {
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
-    /// The hash that an earlier check printed: says whether that entry is still there
-    #[arg(long, value_name = "HASH")]
-    pub(crate) head: Option<String>,
 }
 
 #[derive(Arguments)]
@@ -189,14 +195,6 @@ fn state(text: &str) -> Result<Status, String> {
 }
 
 #[derive(Arguments)]
-pub(crate) struct BackupArgs {
-    /// The new file; nothing is ever written over
-    pub(crate) to: PathBuf,
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
-}
-
-#[derive(Arguments)]
 pub(crate) struct BenchArgs {
     // Not the usual option: CONSIGN_STORE names a store that somebody lives in.
     /// A new file to measure with, sqlite:<path>, removed afterwards; without it, one in the system's
@@ -227,51 +225,6 @@ fn at_least(jobs: usize) -> RangedU64ValueParser {
 /// A run with more would fill any disk.
 const JOBS_MAX: u64 = 1_000_000_000;
 
-#[derive(Arguments)]
-pub(crate) struct RestoreArgs {
-    /// The backup
-    pub(crate) from: PathBuf,
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
-}
-
-#[derive(Arguments)]
-pub(crate) struct DoctorArgs {
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
-}
-
-#[derive(Arguments)]
-pub(crate) struct StoreArgs {
-    /// Where the jobs are: sqlite:<path of a file>
-    #[arg(long, env = "CONSIGN_STORE", default_value = "sqlite:consign-data/consign.db")]
-    pub(crate) store: StoreAddress,
-}
-
-/// The address of a store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct StoreAddress {
-    pub(crate) path: PathBuf,
-}
-
-impl FromStr for StoreAddress {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once(':') {
-            Some(("sqlite", "")) => Err("names no file; try sqlite:consign-data/consign.db".into()),
-            Some(("sqlite", path)) if path.starts_with("//") => {
-                Err(format!("a path follows the colon, no slashes: sqlite:{}", &path[2..]))
-            }
-            Some(("sqlite", path)) => Ok(StoreAddress { path: PathBuf::from(path) }),
-            Some(_) | None => {
-                Err("must begin with sqlite:, as in sqlite:consign.db (--store or CONSIGN_STORE)"
-                    .into())
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -280,14 +233,5 @@ mod tests {
     #[test]
     fn the_arguments_are_sound() {
         Args::command().debug_assert();
-    }
-
-    #[test]
-    fn an_address_names_its_kind() {
-        let good = "sqlite:a/b.db".parse::<StoreAddress>();
-        assert_eq!(good, Ok(StoreAddress { path: "a/b.db".into() }));
-        for bad in ["", "a.db", "sqlite:", "mysql:x", ":x", "sqlite://a.db"] {
-            assert!(bad.parse::<StoreAddress>().is_err(), "{bad:?}");
-        }
     }
 }

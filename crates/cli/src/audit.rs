@@ -1,25 +1,28 @@
-//! Check the log of what operators did.
+//! The log of what operators did: asked of a server, or checked in the store itself.
 
-use crate::args::{AuditCommand, AuditVerifyArgs};
+use crate::{
+    args::{AuditArgs, AuditCommand, AuditVerifyArgs},
+    config::present_store_of,
+    remote,
+};
 use anyhow::{Result, bail};
 use engine::AuditHash;
 use std::process::ExitCode;
 use store::{AuditChain, verify_audit};
 
-pub(crate) fn run(command: &AuditCommand) -> Result<ExitCode> {
-    match command {
-        AuditCommand::Verify(args) => verify(args),
+pub(crate) fn run(args: &AuditArgs) -> Result<ExitCode> {
+    match &args.command {
+        None => remote::audit(&args.list),
+        Some(AuditCommand::List(args)) => remote::audit(args),
+        Some(AuditCommand::Verify(args)) => verify(args),
     }
 }
 
 fn verify(args: &AuditVerifyArgs) -> Result<ExitCode> {
-    let path = &args.store.store.path;
-    if !path.exists() {
-        bail!("there is no store at {}; name another with --store sqlite:<path>", path.display());
-    }
+    let path = present_store_of(&args.store)?;
     let wanted = args.head.as_deref().map(parse).transpose()?;
     let mut found = (wanted == Some(AuditHash::FIRST)).then_some(0);
-    let chain = verify_audit(path, &mut |entry| {
+    let chain = verify_audit(&path, &mut |entry| {
         if Some(entry.hash) == wanted {
             found = Some(entry.number);
         }

@@ -1,13 +1,13 @@
 //! Look at the settings.
 
 use crate::{
-    args::{ConfigCommand, SettingsArgs},
+    args::{ConfigCommand, SettingsArgs, StoreArgs},
     settings::{ConfigPath, Environment, Mistakes, Settings, SourceFile},
     tls,
 };
 use anyhow::{Context, Result, bail};
 use server::JwksSource;
-use std::{fs, io::ErrorKind, process::ExitCode};
+use std::{fs, io::ErrorKind, path::PathBuf, process::ExitCode};
 
 pub(crate) fn run(command: &ConfigCommand) -> Result<ExitCode> {
     match command {
@@ -24,6 +24,25 @@ pub(crate) fn load(args: &SettingsArgs) -> Result<Settings> {
     let env = Environment::of_process();
     let file = read(&ConfigPath::of(args, &env))?;
     Ok(Settings::resolve(args, &env, file.as_ref())?)
+}
+
+/// The store that a command is about: what was typed, else what `serve` would open. What was typed is believed
+/// without a look at the file, which may be what is broken.
+pub(crate) fn store_of(args: &StoreArgs) -> Result<PathBuf> {
+    if let Some(named) = &args.store {
+        return Ok(named.path.clone());
+    }
+    let args = SettingsArgs { config: args.config.clone(), ..SettingsArgs::default() };
+    Ok(load(&args)?.store.path)
+}
+
+/// The same for commands that need it to be there.
+pub(crate) fn present_store_of(args: &StoreArgs) -> Result<PathBuf> {
+    let path = store_of(args)?;
+    if !path.exists() {
+        bail!("there is no store at {}; name another with --store sqlite:<path>", path.display());
+    }
+    Ok(path)
 }
 
 fn read(config: &ConfigPath) -> Result<Option<SourceFile>> {
@@ -75,7 +94,7 @@ fn mistaken(error: anyhow::Error) -> Result<ExitCode> {
 }
 
 /// What is wrong outside of the file: names that resolve to nothing, files that are not what they should be.
-fn beyond_the_file(settings: &Settings) -> Vec<anyhow::Error> {
+pub(crate) fn beyond_the_file(settings: &Settings) -> Vec<anyhow::Error> {
     let mut wrong = Vec::new();
     wrong.extend(crate::listen::addresses(settings).err());
     wrong.extend(settings.tls.as_ref().and_then(|files| tls::load(files).err()));

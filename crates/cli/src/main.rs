@@ -17,6 +17,7 @@ mod keys;
 mod listen;
 mod log;
 mod manual;
+mod migrate;
 mod ready_made;
 mod remote;
 mod restore;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
     tls::install_provider();
     let done = match help::parse().command {
         Command::Serve(args) => serve::run(&args),
+        Command::Work(args) => remote::work(&args),
         Command::Enqueue(args) => remote::enqueue(&args),
         Command::Status(args) => remote::status(&args),
         Command::List(args) => remote::list(&args),
@@ -51,15 +53,20 @@ fn main() -> ExitCode {
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::man(&args),
         Command::Queues(args) => remote::queues(&args),
+        Command::Poison(args) => remote::poison(&args),
+        Command::Workers(args) => remote::workers(&args),
+        Command::Nodes(args) => remote::nodes(&args),
+        Command::Types(args) => remote::types(&args),
         Command::Profile(command) => remote::profile(&command),
-        Command::Audit(command) => audit::run(&command),
-        Command::Keys(command) => keys::run(&command),
+        Command::Audit(args) => audit::run(&args),
+        Command::Keys(args) => keys::run(&args),
         Command::Config(command) => config::run(&command),
         Command::Demo(args) => demo::run(&args),
         Command::Backup(args) => backup::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Restore(args) => restore::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Migrate(command) => migrate::run(&command),
     };
     done.unwrap_or_else(|error| {
         eprintln!("consign: {error:#}");

@@ -1,11 +1,11 @@
 //! Make a store from a backup.
 
-use crate::args::RestoreArgs;
+use crate::{args::RestoreArgs, config::store_of};
 use anyhow::{Context, Result, bail};
 use std::{fs, path::Path, process::ExitCode};
 
 pub(crate) fn run(args: &RestoreArgs) -> Result<ExitCode> {
-    let (from, to) = (&args.from, &args.store.store.path);
+    let (from, to) = (&args.from, store_of(&args.store)?);
     if !from.exists() {
         bail!("there is no backup at {}", from.display());
     }
@@ -14,7 +14,7 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<ExitCode> {
             .with_context(|| format!("the folder {} cannot be made", folder.display()))?;
     }
     eprintln!("copying and checking {} …", from.display());
-    store::restore(from, to).context("nothing was restored")?;
+    store::restore(from, &to).context("nothing was restored")?;
     println!("{} is as it was when the backup was made", to.display());
     println!(
         "what happened since then is gone; jobs that ran at that time are free again when their"

@@ -30,18 +30,24 @@
 //! | how jobs of a type are treated | [`PolicyDraft`], [`Policy`] |
 //! | testing them | [`testing`] |
 //! | everything else, for any tenant | [`Consign::node`] |
+//! | the same with a server elsewhere | [`Remote`] |
 #![forbid(unsafe_code)]
 
+mod remote;
+
+pub use client::{Client, ClientError};
 pub use engine::{
     Backoff, Envelope, ErrorCode, Failure, Filter, HistoryEntry, Jitter, Job, JobId, JobType, Life,
     Policy, PolicyDraft, Progress, Reason, Refusal, Scope, State, Status, Submitted, Tenant,
     Timestamp,
 };
 pub use platform::{Changed, Error, Explained, Node, Platform, Watch};
+pub use remote::{Remote, RemoteError};
 pub use store::{Counts, OpenError, Page, Query, QueueDepth, WorkerSeen};
+pub use wire::{BatchItem, StatusShape, SubmittedShape};
 pub use worker::{
-    Begun, Context, Duty, Fail, Handler, JobRequest, Runner, SLOTS, StartError, Stopped, Strength,
-    Why, Working, on, on_handler, testing,
+    AskError, Begun, Brief, Context, Duty, Fail, Handler, JobRequest, Runner, SLOTS, StartError,
+    Stopped, Strength, Why, Working, on, on_handler, testing,
 };
 
 use platform::{Settings, SystemClock, SystemDice};
@@ -191,8 +197,28 @@ impl Consign {
 
 /// What came of a job, if its handler gave a result. One of more than 4 KiB is not kept, and the job's message
 /// says so: put it somewhere else, and leave its address with [`Context::result_url`].
-pub fn result_of<T: DeserializeOwned>(job: &Job) -> Result<Option<T>, serde_json::Error> {
-    job.life.result.as_ref().map(|result| serde_json::from_str(result.as_str())).transpose()
+pub fn result_of<T: DeserializeOwned>(
+    job: &impl HasResult,
+) -> Result<Option<T>, serde_json::Error> {
+    job.result_text().map(serde_json::from_str).transpose()
+}
+
+/// A job that may have come to something: here, or as a server tells of it.
+pub trait HasResult {
+    /// Its result, as JSON.
+    fn result_text(&self) -> Option<&str>;
+}
+
+impl HasResult for Job {
+    fn result_text(&self) -> Option<&str> {
+        self.life.result.as_ref().map(engine::JsonText::as_str)
+    }
+}
+
+impl HasResult for StatusShape {
+    fn result_text(&self) -> Option<&str> {
+        self.result.as_ref().map(wire::Json::as_str)
+    }
 }
 
 /// Nobody waits longer than a year, and no clock can count much further.

@@ -31,8 +31,8 @@ pub use memory::{Backup, Memory};
 pub use promise::{Awaited, Broken, Promise, promise};
 pub use queue::{Counts, Queue, QueueDepth, WorkerSeen};
 pub use sqlite::{
-    AuditChain, FailStop, Finding, Health, OpenError, Options, Sqlite, backup, examine, restore,
-    verify_audit,
+    AuditChain, FailStop, Finding, Health, Migration, OpenError, Options, Schema, Sqlite, backup,
+    examine, migrate, restore, schema, verify_audit,
 };
 pub use store::{
     Answer, Claimed, EVENTS_KEPT, NumberedEvent, Overdue, PAGE_MAX, Page, Query, Reply, Request,

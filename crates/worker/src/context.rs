@@ -189,11 +189,11 @@ impl Context {
             match ask().await {
                 Ok(answer) => return Ok(answer),
                 Err(AskError::Refused { code, detail }) => return Err(refused(&code, &detail)),
-                Err(
-                    error @ (AskError::Unwelcome { .. }
-                    | AskError::Away { .. }
-                    | AskError::Unknown { .. }),
-                ) => {
+                // Another key is for another process: the job is tried again, perhaps there.
+                Err(AskError::Unwelcome { code, detail }) => {
+                    return Err(Fail::retry(&code, detail));
+                }
+                Err(error @ (AskError::Away { .. } | AskError::Unknown { .. })) => {
                     self.sleep(patience.after(&error)).await?;
                 }
             }

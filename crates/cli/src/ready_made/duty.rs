@@ -6,17 +6,22 @@ use std::sync::Arc;
 use wire::{Json, PayloadVersionShape};
 
 /// Runs a program for each job of a type.
-pub(crate) fn exec_duty(job_type: &str, exec: Exec) -> Duty {
+pub(super) fn exec_duty(job_type: &str, exec: Exec) -> Duty {
     let exec = Arc::new(exec);
     on(job_type, move |payload: Json, context: Context| {
         let exec = exec.clone();
         async move {
-            let errand = errand(&context, payload);
-            let tell = |percent: u8, note: &str| context.progress(percent, note);
-            let ended = exec.run(&errand, &tell, stopped(&context)).await;
+            let ended = run_exec(&exec, &context, payload).await;
             report(&context, ended)
         }
     })
+}
+
+/// Runs a program for one attempt.
+pub(crate) async fn run_exec(exec: &Exec, context: &Context, payload: Json) -> Ended {
+    let errand = errand(context, payload);
+    let tell = |percent: u8, note: &str| context.progress(percent, note);
+    exec.run(&errand, &tell, stopped(context)).await
 }
 
 /// Pushes each job of a type to an address.
@@ -55,7 +60,8 @@ fn errand(context: &Context, payload: Json) -> Errand {
     }
 }
 
-fn report(context: &Context, ended: Ended) -> Result<Option<Json>, Fail> {
+/// What the ending of a program or a push comes to.
+pub(crate) fn report(context: &Context, ended: Ended) -> Result<Option<Json>, Fail> {
     if let Some(message) = ended.message {
         context.message(message);
     }

@@ -107,7 +107,7 @@ fn fact(name: &str, what: &str) -> Line {
 }
 
 /// The last cause: what the system itself said.
-fn root(error: &dyn std::error::Error) -> String {
+pub(crate) fn root(error: &dyn std::error::Error) -> String {
     let mut last = error;
     while let Some(deeper) = last.source() {
         last = deeper;

@@ -4,8 +4,10 @@
 //! `anyhow::Error` that [`failure`] tells: a `ClientError` in it becomes code, correlation and hint. All text that a
 //! server sent goes through [`Show`], which takes out what a terminal would obey.
 
+mod audit;
 mod batch;
 mod cancel;
+mod confirm;
 mod connection;
 mod cure;
 mod each;
@@ -14,12 +16,16 @@ mod events;
 mod exit;
 mod explain;
 mod failure;
+mod fate;
 mod filter;
 mod follow;
 mod hints;
 mod history;
 mod job;
+mod keys;
 mod list;
+mod poison;
+mod policy;
 mod profile;
 mod profiles;
 mod queues;
@@ -29,19 +35,30 @@ mod repeat;
 mod show;
 mod status;
 mod surroundings;
+mod types;
 mod watch;
+mod work;
+mod workers;
 
+pub(crate) use audit::run as audit;
 pub(crate) use cancel::run as cancel;
 pub(crate) use enqueue::run as enqueue;
 pub(crate) use events::run as events;
 pub(crate) use explain::run as explain;
+pub(crate) use failure::root;
 pub(crate) use history::run as history;
 pub(crate) use job::run as show_job;
+pub(crate) use keys::{Life, create as create_key, life, list as list_keys, revoke as revoke_keys};
 pub(crate) use list::run as list;
+pub(crate) use poison::run as poison;
 pub(crate) use profile::run as profile;
-pub(crate) use queues::run as queues;
+pub(crate) use queues::{Standing, run as queues, standing};
 pub(crate) use redrive::run as redrive;
+pub(crate) use show::{Show, ago, span};
 pub(crate) use status::run as status;
+pub(crate) use types::run as types;
+pub(crate) use work::run as work;
+pub(crate) use workers::{nodes, workers};
 
 use crate::{
     args::{ConnectionArgs, RemoteArgs},
@@ -52,7 +69,6 @@ use client::{Address, Client};
 use connection::{KeySource, Target};
 use engine::Timestamp;
 use platform::SystemClock;
-use show::Show;
 use std::{fs, path::Path, process::ExitCode};
 use store::Clock;
 use surroundings::Surroundings;
@@ -103,6 +119,12 @@ pub(crate) fn connect(args: &ConnectionArgs) -> Result<Client> {
     let told = || format!("the certificates in {} cannot be read", path.display());
     let pem = fs::read(path).with_context(told)?;
     Ok(Client::trusting(&address, key.as_ref(), &pem)?)
+}
+
+/// Whether somebody said which server is meant; else it is the usual one.
+pub(crate) fn names_server(args: &ConnectionArgs) -> bool {
+    let said = Surroundings::of_process().said;
+    args.url.is_some() || args.profile.is_some() || said.url.is_some() || said.profile.is_some()
 }
 
 fn warn(address: &Address, key: &KeySource) {

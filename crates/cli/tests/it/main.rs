@@ -9,6 +9,8 @@ mod client;
 mod config;
 mod demo;
 mod examples;
+mod ops;
+mod readme;
 mod serve;
 mod start;
 
@@ -109,6 +111,8 @@ fn the_doctor_finds_nothing_and_then_something() {
     let well = consign(folder.path(), &["doctor", "--store", "sqlite:consign.db"]);
     assert!(well.success, "{}{}", well.out, well.err);
     assert!(well.out.contains("live jobs 200") && well.out.contains("nothing is wrong"));
+    let quick = consign(folder.path(), &["doctor", "--quick", "--store", "sqlite:consign.db"]);
+    assert!(quick.success && !quick.out.contains("live jobs"), "{}", quick.out);
     drop(store);
     let mut bytes = std::fs::read(&path).unwrap();
     for page in bytes.chunks_mut(4096).skip(1) {
@@ -123,11 +127,13 @@ fn the_doctor_finds_nothing_and_then_something() {
 #[test]
 fn what_is_not_there_is_said() {
     let folder = TempDir::new().unwrap();
-    for words in [&["doctor"][..], &["backup", "copy.db"], &["restore", "copy.db"]] {
+    for words in [&["backup", "copy.db"][..], &["restore", "copy.db"], &["audit", "verify"]] {
         let said = consign(folder.path(), words);
         assert!(!said.success && said.err.contains("there is no"), "{words:?}: {}", said.err);
     }
+    let said = consign(folder.path(), &["doctor", "--store", "sqlite:x.db"]);
+    assert!(!said.success && said.out.contains("✗ store: there is no store"), "{}", said.out);
     let said = consign(folder.path(), &["doctor", "--store", "mysql:x"]);
-    assert!(said.err.contains("must begin with sqlite:"), "{}", said.err);
+    assert!(!said.success && said.out.contains("must begin with sqlite:"), "{}", said.out);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "and nothing is made");
 }

@@ -4,12 +4,18 @@ use std::{fs, path::PathBuf, process::Command};
 
 /// Runs an example in an empty folder, and gives what it prints.
 fn run(name: &str) -> String {
+    run_with(name, &[])
+}
+
+/// The same with these variables.
+pub(crate) fn run_with(name: &str, variables: &[(&str, &str)]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let own = std::env::current_exe().unwrap();
     let built = own.parent().and_then(|deps| deps.parent()).unwrap().join("examples").join(name);
     assert!(built.exists(), "cargo test -p consign builds the examples; this was something else");
-    let output = Command::new(built).current_dir(&folder).env("RUST_BACKTRACE", "0").output();
-    let output = output.unwrap();
+    let mut example = Command::new(built);
+    example.current_dir(&folder).env("RUST_BACKTRACE", "0").envs(variables.iter().copied());
+    let output = example.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }

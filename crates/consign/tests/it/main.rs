@@ -5,4 +5,5 @@ mod child;
 mod examples;
 mod processes;
 mod readme;
+mod remote;
 mod waits;

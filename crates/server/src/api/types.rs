@@ -8,16 +8,24 @@ use crate::{
     sent::{Sent, Type},
 };
 use axum::{Json, extract::State};
-use engine::{Denied, Scope};
+use engine::{Denied, Right, Scope};
 use wire::{Page, PolicyShape, TypeShape};
 
 pub(crate) async fn all(State(door): State<Door>, caller: Caller) -> Reply<Json<Page<TypeShape>>> {
     let known = door.node.types(caller.scope()).await?;
     let within = known.iter().filter(|known| caller.grant().may_type(&known.job_type).is_ok());
     let items = within
-        .map(|known| TypeShape::new(&known.job_type, &known.policy, known.declared))
+        .map(|known| shown(&caller, TypeShape::new(&known.job_type, &known.policy, known.declared)))
         .collect();
     Ok(Json(Page { items, next_cursor: None }))
+}
+
+/// Addresses inside the house and command lines are for those who could have set them.
+fn shown(caller: &Caller, mut shape: TypeShape) -> TypeShape {
+    if *caller.scope() != Scope::All || !caller.may(Right::Admin) {
+        shape.policy.handler = None;
+    }
+    shape
 }
 
 /// A policy holds for all tenants, so only those may set it who act for all.

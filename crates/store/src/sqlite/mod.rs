@@ -35,6 +35,7 @@ mod reads;
 mod recent;
 mod remembered;
 mod save;
+mod schema;
 mod seal;
 mod sheet;
 mod sql;
@@ -46,6 +47,7 @@ pub use audit::{AuditChain, verify_audit};
 pub use backup::{backup, restore};
 pub use doctor::{Finding, Health, examine};
 pub use error::OpenError;
+pub use schema::{Migration, Schema, migrate, schema};
 pub use writer::FailStop;
 
 use crate::{

@@ -31,10 +31,10 @@ use std::{
 /// "Cons" in ASCII: tells our files from all other SQLite files.
 const APPLICATION_ID: i64 = 0x436f_6e73;
 
-/// What was shipped, in order. A migration never changes.
-pub(super) const MIGRATIONS: &[&str] = &[
-    include_str!("migrations/0001_tables.sql"),
-    include_str!("migrations/0002_credentials_and_audit.sql"),
+/// What was shipped, by name and in order. A migration never changes.
+pub(super) const MIGRATIONS: &[(&str, &str)] = &[
+    ("tables", include_str!("migrations/0001_tables.sql")),
+    ("credentials and audit", include_str!("migrations/0002_credentials_and_audit.sql")),
 ];
 
 /// The schema that this version writes.
@@ -115,7 +115,7 @@ pub(super) enum Role {
 
 impl Files {
     /// Takes the store for us alone, and makes its file if there is none.
-    fn take(&self, holder: &str) -> Result<LockFile, OpenError> {
+    pub(super) fn take(&self, holder: &str) -> Result<LockFile, OpenError> {
         let failed = |source| OpenError::File { path: self.path.clone(), source };
         let lock = LockFile::take(&self.path, holder)?;
         self.check_log()?;
@@ -205,7 +205,7 @@ const WRITER_CACHE_KIB: u32 = 32 * 1024;
 const READER_CACHE_KIB: u32 = 4 * 1024;
 
 /// Brings the schema up to date, in one transaction.
-fn migrate(db: &mut Connection, path: &Path) -> Result<(), OpenError> {
+pub(super) fn migrate(db: &mut Connection, path: &Path) -> Result<(), OpenError> {
     let path = path.to_owned();
     let read = schema_of(db);
     let unusable = |trouble: Trouble| OpenError::unusable(&path, trouble);
@@ -232,10 +232,14 @@ fn use_log(db: &Connection) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn run(db: &mut Connection, migrations: &[&str], is_new: bool) -> Result<(), rusqlite::Error> {
+fn run(
+    db: &mut Connection,
+    migrations: &[(&str, &str)],
+    is_new: bool,
+) -> Result<(), rusqlite::Error> {
     let transaction = db.transaction()?;
-    for migration in migrations {
-        transaction.execute_batch(migration)?;
+    for (_, sql) in migrations {
+        transaction.execute_batch(sql)?;
     }
     if is_new {
         let house = to_row(1, &HouseRow::default());

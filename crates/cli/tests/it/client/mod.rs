@@ -6,6 +6,7 @@ mod life;
 mod manual;
 mod profiles;
 mod watch;
+mod work;
 
 use crate::serve::{House, wait_for};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! A store that an older version wrote.
 
 use super::{
-    super::{backup, examine, open::MIGRATIONS, restore, verify_audit},
+    super::{backup, examine, migrate, open::MIGRATIONS, restore, schema, verify_audit},
     *,
 };
 use crate::{AuditChain, Request};
@@ -11,7 +11,7 @@ use engine::{AuditHash, JobId};
 fn first_schema(desk: &Desk, name: &str) -> PathBuf {
     let path = desk.path.with_file_name(name);
     let db = Connection::open(&path).unwrap();
-    db.execute_batch(MIGRATIONS[0]).unwrap();
+    db.execute_batch(MIGRATIONS[0].1).unwrap();
     let tables = "select name from sqlite_schema where type = 'table'";
     let mut tables = db.prepare(tables).unwrap();
     let tables: Vec<String> =
@@ -66,4 +66,37 @@ fn a_store_of_the_first_schema_is_examined_copied_and_restored_as_it_is() {
     restore(&copy, &other).unwrap();
     let store = Sqlite::open(&other, clock, dice, options()).unwrap();
     assert_eq!(listed(&store), desk.house.list(Filter::Everything));
+}
+
+#[test]
+fn an_operator_sees_what_is_missing_and_brings_it_up_to_date() {
+    let desk = desk();
+    live_a_little(&desk.house);
+    let old = first_schema(&desk, "old.db");
+    let known = MIGRATIONS.len() as i64;
+    let seen = schema(&old).unwrap();
+    assert_eq!((seen.found, seen.known), (1, known));
+    let missing: Vec<i64> = seen.missing.iter().map(|migration| migration.number).collect();
+    assert_eq!(missing, (2..=known).collect::<Vec<_>>());
+    assert_eq!(schema(&old).unwrap(), seen, "looking changes nothing");
+    assert_eq!(migrate(&old, "a test").unwrap(), seen);
+    assert_eq!(schema(&old).unwrap().missing, []);
+    assert_eq!(migrate(&old, "a test").unwrap().found, known);
+    let store = Sqlite::open(&old, desk.house.clock.clone(), desk.house.dice.clone(), options());
+    let store = store.unwrap();
+    assert_eq!(listed(&store), desk.house.list(Filter::Everything));
+    let refused = migrate(&old, "a test");
+    assert!(matches!(refused, Err(OpenError::InUse { .. })), "{refused:?}");
+    assert_eq!(schema(&old).unwrap().found, known, "which may be asked at any time");
+}
+
+#[test]
+fn what_is_no_store_is_not_made_one() {
+    let desk = desk();
+    let path = desk.path.with_file_name("empty.db");
+    std::fs::write(&path, "").unwrap();
+    for refused in [schema(&path), migrate(&path, "a test")] {
+        assert!(matches!(refused, Err(OpenError::NotOurs { .. })), "{refused:?}");
+    }
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
 }

@@ -1,0 +1,107 @@
+//! What is typed about keys, and about the log of what their owners did.
+
+use super::{StoreArgs, remote::RemoteArgs};
+use clap::{Args as Arguments, Subcommand};
+
+#[derive(Arguments)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct KeysArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<KeysCommand>,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum KeysCommand {
+    /// List the keys; their secrets are known to nobody
+    List(KeysListArgs),
+    /// Make a key, and print it: it is shown this once
+    Create(KeysCreateArgs),
+    /// End keys; whoever shows one is turned away from then on
+    Revoke(KeysRevokeArgs),
+    /// Make a key that may do everything, in admin.key beside the store; the server must not be running
+    Bootstrap(KeysBootstrapArgs),
+}
+
+#[derive(Arguments)]
+pub(crate) struct KeysListArgs {
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
+}
+
+#[derive(Arguments)]
+pub(crate) struct KeysCreateArgs {
+    /// What it is called in lists and in the audit log, such as billing
+    pub(crate) name: String,
+    /// What it may: jobs:enqueue, jobs:read, jobs:payload, jobs:manage, work, metrics:read, admin, …
+    #[arg(long, value_name = "SCOPE", required = true, value_delimiter = ',')]
+    pub(crate) scope: Vec<String>,
+    /// For whom it acts; * is everybody [default: the tenant of the key that makes it]
+    #[arg(long, value_name = "TENANT")]
+    pub(crate) tenant: Option<String>,
+    /// Only for these job types; * stands for any text
+    #[arg(long = "type", value_name = "PATTERN", value_delimiter = ',')]
+    pub(crate) job_type: Vec<String>,
+    /// Only for these subjects; * stands for any text
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) subject: Vec<String>,
+    /// When it ends: after a span such as 90d, or at a time
+    #[arg(long, value_name = "SPAN|TIME")]
+    pub(crate) expires: Option<String>,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
+}
+
+#[derive(Arguments)]
+pub(crate) struct KeysRevokeArgs {
+    /// Their ids, as `consign keys list` shows them
+    #[arg(value_name = "ID", required = true)]
+    pub(crate) ids: Vec<String>,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
+}
+
+#[derive(Arguments)]
+pub(crate) struct KeysBootstrapArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+#[derive(Arguments)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct AuditArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<AuditCommand>,
+    #[command(flatten)]
+    pub(crate) list: AuditListArgs,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum AuditCommand {
+    /// List what was done, the newest first
+    List(AuditListArgs),
+    /// Check that every entry stands as it was written, also while a process is at work on the store
+    Verify(AuditVerifyArgs),
+}
+
+#[derive(Arguments)]
+pub(crate) struct AuditListArgs {
+    /// How many at most
+    #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) top: u32,
+    /// All of them, page by page
+    #[arg(long)]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
+}
+
+#[derive(Arguments)]
+pub(crate) struct AuditVerifyArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    /// The hash that an earlier check printed: says whether that entry is still there
+    #[arg(long, value_name = "HASH")]
+    pub(crate) head: Option<String>,
+}

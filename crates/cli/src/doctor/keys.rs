@@ -1,0 +1,87 @@
+//! Keys that are about to end, before their owners find out.
+
+use super::finding::{Finding, quoted};
+use crate::remote::{Life, ago, life};
+use engine::Timestamp;
+use wire::KeyShape;
+
+pub(super) fn look(keys: &[KeyShape], now: Timestamp) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = keys.iter().filter_map(|key| about(key, now)).collect();
+    if findings.is_empty() {
+        let what = format!("keys: {}, and none ends within 14 days", keys.len());
+        findings.push(Finding::well("keys", what));
+    }
+    findings
+}
+
+fn about(key: &KeyShape, now: Timestamp) -> Option<Finding> {
+    let name = key.name.as_deref().unwrap_or_default();
+    let when = key.expires_at.map_or(String::new(), |at| ago(at, now));
+    let revoke = format!("consign keys revoke {}", key.id);
+    match life(key, now) {
+        Life::Good | Life::Revoked => None,
+        Life::EndsSoon => {
+            let what = format!("key {name} ({}): ends {when}", key.id);
+            let finding =
+                Finding::wrong("key", what).run("make its successor", successor(key, name));
+            Some(finding.run("when that one is in use everywhere", revoke))
+        }
+        Life::Expired => {
+            let what = format!("key {name} ({}): expired {when}", key.id);
+            Some(Finding::note("key", what).run("where nobody needs it any more", revoke))
+        }
+    }
+}
+
+/// The command that makes a key which may the same.
+fn successor(key: &KeyShape, name: &str) -> String {
+    let mut words = vec!["consign keys create".to_owned(), quoted(name)];
+    let mut flag = |flag: &str, value: &str| words.push(format!("{flag} {}", quoted(value)));
+    key.tenant.iter().for_each(|tenant| flag("--tenant", tenant));
+    key.scopes.iter().for_each(|scope| flag("--scope", scope));
+    key.types.iter().for_each(|pattern| flag("--type", pattern));
+    key.subjects.iter().for_each(|pattern| flag("--subject", pattern));
+    flag("--expires", "90d");
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::{KeyKind, Moment};
+
+    #[test]
+    fn a_key_that_ends_gets_a_successor_that_may_the_same() {
+        let now = Timestamp::from_unix_ms(1_794_787_200_000);
+        let after = |days: i64| Moment(Timestamp::from_unix_ms(now.unix_ms() + days * 86_400_000));
+        let key = KeyShape {
+            id: "k1".into(),
+            kind: KeyKind::Api,
+            name: Some("the shop".into()),
+            tenant: Some("*".into()),
+            scopes: vec!["jobs:read".into(), "work".into()],
+            types: vec!["mail-*".into()],
+            subjects: Vec::new(),
+            created_at: after(-9),
+            created_by: None,
+            expires_at: Some(after(3)),
+            revoked_at: None,
+        };
+        let lines: Vec<String> = look(std::slice::from_ref(&key), now)
+            .iter()
+            .flat_map(Finding::lines)
+            .map(|line| line.text())
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                "✗ key the shop (k1): ends in 3 d",
+                "  → make its successor: consign keys create 'the shop' --tenant '*' --scope jobs:read --scope work \
+                 --type 'mail-*' --expires 90d",
+                "  → when that one is in use everywhere: consign keys revoke k1",
+            ]
+        );
+        let good = KeyShape { expires_at: None, ..key };
+        assert_eq!(look(&[good], now)[0].what, "keys: 1, and none ends within 14 days");
+    }
+}

@@ -1,0 +1,35 @@
+//! Asking a person before many jobs are touched.
+
+use super::exit::Usage;
+use anyhow::Result;
+use std::io::{self, IsTerminal, Write};
+
+/// Whether the person at the terminal says yes. Where there is none, nobody can be asked.
+pub(crate) fn ask(question: &str) -> Result<bool> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        let told =
+            format!("{question} There is no terminal to ask at: say --yes where it is meant");
+        return Err(Usage::new(told).into());
+    }
+    eprint!("{question} [y/N] ");
+    io::stderr().flush()?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(means_yes(&answer))
+}
+
+fn means_yes(answer: &str) -> bool {
+    let answer = answer.trim();
+    answer.eq_ignore_ascii_case("y") || answer.eq_ignore_ascii_case("yes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_yes_is_one() {
+        assert!(means_yes("y\n") && means_yes("YES") && means_yes(" yes "));
+        assert!(!means_yes("") && !means_yes("yep") && !means_yes("n"));
+    }
+}

@@ -1,0 +1,242 @@
+//! What a person decides about poisoned jobs. How many are meant is said before and after.
+
+use super::{
+    Session, confirm,
+    exit::{REFUSED, Usage},
+    filter, with_session,
+};
+use crate::{
+    args::{PoisonFateArgs, WhichArgs},
+    ink::{Line, Tone},
+};
+use anyhow::Result;
+use client::{ListQuery, PoisonQuery};
+use engine::Status;
+use std::process::ExitCode;
+use wire::{BulkAnswer, PoisonRequest};
+
+/// What becomes of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Redrive,
+    Discard,
+}
+
+pub(crate) fn run(args: &PoisonFateArgs, fate: Fate) -> Result<ExitCode> {
+    with_session(&args.remote, async |session| decide(session, args, fate).await)
+}
+
+async fn decide(session: &Session, args: &PoisonFateArgs, fate: Fate) -> Result<ExitCode> {
+    let request = request(args)?;
+    let meant = count(session, args).await?;
+    if meant == Some(0) {
+        return nothing(session);
+    }
+    say(session, &format!("{} {}", jobs(meant), fate.will()));
+    if args.jobs.is_empty() && !args.yes {
+        let question = format!("{} {}?", fate.verb(), jobs(meant));
+        if !confirm::ask(&question)? {
+            say(session, "nothing was done");
+            return Ok(ExitCode::from(REFUSED));
+        }
+    }
+    let done = match fate {
+        Fate::Redrive => session.client.redrive_poison(&request).await?,
+        Fate::Discard => session.client.discard_poison(&request).await?,
+    };
+    if session.show.is_json() {
+        session.show.json(&done)?;
+    } else {
+        session.show.lines(&told(args, fate, &done))?;
+    }
+    let all = args.jobs.is_empty() || done.matched >= args.jobs.len() as u64;
+    Ok(if all { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) })
+}
+
+fn nothing(session: &Session) -> Result<ExitCode> {
+    if session.show.is_json() {
+        session.show.json(&BulkAnswer { matched: 0, operation_id: None })?;
+    } else {
+        let told = "no poisoned job is meant by this; `consign poison` lists them";
+        session.show.lines(&[Line::of(Tone::Plain, told)])?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Aside from the answer: programs read that, and people both.
+fn say(session: &Session, told: &str) {
+    if !session.show.is_json() {
+        session.show.complain(&[Line::of(Tone::Plain, told)]);
+    }
+}
+
+impl Fate {
+    fn verb(self) -> &'static str {
+        match self {
+            Fate::Redrive => "redrive",
+            Fate::Discard => "discard",
+        }
+    }
+
+    fn will(self) -> &'static str {
+        match self {
+            Fate::Redrive => "will get another life",
+            Fate::Discard => "will leave the poison queue for good",
+        }
+    }
+}
+
+/// Which jobs are meant, in the words of the API.
+fn request(args: &PoisonFateArgs) -> Result<PoisonRequest> {
+    if !args.jobs.is_empty() {
+        return Ok(PoisonRequest { job_ids: Some(args.jobs.clone()), filter: None });
+    }
+    let filter = match args.everything {
+        true => Some("true".to_owned()),
+        false => filter::compose(&which(args), engine::Timestamp::default()),
+    };
+    let Some(filter) = filter else {
+        let told =
+            "say which jobs are meant: their ids, --type, --error-code, --filter, or --everything";
+        return Err(Usage::new(told).into());
+    };
+    Ok(PoisonRequest { job_ids: None, filter: Some(filter) })
+}
+
+fn which(args: &PoisonFateArgs) -> WhichArgs {
+    WhichArgs {
+        job_type: args.job_type.iter().cloned().collect(),
+        error_code: args.error_code.clone(),
+        filter: args.filter.clone(),
+        ..WhichArgs::default()
+    }
+}
+
+/// How many are meant; nothing where that are too many to count.
+async fn count(session: &Session, args: &PoisonFateArgs) -> Result<Option<u64>> {
+    if !args.jobs.is_empty() {
+        return Ok(Some(args.jobs.len() as u64));
+    }
+    if args.filter.is_some() {
+        return count_listed(session, args).await;
+    }
+    let query = PoisonQuery { job_type: args.job_type.clone(), top: Some(1), ..Default::default() };
+    let counts = session.client.poison(&query).await?.counts;
+    // The counts are by code, whichever was asked for.
+    let wanted = |code: &str| args.error_code.as_ref().is_none_or(|wanted| wanted == code);
+    Ok(Some(counts.iter().filter(|(code, _)| wanted(code)).map(|(_, count)| count).sum()))
+}
+
+const PAGE_MAX: u32 = 1_000;
+/// Whoever means more than so many pages hears that it is many.
+const PAGES_MAX: u32 = 10;
+
+/// Those that were discarded are still poisoned, and are counted here; the server passes them over.
+async fn count_listed(session: &Session, args: &PoisonFateArgs) -> Result<Option<u64>> {
+    let which = WhichArgs { status: vec![Status::Poisoned], ..which(args) };
+    let filter = filter::compose(&which, session.now());
+    let (mut count, mut cursor) = (0, None);
+    for _ in 0..PAGES_MAX {
+        let query = ListQuery { filter: filter.clone(), top: Some(PAGE_MAX), cursor };
+        let page = session.client.list(&query).await?;
+        count += page.items.len() as u64;
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            return Ok(Some(count));
+        }
+    }
+    Ok(None)
+}
+
+fn jobs(count: Option<u64>) -> String {
+    match count {
+        None => format!("more than {} jobs", PAGES_MAX * PAGE_MAX),
+        Some(1) => "1 job".into(),
+        Some(count) => format!("{count} jobs"),
+    }
+}
+
+/// What was done, and what to look at next.
+fn told(args: &PoisonFateArgs, fate: Fate, done: &BulkAnswer) -> Vec<Line> {
+    let count = jobs(Some(done.matched));
+    let mut lines = vec![match fate {
+        Fate::Redrive => Line::of(Tone::Good, format!("{count} got another life")),
+        Fate::Discard => Line::of(Tone::Plain, format!("{count} left the poison queue")),
+    }];
+    let missing = (args.jobs.len() as u64).saturating_sub(done.matched);
+    if missing > 0 {
+        let told = format!("{} not poisoned, or not to be seen with this key", are(missing));
+        lines.push(Line::of(Tone::Bad, told));
+    }
+    if fate == Fate::Redrive && done.matched > 0 {
+        lines.push(Line::of(Tone::Faint, format!("do they come through?  {}", look(args))));
+    }
+    lines
+}
+
+fn are(count: u64) -> String {
+    if count == 1 { "1 job is".into() } else { format!("{count} jobs are") }
+}
+
+fn look(args: &PoisonFateArgs) -> String {
+    match (&args.jobs[..], &args.job_type) {
+        ([job], _) => format!("consign status {job} --watch"),
+        (_, Some(job_type)) => {
+            format!("consign queues {job_type}; what comes back: consign poison --type {job_type}")
+        }
+        (_, None) => "consign queues; what comes back: consign poison".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::RemoteArgs;
+
+    fn args() -> PoisonFateArgs {
+        PoisonFateArgs {
+            jobs: Vec::new(),
+            job_type: None,
+            error_code: None,
+            filter: None,
+            everything: false,
+            yes: false,
+            remote: RemoteArgs::default(),
+        }
+    }
+
+    #[track_caller]
+    fn check(args: PoisonFateArgs, filter: &str) {
+        let request = request(&args).unwrap();
+        assert_eq!(request.filter.as_deref(), Some(filter));
+        request.check().unwrap();
+    }
+
+    #[test]
+    fn selectors_become_a_filter() {
+        let selected = PoisonFateArgs {
+            job_type: Some("email".into()),
+            error_code: Some("BAD_DATA".into()),
+            ..args()
+        };
+        check(selected, "jobType eq 'email' and errorCode eq 'BAD_DATA'");
+        check(PoisonFateArgs { everything: true, ..args() }, "true");
+        let filter = Some("subjectId eq 'a' or subjectId eq 'b'".into());
+        check(PoisonFateArgs { filter, ..args() }, "(subjectId eq 'a' or subjectId eq 'b')");
+    }
+
+    #[test]
+    fn whoever_names_no_job_means_none() {
+        assert!(request(&args()).unwrap_err().is::<Usage>());
+    }
+
+    #[test]
+    fn what_was_passed_over_is_said() {
+        let two = PoisonFateArgs { jobs: vec!["a".into(), "b".into()], ..args() };
+        let done = BulkAnswer { matched: 1, operation_id: None };
+        let text: Vec<String> = told(&two, Fate::Redrive, &done).iter().map(Line::text).collect();
+        assert_eq!(text[0], "1 job got another life");
+        assert!(text[1].starts_with("1 job is not poisoned"), "{text:?}");
+        assert!(text[2].contains("consign queues"), "{text:?}");
+    }
+}

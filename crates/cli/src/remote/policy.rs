@@ -1,0 +1,199 @@
+//! A policy as a list that people read, and as flags change it.
+
+use super::exit::Usage;
+use crate::args::{Bound, TypesSetArgs};
+use anyhow::{Context, Result};
+use std::fs;
+use wire::{Factor, HandlerShape, Json, PolicyShape};
+
+/// One setting of a policy.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Setting {
+    pub(crate) name: &'static str,
+    pub(crate) value: String,
+}
+
+/// Every setting, in the order of the contract.
+pub(crate) fn settings(policy: &PolicyShape) -> Vec<Setting> {
+    let text = |text: &Option<String>| text.clone().unwrap_or_else(none);
+    let number = |number: Option<i64>| number.map_or_else(none, |number| number.to_string());
+    let backoff = policy.backoff.clone().unwrap_or_default();
+    let factor = backoff.factor.map_or_else(none, |factor| factor.0.to_string());
+    let schema = policy.schema.as_ref().map_or_else(none, |schema| schema.as_str().to_owned());
+    [
+        ("max attempts", number(policy.max_attempts)),
+        ("lease", text(&policy.lease)),
+        ("timeout", text(&policy.timeout)),
+        ("backoff base", text(&backoff.base)),
+        ("backoff factor", factor),
+        ("backoff max", text(&backoff.max)),
+        ("jitter", text(&backoff.jitter)),
+        ("lost workers max", number(policy.lost_workers_max)),
+        ("key window", text(&policy.key_window)),
+        ("retention", text(&policy.retention)),
+        ("max queued", number(policy.max_queued)),
+        ("concurrency", number(policy.concurrency)),
+        ("schema", schema),
+        ("handler", policy.handler.as_ref().map_or_else(none, handler)),
+    ]
+    .map(|(name, value)| Setting { name, value })
+    .into()
+}
+
+fn none() -> String {
+    "none".into()
+}
+
+fn handler(handler: &HandlerShape) -> String {
+    match (&handler.http, &handler.exec) {
+        (Some(url), _) => format!("http {url}"),
+        (None, Some(words)) => format!("exec {}", words.join(" ")),
+        (None, None) => none(),
+    }
+}
+
+/// The waits between attempts in a few words: `2s ×2 ≤10m`.
+pub(crate) fn backoff(policy: &PolicyShape) -> String {
+    let Some(backoff) = &policy.backoff else { return String::new() };
+    let (base, max) = (backoff.base.as_deref(), backoff.max.as_deref());
+    let factor = backoff.factor.map_or(String::new(), |factor| format!(" ×{}", factor.0));
+    format!("{}{factor} ≤{}", base.unwrap_or_default(), max.unwrap_or_default())
+}
+
+/// The policy with what was said; all else stays.
+pub(crate) fn changed(mut policy: PolicyShape, said: &TypesSetArgs) -> Result<PolicyShape> {
+    fn put<T: Clone>(place: &mut Option<T>, said: &Option<T>) {
+        if said.is_some() {
+            place.clone_from(said);
+        }
+    }
+    put(&mut policy.max_attempts, &said.max_attempts);
+    put(&mut policy.lease, &said.lease);
+    put(&mut policy.timeout, &said.timeout);
+    let backoff = policy.backoff.get_or_insert_default();
+    put(&mut backoff.base, &said.backoff_base);
+    put(&mut backoff.factor, &said.backoff_factor.map(Factor));
+    put(&mut backoff.max, &said.backoff_max);
+    put(&mut backoff.jitter, &said.jitter);
+    put(&mut policy.lost_workers_max, &said.lost_workers_max);
+    put(&mut policy.key_window, &said.key_window);
+    put(&mut policy.retention, &said.retention);
+    if let Some(Bound(bound)) = said.max_queued {
+        policy.max_queued = bound;
+    }
+    if let Some(Bound(bound)) = said.concurrency {
+        policy.concurrency = bound;
+    }
+    if let Some(said) = &said.schema {
+        policy.schema = schema(said)?;
+    }
+    if said.no_handler {
+        policy.handler = None;
+    }
+    if let Some(handler) = said_handler(said)? {
+        policy.handler = Some(handler);
+    }
+    Ok(policy)
+}
+
+fn schema(said: &str) -> Result<Option<Json>> {
+    if said == "none" {
+        return Ok(None);
+    }
+    let Some(path) = said.strip_prefix('@') else {
+        return Err(Usage::new("--schema: must be @FILE, or none").into());
+    };
+    let text =
+        fs::read_to_string(path).with_context(|| format!("the schema in {path} cannot be read"))?;
+    let wrong = |wrong: serde_json::Error| {
+        let (line, column) = (wrong.line(), wrong.column());
+        Usage::new(format!("the schema in {path} is no JSON (line {line}, column {column})"))
+    };
+    Ok(Some(serde_json::from_str(text.trim()).map_err(wrong)?))
+}
+
+fn said_handler(said: &TypesSetArgs) -> Result<Option<HandlerShape>> {
+    if let Some(url) = &said.handler_http {
+        return Ok(Some(HandlerShape { http: Some(url.clone()), exec: None }));
+    }
+    let Some(command) = &said.handler_exec else { return Ok(None) };
+    let words = words(command).map_err(|wrong| Usage::new(format!("--handler-exec: {wrong}")))?;
+    Ok(Some(HandlerShape { http: None, exec: Some(words) }))
+}
+
+/// The words of a command, as a shell would part them: quotes hold words together, and nothing else is special.
+fn words(command: &str) -> Result<Vec<String>, &'static str> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for letter in command.chars() {
+        match quote {
+            Some(mark) if letter == mark => quote = None,
+            Some(_) => word.get_or_insert_default().push(letter),
+            None if letter == '"' || letter == '\'' => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            None if letter.is_whitespace() => words.extend(word.take()),
+            None => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word);
+    match quote {
+        Some(_) => Err("a quote is not closed"),
+        None if words.is_empty() => Err("names no program"),
+        None => Ok(words),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::Policy;
+
+    fn usual() -> PolicyShape {
+        PolicyShape::from(&Policy::default())
+    }
+
+    #[test]
+    fn what_is_not_said_stays() {
+        let set = PolicyShape {
+            max_queued: Some(9),
+            handler: Some(HandlerShape { http: Some("https://x/".into()), exec: None }),
+            ..usual()
+        };
+        let said = TypesSetArgs { lease: Some("1m".into()), ..Default::default() };
+        let lease = Some("1m".into());
+        assert_eq!(changed(set.clone(), &said).unwrap(), PolicyShape { lease, ..set.clone() });
+        let said = TypesSetArgs {
+            max_queued: Some(Bound(None)),
+            no_handler: true,
+            backoff_factor: Some(1.5),
+            ..Default::default()
+        };
+        let changed = changed(set, &said).unwrap();
+        assert_eq!((changed.max_queued, changed.handler), (None, None));
+        let backoff = changed.backoff.unwrap();
+        assert_eq!((backoff.factor, backoff.base), (Some(Factor(1.5)), Some("2s".into())));
+    }
+
+    #[test]
+    fn a_command_is_parted_like_a_shell_does_it() {
+        let check = |text: &str, expected: &[&str]| assert_eq!(words(text).unwrap(), expected);
+        check("make-invoice --quiet", &["make-invoice", "--quiet"]);
+        check("  sh  -c 'exit \"75\"' ", &["sh", "-c", "exit \"75\""]);
+        check("a''b \"\" c\\d", &["ab", "", "c\\d"]);
+        for wrong in ["", "  ", "a 'b"] {
+            assert!(words(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_policy_is_listed_in_full() {
+        let shown = settings(&usual());
+        let value = |name: &str| {
+            shown.iter().find(|setting| setting.name == name).map(|setting| setting.value.as_str())
+        };
+        assert_eq!(value("lease"), Some("30s"));
+        assert_eq!(value("handler"), Some("none"));
+        assert_eq!(backoff(&usual()), "2s ×2 ≤10m");
+    }
+}

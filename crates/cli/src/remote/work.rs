@@ -1,0 +1,151 @@
+//! Working on jobs of a server: a program is run for each.
+
+use super::{connect, failure, show::Show};
+use crate::{
+    args::{OutputArgs, WorkArgs},
+    log::{self, Looks},
+    ready_made::duty::{report, run_exec},
+    settings::LogSettings,
+    signals::Signals,
+};
+use anyhow::Result;
+use client::{Client, ClientError};
+use consign::{Context, Duty, Runner, Why, Working, on};
+use outbound::{Ended, Exec, How};
+use platform::{SystemClock, SystemDice};
+use std::{process::ExitCode, sync::Arc, time::Duration};
+use store::{Clock, Dice};
+use tokio::runtime::Builder;
+use tracing::{info, warn};
+use wire::{HeartbeatRequest, Json};
+
+/// How long a claim waits where nobody wants to wait for more.
+const GLANCE: Duration = Duration::from_secs(1);
+
+pub(crate) fn run(args: &WorkArgs) -> Result<ExitCode> {
+    let output = OutputArgs { terminal: args.terminal.clone(), ..OutputArgs::default() };
+    let show = Show::choose(&output);
+    let settings = LogSettings { format: "auto".into(), level: "info".into() };
+    let log = log::start(&settings, Looks::of(&settings, &args.terminal))?;
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let done = connect(&args.connection)
+        .and_then(|client| runtime.block_on(async { work(args, &client).await }));
+    drop(runtime);
+    log.finish();
+    Ok(done.unwrap_or_else(|error| failure::tell(&error, &show)))
+}
+
+async fn work(args: &WorkArgs, client: &Client) -> Result<ExitCode> {
+    let mut signals = Signals::new()?;
+    let name = args.name.clone();
+    let name = name.unwrap_or_else(|| format!("work-{:08x}", SystemDice.roll().0 >> 96));
+    ask_in(client, &format!("{name}/{}", args.job_type)).await?;
+    let mut runner = Runner::remote(client).name(name).with(duty(args));
+    if args.until_empty {
+        runner = runner.wait(GLANCE);
+    }
+    let working = runner.start().await?;
+    tokio::select! {
+        () = signals.any() => {}
+        () = working.idle(), if args.until_empty => {}
+    }
+    Ok(stop(working, args.grace, &mut signals).await)
+}
+
+/// Finds out whether the key is any good, while somebody is looking. A server that is away is waited for later.
+async fn ask_in(client: &Client, worker: &str) -> Result<(), ClientError> {
+    let alive = HeartbeatRequest { worker_id: worker.to_owned(), leases: Vec::new() };
+    match client.heartbeat(&alive).await {
+        Err(error) if !error.is_worth_repeating() => Err(error),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// Lets programs end, or, asked a second time, gives all back at once.
+async fn stop(working: Working, grace: Duration, signals: &mut Signals) -> ExitCode {
+    let stopped = tokio::select! {
+        stopped = working.stop(grace) => stopped,
+        () = signals.any() => return ExitCode::from(crate::signals::INTERRUPTED),
+    };
+    if stopped.unreported > 0 {
+        warn!(
+            unreported = stopped.unreported,
+            "the server did not hear how these ended: they run again"
+        );
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+fn duty(args: &WorkArgs) -> Duty {
+    let exec = Arc::new(Exec::new(args.exec.iter().cloned(), std::env::vars_os()));
+    let clock = Arc::new(SystemClock::new());
+    let duty = on(&args.job_type, move |payload: Json, context: Context| {
+        let (exec, clock) = (exec.clone(), clock.clone());
+        async move {
+            let line = Line::begin(&context, clock);
+            let ended = run_exec(&exec, &context, payload).await;
+            line.end(&ended);
+            report(&context, ended)
+        }
+    });
+    let duty = duty.slots(args.slots.into());
+    match args.lease {
+        Some(lease) => duty.lease(lease),
+        None => duty,
+    }
+}
+
+/// The one line that is logged about a job, also when nobody waits for its program any longer.
+struct Line {
+    context: Context,
+    clock: Arc<SystemClock>,
+    begun: Duration,
+    told: bool,
+}
+
+impl Line {
+    fn begin(context: &Context, clock: Arc<SystemClock>) -> Self {
+        let begun = clock.read().monotonic;
+        Line { context: context.clone(), clock, begun, told: false }
+    }
+
+    fn end(mut self, ended: &Ended) {
+        let message = ended.message.as_deref();
+        match &ended.how {
+            How::Completed { .. } => self.tell("completed", None, message),
+            How::Retry { failure, .. } => {
+                self.tell("failed", Some(&failure.code), Some(&failure.message));
+            }
+            How::ForGood(failure) => {
+                self.tell("failed for good", Some(&failure.code), Some(&failure.message));
+            }
+            How::Stopped => self.tell(self.why(), None, message),
+        }
+    }
+
+    fn why(&self) -> &'static str {
+        match self.context.stopped() {
+            Some(Why::Cancelled) => "cancelled",
+            Some(Why::LeaseLost) => "lease lost",
+            Some(Why::TimedOut) => "timed out",
+            Some(Why::Stopping) | None => "given back",
+        }
+    }
+
+    fn tell(&mut self, outcome: &str, code: Option<&str>, message: Option<&str>) {
+        self.told = true;
+        let took = self.clock.read().monotonic.saturating_sub(self.begun);
+        let took = format!("{:.1}s", took.as_secs_f64());
+        let job = self.context.job();
+        info!(job.id = %job.id, job_type = %job.job_type, outcome, took, code, message, "job done");
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        if !self.told {
+            self.tell(self.why(), None, None);
+        }
+    }
+}

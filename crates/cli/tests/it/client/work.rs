@@ -1,0 +1,149 @@
+//! `consign work`: a program for each job, and what is left when something dies.
+
+use super::{Prompt, url};
+use crate::serve::{House, wait_for, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    process::{Child, Stdio},
+};
+
+/// A `consign work` at work, killed when it is dropped.
+struct Worker(Child);
+
+impl Worker {
+    fn start(prompt: &Prompt, words: &[&str]) -> Self {
+        let mut command = prompt.command(&[&["work"], words].concat());
+        let err = fs::File::create(prompt.home().join("work.err")).unwrap();
+        Worker(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(err).spawn().unwrap())
+    }
+
+    fn send(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).unwrap();
+    }
+
+    fn ended(&mut self) -> Option<i32> {
+        wait_for("the worker ends", || self.0.try_wait().unwrap()).code()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+fn submit(house: &House, job_type: &str, payload: Value) -> String {
+    let job = json!({"jobType": job_type, "payload": payload});
+    let taken = house.admin().post("/api/jobs").json(&job).send().ok(202);
+    taken["jobId"].as_str().unwrap().into()
+}
+
+fn status(house: &House, id: &str) -> Value {
+    house.admin().get(&format!("/api/jobs/{id}/status")).send().ok(200)
+}
+
+fn wait_until_it_is(house: &House, id: &str, wanted: &str) {
+    wait_until(&format!("the job is {wanted}"), || status(house, id)["status"] == wanted);
+}
+
+#[test]
+fn each_exit_code_means_what_the_contract_says() {
+    let house = House::start();
+    let prompt = Prompt::of(&house);
+    let [fine, bad, later] = ["fine", "bad", "later"].map(|how| submit(&house, "a", json!(how)));
+    let script = r#"in=$(cat); case "$in" in *'"bad"'*) echo no >&2; exit 3;; *'"later"'*) exit 75;; esac; echo "done by $CONSIGN_JOB_ID""#;
+    let told =
+        prompt.types(&["work", "--type", "a", "--until-empty", "--exec", "sh", "-c", script]);
+    assert_eq!(told.code, Some(0), "{}", told.err);
+    let status = |id: &str| status(&house, id);
+    let done = status(&fine);
+    assert_eq!((&done["status"], &done["attempt"]), (&json!("Completed"), &json!(1)));
+    assert_eq!(done["message"], format!("done by {fine}"));
+    let failed = status(&bad);
+    assert_eq!(
+        (&failed["status"], &failed["errorCode"]),
+        (&json!("Failed"), &json!("EXEC_EXIT_3"))
+    );
+    assert_eq!(status(&later)["errorCode"], "EXEC_EXIT_75");
+    for (id, outcome) in [(fine, "completed"), (bad, "failed for good"), (later, "failed")] {
+        let line = |line: &&str| line.contains(&id) && line.contains(outcome);
+        assert!(told.err.lines().any(|said| line(&said)), "{id} {outcome}: {}", told.err);
+    }
+}
+
+#[test]
+fn asked_to_end_it_gives_back_what_does_not() {
+    let house = House::start();
+    let prompt = Prompt::of(&house);
+    let id = submit(&house, "a", json!(1));
+    let words = ["--type", "a", "--grace", "1s", "--exec", "sh", "-c", "echo $$ > pid; sleep 60"];
+    let mut worker = Worker::start(&prompt, &words);
+    wait_until("the program runs", || prompt.home().join("pid").exists());
+    worker.send(Signal::TERM);
+    assert_eq!(worker.ended(), Some(0));
+    let status = status(&house, &id);
+    assert_eq!((&status["status"], &status["attempt"]), (&json!("Queued"), &json!(0)));
+    let pid = fs::read_to_string(prompt.home().join("pid")).unwrap();
+    wait_until("the program is gone", || !alive(&pid));
+}
+
+/// Whether a program still runs; one that nobody has buried does not.
+fn alive(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| !rest.trim().is_empty() && !rest.starts_with(" Z"))
+}
+
+#[test]
+fn a_worker_that_is_killed_is_replaced_by_another() {
+    let house = House::start();
+    house.admin().put("/api/types/a").json(&json!({"lease": "1s"})).send().ok(200);
+    let id = submit(&house, "a", json!(1));
+    let prompt = Prompt::of(&house);
+    let words = ["--type", "a", "--exec", "sh", "-c", "echo $$ > pid; exec sleep 60"];
+    let mut worker = Worker::start(&prompt, &words);
+    wait_until("the program runs", || prompt.home().join("pid").exists());
+    worker.send(Signal::KILL);
+    assert_eq!(worker.ended(), None);
+    let other = Prompt::of(&house);
+    let _other = Worker::start(&other, &["--type", "a", "--exec", "true"]);
+    wait_until_it_is(&house, &id, "Completed");
+    assert_eq!(status(&house, &id)["attempt"], 2);
+    // Nobody is left to end what the first one started.
+    let pid = fs::read_to_string(prompt.home().join("pid")).unwrap().trim().parse().unwrap();
+    drop(kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL));
+}
+
+#[test]
+fn a_server_that_is_killed_costs_no_job_and_no_second_run() {
+    let house = House::start();
+    let prompt = Prompt::of(&house);
+    let jobs: Vec<String> = (0..24).map(|number| submit(&house, "a", json!(number))).collect();
+    let script = "echo $CONSIGN_JOB_ID >> ran; sleep 0.4";
+    let words = ["--type", "a", "--slots", "4", "--exec", "sh", "-c", script];
+    let mut worker = Worker::start(&prompt, &words);
+    let ran = || fs::read_to_string(prompt.home().join("ran")).unwrap_or_default();
+    for killed_after in [4, 12] {
+        wait_until("some ran", || ran().lines().count() >= killed_after);
+        house.kill();
+        house.restart_in_place();
+    }
+    for id in &jobs {
+        wait_until_it_is(&house, id, "Completed");
+        assert_eq!(status(&house, id)["attempt"], 1);
+        assert_eq!(ran().lines().filter(|line| line == id).count(), 1, "{id} ran twice");
+    }
+    worker.send(Signal::TERM);
+    assert_eq!(worker.ended(), Some(0));
+}
+
+#[test]
+fn a_key_that_is_no_good_is_said_at_once() {
+    let house = House::start();
+    let prompt = Prompt::nobody().set("CONSIGN_URL", &url(&house)).set("CONSIGN_KEY", "csk_wrong");
+    let told = prompt.types(&["work", "--type", "a", "--exec", "true"]);
+    assert_ne!(told.code, Some(0));
+    assert!(told.err.contains("UNAUTHENTICATED"), "{}", told.err);
+}

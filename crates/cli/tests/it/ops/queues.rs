@@ -1,0 +1,44 @@
+//! Queues, workers and nodes at a prompt.
+
+use super::claim;
+use crate::{client::Prompt, serve::House};
+
+#[test]
+fn a_queue_is_looked_at_paused_and_resumed() {
+    let house = House::start();
+    let prompt = Prompt::of(&house);
+    let told = prompt.types(&["queues", "email"]);
+    assert_eq!(told.code, Some(1), "{told:?}");
+    assert!(told.err.contains("QUEUE_NOT_FOUND"), "{}", told.err);
+    prompt.enqueues(&["email"]);
+    let line = |told: &str| told.lines().nth(1).unwrap().to_owned();
+    assert!(line(prompt.types(&["queues", "email"]).well()).ends_with("no worker"));
+    let paused = prompt.types(&["queues", "pause", "email"]);
+    assert!(line(paused.well()).ends_with("paused"), "{}", paused.out);
+    assert!(paused.out.contains("consign queues resume email"), "{}", paused.out);
+    assert!(claim(&house, "w", "email").is_empty());
+    assert_eq!(prompt.types(&["queues", "email", "--json"]).json()["paused"], true);
+    let resumed = prompt.types(&["queues", "resume", "email"]);
+    assert!(line(resumed.well()).ends_with("open"), "{}", resumed.out);
+    let json = prompt.types(&["queues", "pause", "email", "--json"]).json();
+    assert_eq!((&json["jobType"], &json["paused"]), (&"email".into(), &true.into()));
+    assert_eq!(prompt.types(&["queues", "pause"]).code, Some(2));
+}
+
+#[test]
+fn workers_and_nodes_are_listed() {
+    let house = House::start();
+    let prompt = Prompt::of(&house);
+    assert!(prompt.types(&["workers"]).well().contains("nobody has asked for work yet"));
+    prompt.enqueues(&["email"]);
+    claim(&house, "w-7", "email");
+    let told = prompt.types(&["workers"]);
+    let line = told.well().lines().nth(1).unwrap();
+    for fact in ["w-7", "machine-1", "email", "1", "live"] {
+        assert!(line.contains(fact), "{fact}: {line}");
+    }
+    assert_eq!(prompt.types(&["workers", "--json"]).json()["items"][0]["state"], "live");
+    let nodes = prompt.types(&["nodes"]);
+    assert!(nodes.well().contains(env!("CARGO_PKG_VERSION")), "{}", nodes.out);
+    assert_eq!(prompt.types(&["nodes", "--json"]).json()["items"][0]["state"], "live");
+}

@@ -1,0 +1,213 @@
+//! A broken installation, found and mended by what the commands print.
+
+use super::{claim, poison};
+use crate::{client::Prompt, client::Told, serve::House, submit};
+use engine::{ClaimId, Host, JobId, JobType, Scope, Wish, WorkerId};
+use platform::{SystemClock, SystemDice};
+use pollster::block_on;
+use serde_json::{Value, json};
+use std::{env, fs, path::Path, process::Command, sync::Arc, time::Duration};
+use store::{Clock, HandClock, Options, Request, Sqlite, Store};
+use tempfile::TempDir;
+
+/// Longer than a worker may be silent.
+const SILENCE: Duration = Duration::from_secs(600);
+
+/// A store in which a job waits, and whose only worker for it fell silent.
+fn abandoned(data: &Path) -> JobId {
+    let wall = SystemClock::new().read().wall;
+    let before = engine::Timestamp::from_unix_ms(wall.unix_ms() - SILENCE.as_millis() as i64);
+    let clock = Arc::new(HandClock::at(before));
+    fs::create_dir_all(data).unwrap();
+    let path = data.join("consign.db");
+    let store =
+        Sqlite::open(path, clock.clone(), Arc::new(SystemDice), Options::default()).unwrap();
+    let wish = Wish {
+        worker: WorkerId::parse("w-1").unwrap(),
+        host: Some(Host::parse("machine-1").unwrap()),
+        claim: ClaimId::parse("c-1").unwrap(),
+        job_types: vec![JobType::parse("email").unwrap()],
+        max: 1,
+        lease: None,
+    };
+    block_on(store.execute(vec![Request::Claim { scope: Scope::All, wish }])).unwrap();
+    clock.pass(SILENCE);
+    submit(&store)
+}
+
+/// A shell that is about to run a line as it was printed.
+fn shell(prompt: &Prompt, line: &str) -> Command {
+    let binary = Path::new(env!("CARGO_BIN_EXE_consign")).parent().unwrap().to_owned();
+    let mut path = binary.into_os_string();
+    path.push(":");
+    path.push(env::var_os("PATH").unwrap_or_default());
+    let ours = prompt.command(&[]);
+    let variables = ours.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    let mut shell = Command::new("sh");
+    shell.args(["-c", line]).current_dir(prompt.home()).env_clear().envs(variables);
+    shell.env("PATH", path).stdin(Stdio::null());
+    shell
+}
+
+fn types_line(prompt: &Prompt, line: &str) -> Told {
+    let run = shell(prompt, line).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Told { out: text(run.stdout), err: text(run.stderr), code: run.status.code() }
+}
+
+/// A worker that was started as printed, and ends with this.
+struct Working(Child);
+
+impl Working {
+    fn start(prompt: &Prompt, line: &str) -> Self {
+        let handler = prompt.home().join("handler");
+        fs::write(&handler, "#!/bin/sh\ncat > /dev/null\n").unwrap();
+        fs::set_permissions(&handler, PermissionsExt::from_mode(0o700)).unwrap();
+        let mut shell = shell(prompt, &format!("exec {line}"));
+        Working(shell.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+fn wrong(report: &Value) -> Vec<&Value> {
+    let findings = report["findings"].as_array().unwrap();
+    findings.iter().filter(|finding| finding["level"] == "wrong").collect()
+}
+
+/// Does all jobs of a type that are due.
+fn work(house: &House, worker: &str, job_type: &str) {
+    let items: Vec<Value> = claim(house, worker, job_type)
+        .iter()
+        .map(|job| json!({"jobId": job["jobId"], "token": job["lease"]["token"], "outcome": "completed"}))
+        .collect();
+    assert!(!items.is_empty(), "nothing of {job_type} was due");
+    house.admin().post("/api/work/settle").json(&json!({"items": items})).send().ok(200);
+}
+
+#[test]
+fn a_broken_installation_leads_to_its_causes_and_is_mended_as_printed() {
+    let folder = TempDir::new().unwrap();
+    let data = folder.path().join("data");
+    let waiting = abandoned(&data).to_string();
+    let house = House::on(folder, data, "");
+    let prompt = Prompt::of(&house);
+    let well = prompt.types(&["doctor"]);
+    assert_eq!(well.code, Some(1), "a job waits already: {}", well.out);
+    prompt.types(&["queues", "pause", "report"]).well();
+    prompt.enqueues(&["report"]);
+    let poisoned = poison(&house, &prompt, "page", "NO_PAGE", 2);
+    prompt.types(&["keys", "create", "shop", "--scope", "jobs:read", "--expires", "3d"]).well();
+
+    let told = prompt.types(&["doctor"]);
+    assert_eq!(told.code, Some(1), "{told:?}");
+    for line in [
+        "✗ queue email: 1 job waits and no worker asks for it",
+        "the last was w-1 on machine-1",
+        "✗ queue report: paused, and 1 job waits",
+        "✗ queue page: 2 jobs wait for a person: NO_PAGE 2",
+        "✗ key shop (",
+        "4 things are wrong",
+    ] {
+        assert!(told.out.contains(line), "{line}: {}", told.out);
+    }
+    let explained = prompt.types(&["explain", &waiting]);
+    assert!(explained.well().contains("consign work --type email"), "{}", explained.out);
+    let workers = prompt.types(&["workers"]);
+    let lost = workers.well().lines().find(|line| line.starts_with("w-1")).unwrap();
+    assert!(lost.ends_with("lost"), "{lost}");
+    let queues = prompt.types(&["queues"]);
+    assert!(queues.well().contains("no worker") && queues.out.contains("paused"), "{}", queues.out);
+    assert!(prompt.types(&["poison"]).well().contains(&poisoned[0]));
+
+    let report: Value = serde_json::from_str(&prompt.types(&["doctor", "--json"]).out).unwrap();
+    assert_eq!(report["well"], false);
+    for finding in wrong(&report) {
+        for cure in finding["cures"].as_array().unwrap() {
+            let Some(line) = cure["run"].as_str() else { continue };
+            if line.starts_with("consign work ") {
+                let _working = Working::start(&prompt, line);
+                prompt.types(&["status", &waiting, "--watch"]).well();
+                continue;
+            }
+            // Nobody is at a terminal here to be asked.
+            let sure = if line.contains("redrive") { " --yes" } else { "" };
+            types_line(&prompt, &format!("{line}{sure}")).well();
+        }
+    }
+    work(&house, "w-2", "report");
+    work(&house, "w-2", "page");
+    let told = prompt.types(&["doctor"]);
+    assert!(told.well().contains("nothing is wrong"), "{}", told.out);
+    assert!(told.out.contains("! worker w-1 on machine-1 (email): lost"), "{}", told.out);
+    assert_eq!(prompt.types(&["doctor", "--json"]).json()["well"], true);
+}
+
+#[test]
+fn the_doctor_sees_a_machine_with_a_store_and_one_without() {
+    let house = House::start();
+    let here = format!("sqlite:{}", house.store().display());
+    let prompt = Prompt::nobody().set("CONSIGN_URL", &crate::client::url(&house));
+    // A client's machine: no store, and no key.
+    let told = prompt.types(&["doctor"]);
+    assert_eq!(told.code, Some(1), "{told:?}");
+    assert!(told.out.contains("- store: there is no store"), "{}", told.out);
+    assert!(
+        told.out.contains("✗ key: ") && told.out.contains("consign profile add"),
+        "{}",
+        told.out
+    );
+    assert_eq!(fs::read_dir(prompt.home()).unwrap().count(), 0, "and nothing is made");
+
+    let told = prompt.types(&["doctor", "--store", &here]);
+    for line in ["✓ data folder", "✓ disk", "✓ store", "✓ server", "✓ queues", "✓ keys"]
+    {
+        assert!(told.well().contains(line), "{line}: {}", told.out);
+    }
+    fs::set_permissions(house.data().join("admin.key"), PermissionsExt::from_mode(0o644)).unwrap();
+    let told = prompt.types(&["doctor", "--quick", "--store", &here]);
+    assert_eq!(told.code, Some(1), "{told:?}");
+    let cure = told.out.lines().find_map(|line| line.strip_prefix("  → chmod ")).unwrap();
+    types_line(&prompt, &format!("chmod {cure}")).well();
+    prompt.types(&["doctor", "--quick", "--store", &here]).well();
+
+    let limited = house.key(json!({"name": "r", "tenant": "*", "scopes": ["jobs:read"]}));
+    let reader = Prompt::of(&house).set("CONSIGN_KEY", &limited);
+    let told = reader.types(&["doctor"]);
+    assert!(told.well().contains("- keys: not looked at"), "{}", told.out);
+
+    house.stop();
+    let told = prompt.types(&[
+        "doctor",
+        "--quick",
+        "--url",
+        &crate::client::url(&house),
+        "--store",
+        &here,
+    ]);
+    assert_eq!(told.code, Some(1), "{told:?}");
+    assert!(
+        told.out.contains("cannot be reached") && told.out.contains("→ start it: consign serve")
+    );
+}
+
+#[test]
+fn settings_that_are_wrong_are_the_first_finding() {
+    let nobody = Prompt::nobody().set("CONSIGN_URL", "http://127.0.0.1:1");
+    fs::write(nobody.home().join("consign.toml"), "strict_typs = true\n").unwrap();
+    let told = nobody.types(&["doctor"]);
+    assert_eq!(told.code, Some(1), "{told:?}");
+    let first = told.out.lines().next().unwrap();
+    assert!(first.starts_with("✗ settings: ") && first.contains("strict_typs"), "{}", told.out);
+    assert!(told.out.contains(": consign config check"), "{}", told.out);
+    let report: Value = serde_json::from_str(&nobody.types(&["doctor", "--json"]).out).unwrap();
+    assert_eq!(
+        (&report["well"], &report["findings"][0]["area"]),
+        (&json!(false), &json!("settings"))
+    );
+}

@@ -1,0 +1,156 @@
+//! For those who have a server: the same handlers and the same jobs, over HTTP.
+
+use client::{Client, ClientError, Polled};
+use engine::FieldProblem;
+use platform::SystemDice;
+use std::time::Duration;
+use store::Dice;
+use tokio::time::{Instant, sleep};
+use wire::{BatchAnswer, RedriveRequest, Secret, StatusShape, SubmitRequest, SubmittedShape};
+use worker::{JobRequest, Runner};
+
+/// A server elsewhere, and who asks it. Copies are the same.
+///
+/// ```no_run
+/// use consign::{Context, Fail, JobRequest, Remote, on};
+/// use std::time::Duration;
+///
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let consign = Remote::connect("http://127.0.0.1:8470", "csk_…")?;
+/// let greet = |name: String, _: Context| async move { Ok::<_, Fail>(format!("hello {name}")) };
+/// let working = consign.runner().with(on("greeting", greet)).start().await?;
+///
+/// let job = consign.submit(JobRequest::new("greeting", &"Ada")).await?;
+/// let job = consign.wait(&job.job_id, Duration::from_secs(10)).await?;
+/// assert_eq!(consign::result_of::<String>(&job)?.as_deref(), Some("hello Ada"));
+///
+/// working.stop(Duration::from_secs(10)).await;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Remote {
+    client: Client,
+}
+
+/// Why a server did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoteError {
+    /// The request cannot be written.
+    #[error("{0}")]
+    Unwritable(#[from] FieldProblem),
+    /// It was not answered, or not with a yes.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+}
+
+/// How often something is asked that is safe to repeat: about half a minute.
+const TRIES_MAX: usize = 10;
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+/// Whoever is told to come back later than this is told so.
+const OBEYED_MAX: Duration = Duration::from_secs(30);
+/// How long a server is asked to hold its answer back, in seconds.
+const POLL_SECONDS: u64 = 30;
+/// Nobody waits longer than a year, and no clock can count much further.
+const WAIT_MAX: Duration = Duration::from_secs(365 * 86_400);
+
+impl Remote {
+    /// The server at `address`, such as `http://127.0.0.1:8470`, for whoever has `key`. Nothing is sent yet.
+    pub fn connect(address: &str, key: &str) -> Result<Self, ClientError> {
+        Ok(Remote { client: Client::new(address, Some(&Secret::new(key)))? })
+    }
+
+    /// The same with a client that was made otherwise.
+    pub fn over(client: Client) -> Self {
+        Remote { client }
+    }
+
+    /// Hands a job over: when this returns, it is on the server's disk. While nobody knows whether it is, it is
+    /// handed over again under the same key, so that one job comes of it.
+    pub async fn submit(&self, request: JobRequest) -> Result<SubmittedShape, RemoteError> {
+        let request = written(request)?;
+        Ok(repeated(async || self.client.submit(&request).await).await?)
+    }
+
+    /// Hands all of these over, or none, with the same care.
+    pub async fn submit_all(
+        &self,
+        requests: Vec<JobRequest>,
+    ) -> Result<Vec<wire::BatchItem>, RemoteError> {
+        let requests: Vec<_> = requests.into_iter().map(written).collect::<Result<_, _>>()?;
+        let answer = repeated(async || self.client.submit_all(&requests).await).await?;
+        let BatchAnswer { items } = answer;
+        Ok(items)
+    }
+
+    /// How a job is now.
+    pub async fn status(&self, id: &str) -> Result<StatusShape, ClientError> {
+        repeated(async || self.client.status(id).await).await
+    }
+
+    /// Waits until a job has ended, at most so long, and gives it as it is then.
+    pub async fn wait(&self, id: &str, longest: Duration) -> Result<StatusShape, ClientError> {
+        let end = Instant::now() + longest.min(WAIT_MAX);
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let seconds = POLL_SECONDS.min(left.as_millis().div_ceil(1_000) as u64);
+            let wait = Duration::from_secs(seconds);
+            let polled = repeated(async || self.client.poll(id, None, wait).await).await?;
+            let status = match polled {
+                Polled::Now { status, .. } => *status,
+                Polled::Same => continue, // nobody says so who was not asked what is new
+            };
+            if status.completed_at.is_some() || Instant::now() >= end {
+                return Ok(status);
+            }
+        }
+    }
+
+    /// Cancels a waiting job at once, and asks the handler of a running one to stop.
+    pub async fn cancel(&self, id: &str) -> Result<StatusShape, ClientError> {
+        repeated(async || self.client.cancel(id).await).await
+    }
+
+    /// Gives an ended job another life, with all its attempts.
+    pub async fn redrive(&self, id: &str) -> Result<StatusShape, ClientError> {
+        self.client.redrive(id, &RedriveRequest::default()).await
+    }
+
+    /// A runner for the jobs that the key is for; give it duties and start it.
+    pub fn runner(&self) -> Runner {
+        Runner::remote(&self.client)
+    }
+
+    /// Everything else: one method per route.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+}
+
+/// A request that can be sent twice: where nobody gave it a key, it gets one.
+fn written(request: JobRequest) -> Result<SubmitRequest, RemoteError> {
+    let mut request = SubmitRequest::try_from(request.into_draft()?)?;
+    request.idempotency_key.get_or_insert_with(|| format!("sdk-{:032x}", SystemDice.roll().0));
+    Ok(request)
+}
+
+/// Asks until there is an answer that asking again would not change.
+async fn repeated<T>(ask: impl AsyncFn() -> Result<T, ClientError>) -> Result<T, ClientError> {
+    let mut wait = FIRST_WAIT;
+    for _ in 1..TRIES_MAX {
+        let error = match ask().await {
+            Ok(answer) => return Ok(answer),
+            Err(error) if error.is_worth_repeating() => error,
+            Err(error) => return Err(error),
+        };
+        let asked = error.retry_after().unwrap_or_default();
+        if asked > OBEYED_MAX {
+            return Err(error);
+        }
+        sleep(asked + wait).await;
+        wait = (wait * 2).min(LONGEST_WAIT);
+    }
+    ask().await
+}
