@@ -310,7 +310,7 @@ impl Crowd {
 }
 
 /// A policy holds for everybody, so nobody in particular may set it.
-fn right(customer: &Customer, route: &Route) -> Client {
+fn rightful(customer: &Customer, route: &Route) -> Client {
     match route.path {
         "/api/types/{jobType}" => customer.house.admin(),
         _ => customer.owner.clone(),
@@ -319,7 +319,7 @@ fn right(customer: &Customer, route: &Route) -> Client {
 
 /// What the right one hears.
 pub(super) fn walk_right(customer: &Customer, route: &Route) -> Answer {
-    ask(&right(customer, route), route, &(row_of(route).sample)(customer))
+    ask(&rightful(customer, route), route, &(row_of(route).sample)(customer))
 }
 
 /// A key as ours are made, that nobody was given.
@@ -380,7 +380,7 @@ fn walk(crowd: &Crowd, route: &Route) {
     foreign(&crowd.other_subject, "another subject", row.other_subject, route, row, &sample);
     foreign(&crowd.other_type, "another type", row.other_type, route, row, &sample);
     assert_eq!(crowd.version(&sample), before, "nobody touched it");
-    let answer = ask(&right(&crowd.customer, route), route, &sample);
+    let answer = ask(&rightful(&crowd.customer, route), route, &sample);
     assert_eq!(answer.status, row.right, "right: {}", answer.text());
     for secret in &sample.secrets {
         let shown = answer.text().contains(secret.as_str());
