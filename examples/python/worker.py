@@ -42,7 +42,7 @@ def post(path, body):  # asks until it is answered: a worker may say everything 
         time.sleep(wait)
 
 def work():  # one slot: claims, runs, settles; a claimId that is asked again brings the same job
-    wish = {"workerId": WORKER, "jobTypes": list(handlers), "waitSeconds": 30, "leaseSeconds": 30}
+    wish = {"workerId": WORKER, "jobTypes": list(handlers), "waitSeconds": 5, "leaseSeconds": 30}
     while not stopping.is_set():
         for claimed in post("claim", {**wish, "claimId": str(uuid.uuid4())})["jobs"]:
             job = held[claimed["lease"]["token"]] = Job(**claimed)
@@ -74,6 +74,6 @@ for number in (signal.SIGTERM, signal.SIGINT):  # asked once it ends in order, a
 logging.info("%s works on %s", WORKER, ", ".join(handlers))
 for loop in [beat] + [work] * SLOTS: threading.Thread(target=loop, daemon=True).start()
 stopping.wait()
-for _ in range(int(GRACE * 20)): time.sleep(0.05 if held else 0)
+for _ in range(int(GRACE * 20)): time.sleep(0.05 if threading.active_count() > 2 else 0)  # us and beat
 if held: post("release", {"items": [job.says(delaySeconds=1) for job in list(held.values())]})  # not to us
 sys.exit(refused.is_set())

@@ -80,7 +80,7 @@ async function post<Answer>(path: string, body: object): Promise<Answer> {
 /** One slot: claims a job, runs it, settles it. A claimId that is asked again brings the same job. */
 async function work() {
   while (!stopping) {
-    const wish = { workerId, jobTypes: Object.keys(handlers), waitSeconds: 30, leaseSeconds: 30 };
+    const wish = { workerId, jobTypes: Object.keys(handlers), waitSeconds: 5, leaseSeconds: 30 };
     const claim = await post<{ jobs: Claimed[] }>("claim", { ...wish, claimId: randomUUID() });
     for (const claimed of claim.jobs) {
       const job = new Job(claimed);
@@ -124,7 +124,7 @@ async function beat() {
 async function end() {
   if (stopping) process.exit(1); // asked twice
   stopping = true;
-  for (const until = Date.now() + graceMs; held.size > 0 && Date.now() < until; ) await sleep(50);
+  await Promise.race([Promise.all(working), sleep(graceMs)]);
   const items = [...held].map((job) => ({ ...job.lease, delaySeconds: 1 }));
   if (items.length > 0) await post("release", { items });
   process.exit(0);
@@ -136,4 +136,4 @@ function leave(text: string): never { console.error(text); process.exit(1); }
 process.on("SIGTERM", end).on("SIGINT", end);
 log(`${workerId} works on ${Object.keys(handlers).join(", ")}`);
 void beat();
-for (let slot = 0; slot < slots; slot += 1) void work();
+const working = Array.from({ length: slots }, work);

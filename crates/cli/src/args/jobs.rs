@@ -48,6 +48,9 @@ pub(crate) struct EnqueueArgs {
     /// The same, and look on: a live line on a terminal, a line per change elsewhere
     #[arg(short, long)]
     pub(crate) watch: bool,
+    /// Print the id and nothing else: JOB=$(consign enqueue email --quiet)
+    #[arg(short, long, conflicts_with_all = ["wait", "watch", "json", "output"])]
+    pub(crate) quiet: bool,
     /// Hand many over from JSON lines (`-` or a file), each with the fields of the API; TYPE is for those without
     #[arg(long, value_name = "FILE|-", conflicts_with_all = BATCH_CONFLICTS)]
     pub(crate) batch: Option<PathBuf>,
@@ -56,7 +59,7 @@ pub(crate) struct EnqueueArgs {
 }
 
 /// What stands in each line of a batch instead, or makes no sense for many.
-const BATCH_CONFLICTS: [&str; 12] = [
+const BATCH_CONFLICTS: [&str; 13] = [
     "payload",
     "subject",
     "idempotency_key",
@@ -69,6 +72,7 @@ const BATCH_CONFLICTS: [&str; 12] = [
     "parent",
     "wait",
     "watch",
+    "quiet",
 ];
 
 #[derive(Arguments)]

@@ -3,8 +3,9 @@
 use super::{
     Session, batch,
     exit::{Usage, of_status},
+    follow::{Follow, Heard},
     repeat::repeated,
-    show::status_tone,
+    show::{clean, status_tone},
     watch::watch,
     with_session,
 };
@@ -13,14 +14,12 @@ use crate::{
     ink::{Line, Tone},
 };
 use anyhow::{Context, Result};
-use client::Polled;
 use engine::{JobId, Timestamp};
 use platform::SystemDice;
 use std::{
     fs,
     io::{self, Read},
     process::ExitCode,
-    time::Duration,
 };
 use store::Dice;
 use wire::{Json, PayloadVersionShape, SubmitRequest, SubmittedShape};
@@ -42,28 +41,35 @@ async fn enqueue(session: &Session, args: &EnqueueArgs) -> Result<ExitCode> {
         session.show.complain(&[line(&submitted)]); // so that it can be found again after Ctrl-C
         return watch(session, &submitted.job_id).await;
     }
-    if session.show.is_json() {
-        session.show.json(&submitted)?;
-    } else {
-        session.show.lines(&[line(&submitted)])?;
-    }
+    show(session, args, &submitted)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Waits for the end of a job, and shows it.
-async fn wait(session: &Session, job: &str) -> Result<ExitCode> {
-    loop {
-        let ask = async || session.client.poll(job, None, PATIENCE).await;
-        let Polled::Now { status, .. } = repeated(session, ask).await? else { continue };
-        if status.completed_at.is_some() {
-            super::status::show(session, &status)?;
-            return Ok(of_status(&status.status));
-        }
+fn show(session: &Session, args: &EnqueueArgs, submitted: &SubmittedShape) -> Result<()> {
+    if args.quiet {
+        return session.show.lines(&[Line::of(Tone::Plain, &submitted.job_id)]);
     }
+    if session.show.is_json() {
+        return session.show.json(submitted);
+    }
+    session.show.lines(&[line(submitted)])
 }
 
-/// How long the server may hold its answer back.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Waits for the end of a job, also over a restart of the server, and shows it.
+async fn wait(session: &Session, job: &str) -> Result<ExitCode> {
+    let mut follow = Follow::new(session, job);
+    let mut last = None;
+    loop {
+        match follow.next().await? {
+            Heard::Status { status, .. } => last = Some(status),
+            Heard::Lost { why } => eprintln!("consign: {}; trying again", clean(&why)),
+            Heard::Over => break,
+        }
+    }
+    let status = last.expect("a story is over when its end was told");
+    super::status::show(session, &status)?;
+    Ok(of_status(&status.status))
+}
 
 /// A key that nobody has: what is sent again under it is one job.
 pub(crate) fn new_key(now: Timestamp) -> String {

@@ -22,7 +22,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
 ];
 
 /// What stays until its terminal is closed.
-const STAYS: &[&str] = &["consign serve", "worker.py", "consign work"];
+const STAYS: &[&str] = &["consign serve", "worker.py"];
 
 /// Stands for cargo where a newcomer has it build the binary, which is built already.
 const CARGO: &str = r#"#!/bin/sh

@@ -132,5 +132,8 @@ fn undelivered(error: reqwest::Error) -> Ended {
     } else {
         "the connection broke before the answer came"
     };
-    Ended::retry("HTTP_UNREACHABLE", what)
+    // The last cause is the one that an operator can do something about, such as a certificate.
+    let root = successors(error.source(), |cause| (*cause).source()).last();
+    let why = root.map_or_else(String::new, |root| format!(": {root}"));
+    Ended::retry("HTTP_UNREACHABLE", format!("{what}{why}"))
 }

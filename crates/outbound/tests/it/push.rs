@@ -178,6 +178,8 @@ async fn nobody_there_is_worth_another_try() {
     drop(listener);
     let (failure, again) = failed(push_to(address).run(&errand(), pending()).await);
     assert_eq!((failure.code.as_str(), again), ("HTTP_UNREACHABLE", true));
+    assert!(failure.message.starts_with("the address could not be reached: "), "{failure:?}");
+    assert!(!failure.message.contains(&address.to_string()), "{failure:?}");
     let (failure, again) = failed(deliver("this is no HTTP").await);
     assert_eq!((failure.code.as_str(), again), ("HTTP_UNREACHABLE", true));
 }

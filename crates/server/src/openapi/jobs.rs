@@ -64,8 +64,13 @@ pub(crate) static ENQUEUE_BATCH: Doc = Doc {
     ..Doc::new("enqueueJobs", JOBS, "Hand many jobs over at once")
 };
 
-const ENQUEUE_CODES: &[&str] =
-    &["IDEMPOTENCY_KEY_REUSED", "PAYLOAD_TOO_LARGE", "QUEUE_FULL", "UNKNOWN_JOB_TYPE"];
+const ENQUEUE_CODES: &[&str] = &[
+    "IDEMPOTENCY_KEY_REUSED",
+    "PAYLOAD_TOO_LARGE",
+    "QUEUE_FULL",
+    "SCHEMA_MISMATCH",
+    "UNKNOWN_JOB_TYPE",
+];
 
 const SUBMITTED: &str = r#"{"jobId": "01a1e17f-dec5-7ff8-81e3-73a73ebb528a", "subjectId": "order/7", "statusUrl": "/api/jobs/01a1e17f-dec5-7ff8-81e3-73a73ebb528a/status", "correlationId": "c463928a-6352-45f4-ad04-57fb9f9a26e6", "status": "Queued", "duplicate": false}"#;
 const BATCH: &str = r#"{"items": [{"jobId": "01a1e17f-dec5-7ff8-81e3-73a73ebb528a", "subjectId": null, "statusUrl": "/api/jobs/01a1e17f-dec5-7ff8-81e3-73a73ebb528a/status", "correlationId": "c463928a-6352-45f4-ad04-57fb9f9a26e6", "status": "Queued", "duplicate": false}]}"#;

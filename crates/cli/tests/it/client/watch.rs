@@ -124,7 +124,7 @@ fn colours_can_be_declined() {
 }
 
 /// A command that is followed line by line.
-fn lines(prompt: &Prompt, words: &[&str]) -> (Child, impl Iterator<Item = String>) {
+fn lines(prompt: &Prompt, words: &[&str]) -> (Child, impl Iterator<Item = String> + use<>) {
     let mut command = prompt.command(words);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let out = BufReader::new(child.stdout.take().unwrap());

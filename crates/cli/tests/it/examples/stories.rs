@@ -118,7 +118,7 @@ fn a_worker_that_shall_end_gives_back_what_takes_too_long(language: Language) {
     let customer = Customer::new();
     let mut worker = Program::worker(language, &customer, "0.1");
     let job = customer.submit(json!({"jobType": "email", "payload": {"seconds": 600}}));
-    customer.wait_for_status(&job, "Running");
+    worker.wait_until_it_says("attempt 1");
     worker.terminate();
     assert_eq!(worker.ended(), Some(0), "{}", worker.said());
     let status = customer.status(&job);
@@ -131,7 +131,7 @@ fn a_worker_that_shall_end_lets_handlers_end(language: Language) {
     let customer = Customer::new();
     let mut worker = Program::worker(language, &customer, NO_MATTER);
     let job = customer.submit(json!({"jobType": "email", "payload": {"seconds": 2}}));
-    customer.wait_for_status(&job, "Running");
+    worker.wait_until_it_says("attempt 1");
     worker.terminate();
     assert_eq!(worker.ended(), Some(0), "{}", worker.said());
     assert_eq!(life(&customer, &job), ["Queued", "Running", "Completed"]);

@@ -189,7 +189,7 @@ fn launch_at(folder: &Path, data: &Path, port: u16) -> Child {
         .unwrap()
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 

@@ -20,7 +20,7 @@ mod storm;
 
 pub(crate) use client::{Answer, Ask, Client, Connection, Event};
 pub(crate) use customer::Customer;
-pub(crate) use house::House;
+pub(crate) use house::{House, free_port};
 
 use platform::SystemClock;
 use std::{thread, time::Duration};
