@@ -6,7 +6,14 @@ use engine::{ClaimId, Host, JobId, JobType, Scope, Wish, WorkerId};
 use platform::{SystemClock, SystemDice};
 use pollster::block_on;
 use serde_json::{Value, json};
-use std::{env, fs, path::Path, process::Command, sync::Arc, time::Duration};
+use std::{
+    env, fs,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
 use store::{Clock, HandClock, Options, Request, Sqlite, Store};
 use tempfile::TempDir;
 
