@@ -53,7 +53,7 @@ pub const UUID: &str = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$";
 pub const NO_NUL: &str = r"^[^\u0000]*$";
 
 const CODE: &str = "^[A-Z][A-Z0-9_]{0,63}$";
-const TOKEN: &str = "^[0-9]+-[0-9]+-[0-9a-f]{32}$";
+const TOKEN: &str = "^(0|[1-9][0-9]{0,9})-(0|[1-9][0-9]{0,19})-[0-9a-f]{32}$";
 const TRACE: &str = "^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?$";
 const LISTED_MAX: usize = 100;
 const STATE: Rule = Rule::OneOf("JobState", || Status::ALL.map(Status::as_str).to_vec());

@@ -157,7 +157,11 @@ pub(crate) static REVOKE_KEY: Doc = Doc {
 pub(crate) static AUDIT: Doc = Doc {
     takes: &[
         TOP,
-        Param::query("cursor", Kind::Number(0, i64::MAX), "the `nextCursor` of the page before"),
+        Param::query(
+            "cursor",
+            Kind::Text(Rule::Form("^[0-9]{1,19}$")),
+            "the `nextCursor` of the page before",
+        ),
     ],
     answers: &[Answer::new(
         200,
