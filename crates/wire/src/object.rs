@@ -1,7 +1,12 @@
 //! Objects that are objects: by itself serde would also take an array of the fields in their order, which nobody
 //! promised.
 
-use serde::{Deserialize, Deserializer, de::Visitor, forward_to_deserialize_any};
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor},
+    forward_to_deserialize_any,
+};
+use std::fmt;
 
 /// Reads a field that holds an object, or null.
 pub(crate) fn object_or_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
@@ -38,7 +43,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for FieldsByName<D> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0.deserialize_map(visitor)
+        self.0.deserialize_any(Fields(visitor))
     }
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
@@ -48,6 +53,21 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for FieldsByName<D> {
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit
         unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+/// Takes fields, and nothing else.
+struct Fields<V>(V);
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for Fields<V> {
+    type Value = V::Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.expecting(f)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<V::Value, A::Error> {
+        self.0.visit_map(fields)
     }
 }
 

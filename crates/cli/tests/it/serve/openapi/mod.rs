@@ -25,6 +25,7 @@ fn tool(name: &str) -> Command {
     let mut command = Command::new(bin.join(name));
     // It finds its own helpers there, and nothing is asked of a proxy.
     command.env_clear().env("PATH", bin).env("no_proxy", "127.0.0.1").env("PYTHONUTF8", "1");
+    command.env("PYTHONDONTWRITEBYTECODE", "1"); // the hooks lie in the checkout
     command
 }
 
