@@ -52,7 +52,6 @@ fn every_command_of_the_readme_works_as_it_is_written() {
     bash.env("CONSIGN_LISTEN", format!("127.0.0.1:{port}"));
     bash.env("CONSIGN_URL", format!("http://127.0.0.1:{port}"));
     bash.env("HOME", folder.path());
-    bash.env("PATH", format!("{}/bin:{}", folder.path().display(), std::env::var("PATH").unwrap()));
     let done = bash.output().unwrap();
     let said = |number: usize| {
         fs::read_to_string(folder.path().join(format!("{number}.out"))).unwrap_or_default()
@@ -88,7 +87,7 @@ fn newcomer(folder: &Path) {
 
 /// One shell for all terminals: what one exports is known to the others.
 fn script(lines: &[Line], port: &str) -> String {
-    let mut script = String::from("set -eu -o pipefail\nstay=()\n");
+    let mut script = String::from("set -eu -o pipefail\nexport PATH=$PWD/bin:$PATH\nstay=()\n");
     script.push_str("trap 'kill \"${stay[@]}\" 2>/dev/null; wait' EXIT\n");
     for (number, Line { command, .. }) in lines.iter().enumerate() {
         let command = command.replace("8470", port);

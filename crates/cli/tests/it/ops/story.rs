@@ -44,15 +44,13 @@ fn abandoned(data: &Path) -> JobId {
 
 /// A shell that is about to run a line as it was printed.
 fn shell(prompt: &Prompt, line: &str) -> Command {
-    let binary = Path::new(env!("CARGO_BIN_EXE_consign")).parent().unwrap().to_owned();
-    let mut path = binary.into_os_string();
-    path.push(":");
-    path.push(env::var_os("PATH").unwrap_or_default());
+    let binary = Path::new(env!("CARGO_BIN_EXE_consign")).parent().unwrap();
+    let line = format!("PATH={}:/usr/local/bin:/usr/bin:/bin; {line}", binary.display());
     let ours = prompt.command(&[]);
     let variables = ours.get_envs().filter_map(|(name, value)| Some((name, value?)));
     let mut shell = Command::new("sh");
-    shell.args(["-c", line]).current_dir(prompt.home()).env_clear().envs(variables);
-    shell.env("PATH", path).stdin(Stdio::null());
+    shell.arg("-c").arg(line).current_dir(prompt.home()).env_clear().envs(variables);
+    shell.stdin(Stdio::null());
     shell
 }
 
