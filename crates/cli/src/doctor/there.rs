@@ -22,24 +22,26 @@ pub(super) fn look(
     settings: Option<&Settings>,
     now: Timestamp,
 ) -> Result<Vec<Finding>> {
-    let client = match connect(&args.remote.connection) {
+    // Whoever names a store and no server asks about the store: a backup has no server, and whoever listens at the
+    // usual address may serve another store.
+    let connection = &args.remote.connection;
+    if connection.store.is_some() && !names_server(connection) {
+        let what = "server: not looked at, since --store names a store; --url names a server";
+        return Ok(vec![Finding::unknown("server", what)]);
+    }
+    let client = match connect(connection) {
         Ok(client) => client,
         Err(error) => return Ok(vec![Finding::wrong("server", format!("server: {error:#}"))]),
     };
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    Ok(runtime.block_on(ask(&client, args, settings, now)))
+    Ok(runtime.block_on(ask(&client, settings, now)))
 }
 
-async fn ask(
-    client: &Client,
-    args: &DoctorArgs,
-    settings: Option<&Settings>,
-    now: Timestamp,
-) -> Vec<Finding> {
+async fn ask(client: &Client, settings: Option<&Settings>, now: Timestamp) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Err(error) = client.ready().await {
         let is_there = error.problem().is_some();
-        findings.push(not_ready(client, &error, args, settings));
+        findings.push(not_ready(client, &error, settings));
         if !is_there {
             let what = "key, queues, workers, types: not looked at without a server";
             findings.push(Finding::unknown("server", what));
@@ -62,12 +64,7 @@ async fn ask(
 }
 
 /// It is not there, or says itself that it cannot serve.
-fn not_ready(
-    client: &Client,
-    error: &ClientError,
-    args: &DoctorArgs,
-    settings: Option<&Settings>,
-) -> Finding {
+fn not_ready(client: &Client, error: &ClientError, settings: Option<&Settings>) -> Finding {
     let address = client.address();
     if let Some(problem) = error.problem() {
         let what = format!("server {address}: up, but not ready: {}", problem.detail);
@@ -83,11 +80,6 @@ fn not_ready(
         | ClientError::Refused { .. }
         | ClientError::Strange { .. } => format!("server: {error}"),
     };
-    // Whoever names a store and no server wants to know about the store: a backup has none.
-    let connection = &args.remote.connection;
-    if connection.store.is_some() && !names_server(connection) {
-        return Finding::note("server", what).say("--url names one, where there should be one");
-    }
     elsewhere(Finding::wrong("server", what), address, settings)
 }
 
