@@ -23,8 +23,8 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>> {
     let mode = file.metadata().with_context(|| format!("{shown} cannot be read"))?.mode();
     if mode & 0o077 != 0 {
         bail!(
-            "{shown} can be read or written by others (mode {:o}), so it is no secret; move it away, and the \
-             next start makes a new one",
+            "{shown} can be read or written by others (mode {:o}), so it is no secret; `chmod 600 {shown}` \
+             if nobody did, else move it away, and the next start makes a new one",
             mode & 0o777
         );
     }

@@ -7,7 +7,12 @@ use reqwest::{
     redirect::Policy,
 };
 use serde::{Serialize, de::DeserializeOwned};
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 use wire::{Problem, Secret};
 
 /// A caller of one server, with one credential. Cheap to clone; clones share their connections.
@@ -50,6 +55,8 @@ impl Client {
             .user_agent(concat!("consign/", env!("CARGO_PKG_VERSION")))
             .redirect(Policy::none()) // a credential goes where its owner sent it
             .no_proxy()
+            // What is meant for this machine must not be led elsewhere by whoever answers for names.
+            .resolve_to_addrs("localhost", &loopback())
             .connect_timeout(CONNECT)
             .default_headers(credential(key)?);
         if let Some(pem) = authority {
@@ -158,6 +165,11 @@ impl Client {
         }
         ClientError::Broken { address, source }
     }
+}
+
+/// Port 0 leaves the port to the address.
+fn loopback() -> [SocketAddr; 2] {
+    [(Ipv4Addr::LOCALHOST, 0).into(), (Ipv6Addr::LOCALHOST, 0).into()]
 }
 
 /// The key stays where it is.

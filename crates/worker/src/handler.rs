@@ -111,7 +111,8 @@ impl Duty {
         Duty { lease: Some(lease), ..self }
     }
 
-    /// Sets the policy of the type, for all nodes, when the runner starts.
+    /// Sets the whole policy of the type, for all nodes, when the runner starts: what the draft leaves out becomes the
+    /// default, a schema or a handler that an operator has set included.
     pub fn policy(self, policy: PolicyDraft) -> Self {
         Duty { policy: Some(policy), ..self }
     }

@@ -4,7 +4,7 @@ use super::finding::{Finding, quoted};
 use crate::{
     admin_key,
     args::{DoctorArgs, SettingsArgs, StoreAddress},
-    config,
+    config, ready_made,
     serve::folder_of,
     settings::{Mistakes, Settings},
 };
@@ -102,7 +102,9 @@ fn no_store(path: &Path, args: &DoctorArgs) -> Finding {
 /// Nobody else may read what lies here.
 fn files(path: &Path) -> Vec<Finding> {
     let key = folder_of(path).join(admin_key::NAME);
-    let mut findings: Vec<Finding> = [path, &key].into_iter().filter_map(open_to_others).collect();
+    let signs = folder_of(path).join(ready_made::SIGNING_KEY);
+    let private = [path, &key, &signs];
+    let mut findings: Vec<Finding> = private.into_iter().filter_map(open_to_others).collect();
     if !key.exists() {
         let what =
             format!("admin key: not in {}; fine where it was put away", folder_of(path).display());

@@ -9,6 +9,7 @@ mod post;
 mod signing;
 
 pub(crate) use kit::{ExecFrom, Kit};
+pub(crate) use signing::NAME as SIGNING_KEY;
 
 use anyhow::Result;
 use engine::{JobType, Policy, ReadyMade};
@@ -101,7 +102,9 @@ impl Posts {
         stale.into_iter().for_each(|(job_type, post)| self.dismiss(job_type, post));
         for (job_type, policy) in wanted {
             let Some(handler) = policy.handler.clone() else { continue };
-            if !self.held.contains_key(&job_type) {
+            if let Some(post) = self.held.get_mut(&job_type) {
+                post.allow(policy.timeout);
+            } else {
                 self.fill(job_type, &handler, &policy).await;
             }
         }

@@ -40,6 +40,11 @@ impl Post {
         self.handler == policy.handler && self.concurrency == policy.concurrency
     }
 
+    /// Attempts may take so long from now on, and those under way as long as they were told.
+    pub(super) fn allow(&mut self, timeout: Duration) {
+        self.timeout = self.timeout.max(timeout);
+    }
+
     /// Takes no more jobs, and lets those under way end: for as long as their type lets them take, or less where all
     /// shall end.
     pub(super) async fn leave(self, job_type: JobType, mut asked: Asked) {

@@ -7,7 +7,7 @@ use std::path::Path;
 use store::Dice;
 
 /// What the file is called, in the folder of the store.
-const NAME: &str = "webhook.key";
+pub(crate) const NAME: &str = "webhook.key";
 
 /// Reads the secret, or makes one where there is none.
 pub(super) fn ensure(folder: &Path, dice: &dyn Dice) -> Result<Signer> {

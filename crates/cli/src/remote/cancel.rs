@@ -1,16 +1,13 @@
 //! Stopping jobs.
 
-use super::{Session, each, exit::Usage, filter, with_session};
+use super::{Session, confirm, each, filter, with_session};
 use crate::{
     args::CancelArgs,
     ink::{Line, Tone},
 };
-use anyhow::{Context, Result};
+use anyhow::Result;
 use client::ListQuery;
-use std::{
-    io::{self, IsTerminal},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 pub(crate) fn run(args: &CancelArgs) -> Result<ExitCode> {
     with_session(&args.remote, async |session| match filter::compose(&args.which, session.now()) {
@@ -33,15 +30,8 @@ async fn matching(session: &Session, filter: &str, yes: bool) -> Result<ExitCode
 
 /// Asks the person at the terminal, with the number of jobs that are meant.
 async fn is_sure(session: &Session, filter: &str) -> Result<bool> {
-    if !io::stdin().is_terminal() {
-        let told = "cancels all jobs that fit, and nobody is there to be asked; say --yes";
-        return Err(Usage::new(told).into());
-    }
     let count = count(session, filter).await?;
-    eprint!("cancel {count} jobs? [y/N] ");
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer).context("the answer cannot be read")?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    confirm::ask(&format!("cancel {count} jobs?"))
 }
 
 /// Counting is worth so many pages.

@@ -11,23 +11,20 @@ use std::{
 };
 use tokio::{
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
-    runtime::Handle,
     select,
     signal::unix::{self, SignalKind, signal},
     time::{sleep, timeout},
 };
 
-/// The group of one program. Dropped, it is asked to end, and killed if it does not.
+/// The group of one program. Dropped, it is killed: whoever drops it has given its job up, and the next attempt may
+/// begin at once.
 ///
 /// The program is not reaped before its group was killed: as long as it lies there, its number is nobody else's.
 pub(super) struct Group {
     leader: Pid,
     grace: Duration,
-    /// Where the group is seen off when nobody waits for it any more.
-    runtime: Handle,
     /// Nothing after it was reaped.
     left: Option<Left>,
-    asked: bool,
 }
 
 struct Left {
@@ -48,7 +45,7 @@ impl Group {
         let number = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let leader = number.ok_or(ErrorKind::NotFound)?;
         let left = Some(Left { child, children });
-        Ok(Group { leader, grace, runtime: Handle::current(), left, asked: false })
+        Ok(Group { leader, grace, left })
     }
 
     /// What the program reads and writes, in the order of their numbers.
@@ -69,7 +66,7 @@ impl Group {
             biased;
             () = self.ended() => self.bury().await.map(Some),
             () = stop => {
-                self.ask();
+                self.send(Signal::TERM);
                 self.see_off().await?;
                 Ok(None)
             }
@@ -103,11 +100,6 @@ impl Group {
         Ok(status)
     }
 
-    fn ask(&mut self) {
-        self.asked = true;
-        self.send(Signal::TERM);
-    }
-
     fn send(&self, signal: Signal) {
         // Nobody may be left to hear it.
         let _heard = kill_process_group(self.leader, signal);
@@ -124,14 +116,8 @@ fn has_ended(leader: Pid) -> bool {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        let Some(left) = self.left.take() else { return };
-        if self.asked {
-            return self.send(Signal::KILL); // and the runtime reaps it
+        if self.left.is_some() {
+            self.send(Signal::KILL); // and the runtime reaps it
         }
-        self.ask();
-        let (leader, grace, runtime) = (self.leader, self.grace, self.runtime.clone());
-        let mut group = Group { leader, grace, runtime, left: Some(left), asked: true };
-        // A runtime that has ended drops it at once, which kills.
-        self.runtime.spawn(async move { group.see_off().await });
     }
 }

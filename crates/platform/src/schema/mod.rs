@@ -38,16 +38,24 @@ impl Schema {
             return Err(mismatch(vec![FieldProblem::new("payload", detail)]));
         };
         // Our JSON has numbers of any size, and the checker's has not.
-        let Ok(payload) = serde_json::from_str::<Value>(payload.as_str()) else {
+        let text = payload.as_str();
+        let Ok(payload) = serde_json::from_str::<Value>(text) else {
             let detail = "cannot be checked: a number in it is too large";
             return Err(mismatch(vec![FieldProblem::new("payload", detail)]));
         };
         if validator.is_valid(&payload) {
             return Ok(());
         }
-        Err(mismatch(problems(validator.iter_errors(&payload))))
+        // All errors are collected before the first is told, and a large payload can have one for every few bytes.
+        match text.len() > MANY_ERRORS_BYTES_MAX {
+            true => Err(mismatch(problems(validator.validate(&payload).err().into_iter()))),
+            false => Err(mismatch(problems(validator.iter_errors(&payload)))),
+        }
     }
 }
+
+/// Of a larger payload only the first error is told.
+const MANY_ERRORS_BYTES_MAX: usize = 8 * 1024;
 
 /// Says what is wrong with a schema, if it is none.
 pub(crate) fn check(schema: &JsonText) -> Result<(), FieldProblem> {

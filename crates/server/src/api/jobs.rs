@@ -46,13 +46,18 @@ pub(crate) async fn submit(
     Ok((StatusCode::ACCEPTED, headers, Json(shape)).into_response())
 }
 
-/// Whose the job is: the caller's, or, of one who acts for all, that of the job it is a child of. A worker for all
+/// Whose the job is: the caller's, or, of a worker who acts for all, that of the job it is a child of. A worker for all
 /// tenants would else hand over to others what it makes of a tenant's job.
 async fn tenant_of(door: &Door, caller: &Caller, draft: &JobDraft) -> Reply<Tenant> {
     let parent = draft.parent_id.as_deref().and_then(|id| JobId::parse(id).ok());
-    let (Scope::All, Some(parent)) = (caller.scope(), parent) else { return Ok(caller.tenant()) };
+    let (Scope::All, Some(parent), true) = (caller.scope(), parent, caller.may(Right::Work)) else {
+        return Ok(caller.tenant());
+    };
     match door.node.job(&Scope::All, parent).await {
-        Ok(job) => Ok(job.envelope.tenant.clone()),
+        Ok(job) => {
+            caller.grant().may_touch(&job.envelope)?;
+            Ok(job.envelope.tenant.clone())
+        }
         Err(platform::Error::Refused(_)) => Ok(caller.tenant()), // a parent that was erased
         Err(error) => Err(error.into()),
     }

@@ -127,6 +127,23 @@ fn times_are_utc_with_milliseconds() {
     );
 }
 
+/// A worker for all tenants makes children where their parents are; nobody else chooses a tenant by naming a job.
+#[test]
+fn only_a_worker_for_all_tenants_makes_children_in_their_parents_house() {
+    let customer = Customer::new();
+    let parent = customer.queued(&fresh("type"));
+    let child = json!({"jobType": fresh("type"), "parentId": parent});
+    let tenant_by = |scopes: &[&str]| {
+        let key = json!({"name": "all", "tenant": "*", "scopes": scopes});
+        let taken = customer.house.client(key).post("/api/jobs").json(&child).send().ok(202);
+        let id = taken["jobId"].as_str().unwrap().to_owned();
+        let whole = customer.house.admin().get(&format!("/api/jobs/{id}")).send().ok(200);
+        whole["tenant"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(tenant_by(&["work", "jobs:enqueue"]), customer.tenant);
+    assert_eq!(tenant_by(&["jobs:enqueue"]), "default");
+}
+
 /// A child carries its parent's correlation only where it is told to; the parent is shown.
 #[test]
 fn a_child_names_its_parent_and_is_found_by_it() {
