@@ -14,7 +14,10 @@ pub(crate) fn banner(
     admin_key: Option<&Path>,
 ) -> String {
     let url = format!("{}://{}", if secure { "https" } else { "http" }, reachable(address));
-    let mut said = format!("consign listens at {url}\n  store      {}\n", store.display());
+    let mut said = format!(
+        "consign listens at {url}\n  docs       {url}/docs\n  store      {}\n",
+        store.display()
+    );
     let Some(key) = admin_key.map(Path::display) else { return said };
     let _ = writeln!(said, "  admin key  {key}\n\nHand a job over:\n");
     let _ = writeln!(said, "  curl -i {url}/api/jobs \\");

@@ -1,7 +1,7 @@
 //! A program or an address as the duty of a runner, whichever side of the door the runner is on.
 
 use consign::{Context, Duty, Fail, on};
-use outbound::{Ended, Errand, Exec, How, Push};
+use outbound::{Ended, Errand, Exec, Forbidden, How, Push};
 use std::sync::Arc;
 use wire::{Json, PayloadVersionShape};
 
@@ -33,6 +33,13 @@ pub(super) fn push_duty(job_type: &str, push: Push) -> Duty {
             let ended = push.run(&errand(&context, payload), stopped(&context)).await;
             report(&context, ended)
         }
+    })
+}
+
+/// Fails each job of a type whose address is none that we go to.
+pub(super) fn forbidden_duty(job_type: &str, why: Forbidden) -> Duty {
+    on(job_type, move |_: Json, _: Context| async move {
+        Err::<(), _>(Fail::for_good("ADDRESS_FORBIDDEN", why))
     })
 }
 

@@ -1,7 +1,7 @@
 //! What ready-made handlers are made of, and which of them may be made.
 
 use super::{
-    duty::{exec_duty, push_duty},
+    duty::{exec_duty, forbidden_duty, push_duty},
     signing,
 };
 use crate::settings::{DeclaredType, Settings};
@@ -11,6 +11,7 @@ use engine::{ExecCommand, JobType, ReadyMade};
 use outbound::{Allow, Exec, Lookup, Now, Push, PushError, Signer, system_lookup};
 use std::{collections::BTreeMap, ffi::OsString, path::Path, sync::Arc};
 use store::{Clock, Dice};
+use tracing::warn;
 
 /// Who may name programs that this machine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,8 +82,15 @@ impl Kit {
             }
             ReadyMade::Http(url) => {
                 let (signer, now) = (self.signer.clone(), self.now.clone());
-                let push = Push::new(url.as_str(), &self.allow, &self.lookup, signer, now)?;
-                Ok(push_duty(job_type.as_str(), push))
+                match Push::new(url.as_str(), &self.allow, &self.lookup, signer, now) {
+                    Ok(push) => Ok(push_duty(job_type.as_str(), push)),
+                    // As where a name turns out to lead inside: the job says why, not only the log.
+                    Err(PushError::Forbidden(why)) => {
+                        warn!(%job_type, %why, "the ready-made handler fails all jobs");
+                        Ok(forbidden_duty(job_type.as_str(), why))
+                    }
+                    Err(error) => Err(error.into()),
+                }
             }
         }
     }

@@ -12,7 +12,10 @@ pub(crate) fn cure(reason: &ReasonShape, job: &str) -> Option<String> {
             )
         }
         "QUEUE_PAUSED" => format!("consign queues resume {job_type}"),
-        "NOT_DUE" | "RETRY_WAIT" => "none is needed: it starts by itself then".into(),
+        "NOT_DUE" => "none is needed: it starts by itself then".into(),
+        "RETRY_WAIT" => format!(
+            "it is tried again by itself; consign history {job} says why it failed, in case that must be mended"
+        ),
         "BEHIND_OTHERS" => "more workers, or a higher --priority for the next one".into(),
         "LIMIT_REACHED" => "wait, or raise `concurrency` of the type: consign types".into(),
         "CANCEL_REQUESTED" => "wait: its worker was asked to stop".into(),
@@ -25,7 +28,7 @@ pub(crate) fn cure(reason: &ReasonShape, job: &str) -> Option<String> {
 fn ended(status: &str, job: &str) -> Option<String> {
     match status {
         "Poisoned" | "Failed" | "Cancelled" => Some(format!(
-            "consign redrive {job} gives it another life; consign history {job} says what happened"
+            "consign history {job} says why; once that is mended, consign redrive {job} gives it another life"
         )),
         _ => None,
     }
@@ -61,6 +64,6 @@ mod tests {
     #[test]
     fn cures_can_be_typed_as_they_are() {
         assert_eq!(cure(&of("QUEUE_PAUSED"), "j").as_deref(), Some("consign queues resume email"));
-        assert!(cure(&of("ENDED"), "j-1").unwrap().starts_with("consign redrive j-1 "));
+        assert!(cure(&of("ENDED"), "j-1").unwrap().starts_with("consign history j-1 "));
     }
 }

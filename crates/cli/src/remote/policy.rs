@@ -47,7 +47,7 @@ fn none() -> String {
 fn handler(handler: &HandlerShape) -> String {
     match (&handler.http, &handler.exec) {
         (Some(url), _) => format!("http {url}"),
-        (None, Some(words)) => format!("exec {}", words.join(" ")),
+        (None, Some(words)) => format!("exec {}", typed(words)),
         (None, None) => none(),
     }
 }
@@ -144,9 +144,30 @@ fn words(command: &str) -> Result<Vec<String>, &'static str> {
     }
 }
 
+/// Words as they have to be typed, so that what is shown can be said again.
+pub(crate) fn typed(words: &[String]) -> String {
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_alphanumeric() || "-_./:=,@%+".contains(letter);
+    match (!word.is_empty() && word.chars().all(plain), word.contains('\'')) {
+        (true, _) => word.to_owned(),
+        (false, true) => format!("\"{word}\""),
+        (false, false) => format!("'{word}'"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_shown_of_a_command_can_be_typed() {
+        for shown in ["sh -c 'echo well done'", "./run --size=2 ''", r#"echo "it's""#] {
+            assert_eq!(typed(&words(shown).unwrap()), shown);
+        }
+    }
     use engine::Policy;
 
     fn usual() -> PolicyShape {

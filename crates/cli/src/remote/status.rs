@@ -49,7 +49,7 @@ pub(crate) fn facts(job: &StatusShape, now: Timestamp, wide: bool) -> Vec<Line> 
     facts.maybe("asked", job.cancel_requested.then(|| "to stop".into()));
     facts.maybe(
         "progress",
-        job.progress.as_ref().map(|said| {
+        job.progress.as_ref().filter(|_| job.completed_at.is_none()).map(|said| {
             format!("{} %  {}", said.percent, said.note.as_deref().unwrap_or_default())
         }),
     );

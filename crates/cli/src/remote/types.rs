@@ -3,7 +3,7 @@
 use super::{
     Session,
     exit::REFUSED,
-    policy::{self, Setting},
+    policy::{self, Setting, typed},
     show::{Cell, Column, Table},
     with_session,
 };
@@ -83,7 +83,7 @@ fn row(shown: &TypeShape) -> [Cell; 11] {
 fn handler(handler: &HandlerShape) -> String {
     match (&handler.http, &handler.exec) {
         (Some(url), _) => url.clone(),
-        (None, Some(words)) => words.join(" "),
+        (None, Some(words)) => typed(words),
         (None, None) => String::new(),
     }
 }

@@ -138,7 +138,7 @@ impl Line {
         let took = self.clock.read().monotonic.saturating_sub(self.begun);
         let took = format!("{:.1}s", took.as_secs_f64());
         let job = self.context.job();
-        info!(job.id = %job.id, job_type = %job.job_type, outcome, took, code, message, "job done");
+        info!(job.id = %job.id, job_type = %job.job_type, outcome, took, code, said = message, "job done");
     }
 }
 

@@ -20,11 +20,11 @@ fn what_is_set_is_changed_and_the_rest_stays() {
     assert_eq!((&shown["lease"], &shown["maxQueued"]), (&json!("1m"), &json!(100)));
     assert_eq!(shown["handler"]["exec"], json!(["sh", "-c", "exit 75"]));
     let list = prompt.types(&["types"]);
-    for fact in ["email", "yes", "1m", "100", "sh -c exit 75"] {
+    for fact in ["email", "yes", "1m", "100", "sh -c 'exit 75'"] {
         assert!(list.well().contains(fact), "{fact}: {}", list.out);
     }
     let one = prompt.types(&["types", "email"]);
-    assert!(one.well().contains("handler          exec sh -c exit 75"), "{}", one.out);
+    assert!(one.well().contains("handler          exec sh -c 'exit 75'"), "{}", one.out);
     let reset = prompt.types(&["types", "set", "email", "--reset", "--max-attempts", "7"]);
     assert!(reset.well().contains("lease            1m → 30s"), "{}", reset.out);
     assert!(reset.out.contains("max attempts     3 → 7"), "{}", reset.out);
