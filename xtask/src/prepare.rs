@@ -13,7 +13,7 @@ const NODE: [(&str, &str); 2] = [("typescript", "7.0.2"), ("@types/node", "26.6.
 
 /// Makes sure that every test finds its tools.
 pub(crate) fn prepare() -> bool {
-    strace() && python() && node()
+    strace() && curl() && python() && node()
 }
 
 /// Tests let system calls of a process fail.
@@ -31,6 +31,15 @@ fn strace() -> bool {
         );
     }
     true
+}
+
+/// The README's first request is sent as it stands there.
+fn curl() -> bool {
+    run("curl", &["--version"])
+        || install(&["curl"])
+        || complain_about(
+            "curl is missing and could not be installed; as root: apt-get install -y curl",
+        )
 }
 
 fn python() -> bool {
