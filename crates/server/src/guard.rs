@@ -7,7 +7,7 @@ use crate::{
 };
 use axum::{
     extract::{FromRequestParts, MatchedPath, Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, header, request::Parts},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header, request::Parts},
     middleware::Next,
     response::Response,
 };
@@ -91,7 +91,12 @@ pub(crate) async fn guard(State(door): State<Door>, mut request: Request, next: 
         response = no.respond(&id);
         response.headers_mut().extend(headers.into_iter().filter(|(name, _)| kept(name.as_ref())));
     }
+    let too_large = response.status() == StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
     let headers = response.headers_mut();
+    if too_large {
+        // As the protocol does it where it notices first.
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     // What is true of a job now is not true for long, and a key is for one pair of eyes.
     if !headers.contains_key(header::CACHE_CONTROL) {
@@ -108,6 +113,10 @@ pub(crate) async fn guard(State(door): State<Door>, mut request: Request, next: 
     match path.as_str() {
         // Asked every few seconds by whoever looks after us: not worth a line while all is well.
         "/healthz" | "/readyz" if status < 400 => debug!(path, status, ms, "request"),
+        // What workers ask all the time, also while nothing happens.
+        "/api/work/claim" | "/api/work/heartbeat" if status < 400 => {
+            debug!(path, status, ms, who = who.as_deref(), correlation = %id, "request");
+        }
         _ => info!(%method, path, status, ms, who = who.as_deref(), correlation = %id, "request"),
     }
     door.metrics.count(status);
