@@ -5,6 +5,19 @@ use engine::{Reason, Status};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+/// Every code that a reason may have, as the contract lists them.
+pub const REASON_CODES: [&str; 9] = [
+    "NO_LIVE_WORKER",
+    "NOT_DUE",
+    "RETRY_WAIT",
+    "QUEUE_PAUSED",
+    "BEHIND_OTHERS",
+    "LIMIT_REACHED",
+    "CANCEL_REQUESTED",
+    "RUNNING",
+    "ENDED",
+];
+
 /// Where a job stands, and everything that keeps it there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[expect(missing_docs, reason = "the fields are the contract's own")]

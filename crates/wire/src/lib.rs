@@ -46,7 +46,7 @@ pub use bulk::{BulkAnswer, BulkRequest};
 pub use catalogue::{CATALOGUE, CodeEntry, codes, entry};
 pub use claim::{ClaimAnswer, ClaimOrder, ClaimRequest, ClaimedJob, LeaseOf, LeaseShape};
 pub use event::{Announced, CloudEvent, EventData};
-pub use explain::{ExplainShape, ReasonShape};
+pub use explain::{ExplainShape, REASON_CODES, ReasonShape};
 pub use extended::Extended;
 pub use filter::{FilterError, job_filter};
 pub use heartbeat::{

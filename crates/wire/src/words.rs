@@ -3,6 +3,7 @@
 //! One word means one thing in every shape, so that its rule stands here once, with the numbers of the engine;
 //! the document of the HTTP door takes them from here. Shapes that differ are named with their word.
 
+use crate::explain::REASON_CODES;
 use engine::{
     ATTEMPTS_MAX, CLAIM_MAX, CLAIM_TYPES_MAX, DELAY_SECONDS_MAX, ITEMS_MAX, Right, Status,
 };
@@ -58,19 +59,7 @@ const TRACE: &str = "^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?$";
 const LISTED_MAX: usize = 100;
 const STATE: Rule = Rule::OneOf("JobState", || Status::ALL.map(Status::as_str).to_vec());
 const SCOPE: Rule = Rule::OneOf("Scope", || Right::ALL.map(Right::as_str).to_vec());
-const REASON: Rule = Rule::OneOf("ReasonCode", || {
-    vec![
-        "NO_LIVE_WORKER",
-        "NOT_DUE",
-        "RETRY_WAIT",
-        "QUEUE_PAUSED",
-        "BEHIND_OTHERS",
-        "LIMIT_REACHED",
-        "CANCEL_REQUESTED",
-        "RUNNING",
-        "ENDED",
-    ]
-});
+const REASON: Rule = Rule::OneOf("ReasonCode", || REASON_CODES.to_vec());
 const OUTCOME: Rule =
     Rule::OneOf("Outcome", || vec!["completed", "failed", "poisoned", "cancelled"]);
 const ACTION: Rule = Rule::OneOf("StepAction", || vec!["begin", "finish"]);

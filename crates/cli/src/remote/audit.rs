@@ -2,6 +2,7 @@
 
 use super::{
     Session,
+    pages::{self, PAGE_MAX},
     show::{Cell, Column, Table, when},
     with_session,
 };
@@ -18,9 +19,6 @@ pub(crate) fn run(args: &AuditListArgs) -> Result<ExitCode> {
     with_session(&args.remote, async |session| list(session, args).await)
 }
 
-/// The most that a page holds.
-const PAGE_MAX: u32 = 1_000;
-
 async fn list(session: &Session, args: &AuditListArgs) -> Result<ExitCode> {
     let page = fetch(session, args).await?;
     if session.show.is_json() {
@@ -33,8 +31,7 @@ async fn list(session: &Session, args: &AuditListArgs) -> Result<ExitCode> {
     }
     session.show.table(&table(&page.items, session.now(), session.show.is_wide()))?;
     if page.next_cursor.is_some() {
-        let more = format!("the newest {}; --all shows all, --top more", page.items.len());
-        session.show.lines(&[Line::of(Tone::Faint, more)])?;
+        session.show.lines(&[pages::more(page.items.len())])?;
     }
     Ok(ExitCode::SUCCESS)
 }

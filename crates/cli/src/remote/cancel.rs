@@ -1,12 +1,15 @@
 //! Stopping jobs.
 
-use super::{Session, confirm, each, filter, with_session};
+use super::{
+    Session, confirm, each, filter,
+    pages::{self, Counted},
+    with_session,
+};
 use crate::{
     args::CancelArgs,
     ink::{Line, Tone},
 };
 use anyhow::Result;
-use client::ListQuery;
 use std::process::ExitCode;
 
 pub(crate) fn run(args: &CancelArgs) -> Result<ExitCode> {
@@ -35,20 +38,11 @@ async fn is_sure(session: &Session, filter: &str) -> Result<bool> {
 }
 
 /// Counting is worth so many pages.
-const PAGES_MAX: usize = 20;
+const PAGES_MAX: u32 = 20;
 
 /// How many jobs are meant that have not ended: the others cannot be cancelled.
 async fn count(session: &Session, filter: &str) -> Result<String> {
     let live = format!("({filter}) and completedAt eq null");
-    let mut query = ListQuery { filter: Some(live), top: Some(1_000), cursor: None };
-    let mut count = 0;
-    for _ in 0..PAGES_MAX {
-        let page = session.client.list(&query).await?;
-        count += page.items.len();
-        query.cursor = page.next_cursor;
-        if query.cursor.is_none() {
-            return Ok(count.to_string());
-        }
-    }
-    Ok(format!("more than {count}"))
+    let Counted { jobs, all } = pages::count(session, Some(live), PAGES_MAX).await?;
+    Ok(if all { jobs.to_string() } else { format!("more than {jobs}") })
 }

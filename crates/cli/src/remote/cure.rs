@@ -45,17 +45,7 @@ mod tests {
 
     #[test]
     fn every_reason_of_the_contract_has_a_cure() {
-        for code in [
-            "NO_LIVE_WORKER",
-            "NOT_DUE",
-            "RETRY_WAIT",
-            "QUEUE_PAUSED",
-            "BEHIND_OTHERS",
-            "LIMIT_REACHED",
-            "CANCEL_REQUESTED",
-            "RUNNING",
-            "ENDED",
-        ] {
+        for code in wire::REASON_CODES {
             assert!(cure(&of(code), "j").is_some(), "{code}");
         }
         assert_eq!(cure(&of("NEW_IN_A_LATER_SERVER"), "j"), None);

@@ -3,14 +3,16 @@
 use super::{
     Session, confirm,
     exit::{REFUSED, Usage},
-    filter, with_session,
+    filter,
+    pages::{self, PAGE_MAX},
+    with_session,
 };
 use crate::{
     args::{PoisonFateArgs, WhichArgs},
     ink::{Line, Tone},
 };
 use anyhow::Result;
-use client::{ListQuery, PoisonQuery};
+use client::PoisonQuery;
 use engine::Status;
 use std::process::ExitCode;
 use wire::{BulkAnswer, PoisonRequest};
@@ -127,7 +129,6 @@ async fn count(session: &Session, args: &PoisonFateArgs) -> Result<Option<u64>> 
     Ok(Some(counts.iter().filter(|(code, _)| wanted(code)).map(|(_, count)| count).sum()))
 }
 
-const PAGE_MAX: u32 = 1_000;
 /// Whoever means more than so many pages hears that it is many.
 const PAGES_MAX: u32 = 10;
 
@@ -135,17 +136,8 @@ const PAGES_MAX: u32 = 10;
 async fn count_listed(session: &Session, args: &PoisonFateArgs) -> Result<Option<u64>> {
     let which = WhichArgs { status: vec![Status::Poisoned], ..which(args) };
     let filter = filter::compose(&which, session.now());
-    let (mut count, mut cursor) = (0, None);
-    for _ in 0..PAGES_MAX {
-        let query = ListQuery { filter: filter.clone(), top: Some(PAGE_MAX), cursor };
-        let page = session.client.list(&query).await?;
-        count += page.items.len() as u64;
-        cursor = page.next_cursor;
-        if cursor.is_none() {
-            return Ok(Some(count));
-        }
-    }
-    Ok(None)
+    let counted = pages::count(session, filter, PAGES_MAX).await?;
+    Ok(counted.all.then_some(counted.jobs))
 }
 
 fn jobs(count: Option<u64>) -> String {

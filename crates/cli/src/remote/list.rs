@@ -1,7 +1,7 @@
 //! A list of jobs, the newest first.
 
 use super::{
-    Session, filter, refresh,
+    Session, filter, pages, refresh,
     show::{Cell, Column, Show, Table, View, status_cell, when},
     with_session,
 };
@@ -21,9 +21,6 @@ pub(crate) fn run(args: &ListArgs) -> Result<ExitCode> {
     })
 }
 
-/// The most that a page holds.
-const PAGE_MAX: u32 = 1_000;
-
 async fn list(session: &Session, args: &ListArgs) -> Result<View> {
     let page = fetch(session, args).await?;
     Ok(session.show.view(&page, |show| lines(&page, session.now(), show)))
@@ -35,8 +32,7 @@ fn lines(page: &Page<StatusShape>, now: Timestamp, show: &Show) -> Vec<Line> {
     }
     let mut lines = show.rows(&table(&page.items, now, show.is_wide()));
     if page.next_cursor.is_some() {
-        let more = format!("the newest {}; --all shows all, --top more", page.items.len());
-        lines.push(Line::of(Tone::Faint, more));
+        lines.push(pages::more(page.items.len()));
     }
     lines
 }
@@ -45,19 +41,17 @@ fn lines(page: &Page<StatusShape>, now: Timestamp, show: &Show) -> Vec<Line> {
 async fn fetch(session: &Session, args: &ListArgs) -> Result<Page<StatusShape>> {
     let filter = filter::compose(&args.which, session.now());
     let mut whole = Page { items: Vec::new(), next_cursor: None };
-    loop {
-        let missing = args.top.saturating_sub(u32::try_from(whole.items.len()).unwrap_or(u32::MAX));
-        let top = if args.all { PAGE_MAX } else { missing };
+    while let Some(top) = pages::missing(args.all, args.top, whole.items.len()) {
         let cursor = whole.next_cursor.take();
         let query = ListQuery { filter: filter.clone(), top: Some(top), cursor };
         let page = session.client.list(&query).await?;
         whole.items.extend(page.items);
         whole.next_cursor = page.next_cursor;
-        let enough = !args.all && whole.items.len() >= args.top as usize;
-        if enough || whole.next_cursor.is_none() {
-            return Ok(whole);
+        if whole.next_cursor.is_none() {
+            break;
         }
     }
+    Ok(whole)
 }
 
 fn table(jobs: &[StatusShape], now: Timestamp, wide: bool) -> Table {

@@ -24,6 +24,7 @@ mod history;
 mod job;
 mod keys;
 mod list;
+mod pages;
 mod poison;
 mod policy;
 mod profile;

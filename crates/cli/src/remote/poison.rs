@@ -3,6 +3,7 @@
 use super::{
     Session,
     fate::{self, Fate},
+    pages,
     show::{Cell, Column, Table, when},
     with_session,
 };
@@ -24,9 +25,6 @@ pub(crate) fn run(args: &PoisonArgs) -> Result<ExitCode> {
     }
 }
 
-/// The most that a page holds.
-const PAGE_MAX: u32 = 1_000;
-
 async fn list(session: &Session, args: &PoisonArgs) -> Result<ExitCode> {
     let page = fetch(session, args).await?;
     if session.show.is_json() {
@@ -47,23 +45,22 @@ async fn list(session: &Session, args: &PoisonArgs) -> Result<ExitCode> {
 /// As many as were asked for: a page may be short, and still have a next one. The first one has the counts.
 async fn fetch(session: &Session, args: &PoisonArgs) -> Result<PoisonAnswer> {
     let mut whole = PoisonAnswer { items: Vec::new(), next_cursor: None, counts: BTreeMap::new() };
-    loop {
-        let missing = args.top.saturating_sub(u32::try_from(whole.items.len()).unwrap_or(u32::MAX));
+    while let Some(top) = pages::missing(args.all, args.top, whole.items.len()) {
         let query = PoisonQuery {
             job_type: args.job_type.clone(),
             error_code: args.error_code.clone(),
-            top: Some(if args.all { PAGE_MAX } else { missing }),
+            top: Some(top),
             cursor: whole.next_cursor.take(),
         };
         let page = session.client.poison(&query).await?;
         whole.items.extend(page.items);
         whole.next_cursor = page.next_cursor;
         whole.counts.extend(page.counts);
-        let enough = !args.all && whole.items.len() >= args.top as usize;
-        if enough || whole.next_cursor.is_none() {
-            return Ok(whole);
+        if whole.next_cursor.is_none() {
+            break;
         }
     }
+    Ok(whole)
 }
 
 fn reasons(counts: &BTreeMap<String, u64>) -> Table {
@@ -104,8 +101,7 @@ fn jobs(jobs: &[StatusShape], now: Timestamp, wide: bool) -> Table {
 fn next(page: &PoisonAnswer) -> Vec<Line> {
     let mut lines = Vec::new();
     if page.next_cursor.is_some() {
-        let more = format!("the newest {}; --all shows all, --top more", page.items.len());
-        lines.push(Line::of(Tone::Faint, more));
+        lines.push(pages::more(page.items.len()));
     }
     if let Some(job) = page.items.first() {
         let (id, job_type) = (&job.job_id, &job.job_type);
