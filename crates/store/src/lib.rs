@@ -12,8 +12,10 @@ mod clock;
 mod conformance;
 mod cursor;
 mod dice;
+mod form;
 mod keeper;
 mod memory;
+mod node;
 mod promise;
 mod queue;
 mod sqlite;
@@ -28,6 +30,9 @@ pub use cursor::Cursor;
 pub use dice::Dice;
 pub use keeper::{Keeper, Tended};
 pub use memory::{Backup, Memory};
+pub use node::{
+    ATTEND_EVERY, Attendance, LEADS_FOR, NODE_LOST_AFTER, NODES_KEPT, News, NodeCard, NodeSeen,
+};
 pub use promise::{Awaited, Broken, Promise, promise};
 pub use queue::{Counts, Queue, QueueDepth, WorkerSeen};
 pub use sqlite::{

@@ -1,6 +1,7 @@
 //! What a store is asked, and what it answers.
 
 use crate::cursor::Cursor;
+use crate::node::{Attendance, News, NodeCard, NodeSeen};
 use crate::queue::{QueueDepth, WorkerSeen};
 use async_trait::async_trait;
 use engine::{
@@ -108,6 +109,46 @@ pub trait Store: Send + Sync {
     /// Drops at most `limit` rows that nobody can ask for any more (expired keys, old
     /// announcements, workers long gone), and says how many.
     async fn tidy(&self, limit: usize) -> Result<usize, StoreError>;
+
+    /// How many batches it can carry out side by side.
+    fn writers(&self) -> usize {
+        1
+    }
+
+    /// Whether other processes may write to it.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// A node gives a sign of life, and learns who else is there and whether it leads. At most one node
+    /// leads at a time, by the store's clock; one that was silent for [`crate::LEADS_FOR`] does not lead any more, and
+    /// what it still tries to do as a leader ([`Store::number_events`], [`Store::tidy`]) does nothing.
+    ///
+    /// A store of one process has one node, which leads.
+    async fn attend(&self, node: &NodeCard) -> Result<Attendance, StoreError> {
+        let seen_at = self.next_due(Timestamp::MAX).await?.now;
+        let seen = NodeSeen { card: node.clone(), seen_at, live: true, leads: true };
+        Ok(Attendance { leads: true, nodes: vec![seen] })
+    }
+
+    /// The version that the status of each of these jobs has; those that are not there are left out. For
+    /// somebody who watches many jobs that other nodes may change.
+    async fn versions(&self, ids: &[JobId]) -> Result<BTreeMap<JobId, u64>, StoreError> {
+        let mut versions = BTreeMap::new();
+        for id in ids {
+            versions.extend(self.job(&Scope::All, *id).await?.map(|job| (*id, job.version)));
+        }
+        Ok(versions)
+    }
+
+    /// Lets other nodes know, soon, together with other news, and without waiting for it.
+    fn tell(&self, _: News) {}
+
+    /// What other nodes have let know since the last time. Waits for it; where there is only one node, for
+    /// ever. One caller at a time.
+    async fn news(&self) -> News {
+        std::future::pending().await
+    }
 }
 
 /// One line of a batch.

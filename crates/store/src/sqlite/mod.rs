@@ -6,8 +6,6 @@
 
 mod audit;
 mod backup;
-mod body;
-mod bytes;
 mod checkpoint;
 mod chores;
 mod claim;
@@ -17,7 +15,6 @@ mod credentials;
 mod doctor;
 mod error;
 mod execute;
-mod facet;
 mod file;
 mod known;
 mod list;
@@ -32,12 +29,9 @@ mod pending;
 mod plans;
 mod readers;
 mod reads;
-mod recent;
 mod remembered;
 mod save;
 mod schema;
-mod seal;
-mod sheet;
 mod sql;
 #[cfg(test)]
 mod tests;
@@ -51,6 +45,7 @@ pub use schema::{Migration, Schema, migrate, schema};
 pub use writer::FailStop;
 
 use crate::{
+    form::{body, facet, recent, seal, sheet},
     keeper::Keeper,
     promise::{Awaited, Broken},
     queue::{QueueDepth, WorkerSeen},

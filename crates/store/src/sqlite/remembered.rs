@@ -139,7 +139,7 @@ fn text_bytes(job: &Job) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sqlite::recent::Recent;
+    use crate::form::recent::Recent;
     use engine::{Chance, Intake, JobDraft, Policy, Tenant, Timestamp, submit};
 
     fn memory(no: i64, payload_bytes: usize) -> Memory {

@@ -51,7 +51,7 @@ fn an_entry_that_was_forged_breaks_the_chain_behind_it() {
     live_a_little(&desk.house);
     let entries = block_on(desk.house.store.audit(&Scope::All, None, 10)).unwrap();
     let second = &entries[1];
-    let seal = |entry: &AuditEntry| crate::sqlite::body::to_row(2, entry);
+    let seal = |entry: &AuditEntry| crate::form::body::to_row(2, entry);
     let put = |entry: &AuditEntry| {
         let db = Connection::open(&desk.path).unwrap();
         db.execute("update audit set body = ?1 where number = 2", [seal(entry)]).unwrap();

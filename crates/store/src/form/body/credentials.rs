@@ -4,7 +4,7 @@ use super::{
     Body,
     settings::{from_scope, to_scope},
 };
-use crate::sqlite::{
+use crate::form::{
     bytes::{In, Out},
     seal::Kind,
 };

@@ -6,7 +6,7 @@
 use engine::{ClaimId, Envelope, ErrorCode, JobId, Scope, WorkerId};
 
 /// Where a job is found in `listing`: its queue's number, or a digest below zero.
-pub(super) fn facets(queue: i64, envelope: &Envelope) -> impl Iterator<Item = i64> {
+pub(crate) fn facets(queue: i64, envelope: &Envelope) -> impl Iterator<Item = i64> {
     let subject = envelope.subject.as_ref().map(|subject| of_subject(subject.as_str()));
     let correlation = Some(of_correlation(envelope.correlation.as_str()));
     let parent = envelope.parent.map(of_parent);
@@ -15,37 +15,37 @@ pub(super) fn facets(queue: i64, envelope: &Envelope) -> impl Iterator<Item = i6
 
 /// The shelf of the listing on which a job is found. Digests are random keys: among all jobs, each would be
 /// written to a page of its own. Among the jobs of one shelf, many share the few pages that are in use.
-pub(super) fn shelf(no: i64) -> i64 {
+pub(crate) fn shelf(no: i64) -> i64 {
     no >> SHELF_BITS
 }
 
 /// Small in tests, so that they come by many shelves.
 const SHELF_BITS: u32 = if cfg!(test) { 9 } else { 16 };
 
-pub(super) fn of_subject(subject: &str) -> i64 {
+pub(crate) fn of_subject(subject: &str) -> i64 {
     below_zero(digest(&[b"subject", subject.as_bytes()]))
 }
 
-pub(super) fn of_correlation(correlation: &str) -> i64 {
+pub(crate) fn of_correlation(correlation: &str) -> i64 {
     below_zero(digest(&[b"correlation", correlation.as_bytes()]))
 }
 
-pub(super) fn of_parent(parent: JobId) -> i64 {
+pub(crate) fn of_parent(parent: JobId) -> i64 {
     below_zero(digest(&[b"parent", &parent.to_bytes()]))
 }
 
-pub(super) fn of_error(code: &ErrorCode) -> i64 {
+pub(crate) fn of_error(code: &ErrorCode) -> i64 {
     below_zero(digest(&[b"error", code.as_str().as_bytes()]))
 }
 
 /// A number for a row that has none: sealed with it, the row cannot be another's.
-pub(super) fn of_name(name: &[&str]) -> i64 {
+pub(crate) fn of_name(name: &[&str]) -> i64 {
     let parts: Vec<&[u8]> = name.iter().map(|part| part.as_bytes()).collect();
     below_zero(digest(&parts))
 }
 
 /// Who claimed, and under which name.
-pub(super) fn of_claim(scope: &Scope, worker: &WorkerId, claim: &ClaimId) -> i64 {
+pub(crate) fn of_claim(scope: &Scope, worker: &WorkerId, claim: &ClaimId) -> i64 {
     let scope = super::body::to_scope(scope).as_bytes();
     below_zero(digest(&[scope, worker.as_str().as_bytes(), claim.as_str().as_bytes()]))
 }

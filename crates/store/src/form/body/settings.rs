@@ -2,11 +2,11 @@
 
 use super::Body;
 use crate::{
-    queue::{Counts, Queue},
-    sqlite::{
+    form::{
         bytes::{In, Out},
         seal::Kind,
     },
+    queue::{Counts, Queue},
 };
 use engine::{
     Backoff, ExecCommand, HandlerUrl, Host, Jitter, JobType, JsonText, Policy, ReadyMade, Scope,
@@ -96,10 +96,10 @@ fn read_handler(from: &mut In<'_>) -> Option<ReadyMade> {
 
 /// A worker as it was last seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::sqlite) struct Seen {
-    pub(in crate::sqlite) host: Option<Host>,
-    pub(in crate::sqlite) job_types: Vec<JobType>,
-    pub(in crate::sqlite) seen_at: Timestamp,
+pub(crate) struct Seen {
+    pub(crate) host: Option<Host>,
+    pub(crate) job_types: Vec<JobType>,
+    pub(crate) seen_at: Timestamp,
 }
 
 impl Body for Seen {
@@ -122,20 +122,20 @@ impl Body for Seen {
 }
 
 /// A scope as a column: a tenant's name cannot be `*`.
-pub(in crate::sqlite) fn to_scope(scope: &Scope) -> &str {
+pub(crate) fn to_scope(scope: &Scope) -> &str {
     match scope {
         Scope::One(tenant) => tenant.as_str(),
         Scope::All => "*",
     }
 }
 
-pub(in crate::sqlite) fn from_scope(column: &str) -> Option<Scope> {
+pub(crate) fn from_scope(column: &str) -> Option<Scope> {
     if column == "*" { Some(Scope::All) } else { Some(Scope::One(Tenant::parse(column).ok()?)) }
 }
 
 /// What the jobs of one commit did to the counts of their queues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::sqlite) struct Deltas(pub(in crate::sqlite) BTreeMap<i64, [i64; COUNTS]>);
+pub(crate) struct Deltas(pub(crate) BTreeMap<i64, [i64; COUNTS]>);
 
 /// How many numbers there are in [`Counts`].
 const COUNTS: usize = 9;
@@ -154,7 +154,7 @@ fn counts(numbers: [u64; COUNTS]) -> Counts {
 
 impl Deltas {
     /// Remembers that the counts of `queue` went from `before` to `after`.
-    pub(in crate::sqlite) fn add(&mut self, queue: i64, before: &Counts, after: &Counts) {
+    pub(crate) fn add(&mut self, queue: i64, before: &Counts, after: &Counts) {
         let deltas = self.0.entry(queue).or_default();
         for ((delta, was), is) in deltas.iter_mut().zip(numbers(before)).zip(numbers(after)) {
             *delta += is as i64 - was as i64;
@@ -162,7 +162,7 @@ impl Deltas {
     }
 
     /// Applies the changes to `all`; `None` where they do not fit, so that something is damaged.
-    pub(in crate::sqlite) fn apply(&self, all: &mut BTreeMap<i64, Counts>) -> Option<()> {
+    pub(crate) fn apply(&self, all: &mut BTreeMap<i64, Counts>) -> Option<()> {
         for (queue, deltas) in &self.0 {
             let entry = all.entry(*queue).or_default();
             let mut sums = numbers(entry);
@@ -178,11 +178,11 @@ impl Deltas {
 /// What a commit leaves behind beside its rows: the time and the last numbers it used, and what it did
 /// to the counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::sqlite) struct Commit {
-    pub(in crate::sqlite) at: Timestamp,
-    pub(in crate::sqlite) last_no: i64,
-    pub(in crate::sqlite) last_event: i64,
-    pub(in crate::sqlite) deltas: Deltas,
+pub(crate) struct Commit {
+    pub(crate) at: Timestamp,
+    pub(crate) last_no: i64,
+    pub(crate) last_event: i64,
+    pub(crate) deltas: Deltas,
 }
 
 impl Body for Commit {
@@ -207,13 +207,13 @@ impl Body for Commit {
 
 /// What the house knows of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::sqlite) struct HouseRow {
+pub(crate) struct HouseRow {
     /// Raised by a restore, so that no lease from before is believed.
-    pub(in crate::sqlite) epoch: u32,
+    pub(crate) epoch: u32,
     /// Announcements up to this number are published.
-    pub(in crate::sqlite) numbered: i64,
+    pub(crate) numbered: i64,
     /// Jobs up to this number are in `listing`.
-    pub(in crate::sqlite) listed: i64,
+    pub(crate) listed: i64,
 }
 
 impl Body for HouseRow {

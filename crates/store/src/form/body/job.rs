@@ -1,7 +1,7 @@
 //! Envelopes and jobs.
 
 use super::Body;
-use crate::sqlite::{
+use crate::form::{
     bytes::{In, Out},
     recent::Recent,
     seal::{Damage, Kind, seal, unseal},
@@ -70,7 +70,7 @@ impl Body for Envelope {
 
 /// The sealed bytes of what changes about a job, with its youngest history, on paper that was used
 /// before; its envelope is kept elsewhere.
-pub(in crate::sqlite) fn job_onto(paper: Vec<u8>, no: i64, job: &Job, recent: &Recent) -> Vec<u8> {
+pub(crate) fn job_onto(paper: Vec<u8>, no: i64, job: &Job, recent: &Recent) -> Vec<u8> {
     let mut out = Out::begin_on(paper);
     write_job(job, &mut out);
     recent.write(&mut out);
@@ -78,7 +78,7 @@ pub(in crate::sqlite) fn job_onto(paper: Vec<u8>, no: i64, job: &Job, recent: &R
 }
 
 /// What changes about a job, put together with what does not.
-pub(in crate::sqlite) fn job_from_row(
+pub(crate) fn job_from_row(
     no: i64,
     sealed: &[u8],
     envelope: Arc<Envelope>,

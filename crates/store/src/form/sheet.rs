@@ -15,16 +15,16 @@ const SHEET_BYTES: usize = 3_800;
 
 /// A line of a sheet: a sealed announcement and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Announced<'a> {
-    pub(super) number: i64,
-    pub(super) sealed: &'a [u8],
+pub(crate) struct Announced<'a> {
+    pub(crate) number: i64,
+    pub(crate) sealed: &'a [u8],
 }
 
 /// Writes announcements down, in the order of their numbers.
 #[derive(Default)]
-pub(super) struct Sheets {
+pub(crate) struct Sheets {
     /// By the number of the first one.
-    pub(super) written: Vec<(i64, Vec<u8>)>,
+    pub(crate) written: Vec<(i64, Vec<u8>)>,
     /// The last one may be written on.
     open: bool,
     /// The line that is being written.
@@ -32,7 +32,7 @@ pub(super) struct Sheets {
 }
 
 impl Sheets {
-    pub(super) fn add(&mut self, number: i64, no: i64, (kind, at, job): Told<'_>) {
+    pub(crate) fn add(&mut self, number: i64, no: i64, (kind, at, job): Told<'_>) {
         let line = event_onto(std::mem::take(&mut self.line), number, no, (kind, at, job));
         self.add_line(Announced { number, sealed: &line });
         self.line = line;
@@ -51,7 +51,7 @@ impl Sheets {
     }
 
     /// A sheet with these lines, however long they are.
-    pub(super) fn one(lines: &[Announced<'_>]) -> Vec<u8> {
+    pub(crate) fn one(lines: &[Announced<'_>]) -> Vec<u8> {
         let mut sheet = Vec::new();
         lines.iter().for_each(|line| write(&mut sheet, *line));
         sheet
@@ -66,7 +66,7 @@ fn write(sheet: &mut Vec<u8>, line: Announced<'_>) {
 }
 
 /// The lines of the sheet whose first number is `first`.
-pub(super) fn lines(first: i64, sheet: &[u8]) -> Result<Vec<Announced<'_>>, Damage> {
+pub(crate) fn lines(first: i64, sheet: &[u8]) -> Result<Vec<Announced<'_>>, Damage> {
     let mut from = In::from(sheet);
     let mut lines = Vec::new();
     let mut number = first;

@@ -8,7 +8,7 @@ use std::fmt;
 
 /// What a sealed row holds. The numbers are written to disk and never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Envelope = 1,
     Payload = 2,
     Job = 3,
@@ -29,9 +29,9 @@ pub(super) enum Kind {
 
 /// What was read is not what was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Damage {
-    pub(super) kind: Kind,
-    pub(super) no: i64,
+pub(crate) struct Damage {
+    pub(crate) kind: Kind,
+    pub(crate) no: i64,
 }
 
 impl fmt::Display for Damage {
@@ -63,21 +63,21 @@ impl std::error::Error for Damage {}
 const CHECK_BYTES: usize = 4;
 
 /// Closes `bytes` with their checksum.
-pub(super) fn seal(kind: Kind, no: i64, mut bytes: Vec<u8>) -> Vec<u8> {
+pub(crate) fn seal(kind: Kind, no: i64, mut bytes: Vec<u8>) -> Vec<u8> {
     let check = checksum(kind, no, &bytes);
     bytes.extend_from_slice(&check.to_le_bytes());
     bytes
 }
 
 /// A sealed copy of `bytes`, on paper that was used before.
-pub(super) fn sealed_onto(mut paper: Vec<u8>, kind: Kind, no: i64, bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn sealed_onto(mut paper: Vec<u8>, kind: Kind, no: i64, bytes: &[u8]) -> Vec<u8> {
     paper.clear();
     paper.extend_from_slice(bytes);
     seal(kind, no, paper)
 }
 
 /// What was sealed, if nothing happened to it.
-pub(super) fn unseal(kind: Kind, no: i64, sealed: &[u8]) -> Result<&[u8], Damage> {
+pub(crate) fn unseal(kind: Kind, no: i64, sealed: &[u8]) -> Result<&[u8], Damage> {
     let damage = Damage { kind, no };
     let split = sealed.len().checked_sub(CHECK_BYTES).ok_or(damage)?;
     let (bytes, check) = sealed.split_at(split);

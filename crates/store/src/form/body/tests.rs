@@ -3,11 +3,11 @@
 use super::*;
 use crate::{
     conformance,
-    queue::Queue,
-    sqlite::{
+    form::{
         body::{Commit, Deltas, HouseRow, Seen, from_scope, to_scope},
         recent::{Noted, Recent},
     },
+    queue::Queue,
 };
 use engine::{
     ApiKey, AuditEntry, AuditHash, Backoff, Chance, ContentDigest, CorrelationId, Ended,

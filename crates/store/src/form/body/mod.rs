@@ -7,11 +7,11 @@ mod history;
 mod job;
 mod settings;
 
-pub(super) use history::{
+pub(crate) use history::{
     Told, event_about, event_from_row, event_onto, event_to_row, status_number,
 };
-pub(super) use job::{job_from_row, job_onto};
-pub(super) use settings::{Commit, Deltas, HouseRow, Seen, from_scope, to_scope};
+pub(crate) use job::{job_from_row, job_onto};
+pub(crate) use settings::{Commit, Deltas, HouseRow, Seen, from_scope, to_scope};
 
 use super::{
     bytes::{In, Out},
@@ -19,26 +19,26 @@ use super::{
 };
 
 /// Something with a form on disk.
-pub(super) trait Body: Sized {
+pub(crate) trait Body: Sized {
     const KIND: Kind;
     fn write(&self, out: &mut Out);
     fn read(from: &mut In<'_>) -> Option<Self>;
 }
 
 /// The sealed bytes of row `no`.
-pub(super) fn to_row<T: Body>(no: i64, value: &T) -> Vec<u8> {
+pub(crate) fn to_row<T: Body>(no: i64, value: &T) -> Vec<u8> {
     onto(Vec::with_capacity(160), no, value)
 }
 
 /// The same, on paper that was used before.
-pub(super) fn onto<T: Body>(paper: Vec<u8>, no: i64, value: &T) -> Vec<u8> {
+pub(crate) fn onto<T: Body>(paper: Vec<u8>, no: i64, value: &T) -> Vec<u8> {
     let mut out = Out::begin_on(paper);
     value.write(&mut out);
     seal(T::KIND, no, out.bytes)
 }
 
 /// What row `no` holds, if it is as it was written.
-pub(super) fn from_row<T: Body>(no: i64, sealed: &[u8]) -> Result<T, Damage> {
+pub(crate) fn from_row<T: Body>(no: i64, sealed: &[u8]) -> Result<T, Damage> {
     let bytes = unseal(T::KIND, no, sealed)?;
     let read = |bytes| {
         let mut from = In::begin(bytes)?;

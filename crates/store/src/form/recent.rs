@@ -19,36 +19,36 @@ const BYTES_MAX: usize = 768;
 
 /// The rows as they are written, oldest first: they are copied more often than they are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Recent {
+pub(crate) struct Recent {
     count: usize,
     bytes: Vec<u8>,
 }
 
 /// A row of history, and the number of its announcement, if it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Noted {
-    pub(super) entry: HistoryEntry,
-    pub(super) event: Option<i64>,
+pub(crate) struct Noted {
+    pub(crate) entry: HistoryEntry,
+    pub(crate) event: Option<i64>,
 }
 
 impl Recent {
     /// Whether a row more would be too much.
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.count >= ROWS_MAX || self.bytes.len() >= BYTES_MAX
     }
 
-    pub(super) fn len_bytes(&self) -> usize {
+    pub(crate) fn len_bytes(&self) -> usize {
         self.bytes.len()
     }
 
     /// A copy with room for a row more.
-    pub(super) fn copy(&self) -> Self {
+    pub(crate) fn copy(&self) -> Self {
         let mut bytes = Vec::with_capacity(self.bytes.len() + 128);
         bytes.extend_from_slice(&self.bytes);
         Recent { count: self.count, bytes }
     }
 
-    pub(super) fn push(&mut self, entry: &HistoryEntry, event: Option<i64>) {
+    pub(crate) fn push(&mut self, entry: &HistoryEntry, event: Option<i64>) {
         let mut out = Out::after(std::mem::take(&mut self.bytes));
         out.maybe(event, Out::signed);
         entry.write(&mut out);
@@ -57,7 +57,7 @@ impl Recent {
     }
 
     /// All of them, oldest first.
-    pub(super) fn rows(&self, no: i64) -> Result<Vec<Noted>, Damage> {
+    pub(crate) fn rows(&self, no: i64) -> Result<Vec<Noted>, Damage> {
         let mut from = In::from(&self.bytes);
         let row = |from: &mut In<'_>| {
             from.begin_times();
@@ -68,13 +68,13 @@ impl Recent {
         rows.and_then(|rows| from.end(rows)).ok_or(Damage { kind: Kind::Job, no })
     }
 
-    pub(super) fn write(&self, out: &mut Out) {
+    pub(crate) fn write(&self, out: &mut Out) {
         out.number(self.count as u64);
         out.bytes(&self.bytes);
     }
 
     /// Takes all that is left.
-    pub(super) fn read(from: &mut In<'_>) -> Option<Self> {
+    pub(crate) fn read(from: &mut In<'_>) -> Option<Self> {
         let count = usize::try_from(from.number()?).ok()?;
         let bytes = from.rest().to_vec();
         Some(Recent { count, bytes })

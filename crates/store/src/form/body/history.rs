@@ -4,7 +4,7 @@ use super::{
     Body,
     job::{read_job, read_token, write_job, write_token},
 };
-use crate::sqlite::{
+use crate::form::{
     bytes::{In, Out},
     seal::{Damage, Kind, seal, unseal},
 };
@@ -57,7 +57,7 @@ fn read_status(from: &mut In<'_>) -> Option<Status> {
 }
 
 /// What a status is on disk.
-pub(in crate::sqlite) fn status_number(status: Status) -> u64 {
+pub(crate) fn status_number(status: Status) -> u64 {
     match status {
         Status::Queued => 0,
         Status::Running => 1,
@@ -87,15 +87,15 @@ impl Body for Step {
 }
 
 /// The sealed bytes of an announcement about job `no`; its envelope is kept elsewhere.
-pub(in crate::sqlite) fn event_to_row(number: i64, no: i64, event: &Event) -> Vec<u8> {
+pub(crate) fn event_to_row(number: i64, no: i64, event: &Event) -> Vec<u8> {
     event_onto(Vec::new(), number, no, (event.kind, event.at, &event.job))
 }
 
 /// What an announcement says, and of which job.
-pub(in crate::sqlite) type Told<'a> = (EventKind, Timestamp, &'a Job);
+pub(crate) type Told<'a> = (EventKind, Timestamp, &'a Job);
 
 /// The same, on paper that was used before.
-pub(in crate::sqlite) fn event_onto(
+pub(crate) fn event_onto(
     paper: Vec<u8>,
     number: i64,
     no: i64,
@@ -110,10 +110,7 @@ pub(in crate::sqlite) fn event_onto(
 }
 
 /// Which job an announcement is about, and when it happened.
-pub(in crate::sqlite) fn event_about(
-    number: i64,
-    sealed: &[u8],
-) -> Result<(i64, Timestamp), Damage> {
+pub(crate) fn event_about(number: i64, sealed: &[u8]) -> Result<(i64, Timestamp), Damage> {
     let bytes = unseal(Kind::Event, number, sealed)?;
     let read = || {
         let mut from = In::begin(bytes)?;
@@ -124,7 +121,7 @@ pub(in crate::sqlite) fn event_about(
 }
 
 /// An announcement and its envelope, put together again.
-pub(in crate::sqlite) fn event_from_row(
+pub(crate) fn event_from_row(
     number: i64,
     sealed: &[u8],
     envelope: Arc<Envelope>,

@@ -7,26 +7,26 @@ use std::time::Duration;
 
 /// Bytes being written.
 #[derive(Default)]
-pub(super) struct Out {
-    pub(super) bytes: Vec<u8>,
+pub(crate) struct Out {
+    pub(crate) bytes: Vec<u8>,
     /// The time that was written last.
     last: i64,
 }
 
 impl Out {
     /// Begins a body in the form that is written today, on paper that was used before.
-    pub(super) fn begin_on(mut paper: Vec<u8>) -> Self {
+    pub(crate) fn begin_on(mut paper: Vec<u8>) -> Self {
         paper.clear();
         paper.push(FORM);
         Out::after(paper)
     }
 
     /// Goes on behind what was written before.
-    pub(super) fn after(bytes: Vec<u8>) -> Self {
+    pub(crate) fn after(bytes: Vec<u8>) -> Self {
         Out { bytes, last: 0 }
     }
 
-    pub(super) fn number(&mut self, mut number: u64) {
+    pub(crate) fn number(&mut self, mut number: u64) {
         while number >= 0x80 {
             self.bytes.push(number as u8 | 0x80);
             number >>= 7;
@@ -35,34 +35,34 @@ impl Out {
     }
 
     /// A number that may be negative: the sign goes to the lowest bit, so that small ones stay short.
-    pub(super) fn signed(&mut self, number: i64) {
+    pub(crate) fn signed(&mut self, number: i64) {
         self.number(((number << 1) ^ (number >> 63)) as u64);
     }
 
-    pub(super) fn text(&mut self, text: &str) {
+    pub(crate) fn text(&mut self, text: &str) {
         self.number(text.len() as u64);
         self.bytes.extend_from_slice(text.as_bytes());
     }
 
-    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    pub(super) fn time(&mut self, at: Timestamp) {
+    pub(crate) fn time(&mut self, at: Timestamp) {
         let at = at.unix_ms();
         self.signed(at.wrapping_sub(self.last));
         self.last = at;
     }
 
-    pub(super) fn span(&mut self, span: Duration) {
+    pub(crate) fn span(&mut self, span: Duration) {
         self.number(u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
     }
 
-    pub(super) fn flag(&mut self, flag: bool) {
+    pub(crate) fn flag(&mut self, flag: bool) {
         self.bytes.push(flag.into());
     }
 
-    pub(super) fn maybe<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
+    pub(crate) fn maybe<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
         self.flag(value.is_some());
         if let Some(value) = value {
             write(self, value);
@@ -71,7 +71,7 @@ impl Out {
 }
 
 /// Bytes being read. `None` means that they are not what we wrote.
-pub(super) struct In<'a> {
+pub(crate) struct In<'a> {
     bytes: &'a [u8],
     /// The time that was read last.
     last: i64,
@@ -82,37 +82,37 @@ const FORM: u8 = 1;
 
 impl<'a> In<'a> {
     /// Begins to read a body.
-    pub(super) fn begin(bytes: &'a [u8]) -> Option<Self> {
+    pub(crate) fn begin(bytes: &'a [u8]) -> Option<Self> {
         let mut read = In::from(bytes);
         (read.byte()? == FORM).then_some(read)
     }
 
     /// Reads what does not begin a body.
-    pub(super) fn from(bytes: &'a [u8]) -> Self {
+    pub(crate) fn from(bytes: &'a [u8]) -> Self {
         In { bytes, last: 0 }
     }
 
     /// What follows was written by itself: its first time stands alone.
-    pub(super) fn begin_times(&mut self) {
+    pub(crate) fn begin_times(&mut self) {
         self.last = 0;
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
     /// All that is left.
-    pub(super) fn rest(&mut self) -> &'a [u8] {
+    pub(crate) fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.bytes)
     }
 
-    pub(super) fn byte(&mut self) -> Option<u8> {
+    pub(crate) fn byte(&mut self) -> Option<u8> {
         let (first, rest) = self.bytes.split_first()?;
         self.bytes = rest;
         Some(*first)
     }
 
-    pub(super) fn number(&mut self) -> Option<u64> {
+    pub(crate) fn number(&mut self) -> Option<u64> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -128,44 +128,44 @@ impl<'a> In<'a> {
         None
     }
 
-    pub(super) fn signed(&mut self) -> Option<i64> {
+    pub(crate) fn signed(&mut self) -> Option<i64> {
         let number = self.number()?;
         Some((number >> 1) as i64 ^ -((number & 1) as i64))
     }
 
-    pub(super) fn small(&mut self) -> Option<u32> {
+    pub(crate) fn small(&mut self) -> Option<u32> {
         u32::try_from(self.number()?).ok()
     }
 
-    pub(super) fn slice(&mut self, length: usize) -> Option<&'a [u8]> {
+    pub(crate) fn slice(&mut self, length: usize) -> Option<&'a [u8]> {
         let (slice, rest) = self.bytes.split_at_checked(length)?;
         self.bytes = rest;
         Some(slice)
     }
 
-    pub(super) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         self.slice(N)?.try_into().ok()
     }
 
-    pub(super) fn text(&mut self) -> Option<&'a str> {
+    pub(crate) fn text(&mut self) -> Option<&'a str> {
         let length = usize::try_from(self.number()?).ok()?;
         std::str::from_utf8(self.slice(length)?).ok()
     }
 
-    pub(super) fn time(&mut self) -> Option<Timestamp> {
+    pub(crate) fn time(&mut self) -> Option<Timestamp> {
         self.last = self.last.wrapping_add(self.signed()?);
         Timestamp::parse("", self.last).ok()
     }
 
-    pub(super) fn span(&mut self) -> Option<Duration> {
+    pub(crate) fn span(&mut self) -> Option<Duration> {
         Some(Duration::from_millis(self.number()?))
     }
 
-    pub(super) fn id(&mut self) -> Option<JobId> {
+    pub(crate) fn id(&mut self) -> Option<JobId> {
         Some(JobId::from_bytes(self.array()?))
     }
 
-    pub(super) fn flag(&mut self) -> Option<bool> {
+    pub(crate) fn flag(&mut self) -> Option<bool> {
         match self.byte()? {
             0 => Some(false),
             1 => Some(true),
@@ -174,7 +174,7 @@ impl<'a> In<'a> {
     }
 
     /// A value that may be absent; the outer `None` is damage.
-    pub(super) fn maybe<T>(
+    pub(crate) fn maybe<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Option<T>,
     ) -> Option<Option<T>> {
@@ -182,7 +182,7 @@ impl<'a> In<'a> {
     }
 
     /// The end: what is left over was not written by us.
-    pub(super) fn end<T>(self, value: T) -> Option<T> {
+    pub(crate) fn end<T>(self, value: T) -> Option<T> {
         self.bytes.is_empty().then_some(value)
     }
 }
