@@ -23,6 +23,7 @@ mod store;
 #[doc(hidden)]
 pub mod sync;
 mod taken;
+mod way;
 
 pub use by_hand::{HandClock, Replaceable, SeededDice};
 pub use clock::{Clock, Reading, StoreClock};
