@@ -1,0 +1,5 @@
+//! What tests may rely on when they ask for a PostgreSQL.
+#![forbid(unsafe_code)]
+
+mod connection;
+mod server;
