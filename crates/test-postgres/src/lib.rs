@@ -16,11 +16,15 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod folder;
 mod options;
+mod pgbouncer;
 mod port;
 mod programs;
 mod server;
 mod supervisor;
+mod tls;
 
 pub use options::Options;
+pub use pgbouncer::PgBouncer;
 pub use server::Server;

@@ -9,6 +9,8 @@ pub struct Options {
     pub in_memory: bool,
     /// Nothing is synced: for tests of logic, which do not ask what a crash leaves.
     pub unsafe_and_fast: bool,
+    /// Connections may be encrypted, with a certificate that [`tls_ca`](crate::Server::tls_ca) vouches for.
+    pub tls: bool,
     /// Settings beyond ours, as in `postgresql.conf`; the last of a name counts.
     pub settings: Vec<(String, String)>,
 }
@@ -16,7 +18,7 @@ pub struct Options {
 impl Options {
     /// A server for tests of logic: all in memory, nothing synced.
     pub fn fast() -> Options {
-        Options { in_memory: true, unsafe_and_fast: true, settings: Vec::new() }
+        Options { in_memory: true, unsafe_and_fast: true, ..Options::default() }
     }
 
     /// The same with one setting more.
@@ -25,7 +27,7 @@ impl Options {
         self
     }
 
-    /// All settings, as `name=value`, ours first.
+    /// The settings, as `name=value`, ours first.
     pub(crate) fn lines(&self) -> Vec<String> {
         let fast = if self.unsafe_and_fast { FAST } else { &[] };
         let ours = EVERY.iter().chain(fast).map(|line| (*line).to_owned());

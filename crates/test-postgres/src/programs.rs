@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::chown,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -35,7 +36,7 @@ pub(crate) fn on_path(name: &str) -> PathBuf {
 /// Who runs PostgreSQL: it refuses root, and then it is Debian's user `postgres`.
 pub(crate) struct Account {
     /// User and group that the folder belongs to, where they are not ours.
-    pub(crate) ids: Option<(u32, u32)>,
+    ids: Option<(u32, u32)>,
     /// What stands before each command.
     pub(crate) prefix: Vec<String>,
 }
@@ -51,6 +52,12 @@ impl Account {
         let (user_word, group_word) = (format!("--reuid={user}"), format!("--regid={group}"));
         let prefix = ["setpriv", &user_word, &group_word, "--clear-groups", "--"];
         Account { ids: Some((user, group)), prefix: prefix.map(str::to_owned).to_vec() }
+    }
+
+    /// Makes a file or folder theirs.
+    pub(crate) fn give(&self, path: &Path) {
+        let Some((user, group)) = self.ids else { return };
+        chown(path, Some(user), Some(group)).expect("root may give away what it made");
     }
 }
 

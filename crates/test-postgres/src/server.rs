@@ -1,20 +1,20 @@
 //! A PostgreSQL of one's own.
 
 use crate::{
-    Options, admin, port,
+    Options,
+    admin::{self, Beginning},
+    folder, port,
     programs::{Account, postgres_program},
     supervisor::Supervisor,
+    tls,
 };
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
-use tempfile::TempDir;
-
-const MEMORY: &str = "/dev/shm";
 
 /// How often another port is tried, when somebody was faster.
 const PORT_TRIES: usize = 10;
@@ -22,16 +22,20 @@ const PORT_TRIES: usize = 10;
 /// What the log says of that. Refused connections are told in there too, so not any FATAL will do.
 const PORT_IS_TAKEN: &str = "could not create any TCP/IP sockets";
 
-/// The end of a server in a hurry: it asks its children to leave at once, and recovers at the next start.
+/// A server in a hurry sends its children away at once, and recovers at the next start.
 const IMMEDIATE_STOP: &str = "QUIT";
 
+/// How long the server waits for each backend that it ends.
+const GONE_WITHIN_MS: u32 = 10_000;
+
 /// What we need of the database: a role as users have it, and a database of its own.
-const SETTING_UP: &[&str] = &["create role consign login", "create database consign owner consign"];
+const SETTING_UP: [&str; 2] =
+    ["create role consign login", "create database consign owner consign"];
 
 /// A private PostgreSQL, which ends with this value or with the process.
 pub struct Server {
     supervisor: Supervisor,
-    options: Options,
+    settings: Vec<String>,
     port: u16,
     pid: Mutex<u32>,
 }
@@ -45,13 +49,15 @@ impl Server {
 
     /// Starts a server of one's own.
     pub fn start(options: Options) -> Server {
-        let account = Account::of_postgres();
-        let supervisor = Supervisor::over(folder(&options), account, IMMEDIATE_STOP);
+        let folder = if options.in_memory { folder::in_memory() } else { folder::on_disk() };
+        let supervisor = Supervisor::over(folder, Account::of_postgres(), IMMEDIATE_STOP);
         init(&supervisor);
-        let (port, pid) = start_on_a_free_port(&supervisor, &options);
-        let server = Server { supervisor, options, port, pid: Mutex::new(pid) };
+        let papers = if options.tls { tls::make_papers(&supervisor) } else { Vec::new() };
+        let settings = [papers, options.lines()].concat();
+        let (port, pid) = start_on_a_free_port(&supervisor, &settings);
+        let server = Server { supervisor, settings, port, pid: Mutex::new(pid) };
         for statement in SETTING_UP {
-            server.ask("postgres", statement);
+            server.ask(statement);
         }
         server
     }
@@ -63,21 +69,20 @@ impl Server {
 
     /// The database `consign` as a superuser.
     pub fn superuser_address(&self) -> String {
-        superuser_address(self.port, "consign")
+        format!("postgres://postgres@127.0.0.1:{}/consign", self.port)
     }
 
     /// The same as [`address`](Server::address), by the socket in the server's folder.
     pub fn unix_address(&self) -> String {
-        let folder = self.folder().display().to_string().replace('/', "%2F");
-        format!("postgres://consign@{folder}:{}/consign", self.port)
+        folder::socket_address(self.folder(), "consign", self.port, "consign")
     }
 
-    /// Its port on 127.0.0.1, also after a restart.
+    /// Its port on 127.0.0.1, which stays the same after a restart.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The postmaster's process.
+    /// The postmaster's process, which is another one after a restart.
     pub fn pid(&self) -> u32 {
         *self.pid.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -87,55 +92,54 @@ impl Server {
         self.supervisor.folder()
     }
 
+    /// The authority that vouches for the server, if it was started with [`Options::tls`].
+    pub fn tls_ca(&self) -> Option<PathBuf> {
+        let authority = self.folder().join(tls::AUTHORITY);
+        authority.exists().then_some(authority)
+    }
+
     /// What the server has written to its log.
     pub fn log(&self) -> String {
         self.supervisor.log()
     }
 
-    /// The name of a schema that no other test of this server uses.
+    /// The name of a schema that nobody else uses.
     pub fn fresh_schema_name(&self) -> String {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         format!("test_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Stops it as a crash would: what was not committed is lost, connections break.
+    /// Stops it as a crash would: what was not committed is lost, and connections break.
     pub fn stop_immediately(&self) {
         self.supervisor.stop();
     }
 
-    /// Stops it as a crash would, if it runs, starts it on the same port and waits until it is ready.
+    /// Starts it again on the same port and returns when it is ready; one that still runs is stopped first.
     pub fn restart(&self) {
         let mut pid = self.pid.lock().unwrap_or_else(PoisonError::into_inner);
         self.supervisor.stop();
-        let started = start_on(&self.supervisor, &self.options, self.port);
+        let started = start_on(&self.supervisor, &self.settings, self.port);
         *pid = started.unwrap_or_else(|| panic!("somebody took port {}", self.port));
     }
 
-    /// Ends connections of users, at most so many and chosen at random, and says how many.
+    /// Ends connections of users, at most so many and chosen at random, and says how many. They are gone
+    /// when this returns.
     pub fn terminate_backends(&self, at_most: usize) -> usize {
         let statement = format!(
-            "select pg_terminate_backend(pid) from (select pid from pg_stat_activity \
+            "select pg_terminate_backend(pid, {GONE_WITHIN_MS}) from (select pid from pg_stat_activity \
              where usename = 'consign' order by random() limit {at_most}) as backend"
         );
-        self.ask("postgres", &statement).iter().filter(|ended| *ended == "t").count()
+        self.ask(&statement).iter().filter(|ended| *ended == "t").count()
     }
 
-    fn ask(&self, database: &str, statement: &str) -> Vec<String> {
-        let answer = admin::ask(&superuser_address(self.port, database), statement);
+    fn ask(&self, statement: &str) -> Vec<String> {
+        let answer = admin::ask(&admin_address(&self.supervisor, self.port), statement);
         answer.unwrap_or_else(|error| panic!("{statement}: {error}\n{}", self.log()))
     }
 }
 
-fn superuser_address(port: u16, database: &str) -> String {
-    format!("postgres://postgres@127.0.0.1:{port}/{database}")
-}
-
-fn folder(options: &Options) -> TempDir {
-    let mut name = tempfile::Builder::new();
-    let name = name.prefix("consign-test-");
-    let in_memory = options.in_memory && Path::new(MEMORY).is_dir();
-    let made = if in_memory { name.tempdir_in(MEMORY) } else { name.tempdir() };
-    made.expect("a folder can be made")
+fn admin_address(supervisor: &Supervisor, port: u16) -> String {
+    folder::socket_address(supervisor.folder(), "postgres", port, "postgres")
 }
 
 fn data(supervisor: &Supervisor) -> String {
@@ -150,10 +154,10 @@ fn init(supervisor: &Supervisor) {
     assert!(went_well, "initdb failed:\n{}", supervisor.log());
 }
 
-fn start_on_a_free_port(supervisor: &Supervisor, options: &Options) -> (u16, u32) {
+fn start_on_a_free_port(supervisor: &Supervisor, settings: &[String]) -> (u16, u32) {
     for _ in 0..PORT_TRIES {
         let port = port::free();
-        if let Some(pid) = start_on(supervisor, options, port) {
+        if let Some(pid) = start_on(supervisor, settings, port) {
             return (port, pid);
         }
     }
@@ -161,24 +165,24 @@ fn start_on_a_free_port(supervisor: &Supervisor, options: &Options) -> (u16, u32
 }
 
 /// Starts the postmaster and waits until it is ready. `None`: somebody else has the port.
-fn start_on(supervisor: &Supervisor, options: &Options, port: u16) -> Option<u32> {
+fn start_on(supervisor: &Supervisor, settings: &[String], port: u16) -> Option<u32> {
     let said_before = supervisor.log().len();
-    let pid =
-        supervisor.start(&postgres_program("postgres"), &arguments(supervisor, options, port));
-    let failed = || {
-        let log = supervisor.log();
-        log.get(said_before..).is_some_and(|new| new.contains(PORT_IS_TAKEN))
-    };
-    let is_ready = admin::wait_until_ready(&superuser_address(port, "postgres"), failed);
-    if !is_ready {
-        supervisor.stop();
+    let program = postgres_program("postgres");
+    let pid = supervisor.start(&program, &arguments(supervisor, settings, port));
+    let failed = || supervisor.said_since(said_before, PORT_IS_TAKEN);
+    match admin::wait_until_ready(&admin_address(supervisor, port), failed) {
+        Beginning::Ready => Some(pid),
+        Beginning::Failed => {
+            supervisor.stop();
+            None
+        }
+        Beginning::TimedOut => panic!("PostgreSQL does not get ready:\n{}", supervisor.log()),
     }
-    is_ready.then_some(pid)
 }
 
-fn arguments(supervisor: &Supervisor, options: &Options, port: u16) -> Vec<String> {
+fn arguments(supervisor: &Supervisor, settings: &[String], port: u16) -> Vec<String> {
     let folder = supervisor.folder().display();
     let fixed = ["-D".to_owned(), data(supervisor), format!("-p{port}"), format!("-k{folder}")];
-    let settings = options.lines().into_iter().flat_map(|line| ["-c".to_owned(), line]);
+    let settings = settings.iter().flat_map(|line| ["-c".to_owned(), line.clone()]);
     fixed.into_iter().chain(settings).collect()
 }

@@ -5,9 +5,9 @@
 
 use crate::programs::Account;
 use std::{
-    fs,
+    fs::{self, Permissions},
     io::{BufRead, BufReader, Write},
-    os::unix::{fs::chown, process::CommandExt},
+    os::unix::{fs::PermissionsExt, process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     sync::{Mutex, PoisonError},
@@ -27,9 +27,7 @@ pub(crate) struct Supervisor {
 impl Supervisor {
     /// Takes `folder` over. What is started ends by `signal`.
     pub(crate) fn over(folder: TempDir, account: Account, signal: &str) -> Supervisor {
-        if let Some((user, group)) = account.ids {
-            chown(folder.path(), Some(user), Some(group)).expect("root may give a folder away");
-        }
+        account.give(folder.path());
         let mut shell = Command::new("sh")
             .args(["-c", SCRIPT, "supervisor"])
             .arg(folder.path())
@@ -73,6 +71,19 @@ impl Supervisor {
     pub(crate) fn log(&self) -> String {
         let log = fs::read(self.folder.join("log")).unwrap_or_default();
         String::from_utf8_lossy(&log).into_owned()
+    }
+
+    /// Whether the programs have said this since the log was so long.
+    pub(crate) fn said_since(&self, length: usize, words: &str) -> bool {
+        self.log().get(length..).is_some_and(|new| new.contains(words))
+    }
+
+    /// Puts a file into the folder that only the program's user may read.
+    pub(crate) fn give_file(&self, name: &str, content: &str) {
+        let path = self.folder.join(name);
+        fs::write(&path, content).expect("a file can be written");
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("it is ours");
+        self.account.give(&path);
     }
 
     fn command(&self, program: &Path, arguments: &[String]) -> String {

@@ -11,6 +11,6 @@ pub(crate) async fn connect(address: &str) -> Result<Client, Error> {
 
 /// The one value that a statement gives, as text.
 pub(crate) async fn value(client: &Client, statement: &str) -> String {
-    let row = client.query_one(statement, &[]).await.unwrap();
+    let row = client.query_one(statement, &[]).await.expect("one row");
     row.get(0)
 }

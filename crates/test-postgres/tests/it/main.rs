@@ -2,4 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod connection;
+mod end;
+mod pgbouncer;
 mod server;
+mod tls;

@@ -2,6 +2,7 @@
 
 use crate::connection::{connect, value};
 use test_postgres::{Options, Server};
+use tokio_postgres::Client;
 
 #[tokio::test]
 async fn the_shared_server_is_one_and_fast() {
@@ -47,4 +48,28 @@ async fn a_server_of_ones_own_keeps_what_was_committed_through_a_crash() {
     server.restart();
     let client = connect(&server.address()).await.unwrap();
     assert_eq!(value(&client, "select word from kept").await, "here");
+}
+
+#[tokio::test]
+async fn some_or_all_connections_of_users_are_ended_and_no_others() {
+    let server = Server::start(Options::fast());
+    let superuser = connect(&server.superuser_address()).await.unwrap();
+    let mut users = Vec::new();
+    for _ in 0..3 {
+        users.push(connect(&server.address()).await.unwrap());
+    }
+    assert_eq!(server.terminate_backends(1), 1);
+    assert_eq!(alive(&users).await, 2);
+    assert_eq!(server.terminate_backends(100), 2);
+    assert_eq!(alive(&users).await, 0);
+    assert_eq!(server.terminate_backends(1), 0);
+    assert_eq!(value(&superuser, "show is_superuser").await, "on");
+}
+
+async fn alive(clients: &[Client]) -> usize {
+    let mut alive = 0;
+    for client in clients {
+        alive += usize::from(client.query("select 1", &[]).await.is_ok());
+    }
+    alive
 }
