@@ -52,10 +52,13 @@ impl PostgresAddress {
     /// Host and database, for people.
     pub(super) fn place(&self) -> String {
         let host = self.config.get_hosts().first();
-        let host = host.map_or_else(|| "localhost".into(), |host| match host {
-            Host::Tcp(name) => name.clone(),
-            Host::Unix(path) => path.display().to_string(),
-        });
+        let host = host.map_or_else(
+            || "localhost".into(),
+            |host| match host {
+                Host::Tcp(name) => name.clone(),
+                Host::Unix(path) => path.display().to_string(),
+            },
+        );
         let port = self.config.get_ports().first().copied().unwrap_or(5432);
         let database = self.config.get_dbname().or(self.config.get_user()).unwrap_or_default();
         format!("{host}:{port}/{database}")
@@ -68,15 +71,20 @@ impl FromStr for PostgresAddress {
     fn from_str(text: &str) -> Result<Self, PostgresError> {
         let (base, query) = text.split_once('?').unwrap_or((text, ""));
         if !base.starts_with("postgres://") && !base.starts_with("postgresql://") {
-            return Err(wrong("must begin with postgres://, as in postgres://consign@localhost/consign"));
+            return Err(wrong(
+                "must begin with postgres://, as in postgres://consign@localhost/consign",
+            ));
         }
         let mut own = Own::default();
         let theirs: Vec<&str> = query.split('&').filter(|part| !part.is_empty()).collect();
         let theirs = theirs.into_iter().map(|part| own.take(part));
-        let theirs: Vec<&str> = theirs.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
-        let plain = if theirs.is_empty() { base.into() } else { format!("{base}?{}", theirs.join("&")) };
-        let mut config = Config::from_str(&plain)
-            .map_err(|error| wrong(&format!("is not the address of a database: {}", because(&error))))?;
+        let theirs: Vec<&str> =
+            theirs.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+        let plain =
+            if theirs.is_empty() { base.into() } else { format!("{base}?{}", theirs.join("&")) };
+        let mut config = Config::from_str(&plain).map_err(|error| {
+            wrong(&format!("is not the address of a database: {}", because(&error)))
+        })?;
         if config.get_user().is_none() {
             return Err(wrong("names no user, as in postgres://consign@localhost/consign"));
         }
@@ -106,7 +114,8 @@ impl<'a> Own<'a> {
             "sslmode" => self.ssl_mode = Some(value),
             "sslrootcert" => self.root = Some(PathBuf::from(unescaped(value))),
             "connections" => {
-                let count = value.parse().ok().filter(|count| (1..=CONNECTIONS_MAX).contains(count));
+                let count =
+                    value.parse().ok().filter(|count| (1..=CONNECTIONS_MAX).contains(count));
                 let count = count.ok_or_else(|| {
                     wrong(&format!("connections must be a number from 1 to {CONNECTIONS_MAX}"))
                 })?;
@@ -142,7 +151,9 @@ impl<'a> Own<'a> {
             None if verifies => Ok(Trust::System { name }),
             None => Ok(Trust::Anybody),
             Some(path) if path.as_os_str() == "system" => Ok(Trust::System { name: true }),
-            Some(_) if matches!(self.ssl_mode, None | Some("allow" | "prefer")) => Ok(Trust::Anybody),
+            Some(_) if matches!(self.ssl_mode, None | Some("allow" | "prefer")) => {
+                Ok(Trust::Anybody)
+            }
             Some(path) => Ok(Trust::Issuer { path: path.clone(), name }),
         }
     }

@@ -97,11 +97,7 @@ pub(super) async fn signing_keys(db: &Lent) -> Result<Vec<SigningKey>, Trouble> 
     Ok(keys)
 }
 
-async fn load<T: Body>(
-    db: &Lent,
-    sql: &str,
-    id: impl Fn(&T) -> KeyId,
-) -> Result<Vec<T>, Trouble> {
+async fn load<T: Body>(db: &Lent, sql: &str, id: impl Fn(&T) -> KeyId) -> Result<Vec<T>, Trouble> {
     let mut keys = Vec::new();
     for row in db.rows(sql, &[]).await? {
         let no: i64 = row.try_get(0)?;

@@ -69,10 +69,13 @@ impl Inner {
         let numbers: [Param<'_>; 3] =
             [(&first, Type::INT8_ARRAY), (&place, Type::INT8_ARRAY), (&count, Type::INT4_ARRAY)];
         let last = next - 1;
+        let whole: [Param<'_>; 1] = [(&whole, Type::INT8_ARRAY)];
+        let last: [Param<'_>; 1] = [(&last, Type::INT8)];
         tokio::try_join!(
+            biased;
             db.run(sql::NUMBERS_INSERT, &numbers),
-            db.run(sql::NUMBERED_DROP, &[(&whole, Type::INT8_ARRAY)]),
-            db.run(sql::NUMBERING_PUT, &[(&last, Type::INT8)]),
+            db.run(sql::NUMBERED_DROP, &whole),
+            db.run(sql::NUMBERING_PUT, &last),
         )?;
         Ok(limit - usize::try_from(left).unwrap_or(0))
     }
@@ -81,14 +84,16 @@ impl Inner {
     pub(super) async fn tidy(&self, db: &Lent, limit: usize) -> Result<usize, Trouble> {
         let Some(now) = self.begin_chore(db).await? else { return Ok(0) };
         let mut left = limit;
-        left -= drop_old_keys(db, &*self.known(), now, left).await?;
+        left -= drop_old_keys(db, &self.known(), now, left).await?;
         left -= drop_old_events(db, now, left).await?;
         left -= self.drop_gone_workers(db, now, left).await?;
         // Nobody could ask for these, so they are not counted.
         let (some, old) = (to_i64(limit), before(now, CLAIMS_KEPT));
+        let erased: [Param<'_>; 1] = [(&some, Type::INT8)];
         let claims: [Param<'_>; 2] = [(&old, Type::INT8), (&some, Type::INT8)];
         tokio::try_join!(
-            db.run(sql::ERASED_OLD, &[(&some, Type::INT8)]),
+            biased;
+            db.run(sql::ERASED_OLD, &erased),
             db.run(sql::CLAIMS_OLD, &claims),
         )?;
         Ok(limit - left)
@@ -126,7 +131,7 @@ impl Inner {
 
     /// Begins a transaction for a chore, and gives the time if it is ours to do.
     async fn begin_chore(&self, db: &Lent) -> Result<Option<Timestamp>, Trouble> {
-        let ((), wall) = tokio::try_join!(db.script(sql::BEGIN), super::time::wall(db))?;
+        let ((), wall) = tokio::try_join!(biased; db.script(sql::BEGIN), super::time::wall(db))?;
         let now = self.tick(wall);
         Ok(self.may_do_chores(db, now).await?.then_some(now))
     }
@@ -242,7 +247,8 @@ async fn drop_old_events(db: &Lent, now: Timestamp, limit: usize) -> Result<usiz
 async fn drop_from_first_sheet(db: &Lent, now: Timestamp, limit: usize) -> Result<usize, Trouble> {
     let rows = db.rows(sql::SHEETS_FIRST, &[]).await?;
     let Some(row) = rows.first() else { return Ok(0) };
-    let (first, place, count): (i64, i64, i32) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    let (first, place, count): (i64, i64, i32) =
+        (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
     let (start, sheet): (i64, &[u8]) = (row.try_get(3)?, row.try_get(4)?);
     let all = lines(start, sheet)?;
     let until = before(now, EVENTS_KEPT);
@@ -262,12 +268,8 @@ async fn drop_from_first_sheet(db: &Lent, now: Timestamp, limit: usize) -> Resul
     } else {
         let (next, rest) = (first + to_i64(old), place + to_i64(old));
         let left = i32::try_from(count - old).unwrap_or(0);
-        let params: [Param<'_>; 4] = [
-            (&first, Type::INT8),
-            (&next, Type::INT8),
-            (&rest, Type::INT8),
-            (&left, Type::INT4),
-        ];
+        let params: [Param<'_>; 4] =
+            [(&first, Type::INT8), (&next, Type::INT8), (&rest, Type::INT8), (&left, Type::INT4)];
         db.run(sql::NUMBER_PUT, &params).await?;
     }
     db.run(sql::SHEET_DELETE, &[(&start, Type::INT8)]).await?;

@@ -20,7 +20,6 @@ use engine::{CLAIM_BYTES_MAX, CLAIM_MAX, Claim, JobId, JsonText, Scope, Wish};
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     sync::Arc,
-
 };
 use tokio_postgres::{Row, types::Type};
 
@@ -276,8 +275,7 @@ fn open_queues(desk: &Desk, scope: &Scope, wish: &Wish) -> Vec<i64> {
 
 fn read(row: &Row) -> Result<Found, Trouble> {
     let (id, no, queue): (Uuid, i64, i32) = (row.try_get(3)?, row.try_get(1)?, row.try_get(4)?);
-    let stored =
-        load::stored_of(id.0, (no, queue.into()), row.try_get(5)?, row.try_get(2)?)?;
+    let stored = load::stored_of(id.0, (no, queue.into()), row.try_get(5)?, row.try_get(2)?)?;
     Ok(Found { stored: Arc::new(stored), payload: JsonText::from_stored(row.try_get(6)?) })
 }
 
@@ -288,4 +286,3 @@ async fn xact(db: &Lent) -> Result<Option<String>, Trouble> {
         None => None,
     })
 }
-

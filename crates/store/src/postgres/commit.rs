@@ -1,8 +1,7 @@
 //! The end of a transaction, and what became of one that nobody answered for.
 
 use super::{
-    Inner,
-    audit,
+    Inner, audit,
     error::Trouble,
     execute::Ready,
     pool::{Lent, Param},
@@ -28,6 +27,7 @@ impl Inner {
         }
         let (now, heard) = (desk.now.unix_ms(), self.is_pulse_old(desk.now));
         let sent = tokio::try_join!(
+            biased;
             save::write(db, &desk.pending),
             desk.write_last(db),
             give(db, &given, now),

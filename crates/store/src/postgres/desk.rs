@@ -192,7 +192,8 @@ impl Desk {
         let stale = stale_token(&stored.job, command);
         let record = stale.map(|token| self.record(stored, token)).transpose()?.flatten();
         let steps = self.steps.get(&stored.no);
-        let step = steps.zip(command.step()).and_then(|(steps, name)| steps.named.get(name.as_str()));
+        let step =
+            steps.zip(command.step()).and_then(|(steps, name)| steps.named.get(name.as_str()));
         let facts = Facts {
             record: record.as_ref(),
             step,

@@ -28,6 +28,7 @@ pub(super) async fn erase(db: &Lent, erased: &[Arc<Stored>]) -> Result<(), Troub
     let no: Vec<i64> = erased.iter().map(|stored| stored.no).collect();
     let numbers: [Param<'_>; 1] = [(&no, Type::INT8_ARRAY)];
     tokio::try_join!(
+            biased;
         db.run(sql::JOB_DELETE, &numbers),
         db.run(sql::ENDED_DELETE, &numbers),
         db.run(sql::HISTORY_DELETE, &numbers),

@@ -30,8 +30,7 @@ impl Trouble {
 
     /// Whether the same again may well work at once: two transactions were in each other's way.
     pub(super) fn is_a_collision(&self) -> bool {
-        let collisions =
-            [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE];
+        let collisions = [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE];
         self.code().is_some_and(|code| collisions.contains(code))
     }
 

@@ -1,8 +1,7 @@
 //! One batch, one transaction: lock, load, decide, save, commit. Everything in its turn.
 
 use super::{
-    Inner,
-    audit,
+    Inner, audit,
     desk::{Desk, Key, KeyName},
     error::Trouble,
     known::Known,
@@ -96,6 +95,7 @@ impl Inner {
         let params: [Param<'_>; 2] = [(&job_type, Type::TEXT_ARRAY), (&tenant, Type::TEXT_ARRAY)];
         db.opened();
         tokio::try_join!(
+            biased;
             db.script(sql::BEGIN),
             db.run(sql::QUEUES_INSERT, &params),
             db.run(sql::SETTINGS_CHANGED, &[]),
@@ -162,15 +162,17 @@ impl Inner {
     ) -> Result<(Desk, HashMap<i64, Vec<JobId>>, Option<String>), Trouble> {
         let digests: Vec<i64> = plan.claims.iter().map(|wanted| wanted.digest).collect();
         let mut keys = plan.keys(&known);
+        let locks = plan.locks(self.schema());
         // Most batches need nothing before their locks, and begin in the same journey.
         let early = !plan.rekeyed.is_empty() || plan.sets_anything();
         if early {
-            tokio::try_join!(db.script(sql::BEGIN), keys_of(db, &plan.rekeyed, &mut keys))?;
+            tokio::try_join!(biased; db.script(sql::BEGIN), keys_of(db, &plan.rekeyed, &mut keys))?;
             set(db, plan).await?;
         }
         let ((), (), held, keys, jobs, clock) = tokio::try_join!(
+            biased;
             begin(db, !early),
-            lock(db, &plan.locks(self.schema())),
+            lock(db, &locks),
             held(db, &digests),
             lock_keys(db, &keys),
             load::locked(db, &plan.jobs),
@@ -191,11 +193,11 @@ impl Inner {
     async fn fill(&self, db: &Lent, desk: &mut Desk, plan: &Plan<'_>) -> Result<(), Trouble> {
         let holders = desk.keys.values().filter_map(|key| key.holder);
         let holders: Vec<JobId> = holders.filter(|id| !desk.jobs.contains_key(id)).collect();
-        let bounded = plan.new.iter().filter(|new| desk.known.policy(&new.job_type).max_queued.is_some());
+        let bounded =
+            plan.new.iter().filter(|new| desk.known.policy(&new.job_type).max_queued.is_some());
         let bounded = bounded.filter_map(|new| desk.known.queues.no(&new.job_type, &new.tenant));
         let bounded: BTreeSet<i64> = bounded.collect();
-        let (holders, queued) =
-            tokio::try_join!(load::read(db, &holders), queued(db, bounded.into_iter().collect()))?;
+        let (holders, queued) = tokio::try_join!(biased; load::read(db, &holders), queued(db, bounded.into_iter().collect()))?;
         desk.holders = holders;
         desk.queued = queued;
         load::details(db, desk, &plan.commands).await
@@ -278,7 +280,8 @@ async fn keys_of(
     let ids = uuids(ids.iter().copied());
     for row in db.rows(sql::ENVELOPES, &[(&ids, Type::UUID_ARRAY)]).await? {
         let (id, no, queue): (Uuid, i64, i32) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        let Some(envelope) = load::readable(from_row::<Envelope>(no, row.try_get(3)?).map_err(Trouble::from))?
+        let Some(envelope) =
+            load::readable(from_row::<Envelope>(no, row.try_get(3)?).map_err(Trouble::from))?
         else {
             continue;
         };
@@ -305,7 +308,7 @@ async fn lock_keys(
         [(&queue, Type::INT4_ARRAY), (&name, Type::TEXT_ARRAY), (&id, Type::UUID_ARRAY)];
     let named: [Param<'_>; 2] = [(&queue, Type::INT4_ARRAY), (&name, Type::TEXT_ARRAY)];
     let (taken, held) =
-        tokio::try_join!(db.rows(sql::KEYS_TAKE, &take), db.rows(sql::KEYS_HELD, &named))?;
+        tokio::try_join!(biased; db.rows(sql::KEYS_TAKE, &take), db.rows(sql::KEYS_HELD, &named))?;
     for row in &held {
         let (queue, name, id): (i32, String, Uuid) =
             (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);

@@ -1,10 +1,6 @@
 //! What a node knows by heart: queues, policies and pauses, read again whenever the house says that they changed.
 
-use super::{
-    error::Trouble,
-    pool::Lent,
-    sql,
-};
+use super::{error::Trouble, pool::Lent, sql};
 use crate::{
     form::{
         body::{from_row, from_scope},
@@ -28,14 +24,14 @@ pub(super) struct Known {
 impl Known {
     pub(super) async fn load(db: &Lent) -> Result<Self, Trouble> {
         let (version, queues, policies, paused) = tokio::try_join!(
+            biased;
             db.rows(sql::SETTINGS, &[]),
             db.rows(sql::QUEUES, &[]),
             load_policies(db),
             db.rows(sql::PAUSES, &[]),
         )?;
         let version = version.first().ok_or(Trouble::Impossible("the house has no row"))?;
-        let mut known =
-            Known { version: version.try_get(0)?, policies, ..Known::default() };
+        let mut known = Known { version: version.try_get(0)?, policies, ..Known::default() };
         for row in queues {
             let (no, job_type, tenant): (i32, &str, &str) =
                 (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);

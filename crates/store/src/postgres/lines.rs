@@ -11,7 +11,8 @@ use engine::{Priority, Timestamp};
 use std::{collections::HashMap, time::Duration};
 
 /// Ranks are the priorities, the highest first.
-pub(super) const RANKS: usize = Priority::HIGHEST.number() as usize - Priority::LOWEST.number() as usize + 1;
+pub(super) const RANKS: usize =
+    Priority::HIGHEST.number() as usize - Priority::LOWEST.number() as usize + 1;
 
 /// A line is looked at from its beginning this often.
 const WHOLE_LOOK_EVERY: Duration = Duration::from_secs(5);

@@ -73,7 +73,8 @@ fn place(below: i64) -> Cursor {
 /// creation, and no job ends before it was created.
 fn range(query: &Query) -> (i64, i64) {
     let from = query.before.map(|place| i64::try_from(place.major()).unwrap_or(i64::MAX));
-    let after = |at: Timestamp| first_number(Timestamp::from_unix_ms(at.unix_ms().saturating_add(1)));
+    let after =
+        |at: Timestamp| first_number(Timestamp::from_unix_ms(at.unix_ms().saturating_add(1)));
     let until = query.filter.created_until().map(after);
     let below = from.unwrap_or(i64::MAX).min(until.unwrap_or(i64::MAX));
     (below, query.filter.created_from().map_or(0, after))
@@ -135,12 +136,7 @@ impl Walk {
 }
 
 /// The next jobs below `below` that any of the walks proposes, newest first.
-async fn next(
-    db: &Lent,
-    walks: &mut [Walk],
-    below: i64,
-    floor: i64,
-) -> Result<Vec<i64>, Trouble> {
+async fn next(db: &Lent, walks: &mut [Walk], below: i64, floor: i64) -> Result<Vec<i64>, Trouble> {
     for walk in walks.iter_mut() {
         while walk.ahead.front().is_some_and(|no| *no >= below) {
             walk.ahead.pop_front();

@@ -177,7 +177,8 @@ pub(super) async fn details(
             names.push(name.as_str());
         }
     }
-    let (rows, steps) = tokio::try_join!(history_rows(db, &old, 0), steps(db, &numbers, &names))?;
+    let (rows, steps) =
+        tokio::try_join!(biased; history_rows(db, &old, 0), steps(db, &numbers, &names))?;
     for (no, _, entry) in rows.into_iter().rev() {
         desk.records.entry(no).or_default().push(entry);
     }
@@ -191,11 +192,7 @@ fn is_long(stored: &Stored) -> Result<bool, Trouble> {
     Ok(recent.first().is_some_and(|noted| noted.entry.seq != 1))
 }
 
-async fn steps(
-    db: &Lent,
-    numbers: &[i64],
-    names: &[&str],
-) -> Result<HashMap<i64, Steps>, Trouble> {
+async fn steps(db: &Lent, numbers: &[i64], names: &[&str]) -> Result<HashMap<i64, Steps>, Trouble> {
     let mut found: HashMap<i64, Steps> = HashMap::new();
     if numbers.is_empty() {
         return Ok(found);
@@ -203,7 +200,7 @@ async fn steps(
     let named = [(&numbers as _, Type::INT8_ARRAY), (&names as _, Type::TEXT_ARRAY)];
     let counted = [(&numbers as _, Type::INT8_ARRAY)];
     let (named, counts) =
-        tokio::try_join!(db.rows(sql::STEPS, &named), db.rows(sql::STEPS_COUNT, &counted))?;
+        tokio::try_join!(biased; db.rows(sql::STEPS, &named), db.rows(sql::STEPS_COUNT, &counted))?;
     for row in &named {
         let (no, name): (i64, &str) = (row.try_get(0)?, row.try_get(1)?);
         let step: Step = from_row(no, row.try_get(2)?)?;

@@ -32,7 +32,11 @@ struct Lead {
 
 impl Inner {
     /// Notes a sign of life of this node, and finds out who leads.
-    pub(super) async fn attend(&self, db: &mut Lent, card: &NodeCard) -> Result<Attendance, Trouble> {
+    pub(super) async fn attend(
+        &self,
+        db: &mut Lent,
+        card: &NodeCard,
+    ) -> Result<Attendance, Trouble> {
         let now = self.now(db).await?;
         db.opened();
         match self.attend_within(db, card, now).await {

@@ -6,7 +6,7 @@ use super::{
     sql::Names,
     tls::Tls,
 };
-use futures_util::future::{FutureExt, try_join_all};
+use futures_util::future::FutureExt;
 use std::{
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
@@ -24,6 +24,7 @@ use tokio_postgres::{
 /// Connections of one kind. Who borrows one is always on the runtime that drives them.
 pub(super) struct Pool {
     way: Way,
+    size: usize,
     idle: Mutex<Vec<Client>>,
     permits: Arc<Semaphore>,
 }
@@ -56,7 +57,12 @@ impl Way {
 impl Pool {
     pub(super) fn new(way: Way, connections: usize) -> Self {
         let permits = Arc::new(Semaphore::new(connections));
-        Pool { way, idle: Mutex::new(Vec::new()), permits }
+        Pool { way, size: connections, idle: Mutex::new(Vec::new()), permits }
+    }
+
+    /// How many may be in use at once.
+    pub(super) fn size(&self) -> usize {
+        self.size
     }
 
     pub(super) async fn lend(self: &Arc<Self>) -> Result<Lent, Trouble> {
@@ -142,13 +148,6 @@ impl Drop for Lent {
         let client = self.client.take().filter(|client| self.clean && !client.is_closed());
         self.pool.idle().extend(client);
     }
-}
-
-/// Statements that are sent one behind another without waiting, in this order.
-pub(super) async fn together<'a>(
-    statements: Vec<std::pin::Pin<Box<dyn Future<Output = Result<u64, Trouble>> + Send + 'a>>>,
-) -> Result<(), Trouble> {
-    try_join_all(statements).await.map(drop)
 }
 
 async fn within<T>(

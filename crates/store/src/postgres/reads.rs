@@ -46,7 +46,9 @@ impl Inner {
         let mut depths = Vec::new();
         for (no, queue) in known.queues.all().filter(|(_, queue)| scope.covers(&queue.tenant)) {
             // A queue is made a moment before its first job.
-            let Some(counts) = counts.get(&no).filter(|counts| counts.submitted > 0) else { continue };
+            let Some(counts) = counts.get(&no).filter(|counts| counts.submitted > 0) else {
+                continue;
+            };
             let line = lines.get(&no);
             let due = due(db, no, line, counts.queued, now).await?;
             depths.push(QueueDepth {
@@ -182,11 +184,7 @@ struct Line {
     oldest: Option<i64>,
 }
 
-async fn waiting(
-    db: &Lent,
-    known: &Known,
-    now: Timestamp,
-) -> Result<HashMap<i64, Line>, Trouble> {
+async fn waiting(db: &Lent, known: &Known, now: Timestamp) -> Result<HashMap<i64, Line>, Trouble> {
     let queues: Vec<i32> = known.queues.all().map(|(no, _)| queue_column(no)).collect();
     let (ranks, now) = (ranks(), now.unix_ms());
     let params: [Param<'_>; 4] = [
@@ -196,8 +194,7 @@ async fn waiting(
         (&COUNTED_MAX, Type::INT8),
     ];
     let expired: [Param<'_>; 1] = [(&now, Type::INT8)];
-    let (depths, expired) =
-        tokio::try_join!(db.rows(sql::DEPTHS, &params), db.rows(sql::DUE_EXPIRED, &expired))?;
+    let (depths, expired) = tokio::try_join!(biased; db.rows(sql::DEPTHS, &params), db.rows(sql::DUE_EXPIRED, &expired))?;
     let mut lines: HashMap<i64, Line> = HashMap::new();
     for row in &depths {
         let line = lines.entry(row.try_get::<_, i32>(0)?.into()).or_default();
@@ -233,12 +230,8 @@ async fn due(
 
 async fn due_of_rank(db: &Lent, queue: i64, rank: i16, now: Timestamp) -> Result<u64, Trouble> {
     let (queue, now) = (queue_column(queue), now.unix_ms());
-    let params: [Param<'_>; 4] = [
-        (&queue, Type::INT4),
-        (&rank, Type::INT2),
-        (&now, Type::INT8),
-        (&COUNTED_MAX, Type::INT8),
-    ];
+    let params: [Param<'_>; 4] =
+        [(&queue, Type::INT4), (&rank, Type::INT2), (&now, Type::INT8), (&COUNTED_MAX, Type::INT8)];
     count(db, sql::DUE_COUNT, &params).await
 }
 

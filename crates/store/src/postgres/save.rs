@@ -23,10 +23,8 @@ impl Desk {
         self.place += self.pending.lines;
         let deltas = mem::take(&mut self.pending.deltas);
         let ended_keys = mem::take(&mut self.pending.ended_keys);
-        let mut pending = mem::replace(
-            &mut self.pending,
-            Pending { deltas, ended_keys, ..Pending::default() },
-        );
+        let mut pending =
+            mem::replace(&mut self.pending, Pending { deltas, ended_keys, ..Pending::default() });
         let erased = mem::take(&mut pending.erased);
         write(db, &pending).await?;
         erase::erase(db, &erased).await
@@ -34,8 +32,14 @@ impl Desk {
 
     /// Writes whose the keys are, from when their windows count, and what became of the counts.
     pub(super) async fn write_last(&self, db: &Lent) -> Result<(), Trouble> {
-        tokio::try_join!(set_keys(db, self), drop_keys(db, self), end_keys(db, self), count(db, self))
-            .map(drop)
+        tokio::try_join!(
+            biased;
+            set_keys(db, self),
+            drop_keys(db, self),
+            end_keys(db, self),
+            count(db, self)
+        )
+        .map(drop)
     }
 }
 
@@ -43,20 +47,16 @@ impl Desk {
 pub(super) async fn write(db: &Lent, pending: &Pending) -> Result<(), Trouble> {
     let rows = Rows::of(pending);
     tokio::try_join!(
+            biased;
         hand_over(db, pending),
         insert_live(db, &rows.begun),
         update_live(db, &rows.moved),
-        run(db, sql::JOB_DELETE, &[(&rows.gone, Type::INT8_ARRAY)], rows.gone.len()),
-        run(db, sql::ENDED_DELETE, &[(&rows.reopened, Type::INT8_ARRAY)], rows.reopened.len()),
+        delete(db, sql::JOB_DELETE, &rows.gone),
+        delete(db, sql::ENDED_DELETE, &rows.reopened),
         insert_ended(db, &rows.ended),
         update_ended(db, &rows.amended),
         history(db, pending),
-        run(
-            db,
-            sql::STEPS_FORGET,
-            &[(&pending.steps_forgotten, Type::INT8_ARRAY)],
-            pending.steps_forgotten.len()
-        ),
+        delete(db, sql::STEPS_FORGET, &pending.steps_forgotten),
         steps(db, pending),
         announce(db, pending),
         list(db, pending),
@@ -70,6 +70,10 @@ async fn run(db: &Lent, sql: &str, params: &[Param<'_>], rows: usize) -> Result<
         return Ok(());
     }
     db.run(sql, params).await.map(drop)
+}
+
+async fn delete(db: &Lent, sql: &str, numbers: &[i64]) -> Result<(), Trouble> {
+    run(db, sql, &[(&numbers, Type::INT8_ARRAY)], numbers.len()).await
 }
 
 /// What each job's way from where it stands to where it should means for the tables.
@@ -201,11 +205,14 @@ async fn announce(db: &Lent, pending: &Pending) -> Result<(), Trouble> {
     let sheets = &pending.sheets.written;
     let place: Vec<i64> = sheets.iter().map(|(place, _)| *place).collect();
     let sheet: Vec<&[u8]> = sheets.iter().map(|(_, sheet)| sheet.as_slice()).collect();
-    let count = |(place, sheet): &(i64, Vec<u8>)| Ok(i32::try_from(lines(*place, sheet)?.len()).unwrap_or(0));
+    let count = |(place, sheet): &(i64, Vec<u8>)| {
+        Ok(i32::try_from(lines(*place, sheet)?.len()).unwrap_or(0))
+    };
     let count: Vec<i32> = sheets.iter().map(count).collect::<Result<_, Trouble>>()?;
     let sheets: [Param<'_>; 2] = [(&place, Type::INT8_ARRAY), (&sheet, Type::BYTEA_ARRAY)];
     let new: [Param<'_>; 2] = [(&place, Type::INT8_ARRAY), (&count, Type::INT4_ARRAY)];
     tokio::try_join!(
+            biased;
         run(db, sql::OUTBOX_INSERT, &sheets, place.len()),
         run(db, sql::OUTBOX_NEW, &new, place.len()),
     )

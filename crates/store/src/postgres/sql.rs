@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 /// The schema, wherever a statement says `consign.`.
-pub(super) struct Names {
+pub(crate) struct Names {
     schema: String,
 }
 
@@ -18,7 +18,7 @@ impl Names {
         Names { schema: schema.into() }
     }
 
-    pub(super) fn of<'a>(&self, sql: &'a str) -> Cow<'a, str> {
+    pub(crate) fn of<'a>(&self, sql: &'a str) -> Cow<'a, str> {
         if self.schema == USUAL {
             return Cow::Borrowed(sql);
         }
@@ -85,7 +85,6 @@ statements! {
         where h.no = any($1)";
     ENVELOPES = "select id, no, queue, envelope from consign.handed where id = any($1)";
     PAYLOAD = "select payload from consign.handed where no = $1";
-    PAYLOADS = "select no, payload from consign.handed where no = any($1)";
     HISTORY = "select no, seq, place, body from consign.history where no = any($1) and seq > $2 order by no, seq";
     STEPS = "select s.no, s.name, s.body from unnest($1::int8[], $2::text[]) u(no, name) \
         join consign.step s on s.no = u.no and s.name = u.name";

@@ -75,7 +75,8 @@ fn verifier(
 
 fn in_file(path: &Path) -> Result<RootCertStore, PostgresError> {
     let wrong = |why: String| PostgresError::Tls(format!("sslrootcert {}: {why}", path.display()));
-    let certificates = CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))?;
+    let certificates =
+        CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))?;
     let mut roots = RootCertStore::empty();
     for certificate in certificates {
         let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
@@ -120,7 +121,12 @@ impl ServerCertVerifier for Believer {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+        verify_tls12_signature(
+            message,
+            certificate,
+            signed,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
     fn verify_tls13_signature(
@@ -129,7 +135,12 @@ impl ServerCertVerifier for Believer {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+        verify_tls13_signature(
+            message,
+            certificate,
+            signed,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -7,7 +7,9 @@ use super::{
     chores::before,
     credentials::{load_keys, load_signing_keys},
     error::{OpenError, Trouble},
-    known::{load_counts, load_house, load_paused, load_policies, load_queues, load_workers},
+    known::{
+        Queues, load_counts, load_house, load_paused, load_policies, load_queues, load_workers,
+    },
     load::{self, blob},
     open::{Files, Role, refuse_foreign, schema_of},
     seal::{Kind, unseal},

@@ -9,8 +9,8 @@ use crate::{
     queue::{Counts, Queue},
 };
 use engine::{
-    Backoff, ExecCommand, HandlerUrl, Host, Jitter, Job, JobType, JsonText, Policy, ReadyMade, Scope,
-    Tenant, Timestamp,
+    Backoff, ExecCommand, HandlerUrl, Host, Jitter, Job, JobType, JsonText, Policy, ReadyMade,
+    Scope, Tenant, Timestamp,
 };
 use std::collections::BTreeMap;
 
