@@ -80,7 +80,7 @@ impl Replaceable {
     }
 
     fn is_deaf(&self) -> bool {
-        self.deaf.load(Ordering::SeqCst) || self.reached().is_err()
+        self.deaf.load(Ordering::SeqCst)
     }
 }
 
@@ -201,8 +201,8 @@ impl Store for Replaceable {
     }
 
     fn tell(&self, news: News) {
-        if !self.is_deaf() {
-            self.inside().tell(news);
+        if let Some(store) = self.reached().ok().filter(|_| !self.is_deaf()) {
+            store.tell(news);
         }
     }
 
