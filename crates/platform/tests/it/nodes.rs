@@ -119,17 +119,17 @@ fn status(node: &Node, id: JobId) -> Status {
     block_on(node.job(&Scope::All, id)).unwrap().status()
 }
 
-/// Waits as a door does: watches, reads, and reads again when it is told to.
+/// Waits as a door does: watches, reads, and reads again when it is told to and not before.
 fn ended(node: &Node, id: JobId) -> impl Future<Output = Status> + Send + use<> {
     let (mut watch, platform) = (node.watch(id), node.platform().clone());
     assert_eq!(status(node, id), Status::Queued);
     async move {
         loop {
+            assert_eq!(watch.changed().await, Changed::Touched);
             let status = platform.job(&Scope::All, id).await.unwrap().status();
             if status.is_ended() {
                 return status;
             }
-            assert_eq!(watch.changed().await, Changed::Touched);
         }
     }
 }
