@@ -2,10 +2,10 @@
 //! what other nodes do.
 
 use crate::{
-    Batcher, Limits, Platform, Settings, Standing, Watch, clockwork::Clockwork, lookout::Lookout,
-    presence::Presence,
+    Batcher, Limits, Platform, Settings, Standing, Waiting, Watch, clockwork::Clockwork,
+    lookout::Lookout, presence::Presence,
 };
-use engine::{JobId, Scope, Timestamp, Wish};
+use engine::{JobId, Scope, Wish};
 use std::{io, ops::Deref, sync::Arc};
 use store::{Clock, Dice, NodeSeen, Store};
 
@@ -44,11 +44,6 @@ impl Node {
         &self.presence.id
     }
 
-    /// When it began, by its own clock.
-    pub fn started_at(&self) -> Timestamp {
-        self.presence.started_at
-    }
-
     /// Whether other nodes may serve the same store.
     pub fn is_shared(&self) -> bool {
         self.batcher.is_shared()
@@ -72,6 +67,16 @@ impl Node {
     /// Wants to know when something happens to a job. Begin before you read it.
     pub fn watch(&self, id: JobId) -> Watch {
         self.batcher.watch(id)
+    }
+
+    /// What waits for a batch or for work now.
+    pub fn waiting(&self) -> Waiting {
+        self.batcher.waiting()
+    }
+
+    /// How many watch a job now.
+    pub fn watches(&self) -> usize {
+        self.batcher.watchers().count()
     }
 
     /// Says that it will end, and leaves the chores of all to another node. It goes on with everything else.

@@ -119,7 +119,11 @@ impl Watchers {
 
     /// Whether anybody has to be told of a batch that has just been carried out.
     pub(crate) fn are_there(&self) -> bool {
-        self.count.load(Ordering::SeqCst) > 0
+        self.count() > 0
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Ordering::SeqCst)
     }
 
     /// The jobs that are watched, each once.
