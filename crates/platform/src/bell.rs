@@ -1,7 +1,8 @@
 //! A bell that one thread waits for and any may ring.
 
 use std::{
-    sync::{Condvar, Mutex},
+    sync::{Arc, Condvar, Mutex},
+    task::Wake,
     time::Duration,
 };
 
@@ -44,6 +45,13 @@ impl Bell {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Rung> {
         self.rung.lock().expect(UNPOISONED)
+    }
+}
+
+/// A future may ring it.
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.ring();
     }
 }
 

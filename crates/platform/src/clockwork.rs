@@ -1,11 +1,16 @@
-//! What happens by itself: jobs that become due wake those who wait for work, what time has overtaken
-//! is swept, types that other nodes set are heard of, and the pace of the queues is looked at while somebody
-//! asks for it.
+//! What happens by itself: the node gives a sign of life, jobs that become due wake those who wait for work, types
+//! that other nodes set are heard of, and the pace of the queues is looked at while somebody asks for it. Of the
+//! nodes that share a store, the one that leads also sweeps what time has overtaken, and numbers announcements.
 //!
 //! One thread, which sleeps until something is due. It decides nothing: a wake-up is a hint, and every
 //! sweep goes through the engine.
 
-use crate::{Batcher, Error, Platform, bell::Bell};
+use crate::{
+    Batcher, Error, Platform,
+    bell::Bell,
+    jitter::jittered,
+    presence::{Presence, has_company},
+};
 use engine::Timestamp;
 use pollster::block_on;
 use std::{
@@ -14,10 +19,11 @@ use std::{
     thread,
     time::Duration,
 };
-use tracing::{debug, warn};
+use store::{ATTEND_EVERY, News, Store};
+use tracing::{debug, info, warn};
 
 /// The clockwork of one node. Dropped, it stops.
-pub struct Clockwork {
+pub(crate) struct Clockwork {
     bell: Arc<Bell>,
     thread: Mutex<Option<thread::JoinHandle<()>>>,
 }
@@ -32,28 +38,52 @@ const NUMBER_PAGES_MAX: usize = 20;
 const LOOKS_APART: Duration = Duration::from_millis(5);
 /// A job may be put off and committed so much later. Whoever rings is looked for this far back.
 const COMMIT_LAG_MS: i64 = 1_000;
-/// Everybody who waits is asked to look again this often, should a wake-up ever get lost between nodes.
+/// Everybody who waits is asked to look again this often, should a wake-up ever get lost.
 const WAKE_ALL_EVERY: Duration = Duration::from_secs(30);
+/// The same where other nodes bring work: hints between nodes do get lost.
+const WAKE_ALL_EVERY_SHARED: Duration = Duration::from_secs(1);
+/// What becomes due later than this is seen by every node in time, without a word from us.
+const SEEN_BY_ALL_AFTER: Duration = Duration::from_millis(1_500);
+/// However much is put off here: others are told at most this often.
+const CALLS_APART: Duration = Duration::from_millis(50);
 
 impl Clockwork {
     /// Starts the thread.
-    pub fn start(platform: Arc<Platform>, batcher: Arc<Batcher>) -> io::Result<Self> {
+    pub(crate) fn start(
+        platform: Arc<Platform>,
+        batcher: Arc<Batcher>,
+        presence: Arc<Presence>,
+    ) -> io::Result<Self> {
         let bell = platform.bell.clone();
-        let works = Works {
+        let shared = batcher.is_shared();
+        let mut works = Works {
             next_sweep: Duration::ZERO,
-            next_wake: WAKE_ALL_EVERY,
+            next_attend: Duration::ZERO,
+            next_wake: Duration::ZERO,
+            next_call: Duration::ZERO,
             looked: Timestamp::default(),
+            sudden: false,
+            leads: false,
+            ending: false,
             failing: false,
+            shared,
             platform,
             batcher,
+            presence,
         };
+        works.next_wake = works.monotonic() + works.wake_after();
         let builder = thread::Builder::new().name("consign-clockwork".into());
         let thread = builder.spawn(move || works.run())?;
         Ok(Clockwork { bell, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Stops it, and returns when it stands still. Blocks for as long as one page takes.
-    pub fn stop(&self) {
+    /// Lets it look now.
+    pub(crate) fn ring(&self) {
+        self.bell.ring();
+    }
+
+    /// Stops it, and returns when it stands still. Blocks for as long as one page takes, and a last sign of life.
+    pub(crate) fn stop(&self) {
         self.bell.stop();
         let thread = self.thread.lock().expect("nothing panics here").take();
         if let Some(thread) = thread {
@@ -71,11 +101,21 @@ impl Drop for Clockwork {
 struct Works {
     platform: Arc<Platform>,
     batcher: Arc<Batcher>,
+    presence: Arc<Presence>,
+    /// Whether other nodes may serve the same store.
+    shared: bool,
     /// By the monotonic clock.
     next_sweep: Duration,
+    next_attend: Duration,
     next_wake: Duration,
+    next_call: Duration,
     /// Up to here, by the store's clock, whatever became due has been called out.
     looked: Timestamp,
+    /// What becomes due next was put off here a moment ago, and other nodes may not have seen it yet.
+    sudden: bool,
+    leads: bool,
+    /// The store was told that this node ends.
+    ending: bool,
     failing: bool,
 }
 
@@ -85,7 +125,7 @@ impl Works {
         loop {
             let heard = self.platform.bell.wait(longest);
             if heard.stop {
-                return;
+                return self.leave();
             }
             let done = block_on(self.round(heard.rung));
             longest = self.note(done).min(SWEEP_EVERY).max(LOOKS_APART);
@@ -99,24 +139,71 @@ impl Works {
     async fn round(&mut self, rung: bool) -> Result<Duration, Error> {
         let now = self.monotonic();
         let mut done = Ok(());
-        if now >= self.next_sweep {
+        // Whoever begins to end says so at once: another node may lead.
+        if now >= self.next_sweep || self.presence.is_draining() != self.ending {
             self.next_sweep = now + SWEEP_EVERY;
-            // One that fails keeps none of the others from being done.
-            done = self.sweep().await.and(self.number_events().await);
-            done = done.and(self.platform.watch_pace().await);
-            done = done.and(self.platform.look_at_types().await.map(drop));
+            done = self.chores().await;
         }
         if now >= self.next_wake {
-            self.next_wake = now + WAKE_ALL_EVERY;
+            self.next_wake = now + self.wake_after();
             self.batcher.wake(None);
         }
         let due_in = self.call_out(rung).await?;
         done?;
-        Ok(due_in.min(self.next_sweep.saturating_sub(self.monotonic())))
+        let next = self.next_sweep.min(self.next_wake);
+        Ok(due_in.min(next.saturating_sub(self.monotonic())))
     }
 
-    async fn sweep(&self) -> Result<(), Error> {
+    /// What is to be done every second. One that fails keeps none of the others from being done.
+    async fn chores(&mut self) -> Result<(), Error> {
+        let mut done = self.attend().await;
+        if self.leads {
+            done = done.and(self.sweep().await).and(self.number_events().await);
+        }
+        done = done.and(self.platform.watch_pace().await);
+        done.and(self.platform.look_at_types().await.map(drop))
+    }
+
+    /// Gives a sign of life, and learns whether this node leads. Whoever is not heard does not.
+    async fn attend(&mut self) -> Result<(), Error> {
+        self.next_attend = self.monotonic() + ATTEND_EVERY;
+        let led = std::mem::replace(&mut self.leads, false);
+        let card = self.presence.card();
+        let told = match self.batcher.attend(&card).await {
+            Ok(told) => told,
+            Err(error) => {
+                self.presence.unheard();
+                self.batcher.be_in_company(true);
+                return Err(error.into());
+            }
+        };
+        (self.leads, self.ending) = (told.leads, card.draining);
+        if self.shared && led != self.leads {
+            info!(leads = self.leads, "the lead changed");
+        }
+        self.batcher.be_in_company(has_company(&told, &card.id));
+        self.presence.note(told);
+        Ok(())
+    }
+
+    /// Leaves with a word, so that another node need not wait until this one is missed.
+    fn leave(&mut self) {
+        self.presence.drain();
+        if let Err(error) = block_on(self.attend()) {
+            let error: &dyn std::error::Error = &error;
+            debug!(error, "the store was not told that this node ends");
+        }
+    }
+
+    async fn sweep(&mut self) -> Result<(), Error> {
         for _ in 0..SWEEP_PAGES_MAX {
+            // A page may take long, and whoever is silent for long does not lead.
+            if self.monotonic() >= self.next_attend {
+                self.attend().await?;
+            }
+            if !self.leads {
+                break;
+            }
             let swept = self.platform.sweep().await?;
             if !swept.jobs.is_empty() || swept.rows > 0 {
                 debug!(jobs = swept.jobs.len(), rows = swept.rows, "swept");
@@ -148,15 +235,40 @@ impl Works {
             return Ok(Duration::MAX);
         };
         if due_at > found.now {
-            return Ok(due_at.since(found.now));
+            return Ok(self.expect_in(due_at.since(found.now), rung));
         }
         self.batcher.wake(None);
+        if rung || self.sudden {
+            self.call_others();
+        }
         self.looked = found.now;
         let next = self.platform.next_due(found.now).await?;
-        Ok(next.due_at.map_or(Duration::MAX, |due_at| due_at.since(next.now)))
+        let due_in = next.due_at.map_or(Duration::MAX, |due_at| due_at.since(next.now));
+        Ok(self.expect_in(due_in, rung))
     }
 
-    /// A store that fails is asked again at the next sweep; it is said once, not every second.
+    /// Notes how soon something becomes due. All nodes look for themselves and find it in time, unless it was put
+    /// off here a moment ago, and for no more than a moment.
+    fn expect_in(&mut self, due_in: Duration, rung: bool) -> Duration {
+        self.sudden = (rung || self.sudden) && due_in < SEEN_BY_ALL_AFTER;
+        due_in
+    }
+
+    /// Lets other nodes know that something became due of which they may not have known.
+    fn call_others(&mut self) {
+        let now = self.monotonic();
+        if now >= self.next_call {
+            self.next_call = now + CALLS_APART;
+            self.batcher.tell(News { any_work: true, ..News::default() });
+        }
+    }
+
+    fn wake_after(&self) -> Duration {
+        let every = if self.shared { WAKE_ALL_EVERY_SHARED } else { WAKE_ALL_EVERY };
+        jittered(every, &*self.platform.dice)
+    }
+
+    /// A store that fails is asked again about a second later; it is said once, not every second.
     fn note(&mut self, done: Result<Duration, Error>) -> Duration {
         match done {
             Ok(idle) => {
@@ -170,7 +282,7 @@ impl Works {
                     let error: &dyn std::error::Error = &error;
                     warn!(error, "the clockwork is held up by the store");
                 }
-                SWEEP_EVERY
+                jittered(SWEEP_EVERY, &*self.platform.dice)
             }
         }
     }

@@ -20,11 +20,14 @@ mod events;
 mod execute;
 mod explain;
 mod heartbeat;
+mod jitter;
 mod keys;
+mod lookout;
 mod node;
 mod pace;
 mod pause;
 mod policy;
+mod presence;
 mod queues;
 mod read;
 mod redrive;
@@ -40,7 +43,6 @@ mod watch;
 pub use audit::{Author, Managed};
 pub use batcher::{Batcher, Limits, Standing, Waiting};
 pub use bulk::{Chosen, May, POISON_COUNTED_MAX, PoisonPage, PoisonQuery, Reasons};
-pub use clockwork::Clockwork;
 pub use error::Error;
 pub use explain::Explained;
 pub use heartbeat::Beat;
@@ -91,8 +93,6 @@ impl Default for Settings {
 impl Platform {
     /// The verbs over `store`. The clock only dates ids and estimates waits: what is due and what has
     /// lapsed is judged by the store's own.
-    /// The verbs over `store`. The clock only dates ids and keys: what is due and what has lapsed is judged
-    /// by the store's own.
     pub fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,

@@ -1,9 +1,13 @@
-//! Consign at work over one store: the verbs, the batcher in front of the store, and the clockwork.
+//! Consign at work over one store: the verbs, the batcher in front of the store, the clockwork, and a lookout for
+//! what other nodes do.
 
-use crate::{Batcher, Clockwork, Limits, Platform, Settings, Standing, Watch};
+use crate::{
+    Batcher, Limits, Platform, Settings, Standing, Waiting, Watch, clockwork::Clockwork,
+    lookout::Lookout, presence::Presence,
+};
 use engine::{JobId, Scope, Wish};
 use std::{io, ops::Deref, sync::Arc};
-use store::{Clock, Dice, Store};
+use store::{Clock, Dice, NodeSeen, Store};
 
 /// One process that takes jobs in, gives them out and sees to what time demands.
 ///
@@ -11,7 +15,10 @@ use store::{Clock, Dice, Store};
 pub struct Node {
     platform: Arc<Platform>,
     batcher: Arc<Batcher>,
+    presence: Arc<Presence>,
     clockwork: Clockwork,
+    /// Only where there may be other nodes.
+    lookout: Option<Lookout>,
 }
 
 impl Node {
@@ -22,10 +29,29 @@ impl Node {
         dice: Arc<dyn Dice>,
         settings: Settings,
     ) -> io::Result<Self> {
-        let batcher = Arc::new(Batcher::start(store, Limits::default())?);
+        let (shared, writers) = (store.is_shared(), store.writers());
+        let presence = Arc::new(Presence::new(&*clock, &*dice));
+        let batcher = Arc::new(Batcher::start(store, Limits { writers, ..Limits::default() })?);
+        let lookout = || Lookout::start(batcher.clone(), clock.clone(), dice.clone());
+        let lookout = shared.then(lookout).transpose()?;
         let platform = Arc::new(Platform::new(batcher.clone(), clock, dice, settings));
-        let clockwork = Clockwork::start(platform.clone(), batcher.clone())?;
-        Ok(Node { platform, batcher, clockwork })
+        let clockwork = Clockwork::start(platform.clone(), batcher.clone(), presence.clone())?;
+        Ok(Node { platform, batcher, presence, clockwork, lookout })
+    }
+
+    /// What it is called, while it runs and never again.
+    pub fn id(&self) -> &str {
+        &self.presence.id
+    }
+
+    /// Whether other nodes may serve the same store.
+    pub fn is_shared(&self) -> bool {
+        self.batcher.is_shared()
+    }
+
+    /// Everybody who serves the store, this node included, oldest first, as of about a second ago.
+    pub fn nodes(&self) -> Vec<NodeSeen> {
+        self.presence.nodes()
     }
 
     /// The verbs.
@@ -43,9 +69,28 @@ impl Node {
         self.batcher.watch(id)
     }
 
+    /// What waits for a batch or for work now.
+    pub fn waiting(&self) -> Waiting {
+        self.batcher.waiting()
+    }
+
+    /// How many watch a job now.
+    pub fn watches(&self) -> usize {
+        self.batcher.watchers().count()
+    }
+
+    /// Says that it will end, and leaves the chores of all to another node. It goes on with everything else.
+    pub fn drain(&self) {
+        self.presence.drain();
+        self.clockwork.ring();
+    }
+
     /// Takes nothing new, finishes what waits, and stops; whoever watches a job learns so. This blocks.
     pub fn close(&self) {
         self.clockwork.stop();
+        if let Some(lookout) = &self.lookout {
+            lookout.stop();
+        }
         self.batcher.close();
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! Every write of a node goes through its batcher, and the batcher says here which jobs each batch touched.
 //! Nothing is told of what happened, only that a look is worth it, so however much happens between two
-//! looks costs one.
+//! looks costs one. What other nodes do with the same store is looked for by [`crate::lookout`], which tells it here.
 
+use crate::bell::Bell;
 use engine::JobId;
 use std::{
     collections::BTreeMap,
@@ -20,9 +21,8 @@ use store::sync::{
 /// Somebody who wants to know when a job is touched. Dropped, it does not any more.
 ///
 /// Begin to watch *before* you read the job: what happens after the reading is then told, and what happened
-/// before it was read. A watch is a hint. It may be told of a touch that changed nothing, and it is not
-/// told of what other nodes do with the same store, so read the job, and look now and then where there are
-/// other nodes.
+/// before it was read. A watch is a hint: it may be told of a touch that changed nothing, so read the job. What
+/// another node does with the same store is told a little later.
 #[must_use = "a watch that nobody waits for says nothing"]
 pub struct Watch {
     watchers: Arc<Watchers>,
@@ -63,6 +63,8 @@ pub(crate) struct Watchers {
     /// How many they are: while there are none, a batch looks at nothing else.
     count: AtomicUsize,
     book: Mutex<Book>,
+    /// Rung when somebody watches and nobody did.
+    pub(crate) bell: Arc<Bell>,
 }
 
 /// Nobody is woken with this in hand, and no waker is cloned or dropped: that may run code of others.
@@ -90,6 +92,15 @@ pub(crate) enum Touched {
     Anything,
 }
 
+impl Touched {
+    pub(crate) fn is_something(&self) -> bool {
+        match self {
+            Touched::Jobs(ids) => !ids.is_empty(),
+            Touched::Anything => true,
+        }
+    }
+}
+
 impl Watchers {
     pub(crate) fn watch(self: &Arc<Self>, id: JobId) -> Watch {
         let mut book = self.book();
@@ -98,13 +109,28 @@ impl Watchers {
         book.eyes.insert(place, Eye::default());
         // Before the job is read. Whoever commits a change that the reader does not see looks here later.
         self.count.store(book.eyes.len(), Ordering::SeqCst);
+        let first = book.eyes.len() == 1;
         drop(book);
+        if first {
+            self.bell.ring();
+        }
         Watch { watchers: self.clone(), place }
     }
 
     /// Whether anybody has to be told of a batch that has just been carried out.
     pub(crate) fn are_there(&self) -> bool {
-        self.count.load(Ordering::SeqCst) > 0
+        self.count() > 0
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Ordering::SeqCst)
+    }
+
+    /// The jobs that are watched, each once.
+    pub(crate) fn ids(&self) -> Vec<JobId> {
+        let mut ids: Vec<JobId> = self.book().eyes.keys().map(|(id, _)| *id).collect();
+        ids.dedup(); // those of one job stand together
+        ids
     }
 
     pub(crate) fn tell(&self, touched: &Touched) {

@@ -30,9 +30,6 @@ pub(crate) struct Inside {
     pub(crate) bodies_kib_max: u32,
     /// Room for those who wait for a job.
     waiting: Arc<Semaphore>,
-    /// What this node is called while it runs.
-    pub(crate) node_id: String,
-    pub(crate) started_at: Timestamp,
     /// Said once.
     closing: watch::Sender<bool>,
 }
@@ -54,14 +51,11 @@ impl Door {
         gate: Gate,
     ) -> Self {
         let kibs = u32::try_from(settings.limits.bodies_bytes_max / 1_024).unwrap_or(u32::MAX);
-        let started_at = clock.read().wall;
         Door(Arc::new(Inside {
             bodies: Arc::new(Semaphore::new(kibs as usize)),
             bodies_kib_max: kibs,
             waiting: Arc::new(Semaphore::new(settings.limits.waiting_max)),
             metrics: Metrics::default(),
-            node_id: uuid::Uuid::from_u128(dice.roll().0).to_string(),
-            started_at,
             closing: watch::Sender::new(false),
             node,
             clock,
@@ -112,6 +106,7 @@ impl Inside {
     /// Nobody new is served from now on; who waits is sent home.
     pub(crate) fn close(&self) {
         self.closing.send_replace(true);
+        self.node.drain();
     }
 
     pub(crate) fn is_closing(&self) -> bool {

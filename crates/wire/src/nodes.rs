@@ -15,8 +15,12 @@ pub struct NodeShape {
     pub version: String,
     /// When it began to serve.
     pub started_at: Moment,
+    /// When it last gave a sign of life, by the store's clock.
+    pub last_seen_at: Moment,
     /// What it does now.
     pub state: NodeState,
+    /// Whether it does what one node does for all: sweep, number announcements, tidy up.
+    pub leader: bool,
 }
 
 /// What a node does now.
@@ -29,4 +33,15 @@ pub enum NodeState {
     Draining,
     /// It fell silent.
     Lost,
+}
+
+impl NodeState {
+    /// The state of a node that is heard of or not, and that may have said that it ends.
+    pub fn of(live: bool, draining: bool) -> Self {
+        match (live, draining) {
+            (false, _) => NodeState::Lost,
+            (true, true) => NodeState::Draining,
+            (true, false) => NodeState::Live,
+        }
+    }
 }

@@ -107,7 +107,12 @@ impl Port for Local {
     }
 
     fn leases_lapse_unheard(&self) -> bool {
-        false // an outage of the store extends them
+        match &self.verbs {
+            // A store of one process is away for everybody at once, and its outage extends all leases. One that is
+            // shared may be away for us alone.
+            Verbs::Node(node) => node.is_shared(),
+            Verbs::Platform(_) => false,
+        }
     }
 }
 

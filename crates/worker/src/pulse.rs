@@ -42,11 +42,30 @@ pub(crate) async fn pulse(shop: Arc<Shop>) {
                 desks.spawn(beat_desk(shop.clone(), desk, beats));
             }
         }
-        let told = desks.join_all().await.into_iter().collect();
-        let failed = note(told, &mut complaints);
-        if failed && shop.port.leases_lapse_unheard() {
-            shop.lapse(Instant::now());
+        let told = answers(&shop, desks).await;
+        note(told, &mut complaints);
+        lapse(&shop);
+    }
+}
+
+/// Waits for what the desks are told. Meanwhile time goes by: a store that does not answer keeps no handler from
+/// hearing that its lease has run out.
+async fn answers(shop: &Shop, mut desks: JoinSet<Result<(), AskError>>) -> Result<(), AskError> {
+    let mut told = Ok(());
+    loop {
+        tokio::select! {
+            answer = desks.join_next() => match answer {
+                Some(answer) => told = told.and(answer.expect("a heartbeat does not panic")),
+                None => return told,
+            },
+            () = sleep(PULSE_EVERY) => lapse(shop),
         }
+    }
+}
+
+fn lapse(shop: &Shop) {
+    if shop.port.leases_lapse_unheard() {
+        shop.lapse(Instant::now());
     }
 }
 
@@ -62,13 +81,12 @@ async fn wait_for_pulse(shop: &Shop, seen_at: Instant) {
     sleep(PULSE_EVERY).await;
 }
 
-/// Says what went wrong, and that something did.
-fn note(told: Result<(), AskError>, complaints: &mut Complaints) -> bool {
+/// Says what went wrong.
+fn note(told: Result<(), AskError>, complaints: &mut Complaints) {
     match &told {
         Ok(()) => drop(complaints.are_over()),
         Err(error) => complaints.say("heartbeats are not taken", error),
     }
-    told.is_err()
 }
 
 /// The heartbeats of a desk that are due: leases that are used up by a third, and what handlers have said.
@@ -101,10 +119,13 @@ async fn beat_desk(shop: Arc<Shop>, desk: usize, beats: Vec<Own>) -> Result<(), 
 /// Sends one page.
 async fn beat_page(shop: &Shop, desk: usize, page: &[Own]) -> Result<(), AskError> {
     let beats = page.iter().map(|(_, beat)| beat.clone()).collect();
+    // The lease is longer from when the store heard of it, which is never before this and may be long before its
+    // answer is here.
+    let sent_at = Instant::now();
     let told = shop.port.heartbeat(&shop.desks[desk].worker, beats).await;
     let signs = told.inspect_err(|_| page.iter().for_each(say_again))?;
     for ((attempt, _), sign) in page.iter().zip(signs) {
-        shop.pulse(attempt.job.token, sign);
+        shop.pulse(attempt.job.token, sign, sent_at);
     }
     Ok(())
 }

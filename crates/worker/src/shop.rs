@@ -202,11 +202,11 @@ impl Shop {
         unfinished
     }
 
-    /// A heartbeat was answered.
-    pub(crate) fn pulse(&self, token: LeaseToken, sign: Sign) {
+    /// A heartbeat that was sent at `sent_at` was answered.
+    pub(crate) fn pulse(&self, token: LeaseToken, sign: Sign, sent_at: Instant) {
         let mut held = self.held();
         let Some(held) = held.get_mut(&token) else { return };
-        held.beaten_at = Instant::now();
+        held.beaten_at = sent_at;
         match sign {
             Sign::Kept => {}
             Sign::CancelRequested => held.attempt.stop(Why::Cancelled),

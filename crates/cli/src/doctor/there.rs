@@ -13,9 +13,9 @@ use crate::{
 use anyhow::Result;
 use client::{Address, Client, ClientError, PoisonQuery};
 use engine::Timestamp;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tokio::runtime::Builder;
-use wire::{NodeShape, QueueShape};
+use wire::{NodeShape, NodeState, QueueShape};
 
 pub(super) fn look(
     args: &DoctorArgs,
@@ -49,7 +49,7 @@ async fn ask(client: &Client, settings: Option<&Settings>, now: Timestamp) -> Ve
         }
     }
     match client.nodes().await {
-        Ok(nodes) => findings.extend(nodes.items.iter().map(|node| served(client, node))),
+        Ok(nodes) => findings.extend(served_by(client, &nodes.items)),
         Err(error) => {
             findings.push(no_entry(client, &error));
             return findings;
@@ -102,11 +102,23 @@ fn elsewhere(finding: Finding, address: &str, settings: Option<&Settings>) -> Fi
     }
 }
 
-fn served(client: &Client, node: &NodeShape) -> Finding {
+/// What the nodes behind the door run, and who of them fell silent.
+fn served_by(client: &Client, nodes: &[NodeShape]) -> Vec<Finding> {
+    let (lost, there): (Vec<_>, Vec<_>) =
+        nodes.iter().partition(|node| node.state == NodeState::Lost);
+    let versions: BTreeSet<&str> = there.iter().map(|node| &*node.version).collect();
+    let served = versions.into_iter().map(|version| served(client, version));
+    let silent = lost.iter().map(|node| {
+        Finding::note("server", format!("node {} fell silent and was not stopped", node.node_id))
+            .run("who serves", "consign nodes")
+    });
+    served.chain(silent).collect()
+}
+
+fn served(client: &Client, version: &str) -> Finding {
     let ours = env!("CARGO_PKG_VERSION");
-    let what =
-        format!("server {}: ready, version {}; the key is good", client.address(), node.version);
-    match node.version == ours {
+    let what = format!("server {}: ready, version {version}; the key is good", client.address());
+    match version == ours {
         true => Finding::well("server", what),
         false => Finding::note("server", format!("{what}; this command is version {ours}")),
     }

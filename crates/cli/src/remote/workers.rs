@@ -75,7 +75,9 @@ fn node_table(nodes: &[NodeShape], now: Timestamp, wide: bool) -> Table {
         Column::text("node"),
         Column::new("version"),
         Column::new("started"),
+        Column::new("last seen"),
         Column::new("state"),
+        Column::new("leader"),
     ]);
     for node in nodes {
         let (tone, state) = match node.state {
@@ -87,7 +89,9 @@ fn node_table(nodes: &[NodeShape], now: Timestamp, wide: bool) -> Table {
             Cell::new(&node.node_id),
             Cell::new(&node.version),
             Cell::new(when(node.started_at, now, wide)),
+            Cell::new(when(node.last_seen_at, now, wide)),
             Cell::toned(tone, state),
+            Cell::maybe(node.leader.then_some("leads")),
         ]);
     }
     table

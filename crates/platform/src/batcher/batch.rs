@@ -7,7 +7,7 @@ use super::{
     office::Office,
 };
 use crate::watch::Touched;
-use ::store::{Answer, Claimed, Reply, Request, StoreError};
+use ::store::{Answer, Claimed, News, Reply, Request, StoreError};
 use engine::JobId;
 #[cfg(not(feature = "shuttle"))]
 use pollster::block_on;
@@ -57,8 +57,14 @@ impl Office {
     }
 
     fn answer(&self, mut done: Done) {
-        let touched = self.watchers.are_there().then(|| done.touched());
+        let (watched, listened) = (self.watchers.are_there(), self.has_listeners());
+        let touched = (watched || listened).then(|| done.touched());
         let mut leases = done.leases();
+        if listened {
+            // What is left for others, and not what was taken: a job that stays here wakes nobody elsewhere.
+            let touched = touched.as_ref().is_some_and(Touched::is_something);
+            self.tell(News { touched, ..done.left_over(&leases).news() });
+        }
         self.let_wait(&mut done, &leases);
         let mut lost: Vec<Claimed> = Vec::new();
         for (call, replies) in done.calls {
@@ -79,7 +85,7 @@ impl Office {
             *answers == 0
         });
         self.release(&lost);
-        if let Some(touched) = touched {
+        if let Some(touched) = touched.filter(|_| watched) {
             self.watchers.tell(&touched);
         }
     }

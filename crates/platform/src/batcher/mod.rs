@@ -16,7 +16,7 @@ mod store;
 pub use standing::Standing;
 
 use self::office::Office;
-use crate::Watch;
+use crate::{Watch, watch::Watchers};
 use ::store::{
     Store,
     sync::{Mutex, thread},
@@ -112,6 +112,16 @@ impl Batcher {
     /// Wants to know when a batch touches a job. Begin before you read it.
     pub fn watch(&self, id: JobId) -> Watch {
         self.office.watchers.watch(id)
+    }
+
+    /// Everybody who watches a job here.
+    pub(crate) fn watchers(&self) -> &Arc<Watchers> {
+        &self.office.watchers
+    }
+
+    /// Whether there are other nodes, who want to know what this one does.
+    pub(crate) fn be_in_company(&self, company: bool) {
+        self.office.be_in_company(company);
     }
 
     /// What waits now.

@@ -1,7 +1,7 @@
 //! What a request may bring to claims that wait for work.
 
 use super::crowd::Want;
-use ::store::{Queue, Request};
+use ::store::{News, Queue, Request};
 use engine::{Command, Ending, How, JobId, JobType, Start};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -78,6 +78,12 @@ impl<'a> Offers<'a> {
 
     pub(super) fn is_empty(&self) -> bool {
         self.jobs.is_empty() && self.types.is_empty() && !self.anything
+    }
+
+    /// What other nodes should know of it.
+    pub(super) fn news(&self) -> News {
+        let types = self.jobs.keys().map(|queue| &queue.job_type).chain(self.types.iter().copied());
+        News { work: types.cloned().collect(), any_work: self.anything, touched: false }
     }
 
     /// Whether there may be something for somebody.

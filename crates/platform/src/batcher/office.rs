@@ -9,8 +9,12 @@ use super::{
 };
 use crate::watch::Watchers;
 use ::store::{
-    Claimed, Promise, Request, Store, StoreError,
-    sync::{Condvar, Mutex, MutexGuard, thread},
+    Claimed, News, Promise, Request, Store, StoreError,
+    sync::{
+        Condvar, Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering},
+        thread,
+    },
 };
 use engine::{Command, JobType, ReleaseReason, Scope};
 use std::{sync::Arc, time::Duration};
@@ -27,6 +31,10 @@ pub(super) struct Office {
     /// Only writers wait for it.
     rung: Condvar,
     pub(super) watchers: Arc<Watchers>,
+    /// Whether other processes may write to the store.
+    shared: bool,
+    /// Whether there is another node now. Taken for granted until somebody looked.
+    company: AtomicBool,
 }
 
 /// What waits. Nobody is woken with this in hand: that may run code of others.
@@ -62,6 +70,8 @@ impl Office {
             gathering: 0,
         };
         Office {
+            shared: store.is_shared(),
+            company: AtomicBool::new(true),
             store,
             limits,
             room: Mutex::new(room),
@@ -162,8 +172,27 @@ impl Office {
     pub(super) fn wake(&self, types: Option<&[JobType]>) {
         let wanted = |want: &Want| types.is_none_or(|types| types.iter().any(|t| want.knows(t)));
         let mut room = self.room();
+        if room.crowd.is_empty() {
+            return;
+        }
         room.crowd.stir(|_, want| wanted(want));
         self.ring(room);
+    }
+
+    /// Whether anybody elsewhere wants to know what happens here.
+    pub(super) fn has_listeners(&self) -> bool {
+        self.shared && self.company.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn be_in_company(&self, company: bool) {
+        self.company.store(company, Ordering::SeqCst);
+    }
+
+    /// Lets other nodes know, where there are any.
+    pub(super) fn tell(&self, news: News) {
+        if self.has_listeners() && !news.is_empty() {
+            self.store.tell(news);
+        }
     }
 
     /// Gives jobs back that were leased to somebody who is gone.

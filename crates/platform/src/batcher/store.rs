@@ -2,8 +2,8 @@
 
 use super::{Batcher, call::Asked};
 use ::store::{
-    NumberedEvent, Overdue, Page, Query, QueueDepth, Reply, Request, Store, StoreError, Upcoming,
-    WorkerSeen,
+    Attendance, News, NodeCard, NumberedEvent, Overdue, Page, Query, QueueDepth, Reply, Request,
+    Store, StoreError, Upcoming, WorkerSeen,
 };
 use async_trait::async_trait;
 use engine::{
@@ -106,5 +106,29 @@ impl Store for Batcher {
 
     async fn tidy(&self, limit: usize) -> Result<usize, StoreError> {
         self.office.store.tidy(limit).await
+    }
+
+    fn writers(&self) -> usize {
+        self.office.store.writers()
+    }
+
+    fn is_shared(&self) -> bool {
+        self.office.store.is_shared()
+    }
+
+    async fn attend(&self, node: &NodeCard) -> Result<Attendance, StoreError> {
+        self.office.store.attend(node).await
+    }
+
+    async fn versions(&self, ids: &[JobId]) -> Result<BTreeMap<JobId, u64>, StoreError> {
+        self.office.store.versions(ids).await
+    }
+
+    fn tell(&self, news: News) {
+        self.office.tell(news);
+    }
+
+    async fn news(&self) -> News {
+        self.office.store.news().await
     }
 }

@@ -14,6 +14,8 @@ mod managed;
 #[cfg(not(feature = "shuttle"))]
 mod node;
 #[cfg(not(feature = "shuttle"))]
+mod nodes;
+#[cfg(not(feature = "shuttle"))]
 mod schemas;
 #[cfg(not(feature = "shuttle"))]
 mod strict;

@@ -2,7 +2,7 @@
 
 use crate::{Door, auth::Caller, no::Reply};
 use axum::{Json, extract::State};
-use store::WorkerSeen;
+use store::{NodeSeen, WorkerSeen};
 use wire::{Moment, NodeShape, NodeState, Page, WorkerShape, WorkerState};
 
 pub(crate) async fn workers(
@@ -19,15 +19,21 @@ pub(crate) async fn workers(
     Ok(Json(Page { items, next_cursor: None }))
 }
 
-/// The embedded store has one node: whoever answers is it.
+/// Everybody who serves the store, as this node last heard.
 pub(crate) async fn nodes(State(door): State<Door>, _: Caller) -> Json<Page<NodeShape>> {
-    let node = NodeShape {
-        node_id: door.node_id.clone(),
-        version: env!("CARGO_PKG_VERSION").into(),
-        started_at: Moment(door.started_at),
-        state: if door.is_closing() { NodeState::Draining } else { NodeState::Live },
-    };
-    Json(Page { items: vec![node], next_cursor: None })
+    let items = door.node.nodes().into_iter().map(node).collect();
+    Json(Page { items, next_cursor: None })
+}
+
+fn node(NodeSeen { card, seen_at, live, leads }: NodeSeen) -> NodeShape {
+    NodeShape {
+        node_id: card.id,
+        version: card.version,
+        started_at: Moment(card.started_at),
+        last_seen_at: Moment(seen_at),
+        state: NodeState::of(live, card.draining),
+        leader: leads,
+    }
 }
 
 fn shown(seen: &WorkerSeen) -> WorkerShape {

@@ -191,7 +191,7 @@ pub(crate) static NODES: Doc = Doc {
         200,
         "the nodes",
         &[Form::page::<NodeShape>(
-            r#"{"items": [{"nodeId": "9a4d6f0e-2f0b-4c55-8a53-3f0d1c6b7e21", "version": "0.1.0", "startedAt": "2026-11-15T08:00:00.123Z", "state": "live"}], "nextCursor": null}"#,
+            r#"{"items": [{"nodeId": "01a1e17f-dec5-7e21-8a53-3f0d1c6b7e21", "version": "0.1.0", "startedAt": "2026-11-15T08:00:00.123Z", "lastSeenAt": "2026-11-15T09:30:00.456Z", "state": "live", "leader": true}], "nextCursor": null}"#,
         )],
         &[],
     )],

@@ -2,8 +2,8 @@
 //! process that dies and comes back, and a disk that fails in part, look to those who go on asking.
 
 use crate::{
-    NumberedEvent, Overdue, Page, Query, QueueDepth, Reply, Request, Store, StoreError, Upcoming,
-    WorkerSeen,
+    Attendance, News, NodeCard, NumberedEvent, Overdue, Page, Query, QueueDepth, Reply, Request,
+    Store, StoreError, Upcoming, WorkerSeen,
 };
 use async_trait::async_trait;
 use engine::{
@@ -12,13 +12,18 @@ use engine::{
 };
 use std::{
     collections::BTreeMap,
-    sync::{Arc, RwLock},
+    sync::{
+        Arc, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 /// A store that can be replaced while others hold on to it.
 pub struct Replaceable {
     store: RwLock<Option<Arc<dyn Store>>>,
     judge: RwLock<Option<Arc<Judge>>>,
+    unreachable: AtomicBool,
+    deaf: AtomicBool,
 }
 
 /// What becomes of a batch: nothing where it is carried out as usual; else the error that is told, and whether
@@ -28,7 +33,22 @@ type Judge = dyn Fn(&[Request]) -> Option<(bool, StoreError)> + Send + Sync;
 impl Replaceable {
     /// Begins with `store`.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Replaceable { store: RwLock::new(Some(store)), judge: RwLock::default() }
+        Replaceable {
+            store: RwLock::new(Some(store)),
+            judge: RwLock::default(),
+            unreachable: AtomicBool::new(false),
+            deaf: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether it cannot be reached from now on: nothing is done, and nothing is answered but that.
+    pub fn be_unreachable(&self, unreachable: bool) {
+        self.unreachable.store(unreachable, Ordering::SeqCst);
+    }
+
+    /// Loses all news, in both directions, from now on.
+    pub fn be_deaf(&self) {
+        self.deaf.store(true, Ordering::SeqCst);
     }
 
     /// Lets `judge` say which batches fail from now on.
@@ -51,6 +71,17 @@ impl Replaceable {
         let store = self.store.read().expect("nothing panics with the store in hand");
         store.clone().expect("it is only empty while it is replaced")
     }
+
+    fn reached(&self) -> Result<Arc<dyn Store>, StoreError> {
+        if self.unreachable.load(Ordering::SeqCst) {
+            return Err(StoreError::Unavailable(Some("it was cut off".into())));
+        }
+        Ok(self.inside())
+    }
+
+    fn is_deaf(&self) -> bool {
+        self.deaf.load(Ordering::SeqCst)
+    }
 }
 
 #[async_trait]
@@ -58,20 +89,20 @@ impl Store for Replaceable {
     async fn execute(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError> {
         let judge = self.judge.read().expect("nothing panics with the judge in hand").clone();
         let Some((done, error)) = judge.and_then(|judge| judge(&batch)) else {
-            return self.inside().execute(batch).await;
+            return self.reached()?.execute(batch).await;
         };
         if done {
-            self.inside().execute(batch).await?;
+            self.reached()?.execute(batch).await?;
         }
         Err(error)
     }
 
     async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError> {
-        self.inside().job(scope, id).await
+        self.reached()?.job(scope, id).await
     }
 
     async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>, StoreError> {
-        self.inside().payload(scope, id).await
+        self.reached()?.payload(scope, id).await
     }
 
     async fn history(
@@ -80,7 +111,7 @@ impl Store for Replaceable {
         id: JobId,
         after: u64,
     ) -> Result<Vec<HistoryEntry>, StoreError> {
-        self.inside().history(scope, id, after).await
+        self.reached()?.history(scope, id, after).await
     }
 
     async fn announced(
@@ -89,31 +120,31 @@ impl Store for Replaceable {
         id: JobId,
         after: u64,
     ) -> Result<Vec<Event>, StoreError> {
-        self.inside().announced(scope, id, after).await
+        self.reached()?.announced(scope, id, after).await
     }
 
     async fn list(&self, query: &Query) -> Result<Page, StoreError> {
-        self.inside().list(query).await
+        self.reached()?.list(query).await
     }
 
     async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>, StoreError> {
-        self.inside().queues(scope).await
+        self.reached()?.queues(scope).await
     }
 
     async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError> {
-        self.inside().workers(scope).await
+        self.reached()?.workers(scope).await
     }
 
     async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError> {
-        self.inside().policies().await
+        self.reached()?.policies().await
     }
 
     async fn keys(&self) -> Result<Vec<ApiKey>, StoreError> {
-        self.inside().keys().await
+        self.reached()?.keys().await
     }
 
     async fn signing_keys(&self) -> Result<Vec<SigningKey>, StoreError> {
-        self.inside().signing_keys().await
+        self.reached()?.signing_keys().await
     }
 
     async fn audit(
@@ -122,7 +153,7 @@ impl Store for Replaceable {
         before: Option<u64>,
         limit: usize,
     ) -> Result<Vec<AuditEntry>, StoreError> {
-        self.inside().audit(scope, before, limit).await
+        self.reached()?.audit(scope, before, limit).await
     }
 
     async fn surroundings(
@@ -130,26 +161,55 @@ impl Store for Replaceable {
         scope: &Scope,
         id: JobId,
     ) -> Result<Option<(Job, Surroundings)>, StoreError> {
-        self.inside().surroundings(scope, id).await
+        self.reached()?.surroundings(scope, id).await
     }
 
     async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError> {
-        self.inside().overdue(limit).await
+        self.reached()?.overdue(limit).await
     }
 
     async fn next_due(&self, after: Timestamp) -> Result<Upcoming, StoreError> {
-        self.inside().next_due(after).await
+        self.reached()?.next_due(after).await
     }
 
     async fn number_events(&self, limit: usize) -> Result<usize, StoreError> {
-        self.inside().number_events(limit).await
+        self.reached()?.number_events(limit).await
     }
 
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>, StoreError> {
-        self.inside().events(after, limit).await
+        self.reached()?.events(after, limit).await
     }
 
     async fn tidy(&self, limit: usize) -> Result<usize, StoreError> {
-        self.inside().tidy(limit).await
+        self.reached()?.tidy(limit).await
+    }
+
+    fn writers(&self) -> usize {
+        self.inside().writers()
+    }
+
+    fn is_shared(&self) -> bool {
+        self.inside().is_shared()
+    }
+
+    async fn attend(&self, node: &NodeCard) -> Result<Attendance, StoreError> {
+        self.reached()?.attend(node).await
+    }
+
+    async fn versions(&self, ids: &[JobId]) -> Result<BTreeMap<JobId, u64>, StoreError> {
+        self.reached()?.versions(ids).await
+    }
+
+    fn tell(&self, news: News) {
+        if let Some(store) = self.reached().ok().filter(|_| !self.is_deaf()) {
+            store.tell(news);
+        }
+    }
+
+    async fn news(&self) -> News {
+        if self.is_deaf() {
+            return std::future::pending().await;
+        }
+        self.inside().news().await
     }
 }

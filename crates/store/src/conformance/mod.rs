@@ -15,6 +15,7 @@ pub(crate) mod house;
 pub(crate) mod keys;
 pub(crate) mod leases;
 pub(crate) mod listings;
+pub(crate) mod nodes;
 pub(crate) mod operators;
 pub(crate) mod outbox;
 pub(crate) mod races;
@@ -24,6 +25,7 @@ pub(crate) mod submits;
 pub(crate) mod tenants;
 
 pub(crate) use house::House;
+pub(crate) use nodes::Neighbours;
 
 /// Runs every promise on the stores that `$open` gives.
 macro_rules! conformance {
@@ -67,6 +69,7 @@ macro_rules! conformance {
             listings: pages_are_newest_first_and_complete, every_filter_field_filters,
                 filters_combine, a_page_is_never_longer_than_its_bound,
                 a_page_goes_on_when_its_last_job_is_erased;
+            nodes: whoever_is_alone_leads, versions_are_told_for_many_jobs_at_once;
             operators: a_paused_queue_is_not_claimed_from, a_pause_of_all_holds_for_everybody,
                 policies_are_kept_and_used, schemas_and_ready_made_handlers_are_kept, a_redrive_is_a_new_life, a_full_queue_takes_no_more,
                 surroundings_are_told, workers_are_seen, an_erased_job_leaves_nothing;
@@ -95,3 +98,27 @@ macro_rules! conformance {
     };
 }
 pub(crate) use conformance;
+
+/// Runs what several nodes of one store may rely on, on the stores that `$open` gives as [`Neighbours`]. For
+/// those that more than one process may open.
+macro_rules! conformance_shared {
+    ($open:path) => {
+        conformance_shared! { $open;
+            one_node_leads_at_a_time, a_silent_leader_is_followed_after_its_time_and_not_before,
+            a_leader_that_comes_back_late_does_no_chores, a_leader_that_was_away_does_no_chores_unfollowed,
+            a_draining_node_gives_the_lead_up, whoever_drains_does_not_lead,
+            whoever_never_attended_may_do_chores, nodes_are_told_as_they_were_seen,
+            nodes_that_are_long_gone_are_forgotten, everybody_else_hears_the_news,
+            news_that_nobody_took_yet_is_heard_together, what_one_node_does_the_others_see
+        }
+    };
+    ($open:path; $($promise:ident),+) => {
+        mod shared {
+            $(#[test]
+            fn $promise() {
+                crate::conformance::nodes::$promise(&$open());
+            })+
+        }
+    };
+}
+pub(crate) use conformance_shared;

@@ -4,32 +4,55 @@
 //! what the simulation and the users' tests run on. The other stores must behave like it.
 
 mod claim;
+mod ears;
 mod execute;
+mod nodes;
 mod reads;
 mod tables;
 
 use crate::{
     clock::Clock,
     dice::Dice,
+    node::{Attendance, News, NodeCard, NodeSeen},
     queue::{QueueDepth, WorkerSeen},
     store::{NumberedEvent, Overdue, Page, Query, Reply, Request, Store, StoreError, Upcoming},
 };
 use async_trait::async_trait;
+use ears::{Ear, Square};
 use engine::{
     ApiKey, AuditEntry, Event, HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope,
     SeededBug, SigningKey, Surroundings, Timestamp, planted,
 };
+use nodes::Post;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard},
 };
 use tables::Tables;
 
-/// A store in memory.
+/// A store in memory, as one node holds it.
 pub struct Memory {
     clock: Arc<dyn Clock>,
     dice: Arc<dyn Dice>,
-    tables: Mutex<Tables>,
+    tables: Arc<Mutex<Tables>>,
+    /// Where this node meets the others; nothing where there is only one.
+    company: Option<Company>,
+}
+
+struct Company {
+    square: Arc<Square>,
+    ear: Arc<Ear>,
+    post: Mutex<Post>,
+}
+
+impl Company {
+    fn join(square: Arc<Square>) -> Self {
+        Company { ear: square.join(), square, post: Mutex::default() }
+    }
+
+    fn post(&self) -> MutexGuard<'_, Post> {
+        self.post.lock().expect("no code of ours panics while it holds a post")
+    }
 }
 
 /// A copy of everything a store knew at one moment.
@@ -39,7 +62,28 @@ pub struct Backup(Tables);
 impl Memory {
     /// An empty store that asks `clock` for the time and `dice` for chance.
     pub fn new(clock: Arc<dyn Clock>, dice: Arc<dyn Dice>) -> Self {
-        Memory { clock, dice, tables: Mutex::new(Tables::default()) }
+        Memory { clock, dice, tables: Arc::default(), company: None }
+    }
+
+    /// An empty store that several nodes of this process may share: each holds one of [`Memory::another`].
+    pub fn shared(clock: Arc<dyn Clock>, dice: Arc<dyn Dice>) -> Self {
+        let company = Company::join(Arc::default());
+        Memory { company: Some(company), ..Memory::new(clock, dice) }
+    }
+
+    /// The same store in the hands of another node.
+    ///
+    /// # Panics
+    ///
+    /// If it was not opened as shared: then there is one node and no other.
+    pub fn another(&self) -> Self {
+        let square = self.company.as_ref().expect("it was opened as shared").square.clone();
+        Memory {
+            clock: self.clock.clone(),
+            dice: self.dice.clone(),
+            tables: self.tables.clone(),
+            company: Some(Company::join(square)),
+        }
     }
 
     /// Copies everything.
@@ -54,7 +98,8 @@ impl Memory {
         if !planted(SeededBug::EpochNotRaised) {
             tables.epoch += 1;
         }
-        let memory = Memory { clock, dice, tables: Mutex::new(tables) };
+        let tables = Arc::new(Mutex::new(tables));
+        let memory = Memory { clock, dice, tables, company: None };
         memory.restart();
         memory
     }
@@ -82,6 +127,13 @@ impl Memory {
         let mut tables = self.locked();
         tables.tick(self.clock.read());
         tables
+    }
+
+    /// The tables at this moment, for what one node does for all; nothing where another leads.
+    fn as_leader(&self) -> Option<MutexGuard<'_, Tables>> {
+        let tables = self.at_this_moment();
+        let post = self.company.as_ref().map_or(Post::Stranger, |company| *company.post());
+        tables.may_do_chores(post).then_some(tables)
     }
 }
 
@@ -172,7 +224,7 @@ impl Store for Memory {
     }
 
     async fn number_events(&self, limit: usize) -> Result<usize, StoreError> {
-        Ok(self.locked().number_events(limit))
+        Ok(self.as_leader().map_or(0, |mut tables| tables.number_events(limit)))
     }
 
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>, StoreError> {
@@ -180,7 +232,40 @@ impl Store for Memory {
     }
 
     async fn tidy(&self, limit: usize) -> Result<usize, StoreError> {
-        Ok(self.at_this_moment().tidy(limit))
+        Ok(self.as_leader().map_or(0, |mut tables| tables.tidy(limit)))
+    }
+
+    fn is_shared(&self) -> bool {
+        self.company.is_some()
+    }
+
+    async fn attend(&self, node: &NodeCard) -> Result<Attendance, StoreError> {
+        let mut tables = self.at_this_moment();
+        let Some(company) = &self.company else {
+            let seen_at = tables.now();
+            let seen = NodeSeen { card: node.clone(), seen_at, live: true, leads: true };
+            return Ok(Attendance { leads: true, nodes: vec![seen] });
+        };
+        let post = tables.attend(node);
+        *company.post() = post;
+        Ok(Attendance { leads: matches!(post, Post::Leads(_)), nodes: tables.nodes() })
+    }
+
+    async fn versions(&self, ids: &[JobId]) -> Result<BTreeMap<JobId, u64>, StoreError> {
+        Ok(self.locked().versions(ids))
+    }
+
+    fn tell(&self, news: News) {
+        if let Some(company) = self.company.as_ref().filter(|_| !news.is_empty()) {
+            company.square.tell(&company.ear, &news);
+        }
+    }
+
+    async fn news(&self) -> News {
+        match &self.company {
+            Some(company) => company.ear.news().await,
+            None => std::future::pending().await,
+        }
     }
 }
 
@@ -189,15 +274,17 @@ mod tests {
     use super::Memory;
     use crate::{
         HandClock, SeededDice,
-        conformance::{self, House, conformance},
+        conformance::{self, House, Neighbours, conformance, conformance_shared},
     };
     use engine::{SeededBug, Timestamp, plant};
     use std::{io::Write, sync::Arc};
 
-    fn open() -> House {
-        let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
-        let dice = Arc::new(SeededDice::new(1));
-        let memory = Arc::new(Memory::new(clock.clone(), dice.clone()));
+    fn hands() -> (Arc<HandClock>, Arc<SeededDice>) {
+        let clock = HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000));
+        (Arc::new(clock), Arc::new(SeededDice::new(1)))
+    }
+
+    fn house(memory: &Arc<Memory>, clock: Arc<HandClock>, dice: Arc<SeededDice>) -> House {
         let restart = Box::new({
             let memory = memory.clone();
             move || memory.restart()
@@ -208,10 +295,24 @@ mod tests {
                 Arc::new(Memory::restore(memory.backup(), clock.clone(), dice.clone()))
             }
         });
-        House { store: memory, clock, dice, restart, restored }
+        House { store: memory.clone(), clock, dice, restart, restored }
+    }
+
+    fn open() -> House {
+        let (clock, dice) = hands();
+        house(&Arc::new(Memory::new(clock.clone(), dice.clone())), clock, dice)
+    }
+
+    fn open_shared() -> Neighbours {
+        let (clock, dice) = hands();
+        let memory = Arc::new(Memory::shared(clock.clone(), dice.clone()));
+        let house = house(&memory, clock, dice);
+        Neighbours { house, another: Box::new(move || Arc::new(memory.another())) }
     }
 
     conformance!(super::open);
+
+    conformance_shared!(super::open_shared);
 
     /// Plants `bug` and breaks a promise with it.
     #[track_caller]

@@ -1,5 +1,6 @@
 //! What the memory store remembers, and how one change is saved.
 
+use super::nodes::{Lead, Sighting};
 use crate::{
     clock::{Reading, StoreClock, Tick},
     dice::Dice,
@@ -38,6 +39,11 @@ pub(super) struct Tables {
     pub(super) signing_keys: BTreeMap<KeyId, SigningKey>,
     /// Oldest first, numbered from 1 without gaps.
     pub(super) audit: Vec<AuditEntry>,
+    /// Who gave a sign of life, by name.
+    pub(super) nodes: BTreeMap<String, Sighting>,
+    pub(super) lead: Option<Lead>,
+    /// How often the lead was taken.
+    pub(super) fences: u64,
 
     // What follows is derived from the jobs.
     pub(super) counts: BTreeMap<Queue, Counts>,

@@ -245,9 +245,12 @@ fn nodes_say_what_they_do() {
         node_id: "node-7".into(),
         version: "0.1.0".into(),
         started_at: jobs::at(0).into(),
+        last_seen_at: jobs::at(7).into(),
+        leader: state == NodeState::Live,
         state,
     };
-    let items = [NodeState::Live, NodeState::Draining, NodeState::Lost].map(node).into();
+    let seen = [(true, false), (true, true), (false, false)];
+    let items = seen.map(|(live, draining)| node(NodeState::of(live, draining))).into();
     check("nodes", &Page { items, next_cursor: None });
 }
 

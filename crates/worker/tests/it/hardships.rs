@@ -2,6 +2,7 @@
 
 use crate::shop::{Shop, brisk, eventually, memory};
 use engine::{Command, JobId, JobType, PolicyDraft, Scope, Status};
+use platform::{SystemClock, SystemDice};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -10,12 +11,20 @@ use std::{
     },
     time::Duration,
 };
-use store::{Replaceable, Request, StoreError};
-use worker::{Context, Fail, JobRequest, on};
+use store::{Memory, Replaceable, Request, StoreError};
+use tokio::sync::Notify;
+use worker::{Context, Fail, JobRequest, Why, on};
 
 /// A store that fails where a test says so.
 fn moody() -> Arc<Replaceable> {
     Arc::new(Replaceable::new(memory()))
+}
+
+/// Two nodes that share a store, and the line between the first and the store.
+fn neighbours() -> (Shop, Arc<Replaceable>, Shop) {
+    let memory = Memory::shared(Arc::new(SystemClock::new()), Arc::new(SystemDice));
+    let line = Arc::new(Replaceable::new(Arc::new(memory.another())));
+    (Shop::over(line.clone()), line, Shop::over(Arc::new(memory)))
 }
 
 async fn tally(shop: &Shop, jobs: &[JobId]) -> BTreeMap<String, usize> {
@@ -338,4 +347,56 @@ async fn slots_are_slots_for_handlers_that_block() {
     }
     assert!(most.load(Ordering::SeqCst) > 20, "{most:?} of 30 at once");
     working.stop(Duration::from_secs(1)).await;
+}
+
+/// Only this node has lost the store: elsewhere time goes by, and another worker takes the job.
+#[tokio::test]
+async fn a_handler_on_a_node_without_its_store_learns_that_its_lease_has_run_out() {
+    let (near, line, far) = neighbours();
+    near.set_policy("a", PolicyDraft { timeout_ms: None, ..brisk() }).await;
+    let first = |_: (), context: Context| async move {
+        assert_eq!(context.cancelled().await, Why::LeaseLost);
+        Err::<(), _>(Fail::cancelled())
+    };
+    let alone = near.runner().with(on("a", first)).start().await.unwrap();
+    let id = near.submit(JobRequest::new("a", &())).await;
+    eventually("it runs", async || alone.strength().running == 1).await;
+    line.be_unreachable(true);
+    eventually("it has heard", async || alone.strength().running == 0).await;
+    let second = |_: (), _: Context| async { Ok::<_, Fail>("of the second") };
+    let other = far.runner().with(on("a", second)).start().await.unwrap();
+    let job = far.wait_for(id, Status::Completed).await;
+    assert_eq!(job.life.result.unwrap().as_str(), r#""of the second""#);
+    line.be_unreachable(false);
+    eventually("the first has reported", async || alone.strength().unreported == 0).await;
+    assert_eq!(alone.strength().too_late, 1);
+    alone.stop(Duration::from_secs(2)).await;
+    other.stop(Duration::from_secs(2)).await;
+}
+
+#[tokio::test]
+async fn a_handler_that_ends_while_its_node_has_lost_the_store_is_reported_afterwards() {
+    let (near, line, far) = neighbours();
+    let go = Arc::new(Notify::new());
+    let waits = {
+        let go = go.clone();
+        move |_: (), _: Context| {
+            let go = go.clone();
+            async move {
+                go.notified().await;
+                Ok::<_, Fail>("done all the same")
+            }
+        }
+    };
+    let working = near.runner().with(on("a", waits)).start().await.unwrap();
+    let id = far.submit(JobRequest::new("a", &())).await;
+    eventually("it runs", async || working.strength().running == 1).await;
+    line.be_unreachable(true);
+    go.notify_one();
+    eventually("it has ended", async || working.strength().unreported == 1).await;
+    assert_eq!(far.job(id).await.status(), Status::Running);
+    line.be_unreachable(false);
+    let job = far.wait_for(id, Status::Completed).await;
+    assert_eq!((job.life.attempt, job.life.losses), (1, 0));
+    working.stop(Duration::from_secs(2)).await;
 }

@@ -40,5 +40,8 @@ fn workers_and_nodes_are_listed() {
     assert_eq!(prompt.types(&["workers", "--json"]).json()["items"][0]["state"], "live");
     let nodes = prompt.types(&["nodes"]);
     assert!(nodes.well().contains(env!("CARGO_PKG_VERSION")), "{}", nodes.out);
-    assert_eq!(prompt.types(&["nodes", "--json"]).json()["items"][0]["state"], "live");
+    assert!(nodes.out.contains("leads"), "one node does what one does for all: {}", nodes.out);
+    let node = &prompt.types(&["nodes", "--json"]).json()["items"][0];
+    assert_eq!((&node["state"], &node["leader"]), (&"live".into(), &true.into()), "{node}");
+    assert!(node["lastSeenAt"].as_str() >= node["startedAt"].as_str(), "{node}");
 }

@@ -1,0 +1,198 @@
+//! What other nodes do to the same store: what they let know, and what became of the jobs that somebody watches
+//! here.
+//!
+//! One thread, only where the store is shared. News is a hint that may get lost, so watched jobs are looked at
+//! now and then besides: all of them with one question, and none while nobody watches.
+
+use crate::{
+    Batcher,
+    bell::Bell,
+    jitter::jittered,
+    watch::{Touched, Watchers},
+};
+use engine::{JobId, JobType};
+use std::{
+    collections::BTreeMap,
+    io,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll, Waker},
+    thread,
+    time::Duration,
+};
+use store::{Clock, Dice, News, Store, StoreError};
+use tracing::warn;
+
+/// How often watched jobs are looked at, news or not.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// However much news there is: looks are at least this far apart.
+const LOOKS_APART: Duration = Duration::from_millis(20);
+/// And what is heard within this is heeded together.
+const NEWS_APART: Duration = Duration::from_millis(1);
+/// While nobody watches and nobody says anything there is nothing to do.
+const IDLE: Duration = Duration::from_secs(3_600);
+
+/// The lookout of one node. Dropped, it stops.
+pub(crate) struct Lookout {
+    bell: Arc<Bell>,
+    thread: Mutex<Option<thread::JoinHandle<()>>>,
+}
+
+impl Lookout {
+    /// Starts the thread.
+    pub(crate) fn start(
+        batcher: Arc<Batcher>,
+        clock: Arc<dyn Clock>,
+        dice: Arc<dyn Dice>,
+    ) -> io::Result<Self> {
+        let watchers = batcher.watchers().clone();
+        let bell = watchers.bell.clone();
+        let post = Post {
+            measured: BTreeMap::new(),
+            looked_at: Duration::ZERO,
+            next_look: None,
+            failing: false,
+            batcher,
+            watchers,
+            clock,
+            dice,
+        };
+        let builder = thread::Builder::new().name("consign-lookout".into());
+        let thread = builder.spawn(move || post.run())?;
+        Ok(Lookout { bell, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Stops it, and returns when it stands still.
+    pub(crate) fn stop(&self) {
+        self.bell.stop();
+        let thread = self.thread.lock().expect("nothing panics here").take();
+        // The last one who knows the node may be a future that dies of what it is told. Then this is the
+        // lookout's own thread, which cannot wait for itself.
+        let other = thread.filter(|thread| thread.thread().id() != thread::current().id());
+        drop(other.map(thread::JoinHandle::join)); // a panic of the store was told where it happened
+    }
+}
+
+impl Drop for Lookout {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+struct Post {
+    batcher: Arc<Batcher>,
+    watchers: Arc<Watchers>,
+    clock: Arc<dyn Clock>,
+    dice: Arc<dyn Dice>,
+    /// The versions that the watched jobs had at the last look; nothing for one that was not there.
+    measured: BTreeMap<JobId, Option<u64>>,
+    /// By the monotonic clock.
+    looked_at: Duration,
+    /// Nothing while nobody watches.
+    next_look: Option<Duration>,
+    failing: bool,
+}
+
+/// What a look is to bring: the jobs that were asked for, and what was said of them.
+type Look = (Vec<JobId>, Result<BTreeMap<JobId, u64>, StoreError>);
+type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+impl Post {
+    fn run(mut self) {
+        let (batcher, bell) = (self.batcher.clone(), self.watchers.bell.clone());
+        let waker = Waker::from(bell.clone());
+        let mut cx = Context::from_waker(&waker);
+        let mut news: Pending<'_, News> = batcher.news();
+        // Beside the news and not before it: work that is called out does not wait for a look.
+        let mut look: Option<Pending<'_, Look>> = None;
+        let mut longest = Duration::ZERO;
+        loop {
+            if bell.wait(longest).stop {
+                return;
+            }
+            if let Poll::Ready(told) = news.as_mut().poll(&mut cx) {
+                self.heed(told);
+                news = batcher.news();
+                bell.ring(); // it was not asked whether there is more
+                thread::sleep(NEWS_APART);
+            }
+            if look.is_none() && self.is_time_to_look() {
+                look = Some(look_at(&batcher, self.watchers.ids()));
+            }
+            if let Some(Poll::Ready(seen)) = look.as_mut().map(|look| look.as_mut().poll(&mut cx)) {
+                self.note(seen);
+                look = None;
+            }
+            longest = if look.is_some() { IDLE } else { self.idle() };
+        }
+    }
+
+    /// Passes on what another node let know.
+    fn heed(&mut self, news: News) {
+        let News { work, any_work, touched } = news;
+        if any_work {
+            self.batcher.wake(None);
+        } else if !work.is_empty() {
+            let types: Vec<JobType> = work.into_iter().collect();
+            self.batcher.wake(Some(&types));
+        }
+        if touched && self.watchers.are_there() {
+            let soon = self.now().max(self.looked_at + LOOKS_APART);
+            self.next_look = Some(self.next_look.map_or(soon, |next| next.min(soon)));
+        }
+    }
+
+    /// Whether to look at the watched jobs now. Begins to count when somebody begins to watch.
+    fn is_time_to_look(&mut self) -> bool {
+        if !self.watchers.are_there() {
+            self.next_look = None;
+            self.measured.clear();
+            return false;
+        }
+        let now = self.now();
+        let next = *self.next_look.get_or_insert(now + jittered(LOOK_EVERY, &*self.dice));
+        now >= next
+    }
+
+    /// Tells those whose job is not as it was at the last look. Whoever began to watch since then is told in any
+    /// case: its job may have changed between its reading and this look.
+    fn note(&mut self, (ids, seen): Look) {
+        self.looked_at = self.now();
+        self.next_look = Some(self.looked_at + jittered(LOOK_EVERY, &*self.dice));
+        let versions = match seen {
+            Ok(versions) => versions,
+            Err(error) => return self.complain(&error),
+        };
+        if std::mem::replace(&mut self.failing, false) {
+            warn!("watched jobs can be looked at again");
+        }
+        let now = ids.into_iter().map(|id| (id, versions.get(&id).copied()));
+        let before = std::mem::replace(&mut self.measured, now.collect());
+        let changed = self.measured.iter().filter(|(id, version)| before.get(id) != Some(version));
+        let changed: Vec<JobId> = changed.map(|(id, _)| *id).collect();
+        self.watchers.tell(&Touched::Jobs(changed));
+    }
+
+    /// Said once, not four times a second. What was measured stays: nothing that happens meanwhile is lost.
+    fn complain(&mut self, error: &StoreError) {
+        if !std::mem::replace(&mut self.failing, true) {
+            let error: &dyn std::error::Error = error;
+            warn!(error, "watched jobs cannot be looked at");
+        }
+    }
+
+    fn idle(&self) -> Duration {
+        self.next_look.map_or(IDLE, |next| next.saturating_sub(self.now()))
+    }
+
+    fn now(&self) -> Duration {
+        self.clock.read().monotonic
+    }
+}
+
+fn look_at(batcher: &Batcher, ids: Vec<JobId>) -> Pending<'_, Look> {
+    Box::pin(async move {
+        let versions = batcher.versions(&ids).await;
+        (ids, versions)
+    })
+}

@@ -1,0 +1,300 @@
+//! Several nodes over one store: what one does, the others learn.
+
+use engine::{
+    ClaimId, JobDraft, JobId, JobType, PolicyDraft, Scope, Status, Tenant, Timestamp, Wish,
+    WorkerId,
+};
+use platform::{Changed, Error, Node, Settings, SystemClock, SystemDice, Watch};
+use pollster::block_on;
+use std::{
+    sync::{Arc, mpsc},
+    task::{Context, Poll, Waker},
+    thread,
+    time::Duration,
+};
+use store::{
+    Claimed, Clock, HandClock, Memory, News, NodeSeen, Replaceable, SeededDice, Store, StoreError,
+};
+
+/// Nothing here takes so long unless it never happens.
+const BOUND: Duration = Duration::from_secs(60);
+/// What polling finds, it finds far sooner than this; so would no other net.
+const POLLED: Duration = Duration::from_secs(15);
+
+fn start(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Node {
+    Node::start(store, clock, Arc::new(SystemDice), Settings::default()).unwrap()
+}
+
+/// A store to be shared, and the clock of all its nodes.
+fn shared() -> (Memory, Arc<SystemClock>) {
+    let clock = Arc::new(SystemClock::new());
+    (Memory::shared(clock.clone(), Arc::new(SystemDice)), clock)
+}
+
+/// Two nodes that have heard of each other.
+fn two() -> (Node, Node, Arc<SystemClock>) {
+    let (memory, clock) = shared();
+    let near = start(Arc::new(memory.another()), clock.clone());
+    let far = start(Arc::new(memory), clock.clone());
+    for node in [&near, &far] {
+        wait_until("each knows both", || node.nodes().len() == 2);
+    }
+    (near, far, clock)
+}
+
+/// Two nodes whose time stands still, so that nothing is ever polled: what the first learns of the second it
+/// was told. The second knows of the first.
+fn two_out_of_time() -> (Node, Node) {
+    let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
+    clock.pass(Duration::from_secs(60));
+    let memory = Memory::shared(clock.clone(), Arc::new(SeededDice::new(1)));
+    let near = start(Arc::new(memory.another()), clock.clone());
+    wait_until("the first was heard", || near.nodes()[0].leads);
+    let far = start(Arc::new(memory), clock);
+    wait_until("the second knows the first", || far.nodes().len() == 2);
+    (near, far)
+}
+
+/// Two nodes that never hear a word of each other.
+fn two_deaf() -> (Node, Node, Arc<SystemClock>) {
+    let (memory, clock) = shared();
+    let [near, far] = [memory.another(), memory].map(|memory| {
+        let store = Replaceable::new(Arc::new(memory));
+        store.be_deaf();
+        start(Arc::new(store), clock.clone())
+    });
+    (near, far, clock)
+}
+
+#[track_caller]
+fn wait_until(what: &str, mut it: impl FnMut() -> bool) {
+    let clock = SystemClock::new();
+    while !it() {
+        assert!(clock.read().monotonic < BOUND, "in vain: {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// What the future brings, within the bound.
+#[track_caller]
+fn within<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> T {
+    let (done, brought) = mpsc::channel();
+    thread::spawn(move || done.send(block_on(future)));
+    brought.recv_timeout(BOUND).expect("it happens")
+}
+
+fn email() -> JobDraft {
+    JobDraft { job_type: "email".into(), ..JobDraft::default() }
+}
+
+fn job_type() -> JobType {
+    JobType::parse("email").unwrap()
+}
+
+fn submit(node: &Node, draft: JobDraft) -> Result<JobId, Error> {
+    block_on(node.submit(&Tenant::default_tenant(), draft)).map(|submitted| submitted.job_id)
+}
+
+fn wish(claim: &str) -> Wish {
+    Wish {
+        worker: WorkerId::parse("w").unwrap(),
+        host: None,
+        claim: ClaimId::parse(claim).unwrap(),
+        job_types: vec![job_type()],
+        max: 1,
+        lease: Some(Duration::from_secs(1)),
+    }
+}
+
+/// A claim that the node has asked the store about, and that waits.
+fn standing(node: &Node, claim: &str) -> impl Future<Output = Vec<Claimed>> + Send + use<> {
+    let standing = node.stand(Scope::All, wish(claim));
+    // The writer takes one batch after the other, so the claim was in this one or in one before.
+    block_on(node.platform().heartbeat(&Scope::All, &WorkerId::parse("w").unwrap(), Vec::new()))
+        .unwrap();
+    async { standing.await.unwrap() }
+}
+
+fn status(node: &Node, id: JobId) -> Status {
+    block_on(node.job(&Scope::All, id)).unwrap().status()
+}
+
+/// Waits as a door does: watches, reads, and reads again when it is told to and not before.
+fn ended(node: &Node, id: JobId) -> impl Future<Output = Status> + Send + use<> {
+    let (mut watch, platform) = (node.watch(id), node.platform().clone());
+    assert_eq!(status(node, id), Status::Queued);
+    async move {
+        loop {
+            assert_eq!(watch.changed().await, Changed::Touched);
+            let status = platform.job(&Scope::All, id).await.unwrap().status();
+            if status.is_ended() {
+                return status;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_claim_that_stands_at_one_node_gets_the_job_of_another_by_a_word() {
+    let (near, far) = two_out_of_time();
+    let standing = standing(&near, "1");
+    let id = submit(&far, email()).unwrap();
+    assert_eq!(within(standing)[0].job.id(), id);
+}
+
+#[test]
+fn a_claim_that_stands_at_one_node_gets_the_job_of_another_when_every_word_is_lost() {
+    let (near, far, clock) = two_deaf();
+    let standing = standing(&near, "1");
+    let (id, begun) = (submit(&far, email()).unwrap(), clock.read().monotonic);
+    assert_eq!(within(standing)[0].job.id(), id);
+    let waited = clock.read().monotonic - begun;
+    assert!(waited < POLLED, "{waited:?}");
+}
+
+#[test]
+fn whoever_waits_at_one_node_learns_what_another_did_by_a_word() {
+    let (near, far) = two_out_of_time();
+    let id = submit(&far, email()).unwrap();
+    let ended = ended(&near, id);
+    block_on(far.cancel(&Scope::All, id)).unwrap();
+    assert_eq!(within(ended), Status::Cancelled);
+}
+
+#[test]
+fn whoever_waits_at_one_node_learns_what_another_did_when_every_word_is_lost() {
+    let (near, far, clock) = two_deaf();
+    let id = submit(&far, email()).unwrap();
+    let (ended, begun) = (ended(&near, id), clock.read().monotonic);
+    block_on(far.cancel(&Scope::All, id)).unwrap();
+    assert_eq!(within(ended), Status::Cancelled);
+    let waited = clock.read().monotonic - begun;
+    assert!(waited < POLLED, "{waited:?}");
+}
+
+fn poll(watch: &mut Watch) -> Poll<Changed> {
+    watch.poll_changed(&mut Context::from_waker(Waker::noop()))
+}
+
+#[test]
+fn only_those_are_told_whose_job_another_node_changed() {
+    let (near, far, _) = two_deaf();
+    let [busy, quiet] = [(); 2].map(|()| submit(&far, email()).unwrap());
+    let [mut first, mut other] = [busy, quiet].map(|id| near.watch(id));
+    for watch in [&mut first, &mut other] {
+        // The first look is told to everybody: who knows what happened before it?
+        wait_until("the first look", || poll(watch) == Poll::Ready(Changed::Touched));
+    }
+    block_on(far.cancel(&Scope::All, busy)).unwrap();
+    wait_until("it is told", || poll(&mut first) == Poll::Ready(Changed::Touched));
+    assert_eq!(poll(&mut other), Poll::Pending, "of the same look");
+}
+
+#[test]
+fn a_job_whose_time_comes_is_called_out_at_every_node() {
+    let (near, far, clock) = two_deaf();
+    let standing = standing(&near, "1");
+    let id = submit(&far, JobDraft { delay_seconds: Some(1), ..email() }).unwrap();
+    assert_eq!(within(standing)[0].job.id(), id);
+    let waited = clock.read().monotonic;
+    assert!(waited >= Duration::from_secs(1) && waited < POLLED, "{waited:?}");
+}
+
+#[test]
+fn what_was_put_off_for_a_moment_is_told_to_those_who_cannot_have_seen_it() {
+    let (memory, clock) = shared();
+    let ear = memory.another();
+    let nodes = [memory.another(), memory].map(|memory| start(Arc::new(memory), clock.clone()));
+    wait_until("each knows both", || nodes.iter().all(|node| node.nodes().len() == 2));
+    // A job for later offers nothing to anybody now: that there is work can only be said when it is due.
+    submit(&nodes[0], JobDraft { delay_seconds: Some(1), ..email() }).unwrap();
+    let mut all = News::default();
+    let told = within(async move {
+        while !all.any_work {
+            all.add(ear.news().await);
+        }
+        all
+    });
+    assert!(told.work.is_empty() && told.touched, "{told:?}");
+}
+
+fn leaders(nodes: &[NodeSeen]) -> Vec<&str> {
+    nodes.iter().filter(|seen| seen.leads).map(|seen| &*seen.card.id).collect()
+}
+
+#[test]
+fn one_node_leads_and_all_know_which() {
+    let (near, far, _) = two();
+    let seen = near.nodes();
+    assert_eq!(leaders(&seen).len(), 1);
+    assert_eq!(leaders(&seen), leaders(&far.nodes()));
+    let ids: Vec<&str> = seen.iter().map(|seen| &*seen.card.id).collect();
+    assert!(ids.contains(&near.id()) && ids.contains(&far.id()) && near.id() != far.id());
+}
+
+#[test]
+fn a_node_that_drains_goes_on_serving_and_leads_no_more() {
+    let (near, far, _) = two();
+    let (leader, other) =
+        if leaders(&near.nodes()) == [near.id()] { (near, far) } else { (far, near) };
+    leader.drain();
+    wait_until("the other leads", || leaders(&other.nodes()) == [other.id()]);
+    let seen = other.nodes();
+    let gone = seen.iter().find(|seen| seen.card.id == leader.id()).unwrap();
+    assert!(gone.card.draining && gone.live, "{gone:?}");
+    submit(&leader, email()).unwrap();
+}
+
+#[test]
+fn the_chores_of_a_node_that_closed_are_done_by_another() {
+    let (near, far, _) = two();
+    let (leader, other) =
+        if leaders(&near.nodes()) == [near.id()] { (near, far) } else { (far, near) };
+    let quick = PolicyDraft { backoff_base_ms: Some(0), ..PolicyDraft::default() };
+    block_on(leader.set_policy(job_type(), &quick)).unwrap();
+    let id = submit(&leader, email()).unwrap();
+    let silent = within(standing(&leader, "1"));
+    leader.close();
+    let next = within(standing(&other, "2"));
+    assert_eq!((silent[0].job.id(), next[0].job.id()), (id, id), "its lease was found lapsed");
+    wait_until("announcements are numbered", || !block_on(other.events(0, 10)).unwrap().is_empty());
+}
+
+#[test]
+fn a_node_that_loses_the_store_goes_on_trying_and_leads_no_more() {
+    let (memory, clock) = shared();
+    let line = Arc::new(Replaceable::new(Arc::new(memory.another())));
+    let near = start(line.clone(), clock.clone());
+    wait_until("it leads", || leaders(&near.nodes()) == [near.id()]);
+    let far = start(Arc::new(memory), clock);
+    wait_until("it is seen", || near.nodes().len() == 2);
+    let id = submit(&far, email()).unwrap();
+    let mut watch = near.watch(id);
+    wait_until("the first look", || poll(&mut watch) == Poll::Ready(Changed::Touched));
+    line.be_unreachable(true);
+    let refused = submit(&near, email()).unwrap_err();
+    assert!(matches!(refused, Error::Store(StoreError::Unavailable(_))), "{refused:?}");
+    wait_until("it does not lead", || leaders(&near.nodes()).is_empty());
+    wait_until("another does", || leaders(&far.nodes()) == [far.id()]);
+    block_on(far.cancel(&Scope::All, id)).unwrap();
+    line.be_unreachable(false);
+    wait_until("what happened is told", || poll(&mut watch) == Poll::Ready(Changed::Touched));
+    let standing = standing(&near, "1");
+    let next = submit(&far, email()).unwrap();
+    assert_eq!(within(standing)[0].job.id(), next);
+    wait_until("it follows", || leaders(&near.nodes()) == [far.id()]);
+}
+
+#[test]
+fn a_policy_that_one_node_sets_holds_at_the_others() {
+    let (near, far, clock) = two();
+    submit(&near, email()).unwrap();
+    let schema = r#"{"type": "object", "required": ["to"]}"#.into();
+    let policy = PolicyDraft { schema: Some(schema), ..PolicyDraft::default() };
+    block_on(far.set_policy(job_type(), &policy)).unwrap();
+    let set_at = clock.read().monotonic;
+    wait_until("it holds", || submit(&near, email()).is_err());
+    let waited = clock.read().monotonic - set_at;
+    assert!(waited < POLLED, "{waited:?}");
+    submit(&near, JobDraft { payload: Some(r#"{"to": "a"}"#.into()), ..email() }).unwrap();
+}

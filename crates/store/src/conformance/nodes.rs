@@ -1,0 +1,261 @@
+//! What holds between the nodes of one store: one leads, all are seen, and each hears the others.
+
+use super::house::{House, email, job_type, keyed, wish};
+use crate::{
+    Attendance, LEADS_FOR, NODE_LOST_AFTER, NODES_KEPT, News, NodeCard, NodeSeen, Request, Store,
+};
+use engine::{JobId, Scope, Status, Timestamp};
+use pollster::block_on;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
+
+/// An empty store that several nodes may open.
+pub(crate) struct Neighbours {
+    /// The first of them.
+    pub(crate) house: House,
+    /// Opens the same store once more, as a node in another process does.
+    pub(crate) another: Box<dyn Fn() -> Arc<dyn Store>>,
+}
+
+impl Neighbours {
+    fn pair(&self) -> [Arc<dyn Store>; 2] {
+        [self.house.store.clone(), (self.another)()]
+    }
+
+    fn pass(&self, span: Duration) {
+        self.house.clock.pass(span);
+    }
+}
+
+const MOMENT: Duration = Duration::from_millis(1);
+
+fn card(id: &str) -> NodeCard {
+    NodeCard {
+        id: id.to_owned(),
+        version: "0.1.0".to_owned(),
+        started_at: Timestamp::from_unix_ms(1_700_000_000_000),
+        draining: false,
+    }
+}
+
+fn attend(store: &Arc<dyn Store>, card: &NodeCard) -> Attendance {
+    block_on(store.attend(card)).expect("the store works")
+}
+
+fn leads(store: &Arc<dyn Store>, id: &str) -> bool {
+    attend(store, &card(id)).leads
+}
+
+fn number(store: &Arc<dyn Store>) -> usize {
+    block_on(store.number_events(100)).expect("the store works")
+}
+
+fn tidy(store: &Arc<dyn Store>) -> usize {
+    block_on(store.tidy(100)).expect("the store works")
+}
+
+pub(crate) fn whoever_is_alone_leads(house: &House) {
+    let card = card("a");
+    for _ in 0..2 {
+        let told = attend(&house.store, &card);
+        assert!(told.leads);
+        let [seen] = &told.nodes[..] else { panic!("one node, not {:?}", told.nodes) };
+        assert!(seen.card == card && seen.live && seen.leads, "{seen:?}");
+        house.pass(3);
+    }
+    house.submit(email());
+    assert_eq!(number(&house.store), 1);
+}
+
+pub(crate) fn versions_are_told_for_many_jobs_at_once(house: &House) {
+    let versions = |ids: &[JobId]| block_on(house.store.versions(ids)).expect("the store works");
+    assert_eq!(versions(&[]), BTreeMap::new());
+    let ended = house.submit(email());
+    house.complete(&house.take()).unwrap();
+    let queued = house.submit(email());
+    let nobody = house.new_job(email(), "default").id;
+    let before = versions(&[queued, nobody, ended]);
+    let expected = [ended, queued].map(|id| (id, house.job(id).version));
+    assert_eq!(before, BTreeMap::from(expected), "live and ended, and none that is not there");
+    let claimed = house.take();
+    let running = versions(&[queued, ended]);
+    assert!(running[&queued] > before[&queued] && running[&ended] == before[&ended]);
+    house.complete(&claimed).unwrap();
+    assert!(versions(&[queued])[&queued] > running[&queued]);
+}
+
+pub(crate) fn one_node_leads_at_a_time(near: &Neighbours) {
+    let [one, two] = near.pair();
+    assert!(leads(&one, "one"), "somebody has to");
+    for _ in 0..3 {
+        assert!(!leads(&two, "two"));
+        near.pass(LEADS_FOR / 2);
+        assert!(leads(&one, "one"), "it is heard in time");
+    }
+    let told = attend(&two, &card("two"));
+    let leaders: Vec<&str> =
+        told.nodes.iter().filter(|seen| seen.leads).map(|seen| &*seen.card.id).collect();
+    assert_eq!(leaders, ["one"], "everybody is told who");
+}
+
+pub(crate) fn a_silent_leader_is_followed_after_its_time_and_not_before(near: &Neighbours) {
+    let [one, two] = near.pair();
+    assert!(leads(&one, "one") && !leads(&two, "two"));
+    near.pass(LEADS_FOR - MOMENT);
+    assert!(!leads(&two, "two"), "its time is not over");
+    near.pass(MOMENT);
+    assert!(leads(&two, "two"));
+    assert!(!leads(&one, "one"), "whoever comes back follows");
+}
+
+pub(crate) fn a_leader_that_comes_back_late_does_no_chores(near: &Neighbours) {
+    let [one, two] = near.pair();
+    assert!(leads(&one, "one"));
+    near.house.submit(keyed("k", "1"));
+    near.house.complete(&near.house.take()).unwrap();
+    near.pass(Duration::from_secs(40 * 86_400)); // its key is old, and its worker is long gone
+    assert!(leads(&two, "two"));
+    assert_eq!((number(&one), tidy(&one)), (0, 0), "it does not know yet that it was followed");
+    assert!(!leads(&one, "one"));
+    assert_eq!((number(&one), tidy(&one)), (0, 0), "and now it does");
+    assert_eq!(number(&two), 3);
+    assert!(tidy(&two) >= 2);
+}
+
+pub(crate) fn a_leader_that_was_away_does_no_chores_unfollowed(near: &Neighbours) {
+    let [one, _] = near.pair();
+    assert!(leads(&one, "one"));
+    near.house.submit(email());
+    near.pass(LEADS_FOR);
+    assert_eq!(number(&one), 0, "anybody may have taken the lead at any moment");
+    assert!(leads(&one, "one"));
+    assert_eq!(number(&one), 1, "nobody did, and it leads again");
+}
+
+pub(crate) fn a_draining_node_gives_the_lead_up(near: &Neighbours) {
+    let [one, two] = near.pair();
+    assert!(leads(&one, "one") && !leads(&two, "two"));
+    near.house.submit(email());
+    let ending = NodeCard { draining: true, ..card("one") };
+    assert!(!attend(&one, &ending).leads);
+    assert_eq!(number(&one), 0);
+    assert!(leads(&two, "two"), "at once");
+    assert_eq!(number(&two), 1);
+    assert!(!attend(&one, &ending).leads && leads(&two, "two"));
+}
+
+pub(crate) fn whoever_drains_does_not_lead(near: &Neighbours) {
+    let [one, _] = near.pair();
+    let ending = NodeCard { draining: true, ..card("one") };
+    assert!(!attend(&one, &ending).leads, "not even alone");
+    assert!(leads(&one, "one"), "unless it thinks better of it");
+}
+
+pub(crate) fn whoever_never_attended_may_do_chores(near: &Neighbours) {
+    let [one, tool] = near.pair();
+    assert!(leads(&one, "one"));
+    near.house.submit(email());
+    assert_eq!(number(&tool), 1);
+}
+
+pub(crate) fn nodes_are_told_as_they_were_seen(near: &Neighbours) {
+    let [one, two] = near.pair();
+    let older = NodeCard { started_at: Timestamp::from_unix_ms(1), ..card("two") };
+    let newer = NodeCard { version: "0.2.0".to_owned(), ..card("one") };
+    attend(&one, &newer);
+    let began = block_on(one.next_due(Timestamp::default())).unwrap().now;
+    near.pass(NODE_LOST_AFTER - MOMENT);
+    let told = attend(&two, &older);
+    let seen = |card: &NodeCard, after, live, leads| {
+        let seen_at = began + after;
+        NodeSeen { card: card.clone(), seen_at, live, leads }
+    };
+    let late = NODE_LOST_AFTER - MOMENT;
+    let expected = [seen(&older, late, true, true), seen(&newer, Duration::ZERO, true, false)];
+    assert_eq!(told.nodes, expected, "oldest first");
+    near.pass(MOMENT);
+    let told = attend(&two, &older).nodes;
+    let silent = seen(&newer, Duration::ZERO, false, false);
+    assert_eq!(told, [seen(&older, NODE_LOST_AFTER, true, true), silent]);
+    let ending = NodeCard { draining: true, ..newer };
+    let told = attend(&one, &ending).nodes;
+    assert_eq!(told[1], seen(&ending, NODE_LOST_AFTER, true, false), "it is back, and says more");
+}
+
+pub(crate) fn nodes_that_are_long_gone_are_forgotten(near: &Neighbours) {
+    let [one, two] = near.pair();
+    attend(&one, &card("one"));
+    near.pass(NODES_KEPT - MOMENT);
+    assert_eq!(attend(&two, &card("two")).nodes.len(), 2);
+    near.pass(MOMENT);
+    let told = attend(&two, &card("two")).nodes;
+    assert_eq!(told.iter().map(|seen| &*seen.card.id).collect::<Vec<_>>(), ["two"]);
+}
+
+/// A hint may get lost, above all before the other side listens: it is repeated so often, and no more.
+const REPEATS_MAX: usize = 60;
+const REPEAT_AFTER: Duration = Duration::from_secs(1);
+
+/// All that the node hears until it is enough, while somebody tells it something again and again.
+fn hears(listener: &Arc<dyn Store>, tell: impl Fn(), enough: impl Fn(&News) -> bool) -> News {
+    let (heard, news) = mpsc::channel();
+    let mut all = News::default();
+    let listen = || {
+        let (listener, heard) = (listener.clone(), heard.clone());
+        thread::spawn(move || heard.send(block_on(listener.news())))
+    };
+    listen();
+    for _ in 0..REPEATS_MAX {
+        tell();
+        let Ok(more) = news.recv_timeout(REPEAT_AFTER) else { continue };
+        all.add(more);
+        if enough(&all) {
+            return all;
+        }
+        listen();
+    }
+    panic!("only this was heard: {all:?}");
+}
+
+fn work(name: &str) -> News {
+    News { work: BTreeSet::from([job_type(name)]), ..News::default() }
+}
+
+fn touched() -> News {
+    News { touched: true, ..News::default() }
+}
+
+pub(crate) fn everybody_else_hears_the_news(near: &Neighbours) {
+    let [one, two] = near.pair();
+    let three = (near.another)();
+    for listener in [&two, &three] {
+        hears(listener, || one.tell(work("email")), |all| *all == work("email"));
+    }
+    let any = News { any_work: true, ..News::default() };
+    hears(&two, || three.tell(any.clone()), |all| all.any_work);
+    // What it said itself would be here as well if it heard that.
+    let back = hears(&one, || two.tell(touched()), |all| all.touched);
+    assert_eq!(back.work, BTreeSet::new());
+}
+
+pub(crate) fn news_that_nobody_took_yet_is_heard_together(near: &Neighbours) {
+    let [one, two] = near.pair();
+    hears(&two, || one.tell(touched()), |all| all.touched); // from now on it listens
+    one.tell(work("email"));
+    one.tell(work("invoice"));
+    hears(&two, || one.tell(touched()), |all| all.work.len() == 2);
+}
+
+pub(crate) fn what_one_node_does_the_others_see(near: &Neighbours) {
+    let [one, two] = near.pair();
+    let id = near.house.submit(email());
+    let claim = Request::Claim { scope: Scope::All, wish: wish("w", "c", &["email"], 1) };
+    block_on(two.execute(vec![claim])).unwrap().remove(0).unwrap();
+    let job = block_on(one.job(&Scope::All, id)).unwrap().unwrap();
+    assert_eq!(job.status(), Status::Running);
+    assert_eq!(block_on(one.versions(&[id])).unwrap(), block_on(two.versions(&[id])).unwrap());
+}
