@@ -11,6 +11,17 @@ pub enum Error {
          sqlite:<path>, or leave --store away", .0.display()
     )]
     Exists(PathBuf),
+    /// The same of schemas.
+    #[error(
+        "the schema {0} is there already, and a benchmark touches nobody's data: drop it if a run that \
+         was killed has left it, or try again"
+    )]
+    Taken(String),
+    /// The server that is measured is started with a file of its own.
+    #[error(
+        "the door is measured over SQLite: leave --store away or name a file with sqlite:<path>"
+    )]
+    DoorOfDatabase,
     /// A file or folder of ours.
     #[error("{doing} {}", path.display())]
     File {
@@ -24,6 +35,9 @@ pub enum Error {
     /// Our store could not be opened.
     #[error("the store to be measured cannot be opened")]
     Open(#[from] store::OpenError),
+    /// Only the raw limit of PostgreSQL can be measured.
+    #[error("there is no store of ours on PostgreSQL")]
+    NoPostgres,
     /// A verb of ours failed.
     #[error("{doing}")]
     Verb {
@@ -44,7 +58,15 @@ pub enum Error {
         /// What was tried.
         doing: &'static str,
         /// Why not.
-        source: rusqlite::Error,
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The database in which a run makes its schemas did not do what it was asked for.
+    #[error("{doing} in the database to measure with")]
+    Database {
+        /// What was tried.
+        doing: &'static str,
+        /// Why not.
+        source: tokio_postgres::Error,
     },
     /// A count that cannot be wrong was.
     #[error("{what}: {found} jobs instead of {expected}")]
@@ -94,6 +116,9 @@ pub(crate) fn verb(doing: &'static str) -> impl Fn(platform::Error) -> Error {
 }
 
 /// Adds what the twin was at.
-pub(crate) fn raw(doing: &'static str) -> impl Fn(rusqlite::Error) -> Error {
-    move |source| Error::Raw { doing, source }
+pub(crate) fn raw<E>(doing: &'static str) -> impl Fn(E) -> Error
+where
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    move |source| Error::Raw { doing, source: source.into() }
 }

@@ -1,17 +1,16 @@
 //! Consign as it is measured: a node over a store in a file.
 
-use crate::{Error, error::verb};
+use crate::{Error, error::verb, site::Site};
 use engine::{ITEMS_MAX, JobDraft, Tenant};
 use platform::{Node, Settings, SystemClock, SystemDice};
 use std::{
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
-use store::{Clock, Options, Sqlite};
+use store::{Clock, Options, Sqlite, Store};
 use tokio::task::JoinSet;
 
 /// The one type of all jobs.
@@ -31,11 +30,16 @@ pub(crate) struct House {
 }
 
 impl House {
-    /// Opens the store at `path`, with the settings that everybody gets.
-    pub(crate) fn open(path: &Path, clock: &Arc<SystemClock>) -> Result<Self, Error> {
+    /// Opens the store that is there, with the settings that everybody gets.
+    pub(crate) async fn open(site: &Site, clock: &Arc<SystemClock>) -> Result<Self, Error> {
         let (clock, dice) = (clock.clone(), Arc::new(SystemDice));
-        let store = Sqlite::open(path, clock.clone(), dice.clone(), Options::default())?;
-        let node = Node::start(Arc::new(store), clock.clone(), dice, Settings::default());
+        let store: Arc<dyn Store> = match site {
+            Site::File(path) => {
+                Arc::new(Sqlite::open(path, clock.clone(), dice.clone(), Options::default())?)
+            }
+            Site::Schema(_) => return Err(Error::NoPostgres),
+        };
+        let node = Node::start(store, clock.clone(), dice, Settings::default());
         let node = node.map_err(|e| Error::Tasks("starting the node", e.into()))?;
         Ok(House { node: Arc::new(node), clock })
     }

@@ -6,9 +6,11 @@
 #![forbid(unsafe_code)]
 
 mod crew;
+mod database;
 mod deep;
 mod error;
 mod figures;
+mod files;
 mod house;
 mod http;
 mod idle;
@@ -20,22 +22,26 @@ mod neighbours;
 mod place;
 mod raw;
 mod report;
+mod site;
 mod table;
 mod throughput;
 
+pub use database::{PROMISES, Server};
 pub use error::Error;
 pub use figures::Rounds;
 pub use house::PAYLOAD_BYTES;
 pub use http::{echo::serve_echo, run_http};
-pub use machine::Machine;
+pub use machine::{Backend, Machine};
 pub use measure::{Goal, Group, Measure, Unit};
 pub use place::Place;
-pub use raw::{RAW_BATCH, RAW_PRAGMAS};
+pub use raw::{RAW_BATCH, sqlite::RAW_PRAGMAS};
 pub use report::{Beside, Report};
 
+use measure::goal_on_postgres;
 use neighbours::Ticks;
 use platform::SystemClock;
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use site::Site;
+use std::{sync::Arc, time::Duration};
 use store::Clock;
 use tokio::runtime::{Builder, Runtime};
 
@@ -60,12 +66,15 @@ const RUNTIME_THREADS: usize = 2;
 /// Measures everything, saying what it is at. This blocks for some minutes.
 pub fn run(settings: Settings, place: &Place, say: &mut dyn FnMut(&str)) -> Result<Report, Error> {
     let mut bench = Bench::new(settings, place, say)?;
-    let (mut machine, before) = (Machine::of(place, &bench.clock), Ticks::now());
+    let (mut machine, before) = (Machine::of(place, &bench.clock)?, Ticks::now());
     // First, while this process has used no memory for anything else.
     let mut measures = deep::measure(&mut bench)?;
     measures.extend(idle::measure(&mut bench)?);
     measures.extend(throughput::measure(&mut bench)?);
-    machine.others_share = Ticks::now().zip(before).map(|(now, then)| now.others_since(then));
+    machine.note_others(before);
+    if let Backend::Postgres(_) = machine.backend {
+        measures.iter_mut().for_each(|measure| measure.goal = goal_on_postgres(measure.key));
+    }
     Ok(Report::new(machine, settings, Beside::Disk, measures))
 }
 
@@ -94,18 +103,29 @@ impl<'a> Bench<'a> {
 
 impl Bench<'_> {
     /// Our store, new.
-    fn ours(&self) -> Result<(house::House, PathBuf), Error> {
-        let path = self.place.ours()?;
-        Ok((house::House::open(&path, &self.clock)?, path))
+    fn ours(&self) -> Result<(house::House, Site), Error> {
+        let site = self.place.ours()?;
+        Ok((self.open(&site)?, site))
+    }
+
+    /// A store of ours, as it is.
+    fn open(&self, site: &Site) -> Result<house::House, Error> {
+        self.runtime.block_on(house::House::open(site, &self.clock))
     }
 
     /// The twin, new.
-    fn raw(&self) -> Result<(raw::Raw, PathBuf), Error> {
-        let path = self.place.raw()?;
-        Ok((raw::Raw::open(&path)?, path))
+    fn raw(&self) -> Result<(raw::Raw, Site), Error> {
+        let site = self.place.raw()?;
+        Ok((self.runtime.block_on(raw::Raw::open(&site))?, site))
     }
 
-    /// Does something of ours, and says how long that took.
+    /// What a closed store has on the disk, for each job in it.
+    fn bytes_per_job(&self, site: &Site) -> Result<f64, Error> {
+        let bytes = self.runtime.block_on(site.bytes())?;
+        Ok(bytes as f64 / self.settings.jobs as f64)
+    }
+
+    /// Does something, and says how long that took.
     fn timed<T>(
         &self,
         work: impl Future<Output = Result<T, Error>>,
@@ -113,13 +133,6 @@ impl Bench<'_> {
         let began = self.now();
         let done = self.runtime.block_on(work)?;
         Ok((done, self.now() - began))
-    }
-
-    /// Does something raw, and says how long that took.
-    fn timed_raw(&self, work: impl FnOnce() -> Result<(), Error>) -> Result<Duration, Error> {
-        let began = self.now();
-        work()?;
-        Ok(self.now() - began)
     }
 
     fn now(&self) -> Duration {
