@@ -3,7 +3,7 @@
 use crate::{
     Backend, Group, Machine, Measure, PAYLOAD_BYTES, RAW_BATCH, RAW_PRAGMAS, ROUNDS, Server,
     Settings, http,
-    raw::postgres::{BATCH, LANES, SETTINGS},
+    raw::postgres::{LANES, SETTINGS},
     table::thousands,
 };
 
@@ -62,7 +62,7 @@ fn postgres_notes(server: &Server) -> Vec<String> {
     let batch = thousands(RAW_BATCH as f64);
     let mut notes = vec![
         format!(
-            "raw: hand-written SQL, same server, {LANES} connections; {BATCH} jobs in a commit, or {batch} inserts,"
+            "raw: hand-written SQL, same server, {LANES} connections, {batch} jobs in a commit,"
         ),
         format!("  {SETTINGS}"),
         "the server shares the processors with both, if it is on this machine".into(),

@@ -15,7 +15,7 @@ use crate::{
 };
 use std::time::Duration;
 
-/// Jobs in a commit: of SQLite, and of what is only handed over.
+/// Jobs in a commit.
 pub const RAW_BATCH: usize = 1_000;
 
 /// Any moment will do, as long as it is as long as one.

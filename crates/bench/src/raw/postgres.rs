@@ -3,7 +3,7 @@
 //! Arrays in binary, unnested by the server: a batch is one message there and one back. A statement that writes all
 //! its rows by itself needs no transaction around it, which saves two ways across.
 
-use super::{NOW_MS, RawJob, WORKER, counted};
+use super::{NOW_MS, RAW_BATCH, RawJob, WORKER, counted};
 use crate::{Error, database::Schema, error::raw};
 use bytes::{BufMut, BytesMut};
 use std::{cell::RefCell, error::Error as StdError, slice::Chunks};
@@ -14,15 +14,14 @@ use tokio_postgres::{
 
 /// Connections side by side: with more, two cores did no more.
 pub(crate) const LANES: usize = 4;
-/// Jobs in a commit of whole lives and of a drain.
-pub(crate) const BATCH: usize = 500;
 /// What makes it fast, beside one plan for each statement; shown to whoever looks at the numbers.
 /// The tables grow by all their rows before anybody counts them, and a plan for an empty one would read all of it.
 pub(crate) const SETTINGS: &str =
     "enable_seqscan=off, enable_bitmapscan=off, plan_cache_mode=force_generic_plan";
 
 /// What is ready is told by a column of its own, so that a job which is completed changes nothing that an
-/// index looks at, and its row is written within its page.
+/// index looks at, and its row is written within its page, where room was left for it. That was worth a tenth to a
+/// fifth of whole lives; commits of 500, 1,000 and 2,000 did not differ by more than the noise.
 const TABLES: &str = "
 create table job (
     no bigint primary key,
@@ -42,7 +41,7 @@ create table job (
     worker text,
     lease_until bigint,
     token bytea
-) with (fillfactor = 100);
+) with (fillfactor = 70);
 create index job_ready on job (job_type, priority, run_at, no) where ready;
 create table payload (no bigint primary key, body bytea not null);
 create table history (
@@ -137,7 +136,7 @@ impl Raw {
 
     /// Whole lives of new jobs.
     pub(crate) async fn lives(&self, jobs: &[RawJob]) -> Result<(), Error> {
-        let batches = &RefCell::new(jobs.chunks(BATCH));
+        let batches = &RefCell::new(jobs.chunks(RAW_BATCH));
         let [a, b, c, d] = self.lanes.each_ref().map(|lane| lane.lives(batches));
         let (a, b, c, d) = tokio::try_join!(a, b, c, d)?;
         counted("raw lives", jobs.len(), a + b + c + d)
@@ -204,7 +203,7 @@ impl Lane {
     }
 
     async fn claim(&self) -> Result<Vec<i64>, Error> {
-        let limit = i64::try_from(BATCH).expect("a few hundred");
+        let limit = i64::try_from(RAW_BATCH).expect("a thousand");
         let values: [&(dyn ToSql + Sync); 4] = [&NOW_MS, &WORKER, &&self.token[..], &limit];
         let rows = self.client.query(&self.claim, &values).await.map_err(raw("claiming"))?;
         Ok(rows.iter().map(|row| row.get(0)).collect())
