@@ -16,8 +16,9 @@ const HELP: &str = "\
 cargo xtask <command>
 
   test         every test, from a bare checkout; installs first what prepare does
-  prepare      installs what the tests need where it is missing: strace, python3 and nodejs by apt-get,
-               and tools of their own under target/tools
+  prepare      installs what the tests need where it is missing: strace, curl, postgresql, pgbouncer,
+               python3 and nodejs by apt-get, and tools of their own under target/tools; tests start
+               their own PostgreSQL on private ports, and leave alone the one that Debian starts
   lint         cargo fmt --check and clippy, warnings are errors
   ci           lint, then test: what CI runs
   bench open   opens a store with a million jobs: seconds and memory, in a release build
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
 
 /// All tests, also after a failure: the one that says it best may be the last.
 ///
-/// No database is started. What the tests need beside the toolchain is seen to first.
+/// What the tests need beside the toolchain is seen to first.
 fn test() -> bool {
     if !prepare::prepare() {
         return false;

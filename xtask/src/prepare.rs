@@ -13,7 +13,7 @@ const NODE: [(&str, &str); 2] = [("typescript", "7.0.2"), ("@types/node", "26.6.
 
 /// Makes sure that every test finds its tools.
 pub(crate) fn prepare() -> bool {
-    strace() && curl() && python() && node()
+    strace() && curl() && postgres() && python() && node()
 }
 
 /// Tests let system calls of a process fail.
@@ -40,6 +40,24 @@ fn curl() -> bool {
         || complain_about(
             "curl is missing and could not be installed; as root: apt-get install -y curl",
         )
+}
+
+/// Tests start PostgreSQL and PgBouncer themselves, in folders and on ports of their own. The cluster and the
+/// service that Debian's packages bring are neither needed nor touched.
+fn postgres() -> bool {
+    has_postgres()
+        || install(&["postgresql", "pgbouncer"]) && has_postgres()
+        || complain_about(
+            "postgresql or pgbouncer is missing and could not be installed; as root: \
+             apt-get install -y postgresql pgbouncer",
+        )
+}
+
+/// Debian keeps the server's programs apart from everybody's, and pgbouncer among those for root.
+fn has_postgres() -> bool {
+    const SERVER: &str = "ls /usr/lib/postgresql/*/bin/initdb || command -v initdb";
+    const BOUNCER: &str = "PATH=$PATH:/usr/sbin:/usr/local/sbin; command -v pgbouncer";
+    run("sh", &["-c", SERVER]) && run("sh", &["-c", BOUNCER]) && run("psql", &["--version"])
 }
 
 fn python() -> bool {

@@ -1,0 +1,64 @@
+//! What a test asks of a server as its superuser.
+
+use std::{future::Future, thread, time::Duration};
+use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage};
+
+/// How long an answer may take before the test is told that it does not come. Two cores may be busy
+/// with other things, and a server that recovers syncs all of its files first.
+const PATIENCE: Duration = Duration::from_secs(60);
+const BETWEEN_TRIES: Duration = Duration::from_millis(10);
+
+/// What came of a program that was started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beginning {
+    Ready,
+    Failed,
+    TimedOut,
+}
+
+/// Returns when a connection can be made, or as soon as `failed` says that none ever will be.
+pub(crate) fn wait_until_ready(address: &str, failed: impl Fn() -> bool + Sync) -> Beginning {
+    let waited = alone(async {
+        while connect(address).await.is_err() {
+            if failed() {
+                return Beginning::Failed;
+            }
+            tokio::time::sleep(BETWEEN_TRIES).await;
+        }
+        Beginning::Ready
+    });
+    waited.unwrap_or(Beginning::TimedOut)
+}
+
+/// Asks statements in the simple protocol, and gives the first column of all rows.
+pub(crate) fn ask(address: &str, statements: &str) -> Result<Vec<String>, Error> {
+    let answer = alone(async { rows(&connect(address).await?, statements).await });
+    answer.unwrap_or_else(|| panic!("{statements}: no answer within {PATIENCE:?}"))
+}
+
+async fn connect(address: &str) -> Result<Client, Error> {
+    let (client, connection) = tokio_postgres::connect(address, NoTls).await?;
+    tokio::spawn(connection);
+    Ok(client)
+}
+
+async fn rows(client: &Client, statements: &str) -> Result<Vec<String>, Error> {
+    let messages = client.simple_query(statements).await?;
+    Ok(messages.iter().filter_map(first_column).collect())
+}
+
+fn first_column(message: &SimpleQueryMessage) -> Option<String> {
+    let SimpleQueryMessage::Row(row) = message else { return None };
+    row.get(0).map(str::to_owned)
+}
+
+/// Carries out `work` on a thread with a runtime of its own, because the caller may stand in another.
+/// `None`: it took too long.
+fn alone<T: Send>(work: impl Future<Output = T> + Send) -> Option<T> {
+    let work = async { tokio::time::timeout(PATIENCE, work).await.ok() };
+    let run = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime starts").block_on(work)
+    };
+    thread::scope(|scope| scope.spawn(run).join()).expect("it does not panic")
+}

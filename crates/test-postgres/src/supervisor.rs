@@ -1,0 +1,117 @@
+//! The shell that watches over a program, so that it never outlives the test that started it.
+//!
+//! A guard in this process would not do: it is gone with `kill -9`, and statics are never dropped.
+//! The kernel closes our end of a pipe in every case, and the shell waits for nothing else.
+
+use crate::programs::Account;
+use std::{
+    fs::{self, Permissions},
+    io::{BufRead, BufReader, Write},
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::{Mutex, PoisonError},
+};
+use tempfile::TempDir;
+
+const SCRIPT: &str = include_str!("supervisor.sh");
+
+/// A folder and at most one program that lives in it; both go when this goes.
+pub(crate) struct Supervisor {
+    folder: PathBuf,
+    account: Account,
+    shell: Child,
+    pipes: Mutex<Option<(ChildStdin, BufReader<ChildStdout>)>>,
+}
+
+impl Supervisor {
+    /// Takes `folder` over. What is started ends by `signal`.
+    pub(crate) fn over(folder: TempDir, account: Account, signal: &str) -> Supervisor {
+        account.give(folder.path());
+        let mut shell = Command::new("sh")
+            .args(["-c", SCRIPT, "supervisor"])
+            .arg(folder.path())
+            .arg(signal)
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            // Not in our group: Ctrl-C in a terminal would end the shell before it has cleaned up.
+            .process_group(0)
+            .spawn()
+            .expect("sh starts");
+        let orders = shell.stdin.take().expect("it is piped");
+        let answers = BufReader::new(shell.stdout.take().expect("it is piped"));
+        // From here on the folder is the shell's to remove.
+        let folder = folder.keep();
+        Supervisor { folder, account, shell, pipes: Mutex::new(Some((orders, answers))) }
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Runs a program to its end. Whether it went well is in the answer, what it said in the log.
+    pub(crate) fn run(&self, program: &Path, arguments: &[String]) -> bool {
+        self.order(&format!("run {}", self.command(program, arguments))) == "done"
+    }
+
+    /// Starts the program that lives here, and gives its pid. The one before must be stopped.
+    pub(crate) fn start(&self, program: &Path, arguments: &[String]) -> u32 {
+        let pid = self.order(&format!("start {}", self.command(program, arguments)));
+        pid.parse().expect("the shell answers with a pid")
+    }
+
+    /// Stops the program, and returns when it and its children are gone.
+    pub(crate) fn stop(&self) {
+        self.order("stop");
+    }
+
+    /// Everything that the programs have said.
+    pub(crate) fn log(&self) -> String {
+        let log = fs::read(self.folder.join("log")).unwrap_or_default();
+        String::from_utf8_lossy(&log).into_owned()
+    }
+
+    /// Whether the programs have said this since the log was so long.
+    pub(crate) fn said_since(&self, length: usize, words: &str) -> bool {
+        self.log().get(length..).is_some_and(|new| new.contains(words))
+    }
+
+    /// Puts a file into the folder that only the program's user may read.
+    pub(crate) fn give_file(&self, name: &str, content: &str) {
+        let path = self.folder.join(name);
+        fs::write(&path, content).expect("a file can be written");
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("it is ours");
+        self.account.give(&path);
+    }
+
+    fn command(&self, program: &Path, arguments: &[String]) -> String {
+        let program = program.display().to_string();
+        let words = self.account.prefix.iter().chain([&program]).chain(arguments);
+        words.map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    }
+
+    fn order(&self, order: &str) -> String {
+        assert!(!order.contains('\n'), "an order is one line: {order}");
+        let mut pipes = self.pipes.lock().unwrap_or_else(PoisonError::into_inner);
+        let (orders, answers) = pipes.as_mut().expect("they are closed when this is dropped");
+        writeln!(orders, "{order}").expect("the shell listens");
+        let mut answer = String::new();
+        answers.read_line(&mut answer).expect("the shell answers");
+        answer.trim_end().to_owned()
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        // The shell hears the end of its orders, stops the program, removes the folder and ends.
+        *self.pipes.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let _ = self.shell.wait();
+    }
+}
+
+/// A word as a shell reads it, whatever is in it.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}

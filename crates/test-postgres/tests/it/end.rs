@@ -1,0 +1,111 @@
+//! Nothing outlives the process that started it, however that process ends.
+
+use std::{
+    env,
+    io::{self, BufRead, BufReader, Read, Write},
+    path::{Path, PathBuf},
+    process::{self, Child, Command, Stdio},
+    thread,
+    time::Duration,
+};
+use test_postgres::{Options, PgBouncer, Server};
+
+/// How long the end of a process may take to reach what it started: 10 seconds.
+const LOOKS: usize = 500;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+
+#[test]
+fn a_process_that_is_killed_leaves_nothing_behind() {
+    let (mut child, left) = start_child("end::a_child_with_servers");
+    child.kill().expect("it is ours"); // SIGKILL
+    child.wait().expect("it is ours");
+    left.goes_away();
+}
+
+#[test]
+fn a_process_that_exits_leaves_nothing_behind() {
+    let (mut child, left) = start_child("end::a_child_with_servers");
+    drop(child.stdin.take());
+    assert_eq!(child.wait().expect("it is ours").code(), Some(7), "process::exit was not reached");
+    left.goes_away();
+}
+
+#[test]
+fn a_server_that_is_paused_goes_as_well() {
+    let (mut child, left) = start_child("end::a_child_with_servers");
+    assert!(signal("STOP", &left.pids[0]));
+    child.kill().expect("it is ours");
+    child.wait().expect("it is ours");
+    left.goes_away();
+}
+
+#[test]
+fn a_server_that_is_dropped_is_gone_at_once() {
+    let server = Server::start(Options::fast());
+    let (pid, folder) = (server.pid().to_string(), server.folder().to_owned());
+    assert!(signal("0", &pid) && folder.exists());
+    drop(server);
+    assert!(!signal("0", &pid), "the postmaster is still there");
+    assert!(!folder.exists(), "the folder is still there");
+}
+
+/// Not a test of its own: the process that the tests above start.
+#[test]
+#[ignore = "is started by other tests"]
+fn a_child_with_servers() {
+    let (shared, own) = (Server::shared(), Server::start(Options::default()));
+    let bouncer = PgBouncer::before(shared);
+    let pids = [shared.pid(), own.pid(), bouncer.pid()];
+    let folders = [shared.folder(), own.folder()].map(Path::display);
+    println!("\n{} {} {} {} {}", pids[0], pids[1], pids[2], folders[0], folders[1]);
+    io::stdout().flush().expect("our parent reads");
+    io::stdin().read_to_end(&mut Vec::new()).expect("our parent holds the other end");
+    process::exit(7);
+}
+
+/// What a child has started.
+struct Left {
+    pids: Vec<String>,
+    folders: Vec<PathBuf>,
+}
+
+impl Left {
+    fn goes_away(&self) {
+        let is_there = || {
+            self.pids.iter().any(|pid| signal("0", pid))
+                || self.folders.iter().any(|folder| folder.exists())
+        };
+        for _ in 0..LOOKS {
+            if !is_there() {
+                return;
+            }
+            thread::sleep(BETWEEN_LOOKS);
+        }
+        panic!("still there: {:?} or {:?}", self.pids, self.folders);
+    }
+}
+
+fn start_child(test: &str) -> (Child, Left) {
+    let mut child = Command::new(env::current_exe().expect("we have a name"))
+        .args(["--exact", test, "--ignored", "--nocapture"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("we start once more");
+    let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+    let line = lines.map_while(Result::ok).find(|line| line.contains("consign-test-"));
+    let words: Vec<String> =
+        line.expect("the child says what it has").split(' ').map(str::to_owned).collect();
+    let left =
+        Left { pids: words[..3].to_vec(), folders: words[3..].iter().map(PathBuf::from).collect() };
+    assert!(left.pids.iter().all(|pid| signal("0", pid)), "they do not run: {:?}", left.pids);
+    assert!(left.folders.iter().all(|folder| folder.exists()), "no folders: {:?}", left.folders);
+    (child, left)
+}
+
+/// Sends a signal, and says whether there was somebody to hear it.
+fn signal(name: &str, pid: &str) -> bool {
+    let mut kill = Command::new("kill");
+    kill.args(["-s", name, pid]).stderr(Stdio::null());
+    kill.status().expect("kill(1) is there").success()
+}

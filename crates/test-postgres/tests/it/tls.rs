@@ -1,0 +1,31 @@
+//! A server that can be spoken to in secret.
+
+use crate::connection::connect;
+use std::process::{Command, Output};
+use test_postgres::{Options, Server};
+
+#[test]
+fn its_certificate_is_good_for_those_who_trust_its_authority() {
+    let server = Server::start(Options { tls: true, ..Options::fast() });
+    let ca = server.tls_ca().unwrap().display().to_string();
+    let said = psql(&format!("{}?sslmode=verify-full&sslrootcert={ca}", server.address()));
+    assert_eq!(String::from_utf8_lossy(&said.stdout).trim(), "t", "{said:?}");
+
+    let other = Server::start(Options { tls: true, ..Options::fast() });
+    let said = psql(&format!("{}?sslmode=verify-full&sslrootcert={ca}", other.address()));
+    assert!(!said.status.success(), "another's authority vouched for it");
+}
+
+#[tokio::test]
+async fn a_server_without_papers_says_so() {
+    let server = Server::shared();
+    assert!(server.tls_ca().is_none());
+    assert!(connect(&format!("{}?sslmode=require", server.address())).await.is_err());
+}
+
+/// Asks whether the connection is encrypted, by PostgreSQL's own client.
+fn psql(address: &str) -> Output {
+    let question = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
+    let mut psql = Command::new("psql");
+    psql.args(["-XAt", "-d", address, "-c", question]).output().expect("psql is there")
+}
