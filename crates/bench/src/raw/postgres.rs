@@ -240,3 +240,51 @@ impl ToSql for Id {
 
     to_sql_checked!();
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{super::raw_jobs, *};
+    use crate::{Place, site::Site};
+    use test_postgres::Server;
+    use tokio::runtime::{Builder, Runtime};
+
+    /// A run in the shared server, and where its twin would be.
+    fn begun() -> (Place, Schema, Runtime) {
+        let place = Place::in_database(&Server::shared().address()).unwrap();
+        let Site::Schema(schema) = place.raw().unwrap() else { panic!("a database has schemas") };
+        (place, schema, Builder::new_current_thread().enable_all().build().unwrap())
+    }
+
+    async fn count(raw: &Raw, condition: &str) -> i64 {
+        let sql = format!("select count(*) from {condition}");
+        raw.lanes[0].client.query_one(&sql, &[]).await.unwrap().get(0)
+    }
+
+    // One test, because the schemas of a run are named after its process.
+    #[test]
+    fn a_raw_life_is_a_whole_life_and_nothing_of_it_is_left() {
+        let (place, schema, runtime) = begun();
+        runtime.block_on(async {
+            let raw = Raw::open(&schema).await.unwrap();
+            raw.lives(&raw_jobs(5_500)).await.unwrap();
+            assert_eq!(count(&raw, "job where state = 2 and attempt = 1").await, 5_500);
+            assert_eq!(count(&raw, "payload").await, 5_500);
+            assert_eq!(count(&raw, "history").await, 16_500);
+            assert!(schema.bytes().await.unwrap() > 1_000_000);
+        });
+        assert!(matches!(Place::in_database(&schema.address), Err(Error::Taken(_))));
+
+        drop(place);
+        let (place, schema, runtime) = begun();
+        runtime.block_on(async {
+            let raw = Raw::open(&schema).await.unwrap();
+            raw.submit(&raw_jobs(1_100), 64).await.unwrap();
+            assert_eq!(count(&raw, "job where ready").await, 1_100);
+            let raw = Raw::open(&schema).await.unwrap();
+            raw.drain(1_100).await.unwrap();
+            assert_eq!(count(&raw, "job where state = 2").await, 1_100);
+        });
+        drop(place);
+        assert!(runtime.block_on(schema.is_new()).unwrap());
+    }
+}
