@@ -22,6 +22,12 @@ pub enum Error {
         "the door is measured over SQLite: leave --store away or name a file with sqlite:<path>"
     )]
     DoorOfDatabase,
+    /// SQLite has no transactions of others to wait for.
+    #[error("a transaction can only be held open in PostgreSQL")]
+    SoakOfFile,
+    /// What was to be open for minutes was not, so that nothing was measured.
+    #[error("the transaction that was to be held open was ended by somebody")]
+    NotHeld,
     /// A file or folder of ours.
     #[error("{doing} {}", path.display())]
     File {

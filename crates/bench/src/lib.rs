@@ -23,6 +23,7 @@ mod place;
 mod raw;
 mod report;
 mod site;
+mod soak;
 mod table;
 mod throughput;
 
@@ -36,6 +37,7 @@ pub use measure::{Goal, Group, Measure, Unit};
 pub use place::Place;
 pub use raw::{RAW_BATCH, sqlite::RAW_PRAGMAS};
 pub use report::{Beside, Report};
+pub use soak::{Claims, SOAK_JOBS_PER_SECOND, SOAK_RATIO_MAX, Soak, soak};
 
 use measure::goal_on_postgres;
 use neighbours::Ticks;
