@@ -1,9 +1,10 @@
 //! Consign as it is measured: a node over a store in a file.
 
 use crate::{Error, error::verb, site::Site};
-use engine::{ITEMS_MAX, JobDraft, Tenant};
+use engine::{ITEMS_MAX, JobDraft, JobId, Tenant};
 use platform::{Node, Settings, SystemClock, SystemDice};
 use std::{
+    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -63,10 +64,12 @@ impl House {
         joined(tasks).await.map(drop)
     }
 
-    async fn submit_batch(&self, numbers: std::ops::Range<usize>) -> Result<(), Error> {
+    /// Hands over one batch.
+    pub(crate) async fn submit_batch(&self, numbers: Range<usize>) -> Result<Vec<JobId>, Error> {
         let drafts = numbers.map(|number| draft(number, Duration::ZERO)).collect();
         let submitted = self.node.submit_all(&Tenant::default_tenant(), drafts).await;
-        submitted.map(drop).map_err(verb("handing over a batch"))
+        let submitted = submitted.map_err(verb("handing over a batch"))?;
+        Ok(submitted.iter().map(|job| job.job_id).collect())
     }
 
     /// Hands over `jobs` one by one from many tasks, and gives how long each took to be answered.

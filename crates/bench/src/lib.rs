@@ -16,6 +16,7 @@ mod http;
 mod idle;
 mod json;
 mod load;
+mod look_up;
 mod machine;
 mod measure;
 mod neighbours;
@@ -54,12 +55,16 @@ pub struct Settings {
     pub jobs: usize,
     /// Jobs that wait while a deep queue is drained; at least [`DEEP_MIN`].
     pub deep: usize,
+    /// Ended jobs among which others are looked up, where that is measured; at least [`ENDED_MIN`].
+    pub ended: usize,
 }
 
 /// With fewer jobs than these there is nothing to see.
 pub const JOBS_MIN: usize = 100;
 /// The same of a deep queue, which must not run empty while it is measured.
 pub const DEEP_MIN: usize = 1_000;
+/// The same of ended jobs.
+pub const ENDED_MIN: usize = 1_000;
 /// Each part is measured so many times, and the middle counts.
 pub const ROUNDS: usize = 5;
 /// Threads for the tasks that hand jobs over and run them, or ask over HTTP.
@@ -73,6 +78,7 @@ pub fn run(settings: Settings, place: &Place, say: &mut dyn FnMut(&str)) -> Resu
     let mut measures = deep::measure(&mut bench)?;
     measures.extend(idle::measure(&mut bench)?);
     measures.extend(throughput::measure(&mut bench)?);
+    measures.extend(look_up::measure(&mut bench)?);
     machine.note_others(before);
     if let Backend::Postgres(_) = machine.backend {
         measures.iter_mut().for_each(|measure| measure.goal = goal_on_postgres(measure.key));

@@ -43,9 +43,11 @@ impl Beside {
             (Beside::Disk, Backend::Sqlite(_)) => sqlite_notes(),
             (Beside::Disk, Backend::Postgres(server)) => postgres_notes(server),
         };
-        notes.push(format!(
-            "payloads have {PAYLOAD_BYTES} bytes; * is compared with our own drain of the short queue"
-        ));
+        let short = match backend {
+            Backend::Sqlite(_) => "our own drain of the short queue",
+            Backend::Postgres(_) => "our own number at 10,000",
+        };
+        notes.push(format!("payloads have {PAYLOAD_BYTES} bytes; * is compared with {short}"));
         notes
     }
 }
@@ -142,5 +144,10 @@ pub(crate) fn example() -> Report {
     let alone = measure("peak_memory", &[41.3], None);
     let goal = Some(Goal::AtMost(40.0));
     measures.push(Measure { unit: Unit::Mebibytes, group: Group::Size, goal, ..alone });
-    Report::new(machine, Settings { jobs: 100_000, deep: 1_000_000 }, Beside::Disk, measures)
+    Report::new(
+        machine,
+        Settings { jobs: 100_000, deep: 1_000_000, ended: 1_000_000 },
+        Beside::Disk,
+        measures,
+    )
 }

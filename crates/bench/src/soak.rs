@@ -67,7 +67,7 @@ impl Soak {
 
 /// Runs for so long with the transaction open, and for a while before, saying what it is at. This blocks.
 pub fn soak(place: &Place, during: Duration, say: &mut dyn FnMut(&str)) -> Result<Soak, Error> {
-    let bench = Bench::new(Settings { jobs: 0, deep: 0 }, place, say)?;
+    let bench = Bench::new(Settings { jobs: 0, deep: 0, ended: 0 }, place, say)?;
     let (house, site) = bench.ours()?;
     let Bench { runtime, say, .. } = bench;
     runtime.block_on(async {

@@ -25,8 +25,11 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
         bench::serve_echo(stdin().lock(), stdout()).context("the echo failed")?;
         return Ok(ExitCode::SUCCESS);
     }
-    let settings =
-        Settings { jobs: usize::try_from(args.jobs)?, deep: usize::try_from(args.deep)? };
+    let settings = Settings {
+        jobs: usize::try_from(args.jobs)?,
+        deep: usize::try_from(args.deep)?,
+        ended: usize::try_from(args.ended)?,
+    };
     let place = match &args.store {
         Some(BenchStore::File(path)) => Place::at(path),
         Some(BenchStore::Database(address)) => Place::in_database(address),

@@ -25,14 +25,14 @@ const WORKER: &str = "worker-1";
 /// The twin of a store.
 pub(crate) enum Raw {
     Sqlite(sqlite::Raw),
-    Postgres(postgres::Raw),
+    Postgres(Box<postgres::Raw>),
 }
 
 impl Raw {
     pub(crate) async fn open(site: &Site) -> Result<Self, Error> {
         Ok(match site {
             Site::File(path) => Raw::Sqlite(sqlite::Raw::open(path)?),
-            Site::Schema(schema) => Raw::Postgres(postgres::Raw::open(schema).await?),
+            Site::Schema(schema) => Raw::Postgres(Box::new(postgres::Raw::open(schema).await?)),
         })
     }
 

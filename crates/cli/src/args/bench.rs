@@ -17,6 +17,9 @@ pub(crate) struct BenchArgs {
     /// Jobs that wait while a deep queue is drained; 1000 at least
     #[arg(long, default_value_t = 1_000_000, value_parser = at_least(::bench::DEEP_MIN))]
     pub(crate) deep: u64,
+    /// Ended jobs among which others are looked up, in PostgreSQL only; 1000 at least
+    #[arg(long, default_value_t = 1_000_000, value_parser = at_least(::bench::ENDED_MIN))]
+    pub(crate) ended: u64,
     /// Measure the HTTP door instead, beside a bare echo of the same requests
     #[arg(long)]
     pub(crate) http: bool,
