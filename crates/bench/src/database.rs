@@ -45,7 +45,7 @@ impl Database {
     }
 
     pub(crate) fn shown(&self) -> String {
-        format!("schemas {}* of that database", self.prefix)
+        format!("the schema {}, and two beside it", self.prefix)
     }
 
     fn schema(&self, name: &str) -> Schema {
@@ -94,6 +94,14 @@ impl Schema {
         let client = connect(&self.address).await?;
         let row = client.query_one(sql, &[&self.name]).await.map_err(failed("looking for"))?;
         Ok(row.get(0))
+    }
+
+    /// Asks the server to write down what it has only in its log, which not everybody may: then it does so when it
+    /// likes.
+    pub(crate) async fn settle(&self) -> Result<(), Error> {
+        let client = connect(&self.address).await?;
+        drop(client.batch_execute("checkpoint").await);
+        Ok(())
     }
 
     /// What it has on the disk, with indexes and whatever is set aside.

@@ -63,6 +63,7 @@ fn short_slice(bench: &Bench<'_>, plan: Plan) -> Result<f64, Error> {
 /// system anything left to write.
 fn reopened(bench: &Bench<'_>, house: House, site: &Site) -> Result<House, Error> {
     drop(house);
+    bench.runtime.block_on(site.settle())?;
     bench.open(site)
 }
 

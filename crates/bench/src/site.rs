@@ -13,6 +13,14 @@ pub(crate) enum Site {
 }
 
 impl Site {
+    /// Puts what was written where it belongs. A closed file has done so by itself.
+    pub(crate) async fn settle(&self) -> Result<(), Error> {
+        match self {
+            Site::File(_) => Ok(()),
+            Site::Schema(schema) => schema.settle().await,
+        }
+    }
+
     /// What a closed store has on the disk.
     pub(crate) async fn bytes(&self) -> Result<u64, Error> {
         match self {

@@ -37,7 +37,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
     };
     let place = Arc::new(place.context("nothing was measured")?);
     let interrupted = clear_when_interrupted(&place).context("nothing was measured")?;
-    eprintln!("measuring in {}, which is removed afterwards", place.shown());
+    eprintln!("measuring in {}; all of it is removed afterwards", place.shown());
     let say = &mut |what: &str| eprintln!("{what}");
     let report = if args.http {
         let program = env::current_exe().context("nothing was measured")?;
