@@ -261,10 +261,16 @@ mod tests {
         raw.lanes[0].client.query_one(&sql, &[]).await.unwrap().get(0)
     }
 
-    // One test, because the schemas of a run are named after its process.
+    // One after the other, because the schemas of a run are named after its process.
     #[test]
     fn a_raw_life_is_a_whole_life_and_nothing_of_it_is_left() {
-        let (place, schema, runtime) = begun();
+        whole_lives();
+        apart();
+        interrupted();
+    }
+
+    fn whole_lives() {
+        let (_place, schema, runtime) = begun();
         runtime.block_on(async {
             let raw = Raw::open(&schema).await.unwrap();
             raw.lives(&raw_jobs(5_500)).await.unwrap();
@@ -274,8 +280,9 @@ mod tests {
             assert!(schema.bytes().await.unwrap() > 1_000_000);
         });
         assert!(matches!(Place::in_database(&schema.address), Err(Error::Taken(_))));
+    }
 
-        drop(place);
+    fn apart() {
         let (place, schema, runtime) = begun();
         runtime.block_on(async {
             let raw = Raw::open(&schema).await.unwrap();
@@ -287,5 +294,23 @@ mod tests {
         });
         drop(place);
         assert!(runtime.block_on(schema.is_new()).unwrap());
+    }
+
+    /// What is in use is removed as well.
+    fn interrupted() {
+        let (place, schema, runtime) = begun();
+        let raw = runtime.block_on(Raw::open(&schema)).unwrap();
+        let used = std::thread::spawn(move || runtime.block_on(raw.lives(&raw_jobs(200_000))));
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let seen = schema.connect("").await.unwrap();
+            let sql = "select exists (select from job where state = 2)";
+            while !seen.query_one(sql, &[]).await.unwrap().get::<_, bool>(0) {
+                assert!(!used.is_finished(), "it ended before anybody could interrupt it");
+            }
+        });
+        place.clear();
+        assert!(runtime.block_on(schema.is_new()).unwrap());
+        assert!(matches!(used.join().unwrap(), Err(Error::Raw { .. })));
     }
 }
