@@ -16,6 +16,7 @@ mod form;
 mod keeper;
 mod memory;
 mod node;
+mod postgres;
 mod promise;
 mod queue;
 mod sqlite;
@@ -23,8 +24,9 @@ mod store;
 #[doc(hidden)]
 pub mod sync;
 mod taken;
+mod way;
 
-pub use by_hand::{HandClock, Replaceable, SeededDice};
+pub use by_hand::{HandClock, Replaceable, SeededDice, take_the_clock};
 pub use clock::{Clock, Reading, StoreClock};
 pub use cursor::Cursor;
 pub use dice::Dice;
@@ -32,6 +34,9 @@ pub use keeper::{Keeper, Tended};
 pub use memory::{Backup, Memory};
 pub use node::{
     ATTEND_EVERY, Attendance, LEADS_FOR, NODE_LOST_AFTER, NODES_KEPT, News, NodeCard, NodeSeen,
+};
+pub use postgres::{
+    Postgres, PostgresAddress, PostgresError, PostgresOptions, migrate_postgres, postgres_schema,
 };
 pub use promise::{Awaited, Broken, Promise, promise};
 pub use queue::{Counts, Queue, QueueDepth, WorkerSeen};

@@ -1,6 +1,7 @@
 //! Queues and workers as an operator sees them.
 
 use engine::{Host, Job, JobType, Scope, Status, Tenant, Timestamp, WorkerId};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The jobs of one type and one tenant: what claims go round over.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -110,4 +111,52 @@ pub(crate) fn live_workers(workers: &[WorkerSeen], queue: &Queue) -> u64 {
         seen.live && seen.scope.covers(&queue.tenant) && seen.job_types.contains(&queue.job_type)
     });
     theirs.count() as u64
+}
+
+/// Whether nobody may claim from `queue`.
+pub(crate) fn is_paused(paused: &BTreeSet<(JobType, Scope)>, queue: &Queue) -> bool {
+    let by = |scope| paused.contains(&(queue.job_type.clone(), scope));
+    !paused.is_empty() && (by(Scope::All) || by(Scope::One(queue.tenant.clone())))
+}
+
+/// The numbers of queues.
+#[derive(Default)]
+pub(crate) struct Queues {
+    by_type: BTreeMap<JobType, BTreeMap<Tenant, i64>>,
+    by_no: BTreeMap<i64, Queue>,
+}
+
+impl Queues {
+    pub(crate) fn add(&mut self, no: i64, queue: Queue) {
+        let tenants = self.by_type.entry(queue.job_type.clone()).or_default();
+        tenants.insert(queue.tenant.clone(), no);
+        self.by_no.insert(no, queue);
+    }
+
+    pub(crate) fn no(&self, job_type: &JobType, tenant: &Tenant) -> Option<i64> {
+        self.by_type.get(job_type)?.get(tenant).copied()
+    }
+
+    pub(crate) fn get(&self, no: i64) -> Option<&Queue> {
+        self.by_no.get(&no)
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = (i64, &Queue)> {
+        self.by_no.iter().map(|(no, queue)| (*no, queue))
+    }
+
+    pub(crate) fn next_no(&self) -> i64 {
+        self.by_no.last_key_value().map_or(1, |(no, _)| no + 1)
+    }
+
+    /// The queues of one type that are in scope.
+    pub(crate) fn of_type<'a>(
+        &'a self,
+        job_type: &JobType,
+        scope: &'a Scope,
+    ) -> impl Iterator<Item = (i64, &'a Queue)> {
+        let tenants = self.by_type.get(job_type).into_iter().flatten();
+        let visible = tenants.filter(move |(tenant, _)| scope.covers(tenant));
+        visible.map(|(_, no)| (*no, &self.by_no[no]))
+    }
 }

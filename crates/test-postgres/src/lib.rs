@@ -5,6 +5,8 @@
 //! assert!(server.address().starts_with("postgres://consign@127.0.0.1:"));
 //! ```
 //!
+//! [`PgBouncer`] stands before a server as it does for many users, [`ChaosProxy`] cuts connections to it.
+//!
 //! Nothing here outlives the process that started it, however that process ends: a [`Server`] is
 //! watched over by a shell that waits for the end of a pipe. A machine without PostgreSQL is a panic
 //! that says what to install, never a test that is skipped.
@@ -21,10 +23,12 @@ mod options;
 mod pgbouncer;
 mod port;
 mod programs;
+mod proxy;
 mod server;
 mod supervisor;
 mod tls;
 
 pub use options::Options;
 pub use pgbouncer::PgBouncer;
+pub use proxy::{ChaosProxy, Counts, When};
 pub use server::Server;

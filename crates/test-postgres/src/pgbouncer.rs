@@ -50,6 +50,11 @@ impl PgBouncer {
         format!("postgres://consign@127.0.0.1:{}/consign", self.port)
     }
 
+    /// Its port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Its process.
     pub fn pid(&self) -> u32 {
         self.pid

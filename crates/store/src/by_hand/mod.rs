@@ -1,8 +1,10 @@
 //! Time and chance in the hands of a test: nothing happens until somebody moves the clock, and a
 //! seed rolls the same dice every time.
 
+mod database;
 mod replaceable;
 
+pub use database::take_the_clock;
 pub use replaceable::Replaceable;
 
 use crate::{
@@ -16,12 +18,20 @@ use std::{
 };
 
 /// A clock that only a hand moves.
-pub struct HandClock(Mutex<Reading>);
+pub struct HandClock {
+    hands: Mutex<Reading>,
+    /// Told whenever somebody moves the hands.
+    follower: Mutex<Option<Follower>>,
+}
+
+/// A clock elsewhere that goes with one in the hands of a test.
+pub(crate) type Follower = Box<dyn Fn(Reading) + Send + Sync>;
 
 impl HandClock {
     /// A clock that stands at `wall`.
     pub fn at(wall: Timestamp) -> Self {
-        HandClock(Mutex::new(Reading { wall, monotonic: Duration::ZERO }))
+        let hands = Mutex::new(Reading { wall, monotonic: Duration::ZERO });
+        HandClock { hands, follower: Mutex::new(None) }
     }
 
     /// Time goes by.
@@ -29,16 +39,29 @@ impl HandClock {
         let mut hands = self.hands();
         hands.wall = hands.wall + span;
         hands.monotonic = hands.monotonic.saturating_add(span);
+        self.tell(*hands);
     }
 
     /// Somebody sets the wall clock, and no time goes by.
     pub fn set_off(&self, ms: i64) {
         let mut hands = self.hands();
         hands.wall = Timestamp::from_unix_ms(hands.wall.unix_ms().saturating_add(ms));
+        self.tell(*hands);
+    }
+
+    /// From now on `follower` is told of every move, before anybody else can read it.
+    pub(crate) fn take_along(&self, follower: Follower) {
+        *self.follower.lock().expect("nothing panics with it in hand") = Some(follower);
+    }
+
+    fn tell(&self, reading: Reading) {
+        if let Some(follower) = &*self.follower.lock().expect("nothing panics with it in hand") {
+            follower(reading);
+        }
     }
 
     fn hands(&self) -> MutexGuard<'_, Reading> {
-        self.0.lock().expect("nothing panics with the clock in hand")
+        self.hands.lock().expect("nothing panics with the clock in hand")
     }
 }
 

@@ -6,3 +6,4 @@ pub(crate) mod facet;
 pub(crate) mod recent;
 pub(crate) mod seal;
 pub(crate) mod sheet;
+pub(crate) mod stored;

@@ -7,7 +7,9 @@ use super::{
     chores::before,
     credentials::{load_keys, load_signing_keys},
     error::{OpenError, Trouble},
-    known::{Queues, load_counts, load_house, load_paused, load_policies, load_workers},
+    known::{
+        Queues, load_counts, load_house, load_paused, load_policies, load_queues, load_workers,
+    },
     load::{self, blob},
     open::{Files, Role, refuse_foreign, schema_of},
     seal::{Kind, unseal},
@@ -179,7 +181,7 @@ impl<'a> Doctor<'a> {
         load_policies(self.db)?;
         load_paused(self.db)?;
         load_workers(self.db)?;
-        Queues::load(self.db)?;
+        load_queues(self.db)?;
         Ok(())
     }
 
@@ -192,7 +194,7 @@ impl<'a> Doctor<'a> {
         )?;
         let mut rows = statement.query([])?;
         // Where the names of queues are damaged, another look says so, and this one goes on.
-        let queues = Queues::load(self.db).ok();
+        let queues = load_queues(self.db).ok();
         let (mut truth, mut told, mut all_read) = (BTreeMap::<i64, Counts>::new(), 0, true);
         while let Some(row) = rows.next()? {
             let read = read_whole(row);
@@ -307,7 +309,7 @@ impl<'a> Doctor<'a> {
         // Where a job could not be read, nobody knows the truth, and that was told.
         let Some(truth) = self.truth.take() else { return Ok(()) };
         let counted = load_counts(self.db)?.counts;
-        let queues = Queues::load(self.db)?;
+        let queues = load_queues(self.db)?;
         for (no, queue) in queues.all() {
             let said = counted.get(&no).copied().unwrap_or_default();
             let mut is = truth.get(&no).copied().unwrap_or_default();

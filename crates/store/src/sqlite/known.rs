@@ -11,7 +11,8 @@ use super::{
     sql,
 };
 use crate::queue::{Counts, Queue};
-use engine::{JobId, JobType, Policy, Priority, Scope, Tenant, Timestamp, WorkerId};
+pub(super) use crate::queue::{Queues, is_paused};
+use engine::{JobId, JobType, Policy, Priority, Scope, Timestamp, WorkerId};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,7 +59,7 @@ impl Known {
             next_event: last.last_event + 1,
             next_commit: last_commit + 1,
             newest_id: load_newest_id(db)?,
-            queues: Queues::load(db)?,
+            queues: load_queues(db)?,
             policies: load_policies(db)?,
             paused: load_paused(db)?,
             counts,
@@ -85,70 +86,6 @@ impl Known {
 
     pub(super) fn queued(&self, queue: i64) -> u64 {
         self.counts.get(&queue).map_or(0, |counts| counts.queued)
-    }
-}
-
-/// Whether nobody may claim from `queue`.
-pub(super) fn is_paused(paused: &BTreeSet<(JobType, Scope)>, queue: &Queue) -> bool {
-    let by = |scope| paused.contains(&(queue.job_type.clone(), scope));
-    !paused.is_empty() && (by(Scope::All) || by(Scope::One(queue.tenant.clone())))
-}
-
-/// The numbers of queues.
-#[derive(Default)]
-pub(super) struct Queues {
-    by_type: BTreeMap<JobType, BTreeMap<Tenant, i64>>,
-    by_no: BTreeMap<i64, Queue>,
-}
-
-impl Queues {
-    pub(super) fn load(db: &Connection) -> Result<Self, Trouble> {
-        let mut queues = Queues::default();
-        let mut statement = db.prepare_cached(sql::QUEUES)?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            let (no, job_type, tenant): (i64, String, String) =
-                (row.get(0)?, row.get(1)?, row.get(2)?);
-            let queue: Queue = from_row(no, blob(row, 3)?)?;
-            if (queue.job_type.as_str(), queue.tenant.as_str()) != (&job_type, &tenant) {
-                return Err(Trouble::Impossible("a queue has another's name"));
-            }
-            queues.add(no, queue);
-        }
-        Ok(queues)
-    }
-
-    pub(super) fn add(&mut self, no: i64, queue: Queue) {
-        let tenants = self.by_type.entry(queue.job_type.clone()).or_default();
-        tenants.insert(queue.tenant.clone(), no);
-        self.by_no.insert(no, queue);
-    }
-
-    pub(super) fn no(&self, job_type: &JobType, tenant: &Tenant) -> Option<i64> {
-        self.by_type.get(job_type)?.get(tenant).copied()
-    }
-
-    pub(super) fn get(&self, no: i64) -> Option<&Queue> {
-        self.by_no.get(&no)
-    }
-
-    pub(super) fn all(&self) -> impl Iterator<Item = (i64, &Queue)> {
-        self.by_no.iter().map(|(no, queue)| (*no, queue))
-    }
-
-    pub(super) fn next_no(&self) -> i64 {
-        self.by_no.last_key_value().map_or(1, |(no, _)| no + 1)
-    }
-
-    /// The queues of one type that are in scope.
-    pub(super) fn of_type<'a>(
-        &'a self,
-        job_type: &JobType,
-        scope: &'a Scope,
-    ) -> impl Iterator<Item = (i64, &'a Queue)> {
-        let tenants = self.by_type.get(job_type).into_iter().flatten();
-        let visible = tenants.filter(move |(tenant, _)| scope.covers(tenant));
-        visible.map(|(_, no)| (*no, &self.by_no[no]))
     }
 }
 
@@ -193,6 +130,21 @@ pub(super) struct Unlisted {
     pub(super) from: i64,
     /// Facets and numbers of jobs, in the order of those.
     pub(super) entries: Vec<(i64, i64)>,
+}
+
+pub(super) fn load_queues(db: &Connection) -> Result<Queues, Trouble> {
+    let mut queues = Queues::default();
+    let mut statement = db.prepare_cached(sql::QUEUES)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (no, job_type, tenant): (i64, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let queue: Queue = from_row(no, blob(row, 3)?)?;
+        if (queue.job_type.as_str(), queue.tenant.as_str()) != (&job_type, &tenant) {
+            return Err(Trouble::Impossible("a queue has another's name"));
+        }
+        queues.add(no, queue);
+    }
+    Ok(queues)
 }
 
 /// The counts as of the last commit.

@@ -6,17 +6,18 @@
 //! looks at a bounded number of jobs: where little matches, it is short and says where to go on.
 
 use super::{
-    body::{from_row, status_number},
+    body::from_row,
     error::Trouble,
     facet,
-    known::{Queues, load_house},
+    known::{load_house, load_queues},
     load, sql,
 };
 use crate::{
     cursor::Cursor,
     store::{PAGE_MAX, Page, Query},
+    way::{Telling, Way},
 };
-use engine::{Comparison, Envelope, Field, Filter, Scope, Status, Timestamp};
+use engine::{Envelope, Scope, Timestamp};
 use rusqlite::Connection;
 
 /// One page looks at no more jobs than this.
@@ -150,13 +151,7 @@ impl Walks {
     /// The walks that meet every job the query can mean.
     fn new(db: &Connection, query: &Query) -> Result<Self, Trouble> {
         let all = || vec![Walk::new(sql::LIST_ALL, None)];
-        let conditions = query.filter.required();
-        let of = |pick: fn(&Field) -> Option<Way>| conditions.iter().find_map(|field| pick(field));
-        // Live jobs are few beside all that have ended, those of one type as well.
-        let live = || query.filter.only_live().then_some(Way::Live);
-        let way = of(rare).or_else(|| of(rare_status)).or_else(live).or_else(|| of(job_type));
-        let way = way.or_else(|| of(status));
-        let walks = match way {
+        let walks = match Way::of(&query.filter) {
             Some(Way::Facet(facet)) => with_tail(db, vec![facet])?,
             Some(Way::Error(error)) => vec![
                 Walk::new(sql::LIST_ERROR_LIVE, Some(error)),
@@ -167,14 +162,14 @@ impl Walks {
             Some(Way::Completed) => vec![Walk::new(sql::LIST_ENDED, None)],
             Some(Way::Live) => vec![Walk::new(sql::LIST_LIVE, None)],
             Some(Way::Type(job_type)) => {
-                let queues = Queues::load(db)?;
+                let queues = load_queues(db)?;
                 let queues = queues.of_type(&job_type, &query.scope).map(|(no, _)| no).collect();
                 with_tail(db, queues)?
             }
             None => match &query.scope {
                 Scope::All => all(),
                 Scope::One(tenant) => {
-                    let queues = Queues::load(db)?;
+                    let queues = load_queues(db)?;
                     let theirs = queues.all().filter(|(_, queue)| queue.tenant == *tenant);
                     with_tail(db, theirs.map(|(no, _)| no).collect())?
                 }
@@ -199,111 +194,4 @@ fn with_tail(db: &Connection, facets: Vec<i64>) -> Result<Vec<Walk>, Trouble> {
     let facets = facets.into_iter().map(|facet| Walk::listing(facet, listed));
     let tail = Walk::new(sql::LIST_TAIL, Some(listed));
     Ok(std::iter::once(tail).chain(facets).collect())
-}
-
-/// An index that meets every job of a condition.
-enum Way {
-    Facet(i64),
-    Error(i64),
-    Running,
-    Live,
-    Ended(i64),
-    /// All that have ended: nearly all of them are.
-    Completed,
-    Type(engine::JobType),
-}
-
-/// Conditions that few jobs meet.
-fn rare(field: &Field) -> Option<Way> {
-    match field {
-        Field::CorrelationId(correlation) => {
-            Some(Way::Facet(facet::of_correlation(correlation.as_str())))
-        }
-        Field::SubjectId(subject) => Some(Way::Facet(facet::of_subject(subject.as_str()))),
-        Field::ParentId(parent) => Some(Way::Facet(facet::of_parent(*parent))),
-        Field::ErrorCode(code) => Some(Way::Error(facet::of_error(code))),
-        Field::Status(_) | Field::JobType(_) | Field::CreatedAt(_) | Field::CompletedAt(_) => None,
-    }
-}
-
-/// States in which, where all is well, few jobs are.
-fn rare_status(field: &Field) -> Option<Way> {
-    let Field::Status(status) = field else { return None };
-    match status {
-        Status::Running => Some(Way::Running),
-        Status::Failed | Status::Poisoned | Status::Cancelled => Some(ended(*status)),
-        Status::Queued | Status::Completed => None,
-    }
-}
-
-fn job_type(field: &Field) -> Option<Way> {
-    let Field::JobType(job_type) = field else { return None };
-    Some(Way::Type(job_type.clone()))
-}
-
-fn status(field: &Field) -> Option<Way> {
-    let Field::Status(status) = field else { return None };
-    Some(match status {
-        Status::Queued => Way::Live,
-        Status::Completed => Way::Completed,
-        Status::Running | Status::Failed | Status::Poisoned | Status::Cancelled => ended(*status),
-    })
-}
-
-fn ended(status: Status) -> Way {
-    Way::Ended(i64::try_from(status_number(status)).expect("a small number"))
-}
-
-/// What a filter says that a store can choose an index by.
-trait Telling {
-    /// Fields that every job it shows has equal to their values.
-    fn required(&self) -> Vec<&Field>;
-    /// Whether every job it shows is live.
-    fn only_live(&self) -> bool;
-    /// A moment after which no job it shows was created.
-    fn created_until(&self) -> Option<Timestamp>;
-    /// A moment up to which no job it shows was created.
-    fn created_from(&self) -> Option<Timestamp>;
-}
-
-impl Telling for Filter {
-    fn required(&self) -> Vec<&Field> {
-        match self {
-            Filter::Compare(Comparison::Eq, field) => vec![field],
-            Filter::And(all) => all.iter().flat_map(Filter::required).collect(),
-            Filter::Everything | Filter::Compare(..) | Filter::Or(_) | Filter::Not(_) => Vec::new(),
-        }
-    }
-
-    fn only_live(&self) -> bool {
-        match self {
-            Filter::Compare(Comparison::Eq, Field::Status(status)) => !status.is_ended(),
-            Filter::And(all) => all.iter().any(Filter::only_live),
-            Filter::Or(any) => !any.is_empty() && any.iter().all(Filter::only_live),
-            Filter::Everything | Filter::Compare(..) | Filter::Not(_) => false,
-        }
-    }
-
-    fn created_until(&self) -> Option<Timestamp> {
-        match self {
-            Filter::Compare(
-                Comparison::Eq | Comparison::Lt | Comparison::Le,
-                Field::CreatedAt(at) | Field::CompletedAt(at),
-            ) => Some(*at),
-            Filter::And(all) => all.iter().filter_map(Filter::created_until).min(),
-            Filter::Everything | Filter::Compare(..) | Filter::Or(_) | Filter::Not(_) => None,
-        }
-    }
-
-    fn created_from(&self) -> Option<Timestamp> {
-        let just_before = |at: &Timestamp| Timestamp::from_unix_ms(at.unix_ms() - 1);
-        match self {
-            Filter::Compare(Comparison::Gt, Field::CreatedAt(at)) => Some(*at),
-            Filter::Compare(Comparison::Eq | Comparison::Ge, Field::CreatedAt(at)) => {
-                Some(just_before(at)).filter(|before| before < at)
-            }
-            Filter::And(all) => all.iter().filter_map(Filter::created_from).max(),
-            Filter::Everything | Filter::Compare(..) | Filter::Or(_) | Filter::Not(_) => None,
-        }
-    }
 }

@@ -3,22 +3,14 @@
 use super::{
     body::{from_row, job_from_row},
     error::Trouble,
-    recent::{Noted, Recent},
+    recent::Noted,
     seal::{Kind, unseal},
     sql,
 };
-use engine::{Envelope, HistoryEntry, Job, JobId, JsonText, LeaseToken, Step, StepName};
+pub(super) use crate::form::stored::Stored;
+use engine::{Envelope, HistoryEntry, JobId, JsonText, LeaseToken, Step, StepName};
 use rusqlite::{CachedStatement, Connection, Params, Row, types::ValueRef};
 use std::sync::Arc;
-
-/// A job and where it is kept.
-#[derive(Clone)]
-pub(super) struct Stored {
-    pub(super) no: i64,
-    pub(super) queue: i64,
-    pub(super) job: Job,
-    pub(super) recent: Recent,
-}
 
 pub(super) fn job_by_id(db: &Connection, id: JobId) -> Result<Option<Stored>, Trouble> {
     let stored = stored(db, sql::JOB_BY_ID, [&id.to_bytes()[..]])?;

@@ -8,13 +8,14 @@
 use super::{
     body::{job_onto, onto, status_number},
     error::Trouble,
-    facet,
     load::Stored,
     seal::{Kind, sealed_onto},
     sheet::Sheets,
     sql,
 };
-use engine::{Job, JobId, JsonText, Priority, State};
+use crate::form::stored::{Columns, error_of};
+pub(super) use crate::form::stored::{claim_of, rank_of};
+use engine::{Job, JobId, JsonText};
 use rusqlite::{CachedStatement, Connection, ToSql};
 use std::{
     collections::{BTreeMap, HashMap},
@@ -259,48 +260,4 @@ impl Place {
     fn of(job: &Job) -> Self {
         if job.status().is_ended() { Place::Ended } else { Place::Live(Columns::of(job)) }
     }
-}
-
-/// What indexes need to know of a live job.
-#[derive(Clone, Copy, Default)]
-struct Columns {
-    rank: Option<u8>,
-    run_at: Option<i64>,
-    expires_at: Option<i64>,
-    lease_until: Option<i64>,
-    claim: Option<i64>,
-    error: Option<i64>,
-}
-
-impl Columns {
-    fn of(job: &Job) -> Self {
-        let mut columns = Columns { error: error_of(job), ..Columns::default() };
-        match &job.state {
-            State::Queued { run_at } => {
-                columns.rank = Some(rank_of(job));
-                columns.run_at = Some(run_at.unix_ms());
-                columns.expires_at = job.expires_at.map(engine::Timestamp::unix_ms);
-            }
-            State::Running(lease) => {
-                columns.lease_until = Some(lease.expires_at.unix_ms());
-                columns.claim = claim_of(job);
-            }
-            State::Completed(_) | State::Failed(_) | State::Poisoned(_) | State::Cancelled(_) => {}
-        }
-        columns
-    }
-}
-
-/// A digest of the claim that a running job was taken by.
-pub(super) fn claim_of(job: &Job) -> Option<i64> {
-    job.lease().map(|lease| facet::of_claim(&lease.scope, &lease.worker, &lease.claim))
-}
-
-fn error_of(job: &Job) -> Option<i64> {
-    job.life.last_failure.as_ref().map(|failure| facet::of_error(&failure.code))
-}
-
-/// 0 for the highest priority.
-pub(super) fn rank_of(job: &Job) -> u8 {
-    Priority::HIGHEST.number() - job.envelope.priority.number()
 }

@@ -5,7 +5,7 @@ use super::{
     body::{event_about, event_from_row},
     chores::{before, to_i64},
     error::Trouble,
-    known::{Queues, Workers, is_paused, load_counts, load_house, load_paused, load_policies},
+    known::{Workers, is_paused, load_counts, load_house, load_paused, load_policies, load_queues},
     load,
     sheet::{Announced, lines},
     sql,
@@ -77,7 +77,7 @@ pub(super) fn queues(
     let paused = load_paused(db)?;
     let workers = workers(db, known, &Scope::All, now)?;
     let expired = expired(db, now)?;
-    let queues = Queues::load(db)?;
+    let queues = load_queues(db)?;
     let mut depths = Vec::new();
     for (no, queue) in queues.all().filter(|(_, queue)| scope.covers(&queue.tenant)) {
         let counts = counts.get(&no).copied().unwrap_or_default();
@@ -166,7 +166,7 @@ pub(super) fn surroundings(
     };
     let queue = Queue::of(&stored.job);
     let counts = load_counts(db)?.counts;
-    let queues = Queues::load(db)?;
+    let queues = load_queues(db)?;
     let of_type = queues.of_type(&queue.job_type, &Scope::All);
     let running = of_type.filter_map(|(no, _)| counts.get(&no)).map(|counts| counts.running).sum();
     let policy = load_policies(db)?.remove(&queue.job_type).unwrap_or_default();
@@ -231,7 +231,7 @@ pub(super) fn overdue_jobs(
         let values = (now.unix_ms(), to_i64(left));
         left = look(load::numbers(&mut db.prepare_cached(sql)?, values)?)?;
     }
-    for (queue, names) in Queues::load(db)?.all() {
+    for (queue, names) in load_queues(db)?.all() {
         for keyed in [false, true] {
             if left == 0 {
                 return Ok(late);
@@ -247,7 +247,7 @@ pub(super) fn overdue_jobs(
 /// The first moment after `after` at which a waiting job may start.
 pub(super) fn next_due(db: &Connection, after: Timestamp) -> Result<Option<Timestamp>, Trouble> {
     let mut first: Option<i64> = None;
-    for (queue, _) in Queues::load(db)?.all() {
+    for (queue, _) in load_queues(db)?.all() {
         for rank in ranks(db, queue)? {
             let mut next = db.prepare_cached(sql::READY_NEXT)?;
             let due: Option<i64> =

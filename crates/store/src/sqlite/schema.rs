@@ -5,7 +5,7 @@ use super::{
     error::OpenError,
     open::{Files, MIGRATIONS, Role, SCHEMA, migrate as run, refuse_foreign, schema_of},
 };
-use std::path::Path;
+use std::{borrow::Cow, path::Path};
 
 /// Which schema a store has, and which this version writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,21 +19,25 @@ pub struct Schema {
 }
 
 /// One step from a schema to the next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Migration {
     /// The schema that it makes.
     pub number: i64,
     /// What it is about.
     pub name: &'static str,
     /// What is run.
-    pub sql: &'static str,
+    pub sql: Cow<'static, str>,
 }
 
 impl Schema {
     fn of(found: i64) -> Self {
         let numbered = (1..).zip(MIGRATIONS.iter());
         let missing = numbered.filter(|(number, _)| *number > found);
-        let missing = missing.map(|(number, (name, sql))| Migration { number, name, sql });
+        let missing = missing.map(|(number, (name, sql))| Migration {
+            number,
+            name,
+            sql: Cow::Borrowed(sql),
+        });
         Schema { found, known: SCHEMA, missing: missing.collect() }
     }
 }

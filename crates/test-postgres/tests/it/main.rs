@@ -4,5 +4,6 @@
 mod connection;
 mod end;
 mod pgbouncer;
+mod proxy;
 mod server;
 mod tls;

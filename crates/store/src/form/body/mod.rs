@@ -11,7 +11,7 @@ pub(crate) use history::{
     Told, event_about, event_from_row, event_onto, event_to_row, status_number,
 };
 pub(crate) use job::{job_from_row, job_onto};
-pub(crate) use settings::{Commit, Deltas, HouseRow, Seen, from_scope, to_scope};
+pub(crate) use settings::{COUNTS, Commit, Deltas, HouseRow, Seen, from_scope, to_scope};
 
 use super::{
     bytes::{In, Out},

@@ -9,8 +9,8 @@ use crate::{
     queue::{Counts, Queue},
 };
 use engine::{
-    Backoff, ExecCommand, HandlerUrl, Host, Jitter, JobType, JsonText, Policy, ReadyMade, Scope,
-    Tenant, Timestamp,
+    Backoff, ExecCommand, HandlerUrl, Host, Jitter, Job, JobType, JsonText, Policy, ReadyMade,
+    Scope, Tenant, Timestamp,
 };
 use std::collections::BTreeMap;
 
@@ -138,7 +138,7 @@ pub(crate) fn from_scope(column: &str) -> Option<Scope> {
 pub(crate) struct Deltas(pub(crate) BTreeMap<i64, [i64; COUNTS]>);
 
 /// How many numbers there are in [`Counts`].
-const COUNTS: usize = 9;
+pub(crate) const COUNTS: usize = 9;
 
 fn numbers(counts: &Counts) -> [u64; COUNTS] {
     let Counts { submitted, queued, running, completed, failed, .. } = *counts;
@@ -159,6 +159,15 @@ impl Deltas {
         for ((delta, was), is) in deltas.iter_mut().zip(numbers(before)).zip(numbers(after)) {
             *delta += is as i64 - was as i64;
         }
+    }
+
+    /// Counts one change of one job: from what it was to what it is.
+    pub(crate) fn count(&mut self, queue: i64, before: Option<&Job>, after: Option<&Job>) {
+        // Counts do not go below zero; what one change makes of a thousand of each is the same.
+        let some = counts([1_000; COUNTS]);
+        let mut changed = some;
+        changed.count(before, after);
+        self.add(queue, &some, &changed);
     }
 
     /// Applies the changes to `all`; `None` where they do not fit, so that something is damaged.

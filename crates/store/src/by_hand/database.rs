@@ -1,0 +1,32 @@
+//! The clock of a database in the hands of a test.
+
+use super::HandClock;
+use crate::postgres::{PostgresAddress, PostgresError, clock_connection};
+use std::sync::Arc;
+use tokio::runtime::Handle;
+
+/// Makes the tables at `address`, and lets their time be what `clock` says. For tests: whoever moves the clock does
+/// so outside the runtime that called this.
+pub async fn take_the_clock(
+    address: &PostgresAddress,
+    clock: &Arc<HandClock>,
+) -> Result<(), PostgresError> {
+    let (client, names) = clock_connection(address).await?;
+    let failed = |source| PostgresError::Migrate { schema: address.schema().into(), source };
+    let replace = names.of(
+        "create table consign.hand_clock (ms bigint not null); insert into consign.hand_clock values (0); \
+         create or replace function consign.now_ms() returns bigint language sql volatile \
+         as $$ select ms from consign.hand_clock $$",
+    );
+    client.batch_execute(&replace).await.map_err(failed)?;
+    let (runtime, client) = (Handle::current(), Arc::new(client));
+    let reading = crate::Clock::read(&**clock);
+    let set =
+        move |ms: i64| names.of(&format!("update consign.hand_clock set ms = {ms}")).into_owned();
+    client.batch_execute(&set(reading.wall.unix_ms())).await.map_err(failed)?;
+    clock.take_along(Box::new(move |reading| {
+        let told = runtime.block_on(client.batch_execute(&set(reading.wall.unix_ms())));
+        told.expect("the database is there as long as the test");
+    }));
+    Ok(())
+}

@@ -1,0 +1,280 @@
+//! Where a database is: an address as libpq knows it, with a few words of ours.
+
+use super::{error::PostgresError, tls::Trust};
+use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
+use tokio_postgres::{
+    Config,
+    config::{Host, SslMode},
+};
+
+/// The address of a database, and the schema in it that is ours.
+///
+/// `postgres://user:password@host:port/database`, with what libpq takes behind a question mark, `schema` and
+/// `connections`. It is never shown with its password.
+#[derive(Clone)]
+pub struct PostgresAddress {
+    pub(super) config: Config,
+    pub(super) trust: Trust,
+    schema: String,
+    connections: Option<usize>,
+}
+
+/// How long a connection may take to be made.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// A server that went away without a word is noticed after so long.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEPALIVE_RETRIES: u32 = 3;
+const UNHEARD_MAX: Duration = Duration::from_secs(20);
+/// More than this from one node would help nobody.
+const CONNECTIONS_MAX: usize = 64;
+/// What everybody gets who names no schema.
+const SCHEMA: &str = "consign";
+/// What a name may have in PostgreSQL.
+const SCHEMA_BYTES_MAX: usize = 63;
+
+impl PostgresAddress {
+    /// The schema that holds our tables.
+    pub fn schema(&self) -> &str {
+        &self.schema
+    }
+
+    /// The same database, with another schema.
+    pub fn with_schema(&self, schema: &str) -> Result<Self, PostgresError> {
+        Ok(PostgresAddress { schema: checked(schema)?, ..self.clone() })
+    }
+
+    /// How many connections write side by side, if the address says so.
+    pub(super) fn connections(&self) -> Option<usize> {
+        self.connections
+    }
+
+    /// Host and database, for people.
+    pub(super) fn place(&self) -> String {
+        let host = self.config.get_hosts().first();
+        let host = host.map_or_else(
+            || "localhost".into(),
+            |host| match host {
+                Host::Tcp(name) => name.clone(),
+                Host::Unix(path) => path.display().to_string(),
+            },
+        );
+        let port = self.config.get_ports().first().copied().unwrap_or(5432);
+        let database = self.config.get_dbname().or(self.config.get_user()).unwrap_or_default();
+        format!("{host}:{port}/{database}")
+    }
+}
+
+impl FromStr for PostgresAddress {
+    type Err = PostgresError;
+
+    fn from_str(text: &str) -> Result<Self, PostgresError> {
+        let (base, query) = text.split_once('?').unwrap_or((text, ""));
+        if !base.starts_with("postgres://") && !base.starts_with("postgresql://") {
+            return Err(wrong(
+                "must begin with postgres://, as in postgres://consign@localhost/consign",
+            ));
+        }
+        let mut own = Own::default();
+        let theirs: Vec<&str> = query.split('&').filter(|part| !part.is_empty()).collect();
+        let theirs = theirs.into_iter().map(|part| own.take(part));
+        let theirs: Vec<&str> =
+            theirs.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+        let plain =
+            if theirs.is_empty() { base.into() } else { format!("{base}?{}", theirs.join("&")) };
+        let mut config = Config::from_str(&plain).map_err(|error| {
+            wrong(&format!("is not the address of a database: {}", because(&error)))
+        })?;
+        if config.get_user().is_none() {
+            return Err(wrong("names no user, as in postgres://consign@localhost/consign"));
+        }
+        own.settle(&mut config)?;
+        steady(&mut config);
+        let trust = own.trust(&config)?;
+        let schema = own.schema.map_or_else(|| Ok(SCHEMA.into()), checked)?;
+        Ok(PostgresAddress { config, trust, schema, connections: own.connections })
+    }
+}
+
+/// What stands behind the question mark and is not for the driver.
+#[derive(Default)]
+struct Own<'a> {
+    schema: Option<&'a str>,
+    connections: Option<usize>,
+    ssl_mode: Option<&'a str>,
+    root: Option<PathBuf>,
+}
+
+impl<'a> Own<'a> {
+    /// Takes one part, or gives it back.
+    fn take(&mut self, part: &'a str) -> Result<Option<&'a str>, PostgresError> {
+        let (name, value) = part.split_once('=').unwrap_or((part, ""));
+        match name {
+            "schema" => self.schema = Some(value),
+            "sslmode" => self.ssl_mode = Some(value),
+            "sslrootcert" => self.root = Some(PathBuf::from(unescaped(value))),
+            "connections" => {
+                let count =
+                    value.parse().ok().filter(|count| (1..=CONNECTIONS_MAX).contains(count));
+                let count = count.ok_or_else(|| {
+                    wrong(&format!("connections must be a number from 1 to {CONNECTIONS_MAX}"))
+                })?;
+                self.connections = Some(count);
+            }
+            _ => return Ok(Some(part)),
+        }
+        Ok(None)
+    }
+
+    fn settle(&self, config: &mut Config) -> Result<(), PostgresError> {
+        config.ssl_mode(match self.ssl_mode {
+            Some("disable") => SslMode::Disable,
+            None | Some("allow" | "prefer") => SslMode::Prefer,
+            Some("require" | "verify-ca" | "verify-full") => SslMode::Require,
+            Some(_) => {
+                return Err(wrong(
+                    "sslmode must be disable, prefer, require, verify-ca or verify-full",
+                ));
+            }
+        });
+        Ok(())
+    }
+
+    /// Whom the connection believes. As with libpq, `require` with a certificate at hand checks it.
+    fn trust(&self, config: &Config) -> Result<Trust, PostgresError> {
+        let verifies = matches!(self.ssl_mode, Some("verify-ca" | "verify-full"));
+        if config.get_ssl_mode() == SslMode::Disable {
+            return Ok(Trust::Nobody);
+        }
+        let name = self.ssl_mode == Some("verify-full");
+        match &self.root {
+            None if verifies => Ok(Trust::System { name }),
+            None => Ok(Trust::Anybody),
+            Some(path) if path.as_os_str() == "system" => Ok(Trust::System { name: true }),
+            Some(_) if matches!(self.ssl_mode, None | Some("allow" | "prefer")) => {
+                Ok(Trust::Anybody)
+            }
+            Some(path) => Ok(Trust::Issuer { path: path.clone(), name }),
+        }
+    }
+}
+
+/// Settings that notice a server which went away.
+fn steady(config: &mut Config) {
+    config.connect_timeout(CONNECT_MAX);
+    config.keepalives_idle(KEEPALIVE_IDLE);
+    config.keepalives_interval(KEEPALIVE_INTERVAL);
+    config.keepalives_retries(KEEPALIVE_RETRIES);
+    config.tcp_user_timeout(UNHEARD_MAX);
+    if config.get_application_name().is_none() {
+        config.application_name("consign");
+    }
+}
+
+/// A name that needs no quotes anywhere, whoever reads it.
+fn checked(schema: &str) -> Result<String, PostgresError> {
+    let letter = |c: char| c.is_ascii_lowercase() || c == '_';
+    let lawful = schema.starts_with(letter)
+        && schema.chars().all(|c| letter(c) || c.is_ascii_digit())
+        && schema.len() <= SCHEMA_BYTES_MAX
+        && !schema.starts_with("pg_");
+    if lawful {
+        return Ok(schema.into());
+    }
+    Err(wrong("schema must be lower-case letters, digits and underscores, as in ?schema=consign"))
+}
+
+fn wrong(what: &str) -> PostgresError {
+    PostgresError::Address(what.into())
+}
+
+fn because(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+/// `%2F` and its like.
+fn unescaped(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let pair = tail.get(..2).and_then(|two| std::str::from_utf8(two).ok());
+        match pair.and_then(|two| u8::from_str_radix(two, 16).ok()).filter(|_| *first == b'%') {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &tail[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+impl fmt::Debug for PostgresAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl fmt::Display for PostgresAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "postgres://{}?schema={}", self.place(), self.schema)
+    }
+}
+
+impl PartialEq for PostgresAddress {
+    fn eq(&self, other: &Self) -> bool {
+        self.config == other.config && self.schema == other.schema && self.trust == other.trust
+    }
+}
+
+impl Eq for PostgresAddress {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> PostgresAddress {
+        text.parse().expect("lawful")
+    }
+
+    #[test]
+    fn an_address_has_a_place_and_a_schema_and_shows_no_password() {
+        let named = address("postgres://u:secret@db.example:6432/jobs?schema=mail&connections=8");
+        assert_eq!(named.to_string(), "postgres://db.example:6432/jobs?schema=mail");
+        assert_eq!(format!("{named:?}"), named.to_string());
+        assert_eq!(named.connections(), Some(8));
+        assert_eq!(address("postgresql://u@h").schema(), "consign");
+    }
+
+    #[test]
+    fn what_protects_the_connection_is_as_libpq_has_it() {
+        let trust = |query: &str| address(&format!("postgres://u@h/d?{query}")).trust;
+        assert_eq!(trust("sslmode=disable"), Trust::Nobody);
+        assert_eq!(trust("sslmode=prefer"), Trust::Anybody);
+        assert_eq!(trust("sslmode=require"), Trust::Anybody);
+        assert_eq!(trust("sslmode=verify-full"), Trust::System { name: true });
+        let own = |name| Trust::Issuer { path: "/a b.pem".into(), name };
+        assert_eq!(trust("sslmode=verify-full&sslrootcert=%2Fa%20b.pem"), own(true));
+        assert_eq!(trust("sslmode=verify-ca&sslrootcert=%2Fa%20b.pem"), own(false));
+        assert_eq!(trust("sslmode=require&sslrootcert=%2Fa%20b.pem"), own(false));
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_address_is_said() {
+        for (text, told) in [
+            ("mysql://u@h", "postgres://"),
+            ("postgres://h/d", "user"),
+            ("postgres://u@h/d?schema=Upper", "lower-case"),
+            ("postgres://u@h/d?schema=pg_mine", "lower-case"),
+            ("postgres://u@h/d?sslmode=maybe", "sslmode"),
+            ("postgres://u@h/d?connections=0", "connections"),
+            ("postgres://u@h/d?colour=blue", "address"),
+        ] {
+            let error = text.parse::<PostgresAddress>().expect_err(text).to_string();
+            assert!(error.contains(told), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Which due jobs a claim gets: in turn over the queues, then by priority, then by due time.
+//!
+//! Claims of one batch that want the same queues share one look: what was found is dealt out among them.
+
+use super::{
+    Inner,
+    desk::Desk,
+    error::Trouble,
+    execute::Ready,
+    lines::{Looked, RANKS},
+    load,
+    pending::queue_column,
+    plan::Wanted,
+    pool::{Lent, Param},
+    sql,
+    uuid::Uuid,
+};
+use crate::{form::stored::Stored, store::Claimed};
+use engine::{CLAIM_BYTES_MAX, CLAIM_MAX, Claim, JobId, JsonText, Scope, Wish};
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    sync::Arc,
+};
+use tokio_postgres::{Row, types::Type};
+
+/// So many jobs are locked and read at a time.
+const LOOK_MAX: usize = 1_000;
+/// A look that left claims unserved is followed by another, so often.
+const LOOKS_MAX: usize = 16;
+
+/// The due jobs of one queue, as far as a look has found them.
+struct Line {
+    queue: i64,
+    found: VecDeque<Found>,
+    /// There is nothing beyond what was found.
+    whole: bool,
+}
+
+/// A job that waits, held by this transaction.
+struct Found {
+    stored: Arc<Stored>,
+    payload: JsonText,
+}
+
+/// A claim that is being served.
+struct Serving<'a> {
+    index: usize,
+    claim: Claim,
+    wish: &'a Wish,
+    got: Vec<Claimed>,
+    bytes: usize,
+}
+
+impl Serving<'_> {
+    fn room(&self) -> usize {
+        if self.bytes >= CLAIM_BYTES_MAX {
+            return 0;
+        }
+        self.wish.max.min(CLAIM_MAX) - self.got.len()
+    }
+}
+
+impl Inner {
+    /// Serves the claims of a batch; what each got is in their order.
+    pub(super) async fn claim(
+        &self,
+        db: &Lent,
+        desk: &mut Desk,
+        claims: &[Wanted<'_>],
+        held: &HashMap<i64, Vec<JobId>>,
+        ready: &mut Ready<'_>,
+    ) -> Result<Vec<Vec<Claimed>>, Trouble> {
+        let mut got: Vec<Option<Vec<Claimed>>> = Vec::new();
+        for wanted in claims {
+            let again = self.held(db, desk, wanted, held.get(&wanted.digest)).await?;
+            got.push((!again.is_empty()).then_some(again));
+        }
+        let mut groups: BTreeMap<Vec<i64>, Vec<usize>> = BTreeMap::new();
+        let mut first: HashMap<i64, usize> = HashMap::new();
+        for (index, wanted) in claims.iter().enumerate() {
+            // A claim and its repetition may meet in one batch, and get the same.
+            let is_first = *first.entry(wanted.digest).or_insert(index) == index;
+            if got[index].is_none() && is_first {
+                let queues = open_queues(desk, wanted.scope, wanted.wish);
+                groups.entry(queues).or_default().push(index);
+            }
+        }
+        for (queues, indexes) in groups {
+            let serving = indexes.iter().map(|index| serving(*index, &claims[*index])).collect();
+            for served in self.serve(db, desk, &queues, serving, ready).await? {
+                let ids: Vec<JobId> = served.got.iter().map(|claimed| claimed.job.id()).collect();
+                if !ids.is_empty() {
+                    ready.given.push((claims[served.index].digest, ids));
+                }
+                got[served.index] = Some(served.got);
+            }
+        }
+        for (index, wanted) in claims.iter().enumerate() {
+            if got[index].is_none() {
+                let first = got[first[&wanted.digest]].clone().unwrap_or_default();
+                let wants = |claimed: &Claimed| wanted.wish.wants(&claimed.job.envelope.job_type);
+                got[index] = Some(first.into_iter().filter(wants).collect());
+            }
+        }
+        Ok(got.into_iter().flatten().collect())
+    }
+
+    /// The leases that an earlier claim of the same name still holds. Of the types that are wanted: a door has
+    /// looked at no others, and names can be guessed.
+    async fn held(
+        &self,
+        db: &Lent,
+        desk: &Desk,
+        wanted: &Wanted<'_>,
+        ids: Option<&Vec<JobId>>,
+    ) -> Result<Vec<Claimed>, Trouble> {
+        let Some(ids) = ids else { return Ok(Vec::new()) };
+        let mut found = load::read(db, ids).await?;
+        found.extend(ids.iter().filter_map(|id| Some((*id, desk.jobs.get(id)?.clone()))));
+        let (scope, wish) = (wanted.scope, wanted.wish);
+        let theirs = |stored: &&Arc<Stored>| {
+            stored.job.lease().is_some_and(|lease| {
+                (&lease.scope, &lease.worker, &lease.claim) == (scope, &wish.worker, &wish.claim)
+                    && wish.wants(&stored.job.envelope.job_type)
+                    && lease.holds_in(desk.epoch)
+            })
+        };
+        let mut held = Vec::new();
+        for stored in ids.iter().filter_map(|id| found.get(id)).filter(theirs) {
+            let payload = load::payload(db, stored.no).await?;
+            held.push(Claimed { payload, job: stored.job.clone() });
+        }
+        Ok(held)
+    }
+
+    /// Serves claims that may take from the same queues.
+    async fn serve<'a>(
+        &self,
+        db: &Lent,
+        desk: &mut Desk,
+        queues: &[i64],
+        mut serving: Vec<Serving<'a>>,
+        ready: &mut Ready<'_>,
+    ) -> Result<Vec<Serving<'a>>, Trouble> {
+        let mut open: Vec<i64> = queues.to_vec();
+        for _ in 0..LOOKS_MAX {
+            let room: usize = serving.iter().map(Serving::room).sum();
+            if room == 0 || open.is_empty() {
+                break;
+            }
+            let mut lines = self.look(db, desk, &open, room.min(LOOK_MAX), ready).await?;
+            for served in &mut serving {
+                self.deal(desk, &mut lines, served)?;
+            }
+            open = lines.iter().filter(|line| !line.whole).map(|line| line.queue).collect();
+            if ready.xact.is_none() {
+                ready.xact = xact(db).await?;
+            }
+            let more = !open.is_empty() && serving.iter().any(|served| served.room() > 0);
+            if more {
+                // What was started is out of the lines before they are looked at again.
+                self.lines().note(&desk.pending);
+                desk.write(db).await?;
+            }
+        }
+        Ok(serving)
+    }
+
+    /// Gives jobs to one claim, one from each queue in turn: whoever waited longest comes first.
+    ///
+    /// Not a cursor that goes round: workers that want different types would keep setting it past
+    /// each other's queues, and one of them could starve.
+    fn deal(
+        &self,
+        desk: &mut Desk,
+        lines: &mut [Line],
+        served: &mut Serving<'_>,
+    ) -> Result<(), Trouble> {
+        while served.room() > 0 {
+            let memory = &mut *self.lines();
+            let waiting = lines.iter_mut().filter(|line| !line.found.is_empty());
+            let Some(line) = waiting.min_by_key(|line| memory.served(line.queue)) else { break };
+            let Some(Found { stored, payload }) = line.found.pop_front() else { break };
+            let bytes = payload.as_str().len();
+            if let Some(started) = desk.start(&stored, payload, &served.claim)? {
+                served.bytes += bytes;
+                served.got.push(started);
+                memory.serve(line.queue);
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds and locks the first due jobs of these queues, a fair share of each.
+    async fn look(
+        &self,
+        db: &Lent,
+        desk: &Desk,
+        queues: &[i64],
+        room: usize,
+        ready: &mut Ready<'_>,
+    ) -> Result<Vec<Line>, Trouble> {
+        let at = self.clock.read().monotonic;
+        let share = room.div_ceil(queues.len()) + self.damaged().len();
+        let numbers: Vec<i32> = queues.iter().map(|queue| queue_column(*queue)).collect();
+        let wanted = vec![i32::try_from(share).unwrap_or(i32::MAX); queues.len()];
+        let ranks: Vec<i16> = (0..RANKS as i16).collect();
+        let floors: Vec<_> = queues.iter().map(|queue| self.lines().floors(*queue, at)).collect();
+        let from: Vec<i64> = floors.iter().flat_map(|(floors, _)| *floors).collect();
+        let (now, count) = (desk.now.unix_ms(), RANKS as i64);
+        let params: [Param<'_>; 6] = [
+            (&numbers, Type::INT4_ARRAY),
+            (&wanted, Type::INT4_ARRAY),
+            (&ranks, Type::INT2_ARRAY),
+            (&from, Type::INT8_ARRAY),
+            (&now, Type::INT8),
+            (&count, Type::INT8),
+        ];
+        let rows = db.rows(sql::READY, &params).await?;
+        let mut found: BTreeMap<i64, Vec<Row>> = BTreeMap::new();
+        for row in rows {
+            found.entry(row.try_get(0)?).or_default().push(row);
+        }
+        let mut lines = Vec::new();
+        for (ord, (queue, (_, whole))) in (1..).zip(queues.iter().zip(&floors)) {
+            let rows = found.remove(&ord).unwrap_or_default();
+            let (line, until) = self.line(*queue, rows, share)?;
+            ready.lines.push(Looked { queue: *queue, whole: *whole, until, now: desk.now, at });
+            lines.push(line);
+        }
+        Ok(lines)
+    }
+
+    /// What was found in one queue, in order, and where the look ended if it did not reach the end.
+    fn line(
+        &self,
+        queue: i64,
+        rows: Vec<Row>,
+        share: usize,
+    ) -> Result<(Line, Option<(usize, i64)>), Trouble> {
+        let whole = rows.len() < share;
+        let mut found = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let (no, rank, run_at): (i64, i16, i64) =
+                (row.try_get(1)?, row.try_get(7)?, row.try_get(8)?);
+            let place = (usize::try_from(rank).unwrap_or(0).min(RANKS - 1), run_at, no);
+            match load::readable(read(row))? {
+                Some(job) => found.push((place, job)),
+                // What is damaged stays in its line, and takes nobody's place.
+                None => drop(self.damaged().insert(no)),
+            }
+        }
+        found.sort_by_key(|(place, _)| *place);
+        let until = found.last().filter(|_| !whole).map(|((rank, run_at, _), _)| (*rank, *run_at));
+        let found = found.into_iter().map(|(_, job)| job).collect();
+        Ok((Line { queue, found, whole }, until))
+    }
+}
+
+fn serving<'a>(index: usize, wanted: &Wanted<'a>) -> Serving<'a> {
+    let claim = Claim::of(wanted.scope, wanted.wish);
+    Serving { index, claim, wish: wanted.wish, got: Vec::new(), bytes: 0 }
+}
+
+/// The queues that a claim may take from.
+fn open_queues(desk: &Desk, scope: &Scope, wish: &Wish) -> Vec<i64> {
+    let known = &desk.known;
+    let of_types = wish.job_types.iter().flat_map(|job_type| known.queues.of_type(job_type, scope));
+    let open = of_types.filter(|(_, queue)| !known.is_paused(queue));
+    let mut queues: Vec<i64> = open.map(|(no, _)| no).collect();
+    queues.sort_unstable();
+    queues.dedup();
+    queues
+}
+
+fn read(row: &Row) -> Result<Found, Trouble> {
+    let (id, no, queue): (Uuid, i64, i32) = (row.try_get(3)?, row.try_get(1)?, row.try_get(4)?);
+    let stored = load::stored_of(id.0, (no, queue.into()), row.try_get(5)?, row.try_get(2)?)?;
+    Ok(Found { stored: Arc::new(stored), payload: JsonText::from_stored(row.try_get(6)?) })
+}
+
+async fn xact(db: &Lent) -> Result<Option<String>, Trouble> {
+    let rows = db.rows(sql::XACT, &[]).await?;
+    Ok(match rows.first() {
+        Some(row) => row.try_get(0)?,
+        None => None,
+    })
+}

@@ -1,0 +1,100 @@
+//! The end of a transaction, and what became of one that nobody answered for.
+
+use super::{
+    Inner, audit,
+    error::Trouble,
+    execute::Ready,
+    pool::{Lent, Param},
+    save, sql, workers,
+};
+use crate::store::Reply;
+use engine::JobId;
+use std::time::Duration;
+use tokio_postgres::types::Type;
+
+/// So often, and so far apart, we ask what became of a commit before we say that nobody knows.
+const ASKED_MAX: u32 = 40;
+const ASKED_APART: Duration = Duration::from_millis(100);
+
+impl Inner {
+    /// Writes the rest and commits, in one journey. What could not be heard of is asked for on another connection.
+    pub(super) async fn commit(&self, db: &Lent, ready: Ready<'_>) -> Result<Vec<Reply>, Trouble> {
+        let Ready { replies, desk, notes, seen, given, lines, xact } = ready;
+        let mut desk = desk.ok_or(Trouble::Impossible("a transaction without a desk"))?;
+        if !notes.is_empty() || !desk.pending.erased.is_empty() {
+            desk.write(db).await?;
+            audit::note(db, &notes, desk.now).await?;
+        }
+        let (now, heard) = (desk.now.unix_ms(), self.is_pulse_old(desk.now));
+        let sent = tokio::try_join!(
+            biased;
+            save::write(db, &desk.pending),
+            desk.write_last(db),
+            give(db, &given, now),
+            workers::put(db, &seen),
+            hear(db, heard, now),
+            db.script(sql::COMMIT),
+        );
+        if let Err(trouble) = sent {
+            self.resolve(trouble, xact.as_deref()).await?;
+        }
+        self.committed(&desk, seen, lines);
+        Ok(replies)
+    }
+
+    /// Finds out what became of a commit that was answered by silence.
+    async fn resolve(&self, trouble: Trouble, xact: Option<&str>) -> Result<(), Trouble> {
+        if !trouble.is_silence() {
+            return Err(trouble);
+        }
+        // Nothing was written, so nothing can be lost.
+        let Some(xact) = xact else { return Err(trouble) };
+        self.writers.forget_idle();
+        for _ in 0..ASKED_MAX {
+            match self.xact_status(xact).await.as_deref() {
+                Ok("committed") => return Ok(()),
+                Ok("aborted") => return Err(trouble),
+                Ok("in progress") | Err(_) => tokio::time::sleep(ASKED_APART).await,
+                Ok(_) => break,
+            }
+        }
+        Err(Trouble::Unknown(match trouble {
+            Trouble::Sql(error) => Some(Box::new(error)),
+            Trouble::Damage(_)
+            | Trouble::Impossible(_)
+            | Trouble::NoConnection(_)
+            | Trouble::Unknown(_) => None,
+        }))
+    }
+
+    async fn xact_status(&self, xact: &str) -> Result<String, Trouble> {
+        let db = self.readers.lend().await?;
+        let rows = db.rows(sql::XACT_STATUS, &[(&xact, Type::TEXT)]).await?;
+        let status: Option<String> = match rows.first() {
+            Some(row) => row.try_get(0)?,
+            None => None,
+        };
+        Ok(status.unwrap_or_default())
+    }
+}
+
+/// Remembers which jobs each claim was given.
+async fn give(db: &Lent, given: &[(i64, Vec<JobId>)], now: i64) -> Result<(), Trouble> {
+    if given.is_empty() {
+        return Ok(());
+    }
+    let digest: Vec<i64> = given.iter().map(|(digest, _)| *digest).collect();
+    let jobs = given.iter().map(|(_, ids)| ids.iter().flat_map(|id| id.to_bytes()).collect());
+    let jobs: Vec<Vec<u8>> = jobs.collect();
+    let params: [Param<'_>; 3] =
+        [(&digest, Type::INT8_ARRAY), (&jobs, Type::BYTEA_ARRAY), (&now, Type::INT8)];
+    db.run(sql::CLAIMS_PUT, &params).await.map(drop)
+}
+
+/// Writes down now and then that workers can be heard.
+async fn hear(db: &Lent, old: bool, now: i64) -> Result<(), Trouble> {
+    if !old {
+        return Ok(());
+    }
+    db.run(sql::HEARD, &[(&now, Type::INT8)]).await.map(drop)
+}

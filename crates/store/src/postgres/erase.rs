@@ -1,0 +1,144 @@
+//! Removing jobs with all that belongs to them. Their announcements stay, without what they said about them.
+
+use super::{
+    error::Trouble,
+    load::history_rows,
+    pool::{Lent, Param},
+    sql,
+};
+use crate::form::{
+    body::{event_from_row, event_to_row, to_row},
+    facet,
+    sheet::{Announced, Sheets, lines},
+    stored::Stored,
+};
+use engine::Envelope;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+use tokio_postgres::types::Type;
+
+/// Erases jobs that have ended.
+pub(super) async fn erase(db: &Lent, erased: &[Arc<Stored>]) -> Result<(), Trouble> {
+    if erased.is_empty() {
+        return Ok(());
+    }
+    redact(db, erased).await?;
+    let no: Vec<i64> = erased.iter().map(|stored| stored.no).collect();
+    let numbers: [Param<'_>; 1] = [(&no, Type::INT8_ARRAY)];
+    tokio::try_join!(
+            biased;
+        db.run(sql::JOB_DELETE, &numbers),
+        db.run(sql::ENDED_DELETE, &numbers),
+        db.run(sql::HISTORY_DELETE, &numbers),
+        db.run(sql::STEPS_FORGET, &numbers),
+        db.run(sql::HANDED_DELETE, &numbers),
+    )?;
+    unlist(db, erased, &no).await
+}
+
+async fn unlist(db: &Lent, erased: &[Arc<Stored>], numbers: &[i64]) -> Result<(), Trouble> {
+    let (mut shelves, mut facets, mut jobs) = (Vec::new(), Vec::new(), Vec::new());
+    for stored in erased {
+        for facet in facet::facets(stored.queue, &stored.job.envelope) {
+            shelves.push(shelf(stored.no));
+            facets.push(facet);
+            jobs.push(stored.no);
+        }
+    }
+    let entries: [Param<'_>; 3] =
+        [(&shelves, Type::INT4_ARRAY), (&facets, Type::INT8_ARRAY), (&jobs, Type::INT8_ARRAY)];
+    db.run(sql::LISTING_DELETE, &entries).await?;
+    for row in db.rows(sql::FRESH_OF, &[(&numbers, Type::INT8_ARRAY)]).await? {
+        let (place, facets, jobs): (i64, Vec<i64>, Vec<i64>) =
+            (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        let kept = facets.into_iter().zip(jobs).filter(|(_, no)| !numbers.contains(no));
+        let (facets, jobs): (Vec<i64>, Vec<i64>) = kept.unzip();
+        let put: [Param<'_>; 3] =
+            [(&place, Type::INT8), (&facets, Type::INT8_ARRAY), (&jobs, Type::INT8_ARRAY)];
+        db.run(sql::FRESH_PUT, &put).await?;
+    }
+    Ok(())
+}
+
+/// The shelf of the listing on which a job is found: about an hour.
+pub(super) fn shelf(no: i64) -> i32 {
+    i32::try_from(no >> SHELF_BITS).unwrap_or(i32::MAX)
+}
+
+/// The least number on a shelf.
+pub(super) fn shelf_start(shelf: i32) -> i64 {
+    i64::from(shelf) << SHELF_BITS
+}
+
+const SHELF_BITS: u32 = 42;
+
+/// Says less on the lines that are about these jobs, and keeps what may still be said.
+async fn redact(db: &Lent, erased: &[Arc<Stored>]) -> Result<(), Trouble> {
+    let places = places(db, erased).await?;
+    let asked: Vec<i64> = places.keys().copied().collect();
+    let rows = db.rows(sql::SHEETS_OF, &[(&asked, Type::INT8_ARRAY)]).await?;
+    let mut kept: BTreeMap<i64, (i64, Arc<Envelope>)> = BTreeMap::new();
+    for row in rows {
+        let (first, sheet): (i64, &[u8]) = (row.try_get(0)?, row.try_get(1)?);
+        let (written, told) = redacted(first, sheet, &places)?;
+        for (place, stored, envelope) in told {
+            let last = kept.entry(stored.no).or_insert((place, envelope));
+            last.0 = last.0.max(place);
+        }
+        db.run(sql::SHEET_PUT, &[(&first, Type::INT8), (&written, Type::BYTEA)]).await?;
+    }
+    let no: Vec<i64> = kept.keys().copied().collect();
+    let last: Vec<i64> = kept.values().map(|(last, _)| *last).collect();
+    let envelope: Vec<Vec<u8>> = kept.iter().map(|(no, (_, of))| to_row(*no, &**of)).collect();
+    let params: [Param<'_>; 3] =
+        [(&no, Type::INT8_ARRAY), (&last, Type::INT8_ARRAY), (&envelope, Type::BYTEA_ARRAY)];
+    db.run(sql::ERASED_INSERT, &params).await.map(drop)
+}
+
+type Places<'a> = BTreeMap<i64, &'a Arc<Stored>>;
+
+/// Where the announcements of these jobs stand.
+async fn places<'a>(db: &Lent, erased: &'a [Arc<Stored>]) -> Result<Places<'a>, Trouble> {
+    let numbers: Vec<i64> = erased.iter().map(|stored| stored.no).collect();
+    let by_no: BTreeMap<i64, &Arc<Stored>> =
+        erased.iter().map(|stored| (stored.no, stored)).collect();
+    let mut places = Places::new();
+    for (no, place, _) in history_rows(db, &numbers, 0).await? {
+        places.extend(place.zip(by_no.get(&no).copied()));
+    }
+    for stored in erased {
+        let recent = stored.recent.rows(stored.no)?.into_iter().filter_map(|noted| noted.event);
+        places.extend(recent.map(|place| (place, stored)));
+    }
+    Ok(places)
+}
+
+type Told<'a> = (i64, &'a Stored, Arc<Envelope>);
+
+/// A sheet that says less at these places.
+fn redacted<'a>(
+    first: i64,
+    sheet: &[u8],
+    places: &Places<'a>,
+) -> Result<(Vec<u8>, Vec<Told<'a>>), Trouble> {
+    let mut told = Vec::new();
+    let mut written: Vec<(i64, Vec<u8>)> = Vec::new();
+    let mut seen = BTreeSet::new();
+    for line in lines(first, sheet)? {
+        let sealed = match places.get(&line.number) {
+            Some(stored) if seen.insert(line.number) => {
+                let envelope = stored.job.envelope.clone();
+                let event = event_from_row(line.number, line.sealed, envelope)?.redacted();
+                told.push((line.number, &***stored, event.job.envelope.clone()));
+                event_to_row(line.number, stored.no, &event)
+            }
+            Some(_) | None => line.sealed.to_vec(),
+        };
+        written.push((line.number, sealed));
+    }
+    let lines: Vec<Announced<'_>> =
+        written.iter().map(|(number, sealed)| Announced { number: *number, sealed }).collect();
+    Ok((Sheets::one(&lines), told))
+}

@@ -1,0 +1,167 @@
+//! What can go wrong with a database, and what callers are told.
+
+use crate::{form::seal::Damage, store::StoreError};
+use tokio_postgres::error::SqlState;
+
+/// Something went wrong before a commit was sent: nothing was done.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Trouble {
+    #[error("PostgreSQL failed")]
+    Sql(#[from] tokio_postgres::Error),
+    #[error(transparent)]
+    Damage(#[from] Damage),
+    #[error("{0}")]
+    Impossible(&'static str),
+    #[error("no connection could be had")]
+    NoConnection(#[source] Option<Box<PostgresError>>),
+    /// A commit was sent, and nobody knows what became of it.
+    #[error("the connection broke while a commit was under way")]
+    Unknown(#[source] Option<Box<tokio_postgres::Error>>),
+}
+
+impl Trouble {
+    /// Whether it is about one row, so that the work on others can go on.
+    pub(super) fn is_about_a_row(&self) -> bool {
+        match self {
+            Trouble::Damage(_) | Trouble::Impossible(_) => true,
+            Trouble::Sql(_) | Trouble::NoConnection(_) | Trouble::Unknown(_) => false,
+        }
+    }
+
+    /// Whether the same again may well work at once: two transactions were in each other's way.
+    pub(super) fn is_a_collision(&self) -> bool {
+        let collisions = [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE];
+        self.code().is_some_and(|code| collisions.contains(code))
+    }
+
+    /// Whether a row is there already that was thought to be new.
+    pub(super) fn is_a_repeat(&self) -> bool {
+        self.code() == Some(&SqlState::UNIQUE_VIOLATION)
+    }
+
+    /// Whether the connection broke, or the server did, before anything was committed.
+    pub(super) fn is_a_lost_connection(&self) -> bool {
+        match self {
+            Trouble::Sql(_) => self.is_silence(),
+            Trouble::Damage(_)
+            | Trouble::Impossible(_)
+            | Trouble::NoConnection(_)
+            | Trouble::Unknown(_) => false,
+        }
+    }
+
+    /// Whether the server did not say no: the connection is gone, or somebody ended the session. After a commit
+    /// was sent this means that it may have happened.
+    pub(super) fn is_silence(&self) -> bool {
+        match self {
+            Trouble::Sql(_) => self.code().is_none_or(ends_the_session),
+            Trouble::NoConnection(_) => true,
+            Trouble::Damage(_) | Trouble::Impossible(_) | Trouble::Unknown(_) => false,
+        }
+    }
+
+    fn code(&self) -> Option<&SqlState> {
+        match self {
+            Trouble::Sql(error) => error.code(),
+            Trouble::Damage(_)
+            | Trouble::Impossible(_)
+            | Trouble::NoConnection(_)
+            | Trouble::Unknown(_) => None,
+        }
+    }
+
+    /// What a caller is told.
+    pub(super) fn told(self) -> StoreError {
+        let kind = match &self {
+            Trouble::Damage(_) | Trouble::Impossible(_) => StoreError::Damaged,
+            Trouble::NoConnection(_) => StoreError::Unavailable,
+            Trouble::Unknown(_) => StoreError::OutcomeUnknown,
+            Trouble::Sql(error) => match error.code() {
+                Some(&SqlState::DISK_FULL) => StoreError::Full,
+                // Rows that contradict each other: trying again does not help.
+                Some(code) if is_about_data(code) => StoreError::Damaged,
+                Some(_) | None => StoreError::Unavailable,
+            },
+        };
+        kind(Some(Box::new(self)))
+    }
+}
+
+/// Class 08 of the standard, connection exceptions, and what PostgreSQL says when it ends a session or itself.
+fn ends_the_session(code: &SqlState) -> bool {
+    let ends = [
+        SqlState::ADMIN_SHUTDOWN,
+        SqlState::CRASH_SHUTDOWN,
+        SqlState::CANNOT_CONNECT_NOW,
+        SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+    ];
+    code.code().starts_with("08") || ends.contains(code)
+}
+
+/// Classes 22 and 23 of the standard, data exceptions and broken constraints, and corruption.
+fn is_about_data(code: &SqlState) -> bool {
+    let class = &code.code()[..2];
+    class == "22" || class == "23" || class == "XX"
+}
+
+/// Why a database could not be used, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum PostgresError {
+    /// The address does not say where the database is.
+    #[error("{0}")]
+    Address(String),
+    /// Nobody answers there, or not as whom we come.
+    #[error("the database at {place} cannot be reached")]
+    Connect {
+        /// Host and database, without any password.
+        place: String,
+        /// Why.
+        source: tokio_postgres::Error,
+    },
+    /// What protects the connection could not be made.
+    #[error("{0}")]
+    Tls(String),
+    /// The schema was made by a later version.
+    #[error(
+        "the schema {schema} has version {found}, and this version knows {known}; use the version that made it, or \
+         a later one"
+    )]
+    TooNew {
+        /// Which schema.
+        schema: String,
+        /// What it has.
+        found: i64,
+        /// What we know.
+        known: i64,
+    },
+    /// There is a schema of this name that is not ours.
+    #[error(
+        "the schema {schema} is there and holds other tables; name another one in the address, as in ?schema=jobs"
+    )]
+    NotOurs {
+        /// Which schema.
+        schema: String,
+    },
+    /// The database is a copy that only reads.
+    #[error("the database at {place} is a standby: nothing can be decided there; name the primary")]
+    Standby {
+        /// Host and database, without any password.
+        place: String,
+    },
+    /// The tables could not be made.
+    #[error("the schema {schema} could not be brought up to date")]
+    Migrate {
+        /// Which schema.
+        schema: String,
+        /// Why.
+        source: tokio_postgres::Error,
+    },
+    /// What is there cannot be used.
+    #[error("the schema {schema} cannot be used as a store")]
+    Store {
+        /// Which schema.
+        schema: String,
+        /// Why.
+        source: StoreError,
+    },
+}

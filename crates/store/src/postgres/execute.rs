@@ -1,0 +1,401 @@
+//! One batch, one transaction: lock, load, decide, save, commit. Everything in its turn.
+
+use super::{
+    Inner, audit,
+    desk::{Desk, Key, KeyName},
+    error::Trouble,
+    known::Known,
+    load,
+    pending::queue_column,
+    plan::{Plan, notes_of},
+    pool::{Lent, Param},
+    sql,
+    uuid::{Uuid, uuids},
+};
+use crate::{
+    form::{
+        body::{from_row, to_row, to_scope},
+        facet,
+    },
+    queue::Queue,
+    store::{Answer, Reply, Request},
+};
+use engine::{AuditNote, Envelope, JobId, Timestamp};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+use tokio_postgres::types::Type;
+
+/// Batches that were in each other's way are tried again so often.
+const ATTEMPTS_MAX: u32 = 6;
+/// How long the first of them waits before that; each later one waits longer.
+const COLLISION_WAIT: Duration = Duration::from_millis(3);
+
+impl Inner {
+    /// Carries out a batch; replies keep the order of the requests.
+    pub(super) async fn execute(&self, batch: &[Request]) -> Result<Vec<Reply>, Trouble> {
+        let mut careful = false;
+        for attempt in 1..=ATTEMPTS_MAX {
+            match self.try_execute(batch, careful).await {
+                Err(trouble) if trouble.is_a_repeat() && !careful => careful = true,
+                Err(trouble) if trouble.is_a_collision() && attempt < ATTEMPTS_MAX => {
+                    self.wait_a_moment(attempt).await;
+                }
+                // Nothing was done, and another connection may be a good one.
+                Err(trouble) if trouble.is_a_lost_connection() && attempt == 1 => {
+                    self.writers.forget_idle();
+                }
+                other => return other,
+            }
+        }
+        Err(Trouble::Impossible("a batch was in others' way again and again"))
+    }
+
+    async fn wait_a_moment(&self, attempt: u32) {
+        let chance = u32::try_from(self.dice.roll().0 & 0xff).unwrap_or(0);
+        tokio::time::sleep(COLLISION_WAIT * attempt * (64 + chance) / 128).await;
+    }
+
+    async fn try_execute(&self, batch: &[Request], careful: bool) -> Result<Vec<Reply>, Trouble> {
+        let plan = Plan::of(batch, careful);
+        let mut db = self.writers.lend().await?;
+        let known = self.make_queues(&mut db, &plan).await?;
+        db.opened();
+        let done = self.transaction(&db, &plan, known).await;
+        let done = match done {
+            Ok(ready) => self.commit(&db, ready).await,
+            Err(trouble) => Err(trouble),
+        };
+        match &done {
+            Ok(_) => db.closed(),
+            Err(Trouble::Unknown(_)) => {}
+            Err(_) => {
+                if db.script(sql::ROLLBACK).await.is_ok() {
+                    db.closed();
+                }
+            }
+        }
+        done
+    }
+
+    /// Makes the queues that new jobs will wait in, where they are the first: in a transaction of its own, so that
+    /// nobody else's batch waits for ours.
+    async fn make_queues(&self, db: &mut Lent, plan: &Plan<'_>) -> Result<Arc<Known>, Trouble> {
+        let known = self.known();
+        let is_new = |queue: &Queue| known.queues.no(&queue.job_type, &queue.tenant).is_none();
+        let queues = plan.new.iter().map(|new| crate::taken::queue_of(new));
+        let missing: BTreeSet<Queue> = queues.filter(is_new).collect();
+        if missing.is_empty() {
+            return Ok(known);
+        }
+        let job_type: Vec<&str> = missing.iter().map(|queue| queue.job_type.as_str()).collect();
+        let tenant: Vec<&str> = missing.iter().map(|queue| queue.tenant.as_str()).collect();
+        let params: [Param<'_>; 2] = [(&job_type, Type::TEXT_ARRAY), (&tenant, Type::TEXT_ARRAY)];
+        db.opened();
+        tokio::try_join!(
+            biased;
+            db.script(sql::BEGIN),
+            db.run(sql::QUEUES_INSERT, &params),
+            db.run(sql::SETTINGS_CHANGED, &[]),
+            db.script(sql::COMMIT),
+        )?;
+        let known = Arc::new(Known::load(db).await?);
+        db.closed();
+        self.learn(known.clone());
+        Ok(known)
+    }
+
+    /// Everything but the commit.
+    async fn transaction<'a>(
+        &self,
+        db: &Lent,
+        plan: &Plan<'a>,
+        known: Arc<Known>,
+    ) -> Result<Ready<'a>, Trouble> {
+        let (mut desk, held, xact) = self.begin(db, plan, known).await?;
+        let mut replies: BTreeMap<usize, Reply> = BTreeMap::new();
+        let mut notes = Vec::new();
+        let mut seen = Vec::new();
+        for (index, request) in &plan.requests {
+            let reply = match request.bare() {
+                Some(Request::Submit(jobs)) => desk.submit(jobs)?,
+                Some(Request::Job { scope, id, command }) => desk.command(scope, *id, command)?,
+                Some(Request::Claim { .. }) => continue,
+                Some(Request::Seen { scope, worker }) => {
+                    seen.push((scope, worker, None, None));
+                    Ok(Answer::Done)
+                }
+                Some(_) | None => Ok(Answer::Done), // settings were set before anything else
+            };
+            remember(&reply, request, &mut notes);
+            replies.insert(*index, reply);
+        }
+        let mut ready = Ready { xact, ..Ready::default() };
+        if !plan.claims.is_empty() {
+            desk.write(db).await?;
+            let claimed = self.claim(db, &mut desk, &plan.claims, &held, &mut ready).await?;
+            for (wanted, jobs) in plan.claims.iter().zip(claimed) {
+                let wish = wanted.wish;
+                let reply = Ok(Answer::Claimed(jobs));
+                let request = plan.requests.iter().find(|(index, _)| *index == wanted.index);
+                request.iter().for_each(|(_, request)| remember(&reply, request, &mut notes));
+                replies.insert(wanted.index, reply);
+                let host = wish.host.as_ref();
+                seen.insert(0, (wanted.scope, &wish.worker, host, Some(&wish.job_types)));
+            }
+        }
+        ready.replies = replies.into_values().collect();
+        ready.seen = self.news_of_workers(seen, desk.now);
+        ready.notes = notes;
+        ready.desk = Some(desk);
+        Ok(ready)
+    }
+
+    /// Takes all locks, loads all that is needed, and reads the clock.
+    async fn begin(
+        &self,
+        db: &Lent,
+        plan: &Plan<'_>,
+        known: Arc<Known>,
+    ) -> Result<(Desk, HashMap<i64, Vec<JobId>>, Option<String>), Trouble> {
+        let digests: Vec<i64> = plan.claims.iter().map(|wanted| wanted.digest).collect();
+        let mut keys = plan.keys(&known);
+        let locks = plan.locks(self.schema());
+        // Most batches need nothing before their locks, and begin in the same journey.
+        let early = !plan.rekeyed.is_empty() || plan.sets_anything();
+        if early {
+            tokio::try_join!(biased; db.script(sql::BEGIN), keys_of(db, &plan.rekeyed, &mut keys))?;
+            set(db, plan).await?;
+        }
+        let ((), (), held, keys, jobs, clock) = tokio::try_join!(
+            biased;
+            begin(db, !early),
+            lock(db, &locks),
+            held(db, &digests),
+            lock_keys(db, &keys),
+            load::locked(db, &plan.jobs),
+            clock(db, plan),
+        )?;
+        let known = self.known_at(db, &clock, known, plan.sets).await?;
+        let now = self.tick(clock.now);
+        let facts = (now, clock.epoch);
+        let mut desk = Desk::new(facts, known, self.dice.clone(), clock.place, clock.blocks);
+        desk.jobs = jobs;
+        desk.keys = keys;
+        self.fill(db, &mut desk, plan).await?;
+        self.note_heard(clock.heard_until, now);
+        Ok((desk, held, clock.xact))
+    }
+
+    /// Loads what is known to be needed only now.
+    async fn fill(&self, db: &Lent, desk: &mut Desk, plan: &Plan<'_>) -> Result<(), Trouble> {
+        let holders = desk.keys.values().filter_map(|key| key.holder);
+        let holders: Vec<JobId> = holders.filter(|id| !desk.jobs.contains_key(id)).collect();
+        let bounded =
+            plan.new.iter().filter(|new| desk.known.policy(&new.job_type).max_queued.is_some());
+        let bounded = bounded.filter_map(|new| desk.known.queues.no(&new.job_type, &new.tenant));
+        let bounded: BTreeSet<i64> = bounded.collect();
+        let (holders, queued) = tokio::try_join!(biased; load::read(db, &holders), queued(db, bounded.into_iter().collect()))?;
+        desk.holders = holders;
+        desk.queued = queued;
+        load::details(db, desk, &plan.commands).await
+    }
+
+    /// What is known, read again if the house says that it has changed.
+    async fn known_at(
+        &self,
+        db: &Lent,
+        clock: &Clock,
+        known: Arc<Known>,
+        own: bool,
+    ) -> Result<Arc<Known>, Trouble> {
+        if known.version == clock.settings {
+            return Ok(known);
+        }
+        let known = Arc::new(Known::load(db).await?);
+        // What we have just set ourselves may still be rolled back: it is for this transaction only.
+        if !own {
+            self.learn(known.clone());
+        }
+        Ok(known)
+    }
+}
+
+/// A transaction that has only to be committed.
+#[derive(Default)]
+pub(super) struct Ready<'a> {
+    pub(super) replies: Vec<Reply>,
+    pub(super) desk: Option<Desk>,
+    pub(super) notes: Vec<&'a AuditNote>,
+    pub(super) seen: Vec<super::workers::News>,
+    /// What each claim was given.
+    pub(super) given: Vec<(i64, Vec<JobId>)>,
+    /// What was learned about lines, true as soon as it is committed.
+    pub(super) lines: Vec<super::lines::Looked>,
+    pub(super) xact: Option<String>,
+}
+
+fn remember<'a>(reply: &Reply, request: &'a Request, notes: &mut Vec<&'a AuditNote>) {
+    if reply.is_ok() {
+        notes.extend(notes_of(request));
+    }
+}
+
+async fn begin(db: &Lent, now: bool) -> Result<(), Trouble> {
+    if now { db.script(sql::BEGIN).await } else { Ok(()) }
+}
+
+async fn lock(db: &Lent, locks: &[i64]) -> Result<(), Trouble> {
+    if locks.is_empty() {
+        return Ok(());
+    }
+    db.rows(sql::LOCK, &[(&locks, Type::INT8_ARRAY)]).await.map(drop)
+}
+
+/// The jobs that claims of these names were given.
+async fn held(db: &Lent, digests: &[i64]) -> Result<HashMap<i64, Vec<JobId>>, Trouble> {
+    let mut held = HashMap::new();
+    if digests.is_empty() {
+        return Ok(held);
+    }
+    for row in db.rows(sql::CLAIMS_HELD, &[(&digests, Type::INT8_ARRAY)]).await? {
+        let (digest, ids): (i64, &[u8]) = (row.try_get(0)?, row.try_get(1)?);
+        let (ids, _) = ids.as_chunks::<16>();
+        held.insert(digest, ids.iter().map(|id| JobId::from_bytes(*id)).collect());
+    }
+    Ok(held)
+}
+
+/// Adds the keys of these jobs. They never change, so nobody need hold the jobs for that.
+async fn keys_of(
+    db: &Lent,
+    ids: &[JobId],
+    keys: &mut BTreeMap<KeyName, JobId>,
+) -> Result<(), Trouble> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let ids = uuids(ids.iter().copied());
+    for row in db.rows(sql::ENVELOPES, &[(&ids, Type::UUID_ARRAY)]).await? {
+        let (id, no, queue): (Uuid, i64, i32) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        let Some(envelope) =
+            load::readable(from_row::<Envelope>(no, row.try_get(3)?).map_err(Trouble::from))?
+        else {
+            continue;
+        };
+        if let Some(key) = &envelope.key {
+            keys.entry((queue.into(), key.name.as_str().into())).or_insert(id.0);
+        }
+    }
+    Ok(())
+}
+
+/// Takes the keys that are free, and holds those that are not.
+async fn lock_keys(
+    db: &Lent,
+    keys: &BTreeMap<KeyName, JobId>,
+) -> Result<BTreeMap<KeyName, Key>, Trouble> {
+    let mut locked = BTreeMap::new();
+    if keys.is_empty() {
+        return Ok(locked);
+    }
+    let queue: Vec<i32> = keys.keys().map(|(queue, _)| queue_column(*queue)).collect();
+    let name: Vec<&str> = keys.keys().map(|(_, name)| name.as_str()).collect();
+    let id: Vec<Uuid> = keys.values().copied().map(Uuid).collect();
+    let take: [Param<'_>; 3] =
+        [(&queue, Type::INT4_ARRAY), (&name, Type::TEXT_ARRAY), (&id, Type::UUID_ARRAY)];
+    let named: [Param<'_>; 2] = [(&queue, Type::INT4_ARRAY), (&name, Type::TEXT_ARRAY)];
+    let (taken, held) =
+        tokio::try_join!(biased; db.rows(sql::KEYS_TAKE, &take), db.rows(sql::KEYS_HELD, &named))?;
+    for row in &held {
+        let (queue, name, id): (i32, String, Uuid) =
+            (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        locked.insert((queue.into(), name), Key { row: id.0, holder: Some(id.0) });
+    }
+    for row in &taken {
+        let (queue, name): (i32, String) = (row.try_get(0)?, row.try_get(1)?);
+        let key = locked.get_mut(&(queue.into(), name));
+        key.ok_or(Trouble::Impossible("a key was taken and is not there"))?.holder = None;
+    }
+    Ok(locked)
+}
+
+/// The time, and what the house says.
+struct Clock {
+    now: Timestamp,
+    epoch: u32,
+    settings: i64,
+    heard_until: Timestamp,
+    place: i64,
+    blocks: Vec<i64>,
+    xact: Option<String>,
+}
+
+async fn clock(db: &Lent, plan: &Plan<'_>) -> Result<Clock, Trouble> {
+    let (blocks, writes) = (plan.blocks(), plan.surely_writes());
+    let params: [Param<'_>; 2] = [(&blocks, Type::INT4), (&writes, Type::BOOL)];
+    let rows = db.rows(sql::CLOCK, &params).await?;
+    let row = rows.first().ok_or(Trouble::Impossible("the house has no row"))?;
+    let epoch: i32 = row.try_get(1)?;
+    Ok(Clock {
+        now: Timestamp::from_unix_ms(row.try_get(0)?),
+        epoch: epoch.unsigned_abs(),
+        settings: row.try_get(2)?,
+        heard_until: Timestamp::from_unix_ms(row.try_get(3)?),
+        place: row.try_get(4)?,
+        blocks: row.try_get(5)?,
+        xact: row.try_get(6)?,
+    })
+}
+
+async fn queued(db: &Lent, queues: Vec<i64>) -> Result<HashMap<i64, u64>, Trouble> {
+    if queues.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let queues: Vec<i32> = queues.into_iter().map(queue_column).collect();
+    let rows = db.rows(sql::QUEUED, &[(&queues, Type::INT4_ARRAY)]).await?;
+    let read = |row: &tokio_postgres::Row| {
+        let (queue, queued): (i32, i64) = (row.try_get(0)?, row.try_get(1)?);
+        Ok((i64::from(queue), u64::try_from(queued).unwrap_or(0)))
+    };
+    rows.iter().map(read).collect()
+}
+
+/// Settings come first. They are few, and each is a statement.
+async fn set(db: &Lent, plan: &Plan<'_>) -> Result<(), Trouble> {
+    if plan.sets {
+        db.run(sql::SETTINGS_CHANGED, &[]).await?;
+    }
+    for (_, request) in &plan.requests {
+        match request.bare() {
+            Some(Request::SetPolicy { job_type, policy }) => {
+                let name = job_type.as_str();
+                let body = to_row(facet::of_name(&[name]), policy);
+                db.run(sql::POLICY_PUT, &[(&name, Type::TEXT), (&body, Type::BYTEA)]).await?;
+            }
+            Some(Request::Pause { scope, job_type }) => {
+                let params: [Param<'_>; 2] =
+                    [(&job_type.as_str(), Type::TEXT), (&to_scope(scope), Type::TEXT)];
+                db.run(sql::PAUSE_PUT, &params).await?;
+            }
+            Some(Request::Resume { scope, job_type }) => {
+                let params: [Param<'_>; 2] =
+                    [(&job_type.as_str(), Type::TEXT), (&to_scope(scope), Type::TEXT)];
+                db.run(sql::PAUSE_LIFT, &params).await?;
+            }
+            Some(Request::PutKey(key)) => audit::put_key(db, key).await?,
+            Some(Request::PutSigningKey(key)) => audit::put_signing_key(db, key).await?,
+            Some(
+                Request::Submit(_)
+                | Request::Job { .. }
+                | Request::Claim { .. }
+                | Request::Seen { .. }
+                | Request::Record { .. },
+            )
+            | None => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! What a node knows by heart: queues, policies and pauses, read again whenever the house says that they changed.
+
+use super::{error::Trouble, pool::Lent, sql};
+use crate::{
+    form::{
+        body::{from_row, from_scope},
+        facet,
+    },
+    queue::{Queue, Queues, is_paused},
+};
+use engine::{JobType, Policy, Scope, Tenant};
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Default)]
+pub(super) struct Known {
+    /// What the house said when this was read. What was read may be newer, never older.
+    pub(super) version: i64,
+    pub(super) queues: Queues,
+    pub(super) policies: BTreeMap<JobType, Policy>,
+    pub(super) paused: BTreeSet<(JobType, Scope)>,
+    default_policy: Policy,
+}
+
+impl Known {
+    pub(super) async fn load(db: &Lent) -> Result<Self, Trouble> {
+        let (version, queues, policies, paused) = tokio::try_join!(
+            biased;
+            db.rows(sql::SETTINGS, &[]),
+            db.rows(sql::QUEUES, &[]),
+            load_policies(db),
+            db.rows(sql::PAUSES, &[]),
+        )?;
+        let version = version.first().ok_or(Trouble::Impossible("the house has no row"))?;
+        let mut known = Known { version: version.try_get(0)?, policies, ..Known::default() };
+        for row in queues {
+            let (no, job_type, tenant): (i32, &str, &str) =
+                (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+            known.queues.add(no.into(), queue(job_type, tenant)?);
+        }
+        for row in paused {
+            known.paused.insert(pause(row.try_get(0)?, row.try_get(1)?)?);
+        }
+        Ok(known)
+    }
+
+    pub(super) fn policy(&self, job_type: &JobType) -> &Policy {
+        self.policies.get(job_type).unwrap_or(&self.default_policy)
+    }
+
+    pub(super) fn is_paused(&self, queue: &Queue) -> bool {
+        is_paused(&self.paused, queue)
+    }
+}
+
+pub(super) async fn load_policies(db: &Lent) -> Result<BTreeMap<JobType, Policy>, Trouble> {
+    let mut policies = BTreeMap::new();
+    for row in db.rows(sql::POLICIES, &[]).await? {
+        let name: &str = row.try_get(0)?;
+        let job_type = JobType::parse(name);
+        let job_type = job_type.map_err(|_| UNLAWFUL)?;
+        policies.insert(job_type, from_row(facet::of_name(&[name]), row.try_get(1)?)?);
+    }
+    Ok(policies)
+}
+
+fn queue(job_type: &str, tenant: &str) -> Result<Queue, Trouble> {
+    let job_type = JobType::parse(job_type).map_err(|_| UNLAWFUL)?;
+    Ok(Queue { job_type, tenant: Tenant::parse(tenant).map_err(|_| UNLAWFUL)? })
+}
+
+fn pause(job_type: &str, scope: &str) -> Result<(JobType, Scope), Trouble> {
+    let job_type = JobType::parse(job_type).map_err(|_| UNLAWFUL)?;
+    Ok((job_type, from_scope(scope).ok_or(UNLAWFUL)?))
+}
+
+const UNLAWFUL: Trouble = Trouble::Impossible("the name of a type or a tenant is not lawful");

@@ -1,0 +1,221 @@
+//! Pages of jobs: an index proposes, the filter itself disposes.
+//!
+//! Jobs come in the order of their creation, newest first, which is the order of their numbers. A page looks at a
+//! bounded number of jobs: where little matches, it is short and says where to go on.
+
+use super::{
+    desk::first_number,
+    erase::{shelf, shelf_start},
+    error::Trouble,
+    known::Known,
+    load,
+    pool::{Lent, Param},
+    reads::numbers,
+    sql,
+};
+use crate::{
+    cursor::Cursor,
+    form::stored::Stored,
+    store::{PAGE_MAX, Page, Query},
+    way::{Telling, Way},
+};
+use engine::{Scope, Timestamp};
+use std::collections::{HashMap, VecDeque};
+use tokio_postgres::types::Type;
+
+/// One page looks at no more jobs than this.
+const LOOKED_AT_MAX: usize = 10_000;
+/// So many numbers are taken from an index at a time.
+const STRIDE: i64 = 256;
+/// A page is put together from no more indexes than this; beyond, it walks all jobs.
+const WALKS_MAX: usize = 64;
+
+pub(super) async fn list(db: &Lent, query: &Query) -> Result<Page, Trouble> {
+    let limit = query.limit.clamp(1, PAGE_MAX);
+    let (mut below, floor) = range(query);
+    let mut walks = walks(db, query).await?;
+    let mut page = Page { jobs: Vec::new(), next: None };
+    let mut looked_at = 0;
+    loop {
+        let candidates = next(db, &mut walks, below, floor).await?;
+        if candidates.is_empty() {
+            return Ok(page);
+        }
+        let mut jobs: HashMap<i64, Stored> = HashMap::new();
+        for stored in load::readable_by_no(db, &candidates).await? {
+            jobs.insert(stored.no, stored);
+        }
+        for no in candidates {
+            if looked_at == LOOKED_AT_MAX {
+                page.next = Some(place(below));
+                return Ok(page);
+            }
+            looked_at += 1;
+            let shown = jobs.remove(&no).filter(|stored| {
+                query.scope.covers(&stored.job.envelope.tenant) && query.filter.matches(&stored.job)
+            });
+            if shown.is_some() && page.jobs.len() == limit {
+                page.next = Some(place(below));
+                return Ok(page);
+            }
+            below = no;
+            page.jobs.extend(shown.map(|stored| stored.job));
+        }
+    }
+}
+
+/// Jobs below this number come after it.
+fn place(below: i64) -> Cursor {
+    Cursor::new(below.unsigned_abs(), 0)
+}
+
+/// The number below which the page begins, and the least that can be meant. Numbers begin with the moment of
+/// creation, and no job ends before it was created.
+fn range(query: &Query) -> (i64, i64) {
+    let from = query.before.map(|place| i64::try_from(place.major()).unwrap_or(i64::MAX));
+    let after =
+        |at: Timestamp| first_number(Timestamp::from_unix_ms(at.unix_ms().saturating_add(1)));
+    let until = query.filter.created_until().map(after);
+    let below = from.unwrap_or(i64::MAX).min(until.unwrap_or(i64::MAX));
+    (below, query.filter.created_from().map_or(0, after))
+}
+
+/// An index that is walked, newest first.
+struct Walk {
+    sql: &'static str,
+    /// What the index is asked for, where it is asked for something.
+    key: Key,
+    /// Shelves of the listing that are still to be looked at, the newest first.
+    shelves: Option<VecDeque<i32>>,
+    /// Taken from the index and not looked at yet, the newest first.
+    ahead: VecDeque<i64>,
+    /// There is nothing beyond.
+    whole: bool,
+}
+
+enum Key {
+    None,
+    Number(i64),
+    Status(i16),
+    Facets(Vec<i64>),
+}
+
+impl Walk {
+    fn new(sql: &'static str, key: Key) -> Self {
+        Walk { sql, key, shelves: None, ahead: VecDeque::new(), whole: false }
+    }
+
+    /// Takes the next numbers from the index.
+    async fn advance(&mut self, db: &Lent, below: i64, floor: i64) -> Result<(), Trouble> {
+        let mut params: Vec<Param<'_>> =
+            vec![(&below, Type::INT8), (&STRIDE, Type::INT8), (&floor, Type::INT8)];
+        match &self.key {
+            Key::None => {}
+            Key::Number(number) => params.push((number, Type::INT8)),
+            Key::Status(status) => params.push((status, Type::INT2)),
+            Key::Facets(facets) => params.push((facets, Type::INT8_ARRAY)),
+        }
+        let shelf = self.shelves.as_ref().map(|shelves| shelves.front().copied());
+        match &shelf {
+            Some(None) => {
+                self.whole = true;
+                return Ok(());
+            }
+            Some(Some(shelf)) => params.push((shelf, Type::INT4)),
+            None => {}
+        }
+        self.ahead = numbers(&db.rows(self.sql, &params).await?)?.into();
+        if i64::try_from(self.ahead.len()).unwrap_or(0) < STRIDE {
+            match &mut self.shelves {
+                Some(shelves) => drop(shelves.pop_front()),
+                None => self.whole = true,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The next jobs below `below` that any of the walks proposes, newest first.
+async fn next(db: &Lent, walks: &mut [Walk], below: i64, floor: i64) -> Result<Vec<i64>, Trouble> {
+    for walk in walks.iter_mut() {
+        while walk.ahead.front().is_some_and(|no| *no >= below) {
+            walk.ahead.pop_front();
+        }
+        while walk.ahead.is_empty() && !walk.whole {
+            walk.advance(db, below, floor).await?;
+        }
+    }
+    // A walk that is not at its end may go on with anything below its last number.
+    let reached = walks.iter().filter(|walk| !walk.whole || walk.shelves.is_some());
+    let reached = reached.filter_map(|walk| walk.ahead.back().copied()).max().unwrap_or(i64::MIN);
+    let mut found: Vec<i64> = Vec::new();
+    for walk in walks {
+        while let Some(no) = walk.ahead.front().copied().filter(|no| *no >= reached) {
+            found.push(no);
+            walk.ahead.pop_front();
+        }
+    }
+    found.sort_unstable_by(|a, b| b.cmp(a));
+    found.dedup();
+    Ok(found)
+}
+
+/// The walks that meet every job the query can mean.
+async fn walks(db: &Lent, query: &Query) -> Result<Vec<Walk>, Trouble> {
+    let walks = match Way::of(&query.filter) {
+        Some(Way::Facet(facet)) => listed(db, query, vec![facet]).await?,
+        Some(Way::Error(error)) => vec![
+            Walk::new(sql::LIST_ERROR_LIVE, Key::Number(error)),
+            Walk::new(sql::LIST_ERROR_ENDED, Key::Number(error)),
+        ],
+        Some(Way::Running) => vec![Walk::new(sql::LIST_RUNNING, Key::None)],
+        Some(Way::Ended(status)) => {
+            let status = i16::try_from(status).expect("a small number");
+            vec![Walk::new(sql::LIST_STATUS, Key::Status(status))]
+        }
+        Some(Way::Completed) => vec![Walk::new(sql::LIST_ENDED, Key::None)],
+        Some(Way::Live) => vec![Walk::new(sql::LIST_LIVE, Key::None)],
+        Some(Way::Type(job_type)) => {
+            let known = Known::load(db).await?;
+            let queues = known.queues.of_type(&job_type, &query.scope).map(|(no, _)| no).collect();
+            listed(db, query, queues).await?
+        }
+        None => match &query.scope {
+            Scope::All => all(),
+            Scope::One(tenant) => {
+                let known = Known::load(db).await?;
+                let theirs = known.queues.all().filter(|(_, queue)| queue.tenant == *tenant);
+                listed(db, query, theirs.map(|(no, _)| no).collect()).await?
+            }
+        },
+    };
+    Ok(walks)
+}
+
+fn all() -> Vec<Walk> {
+    vec![Walk::new(sql::LIST_ALL, Key::None)]
+}
+
+/// The listing for `facets`, and the newest jobs, which are not filed yet.
+async fn listed(db: &Lent, query: &Query, facets: Vec<i64>) -> Result<Vec<Walk>, Trouble> {
+    if facets.len() >= WALKS_MAX {
+        return Ok(all());
+    }
+    let (below, floor) = range(query);
+    let (newest, oldest) = (shelf(below), shelf(floor));
+    let params: [Param<'_>; 2] = [(&newest, Type::INT4), (&oldest, Type::INT4)];
+    let mut shelves = VecDeque::new();
+    for row in db.rows(sql::LIST_SHELVES, &params).await? {
+        let shelf: i32 = row.try_get(0)?;
+        if shelf_start(shelf) < below {
+            shelves.push_back(shelf);
+        }
+    }
+    let filed = |facet: &i64| Walk {
+        shelves: Some(shelves.clone()),
+        ..Walk::new(sql::LIST_FACET, Key::Number(*facet))
+    };
+    let mut walks: Vec<Walk> = facets.iter().map(filed).collect();
+    walks.push(Walk::new(sql::LIST_FRESH, Key::Facets(facets)));
+    Ok(walks)
+}

@@ -1,0 +1,217 @@
+//! Reading jobs: locked, for whoever decides about them, or as they are, for whoever asks.
+
+use super::{
+    desk::{Desk, Steps, recent_record, stale_token},
+    error::Trouble,
+    pool::Lent,
+    sql,
+    uuid::{Uuid, uuids},
+};
+use crate::form::{
+    body::{from_row, job_from_row},
+    stored::Stored,
+};
+use engine::{Command, Envelope, HistoryEntry, JobId, JsonText, Step};
+use std::{collections::HashMap, sync::Arc};
+use tokio_postgres::{Row, types::Type};
+
+/// A job that moved while we waited for it is looked for where it may be now, so often.
+const LOOKS_MAX: usize = 3;
+
+/// These jobs, live or ended, each held until the transaction ends. What is not there is left out.
+pub(super) async fn locked(
+    db: &Lent,
+    ids: &[JobId],
+) -> Result<HashMap<JobId, Arc<Stored>>, Trouble> {
+    let mut found = HashMap::with_capacity(ids.len());
+    for look in 0..LOOKS_MAX {
+        for sql in [sql::JOBS_LIVE, sql::JOBS_ENDED] {
+            let missing: Vec<Uuid> =
+                uuids(ids.iter().copied().filter(|id| !found.contains_key(id)));
+            if missing.is_empty() {
+                return Ok(found);
+            }
+            let rows = db.rows(sql, &[(&missing, Type::UUID_ARRAY)]).await?;
+            collect(&rows, &mut found)?;
+        }
+        // One that was erased, or never was, would be looked for in vain.
+        let missing = uuids(ids.iter().copied().filter(|id| !found.contains_key(id)));
+        let there = db.rows(sql::ENVELOPES, &[(&missing, Type::UUID_ARRAY)]).await?;
+        if there.is_empty() || look + 1 == LOOKS_MAX {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// These jobs as they are. What is not there is left out.
+pub(super) async fn read(db: &Lent, ids: &[JobId]) -> Result<HashMap<JobId, Arc<Stored>>, Trouble> {
+    let mut found = HashMap::with_capacity(ids.len());
+    if !ids.is_empty() {
+        let ids = uuids(ids.iter().copied());
+        let rows = db.rows(sql::JOBS_READ, &[(&ids, Type::UUID_ARRAY)]).await?;
+        collect(&rows, &mut found)?;
+    }
+    Ok(found)
+}
+
+pub(super) async fn one(db: &Lent, id: JobId) -> Result<Option<Arc<Stored>>, Trouble> {
+    Ok(read(db, &[id]).await?.remove(&id))
+}
+
+/// These jobs as they are, by their numbers, in no order. What is damaged is left out.
+pub(super) async fn readable_by_no(db: &Lent, numbers: &[i64]) -> Result<Vec<Stored>, Trouble> {
+    if numbers.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = db.rows(sql::JOBS_BY_NO, &[(&numbers, Type::INT8_ARRAY)]).await?;
+    rows.iter().filter_map(|row| readable(stored(row)).transpose()).collect()
+}
+
+/// What was found, or nothing where a row is damaged: one job that cannot be read must not keep the others
+/// from being swept.
+pub(super) fn readable<T>(found: Result<T, Trouble>) -> Result<Option<T>, Trouble> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(trouble) if trouble.is_about_a_row() => Ok(None),
+        Err(trouble) => Err(trouble),
+    }
+}
+
+fn collect(rows: &[Row], found: &mut HashMap<JobId, Arc<Stored>>) -> Result<(), Trouble> {
+    for row in rows {
+        let stored = stored(row)?;
+        found.insert(stored.job.id(), Arc::new(stored));
+    }
+    Ok(())
+}
+
+/// A row of id, number, queue, envelope and body.
+pub(super) fn stored(row: &Row) -> Result<Stored, Trouble> {
+    let (id, no, queue): (Uuid, i64, i32) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    let body: Option<&[u8]> = row.try_get(4)?;
+    let body = body.ok_or(Trouble::Impossible("a job was handed over and has no state"))?;
+    stored_of(id.0, (no, queue.into()), row.try_get(3)?, body)
+}
+
+pub(super) fn stored_of(
+    id: JobId,
+    (no, queue): (i64, i64),
+    envelope: &[u8],
+    body: &[u8],
+) -> Result<Stored, Trouble> {
+    let envelope: Envelope = from_row(no, envelope)?;
+    // The column and its index say so, but the sealed row says otherwise.
+    if envelope.id != id {
+        return Err(Trouble::Impossible("a job is kept under another's id"));
+    }
+    let (job, recent) = job_from_row(no, body, Arc::new(envelope))?;
+    Ok(Stored { no, queue, job, recent })
+}
+
+pub(super) async fn payload(db: &Lent, no: i64) -> Result<JsonText, Trouble> {
+    let rows = db.rows(sql::PAYLOAD, &[(&no, Type::INT8)]).await?;
+    let row = rows.first().ok_or(Trouble::Impossible("a job has no payload"))?;
+    Ok(JsonText::from_stored(row.try_get(0)?))
+}
+
+/// The history of a job after row `after`. A row that is not there at all has no seal to say so, but
+/// the job knows how many there are.
+pub(super) async fn history(
+    db: &Lent,
+    stored: &Stored,
+    after: u64,
+) -> Result<Vec<HistoryEntry>, Trouble> {
+    let rows = history_rows(db, &[stored.no], after).await?;
+    let mut entries: Vec<HistoryEntry> = rows.into_iter().map(|(_, _, entry)| entry).collect();
+    let recent = stored.recent.rows(stored.no)?.into_iter().map(|noted| noted.entry);
+    entries.extend(recent.filter(|entry| entry.seq > after));
+    let expected = after.saturating_add(1)..=stored.job.seq;
+    if !entries.iter().map(|entry| entry.seq).eq(expected) {
+        return Err(Trouble::Impossible("a history is not as long as its job says"));
+    }
+    Ok(entries)
+}
+
+/// Rows of history that have moved out of the rows of their jobs: number, place of the announcement, row.
+pub(super) async fn history_rows(
+    db: &Lent,
+    numbers: &[i64],
+    after: u64,
+) -> Result<Vec<(i64, Option<i64>, HistoryEntry)>, Trouble> {
+    if numbers.is_empty() {
+        return Ok(Vec::new());
+    }
+    let after = i64::try_from(after).unwrap_or(i64::MAX);
+    let params = [(&numbers as _, Type::INT8_ARRAY), (&after as _, Type::INT8)];
+    let rows = db.rows(sql::HISTORY, &params).await?;
+    let read = |row: &Row| {
+        let (no, seq): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+        let entry: HistoryEntry = from_row(no, row.try_get(3)?)?;
+        if i64::try_from(entry.seq) != Ok(seq) {
+            return Err(Trouble::Impossible("a history row is kept in another's place"));
+        }
+        Ok((no, row.try_get(2)?, entry))
+    };
+    rows.iter().map(read).collect()
+}
+
+/// Loads what some commands need beside their jobs: old records of attempts, and steps.
+pub(super) async fn details(
+    db: &Lent,
+    desk: &mut Desk,
+    commands: &[(JobId, &Command)],
+) -> Result<(), Trouble> {
+    let mut old = Vec::new();
+    let (mut numbers, mut names) = (Vec::new(), Vec::new());
+    for (id, command) in commands {
+        let Some(stored) = desk.jobs.get(id) else { continue };
+        if let Some(token) = stale_token(&stored.job, command)
+            && recent_record(stored, token)?.is_none()
+            && is_long(stored)?
+        {
+            old.push(stored.no);
+        }
+        if let Some(name) = command.step() {
+            numbers.push(stored.no);
+            names.push(name.as_str());
+        }
+    }
+    let (rows, steps) =
+        tokio::try_join!(biased; history_rows(db, &old, 0), steps(db, &numbers, &names))?;
+    for (no, _, entry) in rows.into_iter().rev() {
+        desk.records.entry(no).or_default().push(entry);
+    }
+    desk.steps = steps;
+    Ok(())
+}
+
+/// Whether some of its history has moved out of its row.
+fn is_long(stored: &Stored) -> Result<bool, Trouble> {
+    let recent = stored.recent.rows(stored.no)?;
+    Ok(recent.first().is_some_and(|noted| noted.entry.seq != 1))
+}
+
+async fn steps(db: &Lent, numbers: &[i64], names: &[&str]) -> Result<HashMap<i64, Steps>, Trouble> {
+    let mut found: HashMap<i64, Steps> = HashMap::new();
+    if numbers.is_empty() {
+        return Ok(found);
+    }
+    let named = [(&numbers as _, Type::INT8_ARRAY), (&names as _, Type::TEXT_ARRAY)];
+    let counted = [(&numbers as _, Type::INT8_ARRAY)];
+    let (named, counts) =
+        tokio::try_join!(biased; db.rows(sql::STEPS, &named), db.rows(sql::STEPS_COUNT, &counted))?;
+    for row in &named {
+        let (no, name): (i64, &str) = (row.try_get(0)?, row.try_get(1)?);
+        let step: Step = from_row(no, row.try_get(2)?)?;
+        if step.name.as_str() != name {
+            return Err(Trouble::Impossible("a step has another's name"));
+        }
+        found.entry(no).or_default().named.insert(name.into(), step);
+    }
+    for row in &counts {
+        let count: i64 = row.try_get(1)?;
+        found.entry(row.try_get(0)?).or_default().count = count.unsigned_abs();
+    }
+    Ok(found)
+}

@@ -1,0 +1,227 @@
+//! What nodes let each other know: hints over LISTEN and NOTIFY, outside every transaction that writes jobs.
+//!
+//! A NOTIFY inside a transaction makes all commits of the database wait for each other, so what happened within a
+//! few milliseconds is told together, afterwards, by a connection of its own. Whoever misses a hint looks by itself a
+//! moment later.
+
+use super::pool::Way;
+use crate::node::News;
+use engine::JobType;
+use std::{
+    collections::BTreeSet,
+    future::poll_fn,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+use tokio::{
+    sync::{Notify, mpsc},
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+use tokio_postgres::{
+    AsyncMessage, Client, Connection,
+    types::{ToSql, Type},
+};
+use tracing::debug;
+
+/// News to tell and news that were heard.
+pub(super) struct Post {
+    out: Tray,
+    inbox: Tray,
+    /// Tells our own news from those of others.
+    own: u64,
+}
+
+#[derive(Default)]
+struct Tray {
+    news: Mutex<News>,
+    came: Notify,
+}
+
+/// What happens within so long is told together.
+const GATHER: Duration = Duration::from_millis(2);
+/// A connection that broke is made again after about so long.
+const RETRY: Duration = Duration::from_millis(500);
+/// A NOTIFY that takes longer than this has got lost.
+const TELL_MAX: Duration = Duration::from_secs(5);
+/// A message of PostgreSQL has no more than 8,000 bytes; who would need more says "any".
+const BYTES_MAX: usize = 7_000;
+
+impl Tray {
+    fn put(&self, news: News) {
+        if news.is_empty() {
+            return;
+        }
+        self.locked().add(news);
+        self.came.notify_one();
+    }
+
+    /// Waits until there is something, and takes it.
+    async fn take(&self) -> News {
+        loop {
+            let news = std::mem::take(&mut *self.locked());
+            if !news.is_empty() {
+                return news;
+            }
+            self.came.notified().await;
+        }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, News> {
+        self.news.lock().expect("nothing panics with the news in hand")
+    }
+}
+
+impl Post {
+    pub(super) fn new(own: u64) -> Arc<Self> {
+        Arc::new(Post { out: Tray::default(), inbox: Tray::default(), own })
+    }
+
+    pub(super) fn tell(&self, news: News) {
+        self.out.put(news);
+    }
+
+    pub(super) async fn heard(&self) -> News {
+        self.inbox.take().await
+    }
+
+    /// Listens and tells for as long as the store is there.
+    pub(super) fn run(self: &Arc<Self>, way: Way) -> JoinHandle<()> {
+        let (post, runtime) = (self.clone(), way.runtime.clone());
+        runtime.spawn(async move {
+            loop {
+                if let Err(error) = post.connected(&way).await {
+                    let error: &dyn std::error::Error = &error;
+                    debug!(error, "no news of other nodes can be heard");
+                }
+                sleep(RETRY).await;
+                // Whatever was said in the meantime was not heard.
+                post.inbox.put(News { any_work: true, touched: true, ..News::default() });
+            }
+        })
+    }
+
+    /// One connection, as long as it lasts.
+    async fn connected(&self, way: &Way) -> Result<(), super::error::PostgresError> {
+        let failed =
+            |source| super::error::PostgresError::Connect { place: way.address.place(), source };
+        let config = way.address.config.clone();
+        let (client, connection) = config.connect(way.tls.clone()).await.map_err(failed)?;
+        let (heard, mut hears) = mpsc::unbounded_channel();
+        let listening = way.runtime.spawn(listen(connection, heard));
+        let _end = Ended(listening);
+        let channel = channel(way.names.schema());
+        client.batch_execute(&format!("listen {channel}")).await.map_err(failed)?;
+        loop {
+            tokio::select! {
+                message = hears.recv() => match message {
+                    Some(message) => self.hear(&message),
+                    None => return Ok(()),
+                },
+                news = self.out.take() => {
+                    sleep(GATHER).await;
+                    let mut all = news;
+                    all.add(std::mem::take(&mut *self.out.locked()));
+                    self.send(&client, &channel, &all).await.map_err(failed)?;
+                }
+            }
+        }
+    }
+
+    async fn send(
+        &self,
+        client: &Client,
+        channel: &str,
+        news: &News,
+    ) -> Result<(), tokio_postgres::Error> {
+        let text = written(self.own, news);
+        let params: [(&(dyn ToSql + Sync), Type); 2] =
+            [(&channel, Type::TEXT), (&text, Type::TEXT)];
+        let sent = client.query_typed("select pg_notify($1, $2)", &params);
+        match timeout(TELL_MAX, sent).await {
+            Ok(sent) => sent.map(drop),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn hear(&self, message: &str) {
+        if let Some((from, news)) = read(message)
+            && from != self.own
+        {
+            self.inbox.put(news);
+        }
+    }
+}
+
+/// Ends a task that is not needed any more.
+struct Ended(JoinHandle<()>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn listen<S, T>(mut connection: Connection<S, T>, heard: mpsc::UnboundedSender<String>)
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+    T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+{
+    while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
+        if let AsyncMessage::Notification(note) = message
+            && heard.send(note.payload().to_owned()).is_err()
+        {
+            return;
+        }
+    }
+}
+
+/// The channel of a schema.
+pub(super) fn channel(schema: &str) -> String {
+    format!("consign_{schema}")
+}
+
+/// `from touched any type type …`
+fn written(from: u64, news: &News) -> String {
+    let mut text = format!("{from} {} {}", u8::from(news.touched), u8::from(news.any_work));
+    let types: usize = news.work.iter().map(|job_type| job_type.as_str().len() + 1).sum();
+    if types > BYTES_MAX {
+        return format!("{from} {} 1", u8::from(news.touched));
+    }
+    for job_type in &news.work {
+        text.push(' ');
+        text.push_str(job_type.as_str());
+    }
+    text
+}
+
+fn read(message: &str) -> Option<(u64, News)> {
+    let mut words = message.split(' ');
+    let from = words.next()?.parse().ok()?;
+    let (touched, any_work) = (words.next()? == "1", words.next()? == "1");
+    let work: BTreeSet<JobType> = words.filter_map(|word| JobType::parse(word).ok()).collect();
+    Some((from, News { work, any_work, touched }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn news_arrive_as_they_were_told() {
+        let types = ["email", "order.ship"].map(|name| JobType::parse(name).unwrap());
+        let news = News { work: types.into(), any_work: false, touched: true };
+        assert_eq!(read(&written(7, &news)), Some((7, news)));
+        let nothing = News { any_work: true, ..News::default() };
+        assert_eq!(read(&written(u64::MAX, &nothing)), Some((u64::MAX, nothing)));
+        assert_eq!(read("what"), None);
+    }
+
+    #[test]
+    fn too_many_types_are_all_types() {
+        let types = (0..1_000).map(|n| JobType::parse(&format!("a-long-name-{n}")).unwrap());
+        let news = News { work: types.collect(), ..News::default() };
+        let (_, heard) = read(&written(1, &news)).unwrap();
+        assert!(heard.any_work && heard.work.is_empty());
+    }
+}

@@ -1,0 +1,142 @@
+//! What a batch will need, found out before anything is locked: locks are taken in one order by everybody,
+//! claims, keys, jobs, so the whole of each must be known at once.
+
+use super::{desk::BLOCK, known::Known};
+use crate::{
+    form::facet,
+    store::{Request, turn},
+};
+use engine::{AuditNote, Command, JobId, NewJob, Scope, Wish};
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Default)]
+pub(super) struct Plan<'a> {
+    /// Requests in the order of their turns, each with its place in the batch.
+    pub(super) requests: Vec<(usize, &'a Request)>,
+    pub(super) commands: Vec<(JobId, &'a Command)>,
+    /// The jobs of those, and the new ones where somebody may have handed them over before.
+    pub(super) jobs: Vec<JobId>,
+    /// Jobs whose keys may change hands.
+    pub(super) rekeyed: Vec<JobId>,
+    pub(super) new: Vec<&'a NewJob>,
+    pub(super) claims: Vec<Wanted<'a>>,
+    pub(super) sets: bool,
+    pub(super) notes: bool,
+}
+
+/// A claim of the batch.
+pub(super) struct Wanted<'a> {
+    pub(super) index: usize,
+    pub(super) scope: &'a Scope,
+    pub(super) wish: &'a Wish,
+    pub(super) digest: i64,
+}
+
+impl<'a> Plan<'a> {
+    pub(super) fn of(batch: &'a [Request], careful: bool) -> Self {
+        let mut plan = Plan::default();
+        plan.requests.extend(batch.iter().enumerate());
+        plan.requests.sort_by_key(|(_, request)| turn(request)); // stable: the order within a turn stays
+        for (index, request) in batch.iter().enumerate() {
+            plan.notes |= matches!(request, Request::Record { .. });
+            plan.add(index, request);
+        }
+        if careful {
+            plan.jobs.extend(plan.new.iter().map(|new| new.id));
+        }
+        plan.jobs.sort();
+        plan.jobs.dedup();
+        plan
+    }
+
+    fn add(&mut self, index: usize, request: &'a Request) {
+        match request {
+            Request::Submit(jobs) => self.new.extend(jobs),
+            Request::Job { id, command, .. } => {
+                self.jobs.push(*id);
+                self.commands.push((*id, command));
+                if may_move_key(command) {
+                    self.rekeyed.push(*id);
+                }
+            }
+            Request::Claim { scope, wish } => {
+                let digest = facet::of_claim(scope, &wish.worker, &wish.claim);
+                self.claims.push(Wanted { index, scope, wish, digest });
+            }
+            Request::Record { request: Some(inner), .. } => self.add(index, inner),
+            Request::SetPolicy { .. } | Request::Pause { .. } | Request::Resume { .. } => {
+                self.sets = true;
+            }
+            Request::Record { request: None, .. }
+            | Request::Seen { .. }
+            | Request::PutKey(_)
+            | Request::PutSigningKey(_) => {}
+        }
+    }
+
+    /// Whether anything comes before jobs.
+    pub(super) fn sets_anything(&self) -> bool {
+        self.requests.first().is_some_and(|(_, request)| turn(request) == 0)
+    }
+
+    /// Whether it writes, whatever is decided.
+    pub(super) fn surely_writes(&self) -> bool {
+        !self.new.is_empty() || !self.commands.is_empty() || self.sets || self.notes
+    }
+
+    pub(super) fn blocks(&self) -> i32 {
+        i32::try_from(self.new.len().div_ceil(BLOCK)).unwrap_or(i32::MAX)
+    }
+
+    /// The keys that new jobs come with, each with the first job that does.
+    pub(super) fn keys(&self, known: &Known) -> BTreeMap<(i64, String), JobId> {
+        let mut keys = BTreeMap::new();
+        for new in &self.new {
+            let queue = known.queues.no(&new.job_type, &new.tenant);
+            if let Some((queue, key)) = queue.zip(new.key.as_ref()) {
+                keys.entry((queue, key.name.as_str().to_owned())).or_insert(new.id);
+            }
+        }
+        keys
+    }
+
+    /// What two transactions must not do at the same time: one claim, and the end of the audit log.
+    pub(super) fn locks(&self, schema: &str) -> Vec<i64> {
+        let claims = self.claims.iter().map(|wanted| lock(schema, wanted.digest));
+        let notes = self.notes.then(|| lock(schema, AUDIT));
+        let locks: BTreeSet<i64> = claims.chain(notes).collect();
+        locks.into_iter().collect()
+    }
+}
+
+/// No claim has this digest: those are below zero.
+const AUDIT: i64 = 1;
+
+/// Advisory locks belong to the whole database, and other schemas may be there.
+fn lock(schema: &str, of: i64) -> i64 {
+    facet::of_name(&[schema, &of.to_string()])
+}
+
+fn may_move_key(command: &Command) -> bool {
+    match command {
+        Command::Redrive { .. } | Command::Erase | Command::Purge => true,
+        Command::Heartbeat { .. }
+        | Command::Settle { .. }
+        | Command::Release { .. }
+        | Command::Cancel
+        | Command::Expire
+        | Command::Timeout
+        | Command::LeaseExpiry
+        | Command::Discard
+        | Command::BeginStep { .. }
+        | Command::FinishStep { .. } => false,
+    }
+}
+
+/// What is to be remembered of a request that was done, in order: what was inside first.
+pub(super) fn notes_of(request: &Request) -> Vec<&AuditNote> {
+    let Request::Record { note, request } = request else { return Vec::new() };
+    let mut notes = request.as_deref().map(notes_of).unwrap_or_default();
+    notes.push(note);
+    notes
+}

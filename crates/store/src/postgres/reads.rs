@@ -1,0 +1,369 @@
+//! What can be asked of the store beside listings.
+
+use super::{
+    Inner,
+    chores::{before, to_i64},
+    error::Trouble,
+    known::Known,
+    lines::RANKS,
+    load,
+    pending::queue_column,
+    pool::{Lent, Param},
+    save::column,
+    sql, workers,
+};
+use crate::{
+    form::{
+        body::{COUNTS, Deltas, event_about, event_from_row, from_row},
+        sheet::lines,
+        stored::{Stored, rank_of},
+    },
+    queue::{Counts, Queue, QueueDepth, live_workers},
+    store::{NumberedEvent, Overdue, PAGE_MAX},
+};
+use engine::{Envelope, Event, Job, JobId, Scope, Surroundings, Timestamp, overdue};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+use tokio_postgres::types::Type;
+
+/// Nobody reads a longer number to the end.
+const COUNTED_MAX: i64 = 100_000;
+
+impl Inner {
+    pub(super) async fn queues(
+        &self,
+        db: &Lent,
+        scope: &Scope,
+        now: Timestamp,
+    ) -> Result<Vec<QueueDepth>, Trouble> {
+        let known = Known::load(db).await?;
+        let counts = counts(db).await?;
+        let (all, leases) = (self.workers_now(db).await?, workers::leases(db).await?);
+        let workers = workers::described(&all, &leases, &Scope::All, now);
+        let lines = waiting(db, &known, now).await?;
+        let mut depths = Vec::new();
+        for (no, queue) in known.queues.all().filter(|(_, queue)| scope.covers(&queue.tenant)) {
+            // A queue is made a moment before its first job.
+            let Some(counts) = counts.get(&no).filter(|counts| counts.submitted > 0) else {
+                continue;
+            };
+            let line = lines.get(&no);
+            let due = due(db, no, line, counts.queued, now).await?;
+            depths.push(QueueDepth {
+                queue: queue.clone(),
+                counts: *counts,
+                due,
+                oldest_due_at: line.and_then(|line| line.oldest).map(Timestamp::from_unix_ms),
+                paused: known.is_paused(queue),
+                live_workers: live_workers(&workers, queue),
+            });
+        }
+        depths.sort_by(|a, b| a.queue.cmp(&b.queue));
+        Ok(depths)
+    }
+
+    pub(super) async fn surroundings(
+        &self,
+        db: &Lent,
+        (scope, id): (&Scope, JobId),
+        now: Timestamp,
+    ) -> Result<Option<(Job, Surroundings)>, Trouble> {
+        let Some(stored) = visible(db, scope, id).await? else { return Ok(None) };
+        let queue = Queue::of(&stored.job);
+        let known = Known::load(db).await?;
+        let counts = counts(db).await?;
+        let of_type = known.queues.of_type(&queue.job_type, &Scope::All);
+        let running = of_type.filter_map(|(no, _)| counts.get(&no)).map(|counts| counts.running);
+        let running = running.sum();
+        let (all, leases) = (self.workers_now(db).await?, workers::leases(db).await?);
+        let workers = workers::described(&all, &leases, &Scope::All, now);
+        let surroundings = Surroundings {
+            now,
+            paused: known.is_paused(&queue),
+            live_workers: live_workers(&workers, &queue),
+            ahead: ahead(db, &stored, now).await?,
+            running,
+            concurrency: known.policy(&queue.job_type).concurrency,
+        };
+        Ok(Some((stored.job.clone(), surroundings)))
+    }
+
+    pub(super) async fn overdue(
+        &self,
+        db: &Lent,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Vec<Overdue>, Trouble> {
+        let known = Known::load(db).await?;
+        let mut late = Vec::new();
+        let at = now.unix_ms();
+        for sql in [sql::OVERDUE_LEASES, sql::OVERDUE_EXPIRED] {
+            let left = to_i64(limit - late.len());
+            let rows = db.rows(sql, &[(&at, Type::INT8), (&left, Type::INT8)]).await?;
+            look(db, &known, numbers(&rows)?, now, &mut late).await?;
+        }
+        for (queue, names) in known.queues.all() {
+            for keyed in [false, true] {
+                let left = to_i64(limit - late.len());
+                if left == 0 {
+                    return Ok(late);
+                }
+                let kept = known.policy(&names.job_type).kept_for(keyed);
+                let (queue, until) = (queue_column(queue), before(now, kept));
+                let params: [Param<'_>; 4] = [
+                    (&queue, Type::INT4),
+                    (&keyed, Type::BOOL),
+                    (&until, Type::INT8),
+                    (&left, Type::INT8),
+                ];
+                let rows = db.rows(sql::OVERDUE_KEPT, &params).await?;
+                look(db, &known, numbers(&rows)?, now, &mut late).await?;
+            }
+        }
+        Ok(late)
+    }
+
+    /// The first moment after `after` at which a waiting job may start.
+    pub(super) async fn next_due(
+        &self,
+        db: &Lent,
+        after: Timestamp,
+    ) -> Result<Option<Timestamp>, Trouble> {
+        let known = self.known();
+        let queues: Vec<i32> = known.queues.all().map(|(no, _)| queue_column(no)).collect();
+        let (ranks, after) = (ranks(), after.unix_ms());
+        let params: [Param<'_>; 3] =
+            [(&queues, Type::INT4_ARRAY), (&ranks, Type::INT2_ARRAY), (&after, Type::INT8)];
+        let rows = db.rows(sql::READY_NEXT, &params).await?;
+        let first: Option<i64> = match rows.first() {
+            Some(row) => row.try_get(0)?,
+            None => None,
+        };
+        Ok(first.map(Timestamp::from_unix_ms))
+    }
+}
+
+/// One job, if it is in scope.
+pub(super) async fn visible(
+    db: &Lent,
+    scope: &Scope,
+    id: JobId,
+) -> Result<Option<Arc<Stored>>, Trouble> {
+    let stored = load::one(db, id).await?;
+    Ok(stored.filter(|stored| scope.covers(&stored.job.envelope.tenant)))
+}
+
+fn ranks() -> Vec<i16> {
+    (0..RANKS as i16).collect()
+}
+
+pub(super) fn numbers(rows: &[tokio_postgres::Row]) -> Result<Vec<i64>, Trouble> {
+    Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
+}
+
+/// The counts as they were last added up, with all that has changed since.
+async fn counts(db: &Lent) -> Result<BTreeMap<i64, Counts>, Trouble> {
+    let mut sums = Deltas::default();
+    for row in db.rows(sql::COUNTS, &[]).await? {
+        let (queue, counts): (i32, Vec<i64>) = (row.try_get(0)?, row.try_get(1)?);
+        let sum = sums.0.entry(queue.into()).or_insert([0; COUNTS]);
+        sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+    }
+    let mut counts = BTreeMap::new();
+    let fits = sums.apply(&mut counts);
+    fits.ok_or(Trouble::Impossible("a count is below zero"))?;
+    Ok(counts)
+}
+
+/// What waits in a queue and is not due, or too late, and since when the oldest of the rest is due.
+#[derive(Default)]
+struct Line {
+    not_due: i64,
+    oldest: Option<i64>,
+}
+
+async fn waiting(db: &Lent, known: &Known, now: Timestamp) -> Result<HashMap<i64, Line>, Trouble> {
+    let queues: Vec<i32> = known.queues.all().map(|(no, _)| queue_column(no)).collect();
+    let (ranks, now) = (ranks(), now.unix_ms());
+    let params: [Param<'_>; 4] = [
+        (&queues, Type::INT4_ARRAY),
+        (&ranks, Type::INT2_ARRAY),
+        (&now, Type::INT8),
+        (&COUNTED_MAX, Type::INT8),
+    ];
+    let expired: [Param<'_>; 1] = [(&now, Type::INT8)];
+    let (depths, expired) = tokio::try_join!(biased; db.rows(sql::DEPTHS, &params), db.rows(sql::DUE_EXPIRED, &expired))?;
+    let mut lines: HashMap<i64, Line> = HashMap::new();
+    for row in &depths {
+        let line = lines.entry(row.try_get::<_, i32>(0)?.into()).or_default();
+        let (later, oldest): (i64, Option<i64>) = (row.try_get(2)?, row.try_get(3)?);
+        line.not_due += later;
+        line.oldest = line.oldest.into_iter().chain(oldest).min();
+    }
+    for row in &expired {
+        let line = lines.entry(row.try_get::<_, i32>(0)?.into()).or_default();
+        line.not_due += row.try_get::<_, i64>(1)?;
+    }
+    Ok(lines)
+}
+
+/// Most that waits is due, so what is not is counted. Only where that is too much is the rest counted.
+async fn due(
+    db: &Lent,
+    queue: i64,
+    line: Option<&Line>,
+    queued: u64,
+    now: Timestamp,
+) -> Result<u64, Trouble> {
+    let not_due = line.map_or(0, |line| line.not_due);
+    if not_due < COUNTED_MAX {
+        return Ok(queued.saturating_sub(not_due.unsigned_abs()));
+    }
+    let mut due = 0;
+    for rank in ranks() {
+        due += due_of_rank(db, queue, rank, now).await?;
+    }
+    Ok(due)
+}
+
+async fn due_of_rank(db: &Lent, queue: i64, rank: i16, now: Timestamp) -> Result<u64, Trouble> {
+    let (queue, now) = (queue_column(queue), now.unix_ms());
+    let params: [Param<'_>; 4] =
+        [(&queue, Type::INT4), (&rank, Type::INT2), (&now, Type::INT8), (&COUNTED_MAX, Type::INT8)];
+    count(db, sql::DUE_COUNT, &params).await
+}
+
+async fn count(db: &Lent, sql: &str, params: &[Param<'_>]) -> Result<u64, Trouble> {
+    let rows = db.rows(sql, params).await?;
+    let row = rows.first().ok_or(Trouble::Impossible("a count without a row"))?;
+    Ok(row.try_get::<_, i64>(0)?.unsigned_abs())
+}
+
+/// How many due jobs of its queue come before this one.
+async fn ahead(db: &Lent, stored: &Stored, now: Timestamp) -> Result<u64, Trouble> {
+    let Some(run_at) = stored.job.run_at() else { return Ok(0) };
+    let own = i16::from(rank_of(&stored.job));
+    let mut ahead = 0;
+    for rank in 0..own {
+        ahead += due_of_rank(db, stored.queue, rank, now).await?;
+    }
+    // Of its own rank those that are due before it, and due at all.
+    let (queue, run_at, at) = (queue_column(stored.queue), run_at.unix_ms(), now.unix_ms());
+    let until = run_at.min(at.saturating_add(1));
+    let before: [Param<'_>; 5] = [
+        (&queue, Type::INT4),
+        (&own, Type::INT2),
+        (&until, Type::INT8),
+        (&at, Type::INT8),
+        (&COUNTED_MAX, Type::INT8),
+    ];
+    ahead += count(db, sql::DUE_BEFORE, &before).await?;
+    if run_at <= at {
+        let beside: [Param<'_>; 6] = [
+            (&queue, Type::INT4),
+            (&own, Type::INT2),
+            (&run_at, Type::INT8),
+            (&stored.no, Type::INT8),
+            (&at, Type::INT8),
+            (&COUNTED_MAX, Type::INT8),
+        ];
+        ahead += count(db, sql::DUE_BESIDE, &beside).await?;
+    }
+    Ok(ahead.min(COUNTED_MAX.unsigned_abs()))
+}
+
+/// Asks the engine what is to be done about each of these jobs.
+async fn look(
+    db: &Lent,
+    known: &Known,
+    numbers: Vec<i64>,
+    now: Timestamp,
+    late: &mut Vec<Overdue>,
+) -> Result<(), Trouble> {
+    let mut jobs: HashMap<i64, Stored> = HashMap::new();
+    for stored in load::readable_by_no(db, &numbers).await? {
+        jobs.insert(stored.no, stored);
+    }
+    for stored in numbers.iter().filter_map(|no| jobs.get(no)) {
+        let policy = known.policy(&stored.job.envelope.job_type);
+        let command = overdue(&stored.job, policy, now);
+        late.extend(command.map(|command| Overdue { id: stored.job.id(), command }));
+    }
+    Ok(())
+}
+
+pub(super) async fn events(
+    db: &Lent,
+    after: u64,
+    limit: usize,
+) -> Result<Vec<NumberedEvent>, Trouble> {
+    let limit = limit.min(PAGE_MAX);
+    let from = column(after.saturating_add(1));
+    let rows = to_i64(limit.saturating_add(1));
+    let rows = db.rows(sql::EVENTS, &[(&from, Type::INT8), (&rows, Type::INT8)]).await?;
+    let mut told: Vec<(i64, i64, i64, Vec<u8>)> = Vec::new();
+    for row in &rows {
+        let (first, place, count): (i64, i64, i32) =
+            (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        let (start, sheet): (i64, &[u8]) = (row.try_get(3)?, row.try_get(4)?);
+        let own = place..place + i64::from(count);
+        for line in lines(start, sheet)?.into_iter().filter(|line| own.contains(&line.number)) {
+            let number = first + (line.number - place);
+            if number >= from && told.len() < limit {
+                let (no, _) = event_about(line.number, line.sealed)?;
+                told.push((number, line.number, no, line.sealed.to_vec()));
+            }
+        }
+    }
+    let envelopes = envelopes(db, told.iter().map(|(_, _, no, _)| *no).collect()).await?;
+    let event = |(number, place, no, sealed): (i64, i64, i64, Vec<u8>)| {
+        let envelope = envelopes.get(&no).cloned();
+        let envelope = envelope.ok_or(Trouble::Impossible("an announcement is about no job"))?;
+        let event = event_from_row(place, &sealed, envelope)?;
+        Ok(NumberedEvent { number: number.unsigned_abs(), event })
+    };
+    told.into_iter().map(event).collect()
+}
+
+async fn envelopes(
+    db: &Lent,
+    mut numbers: Vec<i64>,
+) -> Result<HashMap<i64, Arc<Envelope>>, Trouble> {
+    numbers.sort_unstable();
+    numbers.dedup();
+    let mut envelopes = HashMap::new();
+    for row in db.rows(sql::EVENT_ENVELOPES, &[(&numbers, Type::INT8_ARRAY)]).await? {
+        let no: i64 = row.try_get(0)?;
+        envelopes.insert(no, Arc::new(from_row(no, row.try_get(1)?)?));
+    }
+    Ok(envelopes)
+}
+
+/// The announcements of one job after row `after` of its history, as far as they are kept.
+pub(super) async fn announced(
+    db: &Lent,
+    stored: &Stored,
+    after: u64,
+) -> Result<Vec<Event>, Trouble> {
+    let old = load::history_rows(db, &[stored.no], after).await?;
+    let mut places: Vec<i64> = old.into_iter().filter_map(|(_, place, _)| place).collect();
+    let recent = stored.recent.rows(stored.no)?.into_iter();
+    places.extend(recent.filter(|noted| noted.entry.seq > after).filter_map(|noted| noted.event));
+    places.truncate(PAGE_MAX);
+    let rows = db.rows(sql::SHEETS_OF_READ, &[(&places, Type::INT8_ARRAY)]).await?;
+    let mut events = Vec::new();
+    for row in &rows {
+        for line in lines(row.try_get(0)?, row.try_get(1)?)? {
+            if !places.contains(&line.number) {
+                continue;
+            }
+            if event_about(line.number, line.sealed)?.0 != stored.no {
+                return Err(Trouble::Impossible("a history names an announcement of another job"));
+            }
+            events.push(event_from_row(line.number, line.sealed, stored.job.envelope.clone())?);
+        }
+    }
+    Ok(events)
+}

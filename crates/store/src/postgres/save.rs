@@ -1,0 +1,279 @@
+//! Writing what was decided: a statement for each table, one behind another, in one journey.
+
+use super::{
+    desk::{Desk, Key},
+    erase,
+    error::Trouble,
+    pending::{EndedRows, HandedRows, LiveRows, Pending, Place, queue_column},
+    pool::{Lent, Param},
+    sql,
+    uuid::Uuid,
+};
+use crate::form::{body::to_row, sheet::lines};
+use std::mem;
+use tokio_postgres::types::{ToSql, Type};
+
+impl Desk {
+    /// Writes everything that was decided so far, but for keys and counts, which are written at the end.
+    pub(super) async fn write(&mut self, db: &Lent) -> Result<(), Trouble> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        // Sheets that follow begin behind these.
+        self.place += self.pending.lines;
+        let deltas = mem::take(&mut self.pending.deltas);
+        let ended_keys = mem::take(&mut self.pending.ended_keys);
+        let mut pending =
+            mem::replace(&mut self.pending, Pending { deltas, ended_keys, ..Pending::default() });
+        let erased = mem::take(&mut pending.erased);
+        write(db, &pending).await?;
+        erase::erase(db, &erased).await
+    }
+
+    /// Writes whose the keys are, from when their windows count, and what became of the counts.
+    pub(super) async fn write_last(&self, db: &Lent) -> Result<(), Trouble> {
+        tokio::try_join!(
+            biased;
+            set_keys(db, self),
+            drop_keys(db, self),
+            end_keys(db, self),
+            count(db, self)
+        )
+        .map(drop)
+    }
+}
+
+/// Writes the rows of jobs and what belongs to them.
+pub(super) async fn write(db: &Lent, pending: &Pending) -> Result<(), Trouble> {
+    let rows = Rows::of(pending);
+    tokio::try_join!(
+            biased;
+        hand_over(db, pending),
+        insert_live(db, &rows.begun),
+        update_live(db, &rows.moved),
+        delete(db, sql::JOB_DELETE, &rows.gone),
+        delete(db, sql::ENDED_DELETE, &rows.reopened),
+        insert_ended(db, &rows.ended),
+        update_ended(db, &rows.amended),
+        history(db, pending),
+        delete(db, sql::STEPS_FORGET, &pending.steps_forgotten),
+        steps(db, pending),
+        announce(db, pending),
+        list(db, pending),
+    )
+    .map(drop)
+}
+
+/// Runs a statement where there is something to do.
+async fn run(db: &Lent, sql: &str, params: &[Param<'_>], rows: usize) -> Result<(), Trouble> {
+    if rows == 0 {
+        return Ok(());
+    }
+    db.run(sql, params).await.map(drop)
+}
+
+async fn delete(db: &Lent, sql: &str, numbers: &[i64]) -> Result<(), Trouble> {
+    run(db, sql, &[(&numbers, Type::INT8_ARRAY)], numbers.len()).await
+}
+
+/// What each job's way from where it stands to where it should means for the tables.
+#[derive(Default)]
+struct Rows {
+    begun: LiveRows,
+    moved: LiveRows,
+    gone: Vec<i64>,
+    reopened: Vec<i64>,
+    ended: EndedRows,
+    amended: EndedRows,
+}
+
+impl Rows {
+    fn of(pending: &Pending) -> Self {
+        let mut rows = Rows::default();
+        for touched in pending.jobs.values() {
+            let now = &*touched.now;
+            match (touched.was, Place::of(&now.job)) {
+                (None, Place::Live) => rows.begun.add(now),
+                (None, Place::Ended) => rows.ended.add(now),
+                (Some(Place::Live), Place::Live) => rows.moved.add(now),
+                (Some(Place::Live), Place::Ended) => {
+                    rows.gone.push(now.no);
+                    rows.ended.add(now);
+                }
+                (Some(Place::Ended), Place::Live) => {
+                    rows.reopened.push(now.no);
+                    rows.begun.add(now);
+                }
+                (Some(Place::Ended), Place::Ended) => rows.amended.add(now),
+            }
+        }
+        rows
+    }
+}
+
+async fn hand_over(db: &Lent, pending: &Pending) -> Result<(), Trouble> {
+    let mut rows = HandedRows::default();
+    pending.new.iter().for_each(|new| rows.add(new));
+    let params: [Param<'_>; 6] = [
+        (&rows.no, Type::INT8_ARRAY),
+        (&rows.id, Type::UUID_ARRAY),
+        (&rows.queue, Type::INT4_ARRAY),
+        (&rows.subject, Type::TEXT_ARRAY),
+        (&rows.envelope, Type::BYTEA_ARRAY),
+        (&rows.payload, Type::TEXT_ARRAY),
+    ];
+    run(db, sql::HANDED_INSERT, &params, rows.no.len()).await
+}
+
+async fn insert_live(db: &Lent, rows: &LiveRows) -> Result<(), Trouble> {
+    let params: [Param<'_>; 8] = [
+        (&rows.no, Type::INT8_ARRAY),
+        (&rows.queue, Type::INT4_ARRAY),
+        (&rows.rank, Type::INT2_ARRAY),
+        (&rows.run_at, Type::INT8_ARRAY),
+        (&rows.expires_at, Type::INT8_ARRAY),
+        (&rows.lease_until, Type::INT8_ARRAY),
+        (&rows.error, Type::INT8_ARRAY),
+        (&rows.body, Type::BYTEA_ARRAY),
+    ];
+    run(db, sql::JOB_INSERT, &params, rows.no.len()).await
+}
+
+async fn update_live(db: &Lent, rows: &LiveRows) -> Result<(), Trouble> {
+    let params: [Param<'_>; 7] = [
+        (&rows.no, Type::INT8_ARRAY),
+        (&rows.rank, Type::INT2_ARRAY),
+        (&rows.run_at, Type::INT8_ARRAY),
+        (&rows.expires_at, Type::INT8_ARRAY),
+        (&rows.lease_until, Type::INT8_ARRAY),
+        (&rows.error, Type::INT8_ARRAY),
+        (&rows.body, Type::BYTEA_ARRAY),
+    ];
+    run(db, sql::JOB_UPDATE, &params, rows.no.len()).await
+}
+
+async fn insert_ended(db: &Lent, rows: &EndedRows) -> Result<(), Trouble> {
+    let params: [Param<'_>; 7] = [
+        (&rows.no, Type::INT8_ARRAY),
+        (&rows.queue, Type::INT4_ARRAY),
+        (&rows.status, Type::INT2_ARRAY),
+        (&rows.error, Type::INT8_ARRAY),
+        (&rows.keyed, Type::BOOL_ARRAY),
+        (&rows.kept_since, Type::INT8_ARRAY),
+        (&rows.body, Type::BYTEA_ARRAY),
+    ];
+    run(db, sql::ENDED_INSERT, &params, rows.no.len()).await
+}
+
+async fn update_ended(db: &Lent, rows: &EndedRows) -> Result<(), Trouble> {
+    let params: [Param<'_>; 5] = [
+        (&rows.no, Type::INT8_ARRAY),
+        (&rows.status, Type::INT2_ARRAY),
+        (&rows.error, Type::INT8_ARRAY),
+        (&rows.kept_since, Type::INT8_ARRAY),
+        (&rows.body, Type::BYTEA_ARRAY),
+    ];
+    run(db, sql::ENDED_UPDATE, &params, rows.no.len()).await
+}
+
+async fn history(db: &Lent, pending: &Pending) -> Result<(), Trouble> {
+    let rows = &pending.history;
+    let no: Vec<i64> = rows.iter().map(|row| row.no).collect();
+    let seq: Vec<i64> = rows.iter().map(|row| column(row.entry.seq)).collect();
+    let place: Vec<Option<i64>> = rows.iter().map(|row| row.place).collect();
+    let body: Vec<Vec<u8>> = rows.iter().map(|row| to_row(row.no, &row.entry)).collect();
+    let params: [Param<'_>; 4] = [
+        (&no, Type::INT8_ARRAY),
+        (&seq, Type::INT8_ARRAY),
+        (&place, Type::INT8_ARRAY),
+        (&body, Type::BYTEA_ARRAY),
+    ];
+    run(db, sql::HISTORY_INSERT, &params, no.len()).await
+}
+
+async fn steps(db: &Lent, pending: &Pending) -> Result<(), Trouble> {
+    let no: Vec<i64> = pending.steps.keys().map(|(no, _)| *no).collect();
+    let name: Vec<&str> = pending.steps.keys().map(|(_, name)| name.as_str()).collect();
+    let body = pending.steps.iter().map(|((no, _), step)| to_row(*no, step));
+    let body: Vec<Vec<u8>> = body.collect();
+    let params: [Param<'_>; 3] =
+        [(&no, Type::INT8_ARRAY), (&name, Type::TEXT_ARRAY), (&body, Type::BYTEA_ARRAY)];
+    run(db, sql::STEPS_PUT, &params, no.len()).await
+}
+
+async fn announce(db: &Lent, pending: &Pending) -> Result<(), Trouble> {
+    let sheets = &pending.sheets.written;
+    let place: Vec<i64> = sheets.iter().map(|(place, _)| *place).collect();
+    let sheet: Vec<&[u8]> = sheets.iter().map(|(_, sheet)| sheet.as_slice()).collect();
+    let count = |(place, sheet): &(i64, Vec<u8>)| {
+        Ok(i32::try_from(lines(*place, sheet)?.len()).unwrap_or(0))
+    };
+    let count: Vec<i32> = sheets.iter().map(count).collect::<Result<_, Trouble>>()?;
+    let sheets: [Param<'_>; 2] = [(&place, Type::INT8_ARRAY), (&sheet, Type::BYTEA_ARRAY)];
+    let new: [Param<'_>; 2] = [(&place, Type::INT8_ARRAY), (&count, Type::INT4_ARRAY)];
+    tokio::try_join!(
+            biased;
+        run(db, sql::OUTBOX_INSERT, &sheets, place.len()),
+        run(db, sql::OUTBOX_NEW, &new, place.len()),
+    )
+    .map(drop)
+}
+
+async fn list(db: &Lent, pending: &Pending) -> Result<(), Trouble> {
+    let Some((place, _)) = pending.sheets.written.first() else { return Ok(()) };
+    let facets: Vec<i64> = pending.facets.iter().map(|(facet, _)| *facet).collect();
+    let jobs: Vec<i64> = pending.facets.iter().map(|(_, no)| *no).collect();
+    let params: [Param<'_>; 3] =
+        [(place, Type::INT8), (&facets, Type::INT8_ARRAY), (&jobs, Type::INT8_ARRAY)];
+    run(db, sql::FRESH_INSERT, &params, facets.len()).await
+}
+
+async fn set_keys(db: &Lent, desk: &Desk) -> Result<(), Trouble> {
+    let moved = |key: &Key| key.holder.filter(|holder| *holder != key.row);
+    let moved = desk.keys.iter().filter_map(|(name, key)| Some((name, moved(key)?)));
+    let moved: Vec<_> = moved.collect();
+    let queue: Vec<i32> = moved.iter().map(|((queue, _), _)| queue_column(*queue)).collect();
+    let name: Vec<&str> = moved.iter().map(|((_, name), _)| name.as_str()).collect();
+    let id: Vec<Uuid> = moved.iter().map(|(_, id)| Uuid(*id)).collect();
+    let params: [Param<'_>; 3] =
+        [(&queue, Type::INT4_ARRAY), (&name, Type::TEXT_ARRAY), (&id, Type::UUID_ARRAY)];
+    run(db, sql::KEYS_SET, &params, moved.len()).await
+}
+
+async fn drop_keys(db: &Lent, desk: &Desk) -> Result<(), Trouble> {
+    let free = desk.keys.iter().filter(|(_, key)| key.holder.is_none());
+    let (queue, name): (Vec<i32>, Vec<&str>) =
+        free.map(|((queue, name), _)| (queue_column(*queue), name.as_str())).unzip();
+    let params: [Param<'_>; 2] = [(&queue, Type::INT4_ARRAY), (&name, Type::TEXT_ARRAY)];
+    run(db, sql::KEYS_DROP, &params, queue.len()).await
+}
+
+async fn end_keys(db: &Lent, desk: &Desk) -> Result<(), Trouble> {
+    let ended = &desk.pending.ended_keys;
+    let queue: Vec<i32> = ended.iter().map(|key| queue_column(key.queue)).collect();
+    let at: Vec<i64> = ended.iter().map(|key| key.ended_at).collect();
+    let name: Vec<&str> = ended.iter().map(|key| key.name.as_str()).collect();
+    let id: Vec<Uuid> = ended.iter().map(|key| Uuid(key.id)).collect();
+    let params: [Param<'_>; 4] = [
+        (&queue, Type::INT4_ARRAY),
+        (&at, Type::INT8_ARRAY),
+        (&name, Type::TEXT_ARRAY),
+        (&id, Type::UUID_ARRAY),
+    ];
+    run(db, sql::KEYS_ENDED, &params, ended.len()).await
+}
+
+async fn count(db: &Lent, desk: &Desk) -> Result<(), Trouble> {
+    let deltas = desk.pending.deltas.0.iter().filter(|(_, counts)| **counts != [0; 9]);
+    let (queue, counts): (Vec<i32>, Vec<_>) =
+        deltas.map(|(queue, counts)| (queue_column(*queue), *counts)).unzip();
+    let columns: Vec<Vec<i64>> =
+        (0..9).map(|column| counts.iter().map(|counts| counts[column]).collect()).collect();
+    let mut params: Vec<Param<'_>> = vec![(&queue, Type::INT4_ARRAY)];
+    params.extend(columns.iter().map(|column| (column as &(dyn ToSql + Sync), Type::INT8_ARRAY)));
+    run(db, sql::DELTA_INSERT, &params, queue.len()).await
+}
+
+pub(super) fn column(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,315 @@
+//! Every statement that the store runs again and again. There is no rule in here on purpose.
+//!
+//! They stand in one place so that a test can read the plan of each (`plans.rs`), on empty tables and on tables
+//! that have grown by a million rows behind the back of the statistics. Values come as arrays, and tables are
+//! asked by `= any(array)` or by a lateral join from `unnest`, never by a status beside one.
+
+use std::borrow::Cow;
+
+/// The schema, wherever a statement says `consign.`.
+pub(crate) struct Names {
+    schema: String,
+}
+
+const USUAL: &str = "consign";
+
+impl Names {
+    pub(super) fn new(schema: &str) -> Self {
+        Names { schema: schema.into() }
+    }
+
+    pub(crate) fn of<'a>(&self, sql: &'a str) -> Cow<'a, str> {
+        if self.schema == USUAL {
+            return Cow::Borrowed(sql);
+        }
+        Cow::Owned(sql.replace("consign.", &format!("{}.", self.schema)))
+    }
+
+    pub(super) fn schema(&self) -> &str {
+        &self.schema
+    }
+}
+
+macro_rules! statements {
+    ($($(#[$doc:meta])* $name:ident = $sql:expr;)+) => {
+        $($(#[$doc])* pub(super) const $name: &str = $sql;)+
+
+        /// All of them, by name.
+        #[cfg(test)]
+        pub(super) const ALL: &[(&str, &str)] = &[$((stringify!($name), $name)),+];
+    };
+}
+
+/// How every transaction begins. The settings keep the planner from choosing by statistics of a table that was
+/// empty a minute ago; they are local, so that they hold behind a pooler, too. A node that is stopped in
+/// mid-transaction must not hold its jobs for long.
+pub(super) const BEGIN: &str = "begin isolation level read committed; \
+    set local enable_seqscan = off; set local enable_hashjoin = off; set local enable_mergejoin = off; \
+    set local enable_bitmapscan = off; set local enable_material = off; set local jit = off; \
+    set local statement_timeout = '20s'; set local lock_timeout = '10s'; \
+    set local idle_in_transaction_session_timeout = '10s'";
+/// The same for questions that want one moment.
+pub(super) const BEGIN_READ: &str = "begin isolation level repeatable read read only; \
+    set local enable_seqscan = off; set local enable_hashjoin = off; set local enable_mergejoin = off; \
+    set local jit = off; set local statement_timeout = '30s'; \
+    set local idle_in_transaction_session_timeout = '30s'";
+pub(super) const COMMIT: &str = "commit";
+pub(super) const ROLLBACK: &str = "rollback";
+
+statements! {
+    // Time, and what a transaction needs of the house.
+    /// After the locks are held. A block of numbers for each so many new jobs.
+    CLOCK = "select consign.now_ms(), h.epoch, h.settings, p.heard_until, nextval('consign.place'), \
+        array(select nextval('consign.block') from generate_series(1, $1::int4)), \
+        case when $2::bool then pg_current_xact_id() else pg_current_xact_id_if_assigned() end::text \
+        from consign.house h, consign.pulse p";
+    NOW = "select consign.now_ms()";
+    XACT = "select pg_current_xact_id_if_assigned()::text";
+    XACT_STATUS = "select pg_xact_status($1::text::xid8)";
+    HEARD = "with free as (select one from consign.pulse where heard_until < $1 for update skip locked) \
+        update consign.pulse p set heard_until = $1 from free where p.one = free.one";
+    LOCK = "select pg_advisory_xact_lock(k) from unnest($1::int8[]) k";
+
+    // Loading.
+    /// In the order of their numbers, so that no two transactions wait for each other.
+    JOBS_LIVE = "select h.id, h.no, h.queue, h.envelope, j.body from consign.handed h \
+        join consign.job j on j.no = h.no where h.id = any($1) order by h.no for update of j";
+    JOBS_ENDED = "select h.id, h.no, h.queue, h.envelope, e.body from consign.handed h \
+        join consign.job_ended e on e.no = h.no where h.id = any($1) order by h.no for update of e";
+    /// A job is live or ended, and both are asked in one statement: between two it could move.
+    JOBS_READ = "select h.id, h.no, h.queue, h.envelope, coalesce(j.body, e.body) from consign.handed h \
+        left join consign.job j on j.no = h.no left join consign.job_ended e on e.no = h.no \
+        where h.id = any($1)";
+    JOBS_BY_NO = "select h.id, h.no, h.queue, h.envelope, coalesce(j.body, e.body) from consign.handed h \
+        left join consign.job j on j.no = h.no left join consign.job_ended e on e.no = h.no \
+        where h.no = any($1)";
+    ENVELOPES = "select id, no, queue, envelope from consign.handed where id = any($1)";
+    PAYLOAD = "select payload from consign.handed where no = $1";
+    HISTORY = "select no, seq, place, body from consign.history where no = any($1) and seq > $2 order by no, seq";
+    STEPS = "select s.no, s.name, s.body from unnest($1::int8[], $2::text[]) u(no, name) \
+        join consign.step s on s.no = u.no and s.name = u.name";
+    STEPS_COUNT = "select u.no, (select count(*) from consign.step s where s.no = u.no) from unnest($1::int8[]) u(no)";
+    QUEUED = "select q.no, coalesce((select c.counts[2] from consign.counter c where c.queue = q.no), 0) \
+        + coalesce((select sum(d.counts[2]) from consign.delta d where d.queue = q.no), 0)::int8 \
+        from unnest($1::int4[]) q(no)";
+
+    // Keys.
+    /// Takes keys that are free, and locks those that are not without writing them.
+    KEYS_TAKE = "insert into consign.key as k (queue, name, id) \
+        select * from unnest($1::int4[], $2::text[], $3::uuid[]) order by 1, 2 \
+        on conflict (queue, name) do update set id = k.id where false returning queue, name";
+    KEYS_HELD = "select k.queue, k.name, k.id from unnest($1::int4[], $2::text[]) u(queue, name) \
+        join consign.key k on k.queue = u.queue and k.name = u.name";
+    KEYS_LOCK = "select k.queue, k.name, k.id from unnest($1::int4[], $2::text[]) u(queue, name) \
+        join consign.key k on k.queue = u.queue and k.name = u.name order by k.queue, k.name for update of k";
+    KEYS_SET = "update consign.key k set id = u.id from unnest($1::int4[], $2::text[], $3::uuid[]) u(queue, name, id) \
+        where k.queue = u.queue and k.name = u.name";
+    KEYS_DROP = "delete from consign.key k using unnest($1::int4[], $2::text[]) u(queue, name) \
+        where k.queue = u.queue and k.name = u.name";
+    KEYS_ENDED = "insert into consign.key_ended (queue, ended_at, name, id) \
+        select * from unnest($1::int4[], $2::int8[], $3::text[], $4::uuid[])";
+    KEYS_OLD = "select ctid::text, name, id from consign.key_ended where queue = $1 and ended_at <= $2 \
+        order by ended_at limit $3 for update skip locked";
+    KEYS_OLD_DROP = "delete from consign.key_ended where ctid = any($1::text[]::tid[])";
+
+    // Saving.
+    HANDED_INSERT = "insert into consign.handed (no, id, queue, subject, envelope, payload) \
+        select * from unnest($1::int8[], $2::uuid[], $3::int4[], $4::text[], $5::bytea[], $6::text[])";
+    JOB_INSERT = "insert into consign.job (no, queue, rank, run_at, expires_at, lease_until, error, body) \
+        select * from unnest($1::int8[], $2::int4[], $3::int2[], $4::int8[], $5::int8[], $6::int8[], $7::int8[], \
+        $8::bytea[])";
+    JOB_UPDATE = "update consign.job j set rank = u.rank, run_at = u.run_at, expires_at = u.expires_at, \
+        lease_until = u.lease_until, error = u.error, body = u.body \
+        from unnest($1::int8[], $2::int2[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::bytea[]) \
+        u(no, rank, run_at, expires_at, lease_until, error, body) where j.no = u.no";
+    JOB_DELETE = "delete from consign.job where no = any($1)";
+    ENDED_INSERT = "insert into consign.job_ended (no, queue, status, error, keyed, kept_since, body) \
+        select * from unnest($1::int8[], $2::int4[], $3::int2[], $4::int8[], $5::bool[], $6::int8[], $7::bytea[])";
+    ENDED_UPDATE = "update consign.job_ended e set status = u.status, error = u.error, kept_since = u.kept_since, \
+        body = u.body from unnest($1::int8[], $2::int2[], $3::int8[], $4::int8[], $5::bytea[]) \
+        u(no, status, error, kept_since, body) where e.no = u.no";
+    ENDED_DELETE = "delete from consign.job_ended where no = any($1)";
+    HISTORY_INSERT = "insert into consign.history (no, seq, place, body) \
+        select * from unnest($1::int8[], $2::int8[], $3::int8[], $4::bytea[])";
+    STEPS_PUT = "insert into consign.step (no, name, body) \
+        select * from unnest($1::int8[], $2::text[], $3::bytea[]) \
+        on conflict (no, name) do update set body = excluded.body";
+    STEPS_FORGET = "delete from consign.step where no = any($1)";
+    OUTBOX_INSERT = "insert into consign.outbox (place, sheet) select * from unnest($1::int8[], $2::bytea[])";
+    OUTBOX_NEW = "insert into consign.outbox_new (place, lines) select * from unnest($1::int8[], $2::int4[])";
+    FRESH_INSERT = "insert into consign.fresh (place, facets, jobs) values ($1, $2, $3)";
+    DELTA_INSERT = "insert into consign.delta (queue, counts) \
+        select queue, array[a, b, c, d, e, f, g, h, i] from unnest($1::int4[], $2::int8[], $3::int8[], $4::int8[], \
+        $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::int8[], $10::int8[]) u(queue, a, b, c, d, e, f, g, h, i)";
+
+    // Erasing.
+    HANDED_DELETE = "delete from consign.handed where no = any($1)";
+    HISTORY_DELETE = "delete from consign.history where no = any($1)";
+    LISTING_DELETE = "delete from consign.listing l \
+        using unnest($1::int4[], $2::int8[], $3::int8[]) u(shelf, facet, no) \
+        where l.shelf = u.shelf and l.facet = u.facet and l.no = u.no";
+    FRESH_OF = "select place, facets, jobs from consign.fresh where jobs && $1 order by place for update";
+    FRESH_PUT = "update consign.fresh set facets = $2, jobs = $3 where place = $1";
+    ERASED_INSERT = "insert into consign.erased (no, last_place, envelope) \
+        select * from unnest($1::int8[], $2::int8[], $3::bytea[])";
+    ERASED_OLD = "delete from consign.erased where no = any(array(select no from consign.erased \
+        where last_place < coalesce((select min(place) from consign.outbox), 9223372036854775807) \
+        order by last_place limit $1))";
+    /// The sheets on which these places are, locked in their order.
+    SHEETS_OF = "select place, sheet from consign.outbox where place = any(array( \
+        select (select max(o.place) from consign.outbox o where o.place <= p) from unnest($1::int8[]) p)) \
+        order by place for update";
+    SHEETS_OF_READ = "select place, sheet from consign.outbox where place = any(array( \
+        select (select max(o.place) from consign.outbox o where o.place <= p) from unnest($1::int8[]) p)) \
+        order by place";
+    SHEET_PUT = "update consign.outbox set sheet = $2 where place = $1";
+
+    // Claiming.
+    CLAIMS_HELD = "select digest, jobs from consign.claim where digest = any($1)";
+    CLAIMS_PUT = "insert into consign.claim (digest, at, jobs) \
+        select digest, $3::int8, jobs from unnest($1::int8[], $2::bytea[]) u(digest, jobs) order by 1 \
+        on conflict (digest) do update set at = excluded.at, jobs = excluded.jobs";
+    CLAIMS_OLD = "delete from consign.claim where digest = any(array( \
+        select digest from consign.claim where at <= $1 limit $2 for update skip locked))";
+    /// The first due jobs of each queue, the highest priority first. Each line has a time below which there was
+    /// nothing left when it was last looked at.
+    READY = "select q.ord, d.no, d.body, h.id, h.queue, h.envelope, h.payload, d.rank, d.run_at \
+        from unnest($1::int4[], $2::int4[]) with ordinality q(queue, wanted, ord) \
+        cross join lateral (select j.no, j.body, j.run_at, r.rank \
+            from unnest($3::int2[]) r(rank) \
+            cross join lateral (select no, body, run_at from consign.job \
+                where queue = q.queue and rank = r.rank \
+                and run_at >= ($4::int8[])[(q.ord - 1) * $6::int8 + r.rank + 1] and run_at <= $5 \
+                and (expires_at is null or expires_at > $5) \
+                order by run_at, no limit q.wanted for update skip locked) j \
+            limit q.wanted) d \
+        join consign.handed h on h.no = d.no";
+
+    // What time demands.
+    OVERDUE_LEASES = "select no from consign.job where lease_until <= $1 order by lease_until limit $2";
+    OVERDUE_EXPIRED = "select no from consign.job where expires_at <= $1 order by expires_at limit $2";
+    OVERDUE_KEPT = "select no from consign.job_ended where queue = $1 and keyed = $2 and kept_since <= $3 \
+        order by kept_since limit $4";
+    RUNNING = "select h.id from consign.job j join consign.handed h on h.no = j.no \
+        where j.lease_until is not null order by j.lease_until";
+    LEASES = "select h.id, h.no, h.queue, h.envelope, j.body from consign.job j \
+        join consign.handed h on h.no = j.no where j.lease_until is not null order by j.lease_until";
+    READY_NEXT = "select min((select min(run_at) from consign.job where queue = q.no and rank = r.rank and run_at > $3)) \
+        from unnest($1::int4[]) q(no), unnest($2::int2[]) r(rank)";
+
+    // Depth and age.
+    DEPTHS = "select q.no, r.rank, \
+        (select count(*) from (select 1 from consign.job where queue = q.no and rank = r.rank and run_at > $3 \
+            limit $4) later), \
+        (select run_at from consign.job where queue = q.no and rank = r.rank and run_at <= $3 \
+            and (expires_at is null or expires_at > $3) order by run_at limit 1) \
+        from unnest($1::int4[]) q(no), unnest($2::int2[]) r(rank)";
+    DUE_COUNT = "select count(*) from (select 1 from consign.job where queue = $1 and rank = $2 \
+        and run_at <= $3 and (expires_at is null or expires_at > $3) limit $4) due";
+    DUE_EXPIRED = "select queue, count(*) from consign.job where expires_at <= $1 and run_at <= $1 group by queue";
+    DUE_BEFORE = "select count(*) from (select 1 from consign.job where queue = $1 and rank = $2 \
+        and run_at < $3 and (expires_at is null or expires_at > $4) limit $5) due";
+    DUE_BESIDE = "select count(*) from (select 1 from consign.job where queue = $1 and rank = $2 \
+        and run_at = $3 and no < $4 and (expires_at is null or expires_at > $5) limit $6) due";
+    COUNTS = "select queue, counts from consign.counter union all select queue, counts from consign.delta";
+    ROLL_UP = "with gone as (delete from consign.delta where ctid = any(array( \
+            select ctid from consign.delta limit $1 for update skip locked)) returning queue, counts), \
+        sums as (select queue, sum(counts[1])::int8 a, sum(counts[2])::int8 b, sum(counts[3])::int8 c, \
+            sum(counts[4])::int8 d, sum(counts[5])::int8 e, sum(counts[6])::int8 f, sum(counts[7])::int8 g, \
+            sum(counts[8])::int8 h, sum(counts[9])::int8 i from gone group by queue order by queue) \
+        insert into consign.counter as k (queue, counts) \
+        select queue, array[a, b, c, d, e, f, g, h, i] from sums \
+        on conflict (queue) do update set counts = array[k.counts[1] + excluded.counts[1], \
+            k.counts[2] + excluded.counts[2], k.counts[3] + excluded.counts[3], k.counts[4] + excluded.counts[4], \
+            k.counts[5] + excluded.counts[5], k.counts[6] + excluded.counts[6], k.counts[7] + excluded.counts[7], \
+            k.counts[8] + excluded.counts[8], k.counts[9] + excluded.counts[9]]";
+
+    // Announcements.
+    NUMBERING_LOCK = "select last from consign.numbering for update";
+    NUMBERING_NEW = "select place, lines from consign.outbox_new order by place limit $1";
+    NUMBERING_PUT = "update consign.numbering set last = $1";
+    NUMBERS_INSERT = "insert into consign.outbox_number (first, place, lines) \
+        select * from unnest($1::int8[], $2::int8[], $3::int4[])";
+    NUMBERED_DROP = "delete from consign.outbox_new where place = any($1)";
+    OUTBOX_REST = "update consign.outbox_new set place = $2, lines = $3 where place = $1";
+    EVENTS = "select n.first, n.place, n.lines, o.place, o.sheet from consign.outbox_number n \
+        cross join lateral (select place, sheet from consign.outbox where place <= n.place order by place desc limit 1) o \
+        where n.first >= coalesce((select max(first) from consign.outbox_number where first <= $1), 0) \
+        order by n.first limit $2";
+    EVENT_ENVELOPES = "select no, envelope from consign.handed where no = any($1) \
+        union all select no, envelope from consign.erased where no = any($1)";
+    SHEETS_FIRST = "select n.first, n.place, n.lines, o.place, o.sheet from consign.outbox_number n \
+        cross join lateral (select place, sheet from consign.outbox where place <= n.place order by place desc limit 1) o \
+        order by n.first limit 1 for update of n";
+    NUMBER_PUT = "update consign.outbox_number set first = $2, place = $3, lines = $4 where first = $1";
+    NUMBER_DELETE = "delete from consign.outbox_number where first = $1";
+    SHEET_DELETE = "delete from consign.outbox where place = $1";
+
+    // Listings: numbers of jobs, newest first, below a number.
+    LIST_ALL = "select no from consign.handed where no < $1 and no >= $3 order by no desc limit $2";
+    LIST_FRESH = "select u.no from consign.fresh f, unnest(f.facets, f.jobs) u(facet, no) \
+        where u.facet = any($4) and u.no < $1 and u.no >= $3 order by u.no desc limit $2";
+    LIST_SHELVES = "with recursive s(shelf) as ((select max(shelf) from consign.listing where shelf <= $1) \
+        union all select (select max(shelf) from consign.listing where shelf < s.shelf) from s where s.shelf is not null) \
+        select shelf from s where shelf is not null and shelf >= $2";
+    LIST_FACET = "select no from consign.listing where shelf = $5 and facet = $4 and no < $1 and no >= $3 \
+        order by no desc limit $2";
+    LIST_LIVE = "select no from consign.job where no < $1 and no >= $3 order by no desc limit $2";
+    LIST_RUNNING = "select no from (select no from consign.job where lease_until is not null) r \
+        where no < $1 and no >= $3 order by no desc limit $2";
+    LIST_ENDED = "select no from consign.job_ended where no < $1 and no >= $3 order by no desc limit $2";
+    LIST_STATUS = "select no from consign.job_ended where status = $4 and status <> 2 and no < $1 and no >= $3 \
+        order by no desc limit $2";
+    LIST_ERROR_LIVE = "select no from consign.job where error = $4 and no < $1 and no >= $3 order by no desc limit $2";
+    LIST_ERROR_ENDED = "select no from consign.job_ended where error = $4 and no < $1 and no >= $3 \
+        order by no desc limit $2";
+    FRESH_TAKE = "delete from consign.fresh where place = any(array( \
+        select place from consign.fresh order by place limit $1 for update skip locked)) returning facets, jobs";
+    LISTING_INSERT = "insert into consign.listing (shelf, facet, no) \
+        select * from unnest($1::int4[], $2::int8[], $3::int8[]) on conflict do nothing";
+
+    // The audit log.
+    AUDIT_HEAD = "select number, scope, body from consign.audit order by number desc limit 1";
+    AUDIT_INSERT = "insert into consign.audit (number, scope, body) \
+        select * from unnest($1::int8[], $2::text[], $3::bytea[])";
+    AUDIT = "select number, scope, body from consign.audit where number < $1 order by number desc limit $2";
+    AUDIT_OF = "select number, scope, body from consign.audit where scope = $3 and number < $1 \
+        order by number desc limit $2";
+
+    // Settings, credentials, workers, nodes: small tables, read as a whole.
+    SETTINGS = "select settings from consign.house";
+    SETTINGS_CHANGED = "update consign.house set settings = settings + 1";
+    QUEUES = "select no, job_type, tenant from consign.queue";
+    QUEUES_INSERT = "insert into consign.queue (job_type, tenant) select * from unnest($1::text[], $2::text[]) \
+        order by 1, 2 on conflict do nothing";
+    POLICIES = "select job_type, body from consign.policy";
+    PAUSES = "select job_type, scope from consign.pause";
+    POLICY_PUT = "insert into consign.policy (job_type, body) values ($1, $2) \
+        on conflict (job_type) do update set body = excluded.body";
+    PAUSE_PUT = "insert into consign.pause (job_type, scope) values ($1, $2) on conflict do nothing";
+    PAUSE_LIFT = "delete from consign.pause where job_type = $1 and ($2 = '*' or scope = $2)";
+    API_KEYS = "select id, body from consign.api_key";
+    API_KEY_PUT = "insert into consign.api_key (id, body) values ($1, $2) \
+        on conflict (id) do update set body = excluded.body";
+    SIGNING_KEYS = "select id, body from consign.signing_key";
+    SIGNING_KEY_PUT = "insert into consign.signing_key (id, body) values ($1, $2) \
+        on conflict (id) do update set body = excluded.body";
+    WORKERS = "select scope, name, body from consign.worker";
+    WORKERS_PUT = "insert into consign.worker as w (scope, name, seen_at, body) \
+        select * from unnest($1::text[], $2::text[], $3::int8[], $4::bytea[]) order by 1, 2 \
+        on conflict (scope, name) do update set seen_at = excluded.seen_at, body = excluded.body \
+        where w.seen_at <= excluded.seen_at";
+    WORKERS_DROP = "delete from consign.worker w using unnest($1::text[], $2::text[]) u(scope, name) \
+        where w.scope = u.scope and w.name = u.name";
+    PULSE_LOCK = "select heard_until from consign.pulse for update";
+    PULSE_PUT = "update consign.pulse set heard_until = $1";
+    LEADER_LOCK = "select node, fence, until from consign.leader for update";
+    LEADER_READ = "select node, fence, until from consign.leader for share";
+    LEADER_PUT = "update consign.leader set node = $1, fence = $2, until = $3";
+    NODE_PUT = "insert into consign.node (id, version, started_at, draining, seen_at) values ($1, $2, $3, $4, $5) \
+        on conflict (id) do update set version = excluded.version, started_at = excluded.started_at, \
+        draining = excluded.draining, seen_at = excluded.seen_at";
+    NODES = "select id, version, started_at, draining, seen_at from consign.node order by started_at, id";
+    NODES_DROP = "delete from consign.node where seen_at <= $1";
+    EPOCH_RAISE = "update consign.house set epoch = epoch + 1, settings = settings + 1";
+}

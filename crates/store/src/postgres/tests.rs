@@ -1,0 +1,56 @@
+//! The conformance suite on PostgreSQL, each promise in a schema of its own.
+
+use super::{Postgres, PostgresAddress, PostgresOptions};
+use crate::{
+    HandClock, Replaceable, SeededDice, Store,
+    conformance::{House, conformance},
+    take_the_clock,
+};
+use engine::Timestamp;
+use std::sync::{Arc, LazyLock};
+use test_postgres::Server;
+use tokio::runtime::{Builder, Runtime};
+
+/// One runtime for all: the connections of a test live on it.
+pub(super) static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("it can be built")
+});
+
+pub(super) fn fresh_address() -> PostgresAddress {
+    let server = Server::shared();
+    let address: PostgresAddress = server.address().parse().expect("lawful");
+    address.with_schema(&server.fresh_schema_name()).expect("lawful")
+}
+
+pub(super) fn open_at(
+    address: &PostgresAddress,
+    clock: &Arc<HandClock>,
+    dice: &Arc<SeededDice>,
+) -> Arc<Postgres> {
+    let opened = Postgres::open(address, clock.clone(), dice.clone(), PostgresOptions::default());
+    Arc::new(RUNTIME.block_on(opened).expect("it can be opened"))
+}
+
+fn open() -> House {
+    let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
+    let dice = Arc::new(SeededDice::new(1));
+    let address = fresh_address();
+    RUNTIME.block_on(take_the_clock(&address, &clock)).expect("it can be taken");
+    let opened = {
+        let (address, clock, dice) = (address.clone(), clock.clone(), dice.clone());
+        move || open_at(&address, &clock, &dice)
+    };
+    let replaceable = Arc::new(Replaceable::new(opened()));
+    let restart = Box::new({
+        let (replaceable, opened) = (replaceable.clone(), opened.clone());
+        move || replaceable.replace(|| opened())
+    });
+    let restored = Box::new(move || -> Arc<dyn Store> {
+        let restored = opened();
+        RUNTIME.block_on(restored.raise_epoch()).expect("it can be raised");
+        restored
+    });
+    House { store: replaceable, clock, dice, restart, restored }
+}
+
+conformance!(super::open);

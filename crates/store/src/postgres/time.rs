@@ -1,0 +1,217 @@
+//! The one clock of all nodes: the database's, as it was read after the locks were taken, and never going back.
+//!
+//! A clock that jumps ahead, and a time in which nobody could hear the workers, cost no lease: leases are extended
+//! by it, once, by whichever node notices first.
+
+use super::{
+    Inner,
+    desk::Desk,
+    error::Trouble,
+    load,
+    pool::{Lent, Param},
+    sql,
+    uuid::Uuid,
+    workers,
+};
+use crate::{
+    clock::{Reading, StoreClock},
+    form::body::Seen,
+};
+use engine::{JobId, Timestamp, clock_jumped};
+use std::{
+    sync::{Mutex, MutexGuard},
+    time::Duration,
+};
+use tokio_postgres::types::Type;
+
+/// The time as this node has followed it.
+#[derive(Default)]
+pub(super) struct Time(Mutex<Followed>);
+
+#[derive(Default)]
+struct Followed {
+    clock: StoreClock,
+    /// A jump for which leases may not have been extended yet: what time it should have been.
+    jumped_from: Option<Timestamp>,
+    /// Until when workers are known to have been heard.
+    heard_until: Timestamp,
+    /// The database's clock was set back, and we are ahead of it.
+    ahead: bool,
+}
+
+/// How often it is written down that workers can be heard.
+const HEARD_EVERY: Duration = Duration::from_secs(1);
+/// A silence of all nodes that is shorter than this is none.
+const SILENCE_MIN: Duration = Duration::from_secs(3);
+
+impl Time {
+    fn locked(&self) -> MutexGuard<'_, Followed> {
+        self.0.lock().expect("no code of ours panics with the time in hand")
+    }
+}
+
+impl Inner {
+    /// The store's time, when the database's clock says `wall`.
+    pub(super) fn tick(&self, wall: Timestamp) -> Timestamp {
+        let reading = Reading { wall, monotonic: self.clock.read().monotonic };
+        let mut time = self.time.locked();
+        let tick = time.clock.tick(reading);
+        time.ahead = tick.now > wall;
+        if !tick.jumped.is_zero() {
+            let expected = earlier(tick.now, tick.jumped);
+            time.jumped_from = Some(time.jumped_from.map_or(expected, |from| from.min(expected)));
+        }
+        tick.now
+    }
+
+    /// The store's time now, with every jump followed.
+    pub(super) async fn now(&self, db: &mut Lent) -> Result<Timestamp, Trouble> {
+        let now = self.tick(wall(db).await?);
+        let jumped_from = self.time.locked().jumped_from;
+        if let Some(from) = jumped_from {
+            self.follow(db, now, from).await?;
+        }
+        Ok(now)
+    }
+
+    /// Begins the time of this process. What went by while no node was there is told like a jump.
+    pub(super) async fn start_time(&self, db: &mut Lent) -> Result<(), Trouble> {
+        let (wall, heard, nodes) = tokio::try_join!(
+            biased;
+            wall(db),
+            db.rows("select heard_until from consign.pulse", &[]),
+            db.rows(sql::NODES, &[]),
+        )?;
+        let heard: i64 = match heard.first() {
+            Some(row) => row.try_get(0)?,
+            None => return Err(Trouble::Impossible("the pulse has no row")),
+        };
+        let lost = wall.unix_ms() - crate::node::NODE_LOST_AFTER.as_millis() as i64;
+        let mut alone = true;
+        for row in &nodes {
+            alone &= row.try_get::<_, i64>(4)? <= lost;
+        }
+        let floor = Timestamp::from_unix_ms(heard);
+        let reading = Reading { wall, monotonic: self.clock.read().monotonic };
+        let (clock, tick) = StoreClock::starting_at(floor, reading);
+        let jumped = heard > 0 && alone && !tick.jumped.is_zero();
+        *self.time.locked() = Followed {
+            clock,
+            jumped_from: jumped.then_some(floor),
+            heard_until: floor,
+            ahead: false,
+        };
+        if jumped { self.follow(db, tick.now, floor).await } else { Ok(()) }
+    }
+
+    /// Whether it is time to write down that workers can be heard. Not before a jump has been followed: whoever reads
+    /// it would believe that they were heard all the while.
+    pub(super) fn is_pulse_old(&self, now: Timestamp) -> bool {
+        let time = self.time.locked();
+        // Whoever starts next must not begin behind us, and the database's clock would not tell.
+        let every = if time.ahead { Duration::from_millis(1) } else { HEARD_EVERY };
+        time.jumped_from.is_none() && now.since(time.heard_until) >= every
+    }
+
+    pub(super) fn note_heard(&self, heard_until: Timestamp, now: Timestamp) {
+        let mut time = self.time.locked();
+        time.heard_until = heard_until.min(now);
+    }
+
+    /// Extends leases by what went by since `from` unheard, in a transaction of its own.
+    async fn follow(&self, db: &mut Lent, now: Timestamp, from: Timestamp) -> Result<(), Trouble> {
+        db.opened();
+        let followed = self.follow_within(db, now, from).await;
+        match followed {
+            Ok(()) => {
+                db.script(sql::COMMIT).await?;
+                db.closed();
+                let mut time = self.time.locked();
+                (time.jumped_from, time.heard_until) = (None, now);
+                Ok(())
+            }
+            Err(trouble) => {
+                if db.script(sql::ROLLBACK).await.is_ok() {
+                    db.closed();
+                }
+                Err(trouble)
+            }
+        }
+    }
+
+    async fn follow_within(
+        &self,
+        db: &Lent,
+        now: Timestamp,
+        from: Timestamp,
+    ) -> Result<(), Trouble> {
+        db.script(sql::BEGIN).await?;
+        let heard_until = pulse(db).await?;
+        self.unheard(db, now, from.max(heard_until)).await?;
+        hear(db, now).await
+    }
+
+    /// Within a transaction that holds the pulse: what lies between `from` and `now` is no worker's silence.
+    async fn unheard(&self, db: &Lent, now: Timestamp, from: Timestamp) -> Result<(), Trouble> {
+        let by = now.since(from);
+        if by.is_zero() {
+            return Ok(());
+        }
+        let mut running: Vec<JobId> = Vec::new();
+        for row in db.rows(sql::RUNNING, &[]).await? {
+            running.push(row.try_get::<_, Uuid>(0)?.0);
+        }
+        let mut desk = Desk::new((now, 0), self.known(), self.dice.clone(), 0, Vec::new());
+        for stored in load::locked(db, &running).await?.into_values() {
+            if let Some(change) = clock_jumped(&stored.job, by) {
+                desk.save_change(&stored, change)?;
+            }
+        }
+        desk.write(db).await?;
+        self.delay_workers(db, by).await
+    }
+
+    async fn delay_workers(&self, db: &Lent, by: Duration) -> Result<(), Trouble> {
+        let later = |seen: &mut Seen| seen.seen_at = seen.seen_at + by;
+        let mut all = self.workers_now(db).await?;
+        all.values_mut().for_each(later);
+        let news: Vec<workers::News> =
+            all.iter().map(|(name, seen)| (name.clone(), seen.clone(), true)).collect();
+        workers::put(db, &news).await?;
+        *self.workers() = all;
+        Ok(())
+    }
+
+    /// A node gives a sign of life: if nobody did for a while, that was no worker's silence. Within a transaction.
+    pub(super) async fn hear_within(&self, db: &Lent, now: Timestamp) -> Result<(), Trouble> {
+        let heard_until = pulse(db).await?;
+        if heard_until.unix_ms() > 0 && now.since(heard_until) >= SILENCE_MIN {
+            self.unheard(db, now, heard_until).await?;
+        }
+        hear(db, now).await
+    }
+}
+
+/// What the database's clock says.
+pub(super) async fn wall(db: &Lent) -> Result<Timestamp, Trouble> {
+    let rows = db.rows(sql::NOW, &[]).await?;
+    let row = rows.first().ok_or(Trouble::Impossible("a clock without hands"))?;
+    Ok(Timestamp::from_unix_ms(row.try_get(0)?))
+}
+
+async fn pulse(db: &Lent) -> Result<Timestamp, Trouble> {
+    let rows = db.rows(sql::PULSE_LOCK, &[]).await?;
+    let row = rows.first().ok_or(Trouble::Impossible("the pulse has no row"))?;
+    Ok(Timestamp::from_unix_ms(row.try_get(0)?))
+}
+
+async fn hear(db: &Lent, now: Timestamp) -> Result<(), Trouble> {
+    let now = now.unix_ms();
+    let params: [Param<'_>; 1] = [(&now, Type::INT8)];
+    db.run(sql::PULSE_PUT, &params).await.map(drop)
+}
+
+fn earlier(now: Timestamp, span: Duration) -> Timestamp {
+    let span = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
+    Timestamp::from_unix_ms(now.unix_ms().saturating_sub(span))
+}

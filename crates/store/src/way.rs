@@ -1,0 +1,124 @@
+//! Which index finds the jobs of a filter. An index proposes, the filter itself disposes: whatever is found is
+//! asked whether it [matches](engine::Filter::matches).
+
+use crate::form::{body::status_number, facet};
+use engine::{Comparison, Field, Filter, Status, Timestamp};
+
+/// An index that meets every job of a condition.
+pub(crate) enum Way {
+    Facet(i64),
+    Error(i64),
+    Running,
+    Live,
+    Ended(i64),
+    /// All that have ended: nearly all of them are.
+    Completed,
+    Type(engine::JobType),
+}
+
+impl Way {
+    /// The index of the most telling condition of a filter, if it has one.
+    pub(crate) fn of(filter: &Filter) -> Option<Self> {
+        let conditions = filter.required();
+        let of = |pick: fn(&Field) -> Option<Way>| conditions.iter().find_map(|field| pick(field));
+        // Live jobs are few beside all that have ended, those of one type as well.
+        let live = || filter.only_live().then_some(Way::Live);
+        let way = of(rare).or_else(|| of(rare_status)).or_else(live).or_else(|| of(job_type));
+        way.or_else(|| of(status))
+    }
+}
+
+/// Conditions that few jobs meet.
+fn rare(field: &Field) -> Option<Way> {
+    match field {
+        Field::CorrelationId(correlation) => {
+            Some(Way::Facet(facet::of_correlation(correlation.as_str())))
+        }
+        Field::SubjectId(subject) => Some(Way::Facet(facet::of_subject(subject.as_str()))),
+        Field::ParentId(parent) => Some(Way::Facet(facet::of_parent(*parent))),
+        Field::ErrorCode(code) => Some(Way::Error(facet::of_error(code))),
+        Field::Status(_) | Field::JobType(_) | Field::CreatedAt(_) | Field::CompletedAt(_) => None,
+    }
+}
+
+/// States in which, where all is well, few jobs are.
+fn rare_status(field: &Field) -> Option<Way> {
+    let Field::Status(status) = field else { return None };
+    match status {
+        Status::Running => Some(Way::Running),
+        Status::Failed | Status::Poisoned | Status::Cancelled => Some(ended(*status)),
+        Status::Queued | Status::Completed => None,
+    }
+}
+
+fn job_type(field: &Field) -> Option<Way> {
+    let Field::JobType(job_type) = field else { return None };
+    Some(Way::Type(job_type.clone()))
+}
+
+fn status(field: &Field) -> Option<Way> {
+    let Field::Status(status) = field else { return None };
+    Some(match status {
+        Status::Queued => Way::Live,
+        Status::Completed => Way::Completed,
+        Status::Running | Status::Failed | Status::Poisoned | Status::Cancelled => ended(*status),
+    })
+}
+
+fn ended(status: Status) -> Way {
+    Way::Ended(i64::try_from(status_number(status)).expect("a small number"))
+}
+
+/// What a filter says that a store can choose an index by.
+pub(crate) trait Telling {
+    /// Fields that every job it shows has equal to their values.
+    fn required(&self) -> Vec<&Field>;
+    /// Whether every job it shows is live.
+    fn only_live(&self) -> bool;
+    /// A moment after which no job it shows was created.
+    fn created_until(&self) -> Option<Timestamp>;
+    /// A moment up to which no job it shows was created.
+    fn created_from(&self) -> Option<Timestamp>;
+}
+
+impl Telling for Filter {
+    fn required(&self) -> Vec<&Field> {
+        match self {
+            Filter::Compare(Comparison::Eq, field) => vec![field],
+            Filter::And(all) => all.iter().flat_map(Filter::required).collect(),
+            Filter::Everything | Filter::Compare(..) | Filter::Or(_) | Filter::Not(_) => Vec::new(),
+        }
+    }
+
+    fn only_live(&self) -> bool {
+        match self {
+            Filter::Compare(Comparison::Eq, Field::Status(status)) => !status.is_ended(),
+            Filter::And(all) => all.iter().any(Filter::only_live),
+            Filter::Or(any) => !any.is_empty() && any.iter().all(Filter::only_live),
+            Filter::Everything | Filter::Compare(..) | Filter::Not(_) => false,
+        }
+    }
+
+    fn created_until(&self) -> Option<Timestamp> {
+        match self {
+            Filter::Compare(
+                Comparison::Eq | Comparison::Lt | Comparison::Le,
+                Field::CreatedAt(at) | Field::CompletedAt(at),
+            ) => Some(*at),
+            Filter::And(all) => all.iter().filter_map(Filter::created_until).min(),
+            Filter::Everything | Filter::Compare(..) | Filter::Or(_) | Filter::Not(_) => None,
+        }
+    }
+
+    fn created_from(&self) -> Option<Timestamp> {
+        let just_before = |at: &Timestamp| Timestamp::from_unix_ms(at.unix_ms() - 1);
+        match self {
+            Filter::Compare(Comparison::Gt, Field::CreatedAt(at)) => Some(*at),
+            Filter::Compare(Comparison::Eq | Comparison::Ge, Field::CreatedAt(at)) => {
+                Some(just_before(at)).filter(|before| before < at)
+            }
+            Filter::And(all) => all.iter().filter_map(Filter::created_from).max(),
+            Filter::Everything | Filter::Compare(..) | Filter::Or(_) | Filter::Not(_) => None,
+        }
+    }
+}

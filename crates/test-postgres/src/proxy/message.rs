@@ -1,0 +1,134 @@
+//! PostgreSQL's messages, as far as a proxy must know them.
+//!
+//! After the start-up each message is a letter, a length that counts itself, and a body.
+
+use std::io::{Error, ErrorKind, Result};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// What PostgreSQL itself takes at most.
+const LENGTH_MAX: u32 = 1 << 30;
+
+/// The codes that stand where a start-up packet has the protocol's version.
+const SSL_REQUEST: u32 = 80_877_103;
+const GSS_REQUEST: u32 = 80_877_104;
+
+/// One message, with its letter and length.
+pub(crate) struct Message(Vec<u8>);
+
+impl Message {
+    /// Reads the next message. `None`: the other side has closed the connection between two messages.
+    pub(crate) async fn read(reader: &mut (impl AsyncRead + Unpin)) -> Result<Option<Message>> {
+        let letter = match reader.read_u8().await {
+            Ok(letter) => letter,
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        read_rest(reader, vec![letter]).await.map(|bytes| Some(Message(bytes)))
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Whether the server says that it has carried out a COMMIT. One that ended a failed transaction is
+    /// answered with ROLLBACK.
+    pub(crate) fn says_committed(&self) -> bool {
+        self.letter() == b'C' && self.body() == b"COMMIT\0"
+    }
+
+    /// Whether the client asks for a COMMIT in the simple protocol, alone or as the last statement.
+    pub(crate) fn asks_for_commit(&self) -> bool {
+        self.letter() == b'Q' && self.words().next().is_some_and(ends_in_commit)
+    }
+
+    /// The name of the statement that the client prepares, and whether it is a COMMIT.
+    pub(crate) fn prepares(&self) -> Option<(&[u8], bool)> {
+        let mut words = self.words();
+        let (name, statement) = (words.next()?, words.next()?);
+        (self.letter() == b'P').then(|| (name, ends_in_commit(statement)))
+    }
+
+    /// The name of the prepared statement that the client is about to execute.
+    pub(crate) fn binds(&self) -> Option<&[u8]> {
+        // The portal's name comes first.
+        self.words().nth(1).filter(|_| self.letter() == b'B')
+    }
+
+    fn letter(&self) -> u8 {
+        self.0[0]
+    }
+
+    fn body(&self) -> &[u8] {
+        &self.0[5..]
+    }
+
+    /// The body as strings that end with a zero.
+    fn words(&self) -> impl Iterator<Item = &[u8]> {
+        self.body().split(|byte| *byte == 0)
+    }
+}
+
+/// Reads what a client says before anything else: it has no letter.
+pub(crate) async fn read_greeting(reader: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>> {
+    read_rest(reader, Vec::new()).await
+}
+
+/// Whether a greeting asks for encryption, and the client waits for one byte as the answer.
+pub(crate) fn asks_for_encryption(greeting: &[u8]) -> bool {
+    let code = greeting.get(4..8).and_then(|code| code.try_into().ok()).map(u32::from_be_bytes);
+    matches!(code, Some(SSL_REQUEST | GSS_REQUEST))
+}
+
+/// Reads length and body after what was read already.
+async fn read_rest(reader: &mut (impl AsyncRead + Unpin), mut bytes: Vec<u8>) -> Result<Vec<u8>> {
+    let length = reader.read_u32().await?;
+    if !(4..=LENGTH_MAX).contains(&length) {
+        return Err(Error::new(ErrorKind::InvalidData, format!("no message is {length} long")));
+    }
+    bytes.extend(length.to_be_bytes());
+    let body = u64::from(length - 4);
+    if reader.take(body).read_to_end(&mut bytes).await? as u64 != body {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
+    Ok(bytes)
+}
+
+fn ends_in_commit(statements: &[u8]) -> bool {
+    let statements = String::from_utf8_lossy(statements).to_ascii_lowercase();
+    let last = statements.split(';').map(str::trim).rfind(|statement| !statement.is_empty());
+    matches!(last, Some("commit" | "end" | "commit transaction" | "commit work"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(letter: u8, body: &[u8]) -> Message {
+        let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
+        Message([&[letter], &length[..], body].concat())
+    }
+
+    #[test]
+    fn a_commit_is_known_by_what_is_said_of_it() {
+        assert!(message(b'C', b"COMMIT\0").says_committed());
+        assert!(!message(b'C', b"ROLLBACK\0").says_committed());
+        assert!(!message(b'D', b"COMMIT\0").says_committed());
+    }
+
+    #[test]
+    fn a_commit_is_known_when_it_is_asked_for() {
+        assert!(message(b'Q', b"COMMIT\0").asks_for_commit());
+        assert!(message(b'Q', b"insert into t values (1); commit ; \0").asks_for_commit());
+        assert!(!message(b'Q', b"select 'commit'\0").asks_for_commit());
+        assert!(!message(b'Q', b"\0").asks_for_commit());
+        assert!(!message(b'd', b"COMMIT\0").asks_for_commit());
+    }
+
+    #[test]
+    fn a_prepared_commit_is_known_by_its_name() {
+        assert_eq!(message(b'P', b"s1\0COMMIT\0\0\0").prepares(), Some((&b"s1"[..], true)));
+        assert_eq!(message(b'P', b"\0select 1\0\0\0").prepares(), Some((&b""[..], false)));
+        assert_eq!(message(b'B', b"\0s1\0\0\0\0\0\0\0").binds(), Some(&b"s1"[..]));
+        assert_eq!(message(b'P', b"\0s1\0\0\0").binds(), None);
+    }
+}

@@ -1,0 +1,232 @@
+//! A line that breaks when it is told to.
+
+use crate::connection::{connect, value};
+use std::{process::Command, time::Duration};
+use test_postgres::{ChaosProxy, Counts, PgBouncer, Server, When};
+use tokio_postgres::{Client, Error};
+
+/// A proxy, a table of its own, and a look at that table past the proxy.
+struct Scene {
+    proxy: ChaosProxy,
+    table: String,
+    direct: Client,
+}
+
+/// The ways in which a client can say COMMIT.
+const SIMPLE: &str = "simple";
+const PREPARED: &str = "prepared";
+const TYPED: &str = "typed";
+
+impl Scene {
+    async fn new() -> Scene {
+        let server = Server::shared();
+        let direct = connect(&server.address()).await.expect("the server is there");
+        let table = server.fresh_schema_name();
+        direct.batch_execute(&format!("create table {table} (n int)")).await.expect("it is new");
+        Scene { proxy: ChaosProxy::before(server), table, direct }
+    }
+
+    async fn client(&self) -> Client {
+        connect(&self.proxy.address()).await.expect("the proxy is there")
+    }
+
+    /// Inserts a row in a transaction, by a connection of its own. What the COMMIT said is in the answer.
+    async fn insert(&self, way: &str) -> Result<(), Error> {
+        let client = self.client().await;
+        let insert = format!("insert into {} values (1)", self.table);
+        client.batch_execute("begin").await.expect("nothing is cut yet");
+        client.batch_execute(&insert).await.expect("nothing is cut yet");
+        match way {
+            SIMPLE => client.batch_execute("commit").await,
+            PREPARED => client.execute("COMMIT", &[]).await.map(drop),
+            TYPED => client.query_typed("commit", &[]).await.map(drop),
+            other => panic!("there is no way {other}"),
+        }
+    }
+
+    async fn rows(&self) -> usize {
+        let count = format!("select count(*)::text from {}", self.table);
+        value(&self.direct, &count).await.parse().expect("a number")
+    }
+}
+
+#[tokio::test]
+async fn a_line_that_is_told_nothing_changes_nothing() {
+    let scene = Scene::new().await;
+    scene.insert(SIMPLE).await.unwrap();
+    assert_eq!(scene.rows().await, 1);
+    let seen = Counts { connections: 1, commits: 1, ..Counts::default() };
+    assert_eq!(scene.proxy.counts(), seen);
+}
+
+#[tokio::test]
+async fn a_commit_whose_reply_is_lost_has_happened() {
+    let scene = Scene::new().await;
+    for way in [SIMPLE, PREPARED, TYPED] {
+        let before = scene.rows().await;
+        scene.proxy.lose_replies(When::Next(1));
+        let error = scene.insert(way).await.expect_err("the reply came through");
+        assert!(error.is_closed() || error.code().is_none(), "{way}: the server said {error}");
+        assert_eq!(scene.rows().await, before + 1, "{way}");
+        scene.insert(way).await.unwrap();
+    }
+    let counts = scene.proxy.counts();
+    assert_eq!((counts.replies_lost, counts.commits, counts.commits_lost), (3, 6, 0));
+}
+
+#[tokio::test]
+async fn a_commit_that_is_lost_has_not_happened() {
+    let scene = Scene::new().await;
+    for way in [SIMPLE, PREPARED, TYPED] {
+        let before = scene.rows().await;
+        scene.proxy.lose_commits(When::Next(1));
+        scene.insert(way).await.expect_err("the commit came through");
+        assert_eq!(scene.rows().await, before, "{way}");
+        scene.insert(way).await.unwrap();
+    }
+    let counts = scene.proxy.counts();
+    assert_eq!((counts.commits_lost, counts.commits, counts.replies_lost), (3, 3, 0));
+}
+
+#[tokio::test]
+async fn the_next_so_many_are_lost_and_then_no_more() {
+    let scene = Scene::new().await;
+    scene.proxy.lose_replies(When::Next(2));
+    assert!(scene.insert(SIMPLE).await.is_err());
+    assert!(scene.insert(SIMPLE).await.is_err());
+    assert!(scene.insert(SIMPLE).await.is_ok());
+    scene.proxy.lose_commits(When::Next(5));
+    assert!(scene.insert(SIMPLE).await.is_err());
+    scene.proxy.lose_commits(When::Never);
+    assert!(scene.insert(SIMPLE).await.is_ok());
+    assert_eq!(scene.rows().await, 4);
+}
+
+#[tokio::test]
+async fn a_seed_chooses_which_are_lost() {
+    const COMMITS: usize = 60;
+    let scene = Scene::new().await;
+    scene.proxy.lose_replies(When::OneIn(3, 7));
+    scene.proxy.lose_commits(When::OneIn(3, 8));
+    let mut errors = 0;
+    for _ in 0..COMMITS {
+        errors += usize::from(scene.insert(SIMPLE).await.is_err());
+    }
+    let counts = scene.proxy.counts();
+    assert_eq!(errors, counts.replies_lost + counts.commits_lost);
+    assert!(counts.replies_lost > 0 && counts.commits_lost > 0, "{counts:?}");
+    assert!(errors < COMMITS, "nothing came through");
+    assert_eq!(scene.rows().await, COMMITS - counts.commits_lost);
+}
+
+#[tokio::test]
+async fn a_transaction_that_failed_is_no_commit() {
+    let scene = Scene::new().await;
+    scene.proxy.lose_replies(When::Next(1));
+    let client = scene.client().await;
+    client.batch_execute("begin; select 1 / 0").await.expect_err("nobody can divide by nothing");
+    client.batch_execute("commit").await.unwrap();
+    assert_eq!(scene.proxy.counts().commits, 0);
+}
+
+#[tokio::test]
+async fn all_are_cut_at_once_and_new_ones_are_welcome() {
+    let scene = Scene::new().await;
+    let clients = [scene.client().await, scene.client().await, scene.client().await];
+    clients[0].batch_execute("begin").await.unwrap();
+    assert_eq!(scene.proxy.cut_all(), 3);
+    for client in &clients {
+        assert!(client.query("select 1", &[]).await.is_err(), "one was left");
+    }
+    assert_eq!(scene.proxy.cut_all(), 0);
+    scene.insert(SIMPLE).await.unwrap();
+    assert_eq!(scene.proxy.counts().cut, 3);
+}
+
+#[tokio::test]
+async fn what_is_held_goes_on_later() {
+    let scene = Scene::new().await;
+    let client = scene.client().await;
+    scene.proxy.hold();
+    let table = scene.table.clone();
+    let insert = tokio::spawn(async move {
+        client.batch_execute(&format!("insert into {table} values (1)")).await
+    });
+    wait_until(|| scene.proxy.counts().held == 1).await;
+    assert_eq!(scene.rows().await, 0);
+    assert!(!insert.is_finished());
+    scene.proxy.go_on();
+    insert.await.unwrap().unwrap();
+    assert_eq!(scene.rows().await, 1);
+}
+
+#[tokio::test]
+async fn those_who_come_while_traffic_is_held_wait_too() {
+    let scene = Scene::new().await;
+    scene.proxy.hold();
+    let address = scene.proxy.address();
+    let newcomer = tokio::spawn(async move { connect(&address).await });
+    wait_until(|| scene.proxy.counts().held == 1).await;
+    assert!(!newcomer.is_finished());
+    scene.proxy.go_on();
+    newcomer.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn what_is_held_can_be_cut() {
+    let scene = Scene::new().await;
+    let client = scene.client().await;
+    scene.proxy.hold();
+    let question = tokio::spawn(async move { client.query("select 1", &[]).await });
+    wait_until(|| scene.proxy.counts().held == 1).await;
+    assert_eq!(scene.proxy.cut_all(), 1);
+    assert!(question.await.unwrap().is_err());
+}
+
+#[tokio::test]
+async fn it_stands_before_pgbouncer_as_well() {
+    let scene = Scene::new().await;
+    let bouncer = PgBouncer::before(Server::shared());
+    let scene = Scene { proxy: ChaosProxy::before_port(bouncer.port()), ..scene };
+    scene.proxy.lose_replies(When::Next(1));
+    scene.insert(TYPED).await.expect_err("the reply came through");
+    assert_eq!(scene.rows().await, 1);
+}
+
+#[test]
+fn those_who_ask_for_encryption_are_told_that_there_is_none() {
+    let proxy = ChaosProxy::before(Server::shared());
+    let ask = |mode: &str| {
+        let address = format!("{}?sslmode={mode}", proxy.address());
+        let mut psql = Command::new("psql");
+        psql.args(["-XAt", "-d", &address, "-c", "select 'here'"]).output().expect("psql is there")
+    };
+    assert_eq!(String::from_utf8_lossy(&ask("prefer").stdout).trim(), "here");
+    assert!(!ask("require").status.success());
+}
+
+#[tokio::test]
+async fn a_server_that_stops_takes_the_line_with_it_and_brings_it_back() {
+    let server = Server::start(test_postgres::Options::fast());
+    let proxy = ChaosProxy::before(&server);
+    let client = connect(&proxy.address()).await.unwrap();
+    server.stop_immediately();
+    assert!(client.query("select 1", &[]).await.is_err());
+    assert!(connect(&proxy.address()).await.is_err());
+    server.restart();
+    assert_eq!(value(&connect(&proxy.address()).await.unwrap(), "select 'here'").await, "here");
+}
+
+/// How long something may take that the proxy does by itself: 10 seconds.
+const LOOKS: usize = 1000;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
+
+async fn wait_until(happened: impl Fn() -> bool) {
+    for _ in 0..LOOKS {
+        if happened() {
+            return;
+        }
+        tokio::time::sleep(BETWEEN_LOOKS).await;
+    }
+    panic!("it did not happen");
+}
