@@ -1,29 +1,26 @@
 //! The schemas of a run in somebody's database: new when it begins, gone when it ends.
 
 use crate::Error;
-use std::{str::FromStr, time::Duration};
+use store::PostgresAddress;
 use tokio::runtime::Builder;
-use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres::Client;
 
 /// A database in which a run makes schemas of its own.
-#[derive(Clone, Debug)]
 pub(crate) struct Database {
-    address: String,
+    address: PostgresAddress,
     /// With what the names of its schemas begin.
     prefix: String,
 }
 
 /// One schema of a run, with one store in it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Schema {
-    pub(crate) address: String,
+    pub(crate) address: PostgresAddress,
     pub(crate) name: String,
 }
 
 /// What is added to the name of a schema: ours, the raw twin, and the queue that is not deep.
 const SCHEMAS: [&str; 3] = ["", "_raw", "_shallow"];
-/// How long a connection may take.
-const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// A schema that is in use at this moment is waited for so long, so many times.
 const DROP: &str = "set lock_timeout = '5s'; set client_min_messages = warning; ";
 const DROPS_MAX: usize = 5;
@@ -32,9 +29,10 @@ impl Database {
     /// Makes sure that no schema of that name is there.
     pub(crate) fn at(address: &str) -> Result<Self, Error> {
         let prefix = format!("consign_bench_{}", std::process::id());
-        let database = Database { address: address.to_owned(), prefix };
+        let database = Database { address: address.parse().map_err(Error::Connect)?, prefix };
         wait(async {
             for schema in SCHEMAS.map(|name| database.schema(name)) {
+                let schema = schema?;
                 if !schema.is_new().await? {
                     return Err(Error::Taken(schema.name));
                 }
@@ -48,13 +46,15 @@ impl Database {
         format!("the schema {}, and two beside it", self.prefix)
     }
 
-    fn schema(&self, name: &str) -> Schema {
-        Schema { address: self.address.clone(), name: format!("{}{name}", self.prefix) }
+    fn schema(&self, name: &str) -> Result<Schema, Error> {
+        let name = format!("{}{name}", self.prefix);
+        let address = self.address.with_schema(&name).map_err(Error::Connect)?;
+        Ok(Schema { address, name })
     }
 
     /// Schema number so and so, without anything of an earlier part. Whoever opens a store makes it.
     pub(crate) fn fresh(&self, number: usize) -> Result<Schema, Error> {
-        let schema = self.schema(SCHEMAS[number]);
+        let schema = self.schema(SCHEMAS[number])?;
         wait(schema.remove())?;
         Ok(schema)
     }
@@ -63,7 +63,7 @@ impl Database {
     pub(crate) fn clear(&self) -> Result<(), Error> {
         wait(async {
             for schema in SCHEMAS.map(|name| self.schema(name)) {
-                schema.remove().await?;
+                schema?.remove().await?;
             }
             Ok(())
         })
@@ -73,7 +73,7 @@ impl Database {
 impl Schema {
     /// A connection that finds its tables here; `settings` are as in `name=value, name=value`.
     pub(crate) async fn connect(&self, settings: &str) -> Result<Client, Error> {
-        let client = connect(&self.address).await?;
+        let client = self.address.connect().await.map_err(Error::Connect)?;
         let path = format!("search_path={}", self.name);
         let all = settings.split(", ").filter(|one| !one.is_empty()).chain([path.as_str()]);
         let all: Vec<String> = all.map(|one| format!("set {one}")).collect();
@@ -91,7 +91,7 @@ impl Schema {
     /// Whether there is none of its name.
     pub(crate) async fn is_new(&self) -> Result<bool, Error> {
         let sql = "select to_regnamespace($1) is null";
-        let client = connect(&self.address).await?;
+        let client = self.address.connect().await.map_err(Error::Connect)?;
         let row = client.query_one(sql, &[&self.name]).await.map_err(failed("looking for"))?;
         Ok(row.get(0))
     }
@@ -99,7 +99,7 @@ impl Schema {
     /// Asks the server to write down what it has only in its log, which not everybody may: then it does so when it
     /// likes.
     pub(crate) async fn settle(&self) -> Result<(), Error> {
-        let client = connect(&self.address).await?;
+        let client = self.address.connect().await.map_err(Error::Connect)?;
         drop(client.batch_execute("checkpoint").await);
         Ok(())
     }
@@ -108,7 +108,7 @@ impl Schema {
     pub(crate) async fn bytes(&self) -> Result<u64, Error> {
         const SQL: &str = "select coalesce(sum(pg_total_relation_size(oid)), 0)::bigint \
             from pg_class where relnamespace = to_regnamespace($1) and relkind = 'r'";
-        let client = connect(&self.address).await?;
+        let client = self.address.connect().await.map_err(Error::Connect)?;
         let row =
             client.query_one(SQL, &[&self.name]).await.map_err(failed("weighing a schema"))?;
         Ok(row.get::<_, i64>(0).unsigned_abs())
@@ -116,7 +116,7 @@ impl Schema {
 
     async fn remove(&self) -> Result<(), Error> {
         let sql = format!("{DROP} drop schema if exists {} cascade", self.name);
-        let client = connect(&self.address).await?;
+        let client = self.address.connect().await.map_err(Error::Connect)?;
         for _ in 1..DROPS_MAX {
             if client.batch_execute(&sql).await.is_ok() {
                 return Ok(());
@@ -141,7 +141,7 @@ pub const PROMISES: [&str; 3] = ["fsync", "synchronous_commit", "full_page_write
 impl Server {
     pub(crate) fn of(database: &Database) -> Result<Self, Error> {
         wait(async {
-            let client = connect(&database.address).await?;
+            let client = database.address.connect().await.map_err(Error::Connect)?;
             let version = shown(&client, "server_version").await?;
             // Distributions add a name of their own.
             let version = version.split(' ').next().unwrap_or_default().to_owned();
@@ -175,15 +175,6 @@ fn is_kept(value: &str) -> bool {
 async fn shown(client: &Client, setting: &str) -> Result<String, Error> {
     let row = client.query_one("select current_setting($1)", &[&setting]).await;
     Ok(row.map_err(failed("asking for a setting"))?.get(0))
-}
-
-async fn connect(address: &str) -> Result<Client, Error> {
-    let mut config = Config::from_str(address).map_err(failed("reading the address"))?;
-    config.connect_timeout(CONNECT_MAX).application_name("consign bench");
-    let (client, connection) = config.connect(NoTls).await.map_err(failed("connecting"))?;
-    // It ends with its client; what goes wrong in between, the client hears as well.
-    tokio::spawn(async { drop(connection.await) });
-    Ok(client)
 }
 
 fn failed(doing: &'static str) -> impl Fn(tokio_postgres::Error) -> Error {

@@ -41,9 +41,9 @@ pub enum Error {
     /// Our store could not be opened.
     #[error("the store to be measured cannot be opened")]
     Open(#[from] store::OpenError),
-    /// Only the raw limit of PostgreSQL can be measured.
-    #[error("there is no store of ours on PostgreSQL")]
-    NoPostgres,
+    /// The same in a database.
+    #[error("the store to be measured cannot be opened")]
+    OpenPostgres(#[from] store::PostgresError),
     /// A verb of ours failed.
     #[error("{doing}")]
     Verb {
@@ -66,6 +66,9 @@ pub enum Error {
         /// Why not.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// There is no way to the database in which a run would make its schemas.
+    #[error("the database to measure with cannot be reached")]
+    Connect(#[source] store::PostgresError),
     /// The database in which a run makes its schemas did not do what it was asked for.
     #[error("{doing} in the database to measure with")]
     Database {

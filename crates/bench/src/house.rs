@@ -1,6 +1,6 @@
 //! Consign as it is measured: a node over a store in a file.
 
-use crate::{Error, error::verb, site::Site};
+use crate::{Error, database::Schema, error::verb, site::Site};
 use engine::{ITEMS_MAX, JobDraft, JobId, Tenant};
 use platform::{Node, Settings, SystemClock, SystemDice};
 use std::{
@@ -11,7 +11,7 @@ use std::{
     },
     time::Duration,
 };
-use store::{Clock, Options, Sqlite, Store};
+use store::{Clock, Options, Postgres, PostgresOptions, Sqlite, Store};
 use tokio::task::JoinSet;
 
 /// The one type of all jobs.
@@ -38,7 +38,10 @@ impl House {
             Site::File(path) => {
                 Arc::new(Sqlite::open(path, clock.clone(), dice.clone(), Options::default())?)
             }
-            Site::Schema(_) => return Err(Error::NoPostgres),
+            Site::Schema(Schema { address, .. }) => {
+                let (clock, dice) = (clock.clone(), dice.clone());
+                Arc::new(Postgres::open(address, clock, dice, PostgresOptions::default()).await?)
+            }
         };
         let node = Node::start(store, clock.clone(), dice, Settings::default());
         let node = node.map_err(|e| Error::Tasks("starting the node", e.into()))?;

@@ -4,7 +4,7 @@ use crate::{Error, database::Schema};
 use std::{fs, path::PathBuf};
 
 /// Where ours is, or the twin.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) enum Site {
     /// SQLite.
     File(PathBuf),

@@ -279,7 +279,7 @@ mod tests {
             assert_eq!(count(&raw, "history").await, 16_500);
             assert!(schema.bytes().await.unwrap() > 1_000_000);
         });
-        assert!(matches!(Place::in_database(&schema.address), Err(Error::Taken(_))));
+        assert!(matches!(Place::in_database(&Server::shared().address()), Err(Error::Taken(_))));
     }
 
     fn apart() {
