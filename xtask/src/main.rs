@@ -1,8 +1,9 @@
-//! The project's own commands: `cargo xtask test`, `prepare`, `lint`, `ci`, `bench`.
+//! The project's own commands: `cargo xtask test`, `prepare`, `lint`, `ci`, `bench`, `soak`.
 #![forbid(unsafe_code)]
 
 mod bench;
 mod prepare;
+mod soak;
 #[cfg(test)]
 mod walls;
 
@@ -22,6 +23,8 @@ cargo xtask <command>
   lint         cargo fmt --check and clippy, warnings are errors
   ci           lint, then test: what CI runs
   bench open   opens a store with a million jobs: seconds and memory, in a release build
+  soak         claims of 200 jobs/s on PostgreSQL, before and while a transaction is held open for ten
+               minutes (--minutes N), in a release build
 ";
 
 fn main() -> ExitCode {
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
         ["lint"] => lint(),
         ["ci"] => lint() && test(),
         ["bench", "open"] => bench::open(),
+        ["soak", ref rest @ ..] => soak::soak(rest),
         ["help" | "--help" | "-h"] => say(HELP),
         _ => return complain(&words),
     };

@@ -6,9 +6,9 @@
 
 use crate::{
     Bench, Error, Group, Measure, ROUNDS, Rounds, Unit, crew::Crew, figures::rate, house::House,
-    machine::peak_memory_mib, measure::goal_of, table::thousands,
+    machine::peak_memory_mib, measure::goal_of, site::Site, table::thousands,
 };
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
 /// The short queue.
 const SHALLOW: usize = 10_000;
@@ -17,9 +17,9 @@ pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Measure>, Error> {
     let deep = bench.settings.deep;
     let plan = Plan::of(deep);
     (bench.say)(&format!("handing over {} jobs …", thousands(deep as f64)));
-    let (long, path) = bench.ours()?;
+    let (long, site) = bench.ours()?;
     bench.timed(long.submit_batches(deep))?;
-    let long = reopened(bench, long, &path)?;
+    let long = reopened(bench, long, &site)?;
 
     let (mut at_depth, mut at_ease) = (Rounds::default(), Rounds::default());
     bench.say_round("the drain of a deep queue", 0);
@@ -52,18 +52,19 @@ impl Plan {
 }
 
 fn short_slice(bench: &Bench<'_>, plan: Plan) -> Result<f64, Error> {
-    let path = bench.place.shallow()?;
-    let short = House::open(&path, &bench.clock)?;
+    let site = bench.place.shallow()?;
+    let short = bench.open(&site)?;
     bench.timed(short.submit_batches(plan.shallow))?;
-    let short = reopened(bench, short, &path)?;
+    let short = reopened(bench, short, &site)?;
     slice(bench, &short, plan)
 }
 
 /// Closed, which puts everything on the disk, and opened again: neither queue has anything in memory, nor the
 /// system anything left to write.
-fn reopened(bench: &Bench<'_>, house: House, path: &Path) -> Result<House, Error> {
+fn reopened(bench: &Bench<'_>, house: House, site: &Site) -> Result<House, Error> {
     drop(house);
-    House::open(path, &bench.clock)
+    bench.runtime.block_on(site.settle())?;
+    bench.open(site)
 }
 
 /// Drains the first part of what waits, and says how fast.

@@ -11,6 +11,23 @@ pub enum Error {
          sqlite:<path>, or leave --store away", .0.display()
     )]
     Exists(PathBuf),
+    /// The same of schemas.
+    #[error(
+        "the schema {0} is there already, and a benchmark touches nobody's data: drop it if a run that \
+         was killed has left it, or try again"
+    )]
+    Taken(String),
+    /// The server that is measured is started with a file of its own.
+    #[error(
+        "the door is measured over SQLite: leave --store away or name a file with sqlite:<path>"
+    )]
+    DoorOfDatabase,
+    /// SQLite has no transactions of others to wait for.
+    #[error("a transaction can only be held open in PostgreSQL")]
+    SoakOfFile,
+    /// What was to be open for minutes was not, so that nothing was measured.
+    #[error("the transaction that was to be held open was ended by somebody")]
+    NotHeld,
     /// A file or folder of ours.
     #[error("{doing} {}", path.display())]
     File {
@@ -24,6 +41,9 @@ pub enum Error {
     /// Our store could not be opened.
     #[error("the store to be measured cannot be opened")]
     Open(#[from] store::OpenError),
+    /// The same in a database.
+    #[error("the store to be measured cannot be opened")]
+    OpenPostgres(#[from] store::PostgresError),
     /// A verb of ours failed.
     #[error("{doing}")]
     Verb {
@@ -44,7 +64,18 @@ pub enum Error {
         /// What was tried.
         doing: &'static str,
         /// Why not.
-        source: rusqlite::Error,
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// There is no way to the database in which a run would make its schemas.
+    #[error("the database to measure with cannot be reached")]
+    Connect(#[source] store::PostgresError),
+    /// The database in which a run makes its schemas did not do what it was asked for.
+    #[error("{doing} in the database to measure with")]
+    Database {
+        /// What was tried.
+        doing: &'static str,
+        /// Why not.
+        source: tokio_postgres::Error,
     },
     /// A count that cannot be wrong was.
     #[error("{what}: {found} jobs instead of {expected}")]
@@ -94,6 +125,9 @@ pub(crate) fn verb(doing: &'static str) -> impl Fn(platform::Error) -> Error {
 }
 
 /// Adds what the twin was at.
-pub(crate) fn raw(doing: &'static str) -> impl Fn(rusqlite::Error) -> Error {
-    move |source| Error::Raw { doing, source }
+pub(crate) fn raw<E>(doing: &'static str) -> impl Fn(E) -> Error
+where
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    move |source| Error::Raw { doing, source: source.into() }
 }

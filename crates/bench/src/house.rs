@@ -1,17 +1,17 @@
 //! Consign as it is measured: a node over a store in a file.
 
-use crate::{Error, error::verb};
-use engine::{ITEMS_MAX, JobDraft, Tenant};
+use crate::{Error, database::Schema, error::verb, site::Site};
+use engine::{ITEMS_MAX, JobDraft, JobId, Tenant};
 use platform::{Node, Settings, SystemClock, SystemDice};
 use std::{
-    path::Path,
+    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
-use store::{Clock, Options, Sqlite};
+use store::{Clock, Options, Postgres, PostgresOptions, Sqlite, Store};
 use tokio::task::JoinSet;
 
 /// The one type of all jobs.
@@ -31,11 +31,19 @@ pub(crate) struct House {
 }
 
 impl House {
-    /// Opens the store at `path`, with the settings that everybody gets.
-    pub(crate) fn open(path: &Path, clock: &Arc<SystemClock>) -> Result<Self, Error> {
+    /// Opens the store that is there, with the settings that everybody gets.
+    pub(crate) async fn open(site: &Site, clock: &Arc<SystemClock>) -> Result<Self, Error> {
         let (clock, dice) = (clock.clone(), Arc::new(SystemDice));
-        let store = Sqlite::open(path, clock.clone(), dice.clone(), Options::default())?;
-        let node = Node::start(Arc::new(store), clock.clone(), dice, Settings::default());
+        let store: Arc<dyn Store> = match site {
+            Site::File(path) => {
+                Arc::new(Sqlite::open(path, clock.clone(), dice.clone(), Options::default())?)
+            }
+            Site::Schema(Schema { address, .. }) => {
+                let (clock, dice) = (clock.clone(), dice.clone());
+                Arc::new(Postgres::open(address, clock, dice, PostgresOptions::default()).await?)
+            }
+        };
+        let node = Node::start(store, clock.clone(), dice, Settings::default());
         let node = node.map_err(|e| Error::Tasks("starting the node", e.into()))?;
         Ok(House { node: Arc::new(node), clock })
     }
@@ -59,10 +67,12 @@ impl House {
         joined(tasks).await.map(drop)
     }
 
-    async fn submit_batch(&self, numbers: std::ops::Range<usize>) -> Result<(), Error> {
+    /// Hands over one batch.
+    pub(crate) async fn submit_batch(&self, numbers: Range<usize>) -> Result<Vec<JobId>, Error> {
         let drafts = numbers.map(|number| draft(number, Duration::ZERO)).collect();
         let submitted = self.node.submit_all(&Tenant::default_tenant(), drafts).await;
-        submitted.map(drop).map_err(verb("handing over a batch"))
+        let submitted = submitted.map_err(verb("handing over a batch"))?;
+        Ok(submitted.iter().map(|job| job.job_id).collect())
     }
 
     /// Hands over `jobs` one by one from many tasks, and gives how long each took to be answered.

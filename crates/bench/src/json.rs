@@ -1,6 +1,10 @@
 //! The result for programs: one object.
 
-use crate::{Goal, Measure, PAYLOAD_BYTES, RAW_BATCH, RAW_PRAGMAS, ROUNDS, Report, Rounds, Unit};
+use crate::{
+    Backend, Goal, Measure, PAYLOAD_BYTES, RAW_BATCH, RAW_PRAGMAS, ROUNDS, Report, Rounds, Server,
+    Unit,
+    raw::postgres::{LANES, SETTINGS},
+};
 use serde_json::{Map, Value, json};
 
 impl Report {
@@ -8,12 +12,11 @@ impl Report {
     pub fn json(&self) -> Value {
         let ratios = self.by_key(|measure| measure.ratio().map(Value::from));
         let targets = self.by_key(|measure| Some(target(measure, measure.goal?)));
-        json!({
+        let mut object = json!({
             "date": self.machine.date,
             "cores": self.machine.cores,
             "othersShare": self.machine.others_share,
             "fileSystem": self.machine.file_system,
-            "sqlite": self.machine.sqlite,
             "releaseBuild": !cfg!(debug_assertions),
             "jobs": self.settings.jobs,
             "deep": self.settings.deep,
@@ -21,11 +24,23 @@ impl Report {
             "rounds": ROUNDS,
             "payloadBytes": PAYLOAD_BYTES,
             "rawBatch": RAW_BATCH,
-            "rawPragmas": RAW_PRAGMAS,
             "numbers": self.by_key(|measure| Some(numbers(measure))),
             "ratios": ratios,
             "targets": targets,
-        })
+        });
+        match &self.machine.backend {
+            Backend::Sqlite(version) => {
+                object["sqlite"] = (*version).into();
+                object["rawPragmas"] = RAW_PRAGMAS.into();
+            }
+            Backend::Postgres(server) => {
+                object["postgres"] = server.version.as_str().into();
+                object["promises"] = promises(server);
+                object["rawConnections"] = LANES.into();
+                object["rawSettings"] = SETTINGS.into();
+            }
+        }
+        object
     }
 
     fn by_key(&self, value: impl Fn(&Measure) -> Option<Value>) -> Value {
@@ -33,6 +48,12 @@ impl Report {
         let pairs = all.filter_map(|measure| Some((measure.key.to_owned(), value(measure)?)));
         Value::Object(pairs.collect::<Map<_, _>>())
     }
+}
+
+fn promises(server: &Server) -> Value {
+    let pairs = server.promises.iter();
+    let pairs = pairs.map(|(name, value)| ((*name).to_owned(), value.as_str().into()));
+    Value::Object(pairs.collect::<Map<_, _>>())
 }
 
 fn numbers(measure: &Measure) -> Value {

@@ -1,6 +1,6 @@
 //! On what it was measured.
 
-use crate::{Error, Place};
+use crate::{Error, Place, Server, neighbours::Ticks, place::Ground};
 use platform::SystemClock;
 use std::{fs, path::Path, thread};
 use store::Clock;
@@ -16,29 +16,59 @@ pub struct Machine {
     pub others_share: Option<f64>,
     /// The kind of file system that the stores are on, where the system says.
     pub file_system: Option<String>,
-    /// The version of SQLite, of ours and of the raw twin.
-    pub sqlite: &'static str,
+    /// The database, of ours and of the raw twin.
+    pub backend: Backend,
+}
+
+/// Which database it was.
+#[derive(Clone, Debug)]
+pub enum Backend {
+    /// SQLite, with its version.
+    Sqlite(&'static str),
+    /// PostgreSQL, as it speaks of itself.
+    Postgres(Server),
 }
 
 impl Machine {
-    pub(crate) fn of(place: &Place, clock: &SystemClock) -> Self {
-        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-        let folder = place.shown().parent().unwrap_or(Path::new(""));
-        let folder = if folder == Path::new("") { Path::new(".") } else { folder };
-        let folder = folder.canonicalize().ok();
-        Machine {
+    pub(crate) fn of(place: &Place, clock: &SystemClock) -> Result<Self, Error> {
+        let (file_system, backend) = match &place.ground {
+            Ground::Files(files) => {
+                (file_system_of(files.shown()), Backend::Sqlite(rusqlite::version()))
+            }
+            // Its files are its own business, and may be on another machine.
+            Ground::Database(database) => (None, Backend::Postgres(Server::of(database)?)),
+        };
+        Ok(Machine {
             date: wire::format_time(clock.read().wall),
             cores: thread::available_parallelism().map_or(1, usize::from),
             others_share: None, // known at the end
-            file_system: folder.and_then(|folder| file_system(&mounts, &folder)),
-            sqlite: rusqlite::version(),
-        }
+            file_system,
+            backend,
+        })
+    }
+
+    /// Notes how much others had since `before`. A PostgreSQL that works for us is among the others, so that
+    /// nothing can be said there.
+    pub(crate) fn note_others(&mut self, before: Option<Ticks>) {
+        self.others_share = match self.backend {
+            Backend::Sqlite(_) => {
+                Ticks::now().zip(before).map(|(now, then)| now.others_since(then))
+            }
+            Backend::Postgres(_) => None,
+        };
     }
 
     /// Whether nothing was on a disk, so that no number says anything about durability.
     pub fn is_in_memory(&self) -> bool {
         self.file_system.as_deref().is_some_and(|kind| ["tmpfs", "ramfs"].contains(&kind))
     }
+}
+
+fn file_system_of(path: &Path) -> Option<String> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let folder = if folder == Path::new("") { Path::new(".") } else { folder };
+    file_system(&mounts, &folder.canonicalize().ok()?)
 }
 
 /// The kind of what is mounted closest above `folder`; the last one where several are at one place.

@@ -108,6 +108,23 @@ pub(crate) fn goal_of(key: &str) -> Option<Goal> {
     })
 }
 
+/// The same where the database is PostgreSQL: a way over a socket is in each of its numbers, and several
+/// connections in raw's.
+pub(crate) fn goal_on_postgres(key: &str) -> Option<Goal> {
+    Some(match key {
+        "whole_lives" => Goal::RatioAtLeast(0.5),
+        "drain" => Goal::RatioAtLeast(0.6),
+        "submit_one_by_one" => Goal::RatioAtLeast(0.25),
+        // To be stored, told to another node, and claimed there.
+        "idle_start_p50" => Goal::RatioAtMost(4.0),
+        "idle_start_p99" => Goal::AtMost(20.0),
+        "drain_deep" => Goal::RatioAtLeast(0.8),
+        // One page more on the way down an index is allowed.
+        "look_up_p50" => Goal::RatioAtMost(1.5),
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 pub(crate) fn example(key: &'static str, ours: &[f64], raw: Option<&[f64]>) -> Measure {
     Measure {

@@ -1,62 +1,59 @@
-//! The files and processes of a run: new when it begins, gone when it ends.
+//! What a run makes: new when it begins, gone when it ends.
 
-use crate::Error;
+use crate::{Error, database::Database, files::Files, site::Site};
 use std::{
-    fs, io,
     path::{Path, PathBuf},
     process::Child,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// Where a run keeps its files. Dropped, it removes them.
+/// Where a run keeps what it makes. Dropped, it removes all of it.
 pub struct Place {
-    store: PathBuf,
-    /// The folder that was made for them, if one was.
-    folder: Option<PathBuf>,
+    pub(crate) ground: Ground,
     /// Processes that were started to be measured.
     children: Mutex<Vec<Child>>,
 }
 
-/// What is added to the name of the store: ours, the raw twin, and the queue that is not deep.
-const STORES: [&str; 3] = ["", "-raw", "-shallow"];
-/// The same of the folder in which a server lives.
-const DOOR: &str = "-door";
-/// What SQLite and the lock put beside a store.
-const BESIDE: [&str; 5] = ["", "-wal", "-shm", "-journal", ".lock"];
+/// On what a run stands.
+pub(crate) enum Ground {
+    /// SQLite.
+    Files(Files),
+    /// PostgreSQL.
+    Database(Database),
+}
+
+/// Which store of a run: ours, the raw twin, and the queue that is not deep.
+const OURS: usize = 0;
+const RAW: usize = 1;
+const SHALLOW: usize = 2;
 
 impl Place {
-    fn new(store: PathBuf, folder: Option<PathBuf>) -> Self {
-        Place { store, folder, children: Mutex::default() }
+    fn new(ground: Ground) -> Self {
+        Place { ground, children: Mutex::default() }
     }
 
     /// A new folder in `parent`.
     pub fn folder_in(parent: &Path) -> Result<Self, Error> {
-        let path = parent.join(format!("consign-bench-{}", std::process::id()));
-        match fs::create_dir(&path) {
-            Ok(()) => Ok(Place::new(path.join("store.db"), Some(path))),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(Error::Exists(path)),
-            Err(source) => Err(Error::File { doing: "making the folder", path, source }),
-        }
+        Files::folder_in(parent).map(Ground::Files).map(Place::new)
     }
 
     /// A new store at `path`, and others beside it. All names must be free.
     pub fn at(path: &Path) -> Result<Self, Error> {
-        match all(path).into_iter().find(|file| file.symlink_metadata().is_ok()) {
-            Some(taken) => Err(Error::Exists(taken)),
-            None => Ok(Place::new(path.to_owned(), None)),
-        }
+        Files::at(path).map(Ground::Files).map(Place::new)
+    }
+
+    /// New schemas in a database, which stays as it is otherwise.
+    pub fn in_database(address: &str) -> Result<Self, Error> {
+        Database::at(address).map(Ground::Database).map(Place::new)
     }
 
     /// Removes everything, also while it is in use: for whoever ends the process.
     pub fn clear(&self) {
         self.end_children();
-        // Nobody is left to be told; the place was said when the run began.
-        match &self.folder {
-            Some(folder) => drop(fs::remove_dir_all(folder)),
-            None => {
-                files(&self.store).iter().for_each(|file| drop(remove(file)));
-                drop(fs::remove_dir_all(with(&self.store, DOOR)));
-            }
+        match &self.ground {
+            Ground::Files(files) => files.clear(),
+            // Nobody is left to be told; the schemas were named when the run began.
+            Ground::Database(database) => drop(database.clear()),
         }
     }
 
@@ -89,109 +86,46 @@ impl Place {
     }
 
     /// What people are told: where to look while it runs.
-    pub fn shown(&self) -> &Path {
-        self.folder.as_deref().unwrap_or(&self.store)
+    pub fn shown(&self) -> String {
+        match &self.ground {
+            Ground::Files(files) => files.shown().display().to_string(),
+            Ground::Database(database) => database.shown(),
+        }
     }
 
-    /// Where our store is, without a file of an earlier part.
-    pub(crate) fn ours(&self) -> Result<PathBuf, Error> {
-        self.fresh(STORES[0])
+    /// Where our store is, without anything of an earlier part.
+    pub(crate) fn ours(&self) -> Result<Site, Error> {
+        self.fresh(OURS)
     }
 
-    /// Where the twin is, without a file of an earlier part.
-    pub(crate) fn raw(&self) -> Result<PathBuf, Error> {
-        self.fresh(STORES[1])
+    /// Where the twin is, without anything of an earlier part.
+    pub(crate) fn raw(&self) -> Result<Site, Error> {
+        self.fresh(RAW)
     }
 
-    /// Where the second store of ours is, without a file of an earlier part.
-    pub(crate) fn shallow(&self) -> Result<PathBuf, Error> {
-        self.fresh(STORES[2])
+    /// Where the second store of ours is, without anything of an earlier part.
+    pub(crate) fn shallow(&self) -> Result<Site, Error> {
+        self.fresh(SHALLOW)
+    }
+
+    fn fresh(&self, number: usize) -> Result<Site, Error> {
+        match &self.ground {
+            Ground::Files(files) => files.fresh(number).map(Site::File),
+            Ground::Database(database) => database.fresh(number).map(Site::Schema),
+        }
     }
 
     /// A new folder for a server, without a file of an earlier part.
     pub(crate) fn door(&self) -> Result<PathBuf, Error> {
-        let path = with(&self.store, DOOR);
-        let made = match fs::remove_dir_all(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            Ok(()) | Err(_) => fs::create_dir(&path),
-        };
-        match made {
-            Ok(()) => Ok(path),
-            Err(source) => Err(Error::File { doing: "making the folder", path, source }),
+        match &self.ground {
+            Ground::Files(files) => files.door(),
+            Ground::Database(_) => Err(Error::DoorOfDatabase),
         }
     }
-
-    fn fresh(&self, name: &str) -> Result<PathBuf, Error> {
-        for path in BESIDE.map(|beside| with(&self.store, &format!("{name}{beside}"))) {
-            remove(&path)?;
-        }
-        Ok(with(&self.store, name))
-    }
-}
-
-/// Every name that a run may use.
-fn files(store: &Path) -> Vec<PathBuf> {
-    let names = STORES.iter().flat_map(|name| BESIDE.map(|beside| format!("{name}{beside}")));
-    names.map(|name| with(store, &name)).collect()
-}
-
-/// The same, and the folder of a server.
-fn all(store: &Path) -> Vec<PathBuf> {
-    [files(store), vec![with(store, DOOR)]].concat()
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         self.clear();
-    }
-}
-
-fn remove(path: &Path) -> Result<(), Error> {
-    match fs::remove_file(path) {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(source) => Err(Error::File { doing: "removing", path: path.to_owned(), source }),
-    }
-}
-
-fn with(path: &Path, more: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(more);
-    name.into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_there_is_neither_used_nor_removed() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = folder.path().join("a.db");
-        for taken in ["a.db", "a.db-wal", "a.db.lock", "a.db-raw", "a.db-shallow-shm", "a.db-door"]
-        {
-            let taken = folder.path().join(taken);
-            fs::write(&taken, "precious").unwrap();
-            assert!(matches!(Place::at(&store), Err(Error::Exists(path)) if path == taken));
-            assert_eq!(fs::read(&taken).unwrap(), b"precious");
-            fs::remove_file(&taken).unwrap();
-        }
-    }
-
-    #[test]
-    fn everything_of_a_run_is_gone_afterwards() {
-        let folder = tempfile::tempdir().unwrap();
-        let neighbour = folder.path().join("a.db.old");
-        fs::write(&neighbour, "not ours").unwrap();
-        let places = [Place::at(&folder.path().join("a.db")), Place::folder_in(folder.path())];
-        for place in places.map(Result::unwrap) {
-            for path in files(&place.store) {
-                fs::write(path, "ours").unwrap();
-            }
-            fs::write(place.door().unwrap().join("admin.key"), "ours").unwrap();
-        }
-        let left: Vec<_> =
-            fs::read_dir(folder.path()).unwrap().map(|f| f.unwrap().path()).collect();
-        assert_eq!(left, [neighbour]);
     }
 }

@@ -1,7 +1,9 @@
 //! What a run came to.
 
 use crate::{
-    Group, Machine, Measure, PAYLOAD_BYTES, RAW_BATCH, RAW_PRAGMAS, ROUNDS, Settings, http,
+    Backend, Group, Machine, Measure, PAYLOAD_BYTES, RAW_BATCH, RAW_PRAGMAS, ROUNDS, Server,
+    Settings, http,
+    raw::postgres::{LANES, SETTINGS},
     table::thousands,
 };
 
@@ -35,21 +37,44 @@ impl Beside {
         }
     }
 
-    fn notes(self) -> Vec<String> {
-        match self {
-            Beside::Disk => vec![
-                format!(
-                    "raw: hand-written SQL, same SQLite, {} jobs in a commit,",
-                    thousands(RAW_BATCH as f64)
-                ),
-                format!("  {RAW_PRAGMAS}"),
-                format!(
-                    "payloads have {PAYLOAD_BYTES} bytes; * is compared with our own drain of the short queue"
-                ),
-            ],
-            Beside::Echo => http::notes(),
-        }
+    fn notes(self, backend: &Backend) -> Vec<String> {
+        let mut notes = match (self, backend) {
+            (Beside::Echo, _) => return http::notes(),
+            (Beside::Disk, Backend::Sqlite(_)) => sqlite_notes(),
+            (Beside::Disk, Backend::Postgres(server)) => postgres_notes(server),
+        };
+        let short = match backend {
+            Backend::Sqlite(_) => "our own drain of the short queue",
+            Backend::Postgres(_) => "our own number at 10,000",
+        };
+        notes.push(format!("payloads have {PAYLOAD_BYTES} bytes; * is compared with {short}"));
+        notes
     }
+}
+
+fn sqlite_notes() -> Vec<String> {
+    let batch = thousands(RAW_BATCH as f64);
+    vec![
+        format!("raw: hand-written SQL, same SQLite, {batch} jobs in a commit,"),
+        format!("  {RAW_PRAGMAS}"),
+    ]
+}
+
+fn postgres_notes(server: &Server) -> Vec<String> {
+    let batch = thousands(RAW_BATCH as f64);
+    let mut notes = vec![
+        format!(
+            "raw: hand-written SQL, same server, {LANES} connections, {batch} jobs in a commit,"
+        ),
+        format!("  {SETTINGS}"),
+        "the server shares the processors with both, if it is on this machine".into(),
+    ];
+    let unkept = server.unkept();
+    if !unkept.is_empty() {
+        let unkept = unkept.join(", ");
+        notes.push(format!("NOT DURABLE: {unkept}, so these numbers promise nothing"));
+    }
+    notes
 }
 
 impl Report {
@@ -66,11 +91,15 @@ impl Report {
 
     /// When, on what, how much: the first line of the table.
     pub(crate) fn headline(&self) -> String {
-        let Machine { date, cores, file_system, sqlite, .. } = &self.machine;
-        let disk = file_system.as_deref().unwrap_or("unknown file system");
+        let Machine { date, cores, file_system, backend, .. } = &self.machine;
         let (day, time) = (&date[..10], &date[11..16]);
         let jobs = thousands(self.settings.jobs as f64);
-        format!("{day} {time} UTC · {cores} cores · {disk} · SQLite {sqlite} · {jobs} jobs")
+        let disk = file_system.as_deref().unwrap_or("unknown file system");
+        let backend = match backend {
+            Backend::Sqlite(version) => format!("{disk} · SQLite {version}"),
+            Backend::Postgres(server) => server.headline(),
+        };
+        format!("{day} {time} UTC · {cores} cores · {backend} · {jobs} jobs")
     }
 
     /// What one has to know to read the numbers.
@@ -78,7 +107,7 @@ impl Report {
         let mut notes = vec![format!(
             "medians of {ROUNDS} rounds; spread: lowest to highest round, of the ratio or of ours"
         )];
-        notes.extend(self.beside.notes());
+        notes.extend(self.beside.notes(&self.machine.backend));
         if let Some(share) = self.machine.others_share.filter(|share| *share > OTHERS_SHARE_MAX) {
             let percent = share * 100.0;
             notes.push(format!(
@@ -107,7 +136,7 @@ pub(crate) fn example() -> Report {
         cores: 2,
         others_share: Some(0.15),
         file_system: Some("ext4".into()),
-        sqlite: "3.51.3",
+        backend: Backend::Sqlite("3.51.3"),
     };
     let pair = |key| measure(key, &[30_000.0, 31_000.0], Some(&[60_000.0, 61_000.0]));
     let keys = ["whole_lives", "submit_one_by_one", "drain", "idle_start_p50", "drain_deep"];
@@ -115,5 +144,10 @@ pub(crate) fn example() -> Report {
     let alone = measure("peak_memory", &[41.3], None);
     let goal = Some(Goal::AtMost(40.0));
     measures.push(Measure { unit: Unit::Mebibytes, group: Group::Size, goal, ..alone });
-    Report::new(machine, Settings { jobs: 100_000, deep: 1_000_000 }, Beside::Disk, measures)
+    Report::new(
+        machine,
+        Settings { jobs: 100_000, deep: 1_000_000, ended: 1_000_000 },
+        Beside::Disk,
+        measures,
+    )
 }

@@ -9,7 +9,7 @@ use crate::{
     measure::goal_of,
     raw::raw_jobs,
 };
-use std::{fs, path::Path, sync::Arc};
+use std::sync::Arc;
 
 /// Ours and raw, round by round.
 #[derive(Default)]
@@ -67,17 +67,17 @@ impl Found {
     /// Handed over in batches, then drained; between the two the store is closed and weighed.
     fn our_backlog(&mut self, bench: &Bench<'_>) -> Result<(), Error> {
         let jobs = bench.settings.jobs;
-        let (house, path) = bench.ours()?;
+        let (house, site) = bench.ours()?;
         let (_, took) = bench.timed(house.submit_batches(jobs))?;
         self.batches.ours.push(rate(jobs, took));
         drop(house);
-        self.queued_bytes.ours.push(bytes_per_job(&path, jobs)?);
+        self.queued_bytes.ours.push(bench.bytes_per_job(&site)?);
 
-        let house = House::open(&path, &bench.clock)?;
+        let house = bench.open(&site)?;
         let (_, took) = bench.timed(lives(&house, async { Ok(()) }, jobs))?;
         self.drain.ours.push(rate(jobs, took));
         drop(house);
-        self.ended_bytes.ours.push(bytes_per_job(&path, jobs)?);
+        self.ended_bytes.ours.push(bench.bytes_per_job(&site)?);
         Ok(())
     }
 
@@ -114,24 +114,24 @@ impl Found {
 
     fn raw_backlog(&mut self, bench: &Bench<'_>) -> Result<(), Error> {
         let (jobs, new) = (bench.settings.jobs, raw_jobs(bench.settings.jobs));
-        let (mut raw, path) = bench.raw()?;
-        let took = bench.timed_raw(|| raw.submit(&new, RAW_BATCH))?;
+        let (mut raw, site) = bench.raw()?;
+        let (_, took) = bench.timed(raw.submit(&new, RAW_BATCH))?;
         self.batches.raw.push(rate(jobs, took));
         self.one_by_one.raw.push(rate(jobs, took));
-        raw = raw.reopened(&path)?;
-        self.queued_bytes.raw.push(bytes_per_job(&path, jobs)?);
+        (raw, _) = bench.timed(raw.reopened(&site))?;
+        self.queued_bytes.raw.push(bench.bytes_per_job(&site)?);
 
-        let took = bench.timed_raw(|| raw.drain(jobs))?;
+        let (_, took) = bench.timed(raw.drain(jobs))?;
         self.drain.raw.push(rate(jobs, took));
         drop(raw);
-        self.ended_bytes.raw.push(bytes_per_job(&path, jobs)?);
+        self.ended_bytes.raw.push(bench.bytes_per_job(&site)?);
         Ok(())
     }
 
     fn raw_submits(&mut self, bench: &Bench<'_>) -> Result<(), Error> {
         let new = raw_jobs(bench.settings.jobs);
         let (mut raw, _) = bench.raw()?;
-        let took = bench.timed_raw(|| raw.submit(&new, TASKS))?;
+        let (_, took) = bench.timed(raw.submit(&new, TASKS))?;
         self.raw_by_64.push(rate(new.len(), took));
         Ok(())
     }
@@ -139,7 +139,7 @@ impl Found {
     fn raw_lives(&mut self, bench: &Bench<'_>) -> Result<(), Error> {
         let new = raw_jobs(bench.settings.jobs);
         let (mut raw, _) = bench.raw()?;
-        let took = bench.timed_raw(|| raw.lives(&new))?;
+        let (_, took) = bench.timed(raw.lives(&new))?;
         self.lives.raw.push(rate(new.len(), took));
         Ok(())
     }
@@ -184,13 +184,6 @@ async fn lives<T>(
     let (produced, _) = tokio::try_join!(producers, crew.until(jobs))?;
     crew.stop().await?;
     Ok(produced)
-}
-
-/// What a closed store has on the disk, for each job in it.
-fn bytes_per_job(path: &Path, jobs: usize) -> Result<f64, Error> {
-    let file = fs::metadata(path);
-    let weighed = |source| Error::File { doing: "weighing", path: path.to_owned(), source };
-    Ok(file.map_err(weighed)?.len() as f64 / jobs as f64)
 }
 
 fn of(key: &'static str, group: Group, what: &str, unit: Unit, both: Both) -> Measure {

@@ -1,5 +1,6 @@
 //! What was typed.
 
+mod bench;
 mod jobs;
 mod keys;
 mod manual;
@@ -11,6 +12,7 @@ mod store;
 mod types;
 mod work;
 
+pub(crate) use bench::{BenchArgs, BenchStore};
 pub(crate) use jobs::{
     CancelArgs, EnqueueArgs, JobArgs, ListArgs, RedriveArgs, StatusArgs, WhichArgs,
 };
@@ -29,7 +31,7 @@ pub(crate) use store::{
 pub(crate) use types::{Bound, TypesArgs, TypesCommand, TypesSetArgs};
 pub(crate) use work::WorkArgs;
 
-use clap::{Args as Arguments, Parser, Subcommand, builder::RangedU64ValueParser, value_parser};
+use clap::{Args as Arguments, Parser, Subcommand};
 use engine::Status;
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
@@ -193,37 +195,6 @@ fn state(text: &str) -> Result<Status, String> {
     let names = Status::ALL.map(Status::as_str).join(", ");
     Status::ALL.into_iter().find(named).ok_or_else(|| format!("must be one of {names}"))
 }
-
-#[derive(Arguments)]
-pub(crate) struct BenchArgs {
-    // Not the usual option: CONSIGN_STORE names a store that somebody lives in.
-    /// A new file to measure with, sqlite:<path>, removed afterwards; without it, one in the system's
-    /// folder for temporary files
-    #[arg(long)]
-    pub(crate) store: Option<StoreAddress>,
-    /// Jobs in each round of what is about throughput; 100 at least
-    #[arg(long, default_value_t = 100_000, value_parser = at_least(bench::JOBS_MIN))]
-    pub(crate) jobs: u64,
-    /// Jobs that wait while a deep queue is drained; 1000 at least
-    #[arg(long, default_value_t = 1_000_000, value_parser = at_least(bench::DEEP_MIN))]
-    pub(crate) deep: u64,
-    /// Measure the HTTP door instead, beside a bare echo of the same requests
-    #[arg(long)]
-    pub(crate) http: bool,
-    /// Print one JSON object instead of a table
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Be the echo that a run with --http stands beside
-    #[arg(long, hide = true)]
-    pub(crate) echo: bool,
-}
-
-fn at_least(jobs: usize) -> RangedU64ValueParser {
-    value_parser!(u64).range(jobs as u64..=JOBS_MAX)
-}
-
-/// A run with more would fill any disk.
-const JOBS_MAX: u64 = 1_000_000_000;
 
 #[cfg(test)]
 mod tests {

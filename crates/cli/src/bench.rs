@@ -1,7 +1,7 @@
 //! Measure this machine.
 
 use crate::{
-    args::BenchArgs,
+    args::{BenchArgs, BenchStore},
     signals::{INTERRUPTED, Signals},
 };
 use anyhow::{Context, Result};
@@ -25,15 +25,19 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
         bench::serve_echo(stdin().lock(), stdout()).context("the echo failed")?;
         return Ok(ExitCode::SUCCESS);
     }
-    let settings =
-        Settings { jobs: usize::try_from(args.jobs)?, deep: usize::try_from(args.deep)? };
+    let settings = Settings {
+        jobs: usize::try_from(args.jobs)?,
+        deep: usize::try_from(args.deep)?,
+        ended: usize::try_from(args.ended)?,
+    };
     let place = match &args.store {
-        Some(address) => Place::at(&address.path),
+        Some(BenchStore::File(path)) => Place::at(path),
+        Some(BenchStore::Database(address)) => Place::in_database(address),
         None => Place::folder_in(&env::temp_dir()),
     };
     let place = Arc::new(place.context("nothing was measured")?);
     let interrupted = clear_when_interrupted(&place).context("nothing was measured")?;
-    eprintln!("measuring in {}, which is removed afterwards", place.shown().display());
+    eprintln!("measuring in {}; all of it is removed afterwards", place.shown());
     let say = &mut |what: &str| eprintln!("{what}");
     let report = if args.http {
         let program = env::current_exe().context("nothing was measured")?;

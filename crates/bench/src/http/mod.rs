@@ -30,13 +30,13 @@ pub fn run_http(
 ) -> Result<Report, Error> {
     let mut bench = Bench::new(settings, place, say)?;
     let programs = Programs { program, place };
-    let (mut machine, before) = (Machine::of(place, &bench.clock), Ticks::now());
+    let (mut machine, before) = (Machine::of(place, &bench.clock)?, Ticks::now());
     let mut found = Found::default();
     let measured = found.rounds(&mut bench, &programs);
     // Only what a process has used until it ended is known as ours.
     place.end_children();
     measured?;
-    machine.others_share = Ticks::now().zip(before).map(|(now, then)| now.others_since(then));
+    machine.note_others(before);
     let streams = streams::count(&settings);
     Ok(Report::new(machine, settings, Beside::Echo, found.measures(streams)))
 }

@@ -10,6 +10,7 @@ mod audit;
 mod chores;
 mod claim;
 mod commit;
+mod connect;
 mod desk;
 mod erase;
 mod error;

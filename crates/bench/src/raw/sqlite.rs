@@ -1,21 +1,9 @@
-//! THE RAW LIMIT: what the same SQLite does on the same disk, in hand-written SQL without our code.
-//!
-//! It promises what we promise about the disk (a log, `synchronous=FULL`) and remembers what the contract says of a
-//! job's status and history, and nothing else: no rules, no batches shared among callers, no fences, counters,
-//! announcements, listings or sealed rows. It is meant to be as fast as one can be: statements are prepared
-//! once, and ids and payloads are made before the clock starts. A commit inserts 1,000 jobs, or claims 1,000, or
-//! completes 1,000.
+//! The raw limit of SQLite: a log, `synchronous=FULL`, one thread, which is all that it writes with.
 
-use crate::{
-    Error,
-    error::raw,
-    house::{PAYLOAD_BYTES, payload},
-};
+use super::{NOW_MS, RAW_BATCH, RawJob, WORKER, counted};
+use crate::{Error, error::raw};
 use rusqlite::{Connection, Transaction, TransactionBehavior, config::DbConfig};
-use std::{path::Path, time::Duration};
-
-/// Jobs in a commit.
-pub const RAW_BATCH: usize = 1_000;
+use std::path::Path;
 
 /// What makes it fast; shown to whoever looks at the numbers. Beside these, one plan for each statement.
 /// The log is moved when it has 64 MiB, which is also the most that our own leaves behind when the clock
@@ -67,22 +55,10 @@ const COMPLETE: &str = "update job set state = 2, completed_at = ?2, lease_until
     where no = ?1 and token = ?3 and state = 1";
 const HISTORY: &str = "insert into history (no, seq, at, was, became, attempt, worker) \
     values (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-const WORKER: &str = "worker-1";
-
-/// Any moment will do, as long as it is as long as one.
-const NOW_MS: i64 = 1_800_000_000_000;
 
 /// The twin of a store.
 pub(crate) struct Raw {
     db: Connection,
-}
-
-/// A job that is still to be handed over.
-pub(crate) struct RawJob {
-    no: i64,
-    id: [u8; 16],
-    correlation: String,
-    payload: String,
 }
 
 impl Raw {
@@ -99,13 +75,7 @@ impl Raw {
             }
             Ok(Raw { db })
         };
-        open().map_err(raw("opening"))
-    }
-
-    /// Closed, which moves the log into the file, and opened again.
-    pub(crate) fn reopened(self, path: &Path) -> Result<Self, Error> {
-        drop(self);
-        Self::open(path)
+        open().map_err(raw::<rusqlite::Error>("opening"))
     }
 
     /// Inserts jobs, so many in a commit.
@@ -155,10 +125,6 @@ impl Raw {
     }
 }
 
-fn counted(what: &'static str, expected: usize, found: usize) -> Result<(), Error> {
-    if found == expected { Ok(()) } else { Err(Error::Miscounted { what, expected, found }) }
-}
-
 const NOBODY: Option<&str> = None;
 
 fn insert(tx: &Transaction<'_>, jobs: &[RawJob]) -> rusqlite::Result<()> {
@@ -197,29 +163,9 @@ fn complete(tx: &Transaction<'_>, jobs: &[i64], token: &[u8]) -> rusqlite::Resul
     Ok(())
 }
 
-/// Jobs to be handed over, with ids like ours: in the order of time, and random within a millisecond.
-pub(crate) fn raw_jobs(jobs: usize) -> Vec<RawJob> {
-    let made = (1..=jobs).map(|number| {
-        let no = i64::try_from(number).expect("far fewer jobs");
-        let payload = payload(number, Duration::ZERO);
-        debug_assert_eq!(payload.len(), PAYLOAD_BYTES);
-        // As long as a UUID, and as random.
-        let correlation = format!("{:036x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        RawJob { no, id: id(number as u128), correlation, payload }
-    });
-    made.collect()
-}
-
-fn id(number: u128) -> [u8; 16] {
-    const JOBS_PER_MS: u128 = 50;
-    const SCATTER: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
-    let random = number.wrapping_mul(SCATTER) >> 48;
-    ((number / JOBS_PER_MS) << 80 | random).to_be_bytes()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::raw_jobs, *};
 
     fn count(raw: &Raw, condition: &str) -> i64 {
         raw.db
@@ -252,11 +198,5 @@ mod tests {
         assert_eq!(full, 2);
         let mode: String = raw.db.query_row("pragma journal_mode", [], |row| row.get(0)).unwrap();
         assert_eq!(mode, "wal");
-    }
-
-    #[test]
-    fn no_two_ids_are_the_same() {
-        let ids: std::collections::BTreeSet<_> = (1..=100_000).map(id).collect();
-        assert_eq!(ids.len(), 100_000);
     }
 }

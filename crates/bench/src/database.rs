@@ -1,0 +1,205 @@
+//! The schemas of a run in somebody's database: new when it begins, gone when it ends.
+
+use crate::Error;
+use store::PostgresAddress;
+use tokio::runtime::Builder;
+use tokio_postgres::Client;
+
+/// A database in which a run makes schemas of its own.
+pub(crate) struct Database {
+    address: PostgresAddress,
+    /// With what the names of its schemas begin.
+    prefix: String,
+}
+
+/// One schema of a run, with one store in it.
+#[derive(Clone)]
+pub(crate) struct Schema {
+    pub(crate) address: PostgresAddress,
+    pub(crate) name: String,
+}
+
+/// What is added to the name of a schema: ours, the raw twin, and the queue that is not deep.
+const SCHEMAS: [&str; 3] = ["", "_raw", "_shallow"];
+/// A schema that is in use at this moment is waited for so long, so many times.
+const DROP: &str = "set lock_timeout = '5s'; set client_min_messages = warning; ";
+const DROPS_MAX: usize = 5;
+
+impl Database {
+    /// Makes sure that no schema of that name is there.
+    pub(crate) fn at(address: &str) -> Result<Self, Error> {
+        let prefix = format!("consign_bench_{}", std::process::id());
+        let database = Database { address: address.parse().map_err(Error::Connect)?, prefix };
+        wait(async {
+            for schema in SCHEMAS.map(|name| database.schema(name)) {
+                let schema = schema?;
+                if !schema.is_new().await? {
+                    return Err(Error::Taken(schema.name));
+                }
+            }
+            Ok(())
+        })?;
+        Ok(database)
+    }
+
+    pub(crate) fn shown(&self) -> String {
+        format!("the schema {}, and two beside it", self.prefix)
+    }
+
+    fn schema(&self, name: &str) -> Result<Schema, Error> {
+        let name = format!("{}{name}", self.prefix);
+        let address = self.address.with_schema(&name).map_err(Error::Connect)?;
+        Ok(Schema { address, name })
+    }
+
+    /// Schema number so and so, without anything of an earlier part. Whoever opens a store makes it.
+    pub(crate) fn fresh(&self, number: usize) -> Result<Schema, Error> {
+        let schema = self.schema(SCHEMAS[number])?;
+        wait(schema.remove())?;
+        Ok(schema)
+    }
+
+    /// Removes all of them, also while they are in use.
+    pub(crate) fn clear(&self) -> Result<(), Error> {
+        wait(async {
+            for schema in SCHEMAS.map(|name| self.schema(name)) {
+                schema?.remove().await?;
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Schema {
+    /// A connection that finds its tables here; `settings` are as in `name=value, name=value`.
+    pub(crate) async fn connect(&self, settings: &str) -> Result<Client, Error> {
+        let client = self.address.connect().await.map_err(Error::Connect)?;
+        let path = format!("search_path={}", self.name);
+        let all = settings.split(", ").filter(|one| !one.is_empty()).chain([path.as_str()]);
+        let all: Vec<String> = all.map(|one| format!("set {one}")).collect();
+        client.batch_execute(&all.join(";")).await.map_err(failed("setting up a connection"))?;
+        Ok(client)
+    }
+
+    /// Makes it, with these tables.
+    pub(crate) async fn make(&self, tables: &str) -> Result<(), Error> {
+        let sql = format!("create schema {}; {tables}", self.name);
+        let client = self.connect("").await?;
+        client.batch_execute(&sql).await.map_err(failed("making a schema"))
+    }
+
+    /// Whether there is none of its name.
+    pub(crate) async fn is_new(&self) -> Result<bool, Error> {
+        let sql = "select to_regnamespace($1) is null";
+        let client = self.address.connect().await.map_err(Error::Connect)?;
+        let row = client.query_one(sql, &[&self.name]).await.map_err(failed("looking for"))?;
+        Ok(row.get(0))
+    }
+
+    /// Asks the server to write down what it has only in its log, which not everybody may: then it does so when it
+    /// likes.
+    pub(crate) async fn settle(&self) -> Result<(), Error> {
+        let client = self.address.connect().await.map_err(Error::Connect)?;
+        drop(client.batch_execute("checkpoint").await);
+        Ok(())
+    }
+
+    /// What it has on the disk, with indexes and whatever is set aside.
+    pub(crate) async fn bytes(&self) -> Result<u64, Error> {
+        const SQL: &str = "select coalesce(sum(pg_total_relation_size(oid)), 0)::bigint \
+            from pg_class where relnamespace = to_regnamespace($1) and relkind = 'r'";
+        let client = self.address.connect().await.map_err(Error::Connect)?;
+        let row =
+            client.query_one(SQL, &[&self.name]).await.map_err(failed("weighing a schema"))?;
+        Ok(row.get::<_, i64>(0).unsigned_abs())
+    }
+
+    async fn remove(&self) -> Result<(), Error> {
+        let sql = format!("{DROP} drop schema if exists {} cascade", self.name);
+        let client = self.address.connect().await.map_err(Error::Connect)?;
+        for _ in 1..DROPS_MAX {
+            if client.batch_execute(&sql).await.is_ok() {
+                return Ok(());
+            }
+        }
+        client.batch_execute(&sql).await.map_err(failed("removing a schema"))
+    }
+}
+
+/// What a server says of itself.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// As `15.8`.
+    pub version: String,
+    /// What it promises about the disk, by name: [`PROMISES`].
+    pub promises: Vec<(&'static str, String)>,
+}
+
+/// The settings without which a commit is no promise.
+pub const PROMISES: [&str; 3] = ["fsync", "synchronous_commit", "full_page_writes"];
+
+impl Server {
+    pub(crate) fn of(database: &Database) -> Result<Self, Error> {
+        wait(async {
+            let client = database.address.connect().await.map_err(Error::Connect)?;
+            let version = shown(&client, "server_version").await?;
+            // Distributions add a name of their own.
+            let version = version.split(' ').next().unwrap_or_default().to_owned();
+            let mut promises = Vec::new();
+            for name in PROMISES {
+                promises.push((name, shown(&client, name).await?));
+            }
+            Ok(Server { version, promises })
+        })
+    }
+
+    /// As in the first line of a table.
+    pub(crate) fn headline(&self) -> String {
+        let promises = self.promises.iter().map(|(name, value)| format!("{name}={value}"));
+        let promises: Vec<String> = promises.take(2).collect();
+        format!("PostgreSQL {} · {}", self.version, promises.join(" "))
+    }
+
+    /// What is switched off that must be on.
+    pub fn unkept(&self) -> Vec<String> {
+        let off = self.promises.iter().filter(|(_, value)| !is_kept(value));
+        off.map(|(name, value)| format!("{name}={value}")).collect()
+    }
+}
+
+/// `local` is on this disk, and the others wait for one more.
+fn is_kept(value: &str) -> bool {
+    ["on", "local", "remote_write", "remote_apply"].contains(&value)
+}
+
+async fn shown(client: &Client, setting: &str) -> Result<String, Error> {
+    let row = client.query_one("select current_setting($1)", &[&setting]).await;
+    Ok(row.map_err(failed("asking for a setting"))?.get(0))
+}
+
+fn failed(doing: &'static str) -> impl Fn(tokio_postgres::Error) -> Error {
+    move |source| Error::Database { doing, source }
+}
+
+/// For those who are in no task.
+fn wait<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| Error::Tasks("starting a thread for tasks", e.into()))?;
+    runtime.block_on(work)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_does_not_wait_for_the_disk_is_told_of() {
+        let server = |fsync: &str, commit: &str| {
+            let promises = [("fsync", fsync), ("synchronous_commit", commit)];
+            let promises = promises.map(|(name, value)| (name, value.to_owned())).into();
+            Server { version: "15.8".into(), promises }.unkept()
+        };
+        assert!(server("on", "on").is_empty() && server("on", "remote_apply").is_empty());
+        assert_eq!(server("off", "off"), ["fsync=off", "synchronous_commit=off"]);
+    }
+}

@@ -1,0 +1,137 @@
+//! Whether the status of a job is found as quickly among millions of ended jobs as among ten thousand.
+//!
+//! Ended jobs are many, and most of them are copies that the database makes of one of ours: to end ten million
+//! takes an hour, and nobody looks at the copies. The jobs that are looked up have lived, and lie evenly among them.
+
+use crate::{
+    Bench, Error, Group, Measure, ROUNDS, Rounds, Unit,
+    crew::{Crew, SLOTS},
+    database::Schema,
+    error::verb,
+    figures::percentile_ms,
+    house::House,
+    measure::goal_of,
+    site::Site,
+    table::thousands,
+};
+use engine::{JobId, Scope};
+use std::{sync::Arc, time::Duration};
+
+/// The few.
+const FEW: usize = 10_000;
+/// Jobs that lived and copies of them take turns, so many times.
+const TURNS: usize = 10;
+/// How many are looked up in a round, one after the other.
+const LOOKS: usize = 2_000;
+/// From one to the next; it is prime, so that all rounds together come by each.
+const STRIDE: usize = 7_919;
+/// Copies in a statement.
+const COPIES: usize = 50_000;
+
+/// Copies the youngest job that has ended. The ids are of this moment, and as random as ours within it.
+const COPY: &str = "
+with young as (
+    select h.subject, h.envelope, h.payload, e.*
+      from handed h join job_ended e on e.no = h.no order by h.no desc limit 1
+), copy as (
+    select young.no + i as copy_no, young.* from young, generate_series(1, $1::bigint) as i
+), copied as (
+    insert into handed (no, id, queue, subject, envelope, payload)
+    select copy_no, (lpad(to_hex((extract(epoch from clock_timestamp()) * 1000)::bigint), 12, '0')
+        || '7' || substr(md5(copy_no::text), 1, 3) || '8' || substr(md5(copy_no::text), 4, 15))::uuid,
+        queue, subject, envelope, payload from copy
+)
+insert into job_ended (no, queue, status, error, keyed, kept_since, body)
+select copy_no, queue, status, error, keyed, kept_since, body from copy";
+
+/// A store with ended jobs, and those of them that may be looked up.
+struct Archive {
+    house: House,
+    jobs: Vec<JobId>,
+}
+
+/// Nothing where no database makes copies.
+pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Measure>, Error> {
+    let (Site::Schema(many), Site::Schema(few)) = (bench.place.ours()?, bench.place.shallow()?)
+    else {
+        return Ok(Vec::new());
+    };
+    let ended = bench.settings.ended;
+    (bench.say)(&format!("ending {} jobs …", thousands(ended as f64)));
+    let lived = FEW.min(ended / 10);
+    let few = archive(bench, few, lived, 0)?;
+    let many = archive(bench, many, lived, ended - lived)?;
+    let (mut p50, mut p99) =
+        ([(); 2].map(|()| Rounds::default()), [(); 2].map(|()| Rounds::default()));
+    for round in 0..ROUNDS {
+        bench.say_round("look-ups among ended jobs", round);
+        for (which, archive) in [&many, &few].into_iter().enumerate() {
+            let (times, _) = bench.timed(archive.look_up(round))?;
+            p50[which].push(percentile_ms(&times, 50.0));
+            p99[which].push(percentile_ms(&times, 99.0));
+        }
+    }
+    Ok(vec![of("look_up_p50", ended, "p50", p50), of("look_up_p99", ended, "p99", p99)])
+}
+
+fn of(key: &'static str, ended: usize, part: &str, [ours, raw]: [Rounds; 2]) -> Measure {
+    Measure {
+        key,
+        group: Group::Depth,
+        what: format!("status, {} ended, {part} *", thousands(ended as f64)),
+        unit: Unit::Milliseconds,
+        ours,
+        raw: Some(raw),
+        goal: goal_of(key),
+    }
+}
+
+/// So many jobs that lived, and so many copies among them.
+fn archive(
+    bench: &Bench<'_>,
+    schema: Schema,
+    lived: usize,
+    copies: usize,
+) -> Result<Archive, Error> {
+    let house = bench.open(&Site::Schema(schema.clone()))?;
+    let mut jobs = Vec::new();
+    for _ in 0..TURNS {
+        let work = async {
+            jobs.extend(live(&house, lived / TURNS).await?);
+            copy(&schema, copies / TURNS).await
+        };
+        bench.timed(work)?;
+    }
+    Ok(Archive { house, jobs })
+}
+
+async fn live(house: &House, jobs: usize) -> Result<Vec<JobId>, Error> {
+    let ids = house.submit_batch(0..jobs).await?;
+    let crew = Crew::start(house, SLOTS, Arc::new(|_| ())).await?;
+    crew.until(jobs).await?;
+    crew.stop().await?;
+    Ok(ids)
+}
+
+async fn copy(schema: &Schema, copies: usize) -> Result<(), Error> {
+    let client = schema.connect("").await?;
+    let failed = |source| Error::Database { doing: "copying ended jobs", source };
+    for first in (0..copies).step_by(COPIES) {
+        let count = COPIES.min(copies - first) as i64;
+        client.execute(COPY, &[&count]).await.map_err(failed)?;
+    }
+    Ok(())
+}
+
+impl Archive {
+    async fn look_up(&self, round: usize) -> Result<Vec<Duration>, Error> {
+        let mut times = Vec::new();
+        for look in 0..LOOKS {
+            let id = self.jobs[(round * LOOKS + look) * STRIDE % self.jobs.len()];
+            let began = self.house.now();
+            self.house.node.job(&Scope::All, id).await.map_err(verb("looking a job up"))?;
+            times.push(self.house.now() - began);
+        }
+        Ok(times)
+    }
+}

@@ -1,0 +1,111 @@
+//! THE RAW LIMIT: what the same database does on the same disk, in hand-written SQL without our code.
+//!
+//! It promises what we promise about the disk and remembers what the contract says of a job's status and history,
+//! and nothing else: no rules, no batches shared among callers, no fences, counters, announcements, listings or
+//! sealed rows. It is meant to be as fast as one can be: statements are prepared once, and ids and payloads
+//! are made before the clock starts. A commit inserts jobs, or claims them, or completes them.
+
+pub(crate) mod postgres;
+pub(crate) mod sqlite;
+
+use crate::{
+    Error,
+    house::{PAYLOAD_BYTES, payload},
+    site::Site,
+};
+use std::time::Duration;
+
+/// Jobs in a commit.
+pub const RAW_BATCH: usize = 1_000;
+
+/// Any moment will do, as long as it is as long as one.
+const NOW_MS: i64 = 1_800_000_000_000;
+const WORKER: &str = "worker-1";
+
+/// The twin of a store.
+pub(crate) enum Raw {
+    Sqlite(sqlite::Raw),
+    Postgres(Box<postgres::Raw>),
+}
+
+impl Raw {
+    pub(crate) async fn open(site: &Site) -> Result<Self, Error> {
+        Ok(match site {
+            Site::File(path) => Raw::Sqlite(sqlite::Raw::open(path)?),
+            Site::Schema(schema) => Raw::Postgres(Box::new(postgres::Raw::open(schema).await?)),
+        })
+    }
+
+    /// Closed, which moves the log of SQLite into the file, and opened again.
+    pub(crate) async fn reopened(self, site: &Site) -> Result<Self, Error> {
+        drop(self);
+        Self::open(site).await
+    }
+
+    /// Inserts jobs, so many in a commit.
+    pub(crate) async fn submit(&mut self, jobs: &[RawJob], per_commit: usize) -> Result<(), Error> {
+        match self {
+            Raw::Sqlite(raw) => raw.submit(jobs, per_commit),
+            Raw::Postgres(raw) => raw.submit(jobs, per_commit).await,
+        }
+    }
+
+    /// Claims and completes all that wait.
+    pub(crate) async fn drain(&mut self, jobs: usize) -> Result<(), Error> {
+        match self {
+            Raw::Sqlite(raw) => raw.drain(jobs),
+            Raw::Postgres(raw) => raw.drain(jobs).await,
+        }
+    }
+
+    /// Whole lives of new jobs.
+    pub(crate) async fn lives(&mut self, jobs: &[RawJob]) -> Result<(), Error> {
+        match self {
+            Raw::Sqlite(raw) => raw.lives(jobs),
+            Raw::Postgres(raw) => raw.lives(jobs).await,
+        }
+    }
+}
+
+fn counted(what: &'static str, expected: usize, found: usize) -> Result<(), Error> {
+    if found == expected { Ok(()) } else { Err(Error::Miscounted { what, expected, found }) }
+}
+
+/// A job that is still to be handed over.
+pub(crate) struct RawJob {
+    no: i64,
+    id: [u8; 16],
+    correlation: String,
+    payload: String,
+}
+
+/// Jobs to be handed over, with ids like ours: in the order of time, and random within a millisecond.
+pub(crate) fn raw_jobs(jobs: usize) -> Vec<RawJob> {
+    let made = (1..=jobs).map(|number| {
+        let no = i64::try_from(number).expect("far fewer jobs");
+        let payload = payload(number, Duration::ZERO);
+        debug_assert_eq!(payload.len(), PAYLOAD_BYTES);
+        // As long as a UUID, and as random.
+        let correlation = format!("{:036x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        RawJob { no, id: id(number as u128), correlation, payload }
+    });
+    made.collect()
+}
+
+fn id(number: u128) -> [u8; 16] {
+    const JOBS_PER_MS: u128 = 50;
+    const SCATTER: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+    let random = number.wrapping_mul(SCATTER) >> 48;
+    ((number / JOBS_PER_MS) << 80 | random).to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_ids_are_the_same() {
+        let ids: std::collections::BTreeSet<_> = (1..=100_000).map(id).collect();
+        assert_eq!(ids.len(), 100_000);
+    }
+}

@@ -1,0 +1,36 @@
+//! Where one store of a run is: in a file, or in a schema of a database.
+
+use crate::{Error, database::Schema};
+use std::{fs, path::PathBuf};
+
+/// Where ours is, or the twin.
+#[derive(Clone)]
+pub(crate) enum Site {
+    /// SQLite.
+    File(PathBuf),
+    /// PostgreSQL.
+    Schema(Schema),
+}
+
+impl Site {
+    /// Puts what was written where it belongs. A closed file has done so by itself.
+    pub(crate) async fn settle(&self) -> Result<(), Error> {
+        match self {
+            Site::File(_) => Ok(()),
+            Site::Schema(schema) => schema.settle().await,
+        }
+    }
+
+    /// What a closed store has on the disk.
+    pub(crate) async fn bytes(&self) -> Result<u64, Error> {
+        match self {
+            Site::File(path) => match fs::metadata(path) {
+                Ok(file) => Ok(file.len()),
+                Err(source) => {
+                    Err(Error::File { doing: "weighing", path: path.to_owned(), source })
+                }
+            },
+            Site::Schema(schema) => schema.bytes().await,
+        }
+    }
+}

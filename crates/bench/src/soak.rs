@@ -1,0 +1,218 @@
+//! Whether claims stay quick while somebody holds a transaction open: the rows that die meanwhile cannot be
+//! cleared away, and a queue that walks over them becomes slower by the minute.
+//!
+//! A steady load with workers, first as it is and then beside the open transaction.
+
+use crate::{
+    Bench, Error, Place, Settings,
+    error::verb,
+    figures::percentile_ms,
+    house::{House, JOB_TYPE, joined},
+    site::Site,
+};
+use engine::{ClaimId, Ending, EndingDraft, JobType, OutcomeWord, Scope, Wish, WorkerId};
+use platform::Report as Settled;
+use std::time::Duration;
+use store::Claimed;
+use tokio::{task::JoinSet, time::sleep};
+use tokio_postgres::Client;
+
+/// Jobs a second.
+pub const SOAK_JOBS_PER_SECOND: u32 = 200;
+/// Claims may become so many times slower, and no more.
+pub const SOAK_RATIO_MAX: f64 = 5.0;
+/// So many minutes at most are measured before the transaction is opened; a quarter of the others.
+const BEFORE_MAX: Duration = Duration::from_secs(120);
+/// What is told of at a time.
+const SPELL: Duration = Duration::from_secs(60);
+
+/// Workers that claim side by side, how many jobs each takes, and how long it waits when there are none.
+const WORKERS: u32 = 4;
+const CLAIM: usize = 10;
+const REST: Duration = Duration::from_millis(5);
+
+/// How long claims took.
+#[derive(Clone, Copy, Debug)]
+pub struct Claims {
+    /// How many there were that got jobs.
+    pub count: usize,
+    /// The middle, in milliseconds.
+    pub p50: f64,
+    /// What one in a hundred exceeded.
+    pub p99: f64,
+}
+
+/// What a soak came to.
+#[derive(Clone, Copy, Debug)]
+pub struct Soak {
+    /// Without the transaction.
+    pub before: Claims,
+    /// With it.
+    pub during: Claims,
+    /// With it, in the last minute, when most has piled up.
+    pub last: Claims,
+}
+
+impl Soak {
+    /// How many times slower the slow claims became.
+    pub fn ratio(&self) -> f64 {
+        self.during.p99 / self.before.p99
+    }
+
+    /// Whether that is little enough.
+    pub fn is_met(&self) -> bool {
+        self.ratio() <= SOAK_RATIO_MAX
+    }
+}
+
+/// Runs for so long with the transaction open, and for a while before, saying what it is at. This blocks.
+pub fn soak(place: &Place, during: Duration, say: &mut dyn FnMut(&str)) -> Result<Soak, Error> {
+    let bench = Bench::new(Settings { jobs: 0, deep: 0, ended: 0 }, place, say)?;
+    let (house, site) = bench.ours()?;
+    let Bench { runtime, say, .. } = bench;
+    runtime.block_on(async {
+        say("claims without the transaction");
+        let before = spells(&house, (during / 4).min(BEFORE_MAX), say).await?;
+        say("claims while a transaction is held open");
+        let open = Open::begin(&site).await?;
+        let during = spells(&house, during, say).await?;
+        open.end().await?;
+        let last = during.last().map(|spell| claims(spell));
+        let (before, during) = (claims(&before.concat()), claims(&during.concat()));
+        Ok(Soak { before, during, last: last.unwrap_or(during) })
+    })
+}
+
+/// A transaction that somebody has forgotten.
+struct Open {
+    client: Client,
+    number: String,
+}
+
+impl Open {
+    async fn begin(site: &Site) -> Result<Self, Error> {
+        let Site::Schema(schema) = site else { return Err(Error::SoakOfFile) };
+        let client = schema.connect("").await?;
+        let begun = client.batch_execute("begin isolation level repeatable read").await;
+        begun.map_err(failed("opening a transaction"))?;
+        let number = number(&client).await?;
+        Ok(Open { client, number })
+    }
+
+    /// Makes sure that it was open all the time.
+    async fn end(self) -> Result<(), Error> {
+        let still = number(&self.client).await?;
+        let ended = self.client.batch_execute("rollback").await;
+        ended.map_err(failed("ending a transaction"))?;
+        if still == self.number { Ok(()) } else { Err(Error::NotHeld) }
+    }
+}
+
+/// A transaction with a number keeps what died since it began, and is one that writes.
+async fn number(client: &Client) -> Result<String, Error> {
+    let row = client.query_one("select pg_current_xact_id()::text", &[]).await;
+    Ok(row.map_err(failed("looking at a transaction"))?.get(0))
+}
+
+fn failed(doing: &'static str) -> impl Fn(tokio_postgres::Error) -> Error {
+    move |source| Error::Database { doing, source }
+}
+
+/// Loads it for so long, and gives how long the claims of each minute took.
+async fn spells(
+    house: &House,
+    length: Duration,
+    say: &mut dyn FnMut(&str),
+) -> Result<Vec<Vec<Duration>>, Error> {
+    let (end, mut all) = (house.now() + length, Vec::new());
+    while house.now() < end {
+        let times = spell(house, end.min(house.now() + SPELL)).await?;
+        let Claims { count, p50, p99 } = claims(&times);
+        say(&format!("  {count} claims, p50 {p50:.2} ms, p99 {p99:.2} ms"));
+        all.push(times);
+    }
+    Ok(all)
+}
+
+async fn spell(house: &House, end: Duration) -> Result<Vec<Duration>, Error> {
+    let mut tasks = JoinSet::new();
+    tasks.spawn(producer(house.clone(), end));
+    for number in 0..WORKERS {
+        tasks.spawn(worker(house.clone(), number, end));
+    }
+    Ok(joined(tasks).await?.concat())
+}
+
+/// A job that is late because the one before took long is handed over at once.
+async fn producer(house: House, end: Duration) -> Result<Vec<Duration>, Error> {
+    let gap = Duration::from_secs(1) / SOAK_JOBS_PER_SECOND;
+    let (mut due, mut number) = (house.now(), 0);
+    while due < end {
+        sleep(due.saturating_sub(house.now())).await;
+        house.submit(number, house.now()).await?;
+        (due, number) = (due + gap, number + 1);
+    }
+    Ok(Vec::new())
+}
+
+/// Claims and settles, and gives how long each claim took that got jobs.
+async fn worker(house: House, number: u32, end: Duration) -> Result<Vec<Duration>, Error> {
+    let mut times = Vec::new();
+    while house.now() < end {
+        let began = house.now();
+        let claimed = house.node.claim(&Scope::All, wish(number, began)).await;
+        let claimed = claimed.map_err(verb("claiming"))?;
+        if claimed.is_empty() {
+            sleep(REST).await;
+            continue;
+        }
+        times.push(house.now() - began);
+        settle(&house, claimed).await?;
+    }
+    Ok(times)
+}
+
+fn wish(worker: u32, at: Duration) -> Wish {
+    Wish {
+        worker: WorkerId::parse(&format!("worker-{worker}")).expect("a short name"),
+        host: None,
+        claim: ClaimId::parse(&format!("{worker}-{}", at.as_nanos())).expect("a short name"),
+        job_types: vec![JobType::parse(JOB_TYPE).expect("a short name")],
+        max: CLAIM,
+        lease: None,
+    }
+}
+
+async fn settle(house: &House, claimed: Vec<Claimed>) -> Result<(), Error> {
+    let reports = claimed.iter().map(|claimed| Settled {
+        id: claimed.job.id(),
+        token: claimed.job.lease().expect("it was claimed").token,
+        ending: completed(),
+    });
+    let verdicts = house.node.settle(&Scope::All, reports.collect()).await;
+    for verdict in verdicts.map_err(verb("settling"))? {
+        verdict.map_err(verb("settling a job"))?;
+    }
+    Ok(())
+}
+
+fn completed() -> Ending {
+    EndingDraft::new(OutcomeWord::Completed).check().expect("it says nothing else")
+}
+
+fn claims(times: &[Duration]) -> Claims {
+    let percentile = |percent| percentile_ms(times, percent);
+    Claims { count: times.len(), p50: percentile(50.0), p99: percentile(99.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_claims_are_compared_with_slow_claims() {
+        let of = |p99| Claims { count: 1, p50: 1.0, p99 };
+        let soak = |during| Soak { before: of(2.0), during: of(during), last: of(during) };
+        assert!(soak(10.0).is_met() && !soak(10.5).is_met());
+    }
+}
