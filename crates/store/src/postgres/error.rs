@@ -14,6 +14,9 @@ pub(super) enum Trouble {
     Impossible(&'static str),
     #[error("no connection could be had")]
     NoConnection(#[source] Option<Box<PostgresError>>),
+    /// Leases have to be extended first; nothing was done.
+    #[error("the clock of the database jumped")]
+    Jumped,
     /// A commit was sent, and nobody knows what became of it.
     #[error("the connection broke while a commit was under way")]
     Unknown(#[source] Option<Box<tokio_postgres::Error>>),
@@ -24,7 +27,9 @@ impl Trouble {
     pub(super) fn is_about_a_row(&self) -> bool {
         match self {
             Trouble::Damage(_) | Trouble::Impossible(_) => true,
-            Trouble::Sql(_) | Trouble::NoConnection(_) | Trouble::Unknown(_) => false,
+            Trouble::Sql(_) | Trouble::NoConnection(_) | Trouble::Jumped | Trouble::Unknown(_) => {
+                false
+            }
         }
     }
 
@@ -46,6 +51,7 @@ impl Trouble {
             Trouble::Damage(_)
             | Trouble::Impossible(_)
             | Trouble::NoConnection(_)
+            | Trouble::Jumped
             | Trouble::Unknown(_) => false,
         }
     }
@@ -56,7 +62,9 @@ impl Trouble {
         match self {
             Trouble::Sql(_) => self.code().is_none_or(ends_the_session),
             Trouble::NoConnection(_) => true,
-            Trouble::Damage(_) | Trouble::Impossible(_) | Trouble::Unknown(_) => false,
+            Trouble::Damage(_) | Trouble::Impossible(_) | Trouble::Jumped | Trouble::Unknown(_) => {
+                false
+            }
         }
     }
 
@@ -66,6 +74,7 @@ impl Trouble {
             Trouble::Damage(_)
             | Trouble::Impossible(_)
             | Trouble::NoConnection(_)
+            | Trouble::Jumped
             | Trouble::Unknown(_) => None,
         }
     }
@@ -74,7 +83,7 @@ impl Trouble {
     pub(super) fn told(self) -> StoreError {
         let kind = match &self {
             Trouble::Damage(_) | Trouble::Impossible(_) => StoreError::Damaged,
-            Trouble::NoConnection(_) => StoreError::Unavailable,
+            Trouble::NoConnection(_) | Trouble::Jumped => StoreError::Unavailable,
             Trouble::Unknown(_) => StoreError::OutcomeUnknown,
             Trouble::Sql(error) => match error.code() {
                 Some(&SqlState::DISK_FULL) => StoreError::Full,
