@@ -258,6 +258,19 @@ impl Inner {
         self.known.read().expect(UNPOISONED).clone()
     }
 
+    /// What is known, read again if the house says that it has changed.
+    async fn known_now(&self, db: &Lent) -> Result<Arc<Known>, Trouble> {
+        let known = self.known();
+        let rows = db.rows(sql::SETTINGS, &[]).await?;
+        let row = rows.first().ok_or(Trouble::Impossible("the house has no row"))?;
+        if known.version == row.try_get::<_, i64>(0)? {
+            return Ok(known);
+        }
+        let known = Arc::new(Known::load(db).await?);
+        self.learn(known.clone());
+        Ok(known)
+    }
+
     /// What was read later goes before what was read earlier.
     fn learn(&self, known: Arc<Known>) {
         let mut kept = self.known.write().expect(UNPOISONED);
