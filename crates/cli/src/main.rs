@@ -18,6 +18,7 @@ mod listen;
 mod log;
 mod manual;
 mod migrate;
+mod opening;
 mod ready_made;
 mod remote;
 mod restore;

@@ -32,13 +32,17 @@ mod sql;
 mod tests;
 mod time;
 mod tls;
+mod turn;
 mod uuid;
+mod verify;
 mod workers;
 
 pub use address::PostgresAddress;
 pub use error::PostgresError;
 pub(crate) use schema::clock_connection;
 pub use schema::{migrate_postgres, postgres_schema};
+pub use turn::Turn;
+pub use verify::verify_postgres_audit;
 
 use crate::{
     clock::Clock,
