@@ -11,6 +11,7 @@ use engine::{
 };
 use std::path::{Path, PathBuf};
 use store::{Clock, Dice, Request, Store};
+use tracing::warn;
 
 /// What the file is called, in the folder of the store.
 pub(crate) const NAME: &str = "admin.key";
@@ -23,8 +24,9 @@ pub(crate) async fn ensure(
     dice: &dyn Dice,
 ) -> Result<Option<PathBuf>> {
     let path = folder.join(NAME);
-    if !store.keys().await.context("the keys cannot be read")?.is_empty() {
-        return Ok(path.exists().then_some(path));
+    let keys = store.keys().await.context("the keys cannot be read")?;
+    if !keys.is_empty() {
+        return Ok(path.exists().then_some(path).filter(|path| is_known(path, &keys)));
     }
     let secret = match read(&path)? {
         Some(secret) => secret,
@@ -32,6 +34,18 @@ pub(crate) async fn ensure(
     };
     keep(store, &secret, "first start", clock, dice).await?;
     Ok(Some(path))
+}
+
+/// Whether the secret in the file opens anything. Another node may have made the first key since it was written, or
+/// somebody revoked it; what cannot be read is the operator's affair.
+fn is_known(path: &Path, keys: &[ApiKey]) -> bool {
+    let Ok(Some(secret)) = read(path) else { return true };
+    let opens = |key: &ApiKey| key.digest == secret.digest() && key.revoked_at.is_none();
+    let known = keys.iter().any(opens);
+    if !known {
+        warn!(path = %path.display(), "the key in this file opens nothing here: the store does not know it, or it was revoked");
+    }
+    known
 }
 
 /// Makes another key that may do everything, for an operator who has lost the first.

@@ -26,8 +26,8 @@ pub(crate) use profile::{ProfileAddArgs, ProfileCommand, ProfileNameArgs};
 pub(crate) use queues::{NodesArgs, QueuesArgs, QueuesCommand, WorkersArgs};
 pub(crate) use remote::{ConnectionArgs, Form, OutputArgs, RemoteArgs, WatchArgs};
 pub(crate) use store::{
-    BackupArgs, DoctorArgs, MigrateArgs, MigrateCommand, RestoreArgs, StoreAddress, StoreArgs,
-    folder_of,
+    BackupArgs, DoctorArgs, MigrateArgs, MigrateCommand, RestoreArgs, RestoredArgs, StoreAddress,
+    StoreArgs, folder_of,
 };
 pub(crate) use types::{Bound, TypesArgs, TypesCommand, TypesSetArgs};
 pub(crate) use work::WorkArgs;
@@ -114,6 +114,8 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Make a store from a backup; no worker can use a lease from before any more
     Restore(RestoreArgs),
+    /// Say that a PostgreSQL database was restored from a backup; no worker can use a lease from before any more
+    Restored(RestoredArgs),
     /// Say what is wrong, here and at the server, and the command that mends it; changes nothing
     ///
     /// Looks at everything that can be reached from here: settings, data folder, store, disk, server, key, queues,

@@ -117,8 +117,12 @@ fn told(wrong: PostgresError, when_passing: &str) -> Error {
 /// Asks a database something from a command that does nothing else.
 pub(crate) fn block_on<T>(asked: impl Future<Output = Result<T, PostgresError>>) -> Result<T> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    let passing = "; start it, or name another with --store";
-    runtime.block_on(asked).map_err(|wrong| told(wrong, passing))
+    runtime.block_on(asked).map_err(told_now)
+}
+
+/// What went wrong, and what helps, where nothing is waited for.
+pub(crate) fn told_now(wrong: PostgresError) -> Error {
+    told(wrong, "; start it, or name another with --store")
 }
 
 /// Opens a store for a command that does one thing with it.

@@ -38,6 +38,12 @@ pub(crate) struct RestoreArgs {
 }
 
 #[derive(Arguments)]
+pub(crate) struct RestoredArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+#[derive(Arguments)]
 pub(crate) struct DoctorArgs {
     /// Do not read the whole store, which takes minutes where it is large
     #[arg(long)]
@@ -55,7 +61,7 @@ pub(crate) enum MigrateCommand {
     Status(MigrateArgs),
     /// Print the SQL that `up` would run
     Plan(MigrateArgs),
-    /// Bring the store up to date, as the next `serve` would; nobody may have it open
+    /// Bring the store up to date, as the next `serve` would; nobody may have a file open
     Up(MigrateArgs),
 }
 

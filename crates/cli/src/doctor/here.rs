@@ -31,7 +31,8 @@ pub(super) fn look(args: &DoctorArgs, now: Timestamp) -> Here {
         }
         Some(StoreAddress::Sqlite(path)) => findings.push(no_store(&path, args)),
         Some(StoreAddress::Postgres(address)) => {
-            findings.extend(database::look(&address, args, now));
+            findings.extend(files(None, StoreAddress::Postgres(address.clone()).folder()));
+            findings.extend(database::look(&address, args));
         }
         None => {
             findings.push(Finding::unknown(

@@ -12,6 +12,7 @@ mod claim;
 mod commit;
 mod connect;
 mod desk;
+mod doctor;
 mod erase;
 mod error;
 mod execute;
@@ -38,6 +39,7 @@ mod verify;
 mod workers;
 
 pub use address::PostgresAddress;
+pub use doctor::{LongTransaction, PostgresHealth, examine_postgres};
 pub use error::PostgresError;
 pub(crate) use schema::clock_connection;
 pub use schema::{migrate_postgres, postgres_schema};
