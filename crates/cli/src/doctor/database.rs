@@ -74,21 +74,17 @@ fn schema(address: &PostgresAddress) -> Option<Finding> {
 fn rights(address: &PostgresAddress, health: &PostgresHealth) -> Vec<Finding> {
     let (schema, role) = (address.schema(), quoted_name(&health.role));
     let mut findings = Vec::new();
-    if !health.may_migrate {
-        let (what, cure) = match health.schema_is_there {
-            true => (
-                format!("rights: {} may not make tables in the schema {schema}", health.role),
-                format!("alter schema {schema} owner to {role}"),
-            ),
-            false => (
-                format!(
-                    "rights: there is no schema {schema}, and {} may not make one",
-                    health.role
-                ),
-                format!("create schema {schema} authorization {role}"),
-            ),
-        };
-        findings.push(Finding::wrong("rights", what).run("as its owner", psql(&cure)));
+    if !health.may_migrate && health.schema_is_there {
+        let what = format!("rights: {} may not make tables in the schema {schema}", health.role);
+        let cure = psql(&format!("alter schema {schema} owner to {role}"));
+        let fine = format!("{what}; fine where another role runs `consign migrate up`");
+        findings.push(Finding::note("rights", fine).run("else, as its owner", cure));
+    }
+    if !health.may_migrate && !health.schema_is_there {
+        let what =
+            format!("rights: there is no schema {schema}, and {} may not make one", health.role);
+        let cure = psql(&format!("create schema {schema} authorization {role}"));
+        findings.push(Finding::wrong("rights", what).run("as the owner of the database", cure));
     }
     if !health.closed_tables.is_empty() {
         let tables = health.closed_tables.join(", ");
