@@ -80,10 +80,10 @@ async fn serve(settings: Settings, looks: Looks) -> Result<()> {
     let node = Arc::new(Node::start(store, clock.clone(), dice.clone(), node)?);
     declare(&node, &settings.types, &*clock, &*dice).await?;
     let kit = Kit::new(&settings, folder, clock.clone(), &*dice)?;
-    opened.end_turn().await;
     let name = format!("serve-{:08x}", dice.roll().0 >> 96);
     let door = settings.door.clone();
     let server = Server::start(node.clone(), clock, dice, door, listener, tls).await?;
+    opened.end_turn().await; // key, types, secrets and what signs addresses are there
     let handlers = ReadyMadeHandlers::start(&node, kit, name).await?;
     let address = server.address();
     match looks {

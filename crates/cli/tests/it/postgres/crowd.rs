@@ -23,12 +23,13 @@ fn ten_nodes_make_one_schema_one_key_and_one_note_of_each_type() {
         live(&house.stranger().with_key(key), &format!("at node {number}"));
     }
     let admin = first[0].admin();
-    assert_eq!(items(&admin.get("/api/keys").send().ok(200)).len(), 1);
+    let keys = admin.get("/api/keys").send().ok(200);
+    assert_eq!(items(&keys).len(), 2, "one that opens, one that signs: {keys:#}");
     let audit = admin.get("/api/audit").send().ok(200);
     let mut actions: Vec<&str> =
         items(&audit).iter().map(|entry| entry["action"].as_str().unwrap()).collect();
     actions.sort_unstable();
-    assert_eq!(actions, ["key.create", "type.set"], "{audit:#}");
+    assert_eq!(actions, ["key.create", "type.put"], "{audit:#}");
 }
 
 fn items(page: &Value) -> &Vec<Value> {
