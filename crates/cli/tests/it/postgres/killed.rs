@@ -1,6 +1,6 @@
 //! Two nodes and one database, and either of them is killed under load.
 
-use super::{SETTINGS, claim, fresh, job, settle, status, submit, text};
+use super::{Closing, SETTINGS, claim, fresh, job, settle, status, submit, text};
 use crate::serve::{Client, House, wait_until};
 use std::{
     collections::BTreeSet,
@@ -67,13 +67,12 @@ fn kill_under_load(doomed: &House, other: &House, key: &str) {
         }
         let book = &book;
         let door = &other_door;
-        let worker = scope.spawn(move || work(door, book));
+        scope.spawn(move || work(door, book));
+        let _closing = Closing(&book.over);
         wait_until("work is under way", || book.acknowledged().len() >= JOBS / 4);
         doomed.kill();
         wait_until("all is acknowledged", || book.acknowledged().len() == JOBS);
         wait_until("all is done", || book.done.load(Ordering::SeqCst) >= JOBS + orphans.len());
-        book.over.store(true, Ordering::SeqCst);
-        worker.join().unwrap();
     });
     let orphans = orphans.iter().map(|job| text(&job["jobId"]));
     for id in book.acknowledged().into_iter().chain(orphans) {

@@ -14,6 +14,7 @@ mod tls;
 
 use crate::serve::{Answer, Client};
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
 use test_postgres::Server;
 
 /// The address of a schema that nobody else uses, as its owner, who is no superuser. The password is not needed,
@@ -84,4 +85,13 @@ fn live(client: &Client, key: &str) {
 
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("{value} is no text")).into()
+}
+
+/// Sends everybody home when it is dropped, also by whoever lost their patience: nobody waits for the others for ever.
+struct Closing<'a>(&'a AtomicBool);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }

@@ -1,13 +1,13 @@
 //! A database that is stopped under load, and comes back.
 
-use super::{SETTINGS, done, fresh, job, status, text};
+use super::{Closing, SETTINGS, done, fresh, job, status, text};
 use crate::serve::{Answer, Ask, Client, House, wait_for, wait_until};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
     sync::{
         Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
 };
@@ -35,6 +35,7 @@ fn nothing_acknowledged_is_lost_when_the_database_is_stopped_under_load() {
         for door in doors {
             scope.spawn(move || work(door, book));
         }
+        let _closing = Closing(&book.over);
         wait_until("work is under way", || book.acknowledged() >= JOBS / 4);
         server.stop_immediately();
         wait_until("callers are told", || book.refusals.load(Ordering::SeqCst) >= REFUSALS);
@@ -55,6 +56,7 @@ struct Book {
     ids: Mutex<BTreeMap<String, String>>,
     settled: Mutex<BTreeMap<String, usize>>,
     refusals: AtomicUsize,
+    over: AtomicBool,
 }
 
 impl Book {
@@ -95,7 +97,7 @@ fn produce(number: usize, door: &Client, book: &Book) {
 
 fn work(door: &Client, book: &Book) {
     let mut claims = 0;
-    while !book.is_done() {
+    while !book.over.load(Ordering::SeqCst) {
         claims += 1;
         let name = format!("worker {claims} at {}", door.address());
         let wish = json!({
