@@ -63,6 +63,7 @@ impl Inner {
             Trouble::Damage(_)
             | Trouble::Impossible(_)
             | Trouble::NoConnection(_)
+            | Trouble::Jumped
             | Trouble::Unknown(_) => None,
         }))
     }

@@ -15,6 +15,9 @@ pub(super) enum Trouble {
     Impossible(&'static str),
     #[error("no connection could be had")]
     NoConnection(#[source] Option<Box<PostgresError>>),
+    /// Leases have to be extended first; nothing was done.
+    #[error("the clock of the database jumped")]
+    Jumped,
     /// A commit was sent, and nobody knows what became of it.
     #[error("the connection broke while a commit was under way")]
     Unknown(#[source] Option<Box<tokio_postgres::Error>>),
@@ -25,7 +28,9 @@ impl Trouble {
     pub(super) fn is_about_a_row(&self) -> bool {
         match self {
             Trouble::Damage(_) | Trouble::Impossible(_) => true,
-            Trouble::Sql(_) | Trouble::NoConnection(_) | Trouble::Unknown(_) => false,
+            Trouble::Sql(_) | Trouble::NoConnection(_) | Trouble::Jumped | Trouble::Unknown(_) => {
+                false
+            }
         }
     }
 
@@ -47,6 +52,7 @@ impl Trouble {
             Trouble::Damage(_)
             | Trouble::Impossible(_)
             | Trouble::NoConnection(_)
+            | Trouble::Jumped
             | Trouble::Unknown(_) => false,
         }
     }
@@ -57,7 +63,9 @@ impl Trouble {
         match self {
             Trouble::Sql(_) => self.code().is_none_or(ends_the_session),
             Trouble::NoConnection(_) => true,
-            Trouble::Damage(_) | Trouble::Impossible(_) | Trouble::Unknown(_) => false,
+            Trouble::Damage(_) | Trouble::Impossible(_) | Trouble::Jumped | Trouble::Unknown(_) => {
+                false
+            }
         }
     }
 
@@ -67,6 +75,7 @@ impl Trouble {
             Trouble::Damage(_)
             | Trouble::Impossible(_)
             | Trouble::NoConnection(_)
+            | Trouble::Jumped
             | Trouble::Unknown(_) => None,
         }
     }
@@ -75,7 +84,7 @@ impl Trouble {
     pub(super) fn told(self) -> StoreError {
         let kind = match &self {
             Trouble::Damage(_) | Trouble::Impossible(_) => StoreError::Damaged,
-            Trouble::NoConnection(_) => StoreError::Unavailable,
+            Trouble::NoConnection(_) | Trouble::Jumped => StoreError::Unavailable,
             Trouble::Unknown(_) => StoreError::OutcomeUnknown,
             Trouble::Sql(error) => match error.code() {
                 Some(&SqlState::DISK_FULL) => StoreError::Full,
