@@ -12,6 +12,7 @@ mod claim;
 mod commit;
 mod connect;
 mod desk;
+mod doctor;
 mod erase;
 mod error;
 mod execute;
@@ -34,13 +35,18 @@ mod sql;
 pub(crate) mod tests;
 mod time;
 mod tls;
+mod turn;
 mod uuid;
+mod verify;
 mod workers;
 
 pub use address::PostgresAddress;
+pub use doctor::{LongTransaction, PostgresHealth, examine_postgres};
 pub use error::PostgresError;
 pub(crate) use schema::clock_connection;
 pub use schema::{migrate_postgres, postgres_schema};
+pub use turn::Turn;
+pub use verify::verify_postgres_audit;
 
 use crate::{
     clock::Clock,
