@@ -63,6 +63,7 @@ impl Inner {
             Trouble::Damage(_)
             | Trouble::Impossible(_)
             | Trouble::NoConnection(_)
+            | Trouble::InInbox(_)
             | Trouble::Unknown(_) => None,
         }))
     }
