@@ -102,7 +102,7 @@ impl Inner {
     async fn set_aside(&self, id: JobId, why: &Trouble) -> Result<(), Trouble> {
         let mut db = self.writers.lend().await?;
         db.opened();
-        let refused = [(id, why.to_string())];
+        let refused = [(id, with_causes(why))];
         let done = tokio::try_join!(
             biased; db.script(sql::BEGIN), refuse(&db, &refused), db.script(sql::COMMIT)
         );
@@ -281,6 +281,17 @@ fn sorted(slips: &[Slip], replies: &[Reply]) -> (Vec<JobId>, Vec<(JobId, String)
         }
     }
     (taken, refused)
+}
+
+/// What went wrong, and why, and why that.
+fn with_causes(trouble: &Trouble) -> String {
+    let mut text = trouble.to_string();
+    let mut cause = std::error::Error::source(trouble);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
 }
 
 async fn delete(db: &Lent, ids: &[JobId]) -> Result<(), Trouble> {

@@ -1,5 +1,5 @@
 -- A way in for whoever has a transaction of their own: `consign.enqueue`. Older nodes can go on; only newer ones take in
--- what comes this way, and a policy that an older one sets is known here when a newer one has started.
+-- what comes this way, and what an older one changes in a policy is not seen from here.
 --
 -- No rule of a job's life is in here: the function looks at what it is given, as the door does, reserves the key, and leaves
 -- a row. A node makes the job of it, through the same checks and the same engine.
@@ -95,11 +95,11 @@ as $$
     end
 $$;
 
-create function consign.range_problem(field text, value bigint, least bigint, most bigint) returns text
+create function consign.range_problem(field text, value bigint, lowest bigint, highest bigint) returns text
 language sql immutable set search_path = pg_catalog, pg_temp
 as $$
-    select case when value not between least and most
-        then field || ': must be from ' || least || ' to ' || most || ', but is ' || value end
+    select case when value not between lowest and highest
+        then field || ': must be from ' || lowest || ' to ' || highest || ', but is ' || value end
 $$;
 
 create function consign.name_problem(field text, value text) returns text
@@ -139,7 +139,7 @@ create function consign.key_holder(
     of_queue integer, key_name text, came_subject text, came_payload text, window_ms bigint,
     out holder uuid, out is_free boolean, out is_same boolean
 )
-language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off
+language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
     over_before bigint := consign.now_ms() - window_ms;
@@ -174,7 +174,7 @@ end $$;
 create function consign.reserve_key(
     job uuid, of_type text, of_tenant text, client_key text, came_subject text, came_payload text, window_ms bigint
 ) returns uuid
-language plpgsql volatile set search_path = pg_catalog, pg_temp set enable_seqscan = off
+language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
     -- Long keys are stored as hashes, and so is what looks like one.
@@ -233,13 +233,15 @@ create function consign.enqueue(
     out duplicate boolean
 )
 language plpgsql volatile security definer
-set search_path = pg_catalog, pg_temp set enable_seqscan = off
+set search_path = pg_catalog, pg_temp
+-- As in every transaction of ours: plans that were made on empty tables must do on full ones.
+set enable_seqscan = off set jit = off
 as $$
 #variable_conflict use_column
 declare
     now_ms constant bigint := consign.now_ms();
     body constant text := coalesce(btrim(enqueue.payload::text, E' \t\n\r'), 'null');
-    bytes_max constant integer := (select h.enqueue_bytes_max from consign.house h);
+    bytes_max constant integer := (select h.enqueue_bytes_max from consign.house h where h.one);
     delay_s constant numeric := extract(epoch from enqueue.delay);
     starts_ms bigint;
     expires_ms bigint;
