@@ -271,7 +271,7 @@ begin
         case when enqueue.run_at is not null and enqueue.delay is not null
             then 'delaySeconds: must not be given together with runAt' end,
         case when delay_s not between 0 and 315360000
-            then 'delaySeconds: must be from 0 to 315360000, but is ' || delay_s end,
+            then 'delaySeconds: must be from 0 to 315360000, but is ' || trim_scale(delay_s) end,
         consign.moment_problem('expiresAt', enqueue.expires_at));
     if wrong <> '' then
         raise exception using errcode = 'CN400', detail = 'INVALID_FIELD', message = wrong,
