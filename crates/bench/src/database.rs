@@ -1,13 +1,14 @@
 //! The schemas of a run in somebody's database: new when it begins, gone when it ends.
 
 use crate::Error;
+use std::sync::Arc;
 use store::PostgresAddress;
 use tokio::runtime::Builder;
 use tokio_postgres::Client;
 
 /// A database in which a run makes schemas of its own.
 pub(crate) struct Database {
-    address: PostgresAddress,
+    address: Arc<PostgresAddress>,
     /// With what the names of its schemas begin.
     prefix: String,
 }
@@ -15,7 +16,7 @@ pub(crate) struct Database {
 /// One schema of a run, with one store in it.
 #[derive(Clone)]
 pub(crate) struct Schema {
-    pub(crate) address: PostgresAddress,
+    pub(crate) address: Arc<PostgresAddress>,
     pub(crate) name: String,
 }
 
@@ -29,7 +30,8 @@ impl Database {
     /// Makes sure that no schema of that name is there.
     pub(crate) fn at(address: &str) -> Result<Self, Error> {
         let prefix = format!("consign_bench_{}", std::process::id());
-        let database = Database { address: address.parse().map_err(Error::Connect)?, prefix };
+        let address = Arc::new(address.parse().map_err(Error::Connect)?);
+        let database = Database { address, prefix };
         wait(async {
             for schema in SCHEMAS.map(|name| database.schema(name)) {
                 let schema = schema?;
@@ -49,7 +51,7 @@ impl Database {
     fn schema(&self, name: &str) -> Result<Schema, Error> {
         let name = format!("{}{name}", self.prefix);
         let address = self.address.with_schema(&name).map_err(Error::Connect)?;
-        Ok(Schema { address, name })
+        Ok(Schema { address: Arc::new(address), name })
     }
 
     /// Schema number so and so, without anything of an earlier part. Whoever opens a store makes it.

@@ -135,3 +135,33 @@ impl Archive {
         Ok(times)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Place, Settings};
+    use test_postgres::{Options, Server};
+
+    #[test]
+    fn jobs_that_lived_are_found_among_copies() {
+        // Not the shared one: the schemas of a run are named after its process.
+        let server = Server::start(Options::fast());
+        let place = Place::in_database(&server.address()).unwrap();
+        let (settings, say) = (Settings { jobs: 0, deep: 0, ended: 2_000 }, &mut |_: &str| ());
+        let mut bench = Bench::new(settings, &place, say).unwrap();
+        let measures = measure(&mut bench).unwrap();
+        assert!(
+            measures.iter().all(|line| line.ours.0.len() == ROUNDS && line.ours.median() > 0.0)
+        );
+
+        let Site::Schema(schema) = bench.place.ours().unwrap() else { panic!("it is a database") };
+        let archive = archive(&bench, schema.clone(), 100, 900).unwrap();
+        assert_eq!(archive.jobs.len(), 100);
+        let count = async {
+            let client = schema.connect("").await?;
+            let sql = "select count(*) from handed join job_ended using (no)";
+            Ok(client.query_one(sql, &[]).await.unwrap().get::<_, i64>(0))
+        };
+        assert_eq!(bench.timed(count).unwrap().0, 1_000);
+    }
+}

@@ -45,7 +45,7 @@ impl Beside {
         };
         let short = match backend {
             Backend::Sqlite(_) => "our own drain of the short queue",
-            Backend::Postgres(_) => "our own number at 10,000",
+            Backend::Postgres(_) => "our own number of the smaller one",
         };
         notes.push(format!("payloads have {PAYLOAD_BYTES} bytes; * is compared with {short}"));
         notes

@@ -26,6 +26,8 @@ const BEFORE_MAX: Duration = Duration::from_secs(120);
 /// What is told of at a time.
 const SPELL: Duration = Duration::from_secs(60);
 
+/// Those who hand over, each waiting for its answer: one alone would be slower than the load.
+const PRODUCERS: u32 = 16;
 /// Workers that claim side by side, how many jobs each takes, and how long it waits when there are none.
 const WORKERS: u32 = 4;
 const CLAIM: usize = 10;
@@ -136,7 +138,9 @@ async fn spells(
 
 async fn spell(house: &House, end: Duration) -> Result<Vec<Duration>, Error> {
     let mut tasks = JoinSet::new();
-    tasks.spawn(producer(house.clone(), end));
+    for _ in 0..PRODUCERS {
+        tasks.spawn(producer(house.clone(), end));
+    }
     for number in 0..WORKERS {
         tasks.spawn(worker(house.clone(), number, end));
     }
@@ -145,9 +149,9 @@ async fn spell(house: &House, end: Duration) -> Result<Vec<Duration>, Error> {
 
 /// A job that is late because the one before took long is handed over at once.
 async fn producer(house: House, end: Duration) -> Result<Vec<Duration>, Error> {
-    let gap = Duration::from_secs(1) / SOAK_JOBS_PER_SECOND;
+    let gap = Duration::from_secs(PRODUCERS.into()) / SOAK_JOBS_PER_SECOND;
     let (mut due, mut number) = (house.now(), 0);
-    while due < end {
+    while due.max(house.now()) < end {
         sleep(due.saturating_sub(house.now())).await;
         house.submit(number, house.now()).await?;
         (due, number) = (due + gap, number + 1);

@@ -27,6 +27,8 @@ use tracing::warn;
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// However much news there is: looks are at least this far apart.
 const LOOKS_APART: Duration = Duration::from_millis(20);
+/// And so many times as far as the last one took: thousands of watched jobs must not keep the store busy.
+const LOOKS_APART_FACTOR: u32 = 4;
 /// And what is heard within this is heeded together.
 const NEWS_APART: Duration = Duration::from_millis(1);
 /// While nobody watches and nobody says anything there is nothing to do.
@@ -49,7 +51,9 @@ impl Lookout {
         let bell = watchers.bell.clone();
         let post = Post {
             measured: BTreeMap::new(),
-            looked_at: Duration::ZERO,
+            look_began: Duration::ZERO,
+            next_hasty_look: Duration::ZERO,
+            hurry: false,
             next_look: None,
             failing: false,
             batcher,
@@ -87,7 +91,11 @@ struct Post {
     /// The versions that the watched jobs had at the last look; nothing for one that was not there.
     measured: BTreeMap<JobId, Option<u64>>,
     /// By the monotonic clock.
-    looked_at: Duration,
+    look_began: Duration,
+    /// News is looked after from here on and not before.
+    next_hasty_look: Duration,
+    /// There was news since the last look began.
+    hurry: bool,
     /// Nothing while nobody watches.
     next_look: Option<Duration>,
     failing: bool,
@@ -117,6 +125,8 @@ impl Post {
                 thread::sleep(NEWS_APART);
             }
             if look.is_none() && self.is_time_to_look() {
+                // Whatever is heard from now on, this look may have been too early for it.
+                (self.look_began, self.hurry) = (self.now(), false);
                 look = Some(look_at(&batcher, self.watchers.ids()));
             }
             if let Some(Poll::Ready(seen)) = look.as_mut().map(|look| look.as_mut().poll(&mut cx)) {
@@ -136,29 +146,34 @@ impl Post {
             let types: Vec<JobType> = work.into_iter().collect();
             self.batcher.wake(Some(&types));
         }
-        if touched && self.watchers.are_there() {
-            let soon = self.now().max(self.looked_at + LOOKS_APART);
-            self.next_look = Some(self.next_look.map_or(soon, |next| next.min(soon)));
-        }
+        self.hurry |= touched;
     }
 
     /// Whether to look at the watched jobs now. Begins to count when somebody begins to watch.
     fn is_time_to_look(&mut self) -> bool {
         if !self.watchers.are_there() {
-            self.next_look = None;
+            (self.next_look, self.hurry) = (None, false);
             self.measured.clear();
             return false;
         }
         let now = self.now();
-        let next = *self.next_look.get_or_insert(now + jittered(LOOK_EVERY, &*self.dice));
-        now >= next
+        self.next_look.get_or_insert(now + jittered(LOOK_EVERY, &*self.dice));
+        self.next_look().is_some_and(|next| now >= next)
+    }
+
+    fn next_look(&self) -> Option<Duration> {
+        let hasty = if self.hurry { self.next_hasty_look } else { Duration::MAX };
+        self.next_look.map(|next| next.min(hasty))
     }
 
     /// Tells those whose job is not as it was at the last look. Whoever began to watch since then is told in any
     /// case: its job may have changed between its reading and this look.
     fn note(&mut self, (ids, seen): Look) {
-        self.looked_at = self.now();
-        self.next_look = Some(self.looked_at + jittered(LOOK_EVERY, &*self.dice));
+        let now = self.now();
+        let took = now.saturating_sub(self.look_began);
+        let apart = (took * LOOKS_APART_FACTOR).clamp(LOOKS_APART, LOOK_EVERY);
+        self.next_hasty_look = now + apart;
+        self.next_look = Some(now + jittered(LOOK_EVERY, &*self.dice));
         let versions = match seen {
             Ok(versions) => versions,
             Err(error) => return self.complain(&error),
@@ -166,8 +181,8 @@ impl Post {
         if std::mem::replace(&mut self.failing, false) {
             warn!("watched jobs can be looked at again");
         }
-        let now = ids.into_iter().map(|id| (id, versions.get(&id).copied()));
-        let before = std::mem::replace(&mut self.measured, now.collect());
+        let seen = ids.into_iter().map(|id| (id, versions.get(&id).copied()));
+        let before = std::mem::replace(&mut self.measured, seen.collect());
         let changed = self.measured.iter().filter(|(id, version)| before.get(id) != Some(version));
         let changed: Vec<JobId> = changed.map(|(id, _)| *id).collect();
         self.watchers.tell(&Touched::Jobs(changed));
@@ -182,7 +197,7 @@ impl Post {
     }
 
     fn idle(&self) -> Duration {
-        self.next_look.map_or(IDLE, |next| next.saturating_sub(self.now()))
+        self.next_look().map_or(IDLE, |next| next.saturating_sub(self.now()))
     }
 
     fn now(&self) -> Duration {

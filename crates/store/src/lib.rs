@@ -15,6 +15,8 @@ mod dice;
 mod form;
 mod keeper;
 mod memory;
+#[cfg(test)]
+mod model;
 mod node;
 mod postgres;
 mod promise;
@@ -26,7 +28,7 @@ pub mod sync;
 mod taken;
 mod way;
 
-pub use by_hand::{HandClock, Replaceable, SeededDice, take_the_clock};
+pub use by_hand::{HandClock, Replaceable, SeededDice, take_the_clock, wipe};
 pub use clock::{Clock, Reading, StoreClock};
 pub use cursor::Cursor;
 pub use dice::Dice;

@@ -122,7 +122,8 @@ pub trait Store: Send + Sync {
 
     /// A node gives a sign of life, and learns who else is there and whether it leads. At most one node
     /// leads at a time, by the store's clock; one that was silent for [`crate::LEADS_FOR`] does not lead any more, and
-    /// what it still tries to do as a leader ([`Store::number_events`], [`Store::tidy`]) does nothing.
+    /// what it still tries to do as a leader ([`Store::number_events`], [`Store::tidy`]) does nothing. One that is
+    /// draining gives the lead up. Whoever never attended is no node but a tool, and may do what it is asked for.
     ///
     /// A store of one process has one node, which leads.
     async fn attend(&self, node: &NodeCard) -> Result<Attendance, StoreError> {

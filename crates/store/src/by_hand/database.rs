@@ -14,7 +14,8 @@ pub async fn take_the_clock(
     let (client, names) = clock_connection(address).await?;
     let failed = |source| PostgresError::Migrate { schema: address.schema().into(), source };
     let replace = names.of(
-        "create table consign.hand_clock (ms bigint not null); insert into consign.hand_clock values (0); \
+        "create table if not exists consign.hand_clock (ms bigint not null); delete from consign.hand_clock; \
+         insert into consign.hand_clock values (0); \
          create or replace function consign.now_ms() returns bigint language sql volatile \
          as $$ select ms from consign.hand_clock $$",
     );
@@ -29,4 +30,24 @@ pub async fn take_the_clock(
         told.expect("the database is there as long as the test");
     }));
     Ok(())
+}
+
+/// Empties the tables at `address`, as if they had just been made: for tests that would make many.
+pub async fn wipe(address: &PostgresAddress) -> Result<(), PostgresError> {
+    let (client, names) = clock_connection(address).await?;
+    let failed = |source| PostgresError::Migrate { schema: address.schema().into(), source };
+    let rows = client.query_typed(&tables(address.schema()), &[]).await.map_err(failed)?;
+    let tables = rows.iter().map(|row| row.get::<_, &str>(0)).collect::<Vec<_>>().join(", ");
+    let wipe = format!(
+        "truncate {tables}; insert into consign.house default values; insert into consign.pulse default values; \
+         insert into consign.numbering default values; insert into consign.leader default values"
+    );
+    client.batch_execute(&names.of(&wipe)).await.map_err(failed)
+}
+
+fn tables(schema: &str) -> String {
+    format!(
+        "select format('%I.%I', schemaname, tablename) from pg_tables where schemaname = '{schema}' \
+         and tablename not in ('migration', 'hand_clock')"
+    )
 }

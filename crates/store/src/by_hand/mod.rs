@@ -4,7 +4,7 @@
 mod database;
 mod replaceable;
 
-pub use database::take_the_clock;
+pub use database::{take_the_clock, wipe};
 pub use replaceable::Replaceable;
 
 use crate::{

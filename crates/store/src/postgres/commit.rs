@@ -63,7 +63,11 @@ impl Inner {
             Trouble::Damage(_)
             | Trouble::Impossible(_)
             | Trouble::NoConnection(_)
+<<<<<<< HEAD
             | Trouble::InInbox(_)
+=======
+            | Trouble::Jumped
+>>>>>>> main
             | Trouble::Unknown(_) => None,
         }))
     }

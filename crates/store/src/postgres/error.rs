@@ -15,9 +15,15 @@ pub(super) enum Trouble {
     Impossible(&'static str),
     #[error("no connection could be had")]
     NoConnection(#[source] Option<Box<PostgresError>>),
+<<<<<<< HEAD
     /// Jobs that are needed are in the inbox, or were a moment ago.
     #[error("a job that was enqueued by SQL is not taken in yet")]
     InInbox(Vec<JobId>),
+=======
+    /// Leases have to be extended first; nothing was done.
+    #[error("the clock of the database jumped")]
+    Jumped,
+>>>>>>> main
     /// A commit was sent, and nobody knows what became of it.
     #[error("the connection broke while a commit was under way")]
     Unknown(#[source] Option<Box<tokio_postgres::Error>>),
@@ -28,10 +34,16 @@ impl Trouble {
     pub(super) fn is_about_a_row(&self) -> bool {
         match self {
             Trouble::Damage(_) | Trouble::Impossible(_) => true,
+<<<<<<< HEAD
             Trouble::Sql(_)
             | Trouble::NoConnection(_)
             | Trouble::InInbox(_)
             | Trouble::Unknown(_) => false,
+=======
+            Trouble::Sql(_) | Trouble::NoConnection(_) | Trouble::Jumped | Trouble::Unknown(_) => {
+                false
+            }
+>>>>>>> main
         }
     }
 
@@ -60,7 +72,11 @@ impl Trouble {
             Trouble::Damage(_)
             | Trouble::Impossible(_)
             | Trouble::NoConnection(_)
+<<<<<<< HEAD
             | Trouble::InInbox(_)
+=======
+            | Trouble::Jumped
+>>>>>>> main
             | Trouble::Unknown(_) => false,
         }
     }
@@ -71,10 +87,16 @@ impl Trouble {
         match self {
             Trouble::Sql(_) => self.code().is_none_or(ends_the_session),
             Trouble::NoConnection(_) => true,
+<<<<<<< HEAD
             Trouble::Damage(_)
             | Trouble::Impossible(_)
             | Trouble::InInbox(_)
             | Trouble::Unknown(_) => false,
+=======
+            Trouble::Damage(_) | Trouble::Impossible(_) | Trouble::Jumped | Trouble::Unknown(_) => {
+                false
+            }
+>>>>>>> main
         }
     }
 
@@ -84,7 +106,11 @@ impl Trouble {
             Trouble::Damage(_)
             | Trouble::Impossible(_)
             | Trouble::NoConnection(_)
+<<<<<<< HEAD
             | Trouble::InInbox(_)
+=======
+            | Trouble::Jumped
+>>>>>>> main
             | Trouble::Unknown(_) => None,
         }
     }
@@ -93,7 +119,11 @@ impl Trouble {
     pub(super) fn told(self) -> StoreError {
         let kind = match &self {
             Trouble::Damage(_) | Trouble::Impossible(_) => StoreError::Damaged,
+<<<<<<< HEAD
             Trouble::NoConnection(_) | Trouble::InInbox(_) => StoreError::Unavailable,
+=======
+            Trouble::NoConnection(_) | Trouble::Jumped => StoreError::Unavailable,
+>>>>>>> main
             Trouble::Unknown(_) => StoreError::OutcomeUnknown,
             Trouble::Sql(error) => match error.code() {
                 Some(&SqlState::DISK_FULL) => StoreError::Full,

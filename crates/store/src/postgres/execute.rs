@@ -44,6 +44,7 @@ impl Inner {
                 Err(trouble) if trouble.is_a_collision() && attempt < ATTEMPTS_MAX => {
                     self.wait_a_moment(attempt).await;
                 }
+                Err(Trouble::Jumped) => self.follow_clock().await?,
                 // Nothing was done, and another connection may be a good one.
                 Err(trouble) if trouble.is_a_lost_connection() && attempt == 1 => {
                     self.writers.forget_idle();
@@ -179,6 +180,9 @@ impl Inner {
         )?;
         let known = self.known_at(db, &clock, known, plan.sets).await?;
         let now = self.tick(clock.now);
+        if self.has_jumped() {
+            return Err(Trouble::Jumped);
+        }
         let facts = (now, clock.epoch);
         let mut desk = Desk::new(facts, known, self.dice.clone(), clock.place, clock.blocks);
         desk.jobs = jobs;

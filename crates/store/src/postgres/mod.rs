@@ -24,13 +24,15 @@ mod news;
 mod nodes;
 mod pending;
 mod plan;
+#[cfg(test)]
+mod plans;
 mod pool;
 mod reads;
 mod save;
 mod schema;
 mod sql;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod time;
 mod tls;
 mod uuid;

@@ -185,7 +185,7 @@ statements! {
         select digest, $3::int8, jobs from unnest($1::int8[], $2::bytea[]) u(digest, jobs) order by 1 \
         on conflict (digest) do update set at = excluded.at, jobs = excluded.jobs";
     CLAIMS_OLD = "delete from consign.claim where digest = any(array( \
-        select digest from consign.claim where at <= $1 limit $2 for update skip locked))";
+        select digest from consign.claim where at <= $1 order by at limit $2 for update skip locked))";
     /// The first due jobs of each queue, the highest priority first. Each line has a time below which there was
     /// nothing left when it was last looked at.
     READY = "select q.ord, d.no, d.body, h.id, h.queue, h.envelope, h.payload, d.rank, d.run_at \

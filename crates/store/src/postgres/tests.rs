@@ -5,7 +5,7 @@ mod enqueue;
 use super::{Postgres, PostgresAddress, PostgresOptions};
 use crate::{
     HandClock, Replaceable, SeededDice, Store,
-    conformance::{House, conformance},
+    conformance::{House, conformance, conformance_shared, nodes::Neighbours},
     take_the_clock,
 };
 use engine::Timestamp;
@@ -14,11 +14,11 @@ use test_postgres::Server;
 use tokio::runtime::{Builder, Runtime};
 
 /// One runtime for all: the connections of a test live on it.
-pub(super) static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+pub(crate) static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("it can be built")
 });
 
-pub(super) fn fresh_address() -> PostgresAddress {
+pub(crate) fn fresh_address() -> PostgresAddress {
     let server = Server::shared();
     let address: PostgresAddress = server.address().parse().expect("lawful");
     address.with_schema(&server.fresh_schema_name()).expect("lawful")
@@ -34,6 +34,10 @@ pub(super) fn open_at(
 }
 
 fn open() -> House {
+    neighbours().house
+}
+
+fn neighbours() -> Neighbours {
     let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
     let dice = Arc::new(SeededDice::new(1));
     let address = fresh_address();
@@ -47,12 +51,15 @@ fn open() -> House {
         let (replaceable, opened) = (replaceable.clone(), opened.clone());
         move || replaceable.replace(|| opened())
     });
+    let another = opened.clone();
     let restored = Box::new(move || -> Arc<dyn Store> {
         let restored = opened();
         RUNTIME.block_on(restored.raise_epoch()).expect("it can be raised");
         restored
     });
-    House { store: replaceable, clock, dice, restart, restored }
+    let house = House { store: replaceable, clock, dice, restart, restored };
+    Neighbours { house, another: Box::new(move || another()) }
 }
 
 conformance!(super::open);
+conformance_shared!(super::neighbours);

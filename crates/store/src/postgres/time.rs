@@ -39,8 +39,9 @@ struct Followed {
     ahead: bool,
 }
 
-/// How often it is written down that workers can be heard.
-const HEARD_EVERY: Duration = Duration::from_secs(1);
+/// How often it is written down that workers can be heard. Always in tests, so that they can compare to the millisecond.
+const HEARD_EVERY: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 1_000 });
+const ANYTHING: Duration = Duration::from_millis(1);
 /// A silence of all nodes that is shorter than this is none.
 const SILENCE_MIN: Duration = Duration::from_secs(3);
 
@@ -62,6 +63,16 @@ impl Inner {
             time.jumped_from = Some(time.jumped_from.map_or(expected, |from| from.min(expected)));
         }
         tick.now
+    }
+
+    /// Whether the clock jumped and leases have not been extended yet.
+    pub(super) fn has_jumped(&self) -> bool {
+        self.time.locked().jumped_from.is_some()
+    }
+
+    pub(super) async fn follow_clock(&self) -> Result<(), Trouble> {
+        let mut db = self.writers.lend().await?;
+        self.now(&mut db).await.map(drop)
     }
 
     /// The store's time now, with every jump followed.
@@ -109,7 +120,7 @@ impl Inner {
     pub(super) fn is_pulse_old(&self, now: Timestamp) -> bool {
         let time = self.time.locked();
         // Whoever starts next must not begin behind us, and the database's clock would not tell.
-        let every = if time.ahead { Duration::from_millis(1) } else { HEARD_EVERY };
+        let every = if time.ahead { ANYTHING } else { HEARD_EVERY };
         time.jumped_from.is_none() && now.since(time.heard_until) >= every
     }
 

@@ -21,8 +21,6 @@ mod list;
 mod load;
 mod lock;
 mod log;
-#[cfg(test)]
-mod model;
 mod open;
 mod pending;
 #[cfg(test)]

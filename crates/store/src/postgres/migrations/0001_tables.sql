@@ -77,6 +77,7 @@ create table consign.claim (
     -- Their ids, one behind another.
     jobs bytea not null
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
+create index claim_at on consign.claim (at);
 
 -- Jobs that have ended: written once, read by listings.
 create table consign.job_ended (

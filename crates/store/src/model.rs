@@ -1,12 +1,11 @@
-//! The model against the store: whatever is asked of both, the memory store and the file answer alike.
+//! The model against the stores: whatever is asked of both, the memory store and a store of our own answer alike.
 
-use super::{
-    Sqlite,
-    tests::{folder, hands, options},
-};
 use crate::{
-    Answer, Clock, Dice, HandClock, Memory, Query, Reply, Request, Store,
+    Answer, Clock, Dice, HandClock, Memory, Options, Postgres, PostgresOptions, Query, Reply,
+    Request, Sqlite, Store,
     conformance::audit::recorded,
+    postgres::tests::{RUNTIME, fresh_address},
+    take_the_clock, wipe,
 };
 use engine::{
     Chance, ClaimId, Command, EndingDraft, Filter, Intake, JobDraft, JobId, JobType, LeaseToken,
@@ -16,6 +15,7 @@ use engine::{
 use pollster::block_on;
 use proptest::prelude::*;
 use std::{io::Write, path::Path, sync::Arc, time::Duration};
+use tempfile::TempDir;
 
 /// Both stores roll the same, however often each of them rolls.
 struct OneSide;
@@ -113,39 +113,33 @@ fn draft() -> impl Strategy<Value = Draft> {
 struct Pair {
     clock: Arc<HandClock>,
     memory: Memory,
-    file: Option<Sqlite>,
-    path: std::path::PathBuf,
+    other: Option<Arc<dyn Store>>,
+    open: Open,
     made: u128,
     jobs: Vec<JobId>,
     leases: Vec<(JobId, LeaseToken)>,
 }
 
+/// Opens a store, the same one each time.
+type Open = Box<dyn Fn() -> Arc<dyn Store>>;
+
 impl Pair {
-    fn new(folder: &Path) -> Self {
-        let (clock, _) = hands();
+    fn new(clock: Arc<HandClock>, open: Open) -> Self {
         let memory = Memory::new(clock.clone(), Arc::new(OneSide));
         memory.restart();
-        let path = folder.join("consign.db");
-        let mut pair =
-            Pair { clock, memory, file: None, path, made: 0, jobs: Vec::new(), leases: Vec::new() };
-        pair.open();
-        pair
+        let other = Some(open());
+        Pair { clock, memory, other, open, made: 0, jobs: Vec::new(), leases: Vec::new() }
     }
 
-    fn open(&mut self) {
-        let store = Sqlite::open(&self.path, self.clock.clone(), Arc::new(OneSide), options());
-        self.file = Some(store.expect("it can be opened"));
-    }
-
-    fn file(&self) -> &Sqlite {
-        self.file.as_ref().expect("open, but while it restarts")
+    fn other(&self) -> &dyn Store {
+        self.other.as_deref().expect("open, but while it restarts")
     }
 
     /// Asks both, and sees that they answer alike.
     fn ask(&mut self, batch: Vec<Request>) -> Vec<Reply> {
         let by_memory = block_on(self.memory.execute(batch.clone())).unwrap();
-        let by_file = block_on(self.file().execute(batch.clone())).unwrap();
-        assert_eq!(by_memory, by_file, "{batch:?}");
+        let by_other = block_on(self.other().execute(batch.clone())).unwrap();
+        assert_eq!(by_memory, by_other, "{batch:?}");
         for answer in by_memory.iter().flatten() {
             match answer {
                 Answer::Submitted(all) => {
@@ -253,11 +247,11 @@ impl Pair {
             Op::Sweep => self.sweep(),
             Op::Tidy { limit } => {
                 let by_memory = block_on(self.memory.tidy(*limit)).unwrap();
-                assert_eq!(by_memory, block_on(self.file().tidy(*limit)).unwrap());
+                assert_eq!(by_memory, block_on(self.other().tidy(*limit)).unwrap());
             }
             Op::Number { limit } => {
                 let by_memory = block_on(self.memory.number_events(*limit)).unwrap();
-                assert_eq!(by_memory, block_on(self.file().number_events(*limit)).unwrap());
+                assert_eq!(by_memory, block_on(self.other().number_events(*limit)).unwrap());
             }
             Op::Pass { ms } => {
                 self.clock.pass(Duration::from_millis(*ms));
@@ -269,9 +263,9 @@ impl Pair {
             }
             Op::Restart { ms } => {
                 self.tick();
-                self.file = None;
+                self.other = None;
                 self.clock.pass(Duration::from_millis(*ms));
-                self.open();
+                self.other = Some((self.open)());
                 self.memory.restart();
             }
         }
@@ -301,10 +295,10 @@ impl Pair {
     fn sweep(&mut self) {
         let key = |late: &crate::Overdue| late.id;
         let mut by_memory = block_on(self.memory.overdue(100)).unwrap();
-        let mut by_file = block_on(self.file().overdue(100)).unwrap();
+        let mut by_other = block_on(self.other().overdue(100)).unwrap();
         by_memory.sort_by_key(key);
-        by_file.sort_by_key(key);
-        assert_eq!(by_memory, by_file);
+        by_other.sort_by_key(key);
+        assert_eq!(by_memory, by_other);
         for late in by_memory {
             self.about(late.id, late.command);
         }
@@ -314,38 +308,39 @@ impl Pair {
     fn compare(&self) {
         for id in &self.jobs {
             for scope in [Scope::All, scope_of(Some(0))] {
-                let jobs = [self.memory.job(&scope, *id), self.file().job(&scope, *id)];
+                let jobs = [self.memory.job(&scope, *id), self.other().job(&scope, *id)];
                 assert_same(jobs.map(block_on));
                 let rows =
-                    [self.memory.history(&scope, *id, 1), self.file().history(&scope, *id, 1)];
+                    [self.memory.history(&scope, *id, 1), self.other().history(&scope, *id, 1)];
                 assert_same(rows.map(block_on));
                 let told =
-                    [self.memory.announced(&scope, *id, 1), self.file().announced(&scope, *id, 1)];
+                    [self.memory.announced(&scope, *id, 1), self.other().announced(&scope, *id, 1)];
                 assert_same(told.map(block_on));
-                let payloads = [self.memory.payload(&scope, *id), self.file().payload(&scope, *id)];
+                let payloads =
+                    [self.memory.payload(&scope, *id), self.other().payload(&scope, *id)];
                 assert_same(payloads.map(block_on));
             }
             let around = [
                 self.memory.surroundings(&Scope::All, *id),
-                self.file().surroundings(&Scope::All, *id),
+                self.other().surroundings(&Scope::All, *id),
             ];
             assert_same(around.map(block_on));
         }
-        assert_same([self.memory.events(0, 1_000), self.file().events(0, 1_000)].map(block_on));
+        assert_same([self.memory.events(0, 1_000), self.other().events(0, 1_000)].map(block_on));
         assert_same(
-            [self.memory.queues(&Scope::All), self.file().queues(&Scope::All)].map(block_on),
+            [self.memory.queues(&Scope::All), self.other().queues(&Scope::All)].map(block_on),
         );
-        assert_same([self.memory.policies(), self.file().policies()].map(block_on));
-        let logs = [&self.memory as &dyn Store, self.file()];
+        assert_same([self.memory.policies(), self.other().policies()].map(block_on));
+        let logs = [&self.memory as &dyn Store, self.other()];
         assert_same(logs.map(|store| block_on(store.audit(&Scope::All, None, 1_000))));
         assert_same(
-            [self.memory.workers(&Scope::All), self.file().workers(&Scope::All)].map(block_on),
+            [self.memory.workers(&Scope::All), self.other().workers(&Scope::All)].map(block_on),
         );
         for filter in filters(&self.jobs) {
             for scope in [Scope::All, scope_of(Some(0))] {
-                let pages = [&self.memory as &dyn Store, self.file()];
-                let [model, file] = pages.map(|store| listed(store, &scope, &filter));
-                assert_eq!(model, file, "{filter:?}");
+                let pages = [&self.memory as &dyn Store, self.other()];
+                let [model, other] = pages.map(|store| listed(store, &scope, &filter));
+                assert_eq!(model, other, "{filter:?}");
             }
         }
     }
@@ -450,17 +445,46 @@ fn policy_of(number: u8) -> Policy {
 
 /// What every CI run tries.
 const CASES: u32 = 2_000;
+const CASES_POSTGRES: u32 = 500;
 
 #[test]
 fn the_file_answers_as_the_model_does() {
+    tell(CASES, "the file", |clock| {
+        let folder = folder();
+        Box::new(move || {
+            let options = Options { fail_stop: Arc::new(|_| {}), ..Options::default() };
+            let path = folder.path().join("consign.db");
+            let store = Sqlite::open(path, clock.clone(), Arc::new(OneSide), options);
+            Arc::new(store.expect("it can be opened"))
+        })
+    });
+}
+
+#[test]
+fn the_database_answers_as_the_model_does() {
+    let address = fresh_address();
+    tell(CASES_POSTGRES, "the database", |clock| {
+        let address = address.clone();
+        RUNTIME.block_on(take_the_clock(&address, &clock)).expect("it can be taken");
+        RUNTIME.block_on(wipe(&address)).expect("it can be emptied");
+        Box::new(move || {
+            let options = PostgresOptions { writers: 1, readers: 1 };
+            let opened = Postgres::open(&address, clock.clone(), Arc::new(OneSide), options);
+            Arc::new(RUNTIME.block_on(opened).expect("it can be opened"))
+        })
+    });
+}
+
+/// Tells stories to the model and to a store that `begin` makes for each of them.
+fn tell(cases: u32, whom: &str, begin: impl Fn(Arc<HandClock>) -> Open) {
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
-        cases: CASES,
+        cases,
         failure_persistence: None,
         ..ProptestConfig::default()
     });
     let outcome = runner.run(&ops(), |ops| {
-        let folder = folder();
-        let mut pair = Pair::new(folder.path());
+        let clock = Arc::new(HandClock::at(engine::Timestamp::from_unix_ms(1_800_000_000_000)));
+        let mut pair = Pair::new(clock.clone(), begin(clock));
         for op in &ops {
             pair.act(op);
         }
@@ -470,6 +494,13 @@ fn the_file_answers_as_the_model_does() {
     if let Err(failure) = outcome {
         panic!("{failure}");
     }
-    writeln!(std::io::stderr(), "{CASES} stories told to the model and to the file: no difference")
+    writeln!(std::io::stderr(), "{cases} stories told to the model and to {whom}: no difference")
         .expect("it prints");
+}
+
+/// In memory where there is such a place: what is tested here is not the disk.
+fn folder() -> TempDir {
+    let in_memory = Path::new("/dev/shm");
+    let made = if in_memory.is_dir() { TempDir::new_in(in_memory) } else { TempDir::new() };
+    made.expect("there is room for a folder")
 }
