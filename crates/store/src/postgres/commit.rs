@@ -63,11 +63,8 @@ impl Inner {
             Trouble::Damage(_)
             | Trouble::Impossible(_)
             | Trouble::NoConnection(_)
-<<<<<<< HEAD
-            | Trouble::InInbox(_)
-=======
             | Trouble::Jumped
->>>>>>> main
+            | Trouble::InInbox(_)
             | Trouble::Unknown(_) => None,
         }))
     }

@@ -15,15 +15,12 @@ pub(super) enum Trouble {
     Impossible(&'static str),
     #[error("no connection could be had")]
     NoConnection(#[source] Option<Box<PostgresError>>),
-<<<<<<< HEAD
-    /// Jobs that are needed are in the inbox, or were a moment ago.
-    #[error("a job that was enqueued by SQL is not taken in yet")]
-    InInbox(Vec<JobId>),
-=======
     /// Leases have to be extended first; nothing was done.
     #[error("the clock of the database jumped")]
     Jumped,
->>>>>>> main
+    /// Jobs that are needed are in the inbox, or were a moment ago.
+    #[error("a job that was enqueued by SQL is not taken in yet")]
+    InInbox(Vec<JobId>),
     /// A commit was sent, and nobody knows what became of it.
     #[error("the connection broke while a commit was under way")]
     Unknown(#[source] Option<Box<tokio_postgres::Error>>),
@@ -34,16 +31,11 @@ impl Trouble {
     pub(super) fn is_about_a_row(&self) -> bool {
         match self {
             Trouble::Damage(_) | Trouble::Impossible(_) => true,
-<<<<<<< HEAD
             Trouble::Sql(_)
             | Trouble::NoConnection(_)
+            | Trouble::Jumped
             | Trouble::InInbox(_)
             | Trouble::Unknown(_) => false,
-=======
-            Trouble::Sql(_) | Trouble::NoConnection(_) | Trouble::Jumped | Trouble::Unknown(_) => {
-                false
-            }
->>>>>>> main
         }
     }
 
@@ -72,11 +64,8 @@ impl Trouble {
             Trouble::Damage(_)
             | Trouble::Impossible(_)
             | Trouble::NoConnection(_)
-<<<<<<< HEAD
-            | Trouble::InInbox(_)
-=======
             | Trouble::Jumped
->>>>>>> main
+            | Trouble::InInbox(_)
             | Trouble::Unknown(_) => false,
         }
     }
@@ -87,16 +76,11 @@ impl Trouble {
         match self {
             Trouble::Sql(_) => self.code().is_none_or(ends_the_session),
             Trouble::NoConnection(_) => true,
-<<<<<<< HEAD
             Trouble::Damage(_)
             | Trouble::Impossible(_)
+            | Trouble::Jumped
             | Trouble::InInbox(_)
             | Trouble::Unknown(_) => false,
-=======
-            Trouble::Damage(_) | Trouble::Impossible(_) | Trouble::Jumped | Trouble::Unknown(_) => {
-                false
-            }
->>>>>>> main
         }
     }
 
@@ -106,11 +90,8 @@ impl Trouble {
             Trouble::Damage(_)
             | Trouble::Impossible(_)
             | Trouble::NoConnection(_)
-<<<<<<< HEAD
-            | Trouble::InInbox(_)
-=======
             | Trouble::Jumped
->>>>>>> main
+            | Trouble::InInbox(_)
             | Trouble::Unknown(_) => None,
         }
     }
@@ -119,11 +100,9 @@ impl Trouble {
     pub(super) fn told(self) -> StoreError {
         let kind = match &self {
             Trouble::Damage(_) | Trouble::Impossible(_) => StoreError::Damaged,
-<<<<<<< HEAD
-            Trouble::NoConnection(_) | Trouble::InInbox(_) => StoreError::Unavailable,
-=======
-            Trouble::NoConnection(_) | Trouble::Jumped => StoreError::Unavailable,
->>>>>>> main
+            Trouble::NoConnection(_) | Trouble::Jumped | Trouble::InInbox(_) => {
+                StoreError::Unavailable
+            }
             Trouble::Unknown(_) => StoreError::OutcomeUnknown,
             Trouble::Sql(error) => match error.code() {
                 Some(&SqlState::DISK_FULL) => StoreError::Full,

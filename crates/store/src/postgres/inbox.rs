@@ -126,6 +126,7 @@ impl Inner {
                 Err(trouble) if trouble.is_a_collision() && attempt < ATTEMPTS_MAX => {
                     self.wait_a_moment(attempt).await;
                 }
+                Err(Trouble::Jumped) => self.follow_clock().await?,
                 Err(trouble) if trouble.is_a_lost_connection() && attempt == 1 => {
                     self.writers.forget_idle();
                 }
