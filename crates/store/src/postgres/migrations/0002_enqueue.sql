@@ -240,7 +240,7 @@ as $$
 #variable_conflict use_column
 declare
     now_ms constant bigint := consign.now_ms();
-    body constant text := coalesce(btrim(enqueue.payload::text, E' \t\n\r'), 'null');
+    body text;
     bytes_max constant integer := (select h.enqueue_bytes_max from consign.house h where h.one);
     delay_s constant numeric := extract(epoch from enqueue.delay);
     starts_ms bigint;
@@ -250,6 +250,14 @@ declare
     holder uuid;
     queued bigint;
 begin
+    -- These and no others, before anything is done with it: a caller's own type may bring a cast to text with it, which would
+    -- run here with the rights of the owner.
+    if pg_typeof(enqueue.payload) not in ('json'::regtype, 'jsonb'::regtype, 'text'::regtype, 'varchar'::regtype) then
+        raise exception using errcode = 'CN400', detail = 'INVALID_FIELD',
+            message = 'payload: must be json, jsonb or text, but is ' || pg_typeof(enqueue.payload),
+            hint = 'make JSON of it with to_jsonb';
+    end if;
+    body := coalesce(btrim(enqueue.payload::text, E' \t\n\r'), 'null');
     if octet_length(body) > bytes_max then
         raise exception using errcode = 'CN413', detail = 'PAYLOAD_TOO_LARGE',
             message = 'payload: has ' || octet_length(body) || ' bytes, and at most ' || bytes_max || ' are taken',

@@ -1,6 +1,6 @@
 //! One key, one job, whichever way it comes.
 
-use super::{Enqueued, RUNTIME, World, connect, refused};
+use super::{Enqueued, PATIENCE, RUNTIME, World, connect, refused};
 use crate::{
     Answer, Request, Store,
     conformance::house::{ending, keyed, settling, submitted, tenant},
@@ -10,6 +10,7 @@ use engine::{
     Scope,
 };
 use std::{collections::BTreeSet, thread, time::Duration};
+use tokio::time::{sleep, timeout};
 
 /// The same as the store is told it.
 fn new_job(world: &World, draft: JobDraft) -> NewJob {
@@ -179,4 +180,48 @@ fn a_redriven_job_meets_a_key_that_was_given_away_by_sql() {
     let answer = world.one(Request::Job { scope: Scope::All, id: first, command: redrive });
     assert!(matches!(answer, Ok(Answer::Job(_))), "{answer:?}");
     assert_eq!(world.enqueue("'email', '2', key => 'k'").unwrap(), (second, true));
+}
+
+/// Waits until somebody of this world waits for another's transaction.
+fn until_somebody_waits(world: &World) {
+    let waits = world.named(
+        "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%consign.enqueue(%'",
+    );
+    let waiting = async {
+        while world.app.query_typed(&waits, &[]).await.unwrap().is_empty() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    RUNTIME.block_on(async { timeout(PATIENCE, waiting).await }).expect("somebody waits");
+}
+
+#[test]
+fn whoever_comes_with_the_key_of_an_open_transaction_waits_for_its_end() {
+    let world = World::idle();
+    for (end, key) in [("commit", "k"), ("rollback", "l")] {
+        let call = format!("'email', '1', key => '{key}'");
+        let first = connect(&world.address);
+        RUNTIME.block_on(first.batch_execute("begin")).unwrap();
+        let (id, _) = world.enqueue_by(&first, &call).unwrap();
+        let second = thread::scope(|scope| {
+            let second = scope.spawn(|| world.enqueue_by(&connect(&world.address), &call));
+            until_somebody_waits(&world);
+            RUNTIME.block_on(first.batch_execute(end)).unwrap();
+            second.join().unwrap().expect("it is taken")
+        });
+        assert_eq!(second == (id, true), end == "commit");
+        assert_eq!(second.1, end == "commit");
+        assert!(world.job(second.0).is_some());
+    }
+}
+
+#[test]
+fn a_transaction_that_cannot_see_a_key_is_told_to_come_again() {
+    let world = World::idle();
+    world.sql("begin isolation level repeatable read; select * from consign.house");
+    let call = "'email', '1', key => 'k'";
+    let (id, _) = world.enqueue_by(&connect(&world.address), call).unwrap();
+    assert_eq!(refused(world.enqueue(call)).0, "40001");
+    world.sql("rollback");
+    assert_eq!(world.enqueue(call).unwrap(), (id, true));
 }

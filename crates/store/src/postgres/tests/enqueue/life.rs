@@ -129,6 +129,18 @@ fn whoever_waits_for_work_is_told_here_and_on_other_nodes() {
 }
 
 #[test]
+fn what_nobody_called_out_is_found_all_the_same() {
+    let world = World::new();
+    world.sql(
+        "insert into consign.inbox (id, at, run_at, tenant, job_type, payload) \
+         values ('01a1e2ea-cee4-7570-9be7-cb63bbf8d2e0', 1, 1, 'default', 'email', '1')",
+    );
+    let told = async { while world.store.news().await.work.is_empty() {} };
+    RUNTIME.block_on(async { timeout(PATIENCE, told).await }).expect("a node looks by itself");
+    assert_eq!(world.claim(&["email"], 5).len(), 1);
+}
+
+#[test]
 fn whoever_dies_with_rows_in_hand_leaves_them() {
     let world = World::idle();
     let id = world.must("'email', '1'");

@@ -61,3 +61,22 @@ fn a_caller_s_own_functions_and_tables_are_not_mistaken_for_ours() {
     let (id, _) = world.enqueue_by(&app, "'email', '1', key => 'k'").expect("it may");
     assert!(world.job(id).is_some());
 }
+
+#[test]
+fn a_caller_s_own_type_runs_nothing_with_our_rights() {
+    let world = World::idle();
+    let (role, app) = stranger(&world);
+    let schema = world.address.schema();
+    world.sql(&format!("grant usage on schema {schema} to {role}"));
+    world.sql(&format!("grant execute on function consign.enqueue to {role}"));
+    let trap = world.named(
+        "create type pg_temp.trap as (a integer); \
+         create function pg_temp.spring(pg_temp.trap) returns text language plpgsql \
+             as $$ begin delete from consign.house; return '1'; end $$; \
+         create cast (pg_temp.trap as text) with function pg_temp.spring(pg_temp.trap)",
+    );
+    RUNTIME.block_on(app.batch_execute(&trap)).unwrap();
+    let (state, code, message) = refused(world.enqueue_by(&app, "'email', row(1)::pg_temp.trap"));
+    assert_eq!((state.as_str(), code.as_str()), ("CN400", "INVALID_FIELD"), "{message}");
+    assert_eq!(world.count("house"), 1);
+}
