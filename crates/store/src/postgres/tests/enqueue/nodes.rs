@@ -1,8 +1,8 @@
 //! Many nodes empty one inbox, and one bad row keeps nothing out.
 
 use super::{PATIENCE, RUNTIME, World, connect};
-use crate::{Store, conformance::house::job_type};
-use engine::{JobId, Scope};
+use crate::{Request, Store, conformance::house::job_type};
+use engine::{Command, JobId, Scope};
 use std::{collections::BTreeSet, thread};
 use tokio::time::timeout;
 
@@ -31,6 +31,22 @@ fn nodes_that_take_in_at_once_make_one_job_of_a_row() {
     assert_eq!(queues[0].counts.submitted, (APPS * EACH) as u64);
     let started = world.claim(&["email"], 1_000);
     assert_eq!(started.iter().map(|claimed| claimed.job.id()).collect::<BTreeSet<_>>(), ids);
+}
+
+#[test]
+fn an_answer_never_lags_while_others_take_in() {
+    const ROUNDS: usize = 200;
+    let world = World::new();
+    let nodes = [world.store.clone(), world.another_node()];
+    for round in 0..ROUNDS {
+        let (store, other) = (&nodes[round % 2], &nodes[(round + 1) % 2]);
+        let id = world.must("'email', '1', key => null");
+        assert!(RUNTIME.block_on(store.job(&Scope::All, id)).unwrap().is_some(), "round {round}");
+        let id = world.must("'email', '1'");
+        let cancel = Request::Job { scope: Scope::All, id, command: Command::Cancel };
+        let cancelled = RUNTIME.block_on(other.execute(vec![cancel])).unwrap();
+        assert!(cancelled[0].is_ok(), "round {round}: {cancelled:?}");
+    }
 }
 
 /// Nothing comes of a job whose payload is "bad".
