@@ -64,6 +64,7 @@ impl Inner {
             | Trouble::Impossible(_)
             | Trouble::NoConnection(_)
             | Trouble::Jumped
+            | Trouble::InInbox(_)
             | Trouble::Unknown(_) => None,
         }))
     }

@@ -18,7 +18,7 @@ use engine::{
     key_is_free, submit, submit_again, submit_same,
 };
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -256,6 +256,23 @@ impl Desk {
         let holder = holder.ok_or(Trouble::Impossible("a key means no job that has it"))?;
         let policy = self.known.policy(&holder.job.envelope.job_type);
         Ok(Some(holder).filter(|holder| !key_is_free(&holder.job, policy, self.now)))
+    }
+
+    /// Keys that were kept for these jobs are theirs to take.
+    pub(super) fn free_kept_keys(&mut self, new: &[&NewJob]) {
+        let (jobs, holders) = (&self.jobs, &self.holders);
+        let kept = |id: &JobId| !jobs.contains_key(id) && !holders.contains_key(id);
+        let kept: HashSet<JobId> = new.iter().map(|new| new.id).filter(kept).collect();
+        for key in self.keys.values_mut() {
+            key.holder = key.holder.filter(|holder| !kept.contains(holder));
+        }
+    }
+
+    /// Jobs that have a key and were not found.
+    pub(super) fn missing_holders(&self) -> Vec<JobId> {
+        let holders = self.keys.values().filter_map(|key| key.holder);
+        let is_there = |id: &JobId| self.jobs.contains_key(id) || self.holders.contains_key(id);
+        holders.filter(|id| !is_there(id)).collect()
     }
 
     /// Notes the beginning of a job: what was handed over, and its first state.

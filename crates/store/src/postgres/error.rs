@@ -1,6 +1,7 @@
 //! What can go wrong with a database, and what callers are told.
 
 use crate::{form::seal::Damage, store::StoreError};
+use engine::JobId;
 use std::{error::Error as _, io};
 use tokio_postgres::error::SqlState;
 
@@ -18,6 +19,9 @@ pub(super) enum Trouble {
     /// Leases have to be extended first; nothing was done.
     #[error("the clock of the database jumped")]
     Jumped,
+    /// Jobs that are needed are in the inbox, or were a moment ago.
+    #[error("a job that was enqueued by SQL is not taken in yet")]
+    InInbox(Vec<JobId>),
     /// A commit was sent, and nobody knows what became of it.
     #[error("the connection broke while a commit was under way")]
     Unknown(#[source] Option<Box<tokio_postgres::Error>>),
@@ -28,10 +32,19 @@ impl Trouble {
     pub(super) fn is_about_a_row(&self) -> bool {
         match self {
             Trouble::Damage(_) | Trouble::Impossible(_) => true,
-            Trouble::Sql(_) | Trouble::NoConnection(_) | Trouble::Jumped | Trouble::Unknown(_) => {
-                false
-            }
+            Trouble::Sql(_)
+            | Trouble::NoConnection(_)
+            | Trouble::Jumped
+            | Trouble::InInbox(_)
+            | Trouble::Unknown(_) => false,
         }
+    }
+
+    /// Whether it comes of what was given or is stored, and would be the same at any other time.
+    pub(super) fn is_about_data(&self) -> bool {
+        self.is_about_a_row()
+            || matches!(self, Trouble::InInbox(_))
+            || self.code().is_some_and(is_about_data)
     }
 
     /// Whether the same again may well work at once: two transactions were in each other's way.
@@ -53,6 +66,7 @@ impl Trouble {
             | Trouble::Impossible(_)
             | Trouble::NoConnection(_)
             | Trouble::Jumped
+            | Trouble::InInbox(_)
             | Trouble::Unknown(_) => false,
         }
     }
@@ -63,9 +77,11 @@ impl Trouble {
         match self {
             Trouble::Sql(_) => self.code().is_none_or(ends_the_session),
             Trouble::NoConnection(_) => true,
-            Trouble::Damage(_) | Trouble::Impossible(_) | Trouble::Jumped | Trouble::Unknown(_) => {
-                false
-            }
+            Trouble::Damage(_)
+            | Trouble::Impossible(_)
+            | Trouble::Jumped
+            | Trouble::InInbox(_)
+            | Trouble::Unknown(_) => false,
         }
     }
 
@@ -76,6 +92,7 @@ impl Trouble {
             | Trouble::Impossible(_)
             | Trouble::NoConnection(_)
             | Trouble::Jumped
+            | Trouble::InInbox(_)
             | Trouble::Unknown(_) => None,
         }
     }
@@ -84,7 +101,9 @@ impl Trouble {
     pub(super) fn told(self) -> StoreError {
         let kind = match &self {
             Trouble::Damage(_) | Trouble::Impossible(_) => StoreError::Damaged,
-            Trouble::NoConnection(_) | Trouble::Jumped => StoreError::Unavailable,
+            Trouble::NoConnection(_) | Trouble::Jumped | Trouble::InInbox(_) => {
+                StoreError::Unavailable
+            }
             Trouble::Unknown(_) => StoreError::OutcomeUnknown,
             Trouble::Sql(error) => match error.code() {
                 Some(&SqlState::DISK_FULL) => StoreError::Full,

@@ -4,7 +4,8 @@ use super::{
     Inner, audit,
     desk::{Desk, Key, KeyName},
     error::Trouble,
-    known::Known,
+    inbox,
+    known::{self, Known},
     load,
     pending::queue_column,
     plan::{Plan, notes_of},
@@ -48,13 +49,15 @@ impl Inner {
                 Err(trouble) if trouble.is_a_lost_connection() && attempt == 1 => {
                     self.writers.forget_idle();
                 }
+                // Nothing was done. When those are jobs, it can be.
+                Err(Trouble::InInbox(ids)) if attempt < ATTEMPTS_MAX => self.let_in(&ids).await?,
                 other => return other,
             }
         }
         Err(Trouble::Impossible("a batch was in others' way again and again"))
     }
 
-    async fn wait_a_moment(&self, attempt: u32) {
+    pub(super) async fn wait_a_moment(&self, attempt: u32) {
         let chance = u32::try_from(self.dice.roll().0 & 0xff).unwrap_or(0);
         tokio::time::sleep(COLLISION_WAIT * attempt * (64 + chance) / 128).await;
     }
@@ -69,21 +72,17 @@ impl Inner {
             Ok(ready) => self.commit(&db, ready).await,
             Err(trouble) => Err(trouble),
         };
-        match &done {
-            Ok(_) => db.closed(),
-            Err(Trouble::Unknown(_)) => {}
-            Err(_) => {
-                if db.script(sql::ROLLBACK).await.is_ok() {
-                    db.closed();
-                }
-            }
-        }
+        db.end(&done).await;
         done
     }
 
     /// Makes the queues that new jobs will wait in, where they are the first: in a transaction of its own, so that
     /// nobody else's batch waits for ours.
-    async fn make_queues(&self, db: &mut Lent, plan: &Plan<'_>) -> Result<Arc<Known>, Trouble> {
+    pub(super) async fn make_queues(
+        &self,
+        db: &mut Lent,
+        plan: &Plan<'_>,
+    ) -> Result<Arc<Known>, Trouble> {
         let known = self.known();
         let is_new = |queue: &Queue| known.queues.no(&queue.job_type, &queue.tenant).is_none();
         let queues = plan.new.iter().map(|new| crate::taken::queue_of(new));
@@ -109,7 +108,7 @@ impl Inner {
     }
 
     /// Everything but the commit.
-    async fn transaction<'a>(
+    pub(super) async fn transaction<'a>(
         &self,
         db: &Lent,
         plan: &Plan<'a>,
@@ -172,7 +171,7 @@ impl Inner {
         }
         let ((), (), held, keys, jobs, clock) = tokio::try_join!(
             biased;
-            begin(db, !early),
+            begin(db, !early && !plan.taking_in),
             lock(db, &locks),
             held(db, &digests),
             lock_keys(db, &keys),
@@ -188,6 +187,9 @@ impl Inner {
         let mut desk = Desk::new(facts, known, self.dice.clone(), clock.place, clock.blocks);
         desk.jobs = jobs;
         desk.keys = keys;
+        let missing = plan.commands.iter().map(|(id, _)| *id);
+        let missing: Vec<JobId> = missing.filter(|id| !desk.jobs.contains_key(id)).collect();
+        inbox::expect_none(db, &missing).await?;
         self.fill(db, &mut desk, plan).await?;
         self.note_heard(clock.heard_until, now);
         Ok((desk, held, clock.xact))
@@ -200,10 +202,14 @@ impl Inner {
         let bounded =
             plan.new.iter().filter(|new| desk.known.policy(&new.job_type).max_queued.is_some());
         let bounded = bounded.filter_map(|new| desk.known.queues.no(&new.job_type, &new.tenant));
-        let bounded: BTreeSet<i64> = bounded.collect();
+        let bounded: BTreeSet<i64> = bounded.filter(|_| !plan.taking_in).collect();
         let (holders, queued) = tokio::try_join!(biased; load::read(db, &holders), queued(db, bounded.into_iter().collect()))?;
         desk.holders = holders;
         desk.queued = queued;
+        if plan.taking_in {
+            desk.free_kept_keys(&plan.new);
+        }
+        inbox::expect_none(db, &desk.missing_holders()).await?;
         load::details(db, desk, &plan.commands).await
     }
 
@@ -377,7 +383,7 @@ async fn set(db: &Lent, plan: &Plan<'_>) -> Result<(), Trouble> {
             Some(Request::SetPolicy { job_type, policy }) => {
                 let name = job_type.as_str();
                 let body = to_row(facet::of_name(&[name]), policy);
-                db.run(sql::POLICY_PUT, &[(&name, Type::TEXT), (&body, Type::BYTEA)]).await?;
+                known::put_policy(db, name, &body, policy).await?;
             }
             Some(Request::Pause { scope, job_type }) => {
                 let params: [Param<'_>; 2] =

@@ -1,15 +1,20 @@
 //! What a node knows by heart: queues, policies and pauses, read again whenever the house says that they changed.
 
-use super::{error::Trouble, pool::Lent, sql};
+use super::{
+    error::Trouble,
+    pool::{Lent, Param},
+    sql,
+};
 use crate::{
     form::{
-        body::{from_row, from_scope},
+        body::{from_row, from_scope, to_row},
         facet,
     },
     queue::{Queue, Queues, is_paused},
 };
 use engine::{JobType, Policy, Scope, Tenant};
 use std::collections::{BTreeMap, BTreeSet};
+use tokio_postgres::types::Type;
 
 #[derive(Default)]
 pub(super) struct Known {
@@ -61,6 +66,35 @@ pub(super) async fn load_policies(db: &Lent) -> Result<BTreeMap<JobType, Policy>
         policies.insert(job_type, from_row(facet::of_name(&[name]), row.try_get(1)?)?);
     }
     Ok(policies)
+}
+
+/// Writes a policy, and beside it what `enqueue` must know of it.
+pub(super) async fn put_policy(
+    db: &Lent,
+    name: &str,
+    body: &[u8],
+    policy: &Policy,
+) -> Result<(), Trouble> {
+    let window = i64::try_from(policy.key_window.as_millis()).unwrap_or(i64::MAX);
+    let max_queued = policy.max_queued.map(|max| i64::try_from(max).unwrap_or(i64::MAX));
+    let params: [Param<'_>; 5] = [
+        (&name, Type::TEXT),
+        (&body, Type::BYTEA),
+        (&window, Type::INT8),
+        (&max_queued, Type::INT8),
+        (&policy.schema.is_some(), Type::BOOL),
+    ];
+    db.run(sql::POLICY_PUT, &params).await.map(drop)
+}
+
+/// Says of policies from before there was `enqueue` what it must know of them.
+pub(super) async fn tell_policies(db: &Lent, known: &Known) -> Result<(), Trouble> {
+    for row in db.rows(sql::POLICIES_UNTOLD, &[]).await? {
+        let name: &str = row.try_get(0)?;
+        let policy = known.policy(&JobType::parse(name).map_err(|_| UNLAWFUL)?);
+        put_policy(db, name, &to_row(facet::of_name(&[name]), policy), policy).await?;
+    }
+    Ok(())
 }
 
 fn queue(job_type: &str, tenant: &str) -> Result<Queue, Trouble> {

@@ -16,6 +16,7 @@ mod doctor;
 mod erase;
 mod error;
 mod execute;
+mod inbox;
 mod known;
 mod lines;
 mod list;
@@ -77,6 +78,7 @@ pub struct Postgres {
     inner: Arc<Inner>,
     post: Arc<Post>,
     listening: JoinHandle<()>,
+    taking_in: JoinHandle<()>,
 }
 
 /// How many connections a store has.
@@ -110,6 +112,7 @@ struct Inner {
     /// Jobs that cannot be read. Claims pass them by.
     damaged: Mutex<BTreeSet<i64>>,
     part: Mutex<nodes::Part>,
+    post: Arc<Post>,
 }
 
 impl Postgres {
@@ -137,6 +140,7 @@ impl Postgres {
             workers: Mutex::default(),
             damaged: Mutex::default(),
             part: Mutex::default(),
+            post: post.clone(),
         };
         let started = inner.start().await;
         started.map_err(|trouble| PostgresError::Store {
@@ -144,7 +148,9 @@ impl Postgres {
             source: trouble.told(),
         })?;
         let listening = post.run(way);
-        Ok(Postgres { inner: Arc::new(inner), post, listening })
+        let inner = Arc::new(inner);
+        let taking_in = inbox::run(inner.clone());
+        Ok(Postgres { inner, post, listening, taking_in })
     }
 
     /// Makes every lease from before void: for a database that was restored from a backup. Whoever held a lease then may
@@ -187,6 +193,28 @@ impl Postgres {
             Ok(done) => done.map_err(Trouble::told),
             Err(ended) => Err(StoreError::Unavailable(Some(Box::new(ended)))),
         }
+    }
+
+    /// Asks for jobs, and once more where one was not found that may be in the inbox, or was when it was asked for.
+    async fn seek<R, F>(&self, ids: &[JobId], ask: impl Fn() -> F) -> Result<Option<R>, StoreError>
+    where
+        F: Future<Output = Result<Option<R>, StoreError>>,
+    {
+        if let Some(found) = ask().await? {
+            return Ok(Some(found));
+        }
+        self.let_in(ids).await?;
+        ask().await
+    }
+
+    /// Makes jobs of those of these that are in the inbox.
+    async fn let_in(&self, ids: &[JobId]) -> Result<(), StoreError> {
+        let (inner, wanted) = (self.inner.clone(), ids.to_vec());
+        self.ask(async move {
+            let waiting = inbox::waiting(&inner.readers.lend().await?, &wanted).await?;
+            if waiting.is_empty() { Ok(()) } else { inner.let_in(&waiting).await }
+        })
+        .await
     }
 
     /// Answers a question of several statements, all from one moment.
@@ -245,13 +273,16 @@ impl Postgres {
 impl Drop for Postgres {
     fn drop(&mut self) {
         self.listening.abort();
+        self.taking_in.abort();
     }
 }
 
 impl Inner {
     async fn start(&self) -> Result<(), Trouble> {
         let mut db = self.writers.lend().await?;
-        self.learn(Arc::new(Known::load(&db).await?));
+        let known = Known::load(&db).await?;
+        known::tell_policies(&db, &known).await?;
+        self.learn(Arc::new(known));
         self.start_time(&mut db).await
     }
 
@@ -316,22 +347,26 @@ impl Store for Postgres {
     }
 
     async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError> {
-        let scope = scope.clone();
-        self.read(move |_, db| async move {
-            Ok(reads::visible(&db, &scope, id).await?.map(|stored| stored.job.clone()))
-        })
-        .await
+        let ask = || {
+            let scope = scope.clone();
+            self.read(move |_, db| async move {
+                Ok(reads::visible(&db, &scope, id).await?.map(|stored| stored.job.clone()))
+            })
+        };
+        self.seek(&[id], ask).await
     }
 
     async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>, StoreError> {
-        let scope = scope.clone();
-        self.read_moment(move |_, db, _| async move {
-            match reads::visible(&db, &scope, id).await? {
-                Some(stored) => load::payload(&db, stored.no).await.map(Some),
-                None => Ok(None),
-            }
-        })
-        .await
+        let ask = || {
+            let scope = scope.clone();
+            self.read_moment(move |_, db, _| async move {
+                match reads::visible(&db, &scope, id).await? {
+                    Some(stored) => load::payload(&db, stored.no).await.map(Some),
+                    None => Ok(None),
+                }
+            })
+        };
+        self.seek(&[id], ask).await
     }
 
     async fn history(
@@ -340,14 +375,16 @@ impl Store for Postgres {
         id: JobId,
         after: u64,
     ) -> Result<Vec<HistoryEntry>, StoreError> {
-        let scope = scope.clone();
-        self.read_moment(move |_, db, _| async move {
-            match reads::visible(&db, &scope, id).await? {
-                Some(stored) => load::history(&db, &stored, after).await,
-                None => Ok(Vec::new()),
-            }
-        })
-        .await
+        let ask = || {
+            let scope = scope.clone();
+            self.read_moment(move |_, db, _| async move {
+                match reads::visible(&db, &scope, id).await? {
+                    Some(stored) => load::history(&db, &stored, after).await.map(Some),
+                    None => Ok(None),
+                }
+            })
+        };
+        Ok(self.seek(&[id], ask).await?.unwrap_or_default())
     }
 
     async fn announced(
@@ -356,14 +393,16 @@ impl Store for Postgres {
         id: JobId,
         after: u64,
     ) -> Result<Vec<Event>, StoreError> {
-        let scope = scope.clone();
-        self.read_moment(move |_, db, _| async move {
-            match reads::visible(&db, &scope, id).await? {
-                Some(stored) => reads::announced(&db, &stored, after).await,
-                None => Ok(Vec::new()),
-            }
-        })
-        .await
+        let ask = || {
+            let scope = scope.clone();
+            self.read_moment(move |_, db, _| async move {
+                match reads::visible(&db, &scope, id).await? {
+                    Some(stored) => reads::announced(&db, &stored, after).await.map(Some),
+                    None => Ok(None),
+                }
+            })
+        };
+        Ok(self.seek(&[id], ask).await?.unwrap_or_default())
     }
 
     async fn list(&self, query: &Query) -> Result<Page, StoreError> {
@@ -413,11 +452,13 @@ impl Store for Postgres {
         scope: &Scope,
         id: JobId,
     ) -> Result<Option<(Job, Surroundings)>, StoreError> {
-        let scope = scope.clone();
-        self.read_moment(move |inner, db, now| async move {
-            inner.surroundings(&db, (&scope, id), now).await
-        })
-        .await
+        let ask = || {
+            let scope = scope.clone();
+            self.read_moment(move |inner, db, now| async move {
+                inner.surroundings(&db, (&scope, id), now).await
+            })
+        };
+        self.seek(&[id], ask).await
     }
 
     async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError> {
@@ -465,12 +506,19 @@ impl Store for Postgres {
     }
 
     async fn versions(&self, ids: &[JobId]) -> Result<BTreeMap<JobId, u64>, StoreError> {
-        let ids = ids.to_vec();
-        self.read(move |_, db| async move {
-            let found = load::read(&db, &ids).await?;
-            Ok(found.into_iter().map(|(id, stored)| (id, stored.job.version)).collect())
-        })
-        .await
+        let ask = || {
+            let ids = ids.to_vec();
+            self.read(move |_, db| async move {
+                let found = load::read(&db, &ids).await?;
+                Ok(found.into_iter().map(|(id, stored)| (id, stored.job.version)).collect())
+            })
+        };
+        let found: BTreeMap<JobId, u64> = ask().await?;
+        if ids.iter().all(|id| found.contains_key(id)) {
+            return Ok(found);
+        }
+        self.let_in(ids).await?;
+        ask().await
     }
 
     fn tell(&self, news: News) {

@@ -28,6 +28,8 @@ use tracing::debug;
 pub(super) struct Post {
     out: Tray,
     inbox: Tray,
+    /// Something was enqueued in somebody's own transaction.
+    enqueued: Notify,
     /// Tells our own news from those of others.
     own: u64,
 }
@@ -46,6 +48,9 @@ const RETRY: Duration = Duration::from_millis(500);
 const TELL_MAX: Duration = Duration::from_secs(5);
 /// A message of PostgreSQL has no more than 8,000 bytes; who would need more says "any".
 const BYTES_MAX: usize = 7_000;
+
+/// What `consign.enqueue` says.
+const ENQUEUED: &str = "inbox";
 
 impl Tray {
     fn put(&self, news: News) {
@@ -74,11 +79,26 @@ impl Tray {
 
 impl Post {
     pub(super) fn new(own: u64) -> Arc<Self> {
-        Arc::new(Post { out: Tray::default(), inbox: Tray::default(), own })
+        let (out, inbox) = (Tray::default(), Tray::default());
+        Arc::new(Post { out, inbox, enqueued: Notify::new(), own })
     }
 
     pub(super) fn tell(&self, news: News) {
         self.out.put(news);
+    }
+
+    pub(super) fn own(&self) -> u64 {
+        self.own
+    }
+
+    /// What this node did by itself is news to whoever waits here, too.
+    pub(super) fn hear_ourselves(&self, news: News) {
+        self.inbox.put(news);
+    }
+
+    /// Waits until something was enqueued.
+    pub(super) async fn enqueued(&self) {
+        self.enqueued.notified().await;
     }
 
     pub(super) async fn heard(&self) -> News {
@@ -145,6 +165,9 @@ impl Post {
     }
 
     fn hear(&self, message: &str) {
+        if message == ENQUEUED {
+            return self.enqueued.notify_one();
+        }
         if let Some((from, news)) = read(message)
             && from != self.own
         {

@@ -22,6 +22,9 @@ pub(super) struct Plan<'a> {
     pub(super) claims: Vec<Wanted<'a>>,
     pub(super) sets: bool,
     pub(super) notes: bool,
+    /// What comes out of the inbox: its transaction has begun, keys are kept for it, and whether there was room for it
+    /// in its queue was asked when it was enqueued.
+    pub(super) taking_in: bool,
 }
 
 /// A claim of the batch.

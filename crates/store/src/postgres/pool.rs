@@ -138,6 +138,19 @@ impl Lent {
         self.clean = true;
     }
 
+    /// Ends a transaction that was done, or was not: what failed is rolled back.
+    pub(super) async fn end<R>(&mut self, done: &Result<R, Trouble>) {
+        match done {
+            Ok(_) => self.closed(),
+            Err(Trouble::Unknown(_)) => {}
+            Err(_) => {
+                if self.script(super::sql::ROLLBACK).await.is_ok() {
+                    self.closed();
+                }
+            }
+        }
+    }
+
     fn client(&self) -> &Client {
         self.client.as_ref().expect("it goes back when this is dropped")
     }

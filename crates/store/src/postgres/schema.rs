@@ -7,7 +7,10 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio_postgres::Client;
 
-const MIGRATIONS: &[(&str, &str)] = &[("tables", include_str!("migrations/0001_tables.sql"))];
+const MIGRATIONS: &[(&str, &str)] = &[
+    ("tables", include_str!("migrations/0001_tables.sql")),
+    ("enqueue", include_str!("migrations/0002_enqueue.sql")),
+];
 
 /// The schema that this version makes.
 const KNOWN: i64 = MIGRATIONS.len() as i64;

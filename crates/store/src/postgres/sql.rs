@@ -116,6 +116,21 @@ statements! {
         order by ended_at limit $3 for update skip locked";
     KEYS_OLD_DROP = "delete from consign.key_ended where ctid = any($1::text[]::tid[])";
 
+    // The inbox of `enqueue`.
+    INBOX_NEXT = "select id, tenant, job_type, subject, correlation, key, payload, payload_version, priority::int4, \
+        run_at, expires_at, max_attempts, parent, traceparent from consign.inbox where refused is null \
+        order by id limit $1 for update skip locked";
+    INBOX_THESE = "select id, tenant, job_type, subject, correlation, key, payload, payload_version, priority::int4, \
+        run_at, expires_at, max_attempts, parent, traceparent from consign.inbox where id = any($1) and refused is null \
+        order by id for update";
+    INBOX_PEEK = "select id from consign.inbox where refused is null order by id limit $1";
+    INBOX_AMONG = "select id from consign.inbox where id = any($1) and refused is null";
+    INBOX_DELETE = "delete from consign.inbox where id = any($1)";
+    INBOX_REFUSE = "update consign.inbox i set refused = u.reason from unnest($1::uuid[], $2::text[]) u(id, reason) \
+        where i.id = u.id";
+    INBOX_KEYS_DROP = "delete from consign.key k using consign.inbox i, consign.queue q where i.id = any($1) \
+        and q.job_type = i.job_type and q.tenant = i.tenant and k.queue = q.no and k.id = i.id";
+
     // Saving.
     HANDED_INSERT = "insert into consign.handed (no, id, queue, subject, envelope, payload) \
         select * from unnest($1::int8[], $2::uuid[], $3::int4[], $4::text[], $5::bytea[], $6::text[])";
@@ -288,8 +303,10 @@ statements! {
         order by 1, 2 on conflict do nothing";
     POLICIES = "select job_type, body from consign.policy";
     PAUSES = "select job_type, scope from consign.pause";
-    POLICY_PUT = "insert into consign.policy (job_type, body) values ($1, $2) \
-        on conflict (job_type) do update set body = excluded.body";
+    POLICY_PUT = "insert into consign.policy (job_type, body, key_window_ms, max_queued, has_schema) \
+        values ($1, $2, $3, $4, $5) on conflict (job_type) do update set body = excluded.body, \
+        key_window_ms = excluded.key_window_ms, max_queued = excluded.max_queued, has_schema = excluded.has_schema";
+    POLICIES_UNTOLD = "select job_type from consign.policy where key_window_ms is null";
     PAUSE_PUT = "insert into consign.pause (job_type, scope) values ($1, $2) on conflict do nothing";
     PAUSE_LIFT = "delete from consign.pause where job_type = $1 and ($2 = '*' or scope = $2)";
     API_KEYS = "select id, body from consign.api_key";

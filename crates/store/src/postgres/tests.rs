@@ -1,5 +1,7 @@
 //! The conformance suite on PostgreSQL, each promise in a schema of its own.
 
+mod enqueue;
+
 use super::{Postgres, PostgresAddress, PostgresOptions};
 use crate::{
     HandClock, Replaceable, SeededDice, Store,

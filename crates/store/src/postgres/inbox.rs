@@ -1,0 +1,321 @@
+//! What came in by `consign.enqueue`, in somebody else's transaction, and is not a job yet.
+//!
+//! Any node makes jobs of the rows of the inbox, soon after their commit: it is told by NOTIFY, and looks by itself
+//! now and then. The jobs and the end of their rows are one transaction, and a row that somebody has in hand is
+//! passed by, so each becomes one job however many nodes there are. Whoever asks for one of these jobs before that has it
+//! taken in at once: an answer never lags behind a commit.
+
+use super::{
+    Inner,
+    error::Trouble,
+    load,
+    plan::Plan,
+    pool::{Lent, Param},
+    sql,
+    uuid::{Uuid, uuids},
+};
+use crate::{
+    News,
+    store::{Answer, Reply, Request},
+};
+use engine::{
+    Intake, JobDraft, JobId, NewJob, PAYLOAD_BYTES_HARD_MAX, PayloadVersion, Refusal, Tenant,
+};
+use std::{sync::Arc, time::Duration};
+use tokio::{task::JoinHandle, time::timeout};
+use tokio_postgres::{Row, types::Type};
+use tracing::{debug, warn};
+
+/// So many rows become jobs in one transaction.
+const TAKEN_MAX: usize = 500;
+/// A round ends after so many of those, and the next begins.
+const ROUNDS_MAX: usize = 100;
+/// Transactions that were in others' way are tried again so often.
+const ATTEMPTS_MAX: u32 = 6;
+/// How often a node looks by itself: between this and half as long again.
+const LOOK_EVERY_MS: u64 = 200;
+
+/// Which rows are to be taken in.
+#[derive(Clone, Copy)]
+enum Rows<'a> {
+    /// So many, the oldest first, of those that nobody has in hand.
+    Next(usize),
+    /// These, whoever has them in hand.
+    These(&'a [JobId]),
+}
+
+/// A row that somebody is to make a job of.
+struct Slip {
+    id: JobId,
+    new: Result<NewJob, Refusal>,
+}
+
+/// Takes in what comes, for as long as the store is there.
+pub(super) fn run(inner: Arc<Inner>) -> JoinHandle<()> {
+    let runtime = inner.runtime.clone();
+    runtime.spawn(async move {
+        let (mut chance, mut told) = (inner.post.own(), true);
+        loop {
+            if let Err(trouble) = inner.empty_inbox(told).await {
+                let error: &dyn std::error::Error = &trouble;
+                debug!(error, "what was enqueued by SQL could not be taken in");
+            }
+            // Not the store's dice: looks that find nothing must not change what a seed brings.
+            chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let wait = LOOK_EVERY_MS + (chance >> 33) % (LOOK_EVERY_MS / 2);
+            told = timeout(Duration::from_millis(wait), inner.post.enqueued()).await.is_ok();
+        }
+    })
+}
+
+impl Inner {
+    /// Takes in what is there. Who was not told that there is something looks first.
+    async fn empty_inbox(&self, told: bool) -> Result<(), Trouble> {
+        if !told && peek(&self.readers.lend().await?, 1).await?.is_empty() {
+            return Ok(());
+        }
+        for _ in 0..ROUNDS_MAX {
+            let taken = match self.take_in(Rows::Next(TAKEN_MAX)).await {
+                Err(trouble) if trouble.is_about_data() => self.take_in_singly().await?,
+                other => other?,
+            };
+            if taken < TAKEN_MAX {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Something is wrong with one of the next rows: each for itself, so that it does not keep the others out.
+    async fn take_in_singly(&self) -> Result<usize, Trouble> {
+        let ids = peek(&self.readers.lend().await?, TAKEN_MAX).await?;
+        for id in &ids {
+            match self.take_in(Rows::These(&[*id])).await {
+                Err(trouble) if trouble.is_about_data() => self.set_aside(*id, &trouble).await?,
+                other => drop(other?),
+            }
+        }
+        Ok(ids.len())
+    }
+
+    /// Keeps a row of which no job can be made, to be seen, and frees its key.
+    async fn set_aside(&self, id: JobId, why: &Trouble) -> Result<(), Trouble> {
+        let mut db = self.writers.lend().await?;
+        db.opened();
+        let refused = [(id, with_causes(why))];
+        let done = tokio::try_join!(
+            biased; db.script(sql::BEGIN), refuse(&db, &refused), db.script(sql::COMMIT)
+        );
+        if done.is_ok() {
+            db.closed();
+        }
+        done.map(drop)
+    }
+
+    /// Takes these in at once, if they are there.
+    pub(super) async fn let_in(&self, ids: &[JobId]) -> Result<(), Trouble> {
+        self.take_in(Rows::These(ids)).await.map(drop)
+    }
+
+    /// Makes jobs of rows, and says of how many.
+    async fn take_in(&self, rows: Rows<'_>) -> Result<usize, Trouble> {
+        let mut careful = false;
+        for attempt in 1..=ATTEMPTS_MAX {
+            match self.try_take_in(rows, careful).await {
+                Err(trouble) if trouble.is_a_repeat() && !careful => careful = true,
+                Err(trouble) if trouble.is_a_collision() && attempt < ATTEMPTS_MAX => {
+                    self.wait_a_moment(attempt).await;
+                }
+                Err(Trouble::Jumped) => self.follow_clock().await?,
+                Err(trouble) if trouble.is_a_lost_connection() && attempt == 1 => {
+                    self.writers.forget_idle();
+                }
+                other => return other,
+            }
+        }
+        Err(Trouble::Impossible("what was enqueued was in others' way again and again"))
+    }
+
+    async fn try_take_in(&self, rows: Rows<'_>, careful: bool) -> Result<usize, Trouble> {
+        let mut db = self.writers.lend().await?;
+        db.opened();
+        let done = self.take_in_with(&db, rows, careful).await;
+        db.end(&done).await;
+        done
+    }
+
+    async fn take_in_with(
+        &self,
+        db: &Lent,
+        rows: Rows<'_>,
+        careful: bool,
+    ) -> Result<usize, Trouble> {
+        let ((), rows) = tokio::try_join!(biased; db.script(sql::BEGIN), take(db, rows))?;
+        if rows.is_empty() {
+            return db.script(sql::COMMIT).await.map(|()| 0);
+        }
+        let slips = rows.iter().map(|row| self.slip(row)).collect::<Result<Vec<_>, _>>()?;
+        let lawful = slips.iter().filter_map(|slip| slip.new.as_ref().ok());
+        let batch: Vec<Request> = lawful.map(|new| Request::Submit(vec![new.clone()])).collect();
+        let plan = Plan { taking_in: true, ..Plan::of(&batch, careful) };
+        let known = self.make_queues(&mut self.readers.lend().await?, &plan).await?;
+        let ready = self.transaction(db, &plan, known).await?;
+        let (taken, refused) = sorted(&slips, &ready.replies);
+        tokio::try_join!(biased; refuse(db, &refused), delete(db, &taken))?;
+        self.commit(db, ready).await?;
+        self.tell_of(&slips, &taken);
+        Ok(slips.len())
+    }
+
+    /// Checks a row as the door checks a draft.
+    fn slip(&self, row: &Row) -> Result<Slip, Trouble> {
+        let id = row.try_get::<_, Uuid>(0)?.0;
+        let tenant = Tenant::parse(row.try_get(1)?);
+        let draft = draft(row)?;
+        let intake = |tenant| Intake {
+            id,
+            tenant,
+            chance: self.dice.roll(),
+            payload_bytes_max: PAYLOAD_BYTES_HARD_MAX,
+        };
+        let new = tenant.map_err(Refusal::from).and_then(|tenant| draft.check(intake(tenant)));
+        Ok(Slip { id, new })
+    }
+
+    /// Wakes those who wait for work or watch, here and elsewhere.
+    fn tell_of(&self, slips: &[Slip], taken: &[JobId]) {
+        let new = slips.iter().filter(|slip| taken.contains(&slip.id));
+        let work = new.filter_map(|slip| slip.new.as_ref().ok()).map(|new| new.job_type.clone());
+        let news = News { work: work.collect(), any_work: false, touched: !taken.is_empty() };
+        self.post.hear_ourselves(news.clone());
+        self.post.tell(news);
+    }
+}
+
+/// Fails where one of these jobs is in the inbox, or has just come out of it: whoever did not find it is to look again
+/// when it is a job.
+pub(super) async fn expect_none(db: &Lent, ids: &[JobId]) -> Result<(), Trouble> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let mut coming = waiting(db, ids).await?;
+    coming.extend(load::read(db, ids).await?.into_keys());
+    if coming.is_empty() { Ok(()) } else { Err(Trouble::InInbox(coming)) }
+}
+
+/// Those of these that are in the inbox.
+pub(super) async fn waiting(db: &Lent, ids: &[JobId]) -> Result<Vec<JobId>, Trouble> {
+    let ids = uuids(ids.iter().copied());
+    let rows = db.rows(sql::INBOX_AMONG, &[(&ids, Type::UUID_ARRAY)]).await?;
+    rows.iter().map(|row| Ok(row.try_get::<_, Uuid>(0)?.0)).collect()
+}
+
+async fn peek(db: &Lent, limit: usize) -> Result<Vec<JobId>, Trouble> {
+    let rows = db.rows(sql::INBOX_PEEK, &[(&column(limit), Type::INT8)]).await?;
+    rows.iter().map(|row| Ok(row.try_get::<_, Uuid>(0)?.0)).collect()
+}
+
+async fn take(db: &Lent, rows: Rows<'_>) -> Result<Vec<Row>, Trouble> {
+    match rows {
+        Rows::Next(limit) => db.rows(sql::INBOX_NEXT, &[(&column(limit), Type::INT8)]).await,
+        Rows::These(ids) => {
+            let ids = uuids(ids.iter().copied());
+            db.rows(sql::INBOX_THESE, &[(&ids, Type::UUID_ARRAY)]).await
+        }
+    }
+}
+
+fn column(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn draft(row: &Row) -> Result<JobDraft, Trouble> {
+    let number = |column: usize| -> Result<Option<i64>, Trouble> {
+        Ok(row.try_get::<_, Option<i32>>(column)?.map(i64::from))
+    };
+    let version: Option<String> = row.try_get(7)?;
+    let parent: Option<Uuid> = row.try_get(12)?;
+    Ok(JobDraft {
+        job_type: row.try_get(2)?,
+        subject_id: row.try_get(3)?,
+        correlation_id: row.try_get(4)?,
+        idempotency_key: row.try_get(5)?,
+        payload: row.try_get(6)?,
+        payload_version: version.map(payload_version),
+        priority: number(8)?,
+        // Always a moment: it was settled when the row was written that it may start then and expires later.
+        run_at: row.try_get(9)?,
+        delay_seconds: None,
+        expires_at: row.try_get(10)?,
+        max_attempts: number(11)?,
+        parent_id: parent.map(|parent| parent.0.to_string()),
+        traceparent: row.try_get(13)?,
+    })
+}
+
+/// Digits are a number, which a column of text cannot tell; all else is a text.
+fn payload_version(text: String) -> PayloadVersion {
+    match text.parse::<u32>() {
+        Ok(number) if number.to_string() == text => PayloadVersion::Number(number),
+        Ok(_) | Err(_) => PayloadVersion::Text(text.into()),
+    }
+}
+
+/// The rows that are jobs now, and those that cannot be, each with the reason. Replies are those to the lawful ones.
+fn sorted(slips: &[Slip], replies: &[Reply]) -> (Vec<JobId>, Vec<(JobId, String)>) {
+    let (mut taken, mut refused) = (Vec::new(), Vec::new());
+    let mut replies = replies.iter();
+    for slip in slips {
+        let reply = match &slip.new {
+            Ok(_) => replies.next(),
+            Err(refusal) => {
+                refused.push((slip.id, refusal.to_string()));
+                continue;
+            }
+        };
+        match reply {
+            Some(Ok(Answer::Submitted(all))) if all.iter().all(|job| job.job_id == slip.id) => {
+                taken.push(slip.id);
+            }
+            Some(Err(refusal)) => refused.push((slip.id, refusal.to_string())),
+            Some(Ok(_)) | None => refused.push((slip.id, "its key means another job".into())),
+        }
+    }
+    (taken, refused)
+}
+
+/// What went wrong, and why, and why that.
+fn with_causes(trouble: &Trouble) -> String {
+    let mut text = trouble.to_string();
+    let mut cause = std::error::Error::source(trouble);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+async fn delete(db: &Lent, ids: &[JobId]) -> Result<(), Trouble> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let ids = uuids(ids.iter().copied());
+    db.run(sql::INBOX_DELETE, &[(&ids, Type::UUID_ARRAY)]).await.map(drop)
+}
+
+async fn refuse(db: &Lent, refused: &[(JobId, String)]) -> Result<(), Trouble> {
+    if refused.is_empty() {
+        return Ok(());
+    }
+    for (id, reason) in refused {
+        warn!(job.id = %id, reason, "a job that was enqueued by SQL could not be taken in");
+    }
+    let ids = uuids(refused.iter().map(|(id, _)| *id));
+    let reasons: Vec<&str> = refused.iter().map(|(_, reason)| reason.as_str()).collect();
+    let marks: [Param<'_>; 2] = [(&ids, Type::UUID_ARRAY), (&reasons, Type::TEXT_ARRAY)];
+    let keys: [Param<'_>; 1] = [(&ids, Type::UUID_ARRAY)];
+    tokio::try_join!(
+        biased; db.run(sql::INBOX_KEYS_DROP, &keys), db.run(sql::INBOX_REFUSE, &marks)
+    )
+    .map(drop)
+}

@@ -1,0 +1,347 @@
+-- A way in for whoever has a transaction of their own: `consign.enqueue`. Older nodes can go on; only newer ones take in
+-- what comes this way, and what an older one changes in a policy is not seen from here.
+--
+-- No rule of a job's life is in here: the function looks at what it is given, as the door does, reserves the key, and leaves
+-- a row. A node makes the job of it, through the same checks and the same engine.
+
+-- What the function must know of a policy, which itself is a sealed row. Nothing where no node has said it yet.
+alter table consign.policy add key_window_ms bigint, add max_queued bigint, add has_schema boolean;
+
+-- How many bytes a payload may have that comes this way: the door's is a setting of each node, which nobody can see
+-- from here.
+alter table consign.house add enqueue_bytes_max integer not null default 65536
+    check (enqueue_bytes_max between 1 and 1048576);
+
+-- What was enqueued and is not a job yet. A row is gone when it is one.
+create table consign.inbox (
+    id uuid primary key,
+    -- When it was enqueued, and not before when it may start.
+    at bigint not null,
+    run_at bigint not null,
+    tenant text not null,
+    job_type text not null,
+    subject text,
+    correlation text,
+    -- As the client gave it; the stored form is in `key`.
+    key text,
+    payload text not null,
+    payload_version text,
+    priority smallint,
+    expires_at bigint,
+    max_attempts integer,
+    parent uuid,
+    traceparent text,
+    -- Why no job can be made of it. It is not tried again, and stays to be seen.
+    refused text
+) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000,
+        autovacuum_vacuum_insert_scale_factor = 0.2);
+create index inbox_new on consign.inbox (id) where refused is null;
+
+-- Whether two payloads say the same. Names that come twice are lost in jsonb, so there the very same text is asked for.
+create function consign.same_json(a text, b text) returns boolean
+language plpgsql immutable set search_path = pg_catalog, pg_temp
+as $$
+declare
+    quoted constant text := '"(?:[^"\\]|\\.)*"';
+    members_a text := regexp_replace(regexp_replace(a, quoted, '', 'g'), '[^:]', '', 'g');
+    members_b text := regexp_replace(regexp_replace(b, quoted, '', 'g'), '[^:]', '', 'g');
+begin
+    if a = b then
+        return true;
+    end if;
+    return a::jsonb = b::jsonb and members_a = members_b
+        and members_a = regexp_replace(regexp_replace(a::jsonb::text, quoted, '', 'g'), '[^:]', '', 'g');
+exception when numeric_value_out_of_range then
+    return false; -- the door takes numbers that jsonb does not; the texts differ
+end $$;
+
+-- What is wrong with a payload, in the door's words; nothing if it is right.
+create function consign.payload_problem(payload text) returns text
+language plpgsql immutable set search_path = pg_catalog, pg_temp
+as $$
+declare
+    value jsonb;
+begin
+    value := payload::jsonb;
+    if octet_length(payload) > 128 and jsonb_path_exists(value,
+        'strict $.**{64} ? (@.type() == "array" || @.type() == "object")')
+    then
+        return 'payload: must not nest deeper than 64';
+    end if;
+    if payload ~ '[0-9][eE][+-]?[0-9]{10}'
+        and regexp_replace(payload, '"(?:[^"\\]|\\.)*"', '', 'g') ~ '[0-9][eE][+-]?[0-9]{10}'
+    then
+        return 'payload: is not JSON: an exponent out of all proportion';
+    end if;
+    return null;
+exception
+    when untranslatable_character then
+        return 'payload: must not contain U+0000';
+    when statement_too_complex then
+        return 'payload: must not nest deeper than 64';
+    when numeric_value_out_of_range then
+        return 'payload: has a number that PostgreSQL cannot hold; hand it over by HTTP';
+    when invalid_text_representation or data_exception then
+        return 'payload: is not JSON: ' || sqlerrm;
+end $$;
+
+-- What is wrong with a text, as the door says it.
+create function consign.text_problem(field text, value text, chars_max integer) returns text
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$
+    select case
+        when value = '' then field || ': must not be empty'
+        when char_length(value) > chars_max then field || ': must have at most ' || chars_max || ' characters'
+    end
+$$;
+
+create function consign.range_problem(field text, value bigint, lowest bigint, highest bigint) returns text
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$
+    select case when value not between lowest and highest
+        then field || ': must be from ' || lowest || ' to ' || highest || ', but is ' || value end
+$$;
+
+create function consign.name_problem(field text, value text) returns text
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$
+    select case
+        when coalesce(value, '') = '' then field || ': is missing; it must match ^[a-z0-9][a-z0-9._-]{0,63}$'
+        when value collate "C" !~ '^[a-z0-9][a-z0-9._-]{0,63}$'
+            then field || ': must match ^[a-z0-9][a-z0-9._-]{0,63}$'
+    end
+$$;
+
+create function consign.moment_problem(field text, value timestamptz) returns text
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$
+    select case when value not between '1970-01-01T00:00:00Z' and '9999-12-31T23:59:59.999Z'
+        then field || ': must lie between the years 1970 and 9999' end
+$$;
+
+create function consign.unix_ms(value timestamptz) returns bigint
+language sql immutable set search_path = pg_catalog, pg_temp
+as $$ select floor(extract(epoch from value) * 1000)::bigint $$;
+
+-- A UUID of version 7: the millisecond first, so that ids sort by age, and chance behind it.
+create function consign.new_id(ms bigint) returns uuid
+language plpgsql volatile set search_path = pg_catalog, pg_temp
+as $$
+declare
+    bytes bytea := overlay(uuid_send(gen_random_uuid()) placing substring(int8send(ms) from 3) from 1 for 6);
+begin
+    return encode(set_byte(bytes, 6, (get_byte(bytes, 6) & 15) | 112), 'hex')::uuid;
+end $$;
+
+-- The job that a key means, if there is one, and whether it is the same as what comes now. A key whose window is over
+-- means nobody.
+create function consign.key_holder(
+    of_queue integer, key_name text, came_subject text, came_payload text, window_ms bigint,
+    out holder uuid, out is_free boolean, out is_same boolean
+)
+language plpgsql volatile set search_path = pg_catalog, pg_temp
+as $$
+declare
+    over_before bigint := consign.now_ms() - window_ms;
+    held record;
+begin
+    select k.id into holder from consign.key k where k.queue = of_queue and k.name = key_name;
+    if holder is null then
+        return;
+    end if;
+    -- In one statement, because a row of the inbox becomes a job at any moment.
+    select i.subject, btrim(i.payload, E' \t\n\r') as payload, null::smallint as status, null::bigint as kept_since
+        into held from consign.inbox i where i.id = holder
+    union all
+    select h.subject, h.payload, e.status, e.kept_since
+        from consign.handed h left join consign.job_ended e on e.no = h.no where h.id = holder;
+    if not found then
+        holder := null; -- it is just being erased
+        return;
+    end if;
+    is_free := held.status is not null and coalesce(held.kept_since <= over_before, false);
+    -- Of a poisoned job it is not written there when it ended. It may have ended more than once.
+    if held.status = 4 and not is_free then
+        is_free := exists (select from consign.key_ended d where d.queue = of_queue and d.ended_at <= over_before
+                and d.name = key_name and d.id = holder)
+            and not exists (select from consign.key_ended d where d.queue = of_queue and d.ended_at > over_before
+                and d.name = key_name and d.id = holder);
+    end if;
+    is_same := held.subject is not distinct from came_subject and consign.same_json(held.payload, came_payload);
+end $$;
+
+-- Reserves a key for `job`, or says which job has it and raises if that is another job.
+create function consign.reserve_key(
+    job uuid, of_type text, of_tenant text, client_key text, came_subject text, came_payload text, window_ms bigint
+) returns uuid
+language plpgsql volatile set search_path = pg_catalog, pg_temp
+as $$
+declare
+    -- Long keys are stored as hashes, and so is what looks like one.
+    key_name text := case when char_length(client_key) > 128 or client_key like 'sha256:%'
+        then 'sha256:' || encode(sha256(convert_to(client_key, 'UTF8')), 'hex') else client_key end;
+    queue_no integer;
+    was record;
+begin
+    select q.no into queue_no from consign.queue q where q.job_type = of_type and q.tenant = of_tenant;
+    if queue_no is null then
+        insert into consign.queue (job_type, tenant) values (of_type, of_tenant) on conflict do nothing;
+        select q.no into queue_no from consign.queue q where q.job_type = of_type and q.tenant = of_tenant;
+    end if;
+    for attempt in 1..5 loop
+        -- Looked at first, and only then waited for: whoever repeats a key holds nobody up.
+        was := consign.key_holder(queue_no, key_name, came_subject, came_payload, window_ms);
+        if was.holder is null then
+            insert into consign.key (queue, name, id) values (queue_no, key_name, job) on conflict do nothing;
+        elsif was.is_free then
+            update consign.key k set id = job where k.queue = queue_no and k.name = key_name and k.id = was.holder;
+        elsif was.is_same then
+            return was.holder;
+        else
+            raise exception using errcode = 'CN422', detail = 'IDEMPOTENCY_KEY_REUSED',
+                message = 'idempotencyKey: belongs to job ' || was.holder || ', which is a different job',
+                hint = 'use a new key for a new job; a repeat has the same subject and payload as the first time';
+        end if;
+        if found then
+            return job;
+        end if;
+    end loop;
+    raise exception using errcode = 'serialization_failure',
+        message = 'the key changed hands again and again', hint = 'repeat the transaction';
+end $$;
+
+-- Hands over a job in the caller's own transaction: with its commit the job is there, with a rollback nothing is. Says
+-- which job it is, and whether the key had brought it before.
+--
+-- A payload is json, jsonb, or text that is JSON.
+create function consign.enqueue(
+    job_type text,
+    payload anycompatible default 'null'::text,
+    subject text default null,
+    key text default null,
+    correlation text default null,
+    priority integer default null,
+    run_at timestamptz default null,
+    delay interval default null,
+    expires_at timestamptz default null,
+    max_attempts integer default null,
+    payload_version text default null,
+    parent uuid default null,
+    traceparent text default null,
+    tenant text default 'default',
+    out job_id uuid,
+    out duplicate boolean
+)
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+-- As in every transaction of ours: plans that were made on empty tables must do on full ones.
+set enable_seqscan = off set jit = off
+as $$
+#variable_conflict use_column
+declare
+    now_ms constant bigint := consign.now_ms();
+    body text;
+    bytes_max constant integer := (select h.enqueue_bytes_max from consign.house h where h.one);
+    delay_s constant numeric := extract(epoch from enqueue.delay);
+    starts_ms bigint;
+    expires_ms bigint;
+    wrong text;
+    policy record;
+    holder uuid;
+    queued bigint;
+begin
+    -- These and no others, before anything is done with it: a caller's own type may bring a cast to text with it, which would
+    -- run here with the rights of the owner.
+    if pg_typeof(enqueue.payload) not in ('json'::regtype, 'jsonb'::regtype, 'text'::regtype, 'varchar'::regtype) then
+        raise exception using errcode = 'CN400', detail = 'INVALID_FIELD',
+            message = 'payload: must be json, jsonb or text, but is ' || pg_typeof(enqueue.payload),
+            hint = 'make JSON of it with to_jsonb';
+    end if;
+    body := coalesce(btrim(enqueue.payload::text, E' \t\n\r'), 'null');
+    if octet_length(body) > bytes_max then
+        raise exception using errcode = 'CN413', detail = 'PAYLOAD_TOO_LARGE',
+            message = 'payload: has ' || octet_length(body) || ' bytes, and at most ' || bytes_max || ' are taken',
+            hint = 'put the data where the worker can fetch it and send its address';
+    end if;
+    wrong := concat_ws('; ',
+        consign.name_problem('jobType', enqueue.job_type),
+        consign.name_problem('tenant', enqueue.tenant),
+        consign.payload_problem(body),
+        consign.text_problem('subjectId', enqueue.subject, 256),
+        consign.text_problem('correlationId', enqueue.correlation, 128),
+        case when enqueue.correlation ~ '[\u0001-\u001f\u007f-\u009f]'
+            then 'correlationId: must not contain control characters' end,
+        consign.text_problem('idempotencyKey', enqueue.key, 1024),
+        consign.range_problem('maxAttempts', enqueue.max_attempts, 1, 100),
+        consign.range_problem('priority', enqueue.priority, 0, 9),
+        consign.text_problem('payloadVersion', enqueue.payload_version, 64),
+        consign.moment_problem('runAt', enqueue.run_at),
+        case when enqueue.run_at is not null and enqueue.delay is not null
+            then 'delaySeconds: must not be given together with runAt' end,
+        case when delay_s not between 0 and 315360000
+            then 'delaySeconds: must be from 0 to 315360000, but is ' || trim_scale(delay_s) end,
+        consign.moment_problem('expiresAt', enqueue.expires_at));
+    if wrong <> '' then
+        raise exception using errcode = 'CN400', detail = 'INVALID_FIELD', message = wrong,
+            hint = 'correct the fields that the message names';
+    end if;
+    -- A delay counts from now, however long this transaction stays open.
+    starts_ms := coalesce(consign.unix_ms(enqueue.run_at), now_ms + floor(delay_s * 1000)::bigint, now_ms);
+    starts_ms := least(starts_ms, 253402300799999);
+    expires_ms := consign.unix_ms(enqueue.expires_at);
+    if expires_ms <= starts_ms then
+        raise exception using errcode = 'CN400', detail = 'INVALID_FIELD',
+            message = 'expiresAt: must be later than the moment it may start',
+            hint = 'correct the fields that the message names';
+    end if;
+
+    select p.key_window_ms, p.max_queued, p.has_schema into policy
+        from consign.policy p where p.job_type = enqueue.job_type;
+    if policy.has_schema then
+        raise exception using errcode = 'CN422', detail = 'SCHEMA_MISMATCH',
+            message = 'payload: ' || enqueue.job_type || ' has a JSON Schema, which cannot be asked in SQL',
+            hint = 'hand this type over by HTTP, or take the schema off it';
+    end if;
+
+    job_id := consign.new_id(now_ms);
+    duplicate := false;
+    if enqueue.key is not null then
+        holder := consign.reserve_key(job_id, enqueue.job_type, enqueue.tenant, enqueue.key, enqueue.subject, body,
+            coalesce(policy.key_window_ms, 604800000));
+        if holder <> job_id then
+            job_id := holder;
+            duplicate := true;
+            return;
+        end if;
+    end if;
+
+    if policy.max_queued is not null then
+        select coalesce(sum(n), 0) into queued from (
+            select c.counts[2] as n from consign.counter c join consign.queue q on q.no = c.queue
+                where q.job_type = enqueue.job_type and q.tenant = enqueue.tenant
+            union all
+            select d.counts[2] from consign.delta d join consign.queue q on q.no = d.queue
+                where q.job_type = enqueue.job_type and q.tenant = enqueue.tenant
+            union all
+            select 1 from consign.inbox i
+                where i.refused is null and i.job_type = enqueue.job_type and i.tenant = enqueue.tenant) waiting;
+        if queued >= policy.max_queued then
+            raise exception using errcode = 'CN429', detail = 'QUEUE_FULL',
+                message = 'the queue of ' || enqueue.job_type || ' is full: ' || policy.max_queued || ' jobs wait',
+                hint = 'come again a little later; if it stays full, add workers or raise max_queued of the type';
+        end if;
+    end if;
+
+    insert into consign.inbox (id, at, run_at, tenant, job_type, subject, correlation, key, payload, payload_version,
+        priority, expires_at, max_attempts, parent, traceparent)
+    values (job_id, now_ms, starts_ms, enqueue.tenant, enqueue.job_type, enqueue.subject, enqueue.correlation,
+        enqueue.key, body, enqueue.payload_version, enqueue.priority, expires_ms, enqueue.max_attempts,
+        enqueue.parent, enqueue.traceparent);
+    -- It is heard when this transaction is committed; many in one transaction are one.
+    perform pg_notify('consign_' || split_part('consign.inbox', '.', 1), 'inbox');
+end $$;
+
+revoke all on consign.inbox from public;
+revoke all on function consign.same_json, consign.payload_problem, consign.text_problem, consign.range_problem,
+    consign.name_problem, consign.moment_problem, consign.unix_ms, consign.new_id, consign.key_holder,
+    consign.reserve_key, consign.enqueue from public;

@@ -1,0 +1,237 @@
+//! What the function refuses is what the door refuses, in the same words.
+
+use super::{RUNTIME, World, refused};
+use crate::{
+    Store,
+    conformance::house::{email, tenant},
+};
+use engine::{
+    Chance, Intake, JobDraft, JobId, JsonText, NewJob, PAYLOAD_BYTES_MAX, PayloadVersion, Policy,
+    Refusal, Scope, Timestamp,
+};
+
+fn at_the_door(draft: JobDraft) -> Result<NewJob, Refusal> {
+    draft.check(Intake {
+        id: JobId::new(Timestamp::from_unix_ms(1), Chance(1)),
+        tenant: tenant("default"),
+        chance: Chance(1),
+        payload_bytes_max: PAYLOAD_BYTES_MAX,
+    })
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// A draft and the same in SQL. The texts are `jobType, subject, correlation, key, version`.
+fn texts() -> Vec<(JobDraft, String)> {
+    let long = |chars: usize| "ä".repeat(chars);
+    let some = |text: &str| Some(text.to_owned());
+    let mut table = Vec::new();
+    for name in ["", "-a", "A", "a b", "ä", "a\n", &"x".repeat(65), "a", "0", &"x".repeat(64)] {
+        table.push((JobDraft { job_type: name.into(), ..email() }, quoted(name)));
+    }
+    for text in ["", &long(256), &long(257)] {
+        let draft = JobDraft { subject_id: some(text), ..email() };
+        table.push((draft, format!("'email', subject => {}", quoted(text))));
+    }
+    for text in ["", "a\nb", "a\u{7f}", "\u{9f}", &long(128), &long(129), "a b~"] {
+        let draft = JobDraft { correlation_id: some(text), ..email() };
+        table.push((draft, format!("'email', correlation => {}", quoted(text))));
+    }
+    for text in ["", &long(1024), &long(1025)] {
+        let draft = JobDraft { idempotency_key: some(text), ..email() };
+        table.push((draft, format!("'email', key => {}", quoted(text))));
+    }
+    for text in ["", &long(64), &long(65)] {
+        let version = Some(PayloadVersion::Text(text.into()));
+        let draft = JobDraft { payload_version: version, ..email() };
+        table.push((draft, format!("'email', payload_version => {}", quoted(text))));
+    }
+    table
+}
+
+fn numbers() -> Vec<(JobDraft, String)> {
+    let mut table = Vec::new();
+    for number in [-1, 0, 9, 10] {
+        let draft = JobDraft { priority: Some(number), ..email() };
+        table.push((draft, format!("'email', priority => {number}")));
+    }
+    for number in [0, 1, 100, 101] {
+        let draft = JobDraft { max_attempts: Some(number), ..email() };
+        table.push((draft, format!("'email', max_attempts => {number}")));
+    }
+    for seconds in [-1, 0, 315_360_000, 315_360_001] {
+        let draft = JobDraft { delay_seconds: Some(seconds), ..email() };
+        table.push((draft, format!("'email', delay => make_interval(secs => {seconds})")));
+    }
+    for ms in [-1_000, 0, 253_402_300_799_000, 253_402_300_800_000] {
+        let moment = format!("to_timestamp({})", ms / 1_000);
+        let draft = JobDraft { run_at: Some(ms), ..email() };
+        table.push((draft, format!("'email', run_at => {moment}")));
+    }
+    for ms in [-1_000, 253_402_300_799_000, 253_402_300_800_000] {
+        let draft = JobDraft { expires_at: Some(ms), ..email() };
+        table.push((draft, format!("'email', expires_at => to_timestamp({})", ms / 1_000)));
+    }
+    let both = JobDraft { run_at: Some(1_000), delay_seconds: Some(1), ..email() };
+    table.push((both, "'email', run_at => to_timestamp(1), delay => '1 second'".into()));
+    let wrong = JobDraft { priority: Some(10), max_attempts: Some(0), ..email() };
+    table.push((wrong, "'email', priority => 10, max_attempts => 0".into()));
+    table
+}
+
+#[test]
+fn what_the_door_refuses_is_refused_in_its_words() {
+    let world = World::idle();
+    for (draft, call) in texts().into_iter().chain(numbers()) {
+        match (at_the_door(draft), world.enqueue(&call)) {
+            (Ok(_), Ok((id, _))) => assert!(world.job(id).is_some(), "{call}"),
+            (Err(refusal), enqueued @ Err(_)) => {
+                let (state, code, message) = refused(enqueued);
+                assert_eq!((state.as_str(), code.as_str()), ("CN400", refusal.code()), "{call}");
+                assert_eq!(sorted(&message), sorted(&refusal.to_string()), "{call}");
+            }
+            (door, sql) => panic!("{call}: {:?} at the door, {:?} by SQL", door.err(), sql.err()),
+        }
+    }
+    assert_eq!(world.count("inbox"), 0, "nothing lawful was left there as refused");
+}
+
+/// All that is wrong, in any order.
+fn sorted(message: &str) -> Vec<&str> {
+    let mut problems: Vec<&str> = message.split("; ").collect();
+    problems.sort_unstable();
+    problems
+}
+
+#[test]
+fn a_payload_is_json_as_the_door_has_it() {
+    let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+    let objects = |depth: usize| format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
+    let (deep, deeper, deepest) = (nested(64), nested(65), nested(20_000));
+    let (objects, more_objects) = (objects(64), objects(65));
+    let mut texts =
+        vec!["", " ", "nul", "{", "{\"a\"}", "[1,]", "01", "1.", "+1", "1e", "'a'", "1 2"];
+    texts.extend(["\"\u{1}\"", r#""\x""#, r#""\ud800""#, r#""\udc00""#, r#""\u0000""#, "{a:1}"]);
+    texts.extend([
+        "1e1000000000",
+        "0e1000000000",
+        r#""1e1000000000""#,
+        "\"\\\"",
+        r#""\ud83d\ude00""#,
+    ]);
+    texts.extend([" 1 ", "\n[true, null]\t", "1.50e2", "\"ä\"", r#"{"a":1,"a":2}"#, "-0.0"]);
+    texts.extend([&*deep, &*deeper, &*deepest, &*objects, &*more_objects]);
+    let world = World::idle();
+    for text in texts {
+        let draft = JobDraft { payload: Some(text.into()), ..email() };
+        let short = &text[..text.len().min(40)];
+        match (at_the_door(draft), world.enqueue(&format!("'email', {}", quoted(text)))) {
+            (Ok(new), Ok((id, _))) => {
+                let kept = RUNTIME.block_on(world.store.payload(&Scope::All, id)).unwrap();
+                assert_eq!(kept.as_ref().map(JsonText::as_str), Some(new.payload.as_str()));
+            }
+            (Err(_), enqueued @ Err(_)) => {
+                let (state, code, message) = refused(enqueued);
+                assert_eq!((state.as_str(), code.as_str()), ("CN400", "INVALID_FIELD"), "{short}");
+                assert!(message.starts_with("payload: "), "{short}: {message}");
+            }
+            (door, sql) => panic!("{short}: {:?} at the door, {:?} by SQL", door.err(), sql.err()),
+        }
+    }
+}
+
+#[test]
+fn a_payload_has_a_bound_which_an_operator_may_move() {
+    let world = World::idle();
+    let call = |bytes: usize| format!("'email', '\"{}\"'", "x".repeat(bytes - 2));
+    world.must(&call(PAYLOAD_BYTES_MAX));
+    let (state, code, message) = refused(world.enqueue(&call(PAYLOAD_BYTES_MAX + 1)));
+    let large = Refusal::PayloadTooLarge { bytes: 65_537, bytes_max: PAYLOAD_BYTES_MAX };
+    assert_eq!((state.as_str(), code.as_str()), ("CN413", large.code()));
+    assert_eq!(message, large.to_string());
+    world.sql("update consign.house set enqueue_bytes_max = 1048576");
+    assert!(world.job(world.must(&call(1 << 20))).is_some());
+}
+
+#[test]
+fn a_payload_may_be_of_any_type_that_is_json() {
+    let world = World::idle();
+    let payloads = [
+        ("jsonb_build_object('a', 1)", "{\"a\": 1}"),
+        ("json_build_object('a', 1)", "{\"a\" : 1}"),
+        ("'[1]'::text", "[1]"),
+        ("'[1]'", "[1]"),
+        ("null::jsonb", "null"),
+        ("null", "null"),
+        ("to_jsonb('text'::text)", "\"text\""),
+    ];
+    for (sql, kept) in payloads {
+        let id = world.must(&format!("'email', {sql}"));
+        let payload = RUNTIME.block_on(world.store.payload(&Scope::All, id)).unwrap();
+        assert_eq!(payload.expect("it is there").as_str(), kept, "{sql}");
+    }
+    assert_eq!(refused(world.enqueue("null")).1, "INVALID_FIELD");
+    assert_eq!(refused(world.enqueue("'email', tenant => 'A'")).1, "INVALID_FIELD");
+}
+
+#[test]
+fn what_would_expire_before_it_may_start_is_refused() {
+    let world = World::idle();
+    let calls = [
+        "'email', expires_at => '2027-01-15T08:00:00Z'",
+        "'email', expires_at => '2027-01-15T08:00:10Z', delay => '10 seconds'",
+        "'email', run_at => '2027-01-16', expires_at => '2027-01-15T08:00:10Z'",
+    ];
+    for call in calls {
+        let (_, code, message) = refused(world.enqueue(call));
+        assert_eq!(code, "INVALID_FIELD");
+        assert_eq!(message, "expiresAt: must be later than the moment it may start");
+    }
+}
+
+#[test]
+fn a_full_queue_takes_no_more() {
+    let world = World::idle();
+    world.set_policy("email", Policy { max_queued: Some(3), ..Policy::default() });
+    let taken_in = world.must("'email'");
+    assert!(world.job(taken_in).is_some());
+    world.sql("begin");
+    let (second, third) = (world.must("'email'"), world.must("'email'"));
+    let (state, code, message) = refused(world.enqueue("'email', key => 'k'"));
+    assert_eq!((state.as_str(), code.as_str()), ("CN429", "QUEUE_FULL"));
+    assert_eq!(message, "the queue of email is full: 3 jobs wait");
+    world.sql("rollback");
+    assert_eq!([world.job(second), world.job(third)], [None, None]);
+    let ids = [world.must("'email'"), world.must("'email'")];
+    assert!(ids.iter().all(|id| world.job(*id).is_some()));
+    assert_eq!(refused(world.enqueue("'email'")).1, "QUEUE_FULL");
+    world.must("'email', tenant => 'acme'");
+    world.must("'other'");
+}
+
+#[test]
+fn what_was_enqueued_is_taken_in_even_if_its_queue_is_full_by_then() {
+    let world = World::idle();
+    let ids = [world.must("'email'"), world.must("'email'")];
+    world.set_policy("email", Policy { max_queued: Some(1), ..Policy::default() });
+    assert!(ids.iter().all(|id| world.job(*id).is_some()), "it was acknowledged");
+}
+
+#[test]
+fn a_type_with_a_schema_is_sent_to_the_door() {
+    let world = World::idle();
+    let schema = Some(JsonText::from_stored("{\"type\":\"object\"}"));
+    world.set_policy("email", Policy { schema, ..Policy::default() });
+    let (state, code, message) = refused(world.enqueue("'email', '{}'"));
+    assert_eq!((state.as_str(), code.as_str()), ("CN422", "SCHEMA_MISMATCH"));
+    assert!(message.contains("email has a JSON Schema"), "{message}");
+    // A policy from before there was `enqueue`: whichever node starts next tells of it.
+    world.sql(
+        "update consign.policy set key_window_ms = null, max_queued = null, has_schema = null",
+    );
+    world.must("'email', '{}'");
+    let _next = world.another_node();
+    assert_eq!(refused(world.enqueue("'email', '{}'")).1, "SCHEMA_MISMATCH");
+}

@@ -1,0 +1,227 @@
+//! One key, one job, whichever way it comes.
+
+use super::{Enqueued, PATIENCE, RUNTIME, World, connect, refused};
+use crate::{
+    Answer, Request, Store,
+    conformance::house::{ending, keyed, settling, submitted, tenant},
+};
+use engine::{
+    Command, Intake, JobDraft, JobId, NewJob, OutcomeWord, PAYLOAD_BYTES_MAX, Policy, Refusal,
+    Scope,
+};
+use std::{collections::BTreeSet, thread, time::Duration};
+use tokio::time::{sleep, timeout};
+
+/// The same as the store is told it.
+fn new_job(world: &World, draft: JobDraft) -> NewJob {
+    let clock = crate::Clock::read(&*world.clock).wall;
+    let intake = Intake {
+        id: JobId::new(clock, crate::Dice::roll(&*world.dice)),
+        tenant: tenant("default"),
+        chance: crate::Dice::roll(&*world.dice),
+        payload_bytes_max: PAYLOAD_BYTES_MAX,
+    };
+    draft.check(intake).expect("a lawful draft")
+}
+
+fn submit(world: &World, draft: JobDraft) -> Result<(JobId, bool), Refusal> {
+    let answer = world.one(Request::Submit(vec![new_job(world, draft)]))?;
+    let submitted = submitted(answer).pop().expect("one answer for one job");
+    Ok((submitted.job_id, submitted.duplicate))
+}
+
+#[track_caller]
+fn reused(enqueued: Enqueued, holder: JobId) {
+    let (state, code, message) = refused(enqueued);
+    assert_eq!((state.as_str(), code.as_str()), ("CN422", "IDEMPOTENCY_KEY_REUSED"));
+    assert_eq!(message, Refusal::KeyReused { holder }.to_string());
+}
+
+#[test]
+fn the_same_key_means_the_same_job_in_the_inbox_and_out_of_it() {
+    let world = World::idle();
+    world.sql("begin");
+    let id = world.must("'email', '{\"a\":1,\"b\":[\"x\"]}', key => 'k'");
+    let again = "'email', ' {\"b\" : [\"\\u0078\"], \"a\": 1.0} ', key => 'k'";
+    assert_eq!(world.enqueue(again).unwrap(), (id, true), "in one transaction");
+    world.sql("commit");
+    assert_eq!(world.enqueue(again).unwrap(), (id, true), "in the inbox");
+    reused(world.enqueue("'email', '{\"a\":2}', key => 'k'"), id);
+    reused(world.enqueue("'email', '{\"a\":1,\"b\":[\"x\"]}', key => 'k', subject => 's'"), id);
+    assert!(world.job(id).is_some());
+    assert_eq!(world.enqueue(again).unwrap(), (id, true), "a job");
+    reused(world.enqueue("'email', '{\"a\":2}', key => 'k'"), id);
+    assert_ne!(world.must("'other', '1', key => 'k'"), id);
+    assert_ne!(world.must("'email', '1', key => 'k', tenant => 'acme'"), id);
+}
+
+#[test]
+fn names_that_come_twice_are_not_overlooked() {
+    let world = World::idle();
+    let twice = "'email', '{\"a\":1,\"a\":2}', key => 'k'";
+    let id = world.must(twice);
+    assert_eq!(world.enqueue(twice).unwrap(), (id, true));
+    for other in ["{\"a\":2}", "{\"a\":3,\"a\":2}"] {
+        reused(world.enqueue(&format!("'email', '{other}', key => 'k'")), id);
+    }
+}
+
+#[test]
+fn a_key_from_sql_is_known_at_the_door_and_the_other_way_round() {
+    let world = World::idle();
+    let id = world.must("'email', '[1]', key => 'k'");
+    assert_eq!(world.count("inbox"), 1);
+    assert_eq!(submit(&world, keyed("k", "[1.0]")), Ok((id, true)));
+    let id = world.must("'email', '[1]', key => 'l'");
+    assert_eq!(submit(&world, keyed("l", "2")), Err(Refusal::KeyReused { holder: id }));
+    let (id, _) = submit(&world, keyed("m", "[1]")).unwrap();
+    assert_eq!(world.enqueue("'email', '[1e0]', key => 'm'").unwrap(), (id, true));
+    reused(world.enqueue("'email', '2', key => 'm'"), id);
+}
+
+#[test]
+fn long_keys_are_stored_as_the_door_stores_them() {
+    let world = World::idle();
+    let keys = ["k".repeat(128), "ä".repeat(129), "k".repeat(1024), "sha256:x".into()];
+    for key in keys {
+        let id = world.must(&format!("'email', '1', key => '{key}'"));
+        assert_eq!(submit(&world, keyed(&key, "1")), Ok((id, true)), "{key}");
+    }
+}
+
+/// Ends the only job that waits.
+fn end(world: &World, word: OutcomeWord) -> JobId {
+    let claimed = world.claim(&["email"], 1).pop().expect("there is one");
+    let id = claimed.job.id();
+    let command = settling(&claimed, &ending(word));
+    world.one(Request::Job { scope: Scope::All, id, command }).unwrap();
+    id
+}
+
+#[test]
+fn an_expired_key_is_free_swept_or_not() {
+    for word in [OutcomeWord::Completed, OutcomeWord::Poisoned] {
+        for swept in [false, true] {
+            let world = World::idle();
+            let window = Duration::from_secs(100);
+            world.set_policy("email", Policy { key_window: window, ..Policy::default() });
+            let first = world.must("'email', '1', key => 'k'");
+            assert!(world.job(first).is_some());
+            assert_eq!(end(&world, word), first);
+            world.clock.pass(Duration::from_secs(99));
+            assert_eq!(world.enqueue("'email', '1', key => 'k'").unwrap(), (first, true));
+            reused(world.enqueue("'email', '2', key => 'k'"), first);
+            world.clock.pass(Duration::from_secs(1));
+            if swept {
+                RUNTIME.block_on(world.store.tidy(100)).unwrap();
+            }
+            let second = world.must("'email', '2', key => 'k'");
+            RUNTIME.block_on(world.store.tidy(100)).unwrap();
+            assert_eq!(submit(&world, keyed("k", "2")), Ok((second, true)), "{word:?} {swept}");
+        }
+    }
+}
+
+#[test]
+fn a_poisoned_job_that_lived_again_counts_from_its_last_end() {
+    let world = World::idle();
+    let window = Duration::from_secs(100);
+    world.set_policy("email", Policy { key_window: window, ..Policy::default() });
+    let id = world.must("'email', '1', key => 'k'");
+    assert!(world.job(id).is_some());
+    end(&world, OutcomeWord::Poisoned);
+    world.clock.pass(Duration::from_secs(60));
+    let redrive = Command::Redrive { max_attempts: None, reset_steps: false };
+    world.one(Request::Job { scope: Scope::All, id, command: redrive }).unwrap();
+    end(&world, OutcomeWord::Poisoned);
+    world.clock.pass(Duration::from_secs(60));
+    assert_eq!(world.enqueue("'email', '1', key => 'k'").unwrap(), (id, true));
+    world.clock.pass(Duration::from_secs(60));
+    assert_ne!(world.must("'email', '1', key => 'k'"), id);
+}
+
+#[test]
+fn many_racers_with_one_key_make_one_job_by_sql_and_at_the_door() {
+    const RACERS: usize = 6;
+    let world = World::new();
+    let apps: Vec<_> = (0..RACERS).map(|_| connect(&world.address)).collect();
+    for round in 0..10 {
+        let key = format!("k{round}");
+        let call = format!("'email', '1', key => '{key}'");
+        let answers: Vec<(JobId, bool)> = thread::scope(|scope| {
+            let (world, call, key) = (&world, &call, &key);
+            let by_sql = apps
+                .iter()
+                .map(|app| scope.spawn(move || world.enqueue_by(app, call).expect("it is taken")));
+            let by_sql: Vec<_> = by_sql.collect();
+            let at_door = (0..RACERS)
+                .map(|_| scope.spawn(move || submit(world, keyed(key, "1")).expect("it is taken")));
+            let at_door: Vec<_> = at_door.collect();
+            by_sql.into_iter().chain(at_door).map(|racer| racer.join().unwrap()).collect()
+        });
+        let ids: BTreeSet<JobId> = answers.iter().map(|(id, _)| *id).collect();
+        assert_eq!(ids.len(), 1, "round {round}");
+        assert_eq!(answers.iter().filter(|(_, duplicate)| !duplicate).count(), 1);
+        assert!(world.job(answers[0].0).is_some());
+    }
+    let queues = RUNTIME.block_on(world.store.queues(&Scope::All)).unwrap();
+    assert_eq!(queues[0].counts.submitted, 10);
+}
+
+#[test]
+fn a_redriven_job_meets_a_key_that_was_given_away_by_sql() {
+    let world = World::idle();
+    world.set_policy("email", Policy { key_window: Duration::ZERO, ..Policy::default() });
+    let first = world.must("'email', '1', key => 'k'");
+    assert!(world.job(first).is_some());
+    end(&world, OutcomeWord::Poisoned);
+    let second = world.must("'email', '2', key => 'k'");
+    let redrive = Command::Redrive { max_attempts: None, reset_steps: false };
+    let answer = world.one(Request::Job { scope: Scope::All, id: first, command: redrive });
+    assert!(matches!(answer, Ok(Answer::Job(_))), "{answer:?}");
+    assert_eq!(world.enqueue("'email', '2', key => 'k'").unwrap(), (second, true));
+}
+
+/// Waits until somebody of this world waits for another's transaction.
+fn until_somebody_waits(world: &World) {
+    let waits = world.named(
+        "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%consign.enqueue(%'",
+    );
+    let waiting = async {
+        while world.app.query_typed(&waits, &[]).await.unwrap().is_empty() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    RUNTIME.block_on(async { timeout(PATIENCE, waiting).await }).expect("somebody waits");
+}
+
+#[test]
+fn whoever_comes_with_the_key_of_an_open_transaction_waits_for_its_end() {
+    let world = World::idle();
+    for (end, key) in [("commit", "k"), ("rollback", "l")] {
+        let call = format!("'email', '1', key => '{key}'");
+        let first = connect(&world.address);
+        RUNTIME.block_on(first.batch_execute("begin")).unwrap();
+        let (id, _) = world.enqueue_by(&first, &call).unwrap();
+        let second = thread::scope(|scope| {
+            let second = scope.spawn(|| world.enqueue_by(&connect(&world.address), &call));
+            until_somebody_waits(&world);
+            RUNTIME.block_on(first.batch_execute(end)).unwrap();
+            second.join().unwrap().expect("it is taken")
+        });
+        assert_eq!(second == (id, true), end == "commit");
+        assert_eq!(second.1, end == "commit");
+        assert!(world.job(second.0).is_some());
+    }
+}
+
+#[test]
+fn a_transaction_that_cannot_see_a_key_is_told_to_come_again() {
+    let world = World::idle();
+    world.sql("begin isolation level repeatable read; select * from consign.house");
+    let call = "'email', '1', key => 'k'";
+    let (id, _) = world.enqueue_by(&connect(&world.address), call).unwrap();
+    assert_eq!(refused(world.enqueue(call)).0, "40001");
+    world.sql("rollback");
+    assert_eq!(world.enqueue(call).unwrap(), (id, true));
+}

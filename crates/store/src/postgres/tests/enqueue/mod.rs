@@ -1,0 +1,125 @@
+//! Jobs that are handed over by SQL, in a transaction of somebody else's.
+
+mod checks;
+mod keys;
+mod life;
+mod nodes;
+mod rights;
+
+use super::{RUNTIME, fresh_address, open_at};
+use crate::{
+    Answer, Claimed, HandClock, Postgres, PostgresAddress, Reply, Request, SeededDice, Store,
+    conformance::house::{claiming, job_type, wish},
+    postgres::uuid::Uuid,
+    take_the_clock,
+};
+use engine::{Job, JobId, Policy, Scope, Timestamp};
+use std::{sync::Arc, time::Duration};
+use tokio_postgres::{Client, Row};
+
+/// What a test waits for happens within this, or not at all.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A store, and an application beside it that only knows SQL.
+struct World {
+    store: Arc<Postgres>,
+    app: Client,
+    address: PostgresAddress,
+    clock: Arc<HandClock>,
+    dice: Arc<SeededDice>,
+}
+
+/// What `enqueue` answers: the job, and whether its key had brought it before.
+type Enqueued = Result<(JobId, bool), tokio_postgres::Error>;
+
+impl World {
+    fn new() -> Self {
+        let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
+        let dice = Arc::new(SeededDice::new(1));
+        let address = fresh_address();
+        RUNTIME.block_on(take_the_clock(&address, &clock)).expect("it can be taken");
+        let store = open_at(&address, &clock, &dice);
+        let app = connect(&address);
+        World { store, app, address, clock, dice }
+    }
+
+    /// A world whose node takes in only what somebody asks for.
+    fn idle() -> Self {
+        let world = World::new();
+        world.store.taking_in.abort();
+        world
+    }
+
+    /// Another node on the same tables.
+    fn another_node(&self) -> Arc<Postgres> {
+        open_at(&self.address, &self.clock, &Arc::new(SeededDice::new(2)))
+    }
+
+    fn enqueue(&self, arguments: &str) -> Enqueued {
+        self.enqueue_by(&self.app, arguments)
+    }
+
+    fn enqueue_by(&self, app: &Client, arguments: &str) -> Enqueued {
+        let call = format!("select job_id, duplicate from consign.enqueue({arguments})");
+        let rows = RUNTIME.block_on(app.query_typed(&self.named(&call), &[]))?;
+        Ok((rows[0].get::<_, Uuid>(0).0, rows[0].get(1)))
+    }
+
+    /// The id of a job that is known to be taken.
+    fn must(&self, arguments: &str) -> JobId {
+        let (id, duplicate) = self.enqueue(arguments).expect("it is taken");
+        assert!(!duplicate);
+        id
+    }
+
+    fn sql(&self, sql: &str) {
+        RUNTIME.block_on(self.app.batch_execute(&self.named(sql))).expect("lawful");
+    }
+
+    fn rows(&self, sql: &str) -> Vec<Row> {
+        RUNTIME.block_on(self.app.query_typed(&self.named(sql), &[])).expect("lawful")
+    }
+
+    fn count(&self, table: &str) -> i64 {
+        self.rows(&format!("select count(*) from consign.{table}"))[0].get(0)
+    }
+
+    fn named(&self, sql: &str) -> String {
+        sql.replace("consign.", &format!("{}.", self.address.schema()))
+    }
+
+    fn one(&self, request: Request) -> Reply {
+        let replies = RUNTIME.block_on(self.store.execute(vec![request]));
+        replies.expect("the store works").pop().expect("one reply for one request")
+    }
+
+    fn job(&self, id: JobId) -> Option<Job> {
+        RUNTIME.block_on(self.store.job(&Scope::All, id)).expect("the store works")
+    }
+
+    fn claim(&self, types: &[&str], max: usize) -> Vec<Claimed> {
+        let name = format!("c{}", crate::Dice::roll(&*self.dice).0);
+        match self.one(claiming(wish("w1", &name, types, max))) {
+            Ok(Answer::Claimed(jobs)) => jobs,
+            other => panic!("a claim is answered as one, not by {other:?}"),
+        }
+    }
+
+    fn set_policy(&self, name: &str, policy: Policy) {
+        let set = self.one(Request::SetPolicy { job_type: job_type(name), policy });
+        assert_eq!(set, Ok(Answer::Done));
+    }
+}
+
+fn connect(address: &PostgresAddress) -> Client {
+    RUNTIME.block_on(address.connect()).expect("it answers")
+}
+
+/// State, code of the contract and message of what the function refused.
+#[track_caller]
+fn refused(enqueued: Enqueued) -> (String, String, String) {
+    let error = enqueued.expect_err("it is refused");
+    let error = error.as_db_error().expect("by the database");
+    let detail = error.detail().unwrap_or_default();
+    (error.code().code().into(), detail.into(), error.message().into())
+}
