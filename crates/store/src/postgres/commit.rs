@@ -19,7 +19,7 @@ const ASKED_APART: Duration = Duration::from_millis(100);
 impl Inner {
     /// Writes the rest and commits, in one journey. What could not be heard of is asked for on another connection.
     pub(super) async fn commit(&self, db: &Lent, ready: Ready<'_>) -> Result<Vec<Reply>, Trouble> {
-        let Ready { replies, desk, notes, seen, given, lines, xact } = ready;
+        let Ready { replies, desk, notes, seen, given, lines, xact, made } = ready;
         let mut desk = desk.ok_or(Trouble::Impossible("a transaction without a desk"))?;
         if !notes.is_empty() || !desk.pending.erased.is_empty() {
             desk.write(db).await?;
@@ -36,14 +36,23 @@ impl Inner {
             db.script(sql::COMMIT),
         );
         if let Err(trouble) = sent {
-            self.resolve(trouble, xact.as_deref()).await?;
+            self.resolve(trouble, xact.as_deref(), made).await?;
         }
         self.committed(&desk, seen, lines);
         Ok(replies)
     }
 
     /// Finds out what became of a commit that was answered by silence.
-    async fn resolve(&self, trouble: Trouble, xact: Option<&str>) -> Result<(), Trouble> {
+    ///
+    /// A server that crashed gives the numbers of transactions that never reached its disk to others, so "committed" is
+    /// believed only of a server that has not: a connection from before the transaction is still there. "Aborted" can
+    /// be believed of any.
+    pub(super) async fn resolve(
+        &self,
+        trouble: Trouble,
+        xact: Option<&str>,
+        made: u64,
+    ) -> Result<(), Trouble> {
         if !trouble.is_silence() {
             return Err(trouble);
         }
@@ -51,8 +60,10 @@ impl Inner {
         let Some(xact) = xact else { return Err(trouble) };
         self.writers.forget_idle();
         for _ in 0..ASKED_MAX {
-            match self.xact_status(xact).await.as_deref() {
-                Ok("committed") => return Ok(()),
+            let witness = self.readers.witness(made);
+            let same = witness.is_some();
+            match self.xact_status(witness, xact).await.as_deref() {
+                Ok("committed") if same => return Ok(()),
                 Ok("aborted") => return Err(trouble),
                 Ok("in progress") | Err(_) => tokio::time::sleep(ASKED_APART).await,
                 Ok(_) => break,
@@ -69,8 +80,11 @@ impl Inner {
         }))
     }
 
-    async fn xact_status(&self, xact: &str) -> Result<String, Trouble> {
-        let db = self.readers.lend().await?;
+    async fn xact_status(&self, on: Option<Lent>, xact: &str) -> Result<String, Trouble> {
+        let db = match on {
+            Some(witness) => witness,
+            None => self.readers.lend().await?,
+        };
         let rows = db.rows(sql::XACT_STATUS, &[(&xact, Type::TEXT)]).await?;
         let status: Option<String> = match rows.first() {
             Some(row) => row.try_get(0)?,

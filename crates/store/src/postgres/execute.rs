@@ -67,9 +67,10 @@ impl Inner {
         let mut db = self.writers.lend().await?;
         let known = self.make_queues(&mut db, &plan).await?;
         db.opened();
+        let made = self.readers.made();
         let done = self.transaction(&db, &plan, known).await;
         let done = match done {
-            Ok(ready) => self.commit(&db, ready).await,
+            Ok(ready) => self.commit(&db, Ready { made, ..ready }).await,
             Err(trouble) => Err(trouble),
         };
         db.end(&done).await;
@@ -245,6 +246,8 @@ pub(super) struct Ready<'a> {
     /// What was learned about lines, true as soon as it is committed.
     pub(super) lines: Vec<super::lines::Looked>,
     pub(super) xact: Option<String>,
+    /// How many connections had been made when it began.
+    pub(super) made: u64,
 }
 
 fn remember<'a>(reply: &Reply, request: &'a Request, notes: &mut Vec<&'a AuditNote>) {

@@ -8,7 +8,10 @@ use super::{
 };
 use futures_util::future::FutureExt;
 use std::{
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 use tokio::{
@@ -25,8 +28,14 @@ use tokio_postgres::{
 pub(super) struct Pool {
     way: Way,
     size: usize,
-    idle: Mutex<Vec<Client>>,
+    idle: Mutex<Vec<Line>>,
     permits: Arc<Semaphore>,
+}
+
+/// A connection, and its place in the order in which all of this node's were made.
+struct Line {
+    client: Client,
+    number: u64,
 }
 
 /// How connections are made.
@@ -36,6 +45,8 @@ pub(super) struct Way {
     pub(super) tls: Tls,
     pub(super) names: Arc<Names>,
     pub(super) runtime: Handle,
+    /// How many the pools have made.
+    pub(super) made: Arc<AtomicU64>,
 }
 
 /// Nobody waits longer than this for an answer of the database. It ends what takes longer before that itself.
@@ -68,24 +79,37 @@ impl Pool {
     pub(super) async fn lend(self: &Arc<Self>) -> Result<Lent, Trouble> {
         let permit = timeout(LEND_MAX, self.permits.clone().acquire_owned()).await;
         let permit = permit.ok().and_then(Result::ok).ok_or(Trouble::NoConnection(None))?;
-        let client = match self.take() {
-            Some(client) => client,
+        let line = match self.take(u64::MAX) {
+            Some(line) => line,
             None => {
                 let connected = self.way.connect().await;
-                connected.map_err(|error| Trouble::NoConnection(Some(Box::new(error))))?
+                let failed = |error| Trouble::NoConnection(Some(Box::new(error)));
+                let client = connected.map_err(failed)?;
+                Line { client, number: self.way.made.fetch_add(1, Ordering::SeqCst) + 1 }
             }
         };
-        Ok(Lent { client: Some(client), pool: self.clone(), clean: true, _permit: permit })
+        Ok(Lent { line: Some(line), pool: self.clone(), clean: true, _permit: permit })
     }
 
-    fn take(&self) -> Option<Client> {
+    /// How many connections have been made so far.
+    pub(super) fn made(&self) -> u64 {
+        self.way.made.load(Ordering::SeqCst)
+    }
+
+    /// A connection that was there before, when so many had been made, and still is: the server has not crashed since,
+    /// because that ends every session.
+    pub(super) fn witness(self: &Arc<Self>, made: u64) -> Option<Lent> {
+        let permit = self.permits.clone().try_acquire_owned().ok()?;
+        let line = self.take(made)?;
+        Some(Lent { line: Some(line), pool: self.clone(), clean: true, _permit: permit })
+    }
+
+    /// One that nobody uses, of the first `made`.
+    fn take(&self, made: u64) -> Option<Line> {
         let mut idle = self.idle();
-        while let Some(client) = idle.pop() {
-            if !client.is_closed() {
-                return Some(client);
-            }
-        }
-        None
+        idle.retain(|line| !line.client.is_closed());
+        let place = idle.iter().rposition(|line| line.number <= made)?;
+        Some(idle.remove(place))
     }
 
     /// Closes those that nobody uses: after a failure the others are likely to be as broken.
@@ -94,14 +118,14 @@ impl Pool {
         drop(idle);
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Client>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<Line>> {
         self.idle.lock().expect("no code of ours panics with the connections in hand")
     }
 }
 
 /// A connection that is ours for a while. It goes back only when nothing is open on it.
 pub(super) struct Lent {
-    client: Option<Client>,
+    line: Option<Line>,
     pool: Arc<Pool>,
     clean: bool,
     _permit: OwnedSemaphorePermit,
@@ -152,14 +176,14 @@ impl Lent {
     }
 
     fn client(&self) -> &Client {
-        self.client.as_ref().expect("it goes back when this is dropped")
+        &self.line.as_ref().expect("it goes back when this is dropped").client
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        let client = self.client.take().filter(|client| self.clean && !client.is_closed());
-        self.pool.idle().extend(client);
+        let line = self.line.take().filter(|line| self.clean && !line.client.is_closed());
+        self.pool.idle().extend(line);
     }
 }
 

@@ -48,6 +48,7 @@ pub(super) fn way(address: &PostgresAddress) -> Result<Way, PostgresError> {
         tls: Tls::new(&address.trust)?,
         names: Arc::new(Names::new(address.schema())),
         runtime: Handle::current(),
+        made: Arc::default(),
         address: address.clone(),
     })
 }
