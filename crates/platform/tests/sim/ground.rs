@@ -1,19 +1,30 @@
 //! What the world stands on: a store, and how its process dies and comes back.
 
-use std::{path::Path, sync::Arc};
-use store::{Clock, Dice, Memory, Options, Replaceable, Reply, Request, Sqlite, Store, StoreError};
+use crate::nature::SimClock;
+use std::{
+    path::Path,
+    sync::{Arc, LazyLock},
+};
+use store::{
+    Clock, Dice, Memory, Options, Postgres, PostgresAddress, PostgresOptions, Replaceable, Reply,
+    Request, Sqlite, Store, StoreError, take_the_clock, wipe,
+};
 use tempfile::TempDir;
+use test_postgres::Server;
+use tokio::runtime::{Builder, Runtime};
 
 /// Which store a world stands on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum On {
     Memory,
     Sqlite,
+    Postgres,
 }
 
 pub(crate) enum Ground {
     Memory(Arc<Memory>),
     Sqlite(Box<File>),
+    Postgres(Box<Database>),
 }
 
 /// A store in a file.
@@ -25,14 +36,31 @@ pub(crate) struct File {
     folder: TempDir,
 }
 
+/// A store in a database.
+pub(crate) struct Database {
+    store: Replaceable,
+    address: PostgresAddress,
+    clock: Arc<dyn Clock>,
+    dice: Arc<dyn Dice>,
+}
+
 impl Ground {
-    pub(crate) fn new(on: On, clock: Arc<dyn Clock>, dice: Arc<dyn Dice>) -> Self {
+    pub(crate) fn new(on: On, clock: Arc<SimClock>, dice: Arc<dyn Dice>) -> Self {
+        let hand = clock.clone();
+        let clock: Arc<dyn Clock> = clock;
         match on {
             On::Memory => Ground::Memory(Arc::new(Memory::new(clock, dice))),
             On::Sqlite => {
                 let folder = folder();
                 let store = Replaceable::new(open(&folder, &clock, &dice));
                 Ground::Sqlite(Box::new(File { store, clock, dice, folder }))
+            }
+            On::Postgres => {
+                let address = ADDRESS.with(Clone::clone);
+                RUNTIME.block_on(take_the_clock(&address, hand.hand())).expect("it is ours");
+                RUNTIME.block_on(wipe(&address)).expect("it can be emptied");
+                let store = Replaceable::new(open_database(&address, &clock, &dice));
+                Ground::Postgres(Box::new(Database { store, address, clock, dice }))
             }
         }
     }
@@ -41,6 +69,7 @@ impl Ground {
         match self {
             Ground::Memory(memory) => memory.clone(),
             Ground::Sqlite(file) => file.store.inside(),
+            Ground::Postgres(database) => database.store.inside(),
         }
     }
 
@@ -49,6 +78,10 @@ impl Ground {
             Ground::Memory(memory) => memory.restart(),
             Ground::Sqlite(file) => {
                 file.store.replace(|| open(&file.folder, &file.clock, &file.dice));
+            }
+            Ground::Postgres(database) => {
+                let Database { store, address, clock, dice } = &**database;
+                store.replace(|| open_database(address, clock, dice));
             }
         }
     }
@@ -72,6 +105,30 @@ fn open(folder: &TempDir, clock: &Arc<dyn Clock>, dice: &Arc<dyn Dice>) -> Arc<d
     let path = folder.path().join("consign.db");
     let store = Sqlite::open(path, clock.clone(), dice.clone(), options);
     Arc::new(store.expect("it can be opened"))
+}
+
+/// The connections of all worlds live here.
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("it can be built")
+});
+
+thread_local! {
+    /// The worlds of one thread follow each other, and may use the same tables.
+    static ADDRESS: PostgresAddress = {
+        let server = Server::shared();
+        let address: PostgresAddress = server.address().parse().expect("lawful");
+        address.with_schema(&server.fresh_schema_name()).expect("lawful")
+    };
+}
+
+fn open_database(
+    address: &PostgresAddress,
+    clock: &Arc<dyn Clock>,
+    dice: &Arc<dyn Dice>,
+) -> Arc<dyn Store> {
+    let options = PostgresOptions { writers: 1, readers: 1 };
+    let opened = Postgres::open(address, clock.clone(), dice.clone(), options);
+    Arc::new(RUNTIME.block_on(opened).expect("it can be opened"))
 }
 
 /// In memory where there is such a place: a million syncs would prove nothing here. What a disk may

@@ -24,9 +24,10 @@ use std::{
     time::Instant,
 };
 
-/// What every CI run lives through, in memory and in files.
+/// What every CI run lives through, in memory, in files and in a database.
 const SEEDS: u64 = 10_000;
 const SEEDS_SQLITE: u64 = 2_000;
+const SEEDS_POSTGRES: u64 = 200;
 const STEPS: usize = 500;
 
 #[test]
@@ -38,6 +39,12 @@ fn ten_thousand_worlds_keep_the_contract() {
 fn two_thousand_worlds_keep_the_contract_on_files() {
     let seeds = setting("CONSIGN_SIM_SEEDS").map(|seeds| seeds / 5);
     keep_the_contract(On::Sqlite, seeds.unwrap_or(SEEDS_SQLITE));
+}
+
+#[test]
+fn two_hundred_worlds_keep_the_contract_on_a_database() {
+    let seeds = setting("CONSIGN_SIM_SEEDS").map(|seeds| seeds / 50);
+    keep_the_contract(On::Postgres, seeds.unwrap_or(SEEDS_POSTGRES));
 }
 
 #[track_caller]
@@ -103,7 +110,11 @@ fn replay() {
         None => steps(),
     };
     let mut trace = Some(Vec::new());
-    let on = if text("CONSIGN_SIM_STORE").is_some() { On::Sqlite } else { On::Memory };
+    let on = match text("CONSIGN_SIM_STORE").as_deref() {
+        Some("sqlite") => On::Sqlite,
+        Some("postgres") => On::Postgres,
+        Some(_) | None => On::Memory,
+    };
     let outcome = live(on, seed, &steps, &mut trace);
     for line in trace.into_iter().flatten() {
         println!("{line}");

@@ -22,6 +22,11 @@ impl SimClock {
         SimClock { hand: HandClock::at(beginning), skew_ms: AtomicI64::new(0), at_most_ms }
     }
 
+    /// The hand itself, for a clock elsewhere that goes with it.
+    pub(crate) fn hand(&self) -> &HandClock {
+        &self.hand
+    }
+
     /// Time goes by.
     pub(crate) fn advance(&self, ms: i64) {
         self.hand.pass(Duration::from_millis(ms.unsigned_abs()));

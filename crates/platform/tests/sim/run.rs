@@ -73,6 +73,7 @@ impl Failure {
         let store = match self.on {
             On::Memory => "",
             On::Sqlite => "CONSIGN_SIM_STORE=sqlite ",
+            On::Postgres => "CONSIGN_SIM_STORE=postgres ",
         };
         format!(
             "{} is broken: {} (docs/invariants.md)\nseed {}, {} steps; to see it again:\n  \

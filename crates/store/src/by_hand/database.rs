@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 /// so outside the runtime that called this.
 pub async fn take_the_clock(
     address: &PostgresAddress,
-    clock: &Arc<HandClock>,
+    clock: &HandClock,
 ) -> Result<(), PostgresError> {
     let (client, names) = clock_connection(address).await?;
     let failed = |source| PostgresError::Migrate { schema: address.schema().into(), source };
@@ -21,7 +21,7 @@ pub async fn take_the_clock(
     );
     client.batch_execute(&replace).await.map_err(failed)?;
     let (runtime, client) = (Handle::current(), Arc::new(client));
-    let reading = crate::Clock::read(&**clock);
+    let reading = crate::Clock::read(clock);
     let set =
         move |ms: i64| names.of(&format!("update consign.hand_clock set ms = {ms}")).into_owned();
     client.batch_execute(&set(reading.wall.unix_ms())).await.map_err(failed)?;
