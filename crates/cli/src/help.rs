@@ -16,7 +16,17 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ),
     (
         "The house",
-        &["doctor", "config", "backup", "restore", "migrate", "bench", "completions", "man"],
+        &[
+            "doctor",
+            "config",
+            "backup",
+            "restore",
+            "restored",
+            "migrate",
+            "bench",
+            "completions",
+            "man",
+        ],
     ),
 ];
 
