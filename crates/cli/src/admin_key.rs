@@ -2,15 +2,21 @@
 //!
 //! It is in two places, a file and the store, and the process may die between any two lines. The file comes first:
 //! a secret in a file that the store does not know yet is put into the store by the next start, while a key whose
-//! secret was never written down could not be used by anybody.
+//! secret was never written down could not be used by anybody. Of many nodes that start at once on an empty database,
+//! one makes it.
 
 use crate::secret_file;
 use anyhow::{Context, Result, bail};
 use engine::{
-    ApiKey, AuditNote, CorrelationId, Grant, JobId, KeyName, KeySecret, Right, Scope, Timestamp,
+    ApiKey, AuditEntry, AuditNote, CorrelationId, Grant, JobId, KeyName, KeySecret, Right, Scope,
+    Timestamp,
 };
-use std::path::{Path, PathBuf};
-use store::{Clock, Dice, Request, Store};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+use store::{Clock, Dice, PAGE_MAX, Request, Store};
+use tracing::warn;
 
 /// What the file is called, in the folder of the store.
 pub(crate) const NAME: &str = "admin.key";
@@ -23,15 +29,57 @@ pub(crate) async fn ensure(
     dice: &dyn Dice,
 ) -> Result<Option<PathBuf>> {
     let path = folder.join(NAME);
-    if !store.keys().await.context("the keys cannot be read")?.is_empty() {
-        return Ok(path.exists().then_some(path));
+    let keys = store.keys().await.context("the keys cannot be read")?;
+    if !keys.is_empty() {
+        return Ok(path.exists().then_some(path).filter(|path| is_known(path, &keys)));
     }
     let secret = match read(&path)? {
         Some(secret) => secret,
         None => write(folder, &path, KeySecret::new(dice.roll(), [dice.roll(), dice.roll()]))?,
     };
-    keep(store, &secret, "first start", clock, dice).await?;
-    Ok(Some(path))
+    keep(store, &secret, FIRST_START, clock, dice).await?;
+    if is_first(store, &secret).await? {
+        return Ok(Some(path));
+    }
+    withdraw(store, &secret, clock, dice).await?;
+    fs::remove_file(&path).with_context(|| format!("{} cannot be removed", path.display()))?;
+    Ok(None)
+}
+
+/// Who made the first key, as the audit log has it.
+const FIRST_START: &str = "first start";
+
+/// Whether no other node was faster. Nodes take turns at this, but one that was stopped in its turn loses it and
+/// may wake up later: then the order of the audit log decides, which is the same for everybody.
+async fn is_first(store: &dyn Store, secret: &KeySecret) -> Result<bool> {
+    let noted = store.audit(&Scope::All, None, PAGE_MAX).await.context("the log cannot be read")?;
+    let made = |entry: &&AuditEntry| &*entry.action == "key.create" && &*entry.who == FIRST_START;
+    let first = noted.iter().filter(made).min_by_key(|entry| entry.number);
+    Ok(first.is_none_or(|entry| *entry.target == *secret.id().to_string()))
+}
+
+/// Ends a key that came too late, before anybody was told of it.
+async fn withdraw(
+    store: &dyn Store,
+    secret: &KeySecret,
+    clock: &dyn Clock,
+    dice: &dyn Dice,
+) -> Result<()> {
+    let now = clock.read().wall;
+    let key = ApiKey { revoked_at: Some(now), ..key_of(secret, FIRST_START, now)? };
+    execute(store, noted("key.revoke", FIRST_START, key, now, dice)?).await
+}
+
+/// Whether the secret in the file opens anything. Another node may have made the first key since it was written, or
+/// somebody revoked it; what cannot be read is the operator's affair.
+fn is_known(path: &Path, keys: &[ApiKey]) -> bool {
+    let Ok(Some(secret)) = read(path) else { return true };
+    let opens = |key: &ApiKey| key.digest == secret.digest() && key.revoked_at.is_none();
+    let known = keys.iter().any(opens);
+    if !known {
+        warn!(path = %path.display(), "the key in this file opens nothing here: the store does not know it, or it was revoked");
+    }
+    known
 }
 
 /// Makes another key that may do everything, for an operator who has lost the first.
@@ -58,7 +106,10 @@ async fn keep(
     clock: &dyn Clock,
     dice: &dyn Dice,
 ) -> Result<()> {
-    let put = put(secret, who, clock.read().wall, dice)?;
+    execute(store, put(secret, who, clock.read().wall, dice)?).await
+}
+
+async fn execute(store: &dyn Store, put: Request) -> Result<()> {
     let answers = store.execute(vec![put]).await.context("the key cannot be stored")?;
     for answer in answers {
         answer.map_err(|refusal| anyhow::anyhow!("the key was refused: {refusal}"))?;
@@ -68,10 +119,13 @@ async fn keep(
 
 /// The key and the note about it, in one transaction.
 fn put(secret: &KeySecret, who: &'static str, now: Timestamp, dice: &dyn Dice) -> Result<Request> {
-    let name = "admin";
-    let key = ApiKey {
+    noted("key.create", who, key_of(secret, who, now)?, now, dice)
+}
+
+fn key_of(secret: &KeySecret, who: &'static str, now: Timestamp) -> Result<ApiKey> {
+    Ok(ApiKey {
         id: secret.id(),
-        name: KeyName::parse(name)?,
+        name: KeyName::parse(KEY_NAME)?,
         digest: secret.digest(),
         grant: Grant {
             scope: Scope::All,
@@ -83,13 +137,24 @@ fn put(secret: &KeySecret, who: &'static str, now: Timestamp, dice: &dyn Dice) -
         created_by: who.into(),
         expires_at: None,
         revoked_at: None,
-    };
+    })
+}
+
+const KEY_NAME: &str = "admin";
+
+fn noted(
+    action: &'static str,
+    who: &'static str,
+    key: ApiKey,
+    now: Timestamp,
+    dice: &dyn Dice,
+) -> Result<Request> {
     let note = AuditNote {
         who: who.into(),
         scope: Scope::All,
-        action: "key.create",
+        action,
         target: key.id.to_string().into(),
-        detail: Some(name.into()),
+        detail: Some(KEY_NAME.into()),
         correlation: CorrelationId::parse(&JobId::new(now, dice.roll()).to_string())?,
     };
     Ok(Request::Record { note, request: Some(Box::new(Request::PutKey(key))) })

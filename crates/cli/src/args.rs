@@ -26,7 +26,8 @@ pub(crate) use profile::{ProfileAddArgs, ProfileCommand, ProfileNameArgs};
 pub(crate) use queues::{NodesArgs, QueuesArgs, QueuesCommand, WorkersArgs};
 pub(crate) use remote::{ConnectionArgs, Form, OutputArgs, RemoteArgs, WatchArgs};
 pub(crate) use store::{
-    BackupArgs, DoctorArgs, MigrateArgs, MigrateCommand, RestoreArgs, StoreAddress, StoreArgs,
+    BackupArgs, DoctorArgs, MigrateArgs, MigrateCommand, RestoreArgs, RestoredArgs, StoreAddress,
+    StoreArgs, folder_of,
 };
 pub(crate) use types::{Bound, TypesArgs, TypesCommand, TypesSetArgs};
 pub(crate) use work::WorkArgs;
@@ -113,6 +114,8 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Make a store from a backup; no worker can use a lease from before any more
     Restore(RestoreArgs),
+    /// Say that a PostgreSQL database was restored from a backup; no worker can use a lease from before any more
+    Restored(RestoredArgs),
     /// Say what is wrong, here and at the server, and the command that mends it; changes nothing
     ///
     /// Looks at everything that can be reached from here: settings, data folder, store, disk, server, key, queues,
@@ -145,9 +148,12 @@ pub(crate) struct SettingsArgs {
     /// Where to listen [default: 127.0.0.1:8470]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<String>,
-    /// Where the jobs are: sqlite:<path of a file> [default: sqlite:consign-data/consign.db]
+    /// Where the jobs are: sqlite:<path of a file> or postgres://… [default: sqlite:consign-data/consign.db]
     #[arg(long)]
     pub(crate) store: Option<String>,
+    /// How long to wait for a database that cannot be reached yet [default: 0s]
+    #[arg(long, value_name = "SPAN")]
+    pub(crate) wait_for_store: Option<String>,
     /// The file of settings [default: consign.toml, if it is there]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,

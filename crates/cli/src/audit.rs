@@ -1,14 +1,14 @@
 //! The log of what operators did: asked of a server, or checked in the store itself.
 
 use crate::{
-    args::{AuditArgs, AuditCommand, AuditVerifyArgs},
+    args::{AuditArgs, AuditCommand, AuditVerifyArgs, StoreAddress},
     config::present_store_of,
-    remote,
+    opening, remote,
 };
 use anyhow::{Result, bail};
-use engine::AuditHash;
+use engine::{AuditEntry, AuditHash};
 use std::process::ExitCode;
-use store::{AuditChain, verify_audit};
+use store::{AuditChain, verify_audit, verify_postgres_audit};
 
 pub(crate) fn run(args: &AuditArgs) -> Result<ExitCode> {
     match &args.command {
@@ -19,18 +19,24 @@ pub(crate) fn run(args: &AuditArgs) -> Result<ExitCode> {
 }
 
 fn verify(args: &AuditVerifyArgs) -> Result<ExitCode> {
-    let path = present_store_of(&args.store)?;
+    let address = present_store_of(&args.store)?;
     let wanted = args.head.as_deref().map(parse).transpose()?;
     let mut found = (wanted == Some(AuditHash::FIRST)).then_some(0);
-    let chain = verify_audit(&path, &mut |entry| {
+    let mut compare = |entry: &AuditEntry| {
         if Some(entry.hash) == wanted {
             found = Some(entry.number);
         }
-    })?;
+    };
+    let chain = match &address {
+        StoreAddress::Sqlite(path) => verify_audit(path, &mut compare)?,
+        StoreAddress::Postgres(address) => {
+            opening::block_on(verify_postgres_audit(address, &mut compare))?
+        }
+    };
     let AuditChain::Whole { entries, head } = chain else {
         return Ok(broken(chain));
     };
-    println!("{}: {entries} entries, each as it was written", path.display());
+    println!("{}: {entries} entries, each as it was written", address.shown());
     println!("head {head}");
     Ok(match (args.head.as_deref(), found) {
         (None, _) => ExitCode::SUCCESS,

@@ -1,11 +1,25 @@
 //! Copy a store.
 
-use crate::{args::BackupArgs, config::present_store_of};
-use anyhow::{Context, Result};
+use crate::{
+    args::{BackupArgs, StoreAddress},
+    config::present_store_of,
+};
+use anyhow::{Context, Result, bail};
 use std::{fs, process::ExitCode};
 
 pub(crate) fn run(args: &BackupArgs) -> Result<ExitCode> {
-    let (store, to) = (present_store_of(&args.store)?, &args.to);
+    let to = &args.to;
+    let store = match present_store_of(&args.store)? {
+        StoreAddress::Sqlite(path) => path,
+        // A copy of ours would be a slower pg_dump, and nobody restores what they have not tried before.
+        StoreAddress::Postgres(address) => bail!(
+            "no backup was made: {address} is backed up with PostgreSQL's own tools, as in \
+             `pg_dump --format=custom --schema={} --file={} DATABASE`, or with pg_basebackup and its WAL; \
+             docs/operating.md says which",
+            address.schema(),
+            to.display()
+        ),
+    };
     eprintln!("copying and checking {} …", store.display());
     store::backup(&store, to).context("no backup was made")?;
     let bytes = fs::metadata(to).map_or(0, |file| file.len());

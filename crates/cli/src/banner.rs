@@ -1,5 +1,6 @@
 //! What a person sees who starts the server by hand.
 
+use crate::args::StoreAddress;
 use std::{
     fmt::Write,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -10,14 +11,17 @@ use std::{
 pub(crate) fn banner(
     address: SocketAddr,
     secure: bool,
-    store: &Path,
+    store: &StoreAddress,
     admin_key: Option<&Path>,
 ) -> String {
     let url = format!("{}://{}", if secure { "https" } else { "http" }, reachable(address));
     let mut said = format!(
         "consign listens at {url}\n  docs       {url}/docs\n  store      {}\n",
-        store.display()
+        store.shown()
     );
+    if let StoreAddress::Postgres(_) = store {
+        let _ = writeln!(said, "  folder     {}", store.folder().display());
+    }
     let Some(key) = admin_key.map(Path::display) else { return said };
     let _ = writeln!(said, "  admin key  {key}\n\nHand a job over:\n");
     let _ = writeln!(said, "  curl -i {url}/api/jobs \\");
@@ -47,7 +51,8 @@ mod tests {
     #[test]
     fn the_first_request_can_be_pasted() {
         let said = |address: &str, secure, key: Option<&str>| {
-            banner(address.parse().unwrap(), secure, Path::new("a/b.db"), key.map(Path::new))
+            let store = "sqlite:a/b.db".parse().unwrap();
+            banner(address.parse().unwrap(), secure, &store, key.map(Path::new))
         };
         let here = said("127.0.0.1:8470", false, Some("a/admin.key"));
         assert!(here.contains("curl -i http://127.0.0.1:8470/api/jobs \\\n"), "{here}");

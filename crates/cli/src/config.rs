@@ -1,13 +1,13 @@
 //! Look at the settings.
 
 use crate::{
-    args::{ConfigCommand, SettingsArgs, StoreArgs},
+    args::{ConfigCommand, SettingsArgs, StoreAddress, StoreArgs},
     settings::{ConfigPath, Environment, Mistakes, Settings, SourceFile},
     tls,
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use server::JwksSource;
-use std::{fs, io::ErrorKind, path::PathBuf, process::ExitCode};
+use std::{fs, io::ErrorKind, process::ExitCode};
 
 pub(crate) fn run(command: &ConfigCommand) -> Result<ExitCode> {
     match command {
@@ -28,21 +28,23 @@ pub(crate) fn load(args: &SettingsArgs) -> Result<Settings> {
 
 /// The store that a command is about: what was typed, else what `serve` would open. What was typed is believed
 /// without a look at the file, which may be what is broken.
-pub(crate) fn store_of(args: &StoreArgs) -> Result<PathBuf> {
+pub(crate) fn store_of(args: &StoreArgs) -> Result<StoreAddress> {
     if let Some(named) = &args.store {
-        return Ok(named.path.clone());
+        return named.parse().map_err(|wrong| anyhow!("--store or CONSIGN_STORE: {wrong}"));
     }
     let args = SettingsArgs { config: args.config.clone(), ..SettingsArgs::default() };
-    Ok(load(&args)?.store.path)
+    Ok(load(&args)?.store)
 }
 
-/// The same for commands that need it to be there.
-pub(crate) fn present_store_of(args: &StoreArgs) -> Result<PathBuf> {
-    let path = store_of(args)?;
-    if !path.exists() {
-        bail!("there is no store at {}; name another with --store sqlite:<path>", path.display());
+/// The same for commands that need it to be there; whether a database is, its first answer says.
+pub(crate) fn present_store_of(args: &StoreArgs) -> Result<StoreAddress> {
+    let address = store_of(args)?;
+    match &address {
+        StoreAddress::Sqlite(path) if !path.exists() => {
+            bail!("there is no store at {}; name another with --store", path.display())
+        }
+        StoreAddress::Sqlite(_) | StoreAddress::Postgres(_) => Ok(address),
     }
-    Ok(path)
 }
 
 fn read(config: &ConfigPath) -> Result<Option<SourceFile>> {

@@ -4,13 +4,11 @@ use crate::{
     admin_key,
     args::{KeysArgs, KeysBootstrapArgs, KeysCommand},
     config::present_store_of,
-    remote,
-    serve::folder_of,
+    opening, remote,
 };
 use anyhow::Result;
 use platform::{SystemClock, SystemDice};
 use std::{process::ExitCode, sync::Arc};
-use store::{Options, Sqlite};
 use tokio::runtime::Builder;
 
 pub(crate) fn run(args: &KeysArgs) -> Result<ExitCode> {
@@ -23,13 +21,15 @@ pub(crate) fn run(args: &KeysArgs) -> Result<ExitCode> {
     }
 }
 
-/// Whoever can write into the data folder owns the house anyway; that it was done stands in the audit log.
+/// Whoever can write into the store owns the house anyway; that it was done stands in the audit log.
 fn bootstrap(args: &KeysBootstrapArgs) -> Result<ExitCode> {
-    let path = &present_store_of(&args.store)?;
+    let address = present_store_of(&args.store)?;
     let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
-    let store = Sqlite::open(path, clock.clone(), dice.clone(), Options::default())?;
-    let runtime = Builder::new_current_thread().build()?;
-    let key = runtime.block_on(admin_key::another(&store, folder_of(path), &*clock, &*dice))?;
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let key = runtime.block_on(async {
+        let store = opening::visit(&address, clock.clone(), dice.clone()).await?;
+        admin_key::another(&*store, address.folder(), &*clock, &*dice).await
+    })?;
     println!("a key that may do everything is in {}", key.display());
     println!("revoke the one that was lost: `consign keys list`, then `consign keys revoke ID`");
     Ok(ExitCode::SUCCESS)

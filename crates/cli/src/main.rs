@@ -18,9 +18,11 @@ mod listen;
 mod log;
 mod manual;
 mod migrate;
+mod opening;
 mod ready_made;
 mod remote;
 mod restore;
+mod restored;
 mod screen;
 mod secret_file;
 mod serve;
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
         Command::Backup(args) => backup::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Restore(args) => restore::run(&args),
+        Command::Restored(args) => restored::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Migrate(command) => migrate::run(&command),
     };

@@ -1,12 +1,13 @@
 //! The schema of the store: which it is, and what brings it up to date.
 
 use crate::{
-    args::{MigrateArgs, MigrateCommand},
+    args::{MigrateArgs, MigrateCommand, StoreAddress},
     config::present_store_of,
+    opening::block_on,
 };
 use anyhow::{Context, Result};
 use std::process::ExitCode;
-use store::{Schema, migrate, schema};
+use store::{Schema, migrate, migrate_postgres, postgres_schema, schema};
 
 pub(crate) fn run(command: &MigrateCommand) -> Result<ExitCode> {
     match command {
@@ -17,9 +18,9 @@ pub(crate) fn run(command: &MigrateCommand) -> Result<ExitCode> {
 }
 
 fn status(args: &MigrateArgs) -> Result<ExitCode> {
-    let path = present_store_of(&args.store)?;
-    let Schema { found, known, missing } = schema(&path)?;
-    println!("{} has schema {found}; this version writes {known}", path.display());
+    let address = present_store_of(&args.store)?;
+    let Schema { found, known, missing } = look(&address)?;
+    println!("{} has schema {found}; this version writes {known}", address.shown());
     for migration in &missing {
         println!("  missing: {:04} {}", migration.number, migration.name);
     }
@@ -35,10 +36,10 @@ fn status(args: &MigrateArgs) -> Result<ExitCode> {
 }
 
 fn plan(args: &MigrateArgs) -> Result<ExitCode> {
-    let path = present_store_of(&args.store)?;
-    let missing = schema(&path)?.missing;
+    let address = present_store_of(&args.store)?;
+    let missing = look(&address)?.missing;
     if missing.is_empty() {
-        eprintln!("{} is up to date; nothing would be run", path.display());
+        eprintln!("{} is up to date; nothing would be run", address.shown());
     }
     for migration in missing {
         println!("-- {:04} {}\n{}", migration.number, migration.name, migration.sql.trim_end());
@@ -47,13 +48,29 @@ fn plan(args: &MigrateArgs) -> Result<ExitCode> {
 }
 
 fn up(args: &MigrateArgs) -> Result<ExitCode> {
-    let path = present_store_of(&args.store)?;
-    let holder = format!("process {}, migrating", std::process::id());
+    let address = present_store_of(&args.store)?;
     let Schema { found, known, missing } =
-        migrate(&path, &holder).context("the store stays as it is")?;
+        bring_up(&address).context("the store stays as it is")?;
     match missing.len() {
-        0 => println!("{} is up to date: schema {known}", path.display()),
-        _ => println!("{} was brought from schema {found} to {known}", path.display()),
+        0 => println!("{} is up to date: schema {known}", address.shown()),
+        _ => println!("{} was brought from schema {found} to {known}", address.shown()),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn look(address: &StoreAddress) -> Result<Schema> {
+    match address {
+        StoreAddress::Sqlite(path) => Ok(schema(path)?),
+        StoreAddress::Postgres(address) => block_on(postgres_schema(address)),
+    }
+}
+
+fn bring_up(address: &StoreAddress) -> Result<Schema> {
+    match address {
+        StoreAddress::Sqlite(path) => {
+            let holder = format!("process {}, migrating", std::process::id());
+            Ok(migrate(path, &holder)?)
+        }
+        StoreAddress::Postgres(address) => block_on(migrate_postgres(address)),
+    }
 }

@@ -1,11 +1,22 @@
 //! Make a store from a backup.
 
-use crate::{args::RestoreArgs, config::store_of};
+use crate::{
+    args::{RestoreArgs, StoreAddress},
+    config::store_of,
+};
 use anyhow::{Context, Result, bail};
 use std::{fs, path::Path, process::ExitCode};
 
 pub(crate) fn run(args: &RestoreArgs) -> Result<ExitCode> {
-    let (from, to) = (&args.from, store_of(&args.store)?);
+    let from = &args.from;
+    let to = match store_of(&args.store)? {
+        StoreAddress::Sqlite(path) => path,
+        StoreAddress::Postgres(address) => bail!(
+            "nothing was restored: {address} is restored with PostgreSQL's own tools, while no node runs, as in \
+             `pg_restore --dbname=DATABASE {}`; then tell it that leases from before are void: `consign restored`",
+            from.display()
+        ),
+    };
     if !from.exists() {
         bail!("there is no backup at {}", from.display());
     }

@@ -6,6 +6,7 @@ use crate::{
     banner::banner,
     config, listen,
     log::{self, Looks},
+    opening,
     ready_made::{Kit, ReadyMadeHandlers},
     settings::{DeclaredType, Settings},
     signals::Signals,
@@ -16,8 +17,8 @@ use engine::{CorrelationId, JobId, Scope};
 use platform::{Author, Node, SystemClock, SystemDice};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use server::Server;
-use std::{fs, path::Path, process::ExitCode, sync::Arc, time::Duration};
-use store::{Clock, Dice, Options, Sqlite, Store};
+use std::{process::ExitCode, sync::Arc, time::Duration};
+use store::{Clock, Dice};
 use tokio::{runtime::Builder, task::spawn_blocking};
 use tracing::{error, info, warn};
 
@@ -63,8 +64,16 @@ async fn serve(settings: Settings, looks: Looks) -> Result<()> {
     let secure = tls.is_some();
     let listener = listen::listen(&settings)?;
     let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
-    let folder = folder_of(&settings.store.path);
-    let store = open(&settings, folder, clock.clone(), dice.clone())?;
+    let (address, patience) = (&settings.store, settings.wait_for_store);
+    let folder = address.folder();
+    let opened = tokio::select! {
+        opened = opening::open(address, patience, clock.clone(), dice.clone()) => opened?,
+        () = signals.any() => {
+            info!("asked to end while the store was waited for");
+            return Ok(());
+        }
+    };
+    let store = opened.store.clone();
     let admin_key = admin_key::ensure(&*store, folder, &*clock, &*dice).await?;
     let (payload_bytes_max, strict_types) = (settings.payload_bytes_max, settings.strict_types);
     let node = platform::Settings { payload_bytes_max, strict_types };
@@ -74,16 +83,17 @@ async fn serve(settings: Settings, looks: Looks) -> Result<()> {
     let name = format!("serve-{:08x}", dice.roll().0 >> 96);
     let door = settings.door.clone();
     let server = Server::start(node.clone(), clock, dice, door, listener, tls).await?;
+    opened.end_turn().await; // key, types, secrets and what signs addresses are there
     let handlers = ReadyMadeHandlers::start(&node, kit, name).await?;
     let address = server.address();
     match looks {
         Looks::Json => {
-            let store = settings.store.path.display();
+            let (store, folder) = (settings.store.shown(), folder.display());
             let admin_key = admin_key.map(|path| path.display().to_string());
-            info!(%address, tls = secure, %store, admin_key, "listening");
+            info!(%address, tls = secure, store, %folder, admin_key, "listening");
         }
         Looks::Text { .. } => {
-            eprint!("{}", banner(address, secure, &settings.store.path, admin_key.as_deref()));
+            eprint!("{}", banner(address, secure, &settings.store, admin_key.as_deref()));
         }
     }
     signals.any().await;
@@ -98,21 +108,6 @@ async fn serve(settings: Settings, looks: Looks) -> Result<()> {
     spawn_blocking(move || node.close()).await?;
     info!("ended");
     Ok(())
-}
-
-pub(crate) fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
-}
-
-fn open(
-    settings: &Settings,
-    folder: &Path,
-    clock: Arc<dyn Clock>,
-    dice: Arc<dyn Dice>,
-) -> Result<Arc<dyn Store>> {
-    fs::create_dir_all(folder)
-        .with_context(|| format!("the folder {} cannot be made", folder.display()))?;
-    Ok(Arc::new(Sqlite::open(&settings.store.path, clock, dice, Options::default())?))
 }
 
 /// Tells the store what the file says about types. What it knows already is not noted a second time.

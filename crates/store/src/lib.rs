@@ -38,7 +38,8 @@ pub use node::{
     ATTEND_EVERY, Attendance, LEADS_FOR, NODE_LOST_AFTER, NODES_KEPT, News, NodeCard, NodeSeen,
 };
 pub use postgres::{
-    Postgres, PostgresAddress, PostgresError, PostgresOptions, migrate_postgres, postgres_schema,
+    LongTransaction, Postgres, PostgresAddress, PostgresError, PostgresHealth, PostgresOptions,
+    Turn, examine_postgres, migrate_postgres, postgres_schema, verify_postgres_audit,
 };
 pub use promise::{Awaited, Broken, Promise, promise};
 pub use queue::{Counts, Queue, QueueDepth, WorkerSeen};

@@ -4,7 +4,6 @@ use super::*;
 use platform::{SystemClock, SystemDice};
 use pollster::block_on;
 use std::{
-    fs,
     os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     sync::Arc,
 };
@@ -127,4 +126,29 @@ fn whoever_has_lost_the_key_gets_another_and_nothing_is_written_over() {
     assert_eq!(another().unwrap(), house.path());
     let digests: Vec<_> = house.keys().into_iter().map(|key| key.digest).collect();
     assert!(digests.len() == 2 && digests.contains(&house.secret().digest()));
+}
+
+#[test]
+fn a_key_that_another_node_was_faster_to_make_is_not_announced() {
+    let house = House::new();
+    house.start().unwrap();
+    house.leave(&a_secret().expose(), 0o600);
+    assert_eq!(house.start().unwrap(), None, "the store does not know it");
+    assert_eq!(house.keys().len(), 1);
+}
+
+#[test]
+fn of_two_first_keys_the_one_that_the_log_has_first_stays() {
+    let house = House::new();
+    let (early, late) = (a_secret(), a_secret());
+    let clock = SystemClock::new();
+    for secret in [&early, &late] {
+        block_on(keep(&house.store, secret, FIRST_START, &clock, &SystemDice)).unwrap();
+    }
+    assert!(block_on(is_first(&house.store, &early)).unwrap());
+    assert!(!block_on(is_first(&house.store, &late)).unwrap());
+    block_on(withdraw(&house.store, &late, &clock, &SystemDice)).unwrap();
+    let keys = house.keys();
+    let good: Vec<_> = keys.iter().filter(|key| key.revoked_at.is_none()).collect();
+    assert!(keys.len() == 2 && good.len() == 1 && good[0].digest == early.digest());
 }

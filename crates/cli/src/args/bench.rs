@@ -45,7 +45,10 @@ impl FromStr for BenchStore {
         if ["postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme)) {
             return Ok(BenchStore::Database(text.to_owned()));
         }
-        text.parse::<StoreAddress>().map(|address| BenchStore::File(address.path))
+        match text.parse::<StoreAddress>()? {
+            StoreAddress::Sqlite(path) => Ok(BenchStore::File(path)),
+            StoreAddress::Postgres(_) => Ok(BenchStore::Database(text.to_owned())),
+        }
     }
 }
 

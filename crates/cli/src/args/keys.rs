@@ -20,7 +20,7 @@ pub(crate) enum KeysCommand {
     Create(KeysCreateArgs),
     /// End keys; whoever shows one is turned away from then on
     Revoke(KeysRevokeArgs),
-    /// Make a key that may do everything, in admin.key beside the store; the server must not be running
+    /// Make a key that may do everything, in admin.key beside the store; a server with a file must not be running
     Bootstrap(KeysBootstrapArgs),
 }
 

@@ -2,14 +2,20 @@
 
 use super::remote::RemoteArgs;
 use clap::{Args as Arguments, Subcommand};
-use std::{path::PathBuf, str::FromStr};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+};
+use store::{PostgresAddress, PostgresError};
 
 /// Which store is meant; without any of these, the one that `serve` would open.
 #[derive(Arguments)]
 pub(crate) struct StoreArgs {
-    /// Where the jobs are: sqlite:<path of a file> [default: as consign.toml says, as for `serve`]
-    #[arg(long, env = "CONSIGN_STORE")]
-    pub(crate) store: Option<StoreAddress>,
+    // A text, and its variable not shown: what is wrong with an address is said without its password.
+    /// Where the jobs are: sqlite:<path of a file> or postgres://… [default: as consign.toml says, as for `serve`]
+    #[arg(long, env = "CONSIGN_STORE", hide_env_values = true)]
+    pub(crate) store: Option<String>,
     /// The file of settings that names the store [default: consign.toml, if it is there]
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -32,6 +38,12 @@ pub(crate) struct RestoreArgs {
 }
 
 #[derive(Arguments)]
+pub(crate) struct RestoredArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+#[derive(Arguments)]
 pub(crate) struct DoctorArgs {
     /// Do not read the whole store, which takes minutes where it is large
     #[arg(long)]
@@ -49,7 +61,7 @@ pub(crate) enum MigrateCommand {
     Status(MigrateArgs),
     /// Print the SQL that `up` would run
     Plan(MigrateArgs),
-    /// Bring the store up to date, as the next `serve` would; nobody may have it open
+    /// Bring the store up to date, as the next `serve` would; nobody may have a file open
     Up(MigrateArgs),
 }
 
@@ -59,10 +71,37 @@ pub(crate) struct MigrateArgs {
     pub(crate) store: StoreArgs,
 }
 
-/// The address of a store.
+/// The address of a store. It is never shown with a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct StoreAddress {
-    pub(crate) path: PathBuf,
+pub(crate) enum StoreAddress {
+    Sqlite(PathBuf),
+    Postgres(Box<PostgresAddress>),
+}
+
+impl StoreAddress {
+    /// The data folder: where the file is, or, for a database, the usual one of this machine.
+    pub(crate) fn folder(&self) -> &Path {
+        match self {
+            StoreAddress::Sqlite(path) => folder_of(path),
+            StoreAddress::Postgres(_) => Path::new(FOLDER),
+        }
+    }
+
+    /// What people call it: a path, or where the database is.
+    pub(crate) fn shown(&self) -> String {
+        match self {
+            StoreAddress::Sqlite(path) => path.display().to_string(),
+            StoreAddress::Postgres(address) => address.to_string(),
+        }
+    }
+}
+
+/// The folder of this machine's secrets, where the store is none.
+const FOLDER: &str = "consign-data";
+
+/// The folder that a file is in.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
 }
 
 impl FromStr for StoreAddress {
@@ -74,11 +113,24 @@ impl FromStr for StoreAddress {
             Some(("sqlite", path)) if path.starts_with("//") => {
                 Err(format!("a path follows the colon, no slashes: sqlite:{}", &path[2..]))
             }
-            Some(("sqlite", path)) => Ok(StoreAddress { path: PathBuf::from(path) }),
+            Some(("sqlite", path)) => Ok(StoreAddress::Sqlite(PathBuf::from(path))),
+            Some(("postgres" | "postgresql", _)) => {
+                let address = text.parse().map_err(|wrong: PostgresError| wrong.to_string())?;
+                Ok(StoreAddress::Postgres(Box::new(address)))
+            }
             Some(_) | None => {
-                Err("must begin with sqlite:, as in sqlite:consign.db (--store or CONSIGN_STORE)"
+                Err("must begin with sqlite:, as in sqlite:consign.db, or with postgres:// (--store or CONSIGN_STORE)"
                     .into())
             }
+        }
+    }
+}
+
+impl fmt::Display for StoreAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StoreAddress::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
+            StoreAddress::Postgres(address) => write!(f, "{address}"),
         }
     }
 }
@@ -90,9 +142,41 @@ mod tests {
     #[test]
     fn an_address_names_its_kind() {
         let good = "sqlite:a/b.db".parse::<StoreAddress>();
-        assert_eq!(good, Ok(StoreAddress { path: "a/b.db".into() }));
-        for bad in ["", "a.db", "sqlite:", "mysql:x", ":x", "sqlite://a.db"] {
+        assert_eq!(good, Ok(StoreAddress::Sqlite("a/b.db".into())));
+        for bad in ["", "a.db", "sqlite:", "mysql:x", ":x", "sqlite://a.db", "postgres:x"] {
             assert!(bad.parse::<StoreAddress>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_database_has_the_usual_folder_and_hides_its_password() {
+        let address = "postgres://u:hunter2@db/jobs?schema=mail".parse::<StoreAddress>().unwrap();
+        assert_eq!(address.folder(), Path::new("consign-data"));
+        let shown = format!("{address} {address:?} {}", address.shown());
+        assert!(
+            shown.contains("db:5432/jobs?schema=mail") && !shown.contains("hunter2"),
+            "{shown}"
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_address_is_said_without_it() {
+        for text in [
+            "postgres://u:hunter2@db/jobs?schema=Mail",
+            "postgres://u:hunter2@db:port/jobs",
+            "postgres://u:hunter2@db/jobs?sslmode=hunter2",
+            "postgres://u:hunter2@db/jobs?connect_timeout=hunter2",
+            "postgres://u:hun@ter2@db/jobs",
+            "postgres://u:hun?ter2@db/jobs",
+            "postgres://u:hun?ter2@db/jobs?schema=mail",
+            "postgres://u:hun%ter2@db/jobs",
+            "postgres://u:hun/ter2@db/jobs",
+            "postgres://u:hun:ter2@db/jobs",
+            "postgres://hunter2",
+        ] {
+            let read = text.parse::<StoreAddress>();
+            let said = read.map_or_else(|wrong| wrong, |address| format!("{address} {address:?}"));
+            assert!(!said.contains("ter2"), "{text}: {said}");
         }
     }
 }

@@ -1,19 +1,17 @@
 //! What can be seen on this machine: settings, data folder, disk, store.
 
-use super::finding::{Finding, quoted};
+use super::{
+    database,
+    finding::{Finding, quoted},
+};
 use crate::{
     admin_key,
-    args::{DoctorArgs, SettingsArgs, StoreAddress},
+    args::{DoctorArgs, SettingsArgs, StoreAddress, folder_of},
     config, ready_made,
-    serve::folder_of,
     settings::{Mistakes, Settings},
 };
 use engine::Timestamp;
-use std::{
-    fs,
-    os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
-};
+use std::{fs, os::unix::fs::MetadataExt, path::Path};
 use store::{Health, OpenError, Options};
 
 /// What was found here.
@@ -25,13 +23,17 @@ pub(super) struct Here {
 
 pub(super) fn look(args: &DoctorArgs, now: Timestamp) -> Here {
     let (mut findings, settings) = settings(args);
-    match store_path(args, settings.as_ref()) {
-        Some(path) if path.exists() => {
-            findings.extend(files(&path));
+    match address(args, settings.as_ref()) {
+        Some(StoreAddress::Sqlite(path)) if path.exists() => {
+            findings.extend(files(Some(&path), folder_of(&path)));
             findings.extend(disk(&path));
             findings.extend(store(&path, args, now));
         }
-        Some(path) => findings.push(no_store(&path, args)),
+        Some(StoreAddress::Sqlite(path)) => findings.push(no_store(&path, args)),
+        Some(StoreAddress::Postgres(address)) => {
+            findings.extend(files(None, StoreAddress::Postgres(address.clone()).folder()));
+            findings.extend(database::look(&address, args));
+        }
         None => {
             findings.push(Finding::unknown(
                 "store",
@@ -44,7 +46,7 @@ pub(super) fn look(args: &DoctorArgs, now: Timestamp) -> Here {
 
 fn settings(args: &DoctorArgs) -> (Vec<Finding>, Option<Settings>) {
     let (store, config) = (args.remote.connection.store.clone(), args.config.clone());
-    match config::load(&SettingsArgs { store, config, listen: None }) {
+    match config::load(&SettingsArgs { store, config, ..SettingsArgs::default() }) {
         Ok(settings) => (sound(&settings), Some(settings)),
         Err(error) => (mistaken(&error), None),
     }
@@ -81,10 +83,9 @@ fn mistaken(error: &anyhow::Error) -> Vec<Finding> {
 }
 
 /// Where the settings do not say it, what was typed may.
-fn store_path(args: &DoctorArgs, settings: Option<&Settings>) -> Option<PathBuf> {
-    let typed = || args.remote.connection.store.as_ref()?.parse::<StoreAddress>().ok();
-    let address = settings.map(|settings| settings.store.clone()).or_else(typed)?;
-    Some(address.path)
+fn address(args: &DoctorArgs, settings: Option<&Settings>) -> Option<StoreAddress> {
+    let typed = || args.remote.connection.store.as_ref()?.parse().ok();
+    settings.map(|settings| settings.store.clone()).or_else(typed)
 }
 
 /// Without a store of its own, this is a machine from which a server elsewhere is asked.
@@ -100,23 +101,20 @@ fn no_store(path: &Path, args: &DoctorArgs) -> Finding {
 }
 
 /// Nobody else may read what lies here.
-fn files(path: &Path) -> Vec<Finding> {
-    let key = folder_of(path).join(admin_key::NAME);
-    let signs = folder_of(path).join(ready_made::SIGNING_KEY);
-    let private = [path, &key, &signs];
-    let mut findings: Vec<Finding> = private.into_iter().filter_map(open_to_others).collect();
+fn files(store: Option<&Path>, folder: &Path) -> Vec<Finding> {
+    let (key, signs) = (folder.join(admin_key::NAME), folder.join(ready_made::SIGNING_KEY));
+    let private = [store, Some(&key), Some(&signs)];
+    let mut findings: Vec<Finding> =
+        private.into_iter().flatten().filter_map(open_to_others).collect();
     if !key.exists() {
-        let what =
-            format!("admin key: not in {}; fine where it was put away", folder_of(path).display());
+        let what = format!("admin key: not in {}; fine where it was put away", folder.display());
         findings.push(
             Finding::note("adminKey", what)
                 .run("if it is lost, stop the server, then", "consign keys bootstrap"),
         );
     } else if findings.is_empty() {
-        let what = format!(
-            "data folder {}: admin.key is there, for its owner alone",
-            folder_of(path).display()
-        );
+        let what =
+            format!("data folder {}: admin.key is there, for its owner alone", folder.display());
         findings.push(Finding::well("adminKey", what));
     }
     findings

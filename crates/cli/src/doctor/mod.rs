@@ -1,6 +1,7 @@
 //! The first command of a tired operator: looks at everything that can be reached from here, says what is well in
 //! short lines, and what is wrong with the command that mends it. Changes nothing.
 
+mod database;
 mod finding;
 mod here;
 mod house;

@@ -64,7 +64,8 @@ impl Kit {
         Ok(Kit {
             exec: settings.exec,
             named: settings.types.iter().filter_map(named).collect(),
-            environment: std::env::vars_os().collect(),
+            // The address of a database may have a password in it, which is no program's business.
+            environment: std::env::vars_os().filter(|(name, _)| name != "CONSIGN_STORE").collect(),
             allow: settings.allow.clone(),
             lookup: system_lookup(),
             signer: signing::ensure(folder, dice)?,

@@ -61,10 +61,7 @@ pub(crate) use types::run as types;
 pub(crate) use work::run as work;
 pub(crate) use workers::{nodes, workers};
 
-use crate::{
-    args::{ConnectionArgs, RemoteArgs},
-    serve::folder_of,
-};
+use crate::args::{ConnectionArgs, RemoteArgs};
 use anyhow::{Context, Result};
 use client::{Address, Client};
 use connection::{KeySource, Target};
@@ -156,5 +153,5 @@ pub(crate) fn read_key(path: &Path) -> Result<Secret> {
 fn admin_key(args: &ConnectionArgs) -> Option<Secret> {
     let args = crate::args::SettingsArgs { store: args.store.clone(), ..Default::default() };
     let settings = crate::config::load(&args).ok()?;
-    read_key(&folder_of(&settings.store.path).join(crate::admin_key::NAME)).ok()
+    read_key(&settings.store.folder().join(crate::admin_key::NAME)).ok()
 }

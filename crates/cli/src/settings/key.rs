@@ -61,6 +61,8 @@ const ALGORITHMS: &[&str] =
 pub(crate) static LISTEN: Key = key("", "listen", Kind::Listen, Some("127.0.0.1:8470"));
 pub(crate) static STORE: Key =
     key("", "store", Kind::Store, Some("sqlite:consign-data/consign.db"));
+pub(crate) static WAIT_FOR_STORE: Key =
+    key("", "wait_for_store", Kind::Span(0..=60 * MINUTE), Some("0s"));
 pub(crate) static BEHIND_PROXY: Key = key("", "behind_proxy", Kind::Switch, Some("false"));
 pub(crate) static PAYLOAD_MAX_KEY: Key =
     key("", "payload_max", Kind::Bytes(1..=PAYLOAD_MAX), Some("64KiB"));
@@ -115,9 +117,10 @@ pub(crate) static EXEC: Key =
     key("handlers", "exec", Kind::Word(&["all", "file", "off"]), Some("all"));
 
 /// All of them, in the order in which they are shown.
-pub(crate) static ALL: [&Key; 34] = [
+pub(crate) static ALL: [&Key; 35] = [
     &LISTEN,
     &STORE,
+    &WAIT_FOR_STORE,
     &BEHIND_PROXY,
     &PAYLOAD_MAX_KEY,
     &STRICT_TYPES,

@@ -36,13 +36,15 @@ use outbound::Allow;
 use pick::{Chosen, Picker};
 use raw::{Given, Raw};
 use server::{JwksSource, JwtSettings, Limits, Rate};
-use std::{num::NonZeroU32, path::PathBuf, sync::Arc};
+use std::{num::NonZeroU32, path::PathBuf, sync::Arc, time::Duration};
 
 /// Everything that an installation has chosen, checked.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) listen: Listen,
     pub(crate) store: StoreAddress,
+    /// How long a start waits for a database that cannot be reached.
+    pub(crate) wait_for_store: Duration,
     pub(crate) behind_proxy: bool,
     pub(crate) payload_bytes_max: usize,
     /// Whether jobs of types that nobody declared are refused.
@@ -120,6 +122,7 @@ impl Settings {
     fn pick(picker: &mut Picker, types: Vec<DeclaredType>) -> Option<Self> {
         let listen = picker.listen(&key::LISTEN)?;
         let store = picker.store(&key::STORE)?;
+        let wait_for_store = picker.span(&key::WAIT_FOR_STORE)?;
         let behind_proxy = picker.switch(&key::BEHIND_PROXY)?;
         let payload_bytes_max = size(picker.bytes(&key::PAYLOAD_MAX_KEY)?);
         let strict_types = picker.switch(&key::STRICT_TYPES)?;
@@ -143,6 +146,7 @@ impl Settings {
         Some(Settings {
             listen,
             store,
+            wait_for_store,
             behind_proxy,
             payload_bytes_max,
             strict_types,
@@ -158,8 +162,11 @@ impl Settings {
 }
 
 fn typed(args: &SettingsArgs) -> Vec<Given> {
-    let flags: [(&'static Key, &'static str, &Option<String>); 2] =
-        [(&key::LISTEN, "--listen", &args.listen), (&key::STORE, "--store", &args.store)];
+    let flags: [(&'static Key, &'static str, &Option<String>); 3] = [
+        (&key::LISTEN, "--listen", &args.listen),
+        (&key::STORE, "--store", &args.store),
+        (&key::WAIT_FOR_STORE, "--wait-for-store", &args.wait_for_store),
+    ];
     let given = |(key, flag, text): (_, _, &Option<String>)| {
         let raw = Raw::Loose(text.clone()?);
         Some(Given { key, raw, place: Place::Flag(flag) })

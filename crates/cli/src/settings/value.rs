@@ -186,7 +186,7 @@ impl Value {
     pub(super) fn toml(&self) -> String {
         match self {
             Value::Listen(listen) => quoted(&listen.to_string()),
-            Value::Store(store) => quoted(&format!("sqlite:{}", store.path.display())),
+            Value::Store(store) => quoted(&store.to_string()),
             Value::Path(path) => quoted(&path.display().to_string()),
             Value::Text(text) => quoted(text),
             Value::Words(words) => {

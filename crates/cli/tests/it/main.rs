@@ -10,6 +10,7 @@ mod config;
 mod demo;
 mod examples;
 mod ops;
+mod postgres;
 mod readme;
 mod serve;
 mod start;

@@ -19,6 +19,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("consign bench", "takes minutes; tests/it/bench.rs runs it with less"),
     ("cargo run -p consign", "crates/consign/tests/it/examples.rs runs the examples"),
     ("cargo test", "that is what runs this"),
+    ("psql", "needs a database; tests/it/postgres makes its own"),
+    ("CONSIGN_STORE=postgres:", "needs a database; tests/it/postgres/killed.rs has two such nodes"),
 ];
 
 /// What stays until its terminal is closed.

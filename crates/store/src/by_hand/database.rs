@@ -40,7 +40,8 @@ pub async fn wipe(address: &PostgresAddress) -> Result<(), PostgresError> {
     let tables = rows.iter().map(|row| row.get::<_, &str>(0)).collect::<Vec<_>>().join(", ");
     let wipe = format!(
         "truncate {tables}; insert into consign.house default values; insert into consign.pulse default values; \
-         insert into consign.numbering default values; insert into consign.leader default values"
+         insert into consign.numbering default values; insert into consign.leader default values; \
+         alter sequence consign.block restart; alter sequence consign.place restart"
     );
     client.batch_execute(&names.of(&wipe)).await.map_err(failed)
 }

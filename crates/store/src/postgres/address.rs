@@ -88,11 +88,22 @@ impl FromStr for PostgresAddress {
         if config.get_user().is_none() {
             return Err(wrong("names no user, as in postgres://consign@localhost/consign"));
         }
+        if config.get_hosts().iter().any(has_more_than_a_name) {
+            // It would be part of the password, and hosts are shown to people.
+            return Err(wrong("has an @ in its user or password; write it as %40"));
+        }
         own.settle(&mut config)?;
         steady(&mut config);
         let trust = own.trust(&config)?;
         let schema = own.schema.map_or_else(|| Ok(SCHEMA.into()), checked)?;
         Ok(PostgresAddress { config, trust, schema, connections: own.connections })
+    }
+}
+
+fn has_more_than_a_name(host: &Host) -> bool {
+    match host {
+        Host::Tcp(name) => name.contains('@'),
+        Host::Unix(_) => false,
     }
 }
 
@@ -267,6 +278,7 @@ mod tests {
         for (text, told) in [
             ("mysql://u@h", "postgres://"),
             ("postgres://h/d", "user"),
+            ("postgres://u:half@other@h/d", "%40"),
             ("postgres://u@h/d?schema=Upper", "lower-case"),
             ("postgres://u@h/d?schema=pg_mine", "lower-case"),
             ("postgres://u@h/d?sslmode=maybe", "sslmode"),

@@ -84,7 +84,8 @@ impl Inner {
     pub(super) async fn tidy(&self, db: &Lent, limit: usize) -> Result<usize, Trouble> {
         let Some(now) = self.begin_chore(db).await? else { return Ok(0) };
         let mut left = limit;
-        left -= drop_old_keys(db, &self.known(), now, left).await?;
+        let known = self.known_now(db).await?;
+        left -= drop_old_keys(db, &known, now, left).await?;
         left -= drop_old_events(db, now, left).await?;
         left -= self.drop_gone_workers(db, now, left).await?;
         // Nobody could ask for these, so they are not counted.

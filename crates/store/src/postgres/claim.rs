@@ -16,9 +16,9 @@ use super::{
     uuid::Uuid,
 };
 use crate::{form::stored::Stored, store::Claimed};
-use engine::{CLAIM_BYTES_MAX, CLAIM_MAX, Claim, JobId, JsonText, Scope, Wish};
+use engine::{CLAIM_BYTES_MAX, CLAIM_MAX, Claim, JobId, JobType, JsonText, Scope, Wish};
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::Arc,
 };
 use tokio_postgres::{Row, types::Type};
@@ -71,9 +71,11 @@ impl Inner {
         ready: &mut Ready<'_>,
     ) -> Result<Vec<Vec<Claimed>>, Trouble> {
         let mut got: Vec<Option<Vec<Claimed>>> = Vec::new();
+        let mut others: Vec<Vec<JobId>> = Vec::new();
         for wanted in claims {
-            let again = self.held(db, desk, wanted, held.get(&wanted.digest)).await?;
+            let (again, other) = self.held(db, desk, wanted, held.get(&wanted.digest)).await?;
             got.push((!again.is_empty()).then_some(again));
+            others.push(other);
         }
         let mut groups: BTreeMap<Vec<i64>, Vec<usize>> = BTreeMap::new();
         let mut first: HashMap<i64, usize> = HashMap::new();
@@ -88,9 +90,11 @@ impl Inner {
         for (queues, indexes) in groups {
             let serving = indexes.iter().map(|index| serving(*index, &claims[*index])).collect();
             for served in self.serve(db, desk, &queues, serving, ready).await? {
-                let ids: Vec<JobId> = served.got.iter().map(|claimed| claimed.job.id()).collect();
-                if !ids.is_empty() {
-                    ready.given.push((claims[served.index].digest, ids));
+                let ids = served.got.iter().map(|claimed| claimed.job.id());
+                let other = std::mem::take(&mut others[served.index]);
+                if !served.got.is_empty() {
+                    let all = ids.chain(other).collect();
+                    ready.given.push((claims[served.index].digest, all));
                 }
                 got[served.index] = Some(served.got);
             }
@@ -106,31 +110,34 @@ impl Inner {
     }
 
     /// The leases that an earlier claim of the same name still holds. Of the types that are wanted: a door has
-    /// looked at no others, and names can be guessed.
+    /// looked at no others, and names can be guessed. The others are only named, so that they are not forgotten.
     async fn held(
         &self,
         db: &Lent,
         desk: &Desk,
         wanted: &Wanted<'_>,
         ids: Option<&Vec<JobId>>,
-    ) -> Result<Vec<Claimed>, Trouble> {
-        let Some(ids) = ids else { return Ok(Vec::new()) };
+    ) -> Result<(Vec<Claimed>, Vec<JobId>), Trouble> {
+        let Some(ids) = ids else { return Ok((Vec::new(), Vec::new())) };
         let mut found = load::read(db, ids).await?;
         found.extend(ids.iter().filter_map(|id| Some((*id, desk.jobs.get(id)?.clone()))));
         let (scope, wish) = (wanted.scope, wanted.wish);
         let theirs = |stored: &&Arc<Stored>| {
             stored.job.lease().is_some_and(|lease| {
                 (&lease.scope, &lease.worker, &lease.claim) == (scope, &wish.worker, &wish.claim)
-                    && wish.wants(&stored.job.envelope.job_type)
                     && lease.holds_in(desk.epoch)
             })
         };
+        let mut leased: Vec<&Arc<Stored>> = found.values().filter(theirs).collect();
+        leased.sort_by_key(|stored| stored.no);
+        let wants = |stored: &&Arc<Stored>| wish.wants(&stored.job.envelope.job_type);
+        let (leased, others): (Vec<_>, Vec<_>) = leased.into_iter().partition(wants);
         let mut held = Vec::new();
-        for stored in ids.iter().filter_map(|id| found.get(id)).filter(theirs) {
+        for stored in leased {
             let payload = load::payload(db, stored.no).await?;
             held.push(Claimed { payload, job: stored.job.clone() });
         }
-        Ok(held)
+        Ok((held, others.into_iter().map(|stored| stored.job.id()).collect()))
     }
 
     /// Serves claims that may take from the same queues.
@@ -262,15 +269,13 @@ fn serving<'a>(index: usize, wanted: &Wanted<'a>) -> Serving<'a> {
     Serving { index, claim, wish: wanted.wish, got: Vec::new(), bytes: 0 }
 }
 
-/// The queues that a claim may take from.
+/// The queues that a claim may take from, by name: of those that were never served, the first comes first.
 fn open_queues(desk: &Desk, scope: &Scope, wish: &Wish) -> Vec<i64> {
     let known = &desk.known;
-    let of_types = wish.job_types.iter().flat_map(|job_type| known.queues.of_type(job_type, scope));
+    let wanted: BTreeSet<&JobType> = wish.job_types.iter().collect();
+    let of_types = wanted.into_iter().flat_map(|job_type| known.queues.of_type(job_type, scope));
     let open = of_types.filter(|(_, queue)| !known.is_paused(queue));
-    let mut queues: Vec<i64> = open.map(|(no, _)| no).collect();
-    queues.sort_unstable();
-    queues.dedup();
-    queues
+    open.map(|(no, _)| no).collect()
 }
 
 fn read(row: &Row) -> Result<Found, Trouble> {

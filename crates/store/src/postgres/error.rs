@@ -2,6 +2,7 @@
 
 use crate::{form::seal::Damage, store::StoreError};
 use engine::JobId;
+use std::{error::Error as _, io};
 use tokio_postgres::error::SqlState;
 
 /// Something went wrong before a commit was sent: nothing was done.
@@ -184,6 +185,16 @@ pub enum PostgresError {
         /// Why.
         source: tokio_postgres::Error,
     },
+    /// Another node has been starting for too long.
+    #[error(
+        "no turn at the schema {schema} could be had: another node has been starting all the time"
+    )]
+    Turn {
+        /// Which schema.
+        schema: String,
+        /// Why.
+        source: tokio_postgres::Error,
+    },
     /// What is there cannot be used.
     #[error("the schema {schema} cannot be used as a store")]
     Store {
@@ -192,4 +203,32 @@ pub enum PostgresError {
         /// Why.
         source: StoreError,
     },
+}
+
+impl PostgresError {
+    /// Whether the same may well work in a moment: nobody answers yet, or nobody has time for us.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            PostgresError::Connect { source, .. }
+            | PostgresError::Migrate { source, .. }
+            | PostgresError::Turn { source, .. } => is_passing(source),
+            PostgresError::Store { source: StoreError::Unavailable(_), .. } => true,
+            PostgresError::Address(_)
+            | PostgresError::Tls(_)
+            | PostgresError::TooNew { .. }
+            | PostgresError::NotOurs { .. }
+            | PostgresError::Standby { .. }
+            | PostgresError::Store { .. } => false,
+        }
+    }
+}
+
+/// A certificate that nobody vouches for is told as data that makes no sense, and stays that.
+fn is_passing(error: &tokio_postgres::Error) -> bool {
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+    match (error.code(), cause) {
+        (Some(code), _) => ends_the_session(code) || *code == SqlState::TOO_MANY_CONNECTIONS,
+        (None, Some(cause)) => cause.kind() != io::ErrorKind::InvalidData,
+        (None, None) => error.is_closed(),
+    }
 }

@@ -12,6 +12,7 @@ mod claim;
 mod commit;
 mod connect;
 mod desk;
+mod doctor;
 mod erase;
 mod error;
 mod execute;
@@ -35,13 +36,18 @@ mod sql;
 pub(crate) mod tests;
 mod time;
 mod tls;
+mod turn;
 mod uuid;
+mod verify;
 mod workers;
 
 pub use address::PostgresAddress;
+pub use doctor::{LongTransaction, PostgresHealth, examine_postgres};
 pub use error::PostgresError;
 pub(crate) use schema::clock_connection;
 pub use schema::{migrate_postgres, postgres_schema};
+pub use turn::Turn;
+pub use verify::verify_postgres_audit;
 
 use crate::{
     clock::Clock,
@@ -287,6 +293,19 @@ impl Inner {
     /// What this node knows by heart.
     fn known(&self) -> Arc<Known> {
         self.known.read().expect(UNPOISONED).clone()
+    }
+
+    /// What is known, read again if the house says that it has changed.
+    async fn known_now(&self, db: &Lent) -> Result<Arc<Known>, Trouble> {
+        let known = self.known();
+        let rows = db.rows(sql::SETTINGS, &[]).await?;
+        let row = rows.first().ok_or(Trouble::Impossible("the house has no row"))?;
+        if known.version == row.try_get::<_, i64>(0)? {
+            return Ok(known);
+        }
+        let known = Arc::new(Known::load(db).await?);
+        self.learn(known.clone());
+        Ok(known)
     }
 
     /// What was read later goes before what was read earlier.

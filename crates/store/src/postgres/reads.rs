@@ -96,7 +96,7 @@ impl Inner {
         limit: usize,
         now: Timestamp,
     ) -> Result<Vec<Overdue>, Trouble> {
-        let known = Known::load(db).await?;
+        let known = self.known_now(db).await?;
         let mut late = Vec::new();
         let at = now.unix_ms();
         for sql in [sql::OVERDUE_LEASES, sql::OVERDUE_EXPIRED] {
@@ -131,7 +131,7 @@ impl Inner {
         db: &Lent,
         after: Timestamp,
     ) -> Result<Option<Timestamp>, Trouble> {
-        let known = self.known();
+        let known = self.known_now(db).await?;
         let queues: Vec<i32> = known.queues.all().map(|(no, _)| queue_column(no)).collect();
         let (ranks, after) = (ranks(), after.unix_ms());
         let params: [Param<'_>; 3] =

@@ -62,10 +62,14 @@ statements! {
     CLOCK = "select consign.now_ms(), h.epoch, h.settings, p.heard_until, nextval('consign.place'), \
         array(select nextval('consign.block') from generate_series(1, $1::int4)), \
         case when $2::bool then pg_current_xact_id() else pg_current_xact_id_if_assigned() end::text \
+            || '/' || extract(epoch from pg_postmaster_start_time())::text \
         from consign.house h, consign.pulse p";
     NOW = "select consign.now_ms()";
-    XACT = "select pg_current_xact_id_if_assigned()::text";
-    XACT_STATUS = "select pg_xact_status($1::text::xid8)";
+    XACT = "select pg_current_xact_id_if_assigned()::text || '/' || extract(epoch from pg_postmaster_start_time())::text";
+    /// A server that crashed gives numbers of transactions that never reached its disk to others: after a restart
+    /// "committed" may be said of somebody else's, and only "aborted" can be believed.
+    XACT_STATUS = "select status from (select pg_xact_status(split_part($1, '/', 1)::xid8) as status) s \
+        where status = 'aborted' or split_part($1, '/', 2) = extract(epoch from pg_postmaster_start_time())::text";
     HEARD = "with free as (select one from consign.pulse where heard_until < $1 for update skip locked) \
         update consign.pulse p set heard_until = $1 from free where p.one = free.one";
     LOCK = "select pg_advisory_xact_lock(k) from unnest($1::int8[]) k";

@@ -20,6 +20,8 @@ use tempfile::TempDir;
 pub(crate) struct House {
     folder: TempDir,
     data: PathBuf,
+    /// The address of its store.
+    address: String,
     port: Arc<AtomicU16>,
     child: Mutex<Child>,
     admin: OnceLock<String>,
@@ -40,12 +42,31 @@ impl House {
 
     /// Starts a server whose data lies in `data`, which may be on another disk.
     pub(crate) fn on(folder: TempDir, data: PathBuf, settings: &str) -> Self {
-        fs::write(folder.path().join("consign.toml"), settings).unwrap();
-        let port = Arc::new(AtomicU16::new(0));
-        let child = Mutex::new(launch(folder.path(), &data, &port));
-        let house = House { folder, data, port, child, admin: OnceLock::new() };
+        let address = format!("sqlite:{}", data.join("consign.db").display());
+        let house = House::launched(folder, data, address, settings);
         house.wait_until_ready();
         house
+    }
+
+    /// Starts one of the nodes of a database.
+    pub(crate) fn of_database(address: &str, settings: &str) -> Self {
+        let house = House::launched_on_database(address, settings);
+        house.wait_until_ready();
+        house
+    }
+
+    /// The same, without waiting for it.
+    pub(crate) fn launched_on_database(address: &str, settings: &str) -> Self {
+        let folder = TempDir::new().unwrap();
+        let data = folder.path().join("consign-data");
+        House::launched(folder, data, address.into(), settings)
+    }
+
+    fn launched(folder: TempDir, data: PathBuf, address: String, settings: &str) -> Self {
+        fs::write(folder.path().join("consign.toml"), settings).unwrap();
+        let port = Arc::new(AtomicU16::new(0));
+        let child = Mutex::new(launch(folder.path(), &address, &port));
+        House { folder, data, address, port, child, admin: OnceLock::new() }
     }
 
     /// A client that shows nothing. It finds the house after a restart, too.
@@ -113,14 +134,14 @@ impl House {
 
     /// Starts it again on the same folder, after it has ended.
     pub(crate) fn restart(&self) {
-        let child = launch(self.folder.path(), &self.data, &self.port);
+        let child = launch(self.folder.path(), &self.address, &self.port);
         *self.child() = child;
         self.wait_until_ready();
     }
 
     /// Starts it again at the address where it was, for those who know no other.
     pub(crate) fn restart_in_place(&self) {
-        let child = launch_at(self.folder.path(), &self.data, self.port.load(Ordering::SeqCst));
+        let child = launch_at(self.folder.path(), &self.address, self.port.load(Ordering::SeqCst));
         *self.child() = child;
         self.wait_until_ready();
     }
@@ -138,13 +159,13 @@ impl House {
         kill_process(Pid::from_child(&self.child()), signal).unwrap();
     }
 
-    fn wait_until_ready(&self) {
+    pub(crate) fn wait_until_ready(&self) {
         let client = self.stranger();
         wait_until("the server is ready", || {
             if self.has_ended() {
                 // Somebody else may have got the port in the meantime; anything else is told.
                 assert!(self.log().contains("in use"), "it ended at once: {}", self.log());
-                *self.child() = launch(self.folder.path(), &self.data, &self.port);
+                *self.child() = launch(self.folder.path(), &self.address, &self.port);
             }
             let asked = client.get("/readyz").within(Duration::from_secs(5)).try_send();
             asked.is_ok_and(|answer| answer.status == 200)
@@ -168,18 +189,17 @@ impl Drop for House {
 const ERR: &str = "err";
 const OUT: &str = "out";
 
-fn launch(folder: &Path, data: &Path, port: &AtomicU16) -> Child {
+fn launch(folder: &Path, store: &str, port: &AtomicU16) -> Child {
     let free = free_port();
     port.store(free, Ordering::SeqCst);
-    launch_at(folder, data, free)
+    launch_at(folder, store, free)
 }
 
-fn launch_at(folder: &Path, data: &Path, port: u16) -> Child {
+fn launch_at(folder: &Path, store: &str, port: u16) -> Child {
     let listen = format!("127.0.0.1:{port}");
     let append = |name| File::options().create(true).append(true).open(folder.join(name)).unwrap();
     Command::new(env!("CARGO_BIN_EXE_consign"))
-        .args(["serve", "--listen", &listen, "--config", "consign.toml", "--store"])
-        .arg(format!("sqlite:{}", data.join("consign.db").display()))
+        .args(["serve", "--listen", &listen, "--config", "consign.toml", "--store", store])
         .current_dir(folder)
         .env_clear()
         .stdin(Stdio::null())

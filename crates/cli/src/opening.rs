@@ -1,0 +1,138 @@
+//! The store is opened: a file at once, a database perhaps after a while.
+
+use crate::args::StoreAddress;
+use anyhow::{Context, Error, Result, anyhow};
+use std::{fs, path::Path, sync::Arc, time::Duration};
+use store::{
+    Clock, Dice, Options, Postgres, PostgresAddress, PostgresError, PostgresOptions, Sqlite, Store,
+    Turn,
+};
+use tokio::runtime::Builder;
+use tracing::warn;
+
+/// A store, and the turn at what only the first of its nodes makes.
+pub(crate) struct Opened {
+    pub(crate) store: Arc<dyn Store>,
+    /// A file has one node, which needs no turn.
+    turn: Option<Turn>,
+}
+
+impl Opened {
+    /// What only the first node makes is made: the next one may look.
+    pub(crate) async fn end_turn(self) {
+        if let Some(turn) = self.turn {
+            turn.end().await;
+        }
+    }
+}
+
+/// Opens the store for a node, and makes the data folder. A database that cannot be reached is waited for.
+pub(crate) async fn open(
+    address: &StoreAddress,
+    patience: Duration,
+    clock: Arc<dyn Clock>,
+    dice: Arc<dyn Dice>,
+) -> Result<Opened> {
+    make_folder(address.folder())?;
+    match address {
+        StoreAddress::Sqlite(path) => {
+            let store = Sqlite::open(path, clock, dice, Options::default())?;
+            Ok(Opened { store: Arc::new(store), turn: None })
+        }
+        StoreAddress::Postgres(address) => {
+            let opened = open_database(address, patience, clock, dice).await;
+            opened.map_err(|wrong| told(wrong, WAITABLE))
+        }
+    }
+}
+
+pub(crate) fn make_folder(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder)
+        .with_context(|| format!("the folder {} cannot be made", folder.display()))
+}
+
+/// What helps where nobody answers yet.
+const WAITABLE: &str =
+    "; start it, name another with --store, or have it waited for: --wait-for-store 60s";
+
+/// Between the first tries; later ones come slower, up to the second of these.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+const WAIT_MAX: Duration = Duration::from_secs(5);
+
+async fn open_database(
+    address: &PostgresAddress,
+    patience: Duration,
+    clock: Arc<dyn Clock>,
+    dice: Arc<dyn Dice>,
+) -> Result<Opened, PostgresError> {
+    let until = clock.read().monotonic + patience;
+    let mut wait = FIRST_WAIT;
+    loop {
+        let wrong = match try_database(address, clock.clone(), dice.clone()).await {
+            Ok(opened) => return Ok(opened),
+            Err(wrong) => wrong,
+        };
+        let left = until.saturating_sub(clock.read().monotonic);
+        if left.is_zero() || !wrong.may_pass() {
+            return Err(wrong);
+        }
+        let (error, seconds) = (format!("{:#}", Error::new(wrong)), left.as_secs());
+        warn!(%address, error, "the database cannot be used yet; it is waited for, {seconds} s at most");
+        tokio::time::sleep(wait.min(left)).await;
+        wait = (wait * 2).min(WAIT_MAX);
+    }
+}
+
+async fn try_database(
+    address: &PostgresAddress,
+    clock: Arc<dyn Clock>,
+    dice: Arc<dyn Dice>,
+) -> Result<Opened, PostgresError> {
+    let store = Postgres::open(address, clock, dice, PostgresOptions::default()).await?;
+    let turn = address.turn().await?;
+    Ok(Opened { store: Arc::new(store), turn: Some(turn) })
+}
+
+/// What went wrong, and what helps.
+fn told(wrong: PostgresError, when_passing: &str) -> Error {
+    let help = match &wrong {
+        _ if wrong.may_pass() => when_passing,
+        PostgresError::Connect { .. } => {
+            "; user, password, database and sslmode are in the address of the store"
+        }
+        PostgresError::Migrate { .. } => {
+            "; the role needs a schema of its own or the right to make one: docs/operating.md has the SQL"
+        }
+        PostgresError::Address(_)
+        | PostgresError::Tls(_)
+        | PostgresError::TooNew { .. }
+        | PostgresError::NotOurs { .. }
+        | PostgresError::Standby { .. }
+        | PostgresError::Turn { .. }
+        | PostgresError::Store { .. } => "",
+    };
+    anyhow!("{:#}{help}", Error::new(wrong))
+}
+
+/// Asks a database something from a command that does nothing else.
+pub(crate) fn block_on<T>(asked: impl Future<Output = Result<T, PostgresError>>) -> Result<T> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(asked).map_err(told_now)
+}
+
+/// What went wrong, and what helps, where nothing is waited for.
+pub(crate) fn told_now(wrong: PostgresError) -> Error {
+    told(wrong, "; start it, or name another with --store")
+}
+
+/// Opens a store for a command that does one thing with it.
+pub(crate) async fn visit(
+    address: &StoreAddress,
+    clock: Arc<dyn Clock>,
+    dice: Arc<dyn Dice>,
+) -> Result<Arc<dyn Store>> {
+    let opened = open(address, Duration::ZERO, clock, dice).await?;
+    let store = opened.store.clone();
+    opened.end_turn().await;
+    Ok(store)
+}

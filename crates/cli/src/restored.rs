@@ -1,0 +1,44 @@
+//! A database came out of a backup: what was promised since then is void.
+
+use crate::{args::RestoredArgs, args::StoreAddress, config::store_of, opening};
+use anyhow::{Result, anyhow, bail};
+use engine::{AuditNote, CorrelationId, JobId, Scope};
+use platform::{SystemClock, SystemDice};
+use std::{process::ExitCode, sync::Arc};
+use store::{Clock, Dice, Postgres, PostgresAddress, PostgresOptions, Request, Store};
+use tokio::runtime::Builder;
+
+pub(crate) fn run(args: &RestoredArgs) -> Result<ExitCode> {
+    let address = match store_of(&args.store)? {
+        StoreAddress::Postgres(address) => address,
+        StoreAddress::Sqlite(_) => {
+            bail!(
+                "this is for PostgreSQL: `consign restore FILE` makes a file from a backup and does this, too"
+            )
+        }
+    };
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(void_leases(&address))?;
+    println!("{address}: no worker can settle anything with a lease from before");
+    println!("jobs that ran when the backup was made are free again when their leases are over");
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn void_leases(address: &PostgresAddress) -> Result<()> {
+    let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
+    let opened = Postgres::open(address, clock.clone(), dice.clone(), PostgresOptions::default());
+    let store = opened.await.map_err(opening::told_now)?;
+    store.raise_epoch().await?;
+    let note = AuditNote {
+        who: "consign restored".into(),
+        scope: Scope::All,
+        action: "store.restored",
+        target: address.schema().into(),
+        detail: None,
+        correlation: CorrelationId::parse(&JobId::new(clock.read().wall, dice.roll()).to_string())?,
+    };
+    for answer in store.execute(vec![Request::Record { note, request: None }]).await? {
+        answer.map_err(|refusal| anyhow!("the note for the audit log was refused: {refusal}"))?;
+    }
+    Ok(())
+}

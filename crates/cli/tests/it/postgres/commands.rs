@@ -1,0 +1,80 @@
+//! Commands that open a database themselves.
+
+use super::{SETTINGS, claim, fresh, live, settle, submit};
+use crate::{Said, consign, serve::House};
+use std::fs;
+use tempfile::TempDir;
+use test_postgres::Server;
+
+fn run(folder: &TempDir, words: &[&str], address: &str) -> Said {
+    consign(folder.path(), &[words, &["--store", address]].concat())
+}
+
+#[test]
+fn files_are_for_files_and_what_databases_have_is_named() {
+    let (folder, address) = (TempDir::new().unwrap(), fresh(Server::shared()));
+    let backup = run(&folder, &["backup", "copy.db"], &address);
+    assert!(!backup.success && backup.err.contains("pg_dump"), "{}", backup.err);
+    let restore = run(&folder, &["restore", "copy.db"], &address);
+    let said = restore.err.contains("pg_restore") && restore.err.contains("consign restored");
+    assert!(!restore.success && said, "{}", restore.err);
+    let restored = run(&folder, &["restored"], "sqlite:x.db");
+    assert!(!restored.success && restored.err.contains("consign restore FILE"), "{}", restored.err);
+}
+
+#[test]
+fn after_a_restore_leases_from_before_are_void_and_it_is_noted() {
+    let (folder, address) = (TempDir::new().unwrap(), fresh(Server::shared()));
+    let house = House::of_database(&address, SETTINGS);
+    let admin = house.admin();
+    submit(&admin, "held");
+    let held = claim(&admin, "holder", 1, 600);
+    let told = run(&folder, &["restored"], &address);
+    assert!(told.success, "{}", told.err);
+    let late = settle(&admin, &held[0]).ok(200);
+    assert_eq!(late["items"][0]["problem"]["errorCode"], "LEASE_LOST", "{late}");
+    let audit = admin.get("/api/audit").send().ok(200);
+    assert_eq!(audit["items"][0]["action"], "store.restored", "{audit}");
+    let verified = run(&folder, &["audit", "verify"], &address);
+    assert!(
+        verified.success && verified.out.contains("3 entries"),
+        "{}{}",
+        verified.out,
+        verified.err
+    );
+}
+
+#[test]
+fn an_operator_without_a_key_is_let_in_while_nodes_run() {
+    let (folder, address) = (TempDir::new().unwrap(), fresh(Server::shared()));
+    let house = House::of_database(&address, SETTINGS);
+    let told = run(&folder, &["keys", "bootstrap"], &address);
+    assert!(told.success, "{}", told.err);
+    let key = fs::read_to_string(folder.path().join("consign-data/admin.key")).unwrap();
+    let client = house.stranger().with_key(key.trim());
+    crate::serve::wait_until("every node knows the key", || {
+        client.get("/api/queues").send().status == 200
+    });
+    live(&client, "let in");
+}
+
+#[test]
+fn the_doctor_looks_at_the_database() {
+    let (folder, address) = (TempDir::new().unwrap(), fresh(Server::shared()));
+    let house = House::of_database(&address, SETTINGS);
+    live(&house.admin(), "well");
+    let told = run(&folder, &["doctor", "--json"], &address);
+    let report: serde_json::Value = serde_json::from_str(&told.out).expect(&told.err);
+    let level = |area: &str| -> Vec<&str> {
+        let all = report["findings"].as_array().unwrap().iter();
+        all.filter(|found| found["area"] == area).map(|f| f["level"].as_str().unwrap()).collect()
+    };
+    for area in ["version", "schema", "rights", "clock", "connections", "audit"] {
+        assert_eq!(level(area), ["well"], "{area}: {report:#}");
+    }
+    // The server of all tests is fast because it is careless, which is exactly what is to be found.
+    assert!(level("settings").contains(&"wrong"), "{report:#}");
+    assert!(told.out.contains("fsync is off") && told.out.contains("alter system set fsync = on"));
+    let gone = run(&folder, &["doctor"], "postgres://consign@127.0.0.1:1/consign");
+    assert!(!gone.success && gone.out.contains("pg_isready"), "{}", gone.out);
+}

@@ -1,0 +1,97 @@
+//! The binary on PostgreSQL, from outside: one node, many nodes, and a database that has its own troubles.
+//!
+//! Tests share a server, and each has a schema of its own; those that stop the server have one of their own.
+
+mod bouncer;
+mod commands;
+mod crowd;
+mod killed;
+mod life;
+mod migrate;
+mod outage;
+mod start;
+mod tls;
+
+use crate::serve::{Answer, Client};
+use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
+use test_postgres::Server;
+
+/// The address of a schema that nobody else uses, as its owner, who is no superuser. The password is not needed,
+/// and must never be seen.
+fn fresh(server: &Server) -> String {
+    schema_at(&server.address(), server)
+}
+
+/// The same through somebody who stands before the server.
+fn schema_at(address: &str, server: &Server) -> String {
+    let address = address.replace("consign@", &format!("consign:{PASSWORD}@"));
+    let more = if address.contains('?') { '&' } else { '?' };
+    format!("{address}{more}schema={}", server.fresh_schema_name())
+}
+
+const PASSWORD: &str = "hunter2";
+const JOB_TYPE: &str = "parcel";
+
+/// What is tried again is due at once.
+const SETTINGS: &str = r#"
+[types."parcel"]
+max_attempts = 10
+lost_workers_max = 10
+backoff = { base = "20ms", factor = 1, max = "50ms", jitter = "none" }
+"#;
+
+fn job(key: &str) -> Value {
+    json!({"jobType": JOB_TYPE, "subjectId": key, "payload": {"n": 1}, "idempotencyKey": key})
+}
+
+fn submit(client: &Client, key: &str) -> String {
+    let answer = client.post("/api/jobs").json(&job(key)).send();
+    text(&answer.ok(202)["jobId"])
+}
+
+fn claim(client: &Client, name: &str, max: usize, lease_seconds: u64) -> Vec<Value> {
+    let wish = json!({
+        "workerId": name, "claimId": name, "jobTypes": [JOB_TYPE], "max": max, "waitSeconds": 5,
+        "leaseSeconds": lease_seconds,
+    });
+    let answer = client.post("/api/work/claim").json(&wish).send();
+    answer.ok(200)["jobs"].as_array().unwrap().clone()
+}
+
+/// Says that a job was done.
+fn done(job: &Value) -> Value {
+    let item =
+        json!({"jobId": job["jobId"], "token": job["lease"]["token"], "outcome": "completed"});
+    json!({"items": [item]})
+}
+
+fn settle(client: &Client, job: &Value) -> Answer {
+    client.post("/api/work/settle").json(&done(job)).send()
+}
+
+fn status(client: &Client, id: &str) -> Value {
+    client.get(&format!("/api/jobs/{id}/status")).send().ok(200)
+}
+
+/// A whole life: handed over, claimed, settled, and its status told.
+fn live(client: &Client, key: &str) {
+    let id = submit(client, key);
+    let jobs = claim(client, &format!("worker of {key}"), 1, 30);
+    assert_eq!(text(&jobs[0]["jobId"]), id);
+    settle(client, &jobs[0]).ok(200);
+    assert_eq!(status(client, &id)["status"], "Completed");
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_else(|| panic!("{value} is no text")).into()
+}
+
+/// Sends everybody home when it is dropped, also by whoever lost their patience: nobody waits for the others for ever.
+struct Closing<'a>(&'a AtomicBool);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}

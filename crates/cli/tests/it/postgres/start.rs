@@ -1,0 +1,78 @@
+//! What stops a start, and what is waited for.
+
+use super::{PASSWORD, SETTINGS, fresh, live};
+use crate::{
+    consign, consign_with,
+    serve::{House, wait_until},
+};
+use rustix::process::Signal;
+use tempfile::TempDir;
+use test_postgres::{Options, Server};
+
+fn serve(address: &str) -> crate::Said {
+    let folder = TempDir::new().unwrap();
+    consign(folder.path(), &["serve", "--listen", "127.0.0.1:0", "--store", address])
+}
+
+#[test]
+fn what_stops_a_start_is_said_with_what_helps_and_without_the_password() {
+    let server = Server::shared();
+    let nobody = format!("postgres://consign:{PASSWORD}@127.0.0.1:1/consign");
+    let missing = fresh(server).replace("/consign?", "/nowhere?");
+    let unknown = format!("postgres://consign:{PASSWORD}@127.0.0.1:1/consign?sslmode=maybe");
+    for (address, parts) in [
+        (&nobody, &["127.0.0.1:1/consign", "refused", "--wait-for-store"][..]),
+        (&missing, &["nowhere", "does not exist", "in the address"]),
+        (&unknown, &["--store", "sslmode must be"]),
+    ] {
+        let said = serve(address);
+        let all = parts.iter().all(|part| said.err.contains(part));
+        assert!(!said.success && all && !said.err.contains(PASSWORD), "{}", said.err);
+    }
+}
+
+#[test]
+fn no_command_shows_a_password() {
+    let address = fresh(Server::shared());
+    let folder = TempDir::new().unwrap();
+    let wrong = address.replace("schema=", "schema=A&x=");
+    for address in [&address, &wrong] {
+        for words in [
+            &["config", "show"][..],
+            &["config", "check"],
+            &["migrate", "status"],
+            &["migrate", "--help"],
+            &["migrate", "status", "--help"],
+            &["backup", "x.db"],
+            &["restore", "--help"],
+            &["keys", "bootstrap"],
+            &["doctor"],
+            &["serve", "--listen", "256.0.0.1:0"],
+        ] {
+            let said = consign_with(folder.path(), words, &[("CONSIGN_STORE", address)]);
+            let all = format!("{}{}", said.out, said.err);
+            assert!(!all.contains(PASSWORD) && !all.is_empty(), "{words:?}: {all}");
+        }
+    }
+}
+
+#[test]
+fn a_database_that_comes_later_is_waited_for() {
+    let server = Server::start(Options::fast());
+    let address = fresh(&server);
+    server.stop_immediately();
+    let settings = format!("wait_for_store = \"1m\"\n{SETTINGS}");
+    let house = House::launched_on_database(&address, &settings);
+    wait_until("it says that it waits", || house.log().contains("it is waited for"));
+    let other = House::launched_on_database(&address, &settings);
+    wait_until("the other waits, too", || other.log().contains("it is waited for"));
+    other.send(Signal::TERM);
+    assert!(
+        other.stopped().success(),
+        "whoever is asked to end while it waits, ends: {}",
+        other.log()
+    );
+    server.restart();
+    house.wait_until_ready();
+    live(&house.admin(), "after all");
+}

@@ -1,0 +1,28 @@
+//! A database that is known by its certificate.
+
+use super::{SETTINGS, fresh, live};
+use crate::{consign, serve::House};
+use rcgen::generate_simple_self_signed;
+use std::fs;
+use tempfile::TempDir;
+use test_postgres::{Options, Server};
+
+#[test]
+fn a_certificate_is_checked_to_the_letter() {
+    let server = Server::start(Options { tls: true, ..Options::fast() });
+    let authority = server.tls_ca().unwrap();
+    let address = fresh(&server);
+    let trusting =
+        |authority: &str| format!("{address}&sslmode=verify-full&sslrootcert={authority}");
+    let house = House::of_database(&trusting(authority.to_str().unwrap()), SETTINGS);
+    live(&house.admin(), "sealed");
+    let folder = TempDir::new().unwrap();
+    let other = generate_simple_self_signed(vec!["localhost".into()]).unwrap().cert.pem();
+    fs::write(folder.path().join("other.pem"), other).unwrap();
+    for (root, why) in [("other.pem", "certificate"), ("nowhere.pem", "nowhere.pem")] {
+        let words = ["serve", "--listen", "127.0.0.1:0", "--store", &trusting(root)];
+        let said = consign(folder.path(), &[&words[..], &["--wait-for-store", "10m"]].concat());
+        assert!(!said.success && said.err.contains(why), "{}", said.err);
+        assert!(!said.err.contains(super::PASSWORD), "{}", said.err);
+    }
+}

@@ -1,0 +1,35 @@
+//! Nodes that start at once take turns at what only the first may do.
+
+use super::{address::PostgresAddress, error::PostgresError};
+use crate::form::facet;
+use tokio_postgres::Client;
+
+/// The right to make what the first node makes. It ends with this value, with the process, or when nothing was
+/// heard of us for so long that others had better go on.
+pub struct Turn {
+    client: Client,
+}
+
+/// A node that was stopped in its turn loses it after the second of these; whoever waits for one waits longer.
+const BEGIN: &str = "begin; set local lock_timeout = '60s'; set local statement_timeout = '60s'; \
+    set local idle_in_transaction_session_timeout = '20s'";
+
+impl PostgresAddress {
+    /// Waits until no other node of this schema has its turn. It is held by a transaction, not by a session, so
+    /// that it works through PgBouncer.
+    pub async fn turn(&self) -> Result<Turn, PostgresError> {
+        let client = self.connect().await?;
+        let lock = facet::of_name(&["start", self.schema()]);
+        let taken = format!("{BEGIN}; select pg_advisory_xact_lock({lock})");
+        let failed = |source| PostgresError::Turn { schema: self.schema().into(), source };
+        client.batch_execute(&taken).await.map_err(failed)?;
+        Ok(Turn { client })
+    }
+}
+
+impl Turn {
+    /// Lets the next one begin at once. Where that fails, the connection is gone, and the turn with it.
+    pub async fn end(self) {
+        let _ = self.client.batch_execute("rollback").await;
+    }
+}

@@ -1,0 +1,67 @@
+//! Whether the audit log stands as it was written.
+
+use super::{
+    address::PostgresAddress,
+    audit,
+    error::{PostgresError, Trouble},
+    pool::Way,
+    postgres_schema,
+    schema::way,
+};
+use crate::AuditChain;
+use engine::{AuditEntry, AuditHash};
+use tokio_postgres::{Client, Row, types::Type};
+
+/// Entries that are read at once. Nothing is ever put between them, so each page may be of another moment.
+const PAGE: &str =
+    "select number, scope, body from consign.audit where number > $1 order by number limit 1000";
+
+/// Checks that every entry of the audit log follows the one before, also while nodes are at work.
+pub async fn verify_postgres_audit(
+    address: &PostgresAddress,
+    seen: &mut dyn FnMut(&AuditEntry),
+) -> Result<AuditChain, PostgresError> {
+    if postgres_schema(address).await?.found == 0 {
+        return Ok(AuditChain::Whole { entries: 0, head: AuditHash::FIRST });
+    }
+    let way = way(address)?;
+    let client = way.connect().await?;
+    verify(&client, &way, seen).await.map_err(|trouble| PostgresError::Store {
+        schema: address.schema().into(),
+        source: trouble.told(),
+    })
+}
+
+async fn verify(
+    client: &Client,
+    way: &Way,
+    seen: &mut dyn FnMut(&AuditEntry),
+) -> Result<AuditChain, Trouble> {
+    let (mut entries, mut head) = (0, AuditHash::FIRST);
+    loop {
+        let after = i64::try_from(entries).unwrap_or(i64::MAX);
+        let rows = client.query_typed(&way.names.of(PAGE), &[(&after, Type::INT8)]).await?;
+        if rows.is_empty() {
+            return Ok(AuditChain::Whole { entries, head });
+        }
+        for row in &rows {
+            let next = entries + 1;
+            match following(row, next, head)? {
+                Some(entry) => {
+                    seen(&entry);
+                    (entries, head) = (next, entry.hash);
+                }
+                None => return Ok(AuditChain::Broken { number: next }),
+            }
+        }
+    }
+}
+
+/// The entry, where it is the one that belongs here.
+fn following(row: &Row, number: u64, before: AuditHash) -> Result<Option<AuditEntry>, Trouble> {
+    match audit::entry(row) {
+        Ok(entry) => Ok(Some(entry).filter(|it| it.number == number && it.follows(before))),
+        Err(trouble) if trouble.is_about_a_row() => Ok(None),
+        Err(trouble) => Err(trouble),
+    }
+}
