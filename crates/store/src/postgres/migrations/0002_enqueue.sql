@@ -22,8 +22,11 @@ create table consign.inbox (
     job_type text not null,
     subject text,
     correlation text,
-    -- As the client gave it; the stored form is in `key`.
+    -- As the client gave it, and as it is stored.
     key text,
+    key_name text,
+    -- Whose the key was before, where its window is over.
+    key_before uuid,
     payload text not null,
     payload_version text,
     priority smallint,
@@ -36,6 +39,8 @@ create table consign.inbox (
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000,
         autovacuum_vacuum_insert_scale_factor = 0.2);
 create index inbox_new on consign.inbox (id) where refused is null;
+-- Whoever comes with the key of a transaction that is still open waits for its end.
+create unique index inbox_key on consign.inbox (tenant, job_type, key_name) where key_name is not null and refused is null;
 
 -- Whether two payloads say the same. Names that come twice are lost in jsonb, so there the very same text is asked for.
 create function consign.same_json(a text, b text) returns boolean
@@ -136,79 +141,72 @@ end $$;
 -- The job that a key means, if there is one, and whether it is the same as what comes now. A key whose window is over
 -- means nobody.
 create function consign.key_holder(
-    of_queue integer, key_name text, came_subject text, came_payload text, window_ms bigint,
+    of_type text, of_tenant text, name_of_key text, came_subject text, came_payload text,
     out holder uuid, out is_free boolean, out is_same boolean
 )
 language plpgsql volatile set search_path = pg_catalog, pg_temp
 as $$
 declare
-    over_before bigint := consign.now_ms() - window_ms;
+    window_ms bigint := (select p.key_window_ms from consign.policy p where p.job_type = of_type);
+    over_before bigint := consign.now_ms() - coalesce(window_ms, 604800000);
+    queue_no integer := (select q.no from consign.queue q where q.job_type = of_type and q.tenant = of_tenant);
     held record;
 begin
-    select k.id into holder from consign.key k where k.queue = of_queue and k.name = key_name;
-    if holder is null then
-        return;
-    end if;
-    -- In one statement, because a row of the inbox becomes a job at any moment.
-    select i.subject, btrim(i.payload, E' \t\n\r') as payload, null::smallint as status, null::bigint as kept_since
-        into held from consign.inbox i where i.id = holder
+    select k.id into holder from consign.key k where k.queue = queue_no and k.name = name_of_key;
+    -- In one statement, because a row of the inbox becomes a job at any moment. One of this transaction has no key yet.
+    select 1 as turn, i.id, i.subject, i.payload, null::smallint as status, null::bigint as kept_since into held
+        from consign.inbox i where i.refused is null
+        and i.tenant = of_tenant and i.job_type = of_type and i.key_name = name_of_key
     union all
-    select h.subject, h.payload, e.status, e.kept_since
-        from consign.handed h left join consign.job_ended e on e.no = h.no where h.id = holder;
-    if not found then
-        holder := null; -- it is just being erased
+    select 2, h.id, h.subject, h.payload, e.status, e.kept_since
+        from consign.handed h left join consign.job_ended e on e.no = h.no where h.id = holder
+    order by turn limit 1;
+    holder := held.id;
+    if holder is null then
         return;
     end if;
     is_free := held.status is not null and coalesce(held.kept_since <= over_before, false);
     -- Of a poisoned job it is not written there when it ended. It may have ended more than once.
     if held.status = 4 and not is_free then
-        is_free := exists (select from consign.key_ended d where d.queue = of_queue and d.ended_at <= over_before
-                and d.name = key_name and d.id = holder)
-            and not exists (select from consign.key_ended d where d.queue = of_queue and d.ended_at > over_before
-                and d.name = key_name and d.id = holder);
+        is_free := exists (select from consign.key_ended d where d.queue = queue_no and d.ended_at <= over_before
+                and d.name = name_of_key and d.id = holder)
+            and not exists (select from consign.key_ended d where d.queue = queue_no and d.ended_at > over_before
+                and d.name = name_of_key and d.id = holder);
     end if;
     is_same := held.subject is not distinct from came_subject and consign.same_json(held.payload, came_payload);
 end $$;
 
--- Reserves a key for `job`, or says which job has it and raises if that is another job.
-create function consign.reserve_key(
-    job uuid, of_type text, of_tenant text, client_key text, came_subject text, came_payload text, window_ms bigint
-) returns uuid
-language plpgsql volatile set search_path = pg_catalog, pg_temp
+-- Takes the key of a row, when its transaction is about to commit and not before: no node ever waits for a transaction that
+-- stays open. Triggers that are deferred run as whoever commits.
+create function consign.take_key() returns trigger
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
 as $$
 declare
-    -- Long keys are stored as hashes, and so is what looks like one.
-    key_name text := case when char_length(client_key) > 128 or client_key like 'sha256:%'
-        then 'sha256:' || encode(sha256(convert_to(client_key, 'UTF8')), 'hex') else client_key end;
     queue_no integer;
-    was record;
 begin
-    select q.no into queue_no from consign.queue q where q.job_type = of_type and q.tenant = of_tenant;
+    select q.no into queue_no from consign.queue q where q.job_type = new.job_type and q.tenant = new.tenant;
     if queue_no is null then
-        insert into consign.queue (job_type, tenant) values (of_type, of_tenant) on conflict do nothing;
-        select q.no into queue_no from consign.queue q where q.job_type = of_type and q.tenant = of_tenant;
+        insert into consign.queue (job_type, tenant) values (new.job_type, new.tenant) on conflict do nothing;
+        select q.no into queue_no from consign.queue q where q.job_type = new.job_type and q.tenant = new.tenant;
     end if;
-    for attempt in 1..5 loop
-        -- Looked at first, and only then waited for: whoever repeats a key holds nobody up.
-        was := consign.key_holder(queue_no, key_name, came_subject, came_payload, window_ms);
-        if was.holder is null then
-            insert into consign.key (queue, name, id) values (queue_no, key_name, job) on conflict do nothing;
-        elsif was.is_free then
-            update consign.key k set id = job where k.queue = queue_no and k.name = key_name and k.id = was.holder;
-        elsif was.is_same then
-            return was.holder;
-        else
-            raise exception using errcode = 'CN422', detail = 'IDEMPOTENCY_KEY_REUSED',
-                message = 'idempotencyKey: belongs to job ' || was.holder || ', which is a different job',
-                hint = 'use a new key for a new job; a repeat has the same subject and payload as the first time';
-        end if;
-        if found then
-            return job;
-        end if;
-    end loop;
-    raise exception using errcode = 'serialization_failure',
-        message = 'the key changed hands again and again', hint = 'repeat the transaction';
+    insert into consign.key (queue, name, id) values (queue_no, new.key_name, new.id) on conflict do nothing;
+    if found then
+        return null;
+    end if;
+    -- It was free when it was asked for: then its window is over and it is still there, or somebody took it since.
+    update consign.key k set id = new.id where k.queue = queue_no and k.name = new.key_name
+        and k.id = new.key_before;
+    -- One that was redriven meanwhile lives again, and has its key back.
+    if not found or exists (select from consign.handed h join consign.job j on j.no = h.no where h.id = new.key_before) then
+        raise exception using errcode = 'serialization_failure', detail = 'IDEMPOTENCY_KEY_REUSED',
+            message = 'idempotencyKey: was taken by another job while this transaction was open',
+            hint = 'repeat the transaction';
+    end if;
+    return null;
 end $$;
+create constraint trigger take_key after insert on consign.inbox deferrable initially deferred
+    for each row when (new.key_name is not null) execute function consign.take_key();
 
 -- Hands over a job in the caller's own transaction: with its commit the job is there, with a rollback nothing is. Says
 -- which job it is, and whether the key had brought it before.
@@ -247,7 +245,9 @@ declare
     expires_ms bigint;
     wrong text;
     policy record;
-    holder uuid;
+    name_of_key text;
+    was record;
+    is_new boolean := false;
     queued bigint;
 begin
     -- These and no others, before anything is done with it: a caller's own type may bring a cast to text with it, which would
@@ -305,43 +305,60 @@ begin
 
     job_id := consign.new_id(now_ms);
     duplicate := false;
-    if enqueue.key is not null then
-        holder := consign.reserve_key(job_id, enqueue.job_type, enqueue.tenant, enqueue.key, enqueue.subject, body,
-            coalesce(policy.key_window_ms, 604800000));
-        if holder <> job_id then
-            job_id := holder;
-            duplicate := true;
-            return;
-        end if;
-    end if;
+    -- Long keys are stored as hashes, and so is what looks like one.
+    name_of_key := case when char_length(enqueue.key) > 128 or enqueue.key like 'sha256:%'
+        then 'sha256:' || encode(sha256(convert_to(enqueue.key, 'UTF8')), 'hex') else enqueue.key end;
 
-    if policy.max_queued is not null then
-        select coalesce(sum(n), 0) into queued from (
-            select c.counts[2] as n from consign.counter c join consign.queue q on q.no = c.queue
-                where q.job_type = enqueue.job_type and q.tenant = enqueue.tenant
-            union all
-            select d.counts[2] from consign.delta d join consign.queue q on q.no = d.queue
-                where q.job_type = enqueue.job_type and q.tenant = enqueue.tenant
-            union all
-            select 1 from consign.inbox i
-                where i.refused is null and i.job_type = enqueue.job_type and i.tenant = enqueue.tenant) waiting;
-        if queued >= policy.max_queued then
-            raise exception using errcode = 'CN429', detail = 'QUEUE_FULL',
-                message = 'the queue of ' || enqueue.job_type || ' is full: ' || policy.max_queued || ' jobs wait',
-                hint = 'come again a little later; if it stays full, add workers or raise max_queued of the type';
+    select null::uuid as holder, null::boolean as is_free, null::boolean as is_same into was;
+    for attempt in 1..5 loop
+        if name_of_key is not null then
+            select * into was
+                from consign.key_holder(enqueue.job_type, enqueue.tenant, name_of_key, enqueue.subject, body);
         end if;
+        exit when was.holder is not null and not was.is_free;
+        insert into consign.inbox (id, at, run_at, tenant, job_type, subject, correlation, key, key_name, key_before,
+            payload, payload_version, priority, expires_at, max_attempts, parent, traceparent)
+        values (job_id, now_ms, starts_ms, enqueue.tenant, enqueue.job_type, enqueue.subject, enqueue.correlation,
+            enqueue.key, name_of_key, was.holder, body, enqueue.payload_version, enqueue.priority, expires_ms,
+            enqueue.max_attempts, enqueue.parent, enqueue.traceparent)
+        on conflict do nothing;
+        is_new := found;
+        exit when is_new;
+    end loop;
+    if is_new then
+        -- With this one. Not before: whoever repeats a key needs no room.
+        if policy.max_queued is not null then
+            select coalesce(sum(n), 0) into queued from (
+                select c.counts[2] as n from consign.counter c join consign.queue q on q.no = c.queue
+                    where q.job_type = enqueue.job_type and q.tenant = enqueue.tenant
+                union all
+                select d.counts[2] from consign.delta d join consign.queue q on q.no = d.queue
+                    where q.job_type = enqueue.job_type and q.tenant = enqueue.tenant
+                union all
+                select 1 from consign.inbox i
+                    where i.refused is null and i.job_type = enqueue.job_type and i.tenant = enqueue.tenant) waiting;
+            if queued > policy.max_queued then
+                raise exception using errcode = 'CN429', detail = 'QUEUE_FULL',
+                    message = 'the queue of ' || enqueue.job_type || ' is full: ' || policy.max_queued || ' jobs wait',
+                    hint = 'come again a little later; if it stays full, add workers or raise max_queued of the type';
+            end if;
+        end if;
+        -- It is heard when this transaction is committed; many in one transaction are one.
+        perform pg_notify('consign_' || split_part('consign.inbox', '.', 1), 'inbox');
+    elsif was.is_same then
+        job_id := was.holder;
+        duplicate := true;
+    elsif was.holder is null or was.is_free then
+        raise exception using errcode = 'serialization_failure',
+            message = 'the key changed hands again and again', hint = 'repeat the transaction';
+    else
+        raise exception using errcode = 'CN422', detail = 'IDEMPOTENCY_KEY_REUSED',
+            message = 'idempotencyKey: belongs to job ' || was.holder || ', which is a different job',
+            hint = 'use a new key for a new job; a repeat has the same subject and payload as the first time';
     end if;
-
-    insert into consign.inbox (id, at, run_at, tenant, job_type, subject, correlation, key, payload, payload_version,
-        priority, expires_at, max_attempts, parent, traceparent)
-    values (job_id, now_ms, starts_ms, enqueue.tenant, enqueue.job_type, enqueue.subject, enqueue.correlation,
-        enqueue.key, body, enqueue.payload_version, enqueue.priority, expires_ms, enqueue.max_attempts,
-        enqueue.parent, enqueue.traceparent);
-    -- It is heard when this transaction is committed; many in one transaction are one.
-    perform pg_notify('consign_' || split_part('consign.inbox', '.', 1), 'inbox');
 end $$;
 
 revoke all on consign.inbox from public;
 revoke all on function consign.same_json, consign.payload_problem, consign.text_problem, consign.range_problem,
     consign.name_problem, consign.moment_problem, consign.unix_ms, consign.new_id, consign.key_holder,
-    consign.reserve_key, consign.enqueue from public;
+    consign.take_key, consign.enqueue from public;

@@ -204,9 +204,14 @@ fn a_full_queue_takes_no_more() {
     assert_eq!(message, "the queue of email is full: 3 jobs wait");
     world.sql("rollback");
     assert_eq!([world.job(second), world.job(third)], [None, None]);
-    let ids = [world.must("'email'"), world.must("'email'")];
+    let ids = [world.must("'email'"), world.must("'email', key => 'k'")];
     assert!(ids.iter().all(|id| world.job(*id).is_some()));
     assert_eq!(refused(world.enqueue("'email'")).1, "QUEUE_FULL");
+    assert_eq!(
+        world.enqueue("'email', key => 'k'").unwrap(),
+        (ids[1], true),
+        "a repeat needs no room"
+    );
     world.must("'email', tenant => 'acme'");
     world.must("'other'");
 }

@@ -11,6 +11,7 @@ use engine::{
 };
 use std::{collections::BTreeSet, thread, time::Duration};
 use tokio::time::{sleep, timeout};
+use tokio_postgres::{Client, error::SqlState};
 
 /// The same as the store is told it.
 fn new_job(world: &World, draft: JobDraft) -> NewJob {
@@ -140,6 +141,19 @@ fn a_poisoned_job_that_lived_again_counts_from_its_last_end() {
     assert_ne!(world.must("'email', '1', key => 'k'"), id);
 }
 
+/// Repeats what was in the way of somebody at the door, as the document says.
+fn enqueue_until_taken(world: &World, app: &Client, call: &str) -> (JobId, bool) {
+    const TRIES_MAX: usize = 10;
+    let answer = (0..TRIES_MAX).find_map(|_| match world.enqueue_by(app, call) {
+        Ok(enqueued) => Some(enqueued),
+        Err(error) => {
+            assert_eq!(error.code(), Some(&SqlState::T_R_SERIALIZATION_FAILURE), "{error:?}");
+            None
+        }
+    });
+    answer.expect("it is taken in the end")
+}
+
 #[test]
 fn many_racers_with_one_key_make_one_job_by_sql_and_at_the_door() {
     const RACERS: usize = 6;
@@ -150,9 +164,8 @@ fn many_racers_with_one_key_make_one_job_by_sql_and_at_the_door() {
         let call = format!("'email', '1', key => '{key}'");
         let answers: Vec<(JobId, bool)> = thread::scope(|scope| {
             let (world, call, key) = (&world, &call, &key);
-            let by_sql = apps
-                .iter()
-                .map(|app| scope.spawn(move || world.enqueue_by(app, call).expect("it is taken")));
+            let by_sql =
+                apps.iter().map(|app| scope.spawn(move || enqueue_until_taken(world, app, call)));
             let by_sql: Vec<_> = by_sql.collect();
             let at_door = (0..RACERS)
                 .map(|_| scope.spawn(move || submit(world, keyed(key, "1")).expect("it is taken")));
@@ -213,6 +226,35 @@ fn whoever_comes_with_the_key_of_an_open_transaction_waits_for_its_end() {
         assert_eq!(second.1, end == "commit");
         assert!(world.job(second.0).is_some());
     }
+}
+
+#[test]
+fn the_door_does_not_wait_for_an_open_transaction() {
+    let world = World::idle();
+    world.sql("begin");
+    let lost = world.must("'email', '1', key => 'k'");
+    let (id, duplicate) = submit(&world, keyed("k", "1")).expect("it is free");
+    assert!(!duplicate && id != lost);
+    let commit = RUNTIME.block_on(world.app.batch_execute("commit")).expect_err("it is taken");
+    assert_eq!(commit.code().map(SqlState::code), Some("40001"));
+    assert_eq!(world.job(lost), None);
+    assert_eq!(world.enqueue("'email', '1', key => 'k'").unwrap(), (id, true), "when repeated");
+}
+
+#[test]
+fn a_redriven_job_keeps_its_key_from_an_open_transaction() {
+    let world = World::idle();
+    world.set_policy("email", Policy { key_window: Duration::ZERO, ..Policy::default() });
+    let first = world.must("'email', '1', key => 'k'");
+    assert!(world.job(first).is_some());
+    end(&world, OutcomeWord::Poisoned);
+    world.sql("begin");
+    world.must("'email', '2', key => 'k'");
+    let redrive = Command::Redrive { max_attempts: None, reset_steps: false };
+    world.one(Request::Job { scope: Scope::All, id: first, command: redrive }).unwrap();
+    let commit = RUNTIME.block_on(world.app.batch_execute("commit")).expect_err("it lives again");
+    assert_eq!(commit.code().map(SqlState::code), Some("40001"));
+    assert_eq!(world.enqueue("'email', '1', key => 'k'").unwrap(), (first, true));
 }
 
 #[test]
