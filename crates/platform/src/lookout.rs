@@ -61,6 +61,8 @@ impl Lookout {
             clock,
             dice,
         };
+        // A greeting: those who believe that they are alone have told nobody anything.
+        post.batcher.tell(News { touched: true, ..News::default() });
         let builder = thread::Builder::new().name("consign-lookout".into());
         let thread = builder.spawn(move || post.run())?;
         Ok(Lookout { bell, thread: Mutex::new(Some(thread)) })
@@ -140,6 +142,8 @@ impl Post {
     /// Passes on what another node let know.
     fn heed(&mut self, news: News) {
         let News { work, any_work, touched } = news;
+        // Whoever speaks is there, whether or not we have met.
+        self.batcher.be_in_company(true);
         if any_work {
             self.batcher.wake(None);
         } else if !work.is_empty() {

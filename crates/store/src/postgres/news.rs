@@ -10,13 +10,14 @@ use engine::JobType;
 use std::{
     collections::BTreeSet,
     future::poll_fn,
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 use tokio::{
     sync::{Notify, mpsc},
     task::JoinHandle,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 use tokio_postgres::{
     AsyncMessage, Client, Connection,
@@ -40,8 +41,8 @@ struct Tray {
     came: Notify,
 }
 
-/// What happens within so long is told together.
-const GATHER: Duration = Duration::from_millis(2);
+/// What happens within so long after a word is told together.
+const GATHER: Duration = Duration::from_millis(5);
 /// A connection that broke is made again after about so long.
 const RETRY: Duration = Duration::from_millis(500);
 /// A NOTIFY that takes longer than this has got lost.
@@ -132,18 +133,21 @@ impl Post {
         let _end = Ended(listening);
         let channel = channel(way.names.schema());
         client.batch_execute(&format!("listen {channel}")).await.map_err(failed)?;
+        let mut pause = pin!(sleep(Duration::ZERO));
+        let mut paused = false;
         loop {
             tokio::select! {
                 message = hears.recv() => match message {
                     Some(message) => self.hear(&message),
                     None => return Ok(()),
                 },
-                news = self.out.take() => {
-                    sleep(GATHER).await;
-                    let mut all = news;
-                    all.add(std::mem::take(&mut *self.out.locked()));
-                    self.send(&client, &channel, &all).await.map_err(failed)?;
+                // The first word goes out at once, what follows it goes out together.
+                news = self.out.take(), if !paused => {
+                    self.send(&client, &channel, &news).await.map_err(failed)?;
+                    pause.as_mut().reset(Instant::now() + GATHER);
+                    paused = true;
                 }
+                () = &mut pause, if paused => paused = false,
             }
         }
     }
