@@ -14,7 +14,8 @@ use std::io::{self, Write};
 fn found(bug: SeededBug) {
     const SEEDS_MAX: u64 = 300;
     plant(Some(bug));
-    let failure = (0..SEEDS_MAX).find_map(|seed| live(On::Memory, seed, &steps(), &mut None).err());
+    let failure =
+        (0..SEEDS_MAX).find_map(|seed| live(On::Memory, seed, &steps(On::Memory), &mut None).err());
     let failure = failure.map(|failure| (failure.seed + 1, shrink(failure)));
     plant(None);
     let Some((seeds, failure)) = failure else {

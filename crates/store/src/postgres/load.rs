@@ -115,6 +115,25 @@ pub(super) async fn payload(db: &Lent, no: i64) -> Result<JsonText, Trouble> {
     Ok(JsonText::from_stored(row.try_get(0)?))
 }
 
+/// The same for somebody who does not know whether the job is still there.
+pub(super) async fn payload_if_there(db: &Lent, no: i64) -> Result<Option<JsonText>, Trouble> {
+    let rows = db.rows(sql::PAYLOAD, &[(&no, Type::INT8)]).await?;
+    rows.first().map(|row| Ok(JsonText::from_stored(row.try_get(0)?))).transpose()
+}
+
+/// The history of a job after row `after`, if all of it is in its row.
+pub(super) fn short_history(
+    stored: &Stored,
+    after: u64,
+) -> Result<Option<Vec<HistoryEntry>>, Trouble> {
+    let recent = stored.recent.rows(stored.no)?;
+    if recent.first().is_none_or(|noted| noted.entry.seq != 1) {
+        return Ok(None);
+    }
+    let entries = recent.into_iter().map(|noted| noted.entry);
+    Ok(Some(entries.filter(|entry| entry.seq > after).collect()))
+}
+
 /// The history of a job after row `after`. A row that is not there at all has no seal to say so, but
 /// the job knows how many there are.
 pub(super) async fn history(

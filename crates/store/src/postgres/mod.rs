@@ -62,6 +62,7 @@ use engine::{
     SigningKey, Surroundings, Timestamp,
 };
 use error::Trouble;
+use futures_util::future::FutureExt;
 use known::Known;
 use lines::{Lines, Looked};
 use news::Post;
@@ -229,14 +230,15 @@ impl Postgres {
         self.read(move |inner, mut db| async move {
             let now = inner.now(&mut db).await?;
             db.opened();
-            db.script(sql::BEGIN_READ).await?;
             let db = Arc::new(db);
-            let answer = question(inner, db.clone(), now).await;
+            let ((), answer) =
+                tokio::try_join!(biased; db.script(sql::BEGIN_READ), question(inner, db.clone(), now))?;
             let mut db = Arc::into_inner(db).ok_or(Trouble::Impossible("somebody kept it"))?;
-            if db.script(sql::ROLLBACK).await.is_ok() {
+            // It is on its way before anything that follows, and says nothing that anybody waits for.
+            if db.script(sql::ROLLBACK).now_or_never().is_none_or(|ended| ended.is_ok()) {
                 db.closed();
             }
-            answer
+            Ok(answer)
         })
         .await
     }
@@ -359,9 +361,10 @@ impl Store for Postgres {
     async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>, StoreError> {
         let ask = || {
             let scope = scope.clone();
-            self.read_moment(move |_, db, _| async move {
+            self.read(move |_, db| async move {
                 match reads::visible(&db, &scope, id).await? {
-                    Some(stored) => load::payload(&db, stored.no).await.map(Some),
+                    // Never changed; gone only with its job.
+                    Some(stored) => load::payload_if_there(&db, stored.no).await,
                     None => Ok(None),
                 }
             })
@@ -375,7 +378,14 @@ impl Store for Postgres {
         id: JobId,
         after: u64,
     ) -> Result<Vec<HistoryEntry>, StoreError> {
-        let ask = || {
+        let short = || {
+            let scope = scope.clone();
+            self.read(move |_, db| async move {
+                let stored = reads::visible(&db, &scope, id).await?;
+                stored.map(|stored| load::short_history(&stored, after)).transpose()
+            })
+        };
+        let long = || {
             let scope = scope.clone();
             self.read_moment(move |_, db, _| async move {
                 match reads::visible(&db, &scope, id).await? {
@@ -384,7 +394,13 @@ impl Store for Postgres {
                 }
             })
         };
-        Ok(self.seek(&[id], ask).await?.unwrap_or_default())
+        // Most histories are in the row of their job. Of a long one, both parts must be of one moment.
+        let found = self.seek(&[id], short).await?;
+        match found {
+            Some(Some(rows)) => Ok(rows),
+            Some(None) => Ok(long().await?.unwrap_or_default()),
+            None => Ok(Vec::new()),
+        }
     }
 
     async fn announced(
