@@ -26,7 +26,7 @@ use std::{
 
 /// What every CI run lives through, in memory, in files and in a database.
 const SEEDS: u64 = 10_000;
-const SEEDS_SQLITE: u64 = 2_000;
+const SEEDS_SQLITE: u64 = 1_000;
 const SEEDS_POSTGRES: u64 = 200;
 const STEPS: usize = 500;
 /// A database is asked over a connection, and the auditor asks a lot: lives are shorter there.
@@ -38,8 +38,8 @@ fn ten_thousand_worlds_keep_the_contract() {
 }
 
 #[test]
-fn two_thousand_worlds_keep_the_contract_on_files() {
-    let seeds = setting("CONSIGN_SIM_SEEDS").map(|seeds| seeds / 5);
+fn a_thousand_worlds_keep_the_contract_on_files() {
+    let seeds = setting("CONSIGN_SIM_SEEDS").map(|seeds| seeds / 10);
     keep_the_contract(On::Sqlite, seeds.unwrap_or(SEEDS_SQLITE));
 }
 

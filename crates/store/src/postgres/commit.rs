@@ -22,6 +22,7 @@ impl Inner {
         let Ready { replies, desk, notes, seen, given, lines, xact, made } = ready;
         let mut desk = desk.ok_or(Trouble::Impossible("a transaction without a desk"))?;
         if !notes.is_empty() || !desk.pending.erased.is_empty() {
+            self.lines().note(&desk.pending);
             desk.write(db).await?;
             audit::note(db, &notes, desk.now).await?;
         }

@@ -135,6 +135,7 @@ impl Inner {
         }
         let mut ready = Ready { xact, ..Ready::default() };
         if !plan.claims.is_empty() {
+            self.lines().note(&desk.pending);
             desk.write(db).await?;
             let claimed = self.claim(db, &mut desk, &plan.claims, &held, &mut ready).await?;
             for (wanted, jobs) in plan.claims.iter().zip(claimed) {
