@@ -29,8 +29,8 @@ use std::{
 };
 use tokio_postgres::types::Type;
 
-/// Batches that were in each other's way are tried again so often.
-const ATTEMPTS_MAX: u32 = 6;
+/// Transactions that were in each other's way are tried again so often.
+pub(super) const ATTEMPTS_MAX: u32 = 6;
 /// How long the first of them waits before that; each later one waits longer.
 const COLLISION_WAIT: Duration = Duration::from_millis(3);
 
@@ -40,24 +40,36 @@ impl Inner {
         let mut careful = false;
         for attempt in 1..=ATTEMPTS_MAX {
             match self.try_execute(batch, careful).await {
-                Err(trouble) if trouble.is_a_repeat() && !careful => careful = true,
-                Err(trouble) if trouble.is_a_collision() && attempt < ATTEMPTS_MAX => {
-                    self.wait_a_moment(attempt).await;
-                }
-                Err(Trouble::Jumped) => self.follow_clock().await?,
-                // Nothing was done, and another connection may be a good one.
-                Err(trouble) if trouble.is_a_lost_connection() && attempt == 1 => {
-                    self.writers.forget_idle();
-                }
+                Ok(done) => return Ok(done),
                 // Nothing was done. When those are jobs, it can be.
                 Err(Trouble::InInbox(ids)) if attempt < ATTEMPTS_MAX => self.let_in(&ids).await?,
-                other => return other,
+                Err(trouble) => self.recover(trouble, attempt, &mut careful).await?,
             }
         }
         Err(Trouble::Impossible("a batch was in others' way again and again"))
     }
 
-    pub(super) async fn wait_a_moment(&self, attempt: u32) {
+    /// Sees to it that the same may be tried again. What is no use to try again is given back.
+    pub(super) async fn recover(
+        &self,
+        trouble: Trouble,
+        attempt: u32,
+        careful: &mut bool,
+    ) -> Result<(), Trouble> {
+        match trouble {
+            trouble if trouble.is_a_repeat() && !*careful => *careful = true,
+            trouble if trouble.is_a_collision() && attempt < ATTEMPTS_MAX => {
+                self.wait_a_moment(attempt).await;
+            }
+            Trouble::Jumped => self.follow_clock().await?,
+            // Nothing was done, and another connection may be a good one.
+            trouble if trouble.is_a_lost_connection() && attempt == 1 => self.writers.forget_idle(),
+            trouble => return Err(trouble),
+        }
+        Ok(())
+    }
+
+    async fn wait_a_moment(&self, attempt: u32) {
         let chance = u32::try_from(self.dice.roll().0 & 0xff).unwrap_or(0);
         tokio::time::sleep(COLLISION_WAIT * attempt * (64 + chance) / 128).await;
     }
@@ -67,10 +79,9 @@ impl Inner {
         let mut db = self.writers.lend().await?;
         let known = self.make_queues(&mut db, &plan).await?;
         db.opened();
-        let made = self.readers.made();
         let done = self.transaction(&db, &plan, known).await;
         let done = match done {
-            Ok(ready) => self.commit(&db, Ready { made, ..ready }).await,
+            Ok(ready) => self.commit(&db, ready).await,
             Err(trouble) => Err(trouble),
         };
         db.end(&done).await;
@@ -115,6 +126,8 @@ impl Inner {
         plan: &Plan<'a>,
         known: Arc<Known>,
     ) -> Result<Ready<'a>, Trouble> {
+        // Whatever is heard on this connection from now on, the server has not crashed since these were made.
+        let made = self.readers.made();
         let (mut desk, held, xact) = self.begin(db, plan, known).await?;
         let mut replies: BTreeMap<usize, Reply> = BTreeMap::new();
         let mut notes = Vec::new();
@@ -133,7 +146,7 @@ impl Inner {
             remember(&reply, request, &mut notes);
             replies.insert(*index, reply);
         }
-        let mut ready = Ready { xact, ..Ready::default() };
+        let mut ready = Ready { xact, made, ..Ready::default() };
         if !plan.claims.is_empty() {
             self.lines().note(&desk.pending);
             desk.write(db).await?;

@@ -8,6 +8,7 @@
 use super::{
     Inner,
     error::Trouble,
+    execute::ATTEMPTS_MAX,
     load,
     plan::Plan,
     pool::{Lent, Param},
@@ -30,8 +31,6 @@ use tracing::{debug, warn};
 const TAKEN_MAX: usize = 500;
 /// A round ends after so many of those, and the next begins.
 const ROUNDS_MAX: usize = 100;
-/// Transactions that were in others' way are tried again so often.
-const ATTEMPTS_MAX: u32 = 6;
 /// How often a node looks by itself: between this and half as long again.
 const LOOK_EVERY_MS: u64 = 200;
 
@@ -122,15 +121,8 @@ impl Inner {
         let mut careful = false;
         for attempt in 1..=ATTEMPTS_MAX {
             match self.try_take_in(rows, careful).await {
-                Err(trouble) if trouble.is_a_repeat() && !careful => careful = true,
-                Err(trouble) if trouble.is_a_collision() && attempt < ATTEMPTS_MAX => {
-                    self.wait_a_moment(attempt).await;
-                }
-                Err(Trouble::Jumped) => self.follow_clock().await?,
-                Err(trouble) if trouble.is_a_lost_connection() && attempt == 1 => {
-                    self.writers.forget_idle();
-                }
-                other => return other,
+                Ok(taken) => return Ok(taken),
+                Err(trouble) => self.recover(trouble, attempt, &mut careful).await?,
             }
         }
         Err(Trouble::Impossible("what was enqueued was in others' way again and again"))

@@ -110,9 +110,7 @@ pub(super) fn stored_of(
 }
 
 pub(super) async fn payload(db: &Lent, no: i64) -> Result<JsonText, Trouble> {
-    let rows = db.rows(sql::PAYLOAD, &[(&no, Type::INT8)]).await?;
-    let row = rows.first().ok_or(Trouble::Impossible("a job has no payload"))?;
-    Ok(JsonText::from_stored(row.try_get(0)?))
+    payload_if_there(db, no).await?.ok_or(Trouble::Impossible("a job has no payload"))
 }
 
 /// The same for somebody who does not know whether the job is still there.

@@ -4,7 +4,7 @@
 //! few milliseconds is told together, afterwards, by a connection of its own. Whoever misses a hint looks by itself a
 //! moment later.
 
-use super::pool::Way;
+use super::pool::{Dialled, Way};
 use crate::node::News;
 use engine::JobType;
 use std::{
@@ -20,7 +20,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 use tokio_postgres::{
-    AsyncMessage, Client, Connection,
+    AsyncMessage, Client,
     types::{ToSql, Type},
 };
 use tracing::debug;
@@ -124,10 +124,8 @@ impl Post {
 
     /// One connection, as long as it lasts.
     async fn connected(&self, way: &Way) -> Result<(), super::error::PostgresError> {
-        let failed =
-            |source| super::error::PostgresError::Connect { place: way.address.place(), source };
-        let config = way.address.config.clone();
-        let (client, connection) = config.connect(way.tls.clone()).await.map_err(failed)?;
+        let failed = |source| way.unreachable(source);
+        let (client, connection) = way.dial().await.map_err(failed)?;
         let (heard, mut hears) = mpsc::unbounded_channel();
         let listening = way.runtime.spawn(listen(connection, heard));
         let _end = Ended(listening);
@@ -189,11 +187,7 @@ impl Drop for Ended {
     }
 }
 
-async fn listen<S, T>(mut connection: Connection<S, T>, heard: mpsc::UnboundedSender<String>)
-where
-    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
-    T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
-{
+async fn listen(mut connection: Dialled, heard: mpsc::UnboundedSender<String>) {
     while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
         if let AsyncMessage::Notification(note) = message
             && heard.send(note.payload().to_owned()).is_err()

@@ -39,22 +39,13 @@ impl Inner {
     ) -> Result<Attendance, Trouble> {
         let now = self.now(db).await?;
         db.opened();
-        match self.attend_within(db, card, now).await {
-            Ok((lead, nodes)) => {
-                db.script(sql::COMMIT).await?;
-                db.closed();
-                let leads = lead.node.as_deref() == Some(&*card.id);
-                let part = if leads { Part::Leads { fence: lead.fence } } else { Part::Follows };
-                self.play(part);
-                Ok(Attendance { leads, nodes })
-            }
-            Err(trouble) => {
-                if db.script(sql::ROLLBACK).await.is_ok() {
-                    db.closed();
-                }
-                Err(trouble)
-            }
-        }
+        let attended = self.attend_within(db, card, now).await;
+        db.end(&attended).await;
+        let (lead, nodes) = attended?;
+        let leads = lead.node.as_deref() == Some(&*card.id);
+        let part = if leads { Part::Leads { fence: lead.fence } } else { Part::Follows };
+        self.play(part);
+        Ok(Attendance { leads, nodes })
     }
 
     async fn attend_within(
@@ -83,6 +74,7 @@ impl Inner {
             [(&lead.node, Type::TEXT), (&lead.fence, Type::INT8), (&lead.until, Type::INT8)];
         db.run(sql::LEADER_PUT, &put).await?;
         let nodes = nodes(db, &lead, at).await?;
+        db.script(sql::COMMIT).await?;
         Ok((lead, nodes))
     }
 

@@ -4,7 +4,7 @@ use super::{
     address::PostgresAddress,
     error::{PostgresError, Trouble},
     sql::Names,
-    tls::Tls,
+    tls::{Secret, Tls},
 };
 use futures_util::future::FutureExt;
 use std::{
@@ -20,7 +20,7 @@ use tokio::{
     time::timeout,
 };
 use tokio_postgres::{
-    Client, Row,
+    Client, Connection, Row, Socket,
     types::{ToSql, Type},
 };
 
@@ -49,6 +49,9 @@ pub(super) struct Way {
     pub(super) made: Arc<AtomicU64>,
 }
 
+/// What has to be driven for a connection to live.
+pub(super) type Dialled = Connection<Socket, Secret<Socket>>;
+
 /// Nobody waits longer than this for an answer of the database. It ends what takes longer before that itself.
 const ANSWER_MAX: Duration = Duration::from_secs(40);
 /// Nobody waits longer than this for a connection that others have.
@@ -57,11 +60,18 @@ const LEND_MAX: Duration = Duration::from_secs(10);
 impl Way {
     /// A connection of one's own.
     pub(super) async fn connect(&self) -> Result<Client, PostgresError> {
-        let failed = |source| PostgresError::Connect { place: self.address.place(), source };
-        let config = self.address.config.clone();
-        let (client, connection) = config.connect(self.tls.clone()).await.map_err(failed)?;
+        let (client, connection) = self.dial().await.map_err(|source| self.unreachable(source))?;
         self.runtime.spawn(connection.map(drop)); // what broke it is told to whoever asks next
         Ok(client)
+    }
+
+    /// Both ends of a connection, for somebody who wants to hear what comes unasked.
+    pub(super) async fn dial(&self) -> Result<(Client, Dialled), tokio_postgres::Error> {
+        self.address.config.connect(self.tls.clone()).await
+    }
+
+    pub(super) fn unreachable(&self, source: tokio_postgres::Error) -> PostgresError {
+        PostgresError::Connect { place: self.address.place(), source }
     }
 }
 

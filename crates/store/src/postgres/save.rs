@@ -9,7 +9,10 @@ use super::{
     sql,
     uuid::Uuid,
 };
-use crate::form::{body::to_row, sheet::lines};
+use crate::form::{
+    body::{COUNTS, to_row},
+    sheet::lines,
+};
 use std::mem;
 use tokio_postgres::types::{ToSql, Type};
 
@@ -264,11 +267,11 @@ async fn end_keys(db: &Lent, desk: &Desk) -> Result<(), Trouble> {
 }
 
 async fn count(db: &Lent, desk: &Desk) -> Result<(), Trouble> {
-    let deltas = desk.pending.deltas.0.iter().filter(|(_, counts)| **counts != [0; 9]);
+    let deltas = desk.pending.deltas.0.iter().filter(|(_, counts)| **counts != [0; COUNTS]);
     let (queue, counts): (Vec<i32>, Vec<_>) =
         deltas.map(|(queue, counts)| (queue_column(*queue), *counts)).unzip();
     let columns: Vec<Vec<i64>> =
-        (0..9).map(|column| counts.iter().map(|counts| counts[column]).collect()).collect();
+        (0..COUNTS).map(|column| counts.iter().map(|counts| counts[column]).collect()).collect();
     let mut params: Vec<Param<'_>> = vec![(&queue, Type::INT4_ARRAY)];
     params.extend(columns.iter().map(|column| (column as &(dyn ToSql + Sync), Type::INT8_ARRAY)));
     run(db, sql::DELTA_INSERT, &params, queue.len()).await

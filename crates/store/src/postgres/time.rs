@@ -133,21 +133,11 @@ impl Inner {
     async fn follow(&self, db: &mut Lent, now: Timestamp, from: Timestamp) -> Result<(), Trouble> {
         db.opened();
         let followed = self.follow_within(db, now, from).await;
-        match followed {
-            Ok(()) => {
-                db.script(sql::COMMIT).await?;
-                db.closed();
-                let mut time = self.time.locked();
-                (time.jumped_from, time.heard_until) = (None, now);
-                Ok(())
-            }
-            Err(trouble) => {
-                if db.script(sql::ROLLBACK).await.is_ok() {
-                    db.closed();
-                }
-                Err(trouble)
-            }
-        }
+        db.end(&followed).await;
+        followed?;
+        let mut time = self.time.locked();
+        (time.jumped_from, time.heard_until) = (None, now);
+        Ok(())
     }
 
     async fn follow_within(
@@ -159,7 +149,8 @@ impl Inner {
         db.script(sql::BEGIN).await?;
         let heard_until = pulse(db).await?;
         self.unheard(db, now, from.max(heard_until)).await?;
-        hear(db, now).await
+        hear(db, now).await?;
+        db.script(sql::COMMIT).await
     }
 
     /// Within a transaction that holds the pulse: what lies between `from` and `now` is no worker's silence.
