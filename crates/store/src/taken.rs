@@ -1,7 +1,7 @@
 //! A list of submits that is taken whole or not at all: what was decided so far and is not saved yet.
 
 use crate::queue::Queue;
-use engine::{Change, Job, JobType, NewJob, Submitted, Tenant};
+use engine::{Change, Job, JobType, NewJob, Refusal, Submitted, Tenant};
 use std::collections::BTreeMap;
 
 /// What comes of one submit of a list that may still be refused as a whole.
@@ -38,6 +38,27 @@ impl<'a> Taken<'a> {
     pub(crate) fn queued(&self, new: &NewJob) -> u64 {
         self.queued.get(&(&new.job_type, &new.tenant)).copied().unwrap_or(0)
     }
+}
+
+/// What comes of a list of submits, before any of it is saved: every answer with the jobs that will begin, or the
+/// refusal of the first that is refused. `one` decides each by what was decided so far.
+pub(crate) fn decided<'a, E>(
+    jobs: &'a [NewJob],
+    mut one: impl FnMut(&'a NewJob, &Taken<'a>) -> Result<Result<Intent, Refusal>, E>,
+) -> Result<Result<(Vec<Submitted>, Taken<'a>), Refusal>, E> {
+    let mut taken = Taken::default();
+    let mut answers = Vec::with_capacity(jobs.len());
+    for (index, new) in jobs.iter().enumerate() {
+        match one(new, &taken)? {
+            Ok(Intent::Begin(change)) => {
+                answers.push(Submitted::of(&change.job, false));
+                taken.add(new, *change);
+            }
+            Ok(Intent::Again(submitted)) => answers.push(submitted),
+            Err(refusal) => return Ok(Err(refusal.of_item(index, jobs.len()))),
+        }
+    }
+    Ok(Ok((answers, taken)))
 }
 
 /// The queue that `new` will wait in.

@@ -4,14 +4,16 @@ use super::tables::{Key, Seen, Tables};
 use crate::{
     dice::Dice,
     store::{Answer, Reply, Request, turn},
-    taken::{Intent, Taken, queue_of},
+    taken::{Intent, Taken, decided, queue_of},
 };
 use engine::{
     AuditEntry, AuditHash, AuditNote, Command, Effect, Facts, Host, JobId, JobType, NewJob,
-    Refusal, Scope, SeededBug, Submitted, WorkerId, decide, planted, submit, submit_again,
-    submit_same,
+    Refusal, Scope, SeededBug, WorkerId, decide, planted, submit, submit_again, submit_same,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    convert::Infallible,
+};
 
 impl Tables {
     /// Carries out a batch, everything in its turn; replies keep the order of the requests.
@@ -69,18 +71,9 @@ impl Tables {
 
     /// All of `jobs` or none: everything is decided before anything is saved.
     fn submit(&mut self, jobs: Vec<NewJob>, known_keys: Option<&BTreeSet<Key>>) -> Reply {
-        let mut taken = Taken::default();
-        let mut answers = Vec::with_capacity(jobs.len());
-        for (index, new) in jobs.iter().enumerate() {
-            match self.submit_one(new, &taken, known_keys) {
-                Ok(Intent::Begin(change)) => {
-                    answers.push(Submitted::of(&change.job, false));
-                    taken.add(new, *change);
-                }
-                Ok(Intent::Again(submitted)) => answers.push(submitted),
-                Err(refusal) => return Err(refusal.of_item(index, jobs.len())),
-            }
-        }
+        let one = |new, taken: &Taken<'_>| Ok(self.submit_one(new, taken, known_keys));
+        let Ok(decided) = decided::<Infallible>(&jobs, one);
+        let (answers, taken) = decided?;
         for (new, change) in taken.jobs {
             self.payloads.insert(new.id, new.payload.clone());
             self.save(change);

@@ -155,7 +155,7 @@ impl Inner {
         }
         // A worker that was silent for a day and still holds a lease is not gone.
         let leased = workers::leases(db).await?;
-        gone.retain(|(name, _)| leased.get(name).is_none_or(|leases| leases.until <= now));
+        gone.retain(|(name, _)| leased.until(name).is_none_or(|until| until <= now));
         gone.truncate(limit);
         let scope: Vec<&str> = gone.iter().map(|((scope, _), _)| to_scope(scope)).collect();
         let name: Vec<&str> = gone.iter().map(|((_, name), _)| name.as_str()).collect();

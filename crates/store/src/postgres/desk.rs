@@ -10,11 +10,11 @@ use crate::{
     dice::Dice,
     form::{recent::Recent, stored::Stored},
     store::{Answer, Claimed, Reply},
-    taken::{Intent, Taken},
+    taken::{Intent, Taken, decided},
 };
 use engine::{
     AttemptRecord, Change, Claim, Command, Effect, Facts, HistoryEntry, Job, JobId, JobType,
-    JsonText, LeaseToken, NewJob, Refusal, Scope, Step, StepsChange, Submitted, Timestamp, decide,
+    JsonText, LeaseToken, NewJob, Refusal, Scope, Step, StepsChange, Timestamp, decide,
     key_is_free, submit, submit_again, submit_same,
 };
 use std::{
@@ -118,18 +118,10 @@ impl Desk {
 
     /// All of `jobs` or none: everything is decided before anything is noted.
     pub(super) fn submit(&mut self, jobs: &[NewJob]) -> Result<Reply, Trouble> {
-        let mut taken = Taken::default();
-        let mut answers = Vec::with_capacity(jobs.len());
-        for (index, new) in jobs.iter().enumerate() {
-            match self.submit_one(new, &taken)? {
-                Ok(Intent::Begin(change)) => {
-                    answers.push(Submitted::of(&change.job, false));
-                    taken.add(new, *change);
-                }
-                Ok(Intent::Again(submitted)) => answers.push(submitted),
-                Err(refusal) => return Ok(Err(refusal.of_item(index, jobs.len()))),
-            }
-        }
+        let (answers, taken) = match decided(jobs, |new, taken| self.submit_one(new, taken))? {
+            Ok(decided) => decided,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
         for (new, change) in taken.jobs {
             self.save_new(new, change)?;
         }

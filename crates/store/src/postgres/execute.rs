@@ -56,15 +56,17 @@ impl Inner {
         attempt: u32,
         careful: &mut bool,
     ) -> Result<(), Trouble> {
-        match trouble {
-            trouble if trouble.is_a_repeat() && !*careful => *careful = true,
-            trouble if trouble.is_a_collision() && attempt < ATTEMPTS_MAX => {
-                self.wait_a_moment(attempt).await;
-            }
-            Trouble::Jumped => self.follow_clock().await?,
+        if trouble.is_a_repeat() && !*careful {
+            *careful = true;
+        } else if trouble.is_a_collision() && attempt < ATTEMPTS_MAX {
+            self.wait_a_moment(attempt).await;
+        } else if matches!(trouble, Trouble::Jumped) {
+            self.follow_clock().await?;
+        } else if trouble.is_a_lost_connection() && attempt == 1 {
             // Nothing was done, and another connection may be a good one.
-            trouble if trouble.is_a_lost_connection() && attempt == 1 => self.writers.forget_idle(),
-            trouble => return Err(trouble),
+            self.writers.forget_idle();
+        } else {
+            return Err(trouble);
         }
         Ok(())
     }

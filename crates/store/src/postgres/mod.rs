@@ -54,6 +54,7 @@ use crate::{
     dice::Dice,
     node::{Attendance, News, NodeCard},
     queue::{QueueDepth, WorkerSeen},
+    seen::{Workers, described},
     store::{NumberedEvent, Overdue, Page, Query, Reply, Request, Store, StoreError, Upcoming},
 };
 use async_trait::async_trait;
@@ -109,7 +110,7 @@ struct Inner {
     known: RwLock<Arc<Known>>,
     time: time::Time,
     lines: Mutex<Lines>,
-    workers: Mutex<workers::Workers>,
+    workers: Mutex<Workers>,
     /// Jobs that cannot be read. Claims pass them by.
     damaged: Mutex<BTreeSet<i64>>,
     part: Mutex<nodes::Part>,
@@ -436,7 +437,7 @@ impl Store for Postgres {
         let scope = scope.clone();
         self.read_moment(move |inner, db, now| async move {
             let (all, leases) = (inner.workers_now(&db).await?, workers::leases(&db).await?);
-            Ok(workers::described(&all, &leases, &scope, now))
+            Ok(described(&all, &leases, &scope, now))
         })
         .await
     }

@@ -19,6 +19,7 @@ use crate::{
         stored::{Stored, rank_of},
     },
     queue::{Counts, Queue, QueueDepth, live_workers},
+    seen::described,
     store::{NumberedEvent, Overdue, PAGE_MAX},
 };
 use engine::{Envelope, Event, Job, JobId, Scope, Surroundings, Timestamp, overdue};
@@ -41,7 +42,7 @@ impl Inner {
         let known = Known::load(db).await?;
         let counts = counts(db).await?;
         let (all, leases) = (self.workers_now(db).await?, workers::leases(db).await?);
-        let workers = workers::described(&all, &leases, &Scope::All, now);
+        let workers = described(&all, &leases, &Scope::All, now);
         let lines = waiting(db, &known, now).await?;
         let mut depths = Vec::new();
         for (no, queue) in known.queues.all().filter(|(_, queue)| scope.covers(&queue.tenant)) {
@@ -78,7 +79,7 @@ impl Inner {
         let running = of_type.filter_map(|(no, _)| counts.get(&no)).map(|counts| counts.running);
         let running = running.sum();
         let (all, leases) = (self.workers_now(db).await?, workers::leases(db).await?);
-        let workers = workers::described(&all, &leases, &Scope::All, now);
+        let workers = described(&all, &leases, &Scope::All, now);
         let surroundings = Surroundings {
             now,
             paused: known.is_paused(&queue),

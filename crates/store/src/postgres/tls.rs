@@ -61,8 +61,9 @@ fn verifier(
     trust: &Trust,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ServerCertVerifier>, PostgresError> {
+    let lenient = |voucher| Arc::new(Lenient { voucher, provider: provider.clone() });
     let (roots, name) = match trust {
-        Trust::Nobody | Trust::Anybody => return Ok(Arc::new(Believer(provider.clone()))),
+        Trust::Nobody | Trust::Anybody => return Ok(lenient(None)),
         Trust::Issuer { path, name } => (in_file(path)?, *name),
         Trust::System { name } => (of_machine()?, *name),
     };
@@ -70,7 +71,7 @@ fn verifier(
     let verifier = verifier
         .build()
         .map_err(|error| PostgresError::Tls(format!("sslrootcert cannot be used: {error}")))?;
-    Ok(if name { verifier } else { Arc::new(AnyName(verifier)) })
+    Ok(if name { verifier } else { lenient(Some(verifier)) })
 }
 
 fn in_file(path: &Path) -> Result<RootCertStore, PostgresError> {
@@ -99,60 +100,15 @@ fn of_machine() -> Result<RootCertStore, PostgresError> {
     Ok(roots)
 }
 
-/// Believes whoever answers, as `sslmode=require` does.
+/// Asks for less than everything: nobody who vouches, as `sslmode=require` does, or no name, as `verify-ca` does.
 #[derive(Debug)]
-struct Believer(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Believer {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(
-            message,
-            certificate,
-            signed,
-            &self.0.signature_verification_algorithms,
-        )
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(
-            message,
-            certificate,
-            signed,
-            &self.0.signature_verification_algorithms,
-        )
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+struct Lenient {
+    /// Who must vouch for the certificate, whatever name is on it.
+    voucher: Option<Arc<WebPkiServerVerifier>>,
+    provider: Arc<CryptoProvider>,
 }
 
-/// Wants somebody to vouch for the certificate, whatever name is on it, as `sslmode=verify-ca` does.
-#[derive(Debug)]
-struct AnyName(Arc<WebPkiServerVerifier>);
-
-impl ServerCertVerifier for AnyName {
+impl ServerCertVerifier for Lenient {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -161,7 +117,8 @@ impl ServerCertVerifier for AnyName {
         stapled: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        match self.0.verify_server_cert(certificate, between, name, stapled, now) {
+        let Some(voucher) = &self.voucher else { return Ok(ServerCertVerified::assertion()) };
+        match voucher.verify_server_cert(certificate, between, name, stapled, now) {
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),
@@ -175,7 +132,8 @@ impl ServerCertVerifier for AnyName {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls12_signature(message, certificate, signed)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
     }
 
     fn verify_tls13_signature(
@@ -184,11 +142,12 @@ impl ServerCertVerifier for AnyName {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls13_signature(message, certificate, signed)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 

@@ -12,14 +12,12 @@ use crate::{
         body::{Seen, from_row, from_scope, to_row, to_scope},
         facet,
     },
-    queue::WorkerSeen,
+    seen::{Leases, Name, Workers},
 };
-use engine::{Host, JobType, Scope, Timestamp, WorkerId, is_live};
+use engine::{Host, JobType, Scope, Timestamp, WorkerId};
 use std::{collections::BTreeMap, sync::MutexGuard, time::Duration};
 use tokio_postgres::types::Type;
 
-pub(super) type Name = (Scope, WorkerId);
-pub(super) type Workers = BTreeMap<Name, Seen>;
 /// A worker who was seen, and whether the table has to be told.
 pub(super) type News = (Name, Seen, bool);
 /// A sign of life, with what the worker said of itself.
@@ -105,46 +103,12 @@ pub(super) async fn load(db: &Lent) -> Result<Workers, Trouble> {
     Ok(workers)
 }
 
-/// The leases of one worker.
-pub(super) struct Leases {
-    count: u64,
-    /// When the last of them ends.
-    pub(super) until: Timestamp,
-}
-
 /// The leases of every worker. Running jobs are few: workers have slots.
-pub(super) async fn leases(db: &Lent) -> Result<BTreeMap<Name, Leases>, Trouble> {
-    let mut leases: BTreeMap<_, Leases> = BTreeMap::new();
+pub(super) async fn leases(db: &Lent) -> Result<Leases, Trouble> {
+    let mut leases = Leases::default();
     for row in db.rows(sql::LEASES, &[]).await? {
         let stored = load::readable(load::stored(&row))?;
-        let Some(lease) = stored.as_ref().and_then(|stored| stored.job.lease()) else { continue };
-        let name = (lease.scope.clone(), lease.worker.clone());
-        let of = leases.entry(name).or_insert(Leases { count: 0, until: Timestamp::default() });
-        of.count += 1;
-        of.until = of.until.max(lease.expires_at);
+        stored.iter().for_each(|stored| leases.count(&stored.job));
     }
     Ok(leases)
-}
-
-/// Workers as an operator sees them.
-pub(super) fn described(
-    workers: &Workers,
-    leases: &BTreeMap<Name, Leases>,
-    scope: &Scope,
-    now: Timestamp,
-) -> Vec<WorkerSeen> {
-    let visible = workers.iter().filter(|((own, _), _)| *scope == Scope::All || scope == own);
-    let described = visible.map(|(name, seen)| {
-        let theirs = leases.get(name);
-        WorkerSeen {
-            scope: name.0.clone(),
-            worker: name.1.clone(),
-            host: seen.host.clone(),
-            job_types: seen.job_types.clone(),
-            seen_at: seen.seen_at,
-            running: theirs.map_or(0, |leases| leases.count),
-            live: is_live(seen.seen_at, theirs.map(|leases| leases.until), now),
-        }
-    });
-    described.collect()
 }

@@ -118,10 +118,7 @@ impl Writer {
         if !gone.is_empty() {
             // A worker that was silent for a day and still holds a lease is not gone.
             let leased = super::reads::leases(&self.db)?;
-            gone.retain(|name| {
-                let until = leased.get(name).map(|leases| leases.until);
-                until.is_none_or(|until| until <= now)
-            });
+            gone.retain(|name| leased.until(name).is_none_or(|until| until <= now));
         }
         gone.truncate(limit);
         for (scope, worker) in &gone {

@@ -10,11 +10,11 @@ use super::{
 };
 use crate::{
     store::{Answer, Reply, Request, turn},
-    taken::{Intent, Taken},
+    taken::{Intent, Taken, decided},
 };
 use engine::{
     AuditNote, Command, Effect, Facts, Host, JobId, JobType, NewJob, Policy, Refusal, Scope,
-    Submitted, WorkerId, decide, submit, submit_again, submit_same,
+    WorkerId, decide, submit, submit_again, submit_same,
 };
 use std::time::Duration;
 
@@ -66,18 +66,10 @@ impl Writer {
 
     /// All of `jobs` or none: everything is decided before anything is saved.
     fn submit(&mut self, jobs: &[NewJob]) -> Result<Reply, Trouble> {
-        let mut taken = Taken::default();
-        let mut answers = Vec::with_capacity(jobs.len());
-        for (index, new) in jobs.iter().enumerate() {
-            match self.submit_one(new, &taken)? {
-                Ok(Intent::Begin(change)) => {
-                    answers.push(Submitted::of(&change.job, false));
-                    taken.add(new, *change);
-                }
-                Ok(Intent::Again(submitted)) => answers.push(submitted),
-                Err(refusal) => return Ok(Err(refusal.of_item(index, jobs.len()))),
-            }
-        }
+        let (answers, taken) = match decided(jobs, |new, taken| self.submit_one(new, taken))? {
+            Ok(decided) => decided,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
         for (new, change) in taken.jobs {
             self.save_new(new, change)?;
         }

@@ -3,7 +3,7 @@
 //! All of it can be read from the file again, and is, whenever a transaction was rolled back.
 
 use super::{
-    body::{Commit, HouseRow, Seen, from_row, from_scope},
+    body::{Commit, HouseRow, from_row, from_scope},
     error::Trouble,
     facet,
     load::blob,
@@ -12,6 +12,7 @@ use super::{
 };
 use crate::queue::{Counts, Queue};
 pub(super) use crate::queue::{Queues, is_paused};
+pub(super) use crate::seen::Workers;
 use engine::{JobId, JobType, Policy, Priority, Scope, Timestamp, WorkerId};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
@@ -225,8 +226,6 @@ pub(super) fn load_paused(db: &Connection) -> Result<BTreeSet<(JobType, Scope)>,
     }
     Ok(paused)
 }
-
-pub(super) type Workers = BTreeMap<(Scope, WorkerId), Seen>;
 
 pub(super) fn load_workers(db: &Connection) -> Result<Workers, Trouble> {
     let mut statement = db.prepare_cached(sql::WORKERS)?;

@@ -12,34 +12,19 @@ use super::{
 };
 use crate::{
     queue::{Queue, QueueDepth, WorkerSeen, live_workers},
+    seen::{Leases, described},
     store::{NumberedEvent, Overdue, PAGE_MAX},
 };
-use engine::{
-    Event, Job, JobId, Policy, Scope, Surroundings, Timestamp, WorkerId, is_live, overdue,
-};
+use engine::{Event, Job, JobId, Policy, Scope, Surroundings, Timestamp, overdue};
 use rusqlite::Connection;
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
-
-/// The leases of one worker.
-pub(super) struct Leases {
-    count: u64,
-    /// When the last of them ends.
-    pub(super) until: Timestamp,
-}
+use std::{collections::HashMap, sync::Arc};
 
 /// The leases of every worker. Running jobs are few: workers have slots.
-pub(super) fn leases(db: &Connection) -> Result<BTreeMap<(Scope, WorkerId), Leases>, Trouble> {
-    let mut leases: BTreeMap<_, Leases> = BTreeMap::new();
+pub(super) fn leases(db: &Connection) -> Result<Leases, Trouble> {
+    let mut leases = Leases::default();
     for no in load::numbers(&mut db.prepare_cached(sql::RUNNING)?, [])? {
         let stored = load::readable(load::job_by_no(db, no))?.flatten();
-        let Some(lease) = stored.as_ref().and_then(|stored| stored.job.lease()) else { continue };
-        let name = (lease.scope.clone(), lease.worker.clone());
-        let of = leases.entry(name).or_insert(Leases { count: 0, until: Timestamp::default() });
-        of.count += 1;
-        of.until = of.until.max(lease.expires_at);
+        stored.iter().for_each(|stored| leases.count(&stored.job));
     }
     Ok(leases)
 }
@@ -50,21 +35,7 @@ pub(super) fn workers(
     scope: &Scope,
     now: Timestamp,
 ) -> Result<Vec<WorkerSeen>, Trouble> {
-    let leases = leases(db)?;
-    let visible = known.iter().filter(|((own, _), _)| *scope == Scope::All || scope == own);
-    let described = visible.map(|(name, seen)| {
-        let theirs = leases.get(name);
-        WorkerSeen {
-            scope: name.0.clone(),
-            worker: name.1.clone(),
-            host: seen.host.clone(),
-            job_types: seen.job_types.clone(),
-            seen_at: seen.seen_at,
-            running: theirs.map_or(0, |leases| leases.count),
-            live: is_live(seen.seen_at, theirs.map(|leases| leases.until), now),
-        }
-    });
-    Ok(described.collect())
+    Ok(described(known, &leases(db)?, scope, now))
 }
 
 pub(super) fn queues(
