@@ -10,6 +10,7 @@ mod life;
 mod migrate;
 mod outage;
 mod start;
+mod storm;
 mod tls;
 
 use crate::serve::{Answer, Client};
