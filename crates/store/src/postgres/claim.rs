@@ -202,7 +202,7 @@ impl Inner {
     async fn look(
         &self,
         db: &Lent,
-        desk: &Desk,
+        desk: &mut Desk,
         queues: &[i64],
         room: usize,
         ready: &mut Ready<'_>,
@@ -223,7 +223,12 @@ impl Inner {
             (&now, Type::INT8),
             (&count, Type::INT8),
         ];
-        let rows = db.rows(sql::READY, &params).await?;
+        // What is found may have been announced after this transaction began. It is held now, so a place that is
+        // asked for behind the look is behind those.
+        let (rows, place) =
+            tokio::try_join!(biased; db.rows(sql::READY, &params), db.rows(sql::PLACE, &[]))?;
+        let place = place.first().ok_or(Trouble::Impossible("a sequence without numbers"))?;
+        desk.go_on_at(place.try_get(0)?);
         let mut found: BTreeMap<i64, Vec<Row>> = BTreeMap::new();
         for row in rows {
             found.entry(row.try_get(0)?).or_default().push(row);

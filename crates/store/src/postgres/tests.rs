@@ -1,6 +1,7 @@
 //! The conformance suite on PostgreSQL, each promise in a schema of its own.
 
 mod enqueue;
+mod order;
 
 use super::{Postgres, PostgresAddress, PostgresOptions};
 use crate::{
