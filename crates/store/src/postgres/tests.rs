@@ -2,6 +2,7 @@
 
 mod enqueue;
 mod order;
+mod silence;
 
 use super::{Postgres, PostgresAddress, PostgresOptions};
 use crate::{

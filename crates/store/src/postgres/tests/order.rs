@@ -40,7 +40,7 @@ fn a_start_is_told_after_the_hand_over_that_it_overtook() {
             let store = store.clone();
             async move { store.execute(batch).await }
         });
-        wait_until_held(&app, &address).await;
+        wait_until_held(&address).await;
         let overtaken = submit(&store, &dice).await;
         app.batch_execute("rollback").await.expect("it lets go");
         waiting.await.expect("no panic").expect("it is carried out");
@@ -57,13 +57,15 @@ async fn hold(app: &Client, address: &PostgresAddress, id: JobId) {
     app.batch_execute(&held).await.expect("lawful");
 }
 
-async fn wait_until_held(app: &Client, address: &PostgresAddress) {
+/// Asks as somebody else: within a transaction the same would be seen again and again.
+async fn wait_until_held(address: &PostgresAddress) {
+    let watch = address.connect().await.expect("it answers");
     let waiting = format!(
         "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%{}.handed%'",
         address.schema()
     );
     let held = async {
-        while app.query_typed(&waiting, &[]).await.expect("lawful").is_empty() {
+        while watch.query_typed(&waiting, &[]).await.expect("lawful").is_empty() {
             sleep(Duration::from_millis(5)).await;
         }
     };
