@@ -5,6 +5,7 @@
 mod bouncer;
 mod commands;
 mod crowd;
+mod hunt;
 mod killed;
 mod life;
 mod migrate;

@@ -64,6 +64,7 @@ fn nothing_acknowledged_is_lost_and_nothing_happens_twice_whatever_fails() {
     let errands = Errands::new();
     let nodes = Nodes::start([&direct, &chaotic, &chaotic], &settings(&errands), &clock);
     errands.hire(&nodes);
+    println!("{} s: three nodes serve", clock.read().monotonic.as_secs());
     let book = Book::new(nodes.doors(), PRODUCERS);
     let began = clock.read().wall;
     let seen = thread::scope(|scope| {
@@ -80,6 +81,7 @@ fn nothing_acknowledged_is_lost_and_nothing_happens_twice_whatever_fails() {
         scope.spawn(move || readers::read(seed, book));
         let mut sky = Sky::new(seed, &server, &line, nodes, &errands, book);
         let seen = sky.rage(rounds);
+        println!("{} s: calm", clock.read().monotonic.as_secs());
         book.stop_producing();
         wait_until("every producer is done", || book.producers_left() == 0);
         let calm = clock.read().monotonic;
@@ -88,9 +90,10 @@ fn nothing_acknowledged_is_lost_and_nothing_happens_twice_whatever_fails() {
         assert!(took < CALM_MAX, "I12: it took {took:?} until every job had ended");
         seen
     });
+    println!("{} s: every job has ended", clock.read().monotonic.as_secs());
     let found = checker::check(nodes.door(0), &book);
     let ended = clock.read().wall;
-    println!("{seen:#?}\n{found:#?}\n{} s", clock.read().monotonic.as_secs());
+    println!("{} s: {seen:#?}\n{found:#?}", clock.read().monotonic.as_secs());
     errands.ran_once_for_each_attempt();
     records::agree(&direct, &found, (began, ended));
     found.was_a_storm();

@@ -23,8 +23,12 @@ pub(super) fn agree(address: &str, found: &Found, (began, ended): (Timestamp, Ti
     let store = runtime.block_on(opened).unwrap();
     runtime.block_on(async {
         let told = announced(&store, (began, ended)).await;
-        assert_eq!(told.len(), found.outcomes.len(), "I10: every job has an outcome that is told");
-        for (id, seq) in &found.outcomes {
+        assert_eq!(
+            told.len(),
+            found.outcomes.0.len(),
+            "I10: every job has an outcome that is told"
+        );
+        for (id, seq) in &found.outcomes.0 {
             assert_eq!(told.get(id), Some(&vec![*seq]), "I10: {id} ended once, at {seq}");
         }
         counted(&store, found).await;

@@ -9,7 +9,7 @@ use crate::serve::{
         Luck,
         book::{self, Book},
     },
-    wait_until,
+    wait_for, wait_until,
 };
 use std::{thread, time::Duration};
 use test_postgres::{ChaosProxy, Counts, Server, When};
@@ -36,21 +36,21 @@ enum Fault {
     PauseLeader,
 }
 
-/// How often each happens in a round. With these the round has 5 stops, about 200 ended backends and more than 20
-/// replies lost, as the regimen wants it.
+/// How often each happens in a round. With these a round has 5 stops, about 200 ended backends and more than 20 lost
+/// replies, as the regimen wants it.
 const DECK: [(Fault, usize); 9] = [
-    (Fault::Terminate, 20),
+    (Fault::Terminate, 14),
     (Fault::StopDatabase, 5),
-    (Fault::LoseReplies, 11),
-    (Fault::LoseCommits, 5),
-    (Fault::CutAll, 3),
-    (Fault::KillNode, 4),
-    (Fault::KillWorker, 3),
+    (Fault::LoseReplies, 7),
+    (Fault::LoseCommits, 3),
+    (Fault::CutAll, 2),
+    (Fault::KillNode, 3),
+    (Fault::KillWorker, 2),
     (Fault::PauseNode, 1),
     (Fault::PauseLeader, 1),
 ];
-const BACKENDS: usize = 12;
-const REPLIES: usize = 2;
+const BACKENDS: usize = 16;
+const REPLIES: usize = 3;
 const COMMITS: usize = 2;
 /// Longer than the leases of the storm.
 const PAUSE: Duration = Duration::from_millis(3_500);
@@ -196,7 +196,7 @@ impl<'a> Sky<'a> {
 
     /// I7 among nodes: whoever led before it was stopped follows when it comes back.
     fn pause_leader(&mut self) {
-        let old = crate::serve::wait_for("somebody leads", || self.nodes.leader_at(0));
+        let old = wait_for("somebody leads", || self.nodes.leader_at(0));
         let other = (old + 1) % NODES;
         self.nodes.pause(old);
         wait_until("another one leads", || {

@@ -4,7 +4,10 @@ use super::book::{Book, Claim, Counts, Due, Pages, Settle, Submit, text};
 use crate::serve::{Client, Connection};
 use engine::Timestamp;
 use serde_json::Value;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    fmt,
+};
 
 /// What kind of weather it was.
 #[derive(Debug, Default)]
@@ -16,8 +19,18 @@ pub(crate) struct Found {
     attempts: u64,
     lost_leases: usize,
     pub(crate) counts: Counts,
-    /// The rows of every history that are outcomes, by job.
-    pub(crate) outcomes: HashMap<String, u64>,
+    /// Which row of its history the outcome of each job is.
+    pub(crate) outcomes: Outcomes,
+}
+
+#[derive(Default)]
+pub(crate) struct Outcomes(pub(crate) HashMap<String, u64>);
+
+/// Nobody wants to read them all.
+impl fmt::Debug for Outcomes {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{} outcomes", self.0.len())
+    }
 }
 
 impl Found {
@@ -57,7 +70,7 @@ pub(crate) fn check(client: &Client, book: &Book) -> Found {
         let status = (text(&job["jobType"]), text(&job["status"]));
         *found.by_status.entry(status).or_default() += 1;
         found.attempts += job["attempt"].as_u64().unwrap();
-        found.outcomes.insert(id, history.len() as u64);
+        found.outcomes.0.insert(id, history.len() as u64);
     }
     let jobs = jobs.iter().map(|job| (text(&job["jobId"]), job)).collect();
     for settle in pages.settles.values() {
