@@ -160,9 +160,6 @@ impl Inner {
                 self.deal(desk, &mut lines, served)?;
             }
             open = lines.iter().filter(|line| !line.whole).map(|line| line.queue).collect();
-            if ready.xact.is_none() {
-                ready.xact = xact(db).await?;
-            }
             let more = !open.is_empty() && serving.iter().any(|served| served.room() > 0);
             if more {
                 // What was started is out of the lines before they are looked at again.
@@ -223,7 +220,10 @@ impl Inner {
             (&now, Type::INT8),
             (&count, Type::INT8),
         ];
-        let rows = db.rows(sql::READY, &params).await?;
+        // Rows that were locked give the transaction a number, if it had none.
+        let (rows, xact) =
+            tokio::try_join!(biased; db.rows(sql::READY, &params), xact(db, ready.xact.is_none()))?;
+        ready.xact = ready.xact.take().or(xact);
         let mut found: BTreeMap<i64, Vec<Row>> = BTreeMap::new();
         for row in rows {
             found.entry(row.try_get(0)?).or_default().push(row);
@@ -284,7 +284,10 @@ fn read(row: &Row) -> Result<Found, Trouble> {
     Ok(Found { stored: Arc::new(stored), payload: JsonText::from_stored(row.try_get(6)?) })
 }
 
-async fn xact(db: &Lent) -> Result<Option<String>, Trouble> {
+async fn xact(db: &Lent, unknown: bool) -> Result<Option<String>, Trouble> {
+    if !unknown {
+        return Ok(None);
+    }
     let rows = db.rows(sql::XACT, &[]).await?;
     Ok(match rows.first() {
         Some(row) => row.try_get(0)?,
