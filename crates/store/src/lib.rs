@@ -21,6 +21,7 @@ mod node;
 mod postgres;
 mod promise;
 mod queue;
+mod remembered;
 mod seen;
 mod sqlite;
 mod store;

@@ -23,6 +23,8 @@ use std::{sync::Arc, time::Duration};
 const GATHER_CALLS_MIN: usize = 8;
 /// Nor is anybody waited for longer than this: a part of what a commit takes.
 const GATHER_MAX: Duration = Duration::from_micros(200);
+/// The same while another writer has more in hand than there is to take: about what a commit takes.
+const GATHER_BESIDE_MAX: Duration = Duration::from_millis(1);
 
 pub(super) struct Office {
     pub(super) store: Arc<dyn Store>,
@@ -55,6 +57,8 @@ pub(super) struct Room {
     idle: usize,
     /// How many calls a writer waits for before it begins its batch; 0 while none does.
     gathering: usize,
+    /// How many calls writers have in hand.
+    in_hand: usize,
 }
 
 impl Office {
@@ -68,6 +72,7 @@ impl Office {
             writers: limits.writers.max(1),
             idle: 0,
             gathering: 0,
+            in_hand: 0,
         };
         Office {
             shared: store.is_shared(),
@@ -85,14 +90,16 @@ impl Office {
         let _alarm = Alarm(self);
         let mut calls = 0;
         while let Some(batch) = self.next(calls) {
-            calls = batch.iter().filter(|unit| matches!(unit, Unit::Call(_))).count();
+            calls = calls_of(&batch);
             self.carry_out(batch);
+            self.put_down(calls);
         }
     }
 
     /// Lets those come back who were answered a moment ago. Callers who hand over one job after another
     /// would otherwise split into two crowds, each of which waits for the commit of the other, and half as
-    /// many would share one. A caller who is alone never waits for this.
+    /// many would share one. And they would split into as many as there are writers: whoever has less to do
+    /// than the others have in hand lets them finish, too. A caller who is alone never waits for this.
     fn gather(&self, last: usize) {
         // Shuttle has no time that goes by.
         if last < GATHER_CALLS_MIN || cfg!(feature = "shuttle") {
@@ -100,9 +107,21 @@ impl Office {
         }
         let mut room = self.room();
         room.gathering = last;
-        let away = |room: &mut Room| room.calls() < last && !room.closing;
-        let waited = self.rung.wait_timeout_while(room, GATHER_MAX, away);
+        let patience = if room.in_hand > last { GATHER_BESIDE_MAX } else { GATHER_MAX };
+        let away = |room: &mut Room| room.calls() < last.max(room.in_hand) && !room.closing;
+        let waited = self.rung.wait_timeout_while(room, patience, away);
         waited.expect(UNPOISONED).0.gathering = 0;
+    }
+
+    /// Calls were carried out: somebody may wait for whoever made them.
+    fn put_down(&self, calls: usize) {
+        let mut room = self.room();
+        room.in_hand -= calls;
+        let wake = room.is_gathered();
+        drop(room);
+        if wake {
+            self.rung.notify_one();
+        }
     }
 
     /// What is there now, or what comes next; nothing when all is done and the writer may go.
@@ -112,6 +131,7 @@ impl Office {
         loop {
             let batch = room.take(&self.limits);
             if !batch.is_empty() {
+                room.in_hand += calls_of(&batch);
                 return Some(batch);
             }
             if room.closing {
@@ -213,8 +233,7 @@ impl Office {
     /// Wakes a writer, if one sleeps, or waits for as many as there are now. Those who work look again before
     /// they do.
     fn ring(&self, room: MutexGuard<'_, Room>) {
-        let gathered = room.gathering > 0 && room.calls() >= room.gathering;
-        let wake = room.idle > 0 || gathered;
+        let wake = room.idle > 0 || room.is_gathered();
         drop(room);
         if wake {
             self.rung.notify_one();
@@ -255,6 +274,11 @@ impl Room {
         self.reports.calls() + self.ordinary.calls()
     }
 
+    /// Whether those are here whom a writer waits for.
+    fn is_gathered(&self) -> bool {
+        self.gathering > 0 && self.calls() >= self.gathering.max(self.in_hand)
+    }
+
     fn enter(&mut self, mut call: Call) -> u64 {
         call.number = self.next_number();
         let number = call.number;
@@ -276,6 +300,10 @@ impl Room {
         self.number += 1;
         self.number
     }
+}
+
+fn calls_of(batch: &[Unit]) -> usize {
+    batch.iter().filter(|unit| matches!(unit, Unit::Call(_))).count()
 }
 
 /// A request to take a job back whose worker never heard of it; this costs the job nothing.

@@ -1,10 +1,11 @@
 //! What holds between the nodes of one store: one leads, all are seen, and each hears the others.
 
-use super::house::{House, email, job_type, keyed, wish};
+use super::house::{House, email, ending, job_type, keyed, settling, token, wish};
 use crate::{
-    Attendance, LEADS_FOR, NODE_LOST_AFTER, NODES_KEPT, News, NodeCard, NodeSeen, Request, Store,
+    Answer, Attendance, Claimed, LEADS_FOR, NODE_LOST_AFTER, NODES_KEPT, News, NodeCard, NodeSeen,
+    Reply, Request, Store,
 };
-use engine::{JobId, Scope, Status, Timestamp};
+use engine::{Command, JobId, OutcomeWord, Pulse, Refusal, Scope, Status, Timestamp};
 use pollster::block_on;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -258,4 +259,69 @@ pub(crate) fn what_one_node_does_the_others_see(near: &Neighbours) {
     let job = block_on(one.job(&Scope::All, id)).unwrap().unwrap();
     assert_eq!(job.status(), Status::Running);
     assert_eq!(block_on(one.versions(&[id])).unwrap(), block_on(two.versions(&[id])).unwrap());
+}
+
+fn command(store: &Arc<dyn Store>, id: JobId, command: Command) -> Reply {
+    let request = Request::Job { scope: Scope::All, id, command };
+    block_on(store.execute(vec![request])).expect("the store works").remove(0)
+}
+
+/// Reports about several jobs in one batch.
+fn reports(store: &Arc<dyn Store>, reports: Vec<(JobId, Command)>) -> Vec<Reply> {
+    let request = |(id, command)| Request::Job { scope: Scope::All, id, command };
+    let batch = reports.into_iter().map(request).collect();
+    block_on(store.execute(batch)).expect("the store works")
+}
+
+fn beating(claimed: &Claimed) -> Command {
+    Command::Heartbeat { token: token(claimed), progress: None }
+}
+
+fn completing(claimed: &Claimed) -> Command {
+    settling(claimed, &ending(OutcomeWord::Completed))
+}
+
+const COMPLETED: Reply = Ok(Answer::Job(engine::Answer::Settled(Status::Completed)));
+
+/// Whoever leased a job knows it by heart, and must not go by that when somebody else was there since.
+pub(crate) fn a_report_at_one_node_knows_what_happened_at_another(near: &Neighbours) {
+    let [one, two] = near.pair();
+    let house = &near.house;
+    house.submit_many(4, "default");
+    let claimed = house.claim(wish("w", "c", &["email"], 4));
+    let [cancelled, beaten, settled, alone] = &claimed[..] else { panic!("four: {claimed:?}") };
+    let ids = claimed.iter().map(|claimed| claimed.job.id()).collect::<Vec<_>>();
+    command(&two, ids[0], Command::Cancel).expect("lawful");
+    near.pass(MOMENT);
+    command(&two, ids[1], beating(beaten)).expect("lawful");
+    assert_eq!(command(&two, ids[2], completing(settled)), COMPLETED);
+    let told = reports(&one, vec![(ids[0], beating(cancelled)), (ids[3], completing(alone))]);
+    let Ok(Answer::Job(engine::Answer::Pulse(Pulse::CancelRequested(_)))) = &told[0] else {
+        panic!("the other node was asked for it: {told:?}")
+    };
+    assert_eq!(told[1], COMPLETED);
+    let rest = [(ids[1], completing(beaten)), (ids[2], completing(settled))];
+    assert_eq!(reports(&one, rest.to_vec()), [COMPLETED, COMPLETED], "one of them again");
+    for id in [ids[1], ids[2], ids[3]] {
+        assert_eq!(house.status(id), Status::Completed);
+        let history = house.history(id);
+        assert!(history.iter().map(|entry| entry.seq).eq(1..=3), "{history:?}");
+    }
+}
+
+pub(crate) fn a_lease_that_another_node_gave_counts_everywhere(near: &Neighbours) {
+    let [one, two] = near.pair();
+    let id = near.house.submit(email());
+    let lost = near.house.take();
+    near.pass(Duration::from_secs(3_600));
+    for late in block_on(two.overdue(10)).unwrap() {
+        command(&two, late.id, late.command).expect("lawful");
+    }
+    near.pass(Duration::from_secs(3_600)); // whatever it had to wait for
+    let claim = Request::Claim { scope: Scope::All, wish: wish("v", "d", &["email"], 1) };
+    let Ok(Answer::Claimed(jobs)) = block_on(two.execute(vec![claim])).unwrap().remove(0) else {
+        panic!("a claim is answered as one")
+    };
+    assert_eq!(command(&one, id, completing(&lost)), Err(Refusal::LeaseLost));
+    assert_eq!(command(&one, id, completing(&jobs[0])), COMPLETED);
 }

@@ -132,7 +132,7 @@ impl Inner {
 
     /// Begins a transaction for a chore, and gives the time if it is ours to do.
     async fn begin_chore(&self, db: &Lent) -> Result<Option<Timestamp>, Trouble> {
-        let ((), wall) = tokio::try_join!(biased; db.script(sql::BEGIN), super::time::wall(db))?;
+        let ((), wall) = tokio::try_join!(biased; db.begin(), super::time::wall(db))?;
         let now = self.tick(wall);
         Ok(self.may_do_chores(db, now).await?.then_some(now))
     }

@@ -160,9 +160,6 @@ impl Inner {
                 self.deal(desk, &mut lines, served)?;
             }
             open = lines.iter().filter(|line| !line.whole).map(|line| line.queue).collect();
-            if ready.xact.is_none() {
-                ready.xact = xact(db).await?;
-            }
             let more = !open.is_empty() && serving.iter().any(|served| served.room() > 0);
             if more {
                 // What was started is out of the lines before they are looked at again.
@@ -223,10 +220,15 @@ impl Inner {
             (&now, Type::INT8),
             (&count, Type::INT8),
         ];
-        // What is found may have been announced after this transaction began. It is held now, so a place that is
-        // asked for behind the look is behind those.
-        let (rows, place) =
-            tokio::try_join!(biased; db.rows(sql::READY, &params), db.rows(sql::PLACE, &[]))?;
+        // Rows that were locked give the transaction a number, if it had none. And what is found may have been announced
+        // after this transaction began: it is held now, so a place that is asked for behind the look is behind those.
+        let (rows, xact, place) = tokio::try_join!(
+            biased;
+            db.rows(sql::READY, &params),
+            xact(db, ready.xact.is_none()),
+            db.rows(sql::PLACE, &[]),
+        )?;
+        ready.xact = ready.xact.take().or(xact);
         let place = place.first().ok_or(Trouble::Impossible("a sequence without numbers"))?;
         desk.go_on_at(place.try_get(0)?);
         let mut found: BTreeMap<i64, Vec<Row>> = BTreeMap::new();
@@ -289,7 +291,10 @@ fn read(row: &Row) -> Result<Found, Trouble> {
     Ok(Found { stored: Arc::new(stored), payload: JsonText::from_stored(row.try_get(6)?) })
 }
 
-async fn xact(db: &Lent) -> Result<Option<String>, Trouble> {
+async fn xact(db: &Lent, unknown: bool) -> Result<Option<String>, Trouble> {
+    if !unknown {
+        return Ok(None);
+    }
     let rows = db.rows(sql::XACT, &[]).await?;
     Ok(match rows.first() {
         Some(row) => row.try_get(0)?,

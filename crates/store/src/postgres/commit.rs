@@ -5,7 +5,9 @@ use super::{
     error::Trouble,
     execute::Ready,
     pool::{Lent, Param},
-    save, sql, workers,
+    save, sql,
+    uuid::Xid,
+    workers,
 };
 use crate::store::Reply;
 use engine::JobId;
@@ -29,7 +31,7 @@ impl Inner {
         let (now, heard) = (desk.now.unix_ms(), self.is_pulse_old(desk.now));
         let sent = tokio::try_join!(
             biased;
-            save::write(db, &desk.pending),
+            save::write(db, &desk.pending, &desk.recalled),
             desk.write_last(db),
             give(db, &given, now),
             workers::put(db, &seen),
@@ -39,7 +41,7 @@ impl Inner {
         if let Err(trouble) = sent {
             self.resolve(trouble, xact.as_deref(), made).await?;
         }
-        self.committed(&desk, seen, lines);
+        self.committed(&desk, xact.as_deref().and_then(xid), seen, lines);
         Ok(replies)
     }
 
@@ -59,7 +61,7 @@ impl Inner {
         }
         // Nothing was written, so nothing can be lost.
         let Some(xact) = xact else { return Err(trouble) };
-        self.writers.forget_idle();
+        self.lose();
         for _ in 0..ASKED_MAX {
             let witness = self.readers.witness(made);
             let same = witness.is_some();
@@ -76,6 +78,7 @@ impl Inner {
             | Trouble::Impossible(_)
             | Trouble::NoConnection(_)
             | Trouble::Jumped
+            | Trouble::Changed
             | Trouble::InInbox(_)
             | Trouble::Unknown(_) => None,
         }))
@@ -93,6 +96,12 @@ impl Inner {
         };
         Ok(status.unwrap_or_default())
     }
+}
+
+/// The number of a transaction, which stands before the start of its server.
+fn xid(xact: &str) -> Option<Xid> {
+    let (number, _) = xact.split_once('/')?;
+    number.parse().ok().map(Xid::of)
 }
 
 /// Remembers which jobs each claim was given.

@@ -5,6 +5,7 @@ use super::{
     error::Trouble,
     known::Known,
     pending::{New, Pending, told},
+    uuid::Xid,
 };
 use crate::{
     dice::Dice,
@@ -37,6 +38,10 @@ pub(super) struct Desk {
     pub(super) steps: HashMap<i64, Steps>,
     /// How many wait in the queues that have a bound.
     pub(super) queued: HashMap<i64, u64>,
+    /// Jobs that are known by heart and not held, and the transactions that wrote their rows.
+    pub(super) recalled: BTreeMap<i64, Xid>,
+    /// Jobs that this transaction changes.
+    pub(super) changed: Vec<JobId>,
     pub(super) pending: Pending,
     /// Where the first announcement of this transaction stands.
     pub(super) place: i64,
@@ -110,6 +115,8 @@ impl Desk {
             records: HashMap::new(),
             steps: HashMap::new(),
             queued: HashMap::new(),
+            recalled: BTreeMap::new(),
+            changed: Vec::new(),
             pending: Pending::default(),
             place,
             numbers: Numbers::new(blocks),
@@ -311,6 +318,7 @@ impl Desk {
         // Where nothing differs, only a step was remembered.
         if before.is_none_or(|before| before.job != after.job) {
             self.pending.touch(before, after.clone());
+            self.changed.push(after.job.id());
         }
         self.pending.count(queue, before.map(|before| &before.job), Some(&after.job));
         self.jobs.insert(after.job.id(), after.clone());

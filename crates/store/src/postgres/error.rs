@@ -19,6 +19,9 @@ pub(super) enum Trouble {
     /// Leases have to be extended first; nothing was done.
     #[error("the clock of the database jumped")]
     Jumped,
+    /// A job is no longer as this node wrote it; nothing was done.
+    #[error("a job that was known by heart has changed")]
+    Changed,
     /// Jobs that are needed are in the inbox, or were a moment ago.
     #[error("a job that was enqueued by SQL is not taken in yet")]
     InInbox(Vec<JobId>),
@@ -35,6 +38,7 @@ impl Trouble {
             Trouble::Sql(_)
             | Trouble::NoConnection(_)
             | Trouble::Jumped
+            | Trouble::Changed
             | Trouble::InInbox(_)
             | Trouble::Unknown(_) => false,
         }
@@ -53,6 +57,11 @@ impl Trouble {
         self.code().is_some_and(|code| collisions.contains(code))
     }
 
+    /// Whether a job was not as this node remembered it.
+    pub(super) fn is_a_change(&self) -> bool {
+        matches!(self, Trouble::Changed) || self.code().is_some_and(|code| code.code() == CHANGED)
+    }
+
     /// Whether a row is there already that was thought to be new.
     pub(super) fn is_a_repeat(&self) -> bool {
         self.code() == Some(&SqlState::UNIQUE_VIOLATION)
@@ -66,6 +75,7 @@ impl Trouble {
             | Trouble::Impossible(_)
             | Trouble::NoConnection(_)
             | Trouble::Jumped
+            | Trouble::Changed
             | Trouble::InInbox(_)
             | Trouble::Unknown(_) => false,
         }
@@ -80,6 +90,7 @@ impl Trouble {
             Trouble::Damage(_)
             | Trouble::Impossible(_)
             | Trouble::Jumped
+            | Trouble::Changed
             | Trouble::InInbox(_)
             | Trouble::Unknown(_) => false,
         }
@@ -92,6 +103,7 @@ impl Trouble {
             | Trouble::Impossible(_)
             | Trouble::NoConnection(_)
             | Trouble::Jumped
+            | Trouble::Changed
             | Trouble::InInbox(_)
             | Trouble::Unknown(_) => None,
         }
@@ -101,7 +113,7 @@ impl Trouble {
     pub(super) fn told(self) -> StoreError {
         let kind = match &self {
             Trouble::Damage(_) | Trouble::Impossible(_) => StoreError::Damaged,
-            Trouble::NoConnection(_) | Trouble::Jumped | Trouble::InInbox(_) => {
+            Trouble::NoConnection(_) | Trouble::Jumped | Trouble::Changed | Trouble::InInbox(_) => {
                 StoreError::Unavailable
             }
             Trouble::Unknown(_) => StoreError::OutcomeUnknown,
@@ -115,6 +127,9 @@ impl Trouble {
         kind(Some(Box::new(self)))
     }
 }
+
+/// What `consign.expect` raises.
+const CHANGED: &str = "CN001";
 
 /// Class 08 of the standard, connection exceptions, and what PostgreSQL says when it ends a session or itself.
 fn ends_the_session(code: &SqlState) -> bool {

@@ -56,7 +56,7 @@ impl Inner {
         attempt: u32,
         careful: &mut bool,
     ) -> Result<(), Trouble> {
-        if trouble.is_a_repeat() && !*careful {
+        if (trouble.is_a_repeat() || trouble.is_a_change()) && !*careful {
             *careful = true;
         } else if trouble.is_a_collision() && attempt < ATTEMPTS_MAX {
             self.wait_a_moment(attempt).await;
@@ -64,11 +64,17 @@ impl Inner {
             self.follow_clock().await?;
         } else if trouble.is_a_lost_connection() && attempt == 1 {
             // Nothing was done, and another connection may be a good one.
-            self.writers.forget_idle();
+            self.lose();
         } else {
             return Err(trouble);
         }
         Ok(())
+    }
+
+    /// A connection is lost: others may be as bad, and who knows which server answers next.
+    pub(super) fn lose(&self) {
+        self.writers.forget_idle();
+        self.remembered().forget_all();
     }
 
     async fn wait_a_moment(&self, attempt: u32) {
@@ -110,7 +116,7 @@ impl Inner {
         db.opened();
         tokio::try_join!(
             biased;
-            db.script(sql::BEGIN),
+            db.begin(),
             db.run(sql::QUEUES_INSERT, &params),
             db.run(sql::SETTINGS_CHANGED, &[]),
             db.script(sql::COMMIT),
@@ -148,6 +154,7 @@ impl Inner {
             remember(&reply, request, &mut notes);
             replies.insert(*index, reply);
         }
+        desk.expect_changes()?;
         let mut ready = Ready { xact, made, ..Ready::default() };
         if !plan.claims.is_empty() {
             self.lines().note(&desk.pending);
@@ -180,10 +187,12 @@ impl Inner {
         let digests: Vec<i64> = plan.claims.iter().map(|wanted| wanted.digest).collect();
         let mut keys = plan.keys(&known);
         let locks = plan.locks(self.schema());
+        let recalled = self.recall(plan);
+        let needed: &[JobId] = if recalled.is_some() { &[] } else { &plan.jobs };
         // Most batches need nothing before their locks, and begin in the same journey.
         let early = !plan.rekeyed.is_empty() || plan.sets_anything();
         if early {
-            tokio::try_join!(biased; db.script(sql::BEGIN), keys_of(db, &plan.rekeyed, &mut keys))?;
+            tokio::try_join!(biased; db.begin(), keys_of(db, &plan.rekeyed, &mut keys))?;
             set(db, plan).await?;
         }
         let ((), (), held, keys, jobs, clock) = tokio::try_join!(
@@ -192,7 +201,7 @@ impl Inner {
             lock(db, &locks),
             held(db, &digests),
             lock_keys(db, &keys),
-            load::locked(db, &plan.jobs),
+            load::locked(db, needed),
             clock(db, plan),
         )?;
         let known = self.known_at(db, &clock, known, plan.sets).await?;
@@ -203,6 +212,10 @@ impl Inner {
         let facts = (now, clock.epoch);
         let mut desk = Desk::new(facts, known, self.dice.clone(), clock.place, clock.blocks);
         desk.jobs = jobs;
+        if let Some(recalled) = recalled {
+            desk.jobs = recalled.jobs;
+            desk.recalled = recalled.by;
+        }
         desk.keys = keys;
         let missing = plan.commands.iter().map(|(id, _)| *id);
         let missing: Vec<JobId> = missing.filter(|id| !desk.jobs.contains_key(id)).collect();
@@ -273,7 +286,7 @@ fn remember<'a>(reply: &Reply, request: &'a Request, notes: &mut Vec<&'a AuditNo
 }
 
 async fn begin(db: &Lent, now: bool) -> Result<(), Trouble> {
-    if now { db.script(sql::BEGIN).await } else { Ok(()) }
+    if now { db.begin().await } else { Ok(()) }
 }
 
 async fn lock(db: &Lent, locks: &[i64]) -> Result<(), Trouble> {

@@ -103,7 +103,7 @@ impl Inner {
         db.opened();
         let refused = [(id, with_causes(why))];
         let done = tokio::try_join!(
-            biased; db.script(sql::BEGIN), refuse(&db, &refused), db.script(sql::COMMIT)
+            biased; db.begin(), refuse(&db, &refused), db.script(sql::COMMIT)
         );
         if done.is_ok() {
             db.closed();
@@ -142,7 +142,7 @@ impl Inner {
         rows: Rows<'_>,
         careful: bool,
     ) -> Result<usize, Trouble> {
-        let ((), rows) = tokio::try_join!(biased; db.script(sql::BEGIN), take(db, rows))?;
+        let ((), rows) = tokio::try_join!(biased; db.begin(), take(db, rows))?;
         if rows.is_empty() {
             return db.script(sql::COMMIT).await.map(|()| 0);
         }

@@ -30,7 +30,7 @@ impl Known {
     pub(super) async fn load(db: &Lent) -> Result<Self, Trouble> {
         let (version, queues, policies, paused) = tokio::try_join!(
             biased;
-            db.rows(sql::SETTINGS, &[]),
+            db.rows(sql::SETTINGS_NOW, &[]),
             db.rows(sql::QUEUES, &[]),
             load_policies(db),
             db.rows(sql::PAUSES, &[]),

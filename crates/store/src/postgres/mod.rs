@@ -29,8 +29,10 @@ mod plan;
 mod plans;
 mod pool;
 mod reads;
+mod recall;
 mod save;
 mod schema;
+mod session;
 mod sql;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -54,6 +56,7 @@ use crate::{
     dice::Dice,
     node::{Attendance, News, NodeCard},
     queue::{QueueDepth, WorkerSeen},
+    remembered::Remembered,
     seen::{Workers, described},
     store::{NumberedEvent, Overdue, Page, Query, Reply, Request, Store, StoreError, Upcoming},
 };
@@ -68,11 +71,13 @@ use known::Known;
 use lines::{Lines, Looked};
 use news::Post;
 use pool::{Lent, Pool};
+use recall::Written;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, RwLock},
 };
 use tokio::{runtime::Handle, task::JoinHandle};
+use uuid::Xid;
 
 /// A store in a database that many nodes share. It is opened, and does its work, on the tokio runtime that opened it;
 /// whoever asks it may be anywhere.
@@ -110,6 +115,8 @@ struct Inner {
     known: RwLock<Arc<Known>>,
     time: time::Time,
     lines: Mutex<Lines>,
+    /// Jobs that this node has leased out.
+    remembered: Mutex<Remembered<Written>>,
     workers: Mutex<Workers>,
     /// Jobs that cannot be read. Claims pass them by.
     damaged: Mutex<BTreeSet<i64>>,
@@ -139,6 +146,7 @@ impl Postgres {
             known: RwLock::default(),
             time: time::Time::default(),
             lines: Mutex::default(),
+            remembered: Mutex::default(),
             workers: Mutex::default(),
             damaged: Mutex::default(),
             part: Mutex::default(),
@@ -233,7 +241,7 @@ impl Postgres {
             db.opened();
             let db = Arc::new(db);
             let ((), answer) =
-                tokio::try_join!(biased; db.script(sql::BEGIN_READ), question(inner, db.clone(), now))?;
+                tokio::try_join!(biased; db.begin_read(), question(inner, db.clone(), now))?;
             let mut db = Arc::into_inner(db).ok_or(Trouble::Impossible("somebody kept it"))?;
             // It is on its way before anything that follows, and says nothing that anybody waits for.
             if db.script(sql::ROLLBACK).now_or_never().is_none_or(|ended| ended.is_ok()) {
@@ -301,7 +309,7 @@ impl Inner {
     /// What is known, read again if the house says that it has changed.
     async fn known_now(&self, db: &Lent) -> Result<Arc<Known>, Trouble> {
         let known = self.known();
-        let rows = db.rows(sql::SETTINGS, &[]).await?;
+        let rows = db.rows(sql::SETTINGS_NOW, &[]).await?;
         let row = rows.first().ok_or(Trouble::Impossible("the house has no row"))?;
         if known.version == row.try_get::<_, i64>(0)? {
             return Ok(known);
@@ -323,12 +331,23 @@ impl Inner {
         self.lines.lock().expect(UNPOISONED)
     }
 
+    fn remembered(&self) -> MutexGuard<'_, Remembered<Written>> {
+        self.remembered.lock().expect(UNPOISONED)
+    }
+
     fn damaged(&self) -> MutexGuard<'_, BTreeSet<i64>> {
         self.damaged.lock().expect(UNPOISONED)
     }
 
     /// Takes over what is true since a transaction was committed.
-    fn committed(&self, desk: &desk::Desk, seen: Vec<workers::News>, looked: Vec<Looked>) {
+    fn committed(
+        &self,
+        desk: &desk::Desk,
+        by: Option<Xid>,
+        seen: Vec<workers::News>,
+        looked: Vec<Looked>,
+    ) {
+        self.remember(desk, by);
         let mut lines = self.lines();
         looked.iter().for_each(|looked| lines.looked(looked));
         lines.note(&desk.pending);

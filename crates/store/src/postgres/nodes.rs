@@ -54,7 +54,7 @@ impl Inner {
         card: &NodeCard,
         now: Timestamp,
     ) -> Result<(Lead, Vec<NodeSeen>), Trouble> {
-        db.script(sql::BEGIN).await?;
+        db.begin().await?;
         let before = lead(db, sql::LEADER_LOCK).await?;
         self.hear_within(db, now).await?;
         let at = now.unix_ms();

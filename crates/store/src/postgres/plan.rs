@@ -25,6 +25,8 @@ pub(super) struct Plan<'a> {
     /// What comes out of the inbox: its transaction has begun, keys are kept for it, and whether there was room for it
     /// in its queue was asked when it was enqueued.
     pub(super) taking_in: bool,
+    /// Nothing is taken for granted that could be looked up.
+    pub(super) careful: bool,
 }
 
 /// A claim of the batch.
@@ -37,7 +39,7 @@ pub(super) struct Wanted<'a> {
 
 impl<'a> Plan<'a> {
     pub(super) fn of(batch: &'a [Request], careful: bool) -> Self {
-        let mut plan = Plan::default();
+        let mut plan = Plan { careful, ..Plan::default() };
         plan.requests.extend(batch.iter().enumerate());
         plan.requests.sort_by_key(|(_, request)| turn(request)); // stable: the order within a turn stays
         for (index, request) in batch.iter().enumerate() {

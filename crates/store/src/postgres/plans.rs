@@ -57,8 +57,7 @@ async fn keep_statistics_stale(client: &Client, schema: &str) {
 /// The statements whose plans walk a table that is not small, sort what is ready, or build a hash of a table.
 async fn walked(client: &Client, names: &Names) -> Vec<String> {
     let mut walked = Vec::new();
-    client.batch_execute(sql::BEGIN).await.unwrap();
-    client.batch_execute("set local plan_cache_mode = force_generic_plan").await.unwrap();
+    client.batch_execute(&sql::begin(sql::WRITE, false)).await.unwrap();
     for (name, sql) in sql::ALL {
         let plan = plan(client, &names.of(sql)).await;
         for line in plan.iter().filter(|line| is_bad(line)) {
@@ -114,7 +113,7 @@ async fn grow(client: &Client, names: &Names) {
 
 /// The one statement that is most of the work: rows come in the order of the index, a few are touched, none is sorted.
 async fn assert_claim_is_quick(client: &Client, names: &Names) {
-    client.batch_execute(sql::BEGIN).await.unwrap();
+    client.batch_execute(&sql::begin(sql::WRITE, false)).await.unwrap();
     let ready = names.of(sql::READY);
     client.batch_execute(&format!("prepare p as {ready}")).await.unwrap();
     let floors = vec!["0"; 20].join(",");

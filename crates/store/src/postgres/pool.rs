@@ -3,14 +3,15 @@
 use super::{
     address::PostgresAddress,
     error::{PostgresError, Trouble},
-    sql::Names,
+    session::Session,
+    sql::{self, Names},
     tls::{Secret, Tls},
 };
 use futures_util::future::FutureExt;
 use std::{
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -20,7 +21,7 @@ use tokio::{
     time::timeout,
 };
 use tokio_postgres::{
-    Client, Connection, Row, Socket,
+    Client, Config, Connection, Row, Socket,
     types::{ToSql, Type},
 };
 
@@ -34,7 +35,7 @@ pub(super) struct Pool {
 
 /// A connection, and its place in the order in which all of this node's were made.
 struct Line {
-    client: Client,
+    session: Session,
     number: u64,
 }
 
@@ -47,6 +48,8 @@ pub(super) struct Way {
     pub(super) runtime: Handle,
     /// How many the pools have made.
     pub(super) made: Arc<AtomicU64>,
+    /// Whether somebody between us and the server refused what only a server understands.
+    pub(super) is_pooled: Arc<AtomicBool>,
 }
 
 /// What has to be driven for a connection to live.
@@ -60,7 +63,12 @@ const LEND_MAX: Duration = Duration::from_secs(10);
 impl Way {
     /// A connection of one's own.
     pub(super) async fn connect(&self) -> Result<Client, PostgresError> {
-        let (client, connection) = self.dial().await.map_err(|source| self.unreachable(source))?;
+        self.connect_with(&self.address.config).await
+    }
+
+    pub(super) async fn connect_with(&self, config: &Config) -> Result<Client, PostgresError> {
+        let connected = config.connect(self.tls.clone()).await;
+        let (client, connection) = connected.map_err(|source| self.unreachable(source))?;
         self.runtime.spawn(connection.map(drop)); // what broke it is told to whoever asks next
         Ok(client)
     }
@@ -92,10 +100,10 @@ impl Pool {
         let line = match self.take(u64::MAX) {
             Some(line) => line,
             None => {
-                let connected = self.way.connect().await;
+                let opened = Session::open(&self.way).await;
                 let failed = |error| Trouble::NoConnection(Some(Box::new(error)));
-                let client = connected.map_err(failed)?;
-                Line { client, number: self.way.made.fetch_add(1, Ordering::SeqCst) + 1 }
+                let session = opened.map_err(failed)?;
+                Line { session, number: self.way.made.fetch_add(1, Ordering::SeqCst) + 1 }
             }
         };
         Ok(Lent { line: Some(line), pool: self.clone(), clean: true, _permit: permit })
@@ -117,7 +125,7 @@ impl Pool {
     /// One that nobody uses, of the first `made`.
     fn take(&self, made: u64) -> Option<Line> {
         let mut idle = self.idle();
-        idle.retain(|line| !line.client.is_closed());
+        idle.retain(|line| !line.session.is_closed());
         let place = idle.iter().rposition(|line| line.number <= made)?;
         Some(idle.remove(place))
     }
@@ -147,20 +155,27 @@ pub(super) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 impl Lent {
     /// What a statement answers.
     pub(super) async fn rows(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, Trouble> {
-        let sql = self.pool.way.names.of(sql);
-        within(self.client().query_typed(&sql, params)).await
+        self.session().rows(&self.pool.way, sql, params).await
     }
 
     /// Runs a statement, and says how many rows it touched.
     pub(super) async fn run(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, Trouble> {
-        let sql = self.pool.way.names.of(sql);
-        within(self.client().execute_typed(&sql, params)).await
+        self.session().run(&self.pool.way, sql, params).await
     }
 
     /// Runs several statements that have no values.
     pub(super) async fn script(&self, sql: &str) -> Result<(), Trouble> {
-        let sql = self.pool.way.names.of(sql);
-        within(self.client().batch_execute(&sql)).await
+        self.session().script(&self.pool.way, sql).await
+    }
+
+    /// Begins a transaction that writes.
+    pub(super) async fn begin(&self) -> Result<(), Trouble> {
+        self.script(&sql::begin(sql::WRITE, self.session().is_own())).await
+    }
+
+    /// Begins one that only asks, and wants one moment.
+    pub(super) async fn begin_read(&self) -> Result<(), Trouble> {
+        self.script(&sql::begin(sql::READ, self.session().is_own())).await
     }
 
     /// Something is open on the connection from now on, until [`Lent::closed`].
@@ -178,26 +193,26 @@ impl Lent {
             Ok(_) => self.closed(),
             Err(Trouble::Unknown(_)) => {}
             Err(_) => {
-                if self.script(super::sql::ROLLBACK).await.is_ok() {
+                if self.script(sql::ROLLBACK).await.is_ok() {
                     self.closed();
                 }
             }
         }
     }
 
-    fn client(&self) -> &Client {
-        &self.line.as_ref().expect("it goes back when this is dropped").client
+    fn session(&self) -> &Session {
+        &self.line.as_ref().expect("it goes back when this is dropped").session
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        let line = self.line.take().filter(|line| self.clean && !line.client.is_closed());
+        let line = self.line.take().filter(|line| self.clean && !line.session.is_closed());
         self.pool.idle().extend(line);
     }
 }
 
-async fn within<T>(
+pub(super) async fn within<T>(
     answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
 ) -> Result<T, Trouble> {
     match timeout(ANSWER_MAX, answer).await {

@@ -7,13 +7,13 @@ use super::{
     pending::{EndedRows, HandedRows, LiveRows, Pending, Place, queue_column},
     pool::{Lent, Param},
     sql,
-    uuid::Uuid,
+    uuid::{Uuid, Xid},
 };
 use crate::form::{
     body::{COUNTS, to_row},
     sheet::lines,
 };
-use std::mem;
+use std::{collections::BTreeMap, mem};
 use tokio_postgres::types::{ToSql, Type};
 
 impl Desk {
@@ -29,7 +29,8 @@ impl Desk {
         let mut pending =
             mem::replace(&mut self.pending, Pending { deltas, ended_keys, ..Pending::default() });
         let erased = mem::take(&mut pending.erased);
-        write(db, &pending).await?;
+        let recalled = mem::take(&mut self.recalled);
+        write(db, &pending, &recalled).await?;
         erase::erase(db, &erased).await
     }
 
@@ -46,15 +47,28 @@ impl Desk {
     }
 }
 
-/// Writes the rows of jobs and what belongs to them.
-pub(super) async fn write(db: &Lent, pending: &Pending) -> Result<(), Trouble> {
+/// Writes the rows of jobs and what belongs to them. Those that were recalled must be as they were written.
+pub(super) async fn write(
+    db: &Lent,
+    pending: &Pending,
+    recalled: &BTreeMap<i64, Xid>,
+) -> Result<(), Trouble> {
     let rows = Rows::of(pending);
+    // Whoever waits for rows waits for them in the order of their numbers, so this is one statement or the other.
+    let (held, removed) = if recalled.keys().eq(&rows.gone) {
+        (Unheld::default(), Unheld::of(recalled))
+    } else {
+        (Unheld::of(recalled), Unheld::default())
+    };
+    let gone = if removed.no.is_empty() { &rows.gone[..] } else { &[] };
     tokio::try_join!(
             biased;
+        expect(db, sql::JOBS_KNOWN, &held),
         hand_over(db, pending),
         insert_live(db, &rows.begun),
         update_live(db, &rows.moved),
-        delete(db, sql::JOB_DELETE, &rows.gone),
+        delete(db, sql::JOB_DELETE, gone),
+        expect(db, sql::JOB_DELETE_KNOWN, &removed),
         delete(db, sql::ENDED_DELETE, &rows.reopened),
         insert_ended(db, &rows.ended),
         update_ended(db, &rows.amended),
@@ -73,6 +87,25 @@ async fn run(db: &Lent, sql: &str, params: &[Param<'_>], rows: usize) -> Result<
         return Ok(());
     }
     db.run(sql, params).await.map(drop)
+}
+
+/// Rows that are known by heart and held by nobody.
+#[derive(Default)]
+struct Unheld {
+    no: Vec<i64>,
+    by: Vec<Xid>,
+}
+
+impl Unheld {
+    fn of(recalled: &BTreeMap<i64, Xid>) -> Self {
+        let (no, by) = recalled.iter().unzip();
+        Unheld { no, by }
+    }
+}
+
+async fn expect(db: &Lent, sql: &str, rows: &Unheld) -> Result<(), Trouble> {
+    let params: [Param<'_>; 2] = [(&rows.no, Type::INT8_ARRAY), (&rows.by, Type::XID_ARRAY)];
+    run(db, sql, &params, rows.no.len()).await
 }
 
 async fn delete(db: &Lent, sql: &str, numbers: &[i64]) -> Result<(), Trouble> {

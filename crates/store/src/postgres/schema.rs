@@ -49,6 +49,7 @@ pub(super) fn way(address: &PostgresAddress) -> Result<Way, PostgresError> {
         names: Arc::new(Names::new(address.schema())),
         runtime: Handle::current(),
         made: Arc::default(),
+        is_pooled: Arc::default(),
         address: address.clone(),
     })
 }

@@ -4,7 +4,7 @@
 //! that have grown by a million rows behind the back of the statistics. Values come as arrays, and tables are
 //! asked by `= any(array)` or by a lateral join from `unnest`, never by a status beside one.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::LazyLock};
 
 /// The schema, wherever a statement says `consign.`.
 pub(crate) struct Names {
@@ -40,21 +40,87 @@ macro_rules! statements {
     };
 }
 
-/// How every transaction begins. The settings keep the planner from choosing by statistics of a table that was
-/// empty a minute ago; they are local, so that they hold behind a pooler, too. A node that is stopped in
+/// How transactions begin that write, and such as only ask and want one moment.
+pub(super) const WRITE: &str = "begin isolation level read committed";
+pub(super) const READ: &str = "begin isolation level repeatable read read only";
+
+/// They keep the planner from choosing by statistics of a table that was empty a minute ago. And a node that is stopped in
 /// mid-transaction must not hold its jobs for long.
-pub(super) const BEGIN: &str = "begin isolation level read committed; \
-    set local enable_seqscan = off; set local enable_hashjoin = off; set local enable_mergejoin = off; \
-    set local enable_bitmapscan = off; set local enable_material = off; set local jit = off; \
-    set local statement_timeout = '20s'; set local lock_timeout = '10s'; \
-    set local idle_in_transaction_session_timeout = '10s'";
-/// The same for questions that want one moment.
-pub(super) const BEGIN_READ: &str = "begin isolation level repeatable read read only; \
-    set local enable_seqscan = off; set local enable_hashjoin = off; set local enable_mergejoin = off; \
-    set local jit = off; set local statement_timeout = '30s'; \
-    set local idle_in_transaction_session_timeout = '30s'";
+const SETTINGS: [&str; 10] = [
+    "enable_seqscan = off",
+    "enable_hashjoin = off",
+    "enable_mergejoin = off",
+    "enable_bitmapscan = off",
+    "enable_material = off",
+    "jit = off",
+    "plan_cache_mode = force_generic_plan",
+    "statement_timeout = '25s'",
+    "lock_timeout = '10s'",
+    "idle_in_transaction_session_timeout = '10s'",
+];
+
+/// Our settings, for the whole session or `local`ly, for a transaction.
+pub(super) fn settings(reach: &str) -> String {
+    SETTINGS.map(|setting| format!("set {reach} {setting}")).join("; ")
+}
+
+/// Begins a transaction. Where the session is not ours alone, it brings its settings along.
+pub(super) fn begin(how: &'static str, own: bool) -> Cow<'static, str> {
+    static LOCAL: LazyLock<String> = LazyLock::new(|| settings("local"));
+    if own { Cow::Borrowed(how) } else { Cow::Owned(format!("{how}; {}", *LOCAL)) }
+}
+
 pub(super) const COMMIT: &str = "commit";
 pub(super) const ROLLBACK: &str = "rollback";
+
+/// What is run so often that it is worth a plan in each session.
+pub(super) const FREQUENT: &[&str] = &[
+    CLOCK,
+    NOW,
+    XACT,
+    LOCK,
+    HEARD,
+    SETTINGS_NOW,
+    JOBS_LIVE,
+    JOBS_ENDED,
+    JOBS_READ,
+    ENVELOPES,
+    PAYLOAD,
+    STEPS,
+    STEPS_COUNT,
+    STEPS_PUT,
+    QUEUED,
+    KEYS_TAKE,
+    KEYS_HELD,
+    KEYS_DROP,
+    KEYS_ENDED,
+    HANDED_INSERT,
+    JOB_INSERT,
+    JOB_UPDATE,
+    JOB_DELETE,
+    JOB_DELETE_KNOWN,
+    JOBS_KNOWN,
+    ENDED_INSERT,
+    OUTBOX_INSERT,
+    OUTBOX_NEW,
+    FRESH_INSERT,
+    DELTA_INSERT,
+    CLAIMS_HELD,
+    CLAIMS_PUT,
+    READY,
+    READY_NEXT,
+    OVERDUE_LEASES,
+    OVERDUE_EXPIRED,
+    NUMBERING_LOCK,
+    NUMBERING_NEW,
+    NUMBERING_PUT,
+    NUMBERS_INSERT,
+    NUMBERED_DROP,
+    EVENTS,
+    INBOX_PEEK,
+    INBOX_AMONG,
+    WORKERS_PUT,
+];
 
 statements! {
     // Time, and what a transaction needs of the house.
@@ -143,6 +209,15 @@ statements! {
         from unnest($1::int8[], $2::int2[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::bytea[]) \
         u(no, rank, run_at, expires_at, lease_until, error, body) where j.no = u.no";
     JOB_DELETE = "delete from consign.job where no = any($1)";
+    /// Of rows that nobody holds, those that are still as they were written. One after another in the order they are
+    /// named in.
+    JOB_DELETE_KNOWN = "with gone as (delete from consign.job j using unnest($1::int8[], $2::xid[]) u(no, by) \
+        where j.no = u.no and j.xmin = u.by returning 1) \
+        select consign.expect(count(*), cardinality($1::int8[])) from gone";
+    /// The same of rows that are to change otherwise.
+    JOBS_KNOWN = "select consign.expect(count(*), cardinality($1::int8[])) from (select from \
+        unnest($1::int8[], $2::xid[]) u(no, by) join consign.job j on j.no = u.no where j.xmin = u.by \
+        order by u.no for update of j) held";
     ENDED_INSERT = "insert into consign.job_ended (no, queue, status, error, keyed, kept_since, body) \
         select * from unnest($1::int8[], $2::int4[], $3::int2[], $4::int8[], $5::bool[], $6::int8[], $7::bytea[])";
     ENDED_UPDATE = "update consign.job_ended e set status = u.status, error = u.error, kept_since = u.kept_since, \
@@ -297,7 +372,7 @@ statements! {
         order by number desc limit $2";
 
     // Settings, credentials, workers, nodes: small tables, read as a whole.
-    SETTINGS = "select settings from consign.house";
+    SETTINGS_NOW = "select settings from consign.house";
     SETTINGS_CHANGED = "update consign.house set settings = settings + 1";
     QUEUES = "select no, job_type, tenant from consign.queue";
     QUEUES_INSERT = "insert into consign.queue (job_type, tenant) select * from unnest($1::text[], $2::text[]) \

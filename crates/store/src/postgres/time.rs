@@ -150,7 +150,7 @@ impl Inner {
         now: Timestamp,
         from: Timestamp,
     ) -> Result<(), Trouble> {
-        db.script(sql::BEGIN).await?;
+        db.begin().await?;
         let heard_until = pulse(db).await?;
         self.unheard(db, now, from.max(heard_until)).await?;
         hear(db, now).await?;

@@ -1,4 +1,4 @@
-//! Ids of jobs as PostgreSQL knows them.
+//! Ids of jobs, and of transactions, as PostgreSQL knows them.
 
 use engine::JobId;
 use std::error::Error;
@@ -20,6 +20,30 @@ impl ToSql for Uuid {
 
     fn accepts(of: &Type) -> bool {
         *of == Type::UUID
+    }
+
+    to_sql_checked!();
+}
+
+/// An `xid`: what every row has of the transaction that wrote it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Xid(u32);
+
+impl Xid {
+    /// Of the number of a transaction, which has a few more digits than rows keep.
+    pub(super) fn of(number: u64) -> Self {
+        Xid((number & u64::from(u32::MAX)) as u32)
+    }
+}
+
+impl ToSql for Xid {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        out.extend_from_slice(&self.0.to_be_bytes());
+        Ok(IsNull::No)
+    }
+
+    fn accepts(of: &Type) -> bool {
+        *of == Type::XID
     }
 
     to_sql_checked!();

@@ -4,8 +4,8 @@ use super::{
     chores::to_i64,
     error::Trouble,
     facet,
+    in_hand::InHand,
     load::{self, Stored},
-    remembered::Memory,
     sql,
     writer::Writer,
 };
@@ -184,7 +184,7 @@ impl Writer {
 
     /// A job that waits, and its payload.
     fn find_to_start(&self, no: i64) -> Result<(Arc<Stored>, JsonText), Trouble> {
-        if let Some(Memory { stored, payload }) = self.remembered.get(no) {
+        if let Some(InHand { stored, payload }) = self.remembered.get(no) {
             let payload = payload.clone().map_or_else(|| load::payload(&self.db, no), Ok)?;
             return Ok((stored.clone(), payload));
         }
@@ -201,7 +201,7 @@ impl Writer {
             let remembered = &mut self.remembered;
             load::start(&self.db, range, |read| {
                 if let Ok((stored, payload)) = read {
-                    remembered.put(Memory { stored: Arc::new(stored), payload: Some(payload) });
+                    remembered.put(InHand { stored: Arc::new(stored), payload: Some(payload) });
                 }
             })?;
         }

@@ -4,10 +4,10 @@ use super::{
     body::{event_from_row, event_to_row, to_row},
     error::Trouble,
     facet,
+    in_hand::InHand,
     load::{self, Stored},
     pending::{claim_of, rank_of},
     recent::Recent,
-    remembered::Memory,
     sheet::{Announced, Sheets, lines},
     sql,
     writer::Writer,
@@ -28,7 +28,7 @@ impl Writer {
         self.pending.hand_over(stored.clone(), new.payload.clone());
         let facets = facet::facets(queue, &stored.job.envelope);
         self.known.unlisted.entries.extend(facets.map(|facet| (facet, no)));
-        self.remembered.put(Memory { stored, payload: Some(new.payload.clone()) });
+        self.remembered.put(InHand { stored, payload: Some(new.payload.clone()) });
         Ok(())
     }
 
@@ -38,7 +38,7 @@ impl Writer {
         if stored.job.status().is_ended() {
             self.remembered.forget(stored.no);
         } else {
-            self.remembered.put(Memory { stored, payload: None });
+            self.remembered.put(InHand { stored, payload: None });
         }
         Ok(())
     }

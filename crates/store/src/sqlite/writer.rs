@@ -10,10 +10,10 @@ use super::{
     checkpoint::Checkpoints,
     error::Trouble,
     facet,
+    in_hand::InHand,
     known::{Known, Workers},
     load::{self, Stored, readable},
     pending::Pending,
-    remembered::Remembered,
     sql,
 };
 use crate::{
@@ -21,6 +21,7 @@ use crate::{
     dice::Dice,
     keeper::Tended,
     queue::Counts,
+    remembered::Remembered,
     store::StoreError,
 };
 use engine::{JobId, Scope, Timestamp, WorkerId, clock_jumped};
@@ -36,7 +37,7 @@ pub(super) struct Writer {
     pub(super) db: Connection,
     /// What this transaction has decided and not written yet.
     pub(super) pending: Pending,
-    pub(super) remembered: Remembered,
+    pub(super) remembered: Remembered<InHand>,
     pub(super) dice: Arc<dyn Dice>,
     pub(super) known: Known,
     pub(super) shared: Arc<Shared>,

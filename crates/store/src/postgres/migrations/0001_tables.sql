@@ -26,6 +26,14 @@ create table consign.pulse (
 ) with (fillfactor = 20);
 insert into consign.pulse default values;
 
+-- Stops a transaction that found fewer rows than it knew of: somebody else has written them since.
+create function consign.expect(met bigint, known bigint) returns void language plpgsql
+as $$ begin
+    if met <> known then
+        raise exception 'a job has changed' using errcode = 'CN001';
+    end if;
+end $$;
+
 create sequence consign.block cycle;
 create sequence consign.place increment 1048576;
 

@@ -1,15 +1,15 @@
-//! Live jobs that the writer has just had in hand, so that it need not read them again.
+//! Live jobs that a writer has just had in hand, so that it need not read them again.
 //!
-//! Most jobs are claimed soon after they came and settled soon after that. What is here is what the file
-//! says, or will say once the transaction under way is written; after a rollback all of it is forgotten.
+//! Most jobs are claimed soon after they came and settled soon after that. Where one writer does everything, what is
+//! here is what the file says, or will say once the transaction under way is written. Where others write as well, it is
+//! what was true when it was written, and whoever relies on it has to have that checked.
 
-use super::load::Stored;
-use engine::{Job, JobId, JsonText};
+use crate::form::stored::Stored;
+use engine::{Job, JobId};
 use std::{
     collections::HashMap,
     hash::{BuildHasherDefault, Hasher},
     mem,
-    sync::Arc,
 };
 
 /// How much is remembered, as an estimate in bytes.
@@ -19,15 +19,13 @@ const JOB_BYTES: usize = 1_024;
 
 /// Two generations: when the young one is half of all, the old one is forgotten and the young one is
 /// the old one. What is used goes to the young ones, so what is forgotten was not used for long.
-#[derive(Default)]
-pub(super) struct Remembered {
-    young: Generation,
-    old: Generation,
+pub(crate) struct Remembered<M> {
+    young: Generation<M>,
+    old: Generation<M>,
 }
 
-#[derive(Default)]
-struct Generation {
-    jobs: HashMap<i64, Memory, Spread>,
+struct Generation<M> {
+    jobs: HashMap<i64, M, Spread>,
     numbers: HashMap<JobId, i64, Spread>,
     bytes: usize,
 }
@@ -62,69 +60,80 @@ impl Hasher for Spreader {
     }
 }
 
-/// A job, and its payload while nobody has claimed it.
-#[derive(Clone)]
-pub(super) struct Memory {
-    pub(super) stored: Arc<Stored>,
-    pub(super) payload: Option<JsonText>,
+/// What is remembered of a job.
+pub(crate) trait Memory {
+    fn stored(&self) -> &Stored;
+
+    /// What it takes beside the job.
+    fn more_bytes(&self) -> usize;
+
+    fn bytes(&self) -> usize {
+        let stored = self.stored();
+        JOB_BYTES + stored.recent.len_bytes() + text_bytes(&stored.job) + self.more_bytes()
+    }
 }
 
-impl Remembered {
-    pub(super) fn put(&mut self, memory: Memory) {
+impl<M> Default for Remembered<M> {
+    fn default() -> Self {
+        Remembered { young: Generation::default(), old: Generation::default() }
+    }
+}
+
+impl<M> Default for Generation<M> {
+    fn default() -> Self {
+        Generation { jobs: HashMap::default(), numbers: HashMap::default(), bytes: 0 }
+    }
+}
+
+impl<M: Memory> Remembered<M> {
+    pub(crate) fn put(&mut self, memory: M) {
         let Some(memory) = self.young.replace(memory) else { return };
-        self.old.take(memory.stored.no);
+        self.old.take(memory.stored().no);
         if self.young.bytes >= BYTES_MAX / 2 {
             self.old = mem::take(&mut self.young);
         }
         self.young.put(memory);
     }
 
-    pub(super) fn forget(&mut self, no: i64) -> Option<Memory> {
+    pub(crate) fn forget(&mut self, no: i64) -> Option<M> {
         self.young.take(no).or_else(|| self.old.take(no))
     }
 
-    pub(super) fn forget_all(&mut self) {
+    pub(crate) fn forget_all(&mut self) {
         *self = Remembered::default();
     }
 
-    pub(super) fn get(&self, no: i64) -> Option<&Memory> {
+    pub(crate) fn get(&self, no: i64) -> Option<&M> {
         self.young.jobs.get(&no).or_else(|| self.old.jobs.get(&no))
     }
 
-    pub(super) fn by_id(&self, id: JobId) -> Option<&Memory> {
+    pub(crate) fn by_id(&self, id: JobId) -> Option<&M> {
         let no = self.young.numbers.get(&id).or_else(|| self.old.numbers.get(&id))?;
         self.get(*no)
     }
 }
 
-impl Generation {
+impl<M: Memory> Generation<M> {
     /// Gives the job back if it is not known here.
-    fn replace(&mut self, memory: Memory) -> Option<Memory> {
-        let Some(known) = self.jobs.get_mut(&memory.stored.no) else { return Some(memory) };
+    fn replace(&mut self, memory: M) -> Option<M> {
+        let Some(known) = self.jobs.get_mut(&memory.stored().no) else { return Some(memory) };
         self.bytes = self.bytes - known.bytes() + memory.bytes();
         *known = memory;
         None
     }
 
-    fn put(&mut self, memory: Memory) {
-        let no = memory.stored.no;
+    fn put(&mut self, memory: M) {
+        let no = memory.stored().no;
         self.bytes += memory.bytes();
-        self.numbers.insert(memory.stored.job.id(), no);
+        self.numbers.insert(memory.stored().job.id(), no);
         self.jobs.insert(no, memory);
     }
 
-    fn take(&mut self, no: i64) -> Option<Memory> {
+    fn take(&mut self, no: i64) -> Option<M> {
         let memory = self.jobs.remove(&no)?;
-        self.numbers.remove(&memory.stored.job.id());
+        self.numbers.remove(&memory.stored().job.id());
         self.bytes -= memory.bytes();
         Some(memory)
-    }
-}
-
-impl Memory {
-    fn bytes(&self) -> usize {
-        let payload = self.payload.as_ref().map_or(0, |payload| payload.as_str().len());
-        JOB_BYTES + payload + self.stored.recent.len_bytes() + text_bytes(&self.stored.job)
     }
 }
 
@@ -141,8 +150,23 @@ mod tests {
     use super::*;
     use crate::form::recent::Recent;
     use engine::{Chance, Intake, JobDraft, Policy, Tenant, Timestamp, submit};
+    use std::sync::Arc;
 
-    fn memory(no: i64, payload_bytes: usize) -> Memory {
+    /// A job and how much there is beside it.
+    #[derive(Clone)]
+    struct Held(Arc<Stored>, usize);
+
+    impl Memory for Held {
+        fn stored(&self) -> &Stored {
+            &self.0
+        }
+
+        fn more_bytes(&self) -> usize {
+            self.1
+        }
+    }
+
+    fn memory(no: i64, bytes: usize) -> Held {
         let draft = JobDraft { job_type: "email".into(), ..JobDraft::default() };
         let new = draft.check(Intake {
             id: JobId::new(Timestamp::from_unix_ms(no), Chance(1)),
@@ -152,8 +176,7 @@ mod tests {
         });
         let now = Timestamp::from_unix_ms(1);
         let job = submit(&new.unwrap(), &Policy::default(), 0, now).unwrap().job;
-        let stored = Arc::new(Stored { no, queue: 1, job, recent: Recent::default() });
-        Memory { stored, payload: Some(JsonText::from_stored(&"x".repeat(payload_bytes))) }
+        Held(Arc::new(Stored { no, queue: 1, job, recent: Recent::default() }), bytes)
     }
 
     #[test]
@@ -167,7 +190,7 @@ mod tests {
             assert!(bytes <= BYTES_MAX + 2 * 101_024, "{bytes}");
         }
         assert!(remembered.get(2).is_none(), "it was not used");
-        assert!(remembered.by_id(memory(1_000, 0).stored.job.id()).is_some());
+        assert!(remembered.by_id(memory(1_000, 0).0.job.id()).is_some());
         for no in 1..=1_000 {
             remembered.forget(no);
         }

@@ -1,0 +1,133 @@
+//! What a connection keeps from one transaction to the next, where its session is ours alone: settings, and
+//! statements that are parsed and planned once.
+//!
+//! Behind a pooler the next transaction may run in another session, where neither is there, or, worse, somebody else's
+//! statements of the same names are. So every session is given a word at its beginning that a pooler refuses or does not
+//! pass on, and is asked for it. Whoever cannot say it gets everything anew in each transaction.
+
+use super::{
+    error::{PostgresError, Trouble},
+    pool::{Param, Way, within},
+    sql,
+};
+use futures_util::future::try_join_all;
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, Hasher, RandomState},
+    sync::atomic::Ordering,
+};
+use tokio_postgres::{
+    Client, Row, Statement,
+    error::SqlState,
+    types::{ToSql, Type},
+};
+
+pub(super) struct Session {
+    client: Client,
+    /// By how they are written; none where the session may not be ours alone.
+    prepared: HashMap<&'static str, Statement>,
+}
+
+/// What the word is kept under.
+const WORD: &str = "consign.session";
+
+impl Session {
+    /// Connects, and makes itself at home where it may.
+    pub(super) async fn open(way: &Way) -> Result<Self, PostgresError> {
+        let word = format!("{:016x}", RandomState::new().build_hasher().finish());
+        let client = connect(way, &word).await?;
+        let own = is_own(&client, &word).await;
+        let prepared = match own {
+            Ok(true) => prepare(&client, way).await,
+            Ok(false) => Ok(HashMap::new()),
+            Err(error) => Err(error),
+        };
+        let prepared = prepared.map_err(|source| way.unreachable(source))?;
+        Ok(Session { client, prepared })
+    }
+
+    /// Whether it goes on where it was.
+    pub(super) fn is_own(&self) -> bool {
+        !self.prepared.is_empty()
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.client.is_closed()
+    }
+
+    pub(super) async fn rows(
+        &self,
+        way: &Way,
+        sql: &str,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Row>, Trouble> {
+        match self.prepared.get(sql) {
+            Some(prepared) => within(self.client.query(prepared, &values(params))).await,
+            None => within(self.client.query_typed(&way.names.of(sql), params)).await,
+        }
+    }
+
+    pub(super) async fn run(
+        &self,
+        way: &Way,
+        sql: &str,
+        params: &[Param<'_>],
+    ) -> Result<u64, Trouble> {
+        match self.prepared.get(sql) {
+            Some(prepared) => within(self.client.execute(prepared, &values(params))).await,
+            None => within(self.client.execute_typed(&way.names.of(sql), params)).await,
+        }
+    }
+
+    pub(super) async fn script(&self, way: &Way, sql: &str) -> Result<(), Trouble> {
+        within(self.client.batch_execute(&way.names.of(sql))).await
+    }
+}
+
+fn values<'a>(params: &[Param<'a>]) -> Vec<&'a (dyn ToSql + Sync)> {
+    params.iter().map(|(value, _)| *value).collect()
+}
+
+/// A connection whose session knows `word`, or, where poolers would not have that, one that does not.
+async fn connect(way: &Way, word: &str) -> Result<Client, PostgresError> {
+    if way.is_pooled.load(Ordering::Relaxed) {
+        return way.connect().await;
+    }
+    let mut config = way.address.config.clone();
+    let others = config.get_options().unwrap_or_default();
+    let options = format!("{others} -c {WORD}={word}");
+    match way.connect_with(config.options(options.trim())).await {
+        Err(PostgresError::Connect { source, .. }) if is_refusal(&source) => {
+            let client = way.connect().await?;
+            way.is_pooled.store(true, Ordering::Relaxed);
+            Ok(client)
+        }
+        connected => connected,
+    }
+}
+
+/// What PgBouncer says of a word that it does not know.
+fn is_refusal(error: &tokio_postgres::Error) -> bool {
+    error.code() == Some(&SqlState::PROTOCOL_VIOLATION)
+}
+
+async fn is_own(client: &Client, word: &str) -> Result<bool, tokio_postgres::Error> {
+    let asked = "select current_setting($1, true) = $2";
+    let params: [Param<'_>; 2] = [(&WORD, Type::TEXT), (&word, Type::TEXT)];
+    let rows = client.query_typed(asked, &params).await?;
+    let same: Option<bool> = rows.first().map_or(Ok(None), |row| row.try_get(0))?;
+    Ok(same == Some(true))
+}
+
+/// One statement is as long in coming as all of them.
+async fn prepare(
+    client: &Client,
+    way: &Way,
+) -> Result<HashMap<&'static str, Statement>, tokio_postgres::Error> {
+    client.batch_execute(&sql::settings("session")).await?;
+    let prepared = sql::FREQUENT.iter().map(async |sql| {
+        let statement = client.prepare(&way.names.of(sql)).await?;
+        Ok((*sql, statement))
+    });
+    Ok(try_join_all(prepared).await?.into_iter().collect())
+}
