@@ -77,6 +77,7 @@ pub(super) const ROLLBACK: &str = "rollback";
 pub(super) const FREQUENT: &[&str] = &[
     CLOCK,
     NOW,
+    PLACE,
     XACT,
     LOCK,
     HEARD,

@@ -62,7 +62,7 @@ fn nothing_acknowledged_is_lost_and_nothing_happens_twice_whatever_fails() {
     let chaotic = direct.replace(&format!(":{}/", server.port()), &format!(":{}/", line.port()));
     assert_ne!(direct, chaotic);
     let errands = Errands::new();
-    let nodes = Nodes::start([&direct, &chaotic, &chaotic], &settings(&errands), &clock);
+    let nodes = Nodes::start([&direct, &chaotic, &chaotic], &settings(&errands));
     errands.hire(&nodes);
     println!("{} s: three nodes serve", clock.read().monotonic.as_secs());
     let book = Book::new(nodes.doors(), PRODUCERS);

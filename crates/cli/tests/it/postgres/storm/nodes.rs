@@ -2,6 +2,7 @@
 
 use super::clocks::Watch;
 use crate::serve::{Client, House, storm::checker::time, wait_for, wait_until};
+use engine::Timestamp;
 use platform::SystemClock;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -11,7 +12,15 @@ use store::Clock;
 pub(super) const NODES: usize = 3;
 const WATCHES: [Watch; NODES] = [Watch::Right, Watch::Fast, Watch::Slow];
 
+/// A node that was started again.
+pub(super) struct Launched {
+    number: usize,
+    /// By the true time, which the database has.
+    since: Timestamp,
+}
+
 pub(super) struct Nodes {
+    clock: SystemClock,
     houses: [House; NODES],
     doors: [Client; NODES],
     /// What each calls itself, until it is started again.
@@ -20,7 +29,7 @@ pub(super) struct Nodes {
 
 impl Nodes {
     /// Starts them one after another, so that each is known by the name that is new.
-    pub(super) fn start(addresses: [&str; NODES], settings: &str, clock: &SystemClock) -> Self {
+    pub(super) fn start(addresses: [&str; NODES], settings: &str) -> Self {
         let mut places = addresses.into_iter().zip(WATCHES);
         let houses = [(); NODES].map(|()| {
             let (address, watch) = places.next().expect("as many as there are nodes");
@@ -30,15 +39,16 @@ impl Nodes {
         });
         let key = houses[0].admin_key().to_owned();
         let doors = houses.each_ref().map(|house| house.stranger().with_key(&key));
-        let nodes = Nodes { houses, doors, ids: Mutex::new(Vec::new()) };
+        let (clock, ids) = (SystemClock::new(), Mutex::new(Vec::new()));
+        let nodes = Nodes { clock, houses, doors, ids };
         wait_until("all nodes are seen", || nodes.seen_at(0).len() == NODES);
-        nodes.tell_apart(clock);
+        nodes.tell_apart();
         nodes
     }
 
     /// By their clocks: each says by its own when it began.
-    fn tell_apart(&self, clock: &SystemClock) {
-        let (seen, now) = (self.seen_at(0), clock.read().wall);
+    fn tell_apart(&self) {
+        let (seen, now) = (self.seen_at(0), self.clock.read().wall);
         *self.ids() = WATCHES
             .map(|watch| {
                 let shows = |node: &&Value| watch.is_shown(time(&node["startedAt"]), now);
@@ -66,20 +76,22 @@ impl Nodes {
         self.houses[number].kill();
     }
 
-    /// Starts one that was killed; the next one may be killed before it is ready.
-    pub(super) fn launch(&self, number: usize) {
+    /// Starts one that was killed; it may be killed again before it is ready.
+    pub(super) fn launch(&self, number: usize) -> Launched {
+        let since = self.clock.read().wall;
         self.houses[number].launch_in_place();
+        Launched { number, since }
     }
 
-    /// Waits until one that was launched serves, and learns its new name.
-    pub(super) fn greet(&self, number: usize) {
+    /// Waits until one that was launched serves, and learns its new name. Whoever was killed in the midst of its start
+    /// may have been seen, too, but not since.
+    pub(super) fn greet(&self, Launched { number, since }: Launched) {
         self.houses[number].wait_until_ready();
         let new = wait_for("the node is seen", || {
             let ids = self.ids();
-            let live = self.seen_at(number).into_iter().filter(|node| node["state"] == "live");
-            // Whoever was killed in the midst of its start is silent, too, but may not be known.
-            let new = live.filter(|node| !ids.contains(&id(node)));
-            new.max_by_key(|node| time(&node["lastSeenAt"])).map(|node| id(&node))
+            let mut seen = self.seen_at(number).into_iter();
+            let new = |node: &Value| time(&node["lastSeenAt"]) > since && !ids.contains(&id(node));
+            seen.find(new).map(|node| id(&node))
         });
         self.ids()[number] = new;
     }

@@ -11,7 +11,9 @@ use crate::serve::{
     },
     wait_for, wait_until,
 };
+use platform::SystemClock;
 use std::{thread, time::Duration};
+use store::Clock;
 use test_postgres::{ChaosProxy, Counts, Server, When};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +66,8 @@ pub(super) struct Sky<'a> {
     nodes: &'a Nodes,
     errands: &'a Errands,
     book: &'a Book,
+    /// For who reads what came when.
+    clock: SystemClock,
     seen: Seen,
 }
 
@@ -106,7 +110,8 @@ impl<'a> Sky<'a> {
         book: &'a Book,
     ) -> Self {
         let luck = Luck::new(seed as usize + 7_000);
-        Sky { luck, server, line, nodes, errands, book, seen: Seen::default() }
+        let clock = SystemClock::new();
+        Sky { luck, server, line, nodes, errands, book, clock, seen: Seen::default() }
     }
 
     /// Deals the deck so many times, each time in another order.
@@ -118,6 +123,7 @@ impl<'a> Sky<'a> {
                 let drawn = self.luck.below(deck.len() as u64) as usize;
                 let fault = deck.swap_remove(drawn);
                 self.let_work_go_on();
+                println!("{:?}: {fault:?}", self.clock.read().monotonic);
                 self.strike(fault);
             }
         }
@@ -171,14 +177,14 @@ impl<'a> Sky<'a> {
     fn kill_node(&mut self) {
         let number = self.luck.below(NODES as u64) as usize;
         self.nodes.kill(number);
-        self.nodes.launch(number);
+        let mut launched = self.nodes.launch(number);
         if self.luck.once_in(3) {
             // In the midst of its start.
             thread::sleep(Duration::from_millis(self.luck.below(150)));
             self.nodes.kill(number);
-            self.nodes.launch(number);
+            launched = self.nodes.launch(number);
         }
-        self.nodes.greet(number);
+        self.nodes.greet(launched);
         self.seen.kills += 1;
     }
 
