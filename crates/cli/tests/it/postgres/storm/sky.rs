@@ -171,6 +171,7 @@ impl<'a> Sky<'a> {
         self.server.stop_immediately();
         wait_until("somebody notices", || self.book.pages().counts.unanswered > told);
         self.server.restart();
+        println!("{:?}: the database is back", self.clock.read().monotonic);
         self.seen.stops += 1;
     }
 
