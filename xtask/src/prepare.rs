@@ -13,7 +13,7 @@ const NODE: [(&str, &str); 2] = [("typescript", "7.0.2"), ("@types/node", "26.6.
 
 /// Makes sure that every test finds its tools.
 pub(crate) fn prepare() -> bool {
-    strace() && curl() && postgres() && python() && node()
+    strace() && curl() && faketime() && postgres() && python() && node()
 }
 
 /// Tests let system calls of a process fail.
@@ -39,6 +39,15 @@ fn curl() -> bool {
         || install(&["curl"])
         || complain_about(
             "curl is missing and could not be installed; as root: apt-get install -y curl",
+        )
+}
+
+/// Nodes with wrong clocks: the library is what tests need, and the program comes with it.
+fn faketime() -> bool {
+    run("faketime", &["--version"])
+        || install(&["faketime"])
+        || complain_about(
+            "libfaketime is missing and could not be installed; as root: apt-get install -y faketime",
         )
 }
 

@@ -14,6 +14,8 @@ use std::{
         Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    thread,
+    time::Duration,
 };
 
 /// How often another port is tried, when somebody was faster.
@@ -25,8 +27,10 @@ const PORT_IS_TAKEN: &str = "could not create any TCP/IP sockets";
 /// A server in a hurry sends its children away at once, and recovers at the next start.
 const IMMEDIATE_STOP: &str = "QUIT";
 
-/// How long the server waits for each backend that it ends.
-const GONE_WITHIN_MS: u32 = 10_000;
+/// How often, and how far apart, it is asked whether backends that were ended are gone. Not by the server's own
+/// function for that: it looks ten times a second, at one after another.
+const GONE_TRIES: usize = 1_000;
+const GONE_TRIES_APART: Duration = Duration::from_millis(10);
 
 /// What we need of the database: a role as users have it, and a database of its own.
 const SETTING_UP: [&str; 2] =
@@ -126,10 +130,24 @@ impl Server {
     /// when this returns.
     pub fn terminate_backends(&self, at_most: usize) -> usize {
         let statement = format!(
-            "select pg_terminate_backend(pid, {GONE_WITHIN_MS}) from (select pid from pg_stat_activity \
-             where usename = 'consign' order by random() limit {at_most}) as backend"
+            "select pid from (select pid from pg_stat_activity where usename = 'consign' \
+             order by random() limit {at_most}) as backend where pg_terminate_backend(pid)"
         );
-        self.ask(&statement).iter().filter(|ended| *ended == "t").count()
+        let ended = self.ask(&statement);
+        self.wait_until_gone(&ended);
+        ended.len()
+    }
+
+    fn wait_until_gone(&self, pids: &[String]) {
+        let pids = pids.join(",");
+        let left = format!("select pid from pg_stat_activity where pid = any('{{{pids}}}')");
+        for _ in 0..GONE_TRIES {
+            if self.ask(&left).is_empty() {
+                return;
+            }
+            thread::sleep(GONE_TRIES_APART);
+        }
+        panic!("backends that were ended are still there:\n{}", self.log());
     }
 
     fn ask(&self, statement: &str) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! Which jobs a claim gets, and what a repeated one gets.
 
-use super::house::{House, email, job_type, token, wish};
-use crate::Claimed;
+use super::house::{House, claiming, email, job_type, token, wish};
+use crate::{Answer, Claimed};
 use engine::{CLAIM_BYTES_MAX, JobDraft, JobId, Status, Wish};
 use std::{collections::BTreeSet, time::Duration};
 
@@ -91,6 +91,25 @@ pub(crate) fn a_claim_takes_only_its_types(house: &House) {
     let scan = house.submit(JobDraft { job_type: "scan".into(), ..email() });
     house.submit(email());
     assert_eq!(ids(&house.claim(wish("w", "c", &["scan", "other"], 10))), [scan]);
+}
+
+pub(crate) fn claims_of_one_batch_share_no_job(house: &House) {
+    let scan = house.submit(JobDraft { job_type: "scan".into(), ..email() });
+    let mail = house.submit(email());
+    let wishes = [&["email", "scan"][..], &["email"], &["scan"], &["scan", "email"]];
+    let claims = wishes.iter().enumerate().map(|(n, types)| wish(&format!("w{n}"), "c", types, 5));
+    let mut got = Vec::new();
+    for reply in house.run(claims.map(claiming).collect()) {
+        let Ok(Answer::Claimed(jobs)) = reply else { panic!("{reply:?}") };
+        got.extend(ids(&jobs));
+    }
+    got.sort();
+    let mut both = [scan, mail];
+    both.sort();
+    assert_eq!(got, both, "each is given once");
+    for id in both {
+        assert_eq!((house.job(id).life.attempt, house.history(id).len()), (1, 2));
+    }
 }
 
 pub(crate) fn a_repeated_claim_gets_the_same_leases(house: &House) {

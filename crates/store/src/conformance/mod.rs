@@ -49,6 +49,7 @@ macro_rules! conformance {
             claims: priority_goes_before_due_time, only_due_jobs_are_given, an_expired_job_does_not_block_the_line,
                 queues_are_served_in_turn, one_job_is_not_starved_by_a_hundred_thousand,
                 workers_of_different_types_do_not_starve_a_queue, a_claim_takes_only_its_types,
+                claims_of_one_batch_share_no_job,
                 a_repeated_claim_gets_the_same_leases, a_repeated_claim_without_leases_is_a_new_one,
                 a_claim_of_other_types_gets_nothing_under_the_same_name,
                 a_claim_brings_the_payload, a_claim_holds_as_long_as_it_asked, a_claim_is_never_larger_than_its_bound,

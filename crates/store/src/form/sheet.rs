@@ -38,6 +38,11 @@ impl Sheets {
         self.line = line;
     }
 
+    /// The next announcement does not follow the last one: it begins a new sheet.
+    pub(crate) fn close(&mut self) {
+        self.open = false;
+    }
+
     fn add_line(&mut self, line: Announced<'_>) {
         let sheet = match self.written.last_mut() {
             Some((_, sheet)) if self.open && sheet.len() + line.sealed.len() < SHEET_BYTES => sheet,

@@ -199,7 +199,7 @@ impl Inner {
     async fn look(
         &self,
         db: &Lent,
-        desk: &Desk,
+        desk: &mut Desk,
         queues: &[i64],
         room: usize,
         ready: &mut Ready<'_>,
@@ -220,10 +220,17 @@ impl Inner {
             (&now, Type::INT8),
             (&count, Type::INT8),
         ];
-        // Rows that were locked give the transaction a number, if it had none.
-        let (rows, xact) =
-            tokio::try_join!(biased; db.rows(sql::READY, &params), xact(db, ready.xact.is_none()))?;
+        // Rows that were locked give the transaction a number, if it had none. And what is found may have been announced
+        // after this transaction began: it is held now, so a place that is asked for behind the look is behind those.
+        let (rows, xact, place) = tokio::try_join!(
+            biased;
+            db.rows(sql::READY, &params),
+            xact(db, ready.xact.is_none()),
+            db.rows(sql::PLACE, &[]),
+        )?;
         ready.xact = ready.xact.take().or(xact);
+        let place = place.first().ok_or(Trouble::Impossible("a sequence without numbers"))?;
+        desk.go_on_at(place.try_get(0)?);
         let mut found: BTreeMap<i64, Vec<Row>> = BTreeMap::new();
         for row in rows {
             found.entry(row.try_get(0)?).or_default().push(row);

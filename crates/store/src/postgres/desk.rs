@@ -123,6 +123,12 @@ impl Desk {
         }
     }
 
+    /// What is announced from now on stands at `place` and behind it.
+    pub(super) fn go_on_at(&mut self, place: i64) {
+        self.pending.sheets.close();
+        self.place = place - self.pending.lines;
+    }
+
     /// All of `jobs` or none: everything is decided before anything is noted.
     pub(super) fn submit(&mut self, jobs: &[NewJob]) -> Result<Reply, Trouble> {
         let (answers, taken) = match decided(jobs, |new, taken| self.submit_one(new, taken))? {
@@ -238,6 +244,8 @@ impl Desk {
         payload: JsonText,
         claim: &Claim,
     ) -> Result<Option<Claimed>, Trouble> {
+        // Another claim of this batch may have it already, which is not written yet.
+        let stored = &self.jobs.get(&stored.job.id()).unwrap_or(stored).clone();
         let facts = self.facts(&stored.job.envelope.job_type);
         let Ok(ruling) = engine::claim(&stored.job, claim, &facts) else { return Ok(None) };
         let Effect::Change(change) = ruling.effect else { return Ok(None) };

@@ -91,6 +91,11 @@ impl Inner {
         }
     }
 
+    /// Whether it gives signs of life.
+    pub(super) fn is_node(&self) -> bool {
+        self.part() != Part::Visitor
+    }
+
     fn part(&self) -> Part {
         *self.part.lock().expect("nothing panics with this in hand")
     }

@@ -92,6 +92,7 @@ pub(super) const ROLLBACK: &str = "rollback";
 pub(super) const FREQUENT: &[&str] = &[
     CLOCK,
     NOW,
+    PLACE,
     XACT,
     LOCK,
     HEARD,
@@ -145,6 +146,7 @@ statements! {
             || '/' || extract(epoch from pg_postmaster_start_time())::text \
         from consign.house h, consign.pulse p";
     NOW = "select consign.now_ms()";
+    PLACE = "select nextval('consign.place')";
     XACT = "select pg_current_xact_id_if_assigned()::text || '/' || extract(epoch from pg_postmaster_start_time())::text";
     /// A server that crashed gives numbers of transactions that never reached its disk to others: after a restart
     /// "committed" may be said of somebody else's, and only "aborted" can be believed.

@@ -1,6 +1,8 @@
 //! The conformance suite on PostgreSQL, each promise in a schema of its own.
 
 mod enqueue;
+mod order;
+mod silence;
 
 use super::{Postgres, PostgresAddress, PostgresOptions};
 use crate::{

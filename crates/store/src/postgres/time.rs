@@ -121,7 +121,11 @@ impl Inner {
         let time = self.time.locked();
         // Whoever starts next must not begin behind us, and the database's clock would not tell.
         let every = if time.ahead { ANYTHING } else { HEARD_EVERY };
-        time.jumped_from.is_none() && now.since(time.heard_until) >= every
+        let silence = now.since(time.heard_until);
+        // Leases are extended by a silence of all nodes before it is forgotten, and that is done by the next sign of
+        // life. Tools give none.
+        let is_told_later = silence >= SILENCE_MIN && self.is_node();
+        time.jumped_from.is_none() && silence >= every && !is_told_later
     }
 
     pub(super) fn note_heard(&self, heard_until: Timestamp, now: Timestamp) {

@@ -5,11 +5,13 @@
 mod bouncer;
 mod commands;
 mod crowd;
+mod hunt;
 mod killed;
 mod life;
 mod migrate;
 mod outage;
 mod start;
+mod storm;
 mod tls;
 
 use crate::serve::{Answer, Client};

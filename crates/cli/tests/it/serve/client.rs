@@ -117,6 +117,17 @@ impl Ask {
         self
     }
 
+    /// Asks somebody else the same, who knows the same key.
+    pub(crate) fn at(mut self, client: &Client) -> Self {
+        self.port = client.port.clone();
+        self
+    }
+
+    /// Says it and hangs up without waiting for the answer.
+    pub(crate) fn cut(&self) -> io::Result<()> {
+        Connection::open(&self.port, self.within)?.write(&self.bytes())
+    }
+
     /// How long the server may be silent.
     pub(crate) fn within(mut self, within: Duration) -> Self {
         self.within = within;

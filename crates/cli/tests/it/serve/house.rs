@@ -22,6 +22,8 @@ pub(crate) struct House {
     data: PathBuf,
     /// The address of its store.
     address: String,
+    /// What it finds in its environment.
+    variables: Vec<(String, String)>,
     port: Arc<AtomicU16>,
     child: Mutex<Child>,
     admin: OnceLock<String>,
@@ -57,16 +59,35 @@ impl House {
 
     /// The same, without waiting for it.
     pub(crate) fn launched_on_database(address: &str, settings: &str) -> Self {
+        House::launched_in(Vec::new(), address, settings)
+    }
+
+    /// The same with these variables, and no others.
+    pub(crate) fn launched_in(
+        variables: Vec<(String, String)>,
+        address: &str,
+        settings: &str,
+    ) -> Self {
         let folder = TempDir::new().unwrap();
         let data = folder.path().join("consign-data");
-        House::launched(folder, data, address.into(), settings)
+        House::made(folder, data, address.into(), settings, variables)
     }
 
     fn launched(folder: TempDir, data: PathBuf, address: String, settings: &str) -> Self {
+        House::made(folder, data, address, settings, Vec::new())
+    }
+
+    fn made(
+        folder: TempDir,
+        data: PathBuf,
+        address: String,
+        settings: &str,
+        variables: Vec<(String, String)>,
+    ) -> Self {
         fs::write(folder.path().join("consign.toml"), settings).unwrap();
         let port = Arc::new(AtomicU16::new(0));
-        let child = Mutex::new(launch(folder.path(), &address, &port));
-        House { folder, data, address, port, child, admin: OnceLock::new() }
+        let child = Mutex::new(launch(folder.path(), &address, &variables, &port));
+        House { folder, data, address, variables, port, child, admin: OnceLock::new() }
     }
 
     /// A client that shows nothing. It finds the house after a restart, too.
@@ -134,16 +155,25 @@ impl House {
 
     /// Starts it again on the same folder, after it has ended.
     pub(crate) fn restart(&self) {
-        let child = launch(self.folder.path(), &self.address, &self.port);
-        *self.child() = child;
+        *self.child() = self.launch();
         self.wait_until_ready();
+    }
+
+    fn launch(&self) -> Child {
+        launch(self.folder.path(), &self.address, &self.variables, &self.port)
     }
 
     /// Starts it again at the address where it was, for those who know no other.
     pub(crate) fn restart_in_place(&self) {
-        let child = launch_at(self.folder.path(), &self.address, self.port.load(Ordering::SeqCst));
-        *self.child() = child;
+        self.launch_in_place();
         self.wait_until_ready();
+    }
+
+    /// The same, without waiting for it.
+    pub(crate) fn launch_in_place(&self) {
+        let port = self.port.load(Ordering::SeqCst);
+        let child = launch_at(self.folder.path(), &self.address, &self.variables, port);
+        *self.child() = child;
     }
 
     /// How it ended, after it did.
@@ -165,7 +195,7 @@ impl House {
             if self.has_ended() {
                 // Somebody else may have got the port in the meantime; anything else is told.
                 assert!(self.log().contains("in use"), "it ended at once: {}", self.log());
-                *self.child() = launch(self.folder.path(), &self.address, &self.port);
+                *self.child() = self.launch();
             }
             let asked = client.get("/readyz").within(Duration::from_secs(5)).try_send();
             asked.is_ok_and(|answer| answer.status == 200)
@@ -189,19 +219,22 @@ impl Drop for House {
 const ERR: &str = "err";
 const OUT: &str = "out";
 
-fn launch(folder: &Path, store: &str, port: &AtomicU16) -> Child {
+type Variables = [(String, String)];
+
+fn launch(folder: &Path, store: &str, variables: &Variables, port: &AtomicU16) -> Child {
     let free = free_port();
     port.store(free, Ordering::SeqCst);
-    launch_at(folder, store, free)
+    launch_at(folder, store, variables, free)
 }
 
-fn launch_at(folder: &Path, store: &str, port: u16) -> Child {
+fn launch_at(folder: &Path, store: &str, variables: &Variables, port: u16) -> Child {
     let listen = format!("127.0.0.1:{port}");
     let append = |name| File::options().create(true).append(true).open(folder.join(name)).unwrap();
     Command::new(env!("CARGO_BIN_EXE_consign"))
         .args(["serve", "--listen", &listen, "--config", "consign.toml", "--store", store])
         .current_dir(folder)
         .env_clear()
+        .envs(variables.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .stdout(append(OUT))
         .stderr(append(ERR))

@@ -16,7 +16,7 @@ mod openapi;
 mod protocol;
 mod ready_made;
 mod secrets;
-mod storm;
+pub(crate) mod storm;
 
 pub(crate) use client::{Answer, Ask, Client, Connection, Event};
 pub(crate) use customer::Customer;
@@ -31,9 +31,19 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Waits until `it` has a value.
 #[track_caller]
-pub(crate) fn wait_for<T>(what: &str, mut it: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn wait_for<T>(what: &str, it: impl FnMut() -> Option<T>) -> T {
+    wait_for_within(PATIENCE, what, it)
+}
+
+/// The same with another patience, where something takes long on purpose.
+#[track_caller]
+pub(crate) fn wait_for_within<T>(
+    patience: Duration,
+    what: &str,
+    mut it: impl FnMut() -> Option<T>,
+) -> T {
     let clock = SystemClock::new();
-    let until = clock.read().monotonic + PATIENCE;
+    let until = clock.read().monotonic + patience;
     loop {
         if let Some(value) = it() {
             return value;

@@ -1,0 +1,100 @@
+//! Announcements of one job are in the order of its history, whoever was faster.
+
+use super::{RUNTIME, fresh_address, open_at};
+use crate::{
+    HandClock, PAGE_MAX, Postgres, PostgresAddress, Request, SeededDice, Store,
+    conformance::house::{claiming, email, tenant, wish},
+    take_the_clock,
+};
+use engine::{Intake, JobId, NewJob, PAYLOAD_BYTES_MAX, Timestamp};
+use std::{sync::Arc, time::Duration};
+use tokio::time::{sleep, timeout};
+use tokio_postgres::Client;
+
+/// What a test waits for happens within this, or not at all.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn now() -> Timestamp {
+    Timestamp::from_unix_ms(1_800_000_000_000)
+}
+
+/// A batch that begins before a job is handed over, and ends by starting it, is held up in between: its place in the
+/// outbox must not be the one that it had at the beginning.
+#[test]
+fn a_start_is_told_after_the_hand_over_that_it_overtook() {
+    let clock = Arc::new(HandClock::at(now()));
+    let dice = Arc::new(SeededDice::new(1));
+    let address = fresh_address();
+    RUNTIME.block_on(async {
+        take_the_clock(&address, &clock).await.expect("it can be taken");
+    });
+    let store = open_at(&address, &clock, &dice);
+    RUNTIME.block_on(async {
+        // The queue is there, so that nothing else is in the way.
+        submit(&store, &dice).await;
+        let app = address.connect().await.expect("it answers");
+        let slow = new_job(&dice);
+        hold(&app, &address, slow.id).await;
+        let batch = vec![Request::Submit(vec![slow]), claiming(wish("w", "c", &["email"], 10))];
+        let waiting = tokio::spawn({
+            let store = store.clone();
+            async move { store.execute(batch).await }
+        });
+        wait_until_held(&address).await;
+        let overtaken = submit(&store, &dice).await;
+        app.batch_execute("rollback").await.expect("it lets go");
+        waiting.await.expect("no panic").expect("it is carried out");
+        assert_eq!(told(&store, overtaken).await, [1, 2]);
+    });
+}
+
+/// Keeps whoever wants to hand over a job of this id waiting.
+async fn hold(app: &Client, address: &PostgresAddress, id: JobId) {
+    let schema = address.schema();
+    let held = format!(
+        "begin; insert into {schema}.handed (no, id, queue, envelope, payload) values (1, '{id}', 1, '', '')"
+    );
+    app.batch_execute(&held).await.expect("lawful");
+}
+
+/// Asks as somebody else: within a transaction the same would be seen again and again.
+async fn wait_until_held(address: &PostgresAddress) {
+    let watch = address.connect().await.expect("it answers");
+    let waiting = format!(
+        "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%{}.handed%'",
+        address.schema()
+    );
+    let held = async {
+        while watch.query_typed(&waiting, &[]).await.expect("lawful").is_empty() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(PATIENCE, held).await.expect("the batch waits");
+}
+
+fn new_job(dice: &SeededDice) -> NewJob {
+    let chance = || crate::Dice::roll(dice);
+    let intake = Intake {
+        id: JobId::new(now(), chance()),
+        tenant: tenant("default"),
+        chance: chance(),
+        payload_bytes_max: PAYLOAD_BYTES_MAX,
+    };
+    email().check(intake).expect("a lawful draft")
+}
+
+async fn submit(store: &Postgres, dice: &SeededDice) -> JobId {
+    let new = new_job(dice);
+    let id = new.id;
+    let replies = store.execute(vec![Request::Submit(vec![new])]).await.expect("the store works");
+    assert!(replies[0].is_ok(), "{replies:?}");
+    id
+}
+
+/// The transitions of a job in the order in which they are told.
+async fn told(store: &Postgres, id: JobId) -> Vec<u64> {
+    store.number_events(PAGE_MAX).await.expect("the store works");
+    let events = store.events(0, PAGE_MAX).await.expect("the store works");
+    let own = events.iter().filter(|numbered| numbered.event.job.id() == id);
+    own.map(|numbered| numbered.event.job.seq).collect()
+}
