@@ -63,13 +63,10 @@ fn lint() -> bool {
 }
 
 /// The tests in which shuttle chooses which thread moves next. They need locks and threads of their own,
-/// with which no other test runs.
-const SHUTTLE: &[&str] = &[
-    "--package=consign-store",
-    "--package=consign-platform",
-    "--features=consign-store/shuttle,consign-platform/shuttle",
-    "--test=shuttle",
-];
+/// with which no other test runs. The whole workspace is named, though only two crates have such tests:
+/// so what they depend on is built as for all other tests, and not a second time.
+const SHUTTLE: &[&str] =
+    &["--workspace", "--features=consign-store/shuttle,consign-platform/shuttle", "--test=shuttle"];
 
 fn cargo(args: &[&str]) -> bool {
     say(&format!("cargo {}\n", args.join(" ")));

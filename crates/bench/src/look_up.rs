@@ -31,15 +31,15 @@ const COPIES: usize = 50_000;
 /// Copies the youngest job that has ended. The ids are of this moment, and as random as ours within it.
 const COPY: &str = "
 with young as (
-    select h.subject, h.envelope, h.payload, e.*
+    select h.by_correlation, h.subject, h.envelope, h.payload, e.*
       from handed h join job_ended e on e.no = h.no order by h.no desc limit 1
 ), copy as (
     select young.no + i as copy_no, young.* from young, generate_series(1, $1::bigint) as i
 ), copied as (
-    insert into handed (no, id, queue, subject, envelope, payload)
+    insert into handed (no, id, queue, by_correlation, subject, envelope, payload)
     select copy_no, (lpad(to_hex((extract(epoch from clock_timestamp()) * 1000)::bigint), 12, '0')
         || '7' || substr(md5(copy_no::text), 1, 3) || '8' || substr(md5(copy_no::text), 4, 15))::uuid,
-        queue, subject, envelope, payload from copy
+        queue, by_correlation + copy_no, subject, envelope, payload from copy
 )
 insert into job_ended (no, queue, status, error, keyed, kept_since, body)
 select copy_no, queue, status, error, keyed, kept_since, body from copy";

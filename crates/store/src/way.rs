@@ -6,7 +6,9 @@ use engine::{Comparison, Field, Filter, Status, Timestamp};
 
 /// An index that meets every job of a condition.
 pub(crate) enum Way {
-    Facet(i64),
+    Subject(i64),
+    Correlation(i64),
+    Parent(i64),
     Error(i64),
     Running,
     Live,
@@ -32,10 +34,10 @@ impl Way {
 fn rare(field: &Field) -> Option<Way> {
     match field {
         Field::CorrelationId(correlation) => {
-            Some(Way::Facet(facet::of_correlation(correlation.as_str())))
+            Some(Way::Correlation(facet::of_correlation(correlation.as_str())))
         }
-        Field::SubjectId(subject) => Some(Way::Facet(facet::of_subject(subject.as_str()))),
-        Field::ParentId(parent) => Some(Way::Facet(facet::of_parent(*parent))),
+        Field::SubjectId(subject) => Some(Way::Subject(facet::of_subject(subject.as_str()))),
+        Field::ParentId(parent) => Some(Way::Parent(facet::of_parent(*parent))),
         Field::ErrorCode(code) => Some(Way::Error(facet::of_error(code))),
         Field::Status(_) | Field::JobType(_) | Field::CreatedAt(_) | Field::CompletedAt(_) => None,
     }

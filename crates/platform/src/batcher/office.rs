@@ -23,8 +23,8 @@ use std::{sync::Arc, time::Duration};
 const GATHER_CALLS_MIN: usize = 8;
 /// Nor is anybody waited for longer than this: a part of what a commit takes.
 const GATHER_MAX: Duration = Duration::from_micros(200);
-/// The same while another writer has more in hand than there is to take: about what a commit takes.
-const GATHER_BESIDE_MAX: Duration = Duration::from_millis(1);
+/// The same while another writer has more in hand than there is to take: what a slow commit takes.
+const GATHER_BESIDE_MAX: Duration = Duration::from_millis(5);
 
 pub(super) struct Office {
     pub(super) store: Arc<dyn Store>,

@@ -1,9 +1,8 @@
-//! What can wait: numbering announcements, dropping old rows, filling the listing, adding up counts. One node does it
+//! What can wait: numbering announcements, dropping old rows, adding up counts. One node does it
 //! for all; each transaction here asks first whether it still is that node.
 
 use super::{
     Inner,
-    erase::shelf,
     error::Trouble,
     known::Known,
     load,
@@ -26,8 +25,6 @@ use tokio_postgres::types::Type;
 
 /// A claim may be repeated for this long.
 const CLAIMS_KEPT: Duration = Duration::from_secs(3_600);
-/// So many rows of counts, or of the listing, are dealt with in one go.
-const FILED_MAX: i64 = 500;
 /// A tidy round that only meets keys which are in use again ends after so many.
 const ROUNDS_MAX: usize = 100;
 
@@ -80,7 +77,7 @@ impl Inner {
         Ok(limit - usize::try_from(left).unwrap_or(0))
     }
 
-    /// Drops what nobody can ask for any more, and files away what came in.
+    /// Drops what nobody can ask for any more.
     pub(super) async fn tidy(&self, db: &Lent, limit: usize) -> Result<usize, Trouble> {
         let Some(now) = self.begin_chore(db).await? else { return Ok(0) };
         let mut left = limit;
@@ -98,28 +95,6 @@ impl Inner {
             db.run(sql::CLAIMS_OLD, &claims),
         )?;
         Ok(limit - left)
-    }
-
-    /// Enters new jobs into the listing, sorted, so that neighbours are written together. Says whether there may be
-    /// more. A listing reads what is not entered yet as well, so nobody waits for this.
-    pub(super) async fn file(&self, db: &Lent) -> Result<bool, Trouble> {
-        if self.begin_chore(db).await?.is_none() {
-            return Ok(false);
-        }
-        let taken = db.rows(sql::FRESH_TAKE, &[(&FILED_MAX, Type::INT8)]).await?;
-        let mut entries = Vec::new();
-        for row in &taken {
-            let (facets, jobs): (Vec<i64>, Vec<i64>) = (row.try_get(0)?, row.try_get(1)?);
-            entries.extend(facets.into_iter().zip(jobs).map(|(facet, no)| (shelf(no), facet, no)));
-        }
-        entries.sort_unstable();
-        let shelves: Vec<i32> = entries.iter().map(|(shelf, _, _)| *shelf).collect();
-        let facets: Vec<i64> = entries.iter().map(|(_, facet, _)| *facet).collect();
-        let jobs: Vec<i64> = entries.iter().map(|(_, _, no)| *no).collect();
-        let params: [Param<'_>; 3] =
-            [(&shelves, Type::INT4_ARRAY), (&facets, Type::INT8_ARRAY), (&jobs, Type::INT8_ARRAY)];
-        db.run(sql::LISTING_INSERT, &params).await?;
-        Ok(to_i64(taken.len()) == FILED_MAX)
     }
 
     /// Adds changes of counts up. Says whether there may be more.

@@ -287,7 +287,6 @@ impl Desk {
         let queue = self.queue(new)?;
         let no = self.numbers.next(change.job.envelope.created_at);
         let stored = self.save(None, (no, queue), change)?;
-        self.pending.list(&stored);
         if let Some(queued) = self.queued.get_mut(&queue) {
             *queued += 1;
         }

@@ -8,7 +8,6 @@ use super::{
 };
 use crate::form::{
     body::{event_from_row, event_to_row, to_row},
-    facet,
     sheet::{Announced, Sheets, lines},
     stored::Stored,
 };
@@ -34,45 +33,9 @@ pub(super) async fn erase(db: &Lent, erased: &[Arc<Stored>]) -> Result<(), Troub
         db.run(sql::HISTORY_DELETE, &numbers),
         db.run(sql::STEPS_FORGET, &numbers),
         db.run(sql::HANDED_DELETE, &numbers),
-    )?;
-    unlist(db, erased, &no).await
+    )
+    .map(drop)
 }
-
-async fn unlist(db: &Lent, erased: &[Arc<Stored>], numbers: &[i64]) -> Result<(), Trouble> {
-    let (mut shelves, mut facets, mut jobs) = (Vec::new(), Vec::new(), Vec::new());
-    for stored in erased {
-        for facet in facet::facets(stored.queue, &stored.job.envelope) {
-            shelves.push(shelf(stored.no));
-            facets.push(facet);
-            jobs.push(stored.no);
-        }
-    }
-    let entries: [Param<'_>; 3] =
-        [(&shelves, Type::INT4_ARRAY), (&facets, Type::INT8_ARRAY), (&jobs, Type::INT8_ARRAY)];
-    db.run(sql::LISTING_DELETE, &entries).await?;
-    for row in db.rows(sql::FRESH_OF, &[(&numbers, Type::INT8_ARRAY)]).await? {
-        let (place, facets, jobs): (i64, Vec<i64>, Vec<i64>) =
-            (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        let kept = facets.into_iter().zip(jobs).filter(|(_, no)| !numbers.contains(no));
-        let (facets, jobs): (Vec<i64>, Vec<i64>) = kept.unzip();
-        let put: [Param<'_>; 3] =
-            [(&place, Type::INT8), (&facets, Type::INT8_ARRAY), (&jobs, Type::INT8_ARRAY)];
-        db.run(sql::FRESH_PUT, &put).await?;
-    }
-    Ok(())
-}
-
-/// The shelf of the listing on which a job is found: about an hour.
-pub(super) fn shelf(no: i64) -> i32 {
-    i32::try_from(no >> SHELF_BITS).unwrap_or(i32::MAX)
-}
-
-/// The least number on a shelf.
-pub(super) fn shelf_start(shelf: i32) -> i64 {
-    i64::from(shelf) << SHELF_BITS
-}
-
-const SHELF_BITS: u32 = 42;
 
 /// Says less on the lines that are about these jobs, and keeps what may still be said.
 async fn redact(db: &Lent, erased: &[Arc<Stored>]) -> Result<(), Trouble> {

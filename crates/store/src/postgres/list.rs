@@ -5,10 +5,10 @@
 
 use super::{
     desk::first_number,
-    erase::{shelf, shelf_start},
     error::Trouble,
     known::Known,
     load,
+    pending::queue_column,
     pool::{Lent, Param},
     reads::numbers,
     sql,
@@ -85,8 +85,6 @@ struct Walk {
     sql: &'static str,
     /// What the index is asked for, where it is asked for something.
     key: Key,
-    /// Shelves of the listing that are still to be looked at, the newest first.
-    shelves: Option<VecDeque<i32>>,
     /// Taken from the index and not looked at yet, the newest first.
     ahead: VecDeque<i64>,
     /// There is nothing beyond.
@@ -97,12 +95,12 @@ enum Key {
     None,
     Number(i64),
     Status(i16),
-    Facets(Vec<i64>),
+    Queue(i32),
 }
 
 impl Walk {
     fn new(sql: &'static str, key: Key) -> Self {
-        Walk { sql, key, shelves: None, ahead: VecDeque::new(), whole: false }
+        Walk { sql, key, ahead: VecDeque::new(), whole: false }
     }
 
     /// Takes the next numbers from the index.
@@ -113,24 +111,10 @@ impl Walk {
             Key::None => {}
             Key::Number(number) => params.push((number, Type::INT8)),
             Key::Status(status) => params.push((status, Type::INT2)),
-            Key::Facets(facets) => params.push((facets, Type::INT8_ARRAY)),
-        }
-        let shelf = self.shelves.as_ref().map(|shelves| shelves.front().copied());
-        match &shelf {
-            Some(None) => {
-                self.whole = true;
-                return Ok(());
-            }
-            Some(Some(shelf)) => params.push((shelf, Type::INT4)),
-            None => {}
+            Key::Queue(queue) => params.push((queue, Type::INT4)),
         }
         self.ahead = numbers(&db.rows(self.sql, &params).await?)?.into();
-        if i64::try_from(self.ahead.len()).unwrap_or(0) < STRIDE {
-            match &mut self.shelves {
-                Some(shelves) => drop(shelves.pop_front()),
-                None => self.whole = true,
-            }
-        }
+        self.whole = i64::try_from(self.ahead.len()).unwrap_or(0) < STRIDE;
         Ok(())
     }
 }
@@ -141,12 +125,12 @@ async fn next(db: &Lent, walks: &mut [Walk], below: i64, floor: i64) -> Result<V
         while walk.ahead.front().is_some_and(|no| *no >= below) {
             walk.ahead.pop_front();
         }
-        while walk.ahead.is_empty() && !walk.whole {
+        if walk.ahead.is_empty() && !walk.whole {
             walk.advance(db, below, floor).await?;
         }
     }
     // A walk that is not at its end may go on with anything below its last number.
-    let reached = walks.iter().filter(|walk| !walk.whole || walk.shelves.is_some());
+    let reached = walks.iter().filter(|walk| !walk.whole);
     let reached = reached.filter_map(|walk| walk.ahead.back().copied()).max().unwrap_or(i64::MIN);
     let mut found: Vec<i64> = Vec::new();
     for walk in walks {
@@ -163,7 +147,11 @@ async fn next(db: &Lent, walks: &mut [Walk], below: i64, floor: i64) -> Result<V
 /// The walks that meet every job the query can mean.
 async fn walks(db: &Lent, query: &Query) -> Result<Vec<Walk>, Trouble> {
     let walks = match Way::of(&query.filter) {
-        Some(Way::Facet(facet)) => listed(db, query, vec![facet]).await?,
+        Some(Way::Subject(digest)) => vec![Walk::new(sql::LIST_SUBJECT, Key::Number(digest))],
+        Some(Way::Correlation(digest)) => {
+            vec![Walk::new(sql::LIST_CORRELATION, Key::Number(digest))]
+        }
+        Some(Way::Parent(digest)) => vec![Walk::new(sql::LIST_PARENT, Key::Number(digest))],
         Some(Way::Error(error)) => vec![
             Walk::new(sql::LIST_ERROR_LIVE, Key::Number(error)),
             Walk::new(sql::LIST_ERROR_ENDED, Key::Number(error)),
@@ -177,15 +165,14 @@ async fn walks(db: &Lent, query: &Query) -> Result<Vec<Walk>, Trouble> {
         Some(Way::Live) => vec![Walk::new(sql::LIST_LIVE, Key::None)],
         Some(Way::Type(job_type)) => {
             let known = Known::load(db).await?;
-            let queues = known.queues.of_type(&job_type, &query.scope).map(|(no, _)| no).collect();
-            listed(db, query, queues).await?
+            of_queues(known.queues.of_type(&job_type, &query.scope).map(|(no, _)| no))
         }
         None => match &query.scope {
             Scope::All => all(),
             Scope::One(tenant) => {
                 let known = Known::load(db).await?;
                 let theirs = known.queues.all().filter(|(_, queue)| queue.tenant == *tenant);
-                listed(db, query, theirs.map(|(no, _)| no).collect()).await?
+                of_queues(theirs.map(|(no, _)| no))
             }
         },
     };
@@ -196,26 +183,8 @@ fn all() -> Vec<Walk> {
     vec![Walk::new(sql::LIST_ALL, Key::None)]
 }
 
-/// The listing for `facets`, and the newest jobs, which are not filed yet.
-async fn listed(db: &Lent, query: &Query, facets: Vec<i64>) -> Result<Vec<Walk>, Trouble> {
-    if facets.len() >= WALKS_MAX {
-        return Ok(all());
-    }
-    let (below, floor) = range(query);
-    let (newest, oldest) = (shelf(below), shelf(floor));
-    let params: [Param<'_>; 2] = [(&newest, Type::INT4), (&oldest, Type::INT4)];
-    let mut shelves = VecDeque::new();
-    for row in db.rows(sql::LIST_SHELVES, &params).await? {
-        let shelf: i32 = row.try_get(0)?;
-        if shelf_start(shelf) < below {
-            shelves.push_back(shelf);
-        }
-    }
-    let filed = |facet: &i64| Walk {
-        shelves: Some(shelves.clone()),
-        ..Walk::new(sql::LIST_FACET, Key::Number(*facet))
-    };
-    let mut walks: Vec<Walk> = facets.iter().map(filed).collect();
-    walks.push(Walk::new(sql::LIST_FRESH, Key::Facets(facets)));
-    Ok(walks)
+fn of_queues(queues: impl Iterator<Item = i64>) -> Vec<Walk> {
+    let walk = |queue| Walk::new(sql::LIST_QUEUE, Key::Queue(queue_column(queue)));
+    let walks: Vec<Walk> = queues.map(walk).take(WALKS_MAX).collect();
+    if walks.len() == WALKS_MAX { all() } else { walks }
 }

@@ -520,7 +520,6 @@ impl Store for Postgres {
 
     async fn tidy(&self, limit: usize) -> Result<usize, StoreError> {
         self.chore(move |inner, db| async move { inner.roll_up(&db).await }).await?;
-        self.chore(move |inner, db| async move { inner.file(&db).await }).await?;
         self.chore(move |inner, db| async move { inner.tidy(&db, limit).await }).await
     }
 

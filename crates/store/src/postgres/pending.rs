@@ -24,8 +24,6 @@ pub(super) struct Pending {
     pub(super) deltas: Deltas,
     /// Keys whose job has ended.
     pub(super) ended_keys: Vec<EndedKey>,
-    /// Where new jobs are to be found by what was handed over.
-    pub(super) facets: Vec<(i64, i64)>,
 }
 
 /// A job that was handed over.
@@ -123,11 +121,6 @@ impl Pending {
         }
     }
 
-    pub(super) fn list(&mut self, stored: &Stored) {
-        let facets = facet::facets(stored.queue, &stored.job.envelope);
-        self.facets.extend(facets.map(|facet| (facet, stored.no)));
-    }
-
     pub(super) fn count(&mut self, queue: i64, before: Option<&Job>, after: Option<&Job>) {
         self.deltas.count(queue, before, after);
     }
@@ -208,6 +201,9 @@ pub(super) struct HandedRows<'a> {
     pub(super) no: Vec<i64>,
     pub(super) id: Vec<super::uuid::Uuid>,
     pub(super) queue: Vec<i32>,
+    pub(super) by_subject: Vec<Option<i64>>,
+    pub(super) by_correlation: Vec<i64>,
+    pub(super) by_parent: Vec<Option<i64>>,
     pub(super) subject: Vec<Option<&'a str>>,
     pub(super) envelope: Vec<Vec<u8>>,
     pub(super) payload: Vec<&'a str>,
@@ -219,7 +215,11 @@ impl<'a> HandedRows<'a> {
         self.no.push(stored.no);
         self.id.push(super::uuid::Uuid(envelope.id));
         self.queue.push(queue_column(stored.queue));
-        self.subject.push(envelope.subject.as_ref().map(engine::SubjectId::as_str));
+        let subject = envelope.subject.as_ref().map(engine::SubjectId::as_str);
+        self.by_subject.push(subject.map(facet::of_subject));
+        self.by_correlation.push(facet::of_correlation(envelope.correlation.as_str()));
+        self.by_parent.push(envelope.parent.map(facet::of_parent));
+        self.subject.push(subject);
         self.envelope.push(to_row(stored.no, &**envelope));
         self.payload.push(payload.as_str());
     }

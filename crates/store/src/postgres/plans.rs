@@ -9,7 +9,7 @@ use super::{
 use tokio_postgres::Client;
 
 /// Tables that are small, whatever happens, and may be read as a whole.
-const SMALL: [&str; 14] = [
+const SMALL: [&str; 13] = [
     "house",
     "pulse",
     "queue",
@@ -23,7 +23,6 @@ const SMALL: [&str; 14] = [
     "node",
     "leader",
     "numbering",
-    "fresh",
 ];
 
 /// So many jobs wait, and as many have ended.
@@ -97,14 +96,13 @@ async fn grow(client: &Client, names: &Names) {
     let grow = format!(
         "insert into consign.queue (job_type, tenant) select 't' || n, 'default' from generate_series(1, 10) n; \
          insert into consign.handed select n, ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, \
-           1 + n % 10, null, '\\x00', '1' from generate_series(1, {ROWS} * 2) n; \
+           1 + n % 10, -n, -n, -n, null, '\\x00', '1' from generate_series(1, {ROWS} * 2) n; \
          insert into consign.job select n, 1 + n % 10, n % 10, n, null, null, null, '\\x00' \
            from generate_series(1, {ROWS}) n; \
          insert into consign.job_ended select n, 1 + n % 10, 2, null, false, n, '\\x00' \
            from generate_series({ROWS} + 1, {ROWS} * 2) n; \
          insert into consign.outbox select n * 20, '\\x00' from generate_series(1, {ROWS} / 20) n; \
          insert into consign.outbox_number select n * 20, n * 20, 20 from generate_series(1, {ROWS} / 20) n; \
-         insert into consign.listing select n / 1000, -n, n from generate_series(1, {ROWS} / 10) n; \
          insert into consign.key select 1 + n % 10, 'k' || n, ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid \
            from generate_series(1, {ROWS} / 10) n"
     );

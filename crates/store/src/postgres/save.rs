@@ -76,7 +76,6 @@ pub(super) async fn write(
         delete(db, sql::STEPS_FORGET, &pending.steps_forgotten),
         steps(db, pending),
         announce(db, pending),
-        list(db, pending),
     )
     .map(drop)
 }
@@ -150,10 +149,13 @@ impl Rows {
 async fn hand_over(db: &Lent, pending: &Pending) -> Result<(), Trouble> {
     let mut rows = HandedRows::default();
     pending.new.iter().for_each(|new| rows.add(new));
-    let params: [Param<'_>; 6] = [
+    let params: [Param<'_>; 9] = [
         (&rows.no, Type::INT8_ARRAY),
         (&rows.id, Type::UUID_ARRAY),
         (&rows.queue, Type::INT4_ARRAY),
+        (&rows.by_subject, Type::INT8_ARRAY),
+        (&rows.by_correlation, Type::INT8_ARRAY),
+        (&rows.by_parent, Type::INT8_ARRAY),
         (&rows.subject, Type::TEXT_ARRAY),
         (&rows.envelope, Type::BYTEA_ARRAY),
         (&rows.payload, Type::TEXT_ARRAY),
@@ -253,15 +255,6 @@ async fn announce(db: &Lent, pending: &Pending) -> Result<(), Trouble> {
         run(db, sql::OUTBOX_NEW, &new, place.len()),
     )
     .map(drop)
-}
-
-async fn list(db: &Lent, pending: &Pending) -> Result<(), Trouble> {
-    let Some((place, _)) = pending.sheets.written.first() else { return Ok(()) };
-    let facets: Vec<i64> = pending.facets.iter().map(|(facet, _)| *facet).collect();
-    let jobs: Vec<i64> = pending.facets.iter().map(|(_, no)| *no).collect();
-    let params: [Param<'_>; 3] =
-        [(place, Type::INT8), (&facets, Type::INT8_ARRAY), (&jobs, Type::INT8_ARRAY)];
-    run(db, sql::FRESH_INSERT, &params, facets.len()).await
 }
 
 async fn set_keys(db: &Lent, desk: &Desk) -> Result<(), Trouble> {

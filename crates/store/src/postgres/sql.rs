@@ -40,6 +40,21 @@ macro_rules! statements {
     };
 }
 
+/// Jobs by a digest, shelf by shelf from the newest on. There may be thousands of shelves, and a look at one is a step
+/// into an index.
+macro_rules! on_shelves {
+    ($column:literal) => {
+        concat!(
+            "select h.no from generate_series( \
+                least($1::int8 - 1, coalesce((select max(no) from consign.handed), 0)) >> 42, \
+                greatest($3::int8, (select min(no) from consign.handed)) >> 42, -1) s(shelf) \
+            cross join lateral (select no from consign.handed where (no >> 42) = s.shelf and ",
+            $column,
+            " = $4 and no < $1 and no >= $3 order by no desc limit $2) h limit $2"
+        )
+    };
+}
+
 /// How transactions begin that write, and such as only ask and want one moment.
 pub(super) const WRITE: &str = "begin isolation level read committed";
 pub(super) const READ: &str = "begin isolation level repeatable read read only";
@@ -104,7 +119,6 @@ pub(super) const FREQUENT: &[&str] = &[
     ENDED_INSERT,
     OUTBOX_INSERT,
     OUTBOX_NEW,
-    FRESH_INSERT,
     DELTA_INSERT,
     CLAIMS_HELD,
     CLAIMS_PUT,
@@ -200,8 +214,9 @@ statements! {
         and q.job_type = i.job_type and q.tenant = i.tenant and k.queue = q.no and k.id = i.id";
 
     // Saving.
-    HANDED_INSERT = "insert into consign.handed (no, id, queue, subject, envelope, payload) \
-        select * from unnest($1::int8[], $2::uuid[], $3::int4[], $4::text[], $5::bytea[], $6::text[])";
+    HANDED_INSERT = "insert into consign.handed (no, id, queue, by_subject, by_correlation, by_parent, subject, \
+        envelope, payload) select * from unnest($1::int8[], $2::uuid[], $3::int4[], $4::int8[], $5::int8[], $6::int8[], \
+        $7::text[], $8::bytea[], $9::text[])";
     JOB_INSERT = "insert into consign.job (no, queue, rank, run_at, expires_at, lease_until, error, body) \
         select * from unnest($1::int8[], $2::int4[], $3::int2[], $4::int8[], $5::int8[], $6::int8[], $7::int8[], \
         $8::bytea[])";
@@ -233,7 +248,6 @@ statements! {
     STEPS_FORGET = "delete from consign.step where no = any($1)";
     OUTBOX_INSERT = "insert into consign.outbox (place, sheet) select * from unnest($1::int8[], $2::bytea[])";
     OUTBOX_NEW = "insert into consign.outbox_new (place, lines) select * from unnest($1::int8[], $2::int4[])";
-    FRESH_INSERT = "insert into consign.fresh (place, facets, jobs) values ($1, $2, $3)";
     DELTA_INSERT = "insert into consign.delta (queue, counts) \
         select queue, array[a, b, c, d, e, f, g, h, i] from unnest($1::int4[], $2::int8[], $3::int8[], $4::int8[], \
         $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::int8[], $10::int8[]) u(queue, a, b, c, d, e, f, g, h, i)";
@@ -241,11 +255,6 @@ statements! {
     // Erasing.
     HANDED_DELETE = "delete from consign.handed where no = any($1)";
     HISTORY_DELETE = "delete from consign.history where no = any($1)";
-    LISTING_DELETE = "delete from consign.listing l \
-        using unnest($1::int4[], $2::int8[], $3::int8[]) u(shelf, facet, no) \
-        where l.shelf = u.shelf and l.facet = u.facet and l.no = u.no";
-    FRESH_OF = "select place, facets, jobs from consign.fresh where jobs && $1 order by place for update";
-    FRESH_PUT = "update consign.fresh set facets = $2, jobs = $3 where place = $1";
     ERASED_INSERT = "insert into consign.erased (no, last_place, envelope) \
         select * from unnest($1::int8[], $2::int8[], $3::bytea[])";
     ERASED_OLD = "delete from consign.erased where no = any(array(select no from consign.erased \
@@ -343,13 +352,10 @@ statements! {
 
     // Listings: numbers of jobs, newest first, below a number.
     LIST_ALL = "select no from consign.handed where no < $1 and no >= $3 order by no desc limit $2";
-    LIST_FRESH = "select u.no from consign.fresh f, unnest(f.facets, f.jobs) u(facet, no) \
-        where u.facet = any($4) and u.no < $1 and u.no >= $3 order by u.no desc limit $2";
-    LIST_SHELVES = "with recursive s(shelf) as ((select max(shelf) from consign.listing where shelf <= $1) \
-        union all select (select max(shelf) from consign.listing where shelf < s.shelf) from s where s.shelf is not null) \
-        select shelf from s where shelf is not null and shelf >= $2";
-    LIST_FACET = "select no from consign.listing where shelf = $5 and facet = $4 and no < $1 and no >= $3 \
-        order by no desc limit $2";
+    LIST_QUEUE = "select no from consign.handed where queue = $4 and no < $1 and no >= $3 order by no desc limit $2";
+    LIST_SUBJECT = on_shelves!("by_subject");
+    LIST_CORRELATION = on_shelves!("by_correlation");
+    LIST_PARENT = on_shelves!("by_parent");
     LIST_LIVE = "select no from consign.job where no < $1 and no >= $3 order by no desc limit $2";
     LIST_RUNNING = "select no from (select no from consign.job where lease_until is not null) r \
         where no < $1 and no >= $3 order by no desc limit $2";
@@ -359,10 +365,6 @@ statements! {
     LIST_ERROR_LIVE = "select no from consign.job where error = $4 and no < $1 and no >= $3 order by no desc limit $2";
     LIST_ERROR_ENDED = "select no from consign.job_ended where error = $4 and no < $1 and no >= $3 \
         order by no desc limit $2";
-    FRESH_TAKE = "delete from consign.fresh where place = any(array( \
-        select place from consign.fresh order by place limit $1 for update skip locked)) returning facets, jobs";
-    LISTING_INSERT = "insert into consign.listing (shelf, facet, no) \
-        select * from unnest($1::int4[], $2::int8[], $3::int8[]) on conflict do nothing";
 
     // The audit log.
     AUDIT_HEAD = "select number, scope, body from consign.audit order by number desc limit 1";

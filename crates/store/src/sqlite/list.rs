@@ -152,7 +152,9 @@ impl Walks {
     fn new(db: &Connection, query: &Query) -> Result<Self, Trouble> {
         let all = || vec![Walk::new(sql::LIST_ALL, None)];
         let walks = match Way::of(&query.filter) {
-            Some(Way::Facet(facet)) => with_tail(db, vec![facet])?,
+            Some(Way::Subject(facet) | Way::Correlation(facet) | Way::Parent(facet)) => {
+                with_tail(db, vec![facet])?
+            }
             Some(Way::Error(error)) => vec![
                 Walk::new(sql::LIST_ERROR_LIVE, Some(error)),
                 Walk::new(sql::LIST_ERROR_ENDED, Some(error)),

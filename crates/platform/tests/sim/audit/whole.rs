@@ -29,6 +29,7 @@ impl Auditor {
         self.touch_everything();
         self.look(platform)?;
         self.audit_listing(platform)?;
+        self.audit_stranger(platform)?;
         self.audit_step_end(platform)
     }
 
@@ -57,6 +58,14 @@ impl Auditor {
         }
         let there: BTreeSet<JobId> = self.known_jobs().into_iter().collect();
         ensure(listed == there, "I1", || "the listing and the jobs differ".into())
+    }
+
+    /// A stranger who lists everything sees nothing.
+    fn audit_stranger(&self, platform: &Platform) -> Verdict {
+        let scope = self.stranger.clone();
+        let query = Query { scope, filter: Filter::Everything, before: None, limit: 1 };
+        let page = pollster::block_on(platform.list(&query)).map_err(broken)?;
+        ensure(page.jobs.is_empty(), "I18", || "a stranger was shown a listing".into())
     }
 
     /// Per tenant and type: submitted = queued + running + ended.

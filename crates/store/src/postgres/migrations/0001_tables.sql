@@ -50,10 +50,20 @@ create table consign.handed (
     no bigint primary key,
     id uuid not null unique,
     queue integer not null,
+    -- Digests, by which jobs are found.
+    by_subject bigint,
+    by_correlation bigint not null,
+    by_parent bigint,
     subject text,
     envelope bytea not null,
     payload text not null
 ) with (autovacuum_vacuum_insert_scale_factor = 0.2);
+create index handed_queue on consign.handed (queue, no);
+-- Digests are random: among all jobs, each would be written to a page of its own. Jobs of about an hour share a
+-- shelf, so that the cost of an entry does not grow with the number of jobs.
+create index handed_subject on consign.handed ((no >> 42), by_subject, no) where by_subject is not null;
+create index handed_correlation on consign.handed ((no >> 42), by_correlation, no);
+create index handed_parent on consign.handed ((no >> 42), by_parent, no) where by_parent is not null;
 
 -- Jobs that live: small, and the only jobs that claiming and sweeping ever look at. Every row is rewritten a few
 -- times and then deleted, so it is vacuumed early and often.
@@ -168,21 +178,6 @@ create table consign.erased (
     envelope bytea not null
 );
 create index erased_place on consign.erased (last_place);
-
--- Where a job can be found by what was handed over. A transaction leaves one row of `fresh`; the leader files
--- it away, sorted. Jobs of one time share a shelf, so that the cost of an entry does not grow with the number of
--- jobs.
-create table consign.fresh (
-    place bigint primary key,
-    facets bigint[] not null,
-    jobs bigint[] not null
-) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
-create table consign.listing (
-    shelf integer not null,
-    facet bigint not null,
-    no bigint not null,
-    primary key (shelf, facet, no)
-);
 
 -- How many jobs of each queue stand where, and what has changed since that was written: one row of changes
 -- for each queue that a transaction touched, so that nobody waits for a counter.
