@@ -51,8 +51,10 @@ fn a_start_is_told_after_the_hand_over_that_it_overtook() {
 /// Keeps whoever wants to hand over a job of this id waiting.
 async fn hold(app: &Client, address: &PostgresAddress, id: JobId) {
     let schema = address.schema();
+    // Like any other, whatever columns there are.
     let held = format!(
-        "begin; insert into {schema}.handed (no, id, queue, envelope, payload) values (1, '{id}', 1, '', '')"
+        "begin; insert into {schema}.handed select (jsonb_populate_record(h, '{{\"no\": 1, \"id\": \"{id}\"}}')).* \
+         from {schema}.handed h limit 1"
     );
     app.batch_execute(&held).await.expect("lawful");
 }

@@ -206,17 +206,27 @@ impl<'a> Sky<'a> {
         self.seen.pauses += 1;
     }
 
-    /// I7 among nodes: whoever led before it was stopped follows when it comes back.
+    /// I7 among nodes: whoever led before it was stopped does not believe so when it comes back. It may lead again, where
+    /// the others are slow, but only as everybody else knows it.
     fn pause_leader(&mut self) {
-        let old = wait_for("somebody leads", || self.nodes.leader_at(0));
+        // After an outage nodes may have heard of different leaders for a moment.
+        let old = wait_for("all know who leads", || {
+            let views = [0, 1, 2].map(|number| self.nodes.leader_at(number));
+            views[0].filter(|_| views.iter().all(|view| *view == views[0]))
+        });
         let other = (old + 1) % NODES;
         self.nodes.pause(old);
         wait_until("another one leads", || {
             self.nodes.leader_at(other).is_some_and(|leader| leader != old)
         });
         self.nodes.go_on(old);
-        wait_until("the old one follows", || {
-            self.nodes.leader_at(old).is_some_and(|leader| leader != old)
+        let mut before = None;
+        wait_until("the old one knows who leads", || {
+            let views = [old, other].map(|number| self.nodes.leader_at(number));
+            if before.replace(views) != Some(views) {
+                self.tell(&format!("{old} led; {old} and {other} believe in {views:?}"));
+            }
+            views[0].is_some() && views[0] == views[1]
         });
         self.seen.takeovers += 1;
     }
