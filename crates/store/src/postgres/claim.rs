@@ -222,15 +222,11 @@ impl Inner {
         ];
         // Rows that were locked give the transaction a number, if it had none. And what is found may have been announced
         // after this transaction began: it is held now, so a place that is asked for behind the look is behind those.
-        let (rows, xact, place) = tokio::try_join!(
-            biased;
-            db.rows(sql::READY, &params),
-            xact(db, ready.xact.is_none()),
-            db.rows(sql::PLACE, &[]),
-        )?;
-        ready.xact = ready.xact.take().or(xact);
-        let place = place.first().ok_or(Trouble::Impossible("a sequence without numbers"))?;
-        desk.go_on_at(place.try_get(0)?);
+        let (rows, mark) =
+            tokio::try_join!(biased; db.rows(sql::READY, &params), db.rows(sql::MARK, &[]))?;
+        let mark = mark.first().ok_or(Trouble::Impossible("a sequence without numbers"))?;
+        desk.go_on_at(mark.try_get(0)?);
+        ready.xact = ready.xact.take().or(mark.try_get(1)?);
         let mut found: BTreeMap<i64, Vec<Row>> = BTreeMap::new();
         for row in rows {
             found.entry(row.try_get(0)?).or_default().push(row);
@@ -289,15 +285,4 @@ fn read(row: &Row) -> Result<Found, Trouble> {
     let (id, no, queue): (Uuid, i64, i32) = (row.try_get(3)?, row.try_get(1)?, row.try_get(4)?);
     let stored = load::stored_of(id.0, (no, queue.into()), row.try_get(5)?, row.try_get(2)?)?;
     Ok(Found { stored: Arc::new(stored), payload: JsonText::from_stored(row.try_get(6)?) })
-}
-
-async fn xact(db: &Lent, unknown: bool) -> Result<Option<String>, Trouble> {
-    if !unknown {
-        return Ok(None);
-    }
-    let rows = db.rows(sql::XACT, &[]).await?;
-    Ok(match rows.first() {
-        Some(row) => row.try_get(0)?,
-        None => None,
-    })
 }

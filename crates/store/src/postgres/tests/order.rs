@@ -52,7 +52,7 @@ fn a_start_is_told_after_the_hand_over_that_it_overtook() {
 async fn hold(app: &Client, address: &PostgresAddress, id: JobId) {
     let schema = address.schema();
     let held = format!(
-        "begin; insert into {schema}.handed (no, id, queue, envelope, payload) values (1, '{id}', 1, '', '')"
+        "begin; insert into {schema}.handed (no, id, queue, by_correlation, envelope, payload) values (1, '{id}', 1, 0, '', '')"
     );
     app.batch_execute(&held).await.expect("lawful");
 }
