@@ -123,13 +123,18 @@ impl<'a> Sky<'a> {
                 let drawn = self.luck.below(deck.len() as u64) as usize;
                 let fault = deck.swap_remove(drawn);
                 self.let_work_go_on();
-                println!("{:?}: {fault:?}", self.clock.read().monotonic);
+                self.tell(&format!("{fault:?}"));
                 self.strike(fault);
             }
         }
         self.seen.line = self.line.counts();
         assert!(self.nodes.all_live(), "a node ended by itself");
         self.seen.clone()
+    }
+
+    #[expect(clippy::print_stdout, reason = "it is shown where the test fails, and only there")]
+    fn tell(&self, what: &str) {
+        println!("{} ms: {what}", self.clock.read().monotonic.as_millis());
     }
 
     /// Each fault meets work.
@@ -171,6 +176,7 @@ impl<'a> Sky<'a> {
         self.server.stop_immediately();
         wait_until("somebody notices", || self.book.pages().counts.unanswered > told);
         self.server.restart();
+        self.tell("the database is back");
         self.seen.stops += 1;
     }
 
