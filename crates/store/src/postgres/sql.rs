@@ -287,8 +287,9 @@ statements! {
             from unnest($3::int2[]) r(rank) \
             cross join lateral (select no, body, run_at from consign.job \
                 where queue = q.queue and rank = r.rank \
-                and run_at >= ($4::int8[])[(q.ord - 1) * $6::int8 + r.rank + 1] and run_at <= $5 \
-                and (expires_at is null or expires_at > $5) \
+                and run_at >= ($4::int8[])[(q.ord - 1) * $6::int8 + r.rank + 1] \
+                and run_at <= (select coalesce($5, consign.now_ms())) \
+                and (expires_at is null or expires_at > (select coalesce($5, consign.now_ms()))) \
                 order by run_at, no limit q.wanted for update skip locked) j \
             limit q.wanted) d \
         join consign.handed h on h.no = d.no";
