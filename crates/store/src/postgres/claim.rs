@@ -7,19 +7,21 @@ use super::{
     desk::Desk,
     error::Trouble,
     execute::Ready,
+    known::Known,
     lines::{Looked, RANKS},
     load,
     pending::queue_column,
-    plan::Wanted,
+    plan::{Plan, Wanted},
     pool::{Lent, Param},
     sql,
     uuid::Uuid,
 };
 use crate::{form::stored::Stored, store::Claimed};
-use engine::{CLAIM_BYTES_MAX, CLAIM_MAX, Claim, JobId, JobType, JsonText, Scope, Wish};
+use engine::{CLAIM_BYTES_MAX, CLAIM_MAX, Claim, JobId, JobType, JsonText, Scope, Timestamp, Wish};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     sync::Arc,
+    time::Duration,
 };
 use tokio_postgres::{Row, types::Type};
 
@@ -40,6 +42,18 @@ struct Line {
 struct Found {
     stored: Arc<Stored>,
     payload: JsonText,
+}
+
+/// What a look at some queues came to, as it was answered.
+pub(super) struct Look {
+    queues: Vec<i64>,
+    room: usize,
+    /// Where it began in each queue, and whether that was the very beginning.
+    floors: Vec<([i64; RANKS], bool)>,
+    at: Duration,
+    share: usize,
+    rows: Vec<Row>,
+    mark: Vec<Row>,
 }
 
 /// A claim that is being served.
@@ -83,7 +97,7 @@ impl Inner {
             // A claim and its repetition may meet in one batch, and get the same.
             let is_first = *first.entry(wanted.digest).or_insert(index) == index;
             if got[index].is_none() && is_first {
-                let queues = open_queues(desk, wanted.scope, wanted.wish);
+                let queues = open_queues(&desk.known, wanted.scope, wanted.wish);
                 groups.entry(queues).or_default().push(index);
             }
         }
@@ -204,33 +218,14 @@ impl Inner {
         room: usize,
         ready: &mut Ready<'_>,
     ) -> Result<Vec<Line>, Trouble> {
-        let at = self.clock.read().monotonic;
-        let share = room.div_ceil(queues.len()) + self.damaged().len();
-        let numbers: Vec<i32> = queues.iter().map(|queue| queue_column(*queue)).collect();
-        let wanted = vec![i32::try_from(share).unwrap_or(i32::MAX); queues.len()];
-        let ranks: Vec<i16> = (0..RANKS as i16).collect();
-        let floors: Vec<_> = queues.iter().map(|queue| self.lines().floors(*queue, at)).collect();
-        let from: Vec<i64> = floors.iter().flat_map(|(floors, _)| *floors).collect();
-        let (now, count) = (desk.now.unix_ms(), RANKS as i64);
-        let params: [Param<'_>; 6] = [
-            (&numbers, Type::INT4_ARRAY),
-            (&wanted, Type::INT4_ARRAY),
-            (&ranks, Type::INT2_ARRAY),
-            (&from, Type::INT8_ARRAY),
-            (&now, Type::INT8),
-            (&count, Type::INT8),
-        ];
-        // Rows that were locked give the transaction a number, if it had none. And what is found may have been announced
-        // after this transaction began: it is held now, so a place that is asked for behind the look is behind those.
-        let (rows, xact, place) = tokio::try_join!(
-            biased;
-            db.rows(sql::READY, &params),
-            xact(db, ready.xact.is_none()),
-            db.rows(sql::PLACE, &[]),
-        )?;
-        ready.xact = ready.xact.take().or(xact);
-        let place = place.first().ok_or(Trouble::Impossible("a sequence without numbers"))?;
-        desk.go_on_at(place.try_get(0)?);
+        let early = desk.early.take().filter(|look| look.queues == queues && look.room == room);
+        let Look { floors, at, share, rows, mark, .. } = match early {
+            Some(look) => look,
+            None => self.ask_lines(db, queues, room, Some(desk.now)).await?,
+        };
+        let mark = mark.first().ok_or(Trouble::Impossible("a sequence without numbers"))?;
+        desk.go_on_at(mark.try_get(0)?);
+        ready.xact = ready.xact.take().or(mark.try_get(1)?);
         let mut found: BTreeMap<i64, Vec<Row>> = BTreeMap::new();
         for row in rows {
             found.entry(row.try_get(0)?).or_default().push(row);
@@ -243,6 +238,57 @@ impl Inner {
             lines.push(line);
         }
         Ok(lines)
+    }
+
+    /// The look with which a batch begins in which there are only claims, all for the same queues: it need not wait for
+    /// the time. The database's own is never later than the store's.
+    pub(super) async fn look_early(
+        &self,
+        db: &Lent,
+        plan: &Plan<'_>,
+        known: &Known,
+    ) -> Result<Option<Look>, Trouble> {
+        let mut wanted = plan.claims.iter().map(|it| open_queues(known, it.scope, it.wish));
+        let Some(queues) = wanted.next().filter(|queues| !queues.is_empty()) else {
+            return Ok(None);
+        };
+        let room: usize = plan.claims.iter().map(|it| it.wish.max.min(CLAIM_MAX)).sum();
+        let others = plan.claims.len() < plan.requests.len() || wanted.any(|them| them != queues);
+        if others || room == 0 {
+            return Ok(None);
+        }
+        self.ask_lines(db, &queues, room.min(LOOK_MAX), None).await.map(Some)
+    }
+
+    /// Locks what is due, by the time of the store, or of the database where that is not known yet.
+    async fn ask_lines(
+        &self,
+        db: &Lent,
+        queues: &[i64],
+        room: usize,
+        now: Option<Timestamp>,
+    ) -> Result<Look, Trouble> {
+        let at = self.clock.read().monotonic;
+        let share = room.div_ceil(queues.len()) + self.damaged().len();
+        let numbers: Vec<i32> = queues.iter().map(|queue| queue_column(*queue)).collect();
+        let wanted = vec![i32::try_from(share).unwrap_or(i32::MAX); queues.len()];
+        let ranks: Vec<i16> = (0..RANKS as i16).collect();
+        let floors: Vec<_> = queues.iter().map(|queue| self.lines().floors(*queue, at)).collect();
+        let from: Vec<i64> = floors.iter().flat_map(|(floors, _)| *floors).collect();
+        let (now, count) = (now.map(Timestamp::unix_ms), RANKS as i64);
+        let params: [Param<'_>; 6] = [
+            (&numbers, Type::INT4_ARRAY),
+            (&wanted, Type::INT4_ARRAY),
+            (&ranks, Type::INT2_ARRAY),
+            (&from, Type::INT8_ARRAY),
+            (&now, Type::INT8),
+            (&count, Type::INT8),
+        ];
+        // Rows that were locked give the transaction a number, if it had none. And what is found may have been announced
+        // after this transaction began: it is held now, so a place that is asked for behind the look is behind those.
+        let (rows, mark) =
+            tokio::try_join!(biased; db.rows(sql::READY, &params), db.rows(sql::MARK, &[]))?;
+        Ok(Look { queues: queues.to_vec(), room, floors, at, share, rows, mark })
     }
 
     /// What was found in one queue, in order, and where the look ended if it did not reach the end.
@@ -277,8 +323,7 @@ fn serving<'a>(index: usize, wanted: &Wanted<'a>) -> Serving<'a> {
 }
 
 /// The queues that a claim may take from, by name: of those that were never served, the first comes first.
-fn open_queues(desk: &Desk, scope: &Scope, wish: &Wish) -> Vec<i64> {
-    let known = &desk.known;
+fn open_queues(known: &Known, scope: &Scope, wish: &Wish) -> Vec<i64> {
     let wanted: BTreeSet<&JobType> = wish.job_types.iter().collect();
     let of_types = wanted.into_iter().flat_map(|job_type| known.queues.of_type(job_type, scope));
     let open = of_types.filter(|(_, queue)| !known.is_paused(queue));
@@ -289,15 +334,4 @@ fn read(row: &Row) -> Result<Found, Trouble> {
     let (id, no, queue): (Uuid, i64, i32) = (row.try_get(3)?, row.try_get(1)?, row.try_get(4)?);
     let stored = load::stored_of(id.0, (no, queue.into()), row.try_get(5)?, row.try_get(2)?)?;
     Ok(Found { stored: Arc::new(stored), payload: JsonText::from_stored(row.try_get(6)?) })
-}
-
-async fn xact(db: &Lent, unknown: bool) -> Result<Option<String>, Trouble> {
-    if !unknown {
-        return Ok(None);
-    }
-    let rows = db.rows(sql::XACT, &[]).await?;
-    Ok(match rows.first() {
-        Some(row) => row.try_get(0)?,
-        None => None,
-    })
 }

@@ -2,6 +2,7 @@
 //! it says is noted in [`Pending`]. Nothing here waits for anybody.
 
 use super::{
+    claim::Look,
     error::Trouble,
     known::Known,
     pending::{New, Pending, told},
@@ -38,6 +39,8 @@ pub(super) struct Desk {
     pub(super) steps: HashMap<i64, Steps>,
     /// How many wait in the queues that have a bound.
     pub(super) queued: HashMap<i64, u64>,
+    /// What a look has found that was made before the time was known.
+    pub(super) early: Option<Look>,
     /// Jobs that are known by heart and not held, and the transactions that wrote their rows.
     pub(super) recalled: BTreeMap<i64, Xid>,
     /// Jobs that this transaction changes.
@@ -115,6 +118,7 @@ impl Desk {
             records: HashMap::new(),
             steps: HashMap::new(),
             queued: HashMap::new(),
+            early: None,
             recalled: BTreeMap::new(),
             changed: Vec::new(),
             pending: Pending::default(),

@@ -195,7 +195,7 @@ impl Inner {
             tokio::try_join!(biased; db.begin(), keys_of(db, &plan.rekeyed, &mut keys))?;
             set(db, plan).await?;
         }
-        let ((), (), held, keys, jobs, clock) = tokio::try_join!(
+        let ((), (), held, keys, jobs, clock, look) = tokio::try_join!(
             biased;
             begin(db, !early && !plan.taking_in),
             lock(db, &locks),
@@ -203,7 +203,9 @@ impl Inner {
             lock_keys(db, &keys),
             load::locked(db, needed),
             clock(db, plan),
+            self.look_early(db, plan, &known),
         )?;
+        let look = look.filter(|_| known.version == clock.settings);
         let known = self.known_at(db, &clock, known, plan.sets).await?;
         let now = self.tick(clock.now);
         if self.has_jumped() {
@@ -211,6 +213,7 @@ impl Inner {
         }
         let facts = (now, clock.epoch);
         let mut desk = Desk::new(facts, known, self.dice.clone(), clock.place, clock.blocks);
+        desk.early = look;
         desk.jobs = jobs;
         if let Some(recalled) = recalled {
             desk.jobs = recalled.jobs;

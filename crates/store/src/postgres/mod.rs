@@ -74,6 +74,8 @@ use pool::{Lent, Pool};
 use recall::Written;
 use std::{
     collections::{BTreeMap, BTreeSet},
+    future::poll_fn,
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, RwLock},
 };
 use tokio::{runtime::Handle, task::JoinHandle};
@@ -183,6 +185,20 @@ impl Postgres {
             Ok(done) => done.map_err(Trouble::told),
             Err(ended) => Err(StoreError::OutcomeUnknown(Some(Box::new(ended)))),
         }
+    }
+
+    /// The same on the thread of whoever asks, which saves two ways between threads. If they lose interest, the
+    /// connection ends, and what was not committed with it.
+    async fn do_here<R>(
+        &self,
+        work: impl Future<Output = Result<R, Trouble>> + Send,
+    ) -> Result<R, StoreError> {
+        let mut work = pin!(work);
+        let within = poll_fn(|context| {
+            let _timers = self.inner.runtime.enter();
+            work.as_mut().poll(context)
+        });
+        within.await.map_err(Trouble::told)
     }
 
     /// Answers a question on a connection of its own.
@@ -364,8 +380,7 @@ impl Store for Postgres {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let inner = self.inner.clone();
-        self.ask(async move { inner.execute(&batch).await }).await
+        self.do_here(self.inner.execute(&batch)).await
     }
 
     async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError> {

@@ -34,14 +34,13 @@ impl Desk {
         erase::erase(db, &erased).await
     }
 
-    /// Writes whose the keys are, from when their windows count, and what became of the counts.
+    /// Writes whose the keys are, and from when their windows count.
     pub(super) async fn write_last(&self, db: &Lent) -> Result<(), Trouble> {
         tokio::try_join!(
             biased;
             set_keys(db, self),
             drop_keys(db, self),
             end_keys(db, self),
-            count(db, self)
         )
         .map(drop)
     }
@@ -63,14 +62,12 @@ pub(super) async fn write(
     let gone = if removed.no.is_empty() { &rows.gone[..] } else { &[] };
     tokio::try_join!(
             biased;
-        expect(db, sql::JOBS_KNOWN, &held),
-        hand_over(db, pending),
-        insert_live(db, &rows.begun),
+        hold(db, &held),
+        begin(db, pending, &rows.begun),
         update_live(db, &rows.moved),
         delete(db, sql::JOB_DELETE, gone),
-        expect(db, sql::JOB_DELETE_KNOWN, &removed),
         delete(db, sql::ENDED_DELETE, &rows.reopened),
-        insert_ended(db, &rows.ended),
+        end(db, &removed, &rows.ended),
         update_ended(db, &rows.amended),
         history(db, pending),
         delete(db, sql::STEPS_FORGET, &pending.steps_forgotten),
@@ -102,9 +99,9 @@ impl Unheld {
     }
 }
 
-async fn expect(db: &Lent, sql: &str, rows: &Unheld) -> Result<(), Trouble> {
+async fn hold(db: &Lent, rows: &Unheld) -> Result<(), Trouble> {
     let params: [Param<'_>; 2] = [(&rows.no, Type::INT8_ARRAY), (&rows.by, Type::XID_ARRAY)];
-    run(db, sql, &params, rows.no.len()).await
+    run(db, sql::JOBS_KNOWN, &params, rows.no.len()).await
 }
 
 async fn delete(db: &Lent, sql: &str, numbers: &[i64]) -> Result<(), Trouble> {
@@ -146,35 +143,29 @@ impl Rows {
     }
 }
 
-async fn hand_over(db: &Lent, pending: &Pending) -> Result<(), Trouble> {
-    let mut rows = HandedRows::default();
-    pending.new.iter().for_each(|new| rows.add(new));
-    let params: [Param<'_>; 9] = [
-        (&rows.no, Type::INT8_ARRAY),
-        (&rows.id, Type::UUID_ARRAY),
-        (&rows.queue, Type::INT4_ARRAY),
-        (&rows.by_subject, Type::INT8_ARRAY),
-        (&rows.by_correlation, Type::INT8_ARRAY),
-        (&rows.by_parent, Type::INT8_ARRAY),
-        (&rows.subject, Type::TEXT_ARRAY),
-        (&rows.envelope, Type::BYTEA_ARRAY),
-        (&rows.payload, Type::TEXT_ARRAY),
+async fn begin(db: &Lent, pending: &Pending, live: &LiveRows) -> Result<(), Trouble> {
+    let mut handed = HandedRows::default();
+    pending.new.iter().for_each(|new| handed.add(new));
+    let params: [Param<'_>; 17] = [
+        (&handed.no, Type::INT8_ARRAY),
+        (&handed.id, Type::UUID_ARRAY),
+        (&handed.queue, Type::INT4_ARRAY),
+        (&handed.by_subject, Type::INT8_ARRAY),
+        (&handed.by_correlation, Type::INT8_ARRAY),
+        (&handed.by_parent, Type::INT8_ARRAY),
+        (&handed.subject, Type::TEXT_ARRAY),
+        (&handed.envelope, Type::BYTEA_ARRAY),
+        (&handed.payload, Type::TEXT_ARRAY),
+        (&live.no, Type::INT8_ARRAY),
+        (&live.queue, Type::INT4_ARRAY),
+        (&live.rank, Type::INT2_ARRAY),
+        (&live.run_at, Type::INT8_ARRAY),
+        (&live.expires_at, Type::INT8_ARRAY),
+        (&live.lease_until, Type::INT8_ARRAY),
+        (&live.error, Type::INT8_ARRAY),
+        (&live.body, Type::BYTEA_ARRAY),
     ];
-    run(db, sql::HANDED_INSERT, &params, rows.no.len()).await
-}
-
-async fn insert_live(db: &Lent, rows: &LiveRows) -> Result<(), Trouble> {
-    let params: [Param<'_>; 8] = [
-        (&rows.no, Type::INT8_ARRAY),
-        (&rows.queue, Type::INT4_ARRAY),
-        (&rows.rank, Type::INT2_ARRAY),
-        (&rows.run_at, Type::INT8_ARRAY),
-        (&rows.expires_at, Type::INT8_ARRAY),
-        (&rows.lease_until, Type::INT8_ARRAY),
-        (&rows.error, Type::INT8_ARRAY),
-        (&rows.body, Type::BYTEA_ARRAY),
-    ];
-    run(db, sql::JOB_INSERT, &params, rows.no.len()).await
+    run(db, sql::JOBS_BEGIN, &params, handed.no.len() + live.no.len()).await
 }
 
 async fn update_live(db: &Lent, rows: &LiveRows) -> Result<(), Trouble> {
@@ -190,8 +181,11 @@ async fn update_live(db: &Lent, rows: &LiveRows) -> Result<(), Trouble> {
     run(db, sql::JOB_UPDATE, &params, rows.no.len()).await
 }
 
-async fn insert_ended(db: &Lent, rows: &EndedRows) -> Result<(), Trouble> {
-    let params: [Param<'_>; 7] = [
+/// Writes jobs that have ended. Those of them that nobody holds are removed from where they were by the same statement.
+async fn end(db: &Lent, removed: &Unheld, rows: &EndedRows) -> Result<(), Trouble> {
+    let params: [Param<'_>; 9] = [
+        (&removed.no, Type::INT8_ARRAY),
+        (&removed.by, Type::XID_ARRAY),
         (&rows.no, Type::INT8_ARRAY),
         (&rows.queue, Type::INT4_ARRAY),
         (&rows.status, Type::INT2_ARRAY),
@@ -200,7 +194,10 @@ async fn insert_ended(db: &Lent, rows: &EndedRows) -> Result<(), Trouble> {
         (&rows.kept_since, Type::INT8_ARRAY),
         (&rows.body, Type::BYTEA_ARRAY),
     ];
-    run(db, sql::ENDED_INSERT, &params, rows.no.len()).await
+    if removed.no.is_empty() {
+        return run(db, sql::ENDED_INSERT, &params[2..], rows.no.len()).await;
+    }
+    run(db, sql::JOBS_END_KNOWN, &params, removed.no.len()).await
 }
 
 async fn update_ended(db: &Lent, rows: &EndedRows) -> Result<(), Trouble> {
@@ -239,6 +236,7 @@ async fn steps(db: &Lent, pending: &Pending) -> Result<(), Trouble> {
     run(db, sql::STEPS_PUT, &params, no.len()).await
 }
 
+/// Announces what has happened, and notes what that changes of the counts.
 async fn announce(db: &Lent, pending: &Pending) -> Result<(), Trouble> {
     let sheets = &pending.sheets.written;
     let place: Vec<i64> = sheets.iter().map(|(place, _)| *place).collect();
@@ -247,14 +245,19 @@ async fn announce(db: &Lent, pending: &Pending) -> Result<(), Trouble> {
         Ok(i32::try_from(lines(*place, sheet)?.len()).unwrap_or(0))
     };
     let count: Vec<i32> = sheets.iter().map(count).collect::<Result<_, Trouble>>()?;
-    let sheets: [Param<'_>; 2] = [(&place, Type::INT8_ARRAY), (&sheet, Type::BYTEA_ARRAY)];
-    let new: [Param<'_>; 2] = [(&place, Type::INT8_ARRAY), (&count, Type::INT4_ARRAY)];
-    tokio::try_join!(
-            biased;
-        run(db, sql::OUTBOX_INSERT, &sheets, place.len()),
-        run(db, sql::OUTBOX_NEW, &new, place.len()),
-    )
-    .map(drop)
+    let deltas = pending.deltas.0.iter().filter(|(_, counts)| **counts != [0; COUNTS]);
+    let (queue, counts): (Vec<i32>, Vec<_>) =
+        deltas.map(|(queue, counts)| (queue_column(*queue), *counts)).unzip();
+    let columns: Vec<Vec<i64>> =
+        (0..COUNTS).map(|column| counts.iter().map(|counts| counts[column]).collect()).collect();
+    let mut params: Vec<Param<'_>> = vec![
+        (&place, Type::INT8_ARRAY),
+        (&sheet, Type::BYTEA_ARRAY),
+        (&count, Type::INT4_ARRAY),
+        (&queue, Type::INT4_ARRAY),
+    ];
+    params.extend(columns.iter().map(|column| (column as &(dyn ToSql + Sync), Type::INT8_ARRAY)));
+    run(db, sql::ANNOUNCE, &params, place.len() + queue.len()).await
 }
 
 async fn set_keys(db: &Lent, desk: &Desk) -> Result<(), Trouble> {
@@ -290,17 +293,6 @@ async fn end_keys(db: &Lent, desk: &Desk) -> Result<(), Trouble> {
         (&id, Type::UUID_ARRAY),
     ];
     run(db, sql::KEYS_ENDED, &params, ended.len()).await
-}
-
-async fn count(db: &Lent, desk: &Desk) -> Result<(), Trouble> {
-    let deltas = desk.pending.deltas.0.iter().filter(|(_, counts)| **counts != [0; COUNTS]);
-    let (queue, counts): (Vec<i32>, Vec<_>) =
-        deltas.map(|(queue, counts)| (queue_column(*queue), *counts)).unzip();
-    let columns: Vec<Vec<i64>> =
-        (0..COUNTS).map(|column| counts.iter().map(|counts| counts[column]).collect()).collect();
-    let mut params: Vec<Param<'_>> = vec![(&queue, Type::INT4_ARRAY)];
-    params.extend(columns.iter().map(|column| (column as &(dyn ToSql + Sync), Type::INT8_ARRAY)));
-    run(db, sql::DELTA_INSERT, &params, queue.len()).await
 }
 
 pub(super) fn column(number: u64) -> i64 {

@@ -34,6 +34,7 @@ const WORD: &str = "consign.session";
 impl Session {
     /// Connects, and makes itself at home where it may.
     pub(super) async fn open(way: &Way) -> Result<Self, PostgresError> {
+        // Not the store's dice: how many connections are made is chance itself, and must not change what is rolled.
         let word = format!("{:016x}", RandomState::new().build_hasher().finish());
         let client = connect(way, &word).await?;
         let own = is_own(&client, &word).await;

@@ -92,8 +92,6 @@ pub(super) const ROLLBACK: &str = "rollback";
 pub(super) const FREQUENT: &[&str] = &[
     CLOCK,
     NOW,
-    PLACE,
-    XACT,
     LOCK,
     HEARD,
     SETTINGS_NOW,
@@ -110,16 +108,14 @@ pub(super) const FREQUENT: &[&str] = &[
     KEYS_HELD,
     KEYS_DROP,
     KEYS_ENDED,
-    HANDED_INSERT,
-    JOB_INSERT,
     JOB_UPDATE,
     JOB_DELETE,
-    JOB_DELETE_KNOWN,
     JOBS_KNOWN,
     ENDED_INSERT,
-    OUTBOX_INSERT,
-    OUTBOX_NEW,
-    DELTA_INSERT,
+    JOBS_BEGIN,
+    JOBS_END_KNOWN,
+    ANNOUNCE,
+    MARK,
     CLAIMS_HELD,
     CLAIMS_PUT,
     READY,
@@ -146,8 +142,9 @@ statements! {
             || '/' || extract(epoch from pg_postmaster_start_time())::text \
         from consign.house h, consign.pulse p";
     NOW = "select consign.now_ms()";
-    PLACE = "select nextval('consign.place')";
-    XACT = "select pg_current_xact_id_if_assigned()::text || '/' || extract(epoch from pg_postmaster_start_time())::text";
+    /// A place for what is announced from now on, and the transaction.
+    MARK = "select nextval('consign.place'), pg_current_xact_id_if_assigned()::text || '/' \
+        || extract(epoch from pg_postmaster_start_time())::text";
     /// A server that crashed gives numbers of transactions that never reached its disk to others: after a restart
     /// "committed" may be said of somebody else's, and only "aborted" can be believed.
     XACT_STATUS = "select status from (select pg_xact_status(split_part($1, '/', 1)::xid8) as status) s \
@@ -214,21 +211,25 @@ statements! {
         and q.job_type = i.job_type and q.tenant = i.tenant and k.queue = q.no and k.id = i.id";
 
     // Saving.
-    HANDED_INSERT = "insert into consign.handed (no, id, queue, by_subject, by_correlation, by_parent, subject, \
-        envelope, payload) select * from unnest($1::int8[], $2::uuid[], $3::int4[], $4::int8[], $5::int8[], $6::int8[], \
-        $7::text[], $8::bytea[], $9::text[])";
-    JOB_INSERT = "insert into consign.job (no, queue, rank, run_at, expires_at, lease_until, error, body) \
-        select * from unnest($1::int8[], $2::int4[], $3::int2[], $4::int8[], $5::int8[], $6::int8[], $7::int8[], \
-        $8::bytea[])";
+    /// What was handed over, and the jobs that begin with it or begin again. What belongs together is one statement: each has
+    /// a price of its own, whatever it writes.
+    JOBS_BEGIN = "with handed as (insert into consign.handed (no, id, queue, by_subject, by_correlation, by_parent, \
+        subject, envelope, payload) select * from unnest($1::int8[], $2::uuid[], $3::int4[], $4::int8[], $5::int8[], \
+        $6::int8[], $7::text[], $8::bytea[], $9::text[])) \
+        insert into consign.job (no, queue, rank, run_at, expires_at, lease_until, error, body) \
+        select * from unnest($10::int8[], $11::int4[], $12::int2[], $13::int8[], $14::int8[], $15::int8[], $16::int8[], \
+        $17::bytea[])";
     JOB_UPDATE = "update consign.job j set rank = u.rank, run_at = u.run_at, expires_at = u.expires_at, \
         lease_until = u.lease_until, error = u.error, body = u.body \
         from unnest($1::int8[], $2::int2[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::bytea[]) \
         u(no, rank, run_at, expires_at, lease_until, error, body) where j.no = u.no";
     JOB_DELETE = "delete from consign.job where no = any($1)";
-    /// Of rows that nobody holds, those that are still as they were written. One after another in the order they are
+    /// Ends jobs whose rows nobody holds, if they still are as they were written. One after another in the order they are
     /// named in.
-    JOB_DELETE_KNOWN = "with gone as (delete from consign.job j using unnest($1::int8[], $2::xid[]) u(no, by) \
-        where j.no = u.no and j.xmin = u.by returning 1) \
+    JOBS_END_KNOWN = "with gone as (delete from consign.job j using unnest($1::int8[], $2::xid[]) u(no, by) \
+        where j.no = u.no and j.xmin = u.by returning 1), \
+        ended as (insert into consign.job_ended (no, queue, status, error, keyed, kept_since, body) \
+        select * from unnest($3::int8[], $4::int4[], $5::int2[], $6::int8[], $7::bool[], $8::int8[], $9::bytea[])) \
         select consign.expect(count(*), cardinality($1::int8[])) from gone";
     /// The same of rows that are to change otherwise.
     JOBS_KNOWN = "select consign.expect(count(*), cardinality($1::int8[])) from (select from \
@@ -247,10 +248,12 @@ statements! {
         on conflict (no, name) do update set body = excluded.body";
     STEPS_FORGET = "delete from consign.step where no = any($1)";
     OUTBOX_INSERT = "insert into consign.outbox (place, sheet) select * from unnest($1::int8[], $2::bytea[])";
-    OUTBOX_NEW = "insert into consign.outbox_new (place, lines) select * from unnest($1::int8[], $2::int4[])";
-    DELTA_INSERT = "insert into consign.delta (queue, counts) \
-        select queue, array[a, b, c, d, e, f, g, h, i] from unnest($1::int4[], $2::int8[], $3::int8[], $4::int8[], \
-        $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::int8[], $10::int8[]) u(queue, a, b, c, d, e, f, g, h, i)";
+    /// What is announced, and what that changes of the counts.
+    ANNOUNCE = "with sheets as (insert into consign.outbox (place, sheet) select * from unnest($1::int8[], $2::bytea[])), \
+        new as (insert into consign.outbox_new (place, lines) select * from unnest($1::int8[], $3::int4[])) \
+        insert into consign.delta (queue, counts) \
+        select queue, array[a, b, c, d, e, f, g, h, i] from unnest($4::int4[], $5::int8[], $6::int8[], $7::int8[], \
+        $8::int8[], $9::int8[], $10::int8[], $11::int8[], $12::int8[], $13::int8[]) u(queue, a, b, c, d, e, f, g, h, i)";
 
     // Erasing.
     HANDED_DELETE = "delete from consign.handed where no = any($1)";
@@ -284,8 +287,9 @@ statements! {
             from unnest($3::int2[]) r(rank) \
             cross join lateral (select no, body, run_at from consign.job \
                 where queue = q.queue and rank = r.rank \
-                and run_at >= ($4::int8[])[(q.ord - 1) * $6::int8 + r.rank + 1] and run_at <= $5 \
-                and (expires_at is null or expires_at > $5) \
+                and run_at >= ($4::int8[])[(q.ord - 1) * $6::int8 + r.rank + 1] \
+                and run_at <= (select coalesce($5, consign.now_ms())) \
+                and (expires_at is null or expires_at > (select coalesce($5, consign.now_ms()))) \
                 order by run_at, no limit q.wanted for update skip locked) j \
             limit q.wanted) d \
         join consign.handed h on h.no = d.no";
