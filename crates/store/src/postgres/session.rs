@@ -132,3 +132,40 @@ async fn prepare(
     });
     Ok(try_join_all(prepared).await?.into_iter().collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::postgres::{
+        schema::way,
+        tests::{RUNTIME, fresh_address},
+    };
+    use test_postgres::{PgBouncer, Server};
+
+    /// Whether a session that is opened this way keeps what is prepared. It answers in any case.
+    async fn opened(way: &Way) -> bool {
+        let session = Session::open(way).await.expect("it can be opened");
+        let rows = session.rows(way, sql::NOW, &[]).await.expect("it answers");
+        assert_eq!(rows.len(), 1);
+        session.is_own()
+    }
+
+    #[test]
+    fn only_a_session_that_is_ours_alone_keeps_anything() {
+        let (server, address) = (Server::shared(), fresh_address());
+        let behind = |bouncer: &PgBouncer| {
+            let pooled: crate::PostgresAddress = bouncer.address().parse().expect("lawful");
+            way(&pooled.with_schema(address.schema()).expect("lawful")).expect("lawful")
+        };
+        let strict = PgBouncer::before(server);
+        let lenient = PgBouncer::with(server, &[("ignore_startup_parameters", "options")]);
+        RUNTIME.block_on(async {
+            crate::migrate_postgres(&address).await.expect("it can be made");
+            assert!(opened(&way(&address).expect("lawful")).await);
+            let refused = behind(&strict);
+            assert!(!opened(&refused).await && !opened(&refused).await);
+            assert!(refused.is_pooled.load(Ordering::Relaxed), "nobody asks again who was refused");
+            assert!(!opened(&behind(&lenient)).await, "the word was not passed on");
+        });
+    }
+}
