@@ -133,6 +133,11 @@ impl Crowd {
         self.restless.extend(stirred.map(|(number, _)| *number));
     }
 
+    /// Whether somebody was told to look.
+    pub(super) fn is_restless(&self) -> bool {
+        !self.restless.is_empty()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.standers.is_empty()
     }

@@ -23,8 +23,8 @@ use std::{sync::Arc, time::Duration};
 const GATHER_CALLS_MIN: usize = 8;
 /// Nor is anybody waited for longer than this: a part of what a commit takes.
 const GATHER_MAX: Duration = Duration::from_micros(200);
-/// The same while another writer has more in hand than there is to take: what a slow commit takes.
-const GATHER_BESIDE_MAX: Duration = Duration::from_millis(5);
+/// While another writer has more in hand than there is to take, it is let finish: no longer than a slow commit takes.
+const BESIDE_MAX: Duration = Duration::from_millis(5);
 
 pub(super) struct Office {
     pub(super) store: Arc<dyn Store>,
@@ -59,6 +59,8 @@ pub(super) struct Room {
     gathering: usize,
     /// How many calls writers have in hand.
     in_hand: usize,
+    /// How many writers let others finish first.
+    holding: usize,
 }
 
 impl Office {
@@ -73,6 +75,7 @@ impl Office {
             idle: 0,
             gathering: 0,
             in_hand: 0,
+            holding: 0,
         };
         Office {
             shared: store.is_shared(),
@@ -88,47 +91,41 @@ impl Office {
     /// A writer's life: one batch after another.
     pub(super) fn write(&self) {
         let _alarm = Alarm(self);
-        let mut calls = 0;
-        while let Some(batch) = self.next(calls) {
-            calls = calls_of(&batch);
+        while let Some(batch) = self.next() {
+            let calls = calls_of(&batch);
             self.carry_out(batch);
             self.put_down(calls);
         }
     }
 
-    /// Lets those come back who were answered a moment ago. Callers who hand over one job after another
-    /// would otherwise split into two crowds, each of which waits for the commit of the other, and half as
-    /// many would share one. And they would split into as many as there are writers: whoever has less to do
-    /// than the others have in hand lets them finish, too. A caller who is alone never waits for this.
-    fn gather(&self, last: usize) {
-        // Shuttle has no time that goes by.
-        if last < GATHER_CALLS_MIN || cfg!(feature = "shuttle") {
-            return;
-        }
-        let mut room = self.room();
-        room.gathering = last;
-        let patience = if room.in_hand > last { GATHER_BESIDE_MAX } else { GATHER_MAX };
-        let away = |room: &mut Room| room.calls() < last.max(room.in_hand) && !room.closing;
-        let waited = self.rung.wait_timeout_while(room, patience, away);
-        waited.expect(UNPOISONED).0.gathering = 0;
-    }
-
-    /// Calls were carried out: somebody may wait for whoever made them.
+    /// Calls were carried out. Lets those come back who were answered: callers who hand over one job after
+    /// another would otherwise split into two crowds, each of which waits for the commit of the other, and half
+    /// as many would share one. A caller who is alone never waits for this.
     fn put_down(&self, calls: usize) {
         let mut room = self.room();
         room.in_hand -= calls;
-        let wake = room.is_gathered();
-        drop(room);
-        if wake {
-            self.rung.notify_one();
+        // Shuttle has no time that goes by.
+        if calls < GATHER_CALLS_MIN || cfg!(feature = "shuttle") {
+            return self.ring(room);
         }
+        room.gathering = calls;
+        let away = |room: &mut Room| room.calls() < calls && !room.closing;
+        let waited = self.rung.wait_timeout_while(room, GATHER_MAX, away);
+        waited.expect(UNPOISONED).0.gathering = 0;
     }
 
     /// What is there now, or what comes next; nothing when all is done and the writer may go.
-    fn next(&self, last: usize) -> Option<Vec<Unit>> {
-        self.gather(last);
+    fn next(&self) -> Option<Vec<Unit>> {
         let mut room = self.room();
+        let mut patient = true;
         loop {
+            if patient && room.is_little() {
+                room.holding += 1;
+                let waited = self.rung.wait_timeout(room, BESIDE_MAX).expect(UNPOISONED);
+                (room, patient) = (waited.0, !waited.1.timed_out());
+                room.holding -= 1;
+                continue;
+            }
             let batch = room.take(&self.limits);
             if !batch.is_empty() {
                 room.in_hand += calls_of(&batch);
@@ -141,6 +138,7 @@ impl Office {
             room.idle += 1;
             room = self.rung.wait(room).expect(UNPOISONED);
             room.idle -= 1;
+            patient = true;
         }
     }
 
@@ -233,7 +231,7 @@ impl Office {
     /// Wakes a writer, if one sleeps, or waits for as many as there are now. Those who work look again before
     /// they do.
     fn ring(&self, room: MutexGuard<'_, Room>) {
-        let wake = room.idle > 0 || room.is_gathered();
+        let wake = room.wants_a_writer();
         drop(room);
         if wake {
             self.rung.notify_one();
@@ -276,7 +274,27 @@ impl Room {
 
     /// Whether those are here whom a writer waits for.
     fn is_gathered(&self) -> bool {
-        self.gathering > 0 && self.calls() >= self.gathering.max(self.in_hand)
+        self.gathering > 0 && self.calls() >= self.gathering
+    }
+
+    /// Whether one who sleeps had better look.
+    fn wants_a_writer(&self) -> bool {
+        if self.gathering > 0 {
+            return self.is_gathered();
+        }
+        // One who holds back is enough: when its patience ends, it goes.
+        let waits = if self.is_little() { self.holding == 0 } else { true };
+        waits && self.idle + self.holding > 0
+    }
+
+    /// Whether there is less to do than other writers have in hand, or than another one is waiting for. Each commit has
+    /// its price: where 64 callers meet four writers, they go faster together than sixteen by sixteen.
+    fn is_little(&self) -> bool {
+        // Shuttle has no time that goes by.
+        let calls = self.calls();
+        let may_wait = calls > 0 && !self.closing && !self.crowd.is_restless();
+        let beside = self.in_hand >= GATHER_CALLS_MIN && calls < self.in_hand;
+        may_wait && (beside || self.gathering > 0) && !cfg!(feature = "shuttle")
     }
 
     fn enter(&mut self, mut call: Call) -> u64 {
