@@ -106,7 +106,9 @@ impl Pool {
                 Line { session, number: self.way.made.fetch_add(1, Ordering::SeqCst) + 1 }
             }
         };
-        Ok(Lent { line: Some(line), pool: self.clone(), clean: true, _permit: permit })
+        let mut lent = Lent { line: Some(line), pool: self.clone(), clean: true, _permit: permit };
+        lent.session_mut().refresh().await?;
+        Ok(lent)
     }
 
     /// How many connections have been made so far.
@@ -198,6 +200,10 @@ impl Lent {
                 }
             }
         }
+    }
+
+    fn session_mut(&mut self) -> &mut Session {
+        &mut self.line.as_mut().expect("it goes back when this is dropped").session
     }
 
     fn session(&self) -> &Session {

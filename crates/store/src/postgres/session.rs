@@ -15,7 +15,9 @@ use std::{
     collections::HashMap,
     hash::{BuildHasher, Hasher, RandomState},
     sync::atomic::Ordering,
+    time::Duration,
 };
+use tokio::time::Instant;
 use tokio_postgres::{
     Client, Row, Statement,
     error::SqlState,
@@ -26,7 +28,13 @@ pub(super) struct Session {
     client: Client,
     /// By how they are written; none where the session may not be ours alone.
     prepared: HashMap<&'static str, Statement>,
+    /// When its plans were last thrown away.
+    planned: Instant,
 }
+
+/// Plans are made for tables as they are, and tables grow by thousands in a second: one that was made for an empty table
+/// walks all of it, and nobody tells the session before the next vacuum.
+const PLANS_KEPT: Duration = Duration::from_secs(1);
 
 /// What the word is kept under.
 const WORD: &str = "consign.session";
@@ -44,7 +52,17 @@ impl Session {
             Err(error) => Err(error),
         };
         let prepared = prepared.map_err(|source| way.unreachable(source))?;
-        Ok(Session { client, prepared })
+        Ok(Session { client, prepared, planned: Instant::now() })
+    }
+
+    /// Sees to it that no plan is old.
+    pub(super) async fn refresh(&mut self) -> Result<(), Trouble> {
+        if !self.is_own() || self.planned.elapsed() < PLANS_KEPT {
+            return Ok(());
+        }
+        within(self.client.batch_execute("discard plans")).await?;
+        self.planned = Instant::now();
+        Ok(())
     }
 
     /// Whether it goes on where it was.
@@ -141,6 +159,43 @@ mod tests {
         tests::{RUNTIME, fresh_address},
     };
     use test_postgres::{PgBouncer, Server};
+
+    /// How the session goes about a statement that it has prepared.
+    async fn plan(session: &Session, sql: &str) -> String {
+        let named = "select name, cardinality(parameter_types) from pg_prepared_statements where statement = $1";
+        let row = session.client.query_typed(named, &[(&sql, Type::TEXT)]).await.expect("lawful");
+        let (name, count): (&str, i32) = (row[0].get(0), row[0].get(1));
+        let values = vec!["null"; usize::try_from(count).expect("a few")].join(", ");
+        let explain = format!("explain execute {name} ({values})");
+        let lines = session.client.simple_query(&explain).await.expect("lawful");
+        let lines = lines.iter().filter_map(|message| match message {
+            tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0),
+            _ => None,
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn a_plan_for_an_empty_table_is_not_kept_until_it_is_full() {
+        let address = fresh_address();
+        RUNTIME.block_on(async {
+            crate::migrate_postgres(&address).await.expect("it can be made");
+            let way = way(&address).expect("lawful");
+            let mut session = Session::open(&way).await.expect("it can be opened");
+            session.script(&way, "analyze consign.job").await.expect("lawful");
+            let by_key = "Index Cond: (no = u.no)";
+            let update = way.names.of(sql::JOB_UPDATE);
+            let empty = plan(&session, &update).await;
+            assert!(!empty.contains(by_key), "it is worth no key: {empty}");
+            let grow = "insert into consign.job (no, queue, body) select n, 1, '' from generate_series(1, 50000) n";
+            session.script(&way, grow).await.expect("lawful");
+            assert_eq!(plan(&session, &update).await, empty, "nobody told it");
+            session.planned -= PLANS_KEPT;
+            session.refresh().await.expect("it answers");
+            let full = plan(&session, &update).await;
+            assert!(full.contains(by_key), "{full}");
+        });
+    }
 
     /// Whether a session that is opened this way keeps what is prepared. It answers in any case.
     async fn opened(way: &Way) -> bool {
