@@ -12,8 +12,9 @@ use worker::{Context, Fail, Runner, Working, on};
 /// What a handler does with the payload of a job.
 pub(crate) type Work = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Handlers at a time: while those of one claim are reported, those of the next run.
-pub(crate) const SLOTS: usize = 2 * engine::CLAIM_MAX;
+/// Handlers at a time: while those of one claim are reported, those of the next run, and others are claimed. Raw has as
+/// many in hand.
+pub(crate) const SLOTS: usize = 4 * engine::CLAIM_MAX;
 
 /// When no job was settled for so long, none will be.
 const SILENCE_MAX: Duration = Duration::from_secs(60);

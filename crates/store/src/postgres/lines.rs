@@ -16,8 +16,9 @@ pub(super) const RANKS: usize =
 
 /// A line is looked at from its beginning this often.
 const WHOLE_LOOK_EVERY: Duration = Duration::from_secs(5);
-/// A job may be committed so much later than it became due and still be found at once.
-const LATE_MS: i64 = 10_000;
+/// A job may be committed so much later than it became due and still be found at once: whoever hands it over reads the
+/// time first.
+const LATE_MS: i64 = 2_000;
 
 /// Floors of all lines of one queue.
 #[derive(Clone, Copy)]
@@ -70,7 +71,7 @@ impl Lines {
             *floor = (*floor).max(late);
         }
         if let Some((rank, run_at)) = looked.until {
-            floors.by_rank[rank] = floors.by_rank[rank].max(run_at);
+            floors.by_rank[rank] = floors.by_rank[rank].max(run_at.min(late));
         }
     }
 
@@ -92,5 +93,44 @@ impl Lines {
     pub(super) fn serve(&mut self, queue: i64) {
         self.serves += 1;
         self.served.insert(queue, self.serves);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_000_000;
+    const MIDDLE: usize = RANKS / 2;
+
+    fn after(until: Option<(usize, i64)>) -> [i64; RANKS] {
+        let (now, at) = (Timestamp::from_unix_ms(NOW), Duration::from_secs(100));
+        let mut lines = Lines::default();
+        lines.looked(&Looked { queue: 1, whole: true, until, now, at });
+        lines.floors(1, at).0
+    }
+
+    #[test]
+    fn a_job_that_is_committed_a_moment_late_is_found() {
+        let late = NOW - LATE_MS;
+        assert_eq!(after(None), [late; RANKS], "nothing was left");
+        let floors = after(Some((MIDDLE, NOW - 1)));
+        assert_eq!(floors[MIDDLE], late, "others may still hand over what is due before that");
+        assert_eq!(floors[MIDDLE + 1], 0, "nobody looked there");
+    }
+
+    #[test]
+    fn what_was_walked_over_is_not_walked_over_again() {
+        let old = NOW - 10 * LATE_MS;
+        assert_eq!(after(Some((MIDDLE, old)))[MIDDLE], old);
+    }
+
+    #[test]
+    fn a_line_is_looked_at_from_its_beginning_again_and_again() {
+        let mut lines = Lines::default();
+        let (now, at) = (Timestamp::from_unix_ms(NOW), Duration::from_secs(100));
+        lines.looked(&Looked { queue: 1, whole: true, until: None, now, at });
+        assert!(!lines.floors(1, at).1);
+        assert_eq!(lines.floors(1, at + WHOLE_LOOK_EVERY), ([0; RANKS], true));
     }
 }
