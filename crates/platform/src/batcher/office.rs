@@ -129,6 +129,9 @@ impl Office {
             let batch = room.take(&self.limits);
             if !batch.is_empty() {
                 room.in_hand += calls_of(&batch);
+                if room.calls() > 0 {
+                    self.ring(room); // what did not fit is somebody else's
+                }
                 return Some(batch);
             }
             if room.closing {
