@@ -241,7 +241,7 @@ impl Inner {
     }
 
     /// The look with which a batch begins in which there are only claims, all for the same queues: it need not wait for
-    /// the time. The database's own is never later than the store's.
+    /// the time. It goes by the database's own, which is never later than the store's, and nearly always the same.
     pub(super) async fn look_early(
         &self,
         db: &Lent,

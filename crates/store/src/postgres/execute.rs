@@ -205,7 +205,7 @@ impl Inner {
             clock(db, plan),
             self.look_early(db, plan, &known),
         )?;
-        let look = look.filter(|_| known.version == clock.settings);
+        let as_known = known.version == clock.settings;
         let known = self.known_at(db, &clock, known, plan.sets).await?;
         let now = self.tick(clock.now);
         if self.has_jumped() {
@@ -213,7 +213,8 @@ impl Inner {
         }
         let facts = (now, clock.epoch);
         let mut desk = Desk::new(facts, known, self.dice.clone(), clock.place, clock.blocks);
-        desk.early = look;
+        // It went by the database's time, which may have gone back, and by what was known.
+        desk.early = look.filter(|_| as_known && now == clock.now);
         desk.jobs = jobs;
         if let Some(recalled) = recalled {
             desk.jobs = recalled.jobs;
