@@ -62,6 +62,11 @@ impl Trouble {
         matches!(self, Trouble::Changed) || self.code().is_some_and(|code| code.code() == CHANGED)
     }
 
+    /// Whether a statement before this one failed, whose answer came while nobody looked. Nothing was done.
+    pub(super) fn is_an_echo(&self) -> bool {
+        self.code() == Some(&SqlState::IN_FAILED_SQL_TRANSACTION)
+    }
+
     /// Whether a row is there already that was thought to be new.
     pub(super) fn is_a_repeat(&self) -> bool {
         self.code() == Some(&SqlState::UNIQUE_VIOLATION)

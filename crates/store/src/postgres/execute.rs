@@ -56,9 +56,10 @@ impl Inner {
         attempt: u32,
         careful: &mut bool,
     ) -> Result<(), Trouble> {
-        if (trouble.is_a_repeat() || trouble.is_a_change()) && !*careful {
+        let unclear = trouble.is_an_echo();
+        if (trouble.is_a_repeat() || trouble.is_a_change() || unclear) && !*careful {
             *careful = true;
-        } else if trouble.is_a_collision() && attempt < ATTEMPTS_MAX {
+        } else if (trouble.is_a_collision() || unclear) && attempt < ATTEMPTS_MAX {
             self.wait_a_moment(attempt).await;
         } else if matches!(trouble, Trouble::Jumped) {
             self.follow_clock().await?;
