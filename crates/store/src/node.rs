@@ -47,6 +47,68 @@ pub const NODE_LOST_AFTER: Duration = Duration::from_secs(10);
 /// A node that is gone is still shown for this long.
 pub const NODES_KEPT: Duration = Duration::from_secs(3_600);
 
+/// Who leads, as the store has it.
+#[derive(Clone, Default)]
+pub(crate) struct Lead {
+    pub(crate) node: Option<String>,
+    /// Grows with every change of the lead: how a leader of long ago is told from the one of now.
+    pub(crate) fence: i64,
+    pub(crate) until: Timestamp,
+}
+
+/// What a handle of the store may do as one of several nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// It never attended: a tool or a test, which does the chores that it is asked for.
+    #[default]
+    Visitor,
+    /// It attended, and another node leads, or none.
+    Follows,
+    /// It led under this fence when it last attended.
+    Leads { fence: i64 },
+}
+
+impl Lead {
+    /// Who leads after a node has given a sign of life.
+    pub(crate) fn after(self, card: &NodeCard, now: Timestamp) -> Self {
+        let vacant = self.leader(now).is_none();
+        if !vacant && !self.is_led_by(&card.id, now) {
+            return self;
+        }
+        if card.draining {
+            return Lead { node: None, ..self };
+        }
+        let (node, fence) = (Some(card.id.clone()), self.fence + i64::from(vacant));
+        Lead { node, fence, until: now + LEADS_FOR }
+    }
+
+    /// What a node may do from now on.
+    pub(crate) fn part_of(&self, card: &NodeCard, now: Timestamp) -> Part {
+        let leads = self.is_led_by(&card.id, now);
+        if leads { Part::Leads { fence: self.fence } } else { Part::Follows }
+    }
+
+    /// Whether the one who leads under `fence` still does. A leader that was away for too long does not, whether or not it
+    /// was followed.
+    pub(crate) fn stands(&self, fence: i64, now: Timestamp) -> bool {
+        self.fence == fence && self.leader(now).is_some()
+    }
+
+    /// A node that was seen, as others are to see it.
+    pub(crate) fn sight(&self, card: NodeCard, seen_at: Timestamp, now: Timestamp) -> NodeSeen {
+        let live = seen_at + NODE_LOST_AFTER > now;
+        NodeSeen { leads: self.is_led_by(&card.id, now), live, seen_at, card }
+    }
+
+    fn is_led_by(&self, id: &str, now: Timestamp) -> bool {
+        self.leader(now) == Some(id)
+    }
+
+    fn leader(&self, now: Timestamp) -> Option<&str> {
+        self.node.as_deref().filter(|_| self.until > now)
+    }
+}
+
 /// What one node lets the others know. A hint: it may get lost, and it may be about nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct News {

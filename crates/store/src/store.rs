@@ -3,6 +3,7 @@
 use crate::cursor::Cursor;
 use crate::node::{Attendance, News, NodeCard, NodeSeen};
 use crate::queue::{QueueDepth, WorkerSeen};
+use crate::sync::block_on;
 use async_trait::async_trait;
 use engine::{
     ApiKey, AuditEntry, AuditNote, Command, Event, Filter, HistoryEntry, Job, JobId, JobType,
@@ -29,6 +30,12 @@ pub trait Store: Send + Sync {
     /// A claim promises no number: it ends when its payloads are large enough, and a job that another node holds at this moment is passed over, so an
     /// empty answer means "try again", not "there is nothing".
     async fn execute(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError>;
+
+    /// The same for a thread that has nothing else to do and no tasks to run, and is kept waiting: what a store does on that very
+    /// thread need not be handed to another and back.
+    fn execute_here(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError> {
+        block_on(self.execute(batch))
+    }
 
     /// One job and its status.
     async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError>;

@@ -3,8 +3,11 @@
 //! For code whose promise is about threads ([`crate::promise`], [`crate::Keeper`], the platform's
 //! batcher and watches), and for no other: with the feature `shuttle` these work only inside a shuttle test.
 
+#[cfg(not(feature = "shuttle"))]
+pub use pollster::block_on;
 #[cfg(feature = "shuttle")]
 pub use shuttle::{
+    future::block_on,
     sync::{Condvar, Mutex, MutexGuard, atomic},
     thread,
 };

@@ -9,10 +9,6 @@ use super::{
 use crate::watch::Touched;
 use ::store::{Answer, Claimed, News, Reply, Request, StoreError};
 use engine::JobId;
-#[cfg(not(feature = "shuttle"))]
-use pollster::block_on;
-#[cfg(feature = "shuttle")]
-use shuttle::future::block_on;
 use std::{
     collections::{BTreeMap, BTreeSet},
     error::Error,
@@ -37,7 +33,7 @@ impl Office {
     pub(super) fn carry_out(&self, mut units: Vec<Unit>) {
         let mut requests = Vec::with_capacity(units.iter().map(Unit::len).sum());
         units.iter().for_each(|unit| unit.ask(&mut requests));
-        match block_on(self.store.execute(requests)) {
+        match self.store.execute_here(requests) {
             Ok(replies) => self.answer(Done::well(units, replies)),
             // Something that one of them touches is broken. Alone it harms nobody else.
             Err(StoreError::Damaged(_)) if units.len() > 1 => {

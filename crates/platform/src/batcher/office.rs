@@ -286,18 +286,19 @@ impl Room {
             return self.is_gathered();
         }
         // One who holds back is enough: when its patience ends, it goes.
-        let waits = if self.is_little() { self.holding == 0 } else { true };
-        waits && self.idle + self.holding > 0
+        let is_seen_to = self.is_little() && self.holding > 0;
+        !is_seen_to && self.idle + self.holding > 0
     }
 
     /// Whether there is less to do than other writers have in hand, or than another one is waiting for. Each commit has
     /// its price: where 64 callers meet four writers, they go faster together than sixteen by sixteen.
     fn is_little(&self) -> bool {
-        // Shuttle has no time that goes by.
         let calls = self.calls();
-        let may_wait = calls > 0 && !self.closing && !self.crowd.is_restless();
+        // Shuttle has no time that goes by.
+        let has_time = !self.closing && !cfg!(feature = "shuttle");
+        let may_wait = calls > 0 && has_time && !self.crowd.is_restless();
         let beside = self.in_hand >= GATHER_CALLS_MIN && calls < self.in_hand;
-        may_wait && (beside || self.gathering > 0) && !cfg!(feature = "shuttle")
+        may_wait && (beside || self.gathering > 0)
     }
 
     fn enter(&mut self, mut call: Call) -> u64 {

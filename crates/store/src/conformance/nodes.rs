@@ -34,7 +34,8 @@ impl Neighbours {
 
 const MOMENT: Duration = Duration::from_millis(1);
 
-fn card(id: &str) -> NodeCard {
+/// What a node says of itself.
+pub(crate) fn card(id: &str) -> NodeCard {
     NodeCard {
         id: id.to_owned(),
         version: "0.1.0".to_owned(),

@@ -13,7 +13,7 @@ mod tables;
 use crate::{
     clock::Clock,
     dice::Dice,
-    node::{Attendance, News, NodeCard, NodeSeen},
+    node::{Attendance, News, NodeCard, NodeSeen, Part},
     queue::{QueueDepth, WorkerSeen},
     store::{NumberedEvent, Overdue, Page, Query, Reply, Request, Store, StoreError, Upcoming},
 };
@@ -23,7 +23,6 @@ use engine::{
     ApiKey, AuditEntry, Event, HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope,
     SeededBug, SigningKey, Surroundings, Timestamp, planted,
 };
-use nodes::Post;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard},
@@ -42,16 +41,16 @@ pub struct Memory {
 struct Company {
     square: Arc<Square>,
     ear: Arc<Ear>,
-    post: Mutex<Post>,
+    part: Mutex<Part>,
 }
 
 impl Company {
     fn join(square: Arc<Square>) -> Self {
-        Company { ear: square.join(), square, post: Mutex::default() }
+        Company { ear: square.join(), square, part: Mutex::default() }
     }
 
-    fn post(&self) -> MutexGuard<'_, Post> {
-        self.post.lock().expect("no code of ours panics while it holds a post")
+    fn part(&self) -> MutexGuard<'_, Part> {
+        self.part.lock().expect("no code of ours panics while it holds a part")
     }
 }
 
@@ -132,8 +131,8 @@ impl Memory {
     /// The tables at this moment, for what one node does for all; nothing where another leads.
     fn as_leader(&self) -> Option<MutexGuard<'_, Tables>> {
         let tables = self.at_this_moment();
-        let post = self.company.as_ref().map_or(Post::Stranger, |company| *company.post());
-        tables.may_do_chores(post).then_some(tables)
+        let part = self.company.as_ref().map_or(Part::Visitor, |company| *company.part());
+        tables.may_do_chores(part).then_some(tables)
     }
 }
 
@@ -246,9 +245,9 @@ impl Store for Memory {
             let seen = NodeSeen { card: node.clone(), seen_at, live: true, leads: true };
             return Ok(Attendance { leads: true, nodes: vec![seen] });
         };
-        let post = tables.attend(node);
-        *company.post() = post;
-        Ok(Attendance { leads: matches!(post, Post::Leads(_)), nodes: tables.nodes() })
+        let part = tables.attend(node);
+        *company.part() = part;
+        Ok(Attendance { leads: matches!(part, Part::Leads { .. }), nodes: tables.nodes() })
     }
 
     async fn versions(&self, ids: &[JobId]) -> Result<BTreeMap<JobId, u64>, StoreError> {

@@ -1,9 +1,10 @@
 //! What the memory store remembers, and how one change is saved.
 
-use super::nodes::{Lead, Sighting};
+use super::nodes::Sighting;
 use crate::{
     clock::{Reading, StoreClock, Tick},
     dice::Dice,
+    node::Lead,
     queue::{Counts, Queue},
 };
 use engine::{
@@ -41,9 +42,7 @@ pub(super) struct Tables {
     pub(super) audit: Vec<AuditEntry>,
     /// Who gave a sign of life, by name.
     pub(super) nodes: BTreeMap<String, Sighting>,
-    pub(super) lead: Option<Lead>,
-    /// How often the lead was taken.
-    pub(super) fences: u64,
+    pub(super) lead: Lead,
 
     // What follows is derived from the jobs.
     pub(super) counts: BTreeMap<Queue, Counts>,

@@ -53,7 +53,6 @@ pub(super) struct Look {
     at: Duration,
     share: usize,
     rows: Vec<Row>,
-    mark: Vec<Row>,
 }
 
 /// A claim that is being served.
@@ -219,13 +218,14 @@ impl Inner {
         ready: &mut Ready<'_>,
     ) -> Result<Vec<Line>, Trouble> {
         let early = desk.early.take().filter(|look| look.queues == queues && look.room == room);
-        let Look { floors, at, share, rows, mark, .. } = match early {
+        let Look { floors, at, share, mut rows, .. } = match early {
             Some(look) => look,
             None => self.ask_lines(db, queues, room, Some(desk.now)).await?,
         };
-        let mark = mark.first().ok_or(Trouble::Impossible("a sequence without numbers"))?;
-        desk.go_on_at(mark.try_get(0)?);
-        ready.xact = ready.xact.take().or(mark.try_get(1)?);
+        let mark = rows.pop().ok_or(Trouble::Impossible("a look without its last row"))?;
+        desk.go_on_at(mark.try_get(1)?);
+        // Rows that were locked gave the transaction a number, if it had none.
+        ready.xact = ready.xact.take().or(mark.try_get(6)?);
         let mut found: BTreeMap<i64, Vec<Row>> = BTreeMap::new();
         for row in rows {
             found.entry(row.try_get(0)?).or_default().push(row);
@@ -284,11 +284,8 @@ impl Inner {
             (&now, Type::INT8),
             (&count, Type::INT8),
         ];
-        // Rows that were locked give the transaction a number, if it had none. And what is found may have been announced
-        // after this transaction began: it is held now, so a place that is asked for behind the look is behind those.
-        let (rows, mark) =
-            tokio::try_join!(biased; db.rows(sql::READY, &params), db.rows(sql::MARK, &[]))?;
-        Ok(Look { queues: queues.to_vec(), room, floors, at, share, rows, mark })
+        let rows = db.rows(sql::READY, &params).await?;
+        Ok(Look { queues: queues.to_vec(), room, floors, at, share, rows })
     }
 
     /// What was found in one queue, in order, and where the look ended if it did not reach the end.

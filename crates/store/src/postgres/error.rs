@@ -2,7 +2,7 @@
 
 use crate::{form::seal::Damage, store::StoreError};
 use engine::JobId;
-use std::{error::Error as _, io};
+use std::{error::Error, io};
 use tokio_postgres::error::SqlState;
 
 /// Something went wrong before a commit was sent: nothing was done.
@@ -15,7 +15,7 @@ pub(super) enum Trouble {
     #[error("{0}")]
     Impossible(&'static str),
     #[error("no connection could be had")]
-    NoConnection(#[source] Option<Box<PostgresError>>),
+    NoConnection(#[source] Option<Box<dyn Error + Send + Sync>>),
     /// Leases have to be extended first; nothing was done.
     #[error("the clock of the database jumped")]
     Jumped,

@@ -9,7 +9,7 @@ use super::{
     load,
     pending::queue_column,
     plan::{Plan, notes_of},
-    pool::{Lent, Param},
+    pool::{Lent, Param, Pool},
     sql,
     uuid::{Uuid, uuids},
 };
@@ -27,7 +27,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio_postgres::types::Type;
+use tokio_postgres::{Row, types::Type};
 
 /// Transactions that were in each other's way are tried again so often.
 pub(super) const ATTEMPTS_MAX: u32 = 6;
@@ -36,10 +36,14 @@ const COLLISION_WAIT: Duration = Duration::from_millis(3);
 
 impl Inner {
     /// Carries out a batch; replies keep the order of the requests.
-    pub(super) async fn execute(&self, batch: &[Request]) -> Result<Vec<Reply>, Trouble> {
+    pub(super) async fn execute(
+        &self,
+        writers: &Arc<Pool>,
+        batch: &[Request],
+    ) -> Result<Vec<Reply>, Trouble> {
         let mut careful = false;
         for attempt in 1..=ATTEMPTS_MAX {
-            match self.try_execute(batch, careful).await {
+            match self.try_execute(writers, batch, careful).await {
                 Ok(done) => return Ok(done),
                 // Nothing was done. When those are jobs, it can be.
                 Err(Trouble::InInbox(ids)) if attempt < ATTEMPTS_MAX => self.let_in(&ids).await?,
@@ -74,7 +78,7 @@ impl Inner {
 
     /// A connection is lost: others may be as bad, and who knows which server answers next.
     pub(super) fn lose(&self) {
-        self.writers.forget_idle();
+        self.writers.forget_all();
         self.remembered().forget_all();
     }
 
@@ -83,9 +87,14 @@ impl Inner {
         tokio::time::sleep(COLLISION_WAIT * attempt * (64 + chance) / 128).await;
     }
 
-    async fn try_execute(&self, batch: &[Request], careful: bool) -> Result<Vec<Reply>, Trouble> {
+    async fn try_execute(
+        &self,
+        writers: &Arc<Pool>,
+        batch: &[Request],
+        careful: bool,
+    ) -> Result<Vec<Reply>, Trouble> {
         let plan = Plan::of(batch, careful);
-        let mut db = self.writers.lend().await?;
+        let mut db = writers.lend().await?;
         let known = self.make_queues(&mut db, &plan).await?;
         db.opened();
         let done = self.transaction(&db, &plan, known).await;
@@ -185,9 +194,7 @@ impl Inner {
         plan: &Plan<'_>,
         known: Arc<Known>,
     ) -> Result<(Desk, HashMap<i64, Vec<JobId>>, Option<String>), Trouble> {
-        let digests: Vec<i64> = plan.claims.iter().map(|wanted| wanted.digest).collect();
         let mut keys = plan.keys(&known);
-        let locks = plan.locks(self.schema());
         let recalled = self.recall(plan);
         let needed: &[JobId] = if recalled.is_some() { &[] } else { &plan.jobs };
         // Most batches need nothing before their locks, and begin in the same journey.
@@ -196,14 +203,12 @@ impl Inner {
             tokio::try_join!(biased; db.begin(), keys_of(db, &plan.rekeyed, &mut keys))?;
             set(db, plan).await?;
         }
-        let ((), (), held, keys, jobs, clock, look) = tokio::try_join!(
+        let ((), keys, jobs, (clock, held), look) = tokio::try_join!(
             biased;
             begin(db, !early && !plan.taking_in),
-            lock(db, &locks),
-            held(db, &digests),
             lock_keys(db, &keys),
             load::locked(db, needed),
-            clock(db, plan),
+            self.open(db, plan),
             self.look_early(db, plan, &known),
         )?;
         let as_known = known.version == clock.settings;
@@ -228,6 +233,37 @@ impl Inner {
         self.fill(db, &mut desk, plan).await?;
         self.note_heard(clock.heard_until, now);
         Ok((desk, held, clock.xact))
+    }
+
+    /// Takes the last locks, reads the clock, and says what the claims of this batch were given before.
+    async fn open(
+        &self,
+        db: &Lent,
+        plan: &Plan<'_>,
+    ) -> Result<(Clock, HashMap<i64, Vec<JobId>>), Trouble> {
+        let locks = plan.locks(self.schema());
+        let digests: Vec<i64> = plan.claims.iter().map(|wanted| wanted.digest).collect();
+        let (blocks, writes) = (plan.blocks(), plan.surely_writes());
+        let params: [Param<'_>; 4] = [
+            (&locks, Type::INT8_ARRAY),
+            (&digests, Type::INT8_ARRAY),
+            (&blocks, Type::INT4),
+            (&writes, Type::BOOL),
+        ];
+        let rows = db.rows(sql::OPEN, &params).await?;
+        let row = rows.first().ok_or(Trouble::Impossible("a function without an answer"))?;
+        let epoch: Option<i32> = row.try_get(1)?;
+        let epoch = epoch.ok_or(Trouble::Impossible("the house has no row"))?;
+        let clock = Clock {
+            now: Timestamp::from_unix_ms(row.try_get(0)?),
+            epoch: epoch.unsigned_abs(),
+            settings: row.try_get(2)?,
+            heard_until: Timestamp::from_unix_ms(row.try_get(3)?),
+            place: row.try_get(4)?,
+            blocks: row.try_get::<_, Option<Vec<i64>>>(5)?.unwrap_or_default(),
+            xact: row.try_get(6)?,
+        };
+        Ok((clock, given(row)?))
     }
 
     /// Loads what is known to be needed only now.
@@ -292,27 +328,6 @@ fn remember<'a>(reply: &Reply, request: &'a Request, notes: &mut Vec<&'a AuditNo
 
 async fn begin(db: &Lent, now: bool) -> Result<(), Trouble> {
     if now { db.begin().await } else { Ok(()) }
-}
-
-async fn lock(db: &Lent, locks: &[i64]) -> Result<(), Trouble> {
-    if locks.is_empty() {
-        return Ok(());
-    }
-    db.rows(sql::LOCK, &[(&locks, Type::INT8_ARRAY)]).await.map(drop)
-}
-
-/// The jobs that claims of these names were given.
-async fn held(db: &Lent, digests: &[i64]) -> Result<HashMap<i64, Vec<JobId>>, Trouble> {
-    let mut held = HashMap::new();
-    if digests.is_empty() {
-        return Ok(held);
-    }
-    for row in db.rows(sql::CLAIMS_HELD, &[(&digests, Type::INT8_ARRAY)]).await? {
-        let (digest, ids): (i64, &[u8]) = (row.try_get(0)?, row.try_get(1)?);
-        let (ids, _) = ids.as_chunks::<16>();
-        held.insert(digest, ids.iter().map(|id| JobId::from_bytes(*id)).collect());
-    }
-    Ok(held)
 }
 
 /// Adds the keys of these jobs. They never change, so nobody need hold the jobs for that.
@@ -380,21 +395,16 @@ struct Clock {
     xact: Option<String>,
 }
 
-async fn clock(db: &Lent, plan: &Plan<'_>) -> Result<Clock, Trouble> {
-    let (blocks, writes) = (plan.blocks(), plan.surely_writes());
-    let params: [Param<'_>; 2] = [(&blocks, Type::INT4), (&writes, Type::BOOL)];
-    let rows = db.rows(sql::CLOCK, &params).await?;
-    let row = rows.first().ok_or(Trouble::Impossible("the house has no row"))?;
-    let epoch: i32 = row.try_get(1)?;
-    Ok(Clock {
-        now: Timestamp::from_unix_ms(row.try_get(0)?),
-        epoch: epoch.unsigned_abs(),
-        settings: row.try_get(2)?,
-        heard_until: Timestamp::from_unix_ms(row.try_get(3)?),
-        place: row.try_get(4)?,
-        blocks: row.try_get(5)?,
-        xact: row.try_get(6)?,
-    })
+/// The jobs that claims were given, by their digests.
+fn given(row: &Row) -> Result<HashMap<i64, Vec<JobId>>, Trouble> {
+    let digests: Option<Vec<i64>> = row.try_get(7)?;
+    let given: Option<Vec<&[u8]>> = row.try_get(8)?;
+    let ids = |ids: &[u8]| {
+        let (ids, _) = ids.as_chunks::<16>();
+        ids.iter().map(|id| JobId::from_bytes(*id)).collect()
+    };
+    let held = digests.unwrap_or_default().into_iter().zip(given.unwrap_or_default());
+    Ok(held.map(|(digest, jobs)| (digest, ids(jobs))).collect())
 }
 
 async fn queued(db: &Lent, queues: Vec<i64>) -> Result<HashMap<i64, u64>, Trouble> {
@@ -403,7 +413,7 @@ async fn queued(db: &Lent, queues: Vec<i64>) -> Result<HashMap<i64, u64>, Troubl
     }
     let queues: Vec<i32> = queues.into_iter().map(queue_column).collect();
     let rows = db.rows(sql::QUEUED, &[(&queues, Type::INT4_ARRAY)]).await?;
-    let read = |row: &tokio_postgres::Row| {
+    let read = |row: &Row| {
         let (queue, queued): (i32, i64) = (row.try_get(0)?, row.try_get(1)?);
         Ok((i64::from(queue), u64::try_from(queued).unwrap_or(0)))
     };

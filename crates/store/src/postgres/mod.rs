@@ -7,6 +7,7 @@
 
 mod address;
 mod audit;
+mod booth;
 mod chores;
 mod claim;
 mod commit;
@@ -34,6 +35,7 @@ mod save;
 mod schema;
 mod session;
 mod sql;
+mod store;
 #[cfg(test)]
 pub(crate) mod tests;
 mod time;
@@ -54,28 +56,20 @@ pub use verify::verify_postgres_audit;
 use crate::{
     clock::Clock,
     dice::Dice,
-    node::{Attendance, News, NodeCard},
-    queue::{QueueDepth, WorkerSeen},
+    node::Part,
     remembered::Remembered,
-    seen::{Workers, described},
-    store::{NumberedEvent, Overdue, Page, Query, Reply, Request, Store, StoreError, Upcoming},
+    seen::Workers,
+    store::StoreError,
 };
-use async_trait::async_trait;
-use engine::{
-    ApiKey, AuditEntry, Event, HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope,
-    SigningKey, Surroundings, Timestamp,
-};
+use booth::Booths;
 use error::Trouble;
-use futures_util::future::FutureExt;
 use known::Known;
 use lines::{Lines, Looked};
 use news::Post;
 use pool::{Lent, Pool};
 use recall::Written;
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    future::poll_fn,
-    pin::pin,
+    collections::BTreeSet,
     sync::{Arc, Mutex, MutexGuard, RwLock},
 };
 use tokio::{runtime::Handle, task::JoinHandle};
@@ -108,6 +102,8 @@ impl Default for PostgresOptions {
 /// What every question and every batch shares.
 struct Inner {
     writers: Arc<Pool>,
+    /// The same for threads that have nothing else to do.
+    booths: Booths,
     readers: Arc<Pool>,
     schema: String,
     /// Only its monotonic hand is looked at: the time is the database's.
@@ -122,7 +118,7 @@ struct Inner {
     workers: Mutex<Workers>,
     /// Jobs that cannot be read. Claims pass them by.
     damaged: Mutex<BTreeSet<i64>>,
-    part: Mutex<nodes::Part>,
+    part: Mutex<Part>,
     post: Arc<Post>,
 }
 
@@ -138,8 +134,10 @@ impl Postgres {
         schema::migrate(&way.connect().await?, &way).await?;
         let writers = address.connections().unwrap_or(options.writers).max(1);
         let post = Post::new((dice.roll().0 >> 64) as u64);
+        let writers = Arc::new(Pool::new(way.clone(), writers));
         let inner = Inner {
-            writers: Arc::new(Pool::new(way.clone(), writers)),
+            booths: Booths::beside(writers.clone()),
+            writers,
             readers: Arc::new(Pool::new(way.clone(), options.readers.max(1))),
             schema: address.schema().into(),
             clock,
@@ -170,128 +168,8 @@ impl Postgres {
     pub async fn raise_epoch(&self) -> Result<(), StoreError> {
         let inner = self.inner.clone();
         self.ask(async move {
-            let db = inner.writers.lend().await?;
-            db.run(sql::EPOCH_RAISE, &[]).await.map(drop)
-        })
-        .await
-    }
-
-    /// Has something done on the runtime of the connections.
-    async fn ask<R: Send + 'static>(
-        &self,
-        work: impl Future<Output = Result<R, Trouble>> + Send + 'static,
-    ) -> Result<R, StoreError> {
-        match self.inner.runtime.spawn(work).await {
-            Ok(done) => done.map_err(Trouble::told),
-            Err(ended) => Err(StoreError::OutcomeUnknown(Some(Box::new(ended)))),
-        }
-    }
-
-    /// The same on the thread of whoever asks, which saves two ways between threads. If they lose interest, the
-    /// connection ends, and what was not committed with it.
-    async fn do_here<R>(
-        &self,
-        work: impl Future<Output = Result<R, Trouble>> + Send,
-    ) -> Result<R, StoreError> {
-        let mut work = pin!(work);
-        let within = poll_fn(|context| {
-            let _timers = self.inner.runtime.enter();
-            work.as_mut().poll(context)
-        });
-        within.await.map_err(Trouble::told)
-    }
-
-    /// Answers a question on a connection of its own.
-    async fn read<R, F>(
-        &self,
-        question: impl FnOnce(Arc<Inner>, Lent) -> F + Send + 'static,
-    ) -> Result<R, StoreError>
-    where
-        R: Send + 'static,
-        F: Future<Output = Result<R, Trouble>> + Send,
-    {
-        let inner = self.inner.clone();
-        let asked = self.inner.runtime.spawn(async move {
             let db = inner.readers.lend().await?;
-            question(inner, db).await
-        });
-        match asked.await {
-            Ok(done) => done.map_err(Trouble::told),
-            Err(ended) => Err(StoreError::Unavailable(Some(Box::new(ended)))),
-        }
-    }
-
-    /// Asks for jobs, and once more where one was not found that may be in the inbox, or was when it was asked for.
-    async fn seek<R, F>(&self, ids: &[JobId], ask: impl Fn() -> F) -> Result<Option<R>, StoreError>
-    where
-        F: Future<Output = Result<Option<R>, StoreError>>,
-    {
-        if let Some(found) = ask().await? {
-            return Ok(Some(found));
-        }
-        self.let_in(ids).await?;
-        ask().await
-    }
-
-    /// Makes jobs of those of these that are in the inbox.
-    async fn let_in(&self, ids: &[JobId]) -> Result<(), StoreError> {
-        let (inner, wanted) = (self.inner.clone(), ids.to_vec());
-        self.ask(async move {
-            let waiting = inbox::waiting(&inner.readers.lend().await?, &wanted).await?;
-            if waiting.is_empty() { Ok(()) } else { inner.let_in(&waiting).await }
-        })
-        .await
-    }
-
-    /// Answers a question of several statements, all from one moment.
-    async fn read_moment<R, F>(
-        &self,
-        question: impl FnOnce(Arc<Inner>, Arc<Lent>, Timestamp) -> F + Send + 'static,
-    ) -> Result<R, StoreError>
-    where
-        R: Send + 'static,
-        F: Future<Output = Result<R, Trouble>> + Send,
-    {
-        self.read(move |inner, mut db| async move {
-            let now = inner.now(&mut db).await?;
-            db.opened();
-            let db = Arc::new(db);
-            let ((), answer) =
-                tokio::try_join!(biased; db.begin_read(), question(inner, db.clone(), now))?;
-            let mut db = Arc::into_inner(db).ok_or(Trouble::Impossible("somebody kept it"))?;
-            // It is on its way before anything that follows, and says nothing that anybody waits for.
-            if db.script(sql::ROLLBACK).now_or_never().is_none_or(|ended| ended.is_ok()) {
-                db.closed();
-            }
-            Ok(answer)
-        })
-        .await
-    }
-
-    /// Does a chore in a transaction of its own.
-    async fn chore<R, F>(
-        &self,
-        chore: impl FnOnce(Arc<Inner>, Arc<Lent>) -> F + Send + 'static,
-    ) -> Result<R, StoreError>
-    where
-        R: Send + 'static,
-        F: Future<Output = Result<R, Trouble>> + Send,
-    {
-        let inner = self.inner.clone();
-        self.ask(async move {
-            let mut db = inner.readers.lend().await?;
-            db.opened();
-            let db = Arc::new(db);
-            let done = chore(inner, db.clone()).await;
-            let mut db = Arc::into_inner(db).ok_or(Trouble::Impossible("somebody kept it"))?;
-            let end = if done.is_ok() { sql::COMMIT } else { sql::ROLLBACK };
-            let ended = db.script(end).await;
-            if ended.is_ok() {
-                db.closed();
-            }
-            let done = done?;
-            ended?;
-            Ok(done)
+            db.run(sql::EPOCH_RAISE, &[]).await.map(drop)
         })
         .await
     }
@@ -306,7 +184,7 @@ impl Drop for Postgres {
 
 impl Inner {
     async fn start(&self) -> Result<(), Trouble> {
-        let mut db = self.writers.lend().await?;
+        let mut db = self.readers.lend().await?;
         let known = Known::load(&db).await?;
         known::tell_policies(&db, &known).await?;
         self.learn(Arc::new(known));
@@ -373,209 +251,3 @@ impl Inner {
 }
 
 const UNPOISONED: &str = "no code of ours panics with this in hand";
-
-#[async_trait]
-impl Store for Postgres {
-    async fn execute(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError> {
-        if batch.is_empty() {
-            return Ok(Vec::new());
-        }
-        self.do_here(self.inner.execute(&batch)).await
-    }
-
-    async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError> {
-        let ask = || {
-            let scope = scope.clone();
-            self.read(move |_, db| async move {
-                Ok(reads::visible(&db, &scope, id).await?.map(|stored| stored.job.clone()))
-            })
-        };
-        self.seek(&[id], ask).await
-    }
-
-    async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>, StoreError> {
-        let ask = || {
-            let scope = scope.clone();
-            self.read(move |_, db| async move {
-                match reads::visible(&db, &scope, id).await? {
-                    // Never changed; gone only with its job.
-                    Some(stored) => load::payload_if_there(&db, stored.no).await,
-                    None => Ok(None),
-                }
-            })
-        };
-        self.seek(&[id], ask).await
-    }
-
-    async fn history(
-        &self,
-        scope: &Scope,
-        id: JobId,
-        after: u64,
-    ) -> Result<Vec<HistoryEntry>, StoreError> {
-        let short = || {
-            let scope = scope.clone();
-            self.read(move |_, db| async move {
-                let stored = reads::visible(&db, &scope, id).await?;
-                stored.map(|stored| load::short_history(&stored, after)).transpose()
-            })
-        };
-        let long = || {
-            let scope = scope.clone();
-            self.read_moment(move |_, db, _| async move {
-                match reads::visible(&db, &scope, id).await? {
-                    Some(stored) => load::history(&db, &stored, after).await.map(Some),
-                    None => Ok(None),
-                }
-            })
-        };
-        // Most histories are in the row of their job. Of a long one, both parts must be of one moment.
-        let found = self.seek(&[id], short).await?;
-        match found {
-            Some(Some(rows)) => Ok(rows),
-            Some(None) => Ok(long().await?.unwrap_or_default()),
-            None => Ok(Vec::new()),
-        }
-    }
-
-    async fn announced(
-        &self,
-        scope: &Scope,
-        id: JobId,
-        after: u64,
-    ) -> Result<Vec<Event>, StoreError> {
-        let ask = || {
-            let scope = scope.clone();
-            self.read_moment(move |_, db, _| async move {
-                match reads::visible(&db, &scope, id).await? {
-                    Some(stored) => reads::announced(&db, &stored, after).await.map(Some),
-                    None => Ok(None),
-                }
-            })
-        };
-        Ok(self.seek(&[id], ask).await?.unwrap_or_default())
-    }
-
-    async fn list(&self, query: &Query) -> Result<Page, StoreError> {
-        let query = query.clone();
-        self.read_moment(move |_, db, _| async move { list::list(&db, &query).await }).await
-    }
-
-    async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>, StoreError> {
-        let scope = scope.clone();
-        self.read_moment(move |inner, db, now| async move { inner.queues(&db, &scope, now).await })
-            .await
-    }
-
-    async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError> {
-        let scope = scope.clone();
-        self.read_moment(move |inner, db, now| async move {
-            let (all, leases) = (inner.workers_now(&db).await?, workers::leases(&db).await?);
-            Ok(described(&all, &leases, &scope, now))
-        })
-        .await
-    }
-
-    async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError> {
-        self.read(move |_, db| async move { known::load_policies(&db).await }).await
-    }
-
-    async fn keys(&self) -> Result<Vec<ApiKey>, StoreError> {
-        self.read(move |_, db| async move { audit::keys(&db).await }).await
-    }
-
-    async fn signing_keys(&self) -> Result<Vec<SigningKey>, StoreError> {
-        self.read(move |_, db| async move { audit::signing_keys(&db).await }).await
-    }
-
-    async fn audit(
-        &self,
-        scope: &Scope,
-        before: Option<u64>,
-        limit: usize,
-    ) -> Result<Vec<AuditEntry>, StoreError> {
-        let scope = scope.clone();
-        self.read(move |_, db| async move { audit::page(&db, &scope, before, limit).await }).await
-    }
-
-    async fn surroundings(
-        &self,
-        scope: &Scope,
-        id: JobId,
-    ) -> Result<Option<(Job, Surroundings)>, StoreError> {
-        let ask = || {
-            let scope = scope.clone();
-            self.read_moment(move |inner, db, now| async move {
-                inner.surroundings(&db, (&scope, id), now).await
-            })
-        };
-        self.seek(&[id], ask).await
-    }
-
-    async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError> {
-        self.read_moment(move |inner, db, now| async move { inner.overdue(&db, limit, now).await })
-            .await
-    }
-
-    async fn next_due(&self, after: Timestamp) -> Result<Upcoming, StoreError> {
-        self.read_moment(move |inner, db, now| async move {
-            Ok(Upcoming { now, due_at: inner.next_due(&db, after).await? })
-        })
-        .await
-    }
-
-    async fn number_events(&self, limit: usize) -> Result<usize, StoreError> {
-        self.chore(move |inner, db| async move { inner.number_events(&db, limit).await }).await
-    }
-
-    async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>, StoreError> {
-        self.read_moment(move |_, db, _| async move { reads::events(&db, after, limit).await })
-            .await
-    }
-
-    async fn tidy(&self, limit: usize) -> Result<usize, StoreError> {
-        self.chore(move |inner, db| async move { inner.roll_up(&db).await }).await?;
-        self.chore(move |inner, db| async move { inner.tidy(&db, limit).await }).await
-    }
-
-    fn writers(&self) -> usize {
-        self.inner.writers.size()
-    }
-
-    fn is_shared(&self) -> bool {
-        true
-    }
-
-    async fn attend(&self, node: &NodeCard) -> Result<Attendance, StoreError> {
-        let (inner, node) = (self.inner.clone(), node.clone());
-        self.ask(async move {
-            let mut db = inner.readers.lend().await?;
-            inner.attend(&mut db, &node).await
-        })
-        .await
-    }
-
-    async fn versions(&self, ids: &[JobId]) -> Result<BTreeMap<JobId, u64>, StoreError> {
-        let ask = || {
-            let ids = ids.to_vec();
-            self.read(move |_, db| async move {
-                let found = load::read(&db, &ids).await?;
-                Ok(found.into_iter().map(|(id, stored)| (id, stored.job.version)).collect())
-            })
-        };
-        let found: BTreeMap<JobId, u64> = ask().await?;
-        if ids.iter().all(|id| found.contains_key(id)) {
-            return Ok(found);
-        }
-        self.let_in(ids).await?;
-        ask().await
-    }
-
-    fn tell(&self, news: News) {
-        self.post.tell(news);
-    }
-
-    async fn news(&self) -> News {
-        self.post.heard().await
-    }
-}

@@ -122,7 +122,7 @@ impl Post {
     /// One connection, as long as it lasts.
     async fn connected(&self, way: &Way) -> Result<(), super::error::PostgresError> {
         let failed = |source| way.unreachable(source);
-        let (client, connection) = way.dial().await.map_err(failed)?;
+        let (client, connection) = way.dial(&way.address.config).await.map_err(failed)?;
         let (heard, mut hears) = mpsc::unbounded_channel();
         let listening = way.runtime.spawn(listen(connection, heard));
         let _end = Ended(listening);

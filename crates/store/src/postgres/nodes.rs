@@ -6,29 +6,9 @@ use super::{
     pool::{Lent, Param},
     sql,
 };
-use crate::node::{Attendance, LEADS_FOR, NODE_LOST_AFTER, NODES_KEPT, NodeCard, NodeSeen};
+use crate::node::{Attendance, Lead, NODES_KEPT, NodeCard, NodeSeen, Part};
 use engine::Timestamp;
-use std::time::Duration;
 use tokio_postgres::types::Type;
-
-/// What this store knows of its own part.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Part {
-    /// It never said that it is a node: a tool, which may do what it is asked.
-    #[default]
-    Visitor,
-    /// It is a node, and another one leads.
-    Follows,
-    /// It leads, as long as nobody else took the fence.
-    Leads { fence: i64 },
-}
-
-/// Who leads.
-struct Lead {
-    node: Option<String>,
-    fence: i64,
-    until: i64,
-}
 
 impl Inner {
     /// Notes a sign of life of this node, and finds out who leads.
@@ -42,10 +22,9 @@ impl Inner {
         let attended = self.attend_within(db, card, now).await;
         db.end(&attended).await;
         let (lead, nodes) = attended?;
-        let leads = lead.node.as_deref() == Some(&*card.id);
-        let part = if leads { Part::Leads { fence: lead.fence } } else { Part::Follows };
+        let part = lead.part_of(card, now);
         self.play(part);
-        Ok(Attendance { leads, nodes })
+        Ok(Attendance { leads: matches!(part, Part::Leads { .. }), nodes })
     }
 
     async fn attend_within(
@@ -67,13 +46,14 @@ impl Inner {
             (&at, Type::INT8),
         ];
         db.run(sql::NODE_PUT, &put).await?;
-        let old = at - millis(NODES_KEPT);
+        let old = at - NODES_KEPT.as_millis() as i64;
         db.run(sql::NODES_DROP, &[(&old, Type::INT8)]).await?;
-        let lead = before.after(card, at);
+        let lead = before.after(card, now);
+        let until = lead.until.unix_ms();
         let put: [Param<'_>; 3] =
-            [(&lead.node, Type::TEXT), (&lead.fence, Type::INT8), (&lead.until, Type::INT8)];
+            [(&lead.node, Type::TEXT), (&lead.fence, Type::INT8), (&until, Type::INT8)];
         db.run(sql::LEADER_PUT, &put).await?;
-        let nodes = nodes(db, &lead, at).await?;
+        let nodes = nodes(db, &lead, now).await?;
         db.script(sql::COMMIT).await?;
         Ok((lead, nodes))
     }
@@ -85,8 +65,7 @@ impl Inner {
             Part::Visitor => Ok(true),
             Part::Follows => Ok(false),
             Part::Leads { fence } => {
-                let lead = lead(db, sql::LEADER_READ).await?;
-                Ok(lead.fence == fence && lead.until > now.unix_ms())
+                Ok(lead(db, sql::LEADER_READ).await?.stands(fence, now))
             }
         }
     }
@@ -105,48 +84,23 @@ impl Inner {
     }
 }
 
-impl Lead {
-    /// Who leads after a node has given a sign of life.
-    fn after(self, card: &NodeCard, now: i64) -> Self {
-        let own = self.node.as_deref() == Some(&*card.id);
-        let vacant = self.node.is_none() || self.until <= now;
-        match (own && !vacant, vacant, card.draining) {
-            (true, _, true) => Lead { node: None, ..self },
-            (true, _, false) => Lead { until: now + millis(LEADS_FOR), ..self },
-            (false, true, false) => Lead {
-                node: Some(card.id.clone()),
-                fence: self.fence + 1,
-                until: now + millis(LEADS_FOR),
-            },
-            (false, true, true) => Lead { node: None, ..self },
-            (false, false, _) => self,
-        }
-    }
-}
-
 async fn lead(db: &Lent, sql: &str) -> Result<Lead, Trouble> {
     let rows = db.rows(sql, &[]).await?;
     let row = rows.first().ok_or(Trouble::Impossible("the leader has no row"))?;
-    Ok(Lead { node: row.try_get(0)?, fence: row.try_get(1)?, until: row.try_get(2)? })
+    let until = Timestamp::from_unix_ms(row.try_get(2)?);
+    Ok(Lead { node: row.try_get(0)?, fence: row.try_get(1)?, until })
 }
 
-async fn nodes(db: &Lent, lead: &Lead, now: i64) -> Result<Vec<NodeSeen>, Trouble> {
+async fn nodes(db: &Lent, lead: &Lead, now: Timestamp) -> Result<Vec<NodeSeen>, Trouble> {
     let mut nodes = Vec::new();
     for row in db.rows(sql::NODES, &[]).await? {
-        let (id, seen_at): (String, i64) = (row.try_get(0)?, row.try_get(4)?);
-        let leads = lead.until > now && lead.node.as_deref() == Some(&*id);
         let card = NodeCard {
-            id,
+            id: row.try_get(0)?,
             version: row.try_get(1)?,
             started_at: Timestamp::from_unix_ms(row.try_get(2)?),
             draining: row.try_get(3)?,
         };
-        let live = now - seen_at < millis(NODE_LOST_AFTER);
-        nodes.push(NodeSeen { card, seen_at: Timestamp::from_unix_ms(seen_at), live, leads });
+        nodes.push(lead.sight(card, Timestamp::from_unix_ms(row.try_get(4)?), now));
     }
     Ok(nodes)
-}
-
-fn millis(span: Duration) -> i64 {
-    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
 }

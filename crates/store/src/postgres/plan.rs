@@ -1,5 +1,5 @@
 //! What a batch will need, found out before anything is locked: locks are taken in one order by everybody,
-//! claims, keys, jobs, so the whole of each must be known at once.
+//! keys, jobs, claims, so the whole of each must be known at once.
 
 use super::{desk::BLOCK, known::Known};
 use crate::{

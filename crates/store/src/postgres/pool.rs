@@ -25,12 +25,14 @@ use tokio_postgres::{
     types::{ToSql, Type},
 };
 
-/// Connections of one kind. Who borrows one is always on the runtime that drives them.
+/// Connections of one kind.
 pub(super) struct Pool {
     way: Way,
     size: usize,
     idle: Mutex<Vec<Line>>,
     permits: Arc<Semaphore>,
+    /// Connections up to this number are not used again.
+    forgotten: Arc<AtomicU64>,
 }
 
 /// A connection, and its place in the order in which all of this node's were made.
@@ -67,15 +69,18 @@ impl Way {
     }
 
     pub(super) async fn connect_with(&self, config: &Config) -> Result<Client, PostgresError> {
-        let connected = config.connect(self.tls.clone()).await;
-        let (client, connection) = connected.map_err(|source| self.unreachable(source))?;
+        let dialled = self.dial(config).await;
+        let (client, connection) = dialled.map_err(|source| self.unreachable(source))?;
         self.runtime.spawn(connection.map(drop)); // what broke it is told to whoever asks next
         Ok(client)
     }
 
     /// Both ends of a connection, for somebody who wants to hear what comes unasked.
-    pub(super) async fn dial(&self) -> Result<(Client, Dialled), tokio_postgres::Error> {
-        self.address.config.connect(self.tls.clone()).await
+    pub(super) async fn dial(
+        &self,
+        config: &Config,
+    ) -> Result<(Client, Dialled), tokio_postgres::Error> {
+        config.connect(self.tls.clone()).await
     }
 
     pub(super) fn unreachable(&self, source: tokio_postgres::Error) -> PostgresError {
@@ -86,7 +91,14 @@ impl Way {
 impl Pool {
     pub(super) fn new(way: Way, connections: usize) -> Self {
         let permits = Arc::new(Semaphore::new(connections));
-        Pool { way, size: connections, idle: Mutex::new(Vec::new()), permits }
+        let idle = Mutex::new(Vec::new());
+        Pool { way, size: connections, idle, permits, forgotten: Arc::default() }
+    }
+
+    /// One more connection of this kind, which another runtime drives.
+    pub(super) fn beside(&self, runtime: Handle) -> Self {
+        let way = Way { runtime, ..self.way.clone() };
+        Pool { forgotten: self.forgotten.clone(), ..Pool::new(way, 1) }
     }
 
     /// How many may be in use at once.
@@ -99,16 +111,20 @@ impl Pool {
         let permit = permit.ok().and_then(Result::ok).ok_or(Trouble::NoConnection(None))?;
         let line = match self.take(u64::MAX) {
             Some(line) => line,
-            None => {
-                let opened = Session::open(&self.way).await;
-                let failed = |error| Trouble::NoConnection(Some(Box::new(error)));
-                let session = opened.map_err(failed)?;
-                Line { session, number: self.way.made.fetch_add(1, Ordering::SeqCst) + 1 }
-            }
+            None => self.open().await?,
         };
         let mut lent = Lent { line: Some(line), pool: self.clone(), clean: true, _permit: permit };
         lent.session_mut().refresh().await?;
         Ok(lent)
+    }
+
+    /// Makes one, on the runtime that is to drive it: whoever needs it may be on another.
+    async fn open(&self) -> Result<Line, Trouble> {
+        let way = self.way.clone();
+        let opened = self.way.runtime.spawn(async move { Session::open(&way).await }).await;
+        let opened = opened.map_err(|ended| Trouble::NoConnection(Some(Box::new(ended))))?;
+        let session = opened.map_err(|error| Trouble::NoConnection(Some(Box::new(error))))?;
+        Ok(Line { session, number: self.way.made.fetch_add(1, Ordering::SeqCst) + 1 })
     }
 
     /// How many connections have been made so far.
@@ -126,16 +142,16 @@ impl Pool {
 
     /// One that nobody uses, of the first `made`.
     fn take(&self, made: u64) -> Option<Line> {
+        let forgotten = self.forgotten.load(Ordering::SeqCst);
         let mut idle = self.idle();
-        idle.retain(|line| !line.session.is_closed());
+        idle.retain(|line| !line.session.is_closed() && line.number > forgotten);
         let place = idle.iter().rposition(|line| line.number <= made)?;
         Some(idle.remove(place))
     }
 
-    /// Closes those that nobody uses: after a failure the others are likely to be as broken.
-    pub(super) fn forget_idle(&self) {
-        let idle = std::mem::take(&mut *self.idle());
-        drop(idle);
+    /// Uses none again of those there are, here and beside: after a failure the others are likely to be as broken.
+    pub(super) fn forget_all(&self) {
+        self.forgotten.store(self.made(), Ordering::SeqCst);
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Line>> {

@@ -75,21 +75,8 @@ impl Inner {
 /// Whether a command comes from the lease that the job had. Whatever else is said to it may be true of what it has become
 /// since, and would be answered without a row being touched.
 fn is_report_under(stored: &Stored, command: &Command) -> bool {
-    let holder = stored.job.lease().map(|lease| lease.token);
-    let reports = match command {
-        Command::Settle { .. } | Command::Heartbeat { .. } | Command::Release { .. } => true,
-        Command::Redrive { .. }
-        | Command::Erase
-        | Command::Purge
-        | Command::Cancel
-        | Command::Expire
-        | Command::Timeout
-        | Command::LeaseExpiry
-        | Command::Discard
-        | Command::BeginStep { .. }
-        | Command::FinishStep { .. } => false,
-    };
-    reports && holder.is_some() && command.token().copied() == holder
+    let holder = stored.job.lease().map(|lease| &lease.token);
+    holder.is_some() && command.token() == holder && command.step().is_none()
 }
 
 impl Desk {

@@ -90,9 +90,8 @@ pub(super) const ROLLBACK: &str = "rollback";
 
 /// What is run so often that it is worth a plan in each session.
 pub(super) const FREQUENT: &[&str] = &[
-    CLOCK,
+    OPEN,
     NOW,
-    LOCK,
     HEARD,
     SETTINGS_NOW,
     JOBS_LIVE,
@@ -115,8 +114,6 @@ pub(super) const FREQUENT: &[&str] = &[
     JOBS_BEGIN,
     JOBS_END_KNOWN,
     ANNOUNCE,
-    MARK,
-    CLAIMS_HELD,
     CLAIMS_PUT,
     READY,
     READY_NEXT,
@@ -135,23 +132,16 @@ pub(super) const FREQUENT: &[&str] = &[
 
 statements! {
     // Time, and what a transaction needs of the house.
-    /// After the locks are held. A block of numbers for each so many new jobs.
-    CLOCK = "select consign.now_ms(), h.epoch, h.settings, p.heard_until, nextval('consign.place'), \
-        array(select nextval('consign.block') from generate_series(1, $1::int4)), \
-        case when $2::bool then pg_current_xact_id() else pg_current_xact_id_if_assigned() end::text \
-            || '/' || extract(epoch from pg_postmaster_start_time())::text \
-        from consign.house h, consign.pulse p";
+    /// After all other locks are held. A block of numbers for each so many new jobs.
+    OPEN = "select now, epoch, settings, heard_until, place, blocks, xact, digests, given \
+        from consign.open($1::int8[], $2::int8[], $3::int4, $4::bool)";
     NOW = "select consign.now_ms()";
-    /// A place for what is announced from now on, and the transaction.
-    MARK = "select nextval('consign.place'), pg_current_xact_id_if_assigned()::text || '/' \
-        || extract(epoch from pg_postmaster_start_time())::text";
     /// A server that crashed gives numbers of transactions that never reached its disk to others: after a restart
     /// "committed" may be said of somebody else's, and only "aborted" can be believed.
     XACT_STATUS = "select status from (select pg_xact_status(split_part($1, '/', 1)::xid8) as status) s \
         where status = 'aborted' or split_part($1, '/', 2) = extract(epoch from pg_postmaster_start_time())::text";
     HEARD = "with free as (select one from consign.pulse where heard_until < $1 for update skip locked) \
         update consign.pulse p set heard_until = $1 from free where p.one = free.one";
-    LOCK = "select pg_advisory_xact_lock(k) from unnest($1::int8[]) k";
 
     // Loading.
     /// In the order of their numbers, so that no two transactions wait for each other.
@@ -273,7 +263,6 @@ statements! {
     SHEET_PUT = "update consign.outbox set sheet = $2 where place = $1";
 
     // Claiming.
-    CLAIMS_HELD = "select digest, jobs from consign.claim where digest = any($1)";
     CLAIMS_PUT = "insert into consign.claim (digest, at, jobs) \
         select digest, $3::int8, jobs from unnest($1::int8[], $2::bytea[]) u(digest, jobs) order by 1 \
         on conflict (digest) do update set at = excluded.at, jobs = excluded.jobs";
@@ -281,6 +270,9 @@ statements! {
         select digest from consign.claim where at <= $1 order by at limit $2 for update skip locked))";
     /// The first due jobs of each queue, the highest priority first. Each line has a time below which there was
     /// nothing left when it was last looked at.
+    ///
+    /// The last row is another: a place for what is announced from now on, and the transaction. What is found may have been
+    /// announced after this transaction began; it is held now, so a place that is asked for behind it is behind those.
     READY = "select q.ord, d.no, d.body, h.id, h.queue, h.envelope, h.payload, d.rank, d.run_at \
         from unnest($1::int4[], $2::int4[]) with ordinality q(queue, wanted, ord) \
         cross join lateral (select j.no, j.body, j.run_at, r.rank \
@@ -292,7 +284,8 @@ statements! {
                 and (expires_at is null or expires_at > (select coalesce($5, consign.now_ms()))) \
                 order by run_at, no limit q.wanted for update skip locked) j \
             limit q.wanted) d \
-        join consign.handed h on h.no = d.no";
+        join consign.handed h on h.no = d.no \
+        union all select 0, nextval('consign.place'), null, null, null, null, consign.xact(), null, null";
 
     // What time demands.
     OVERDUE_LEASES = "select no from consign.job where lease_until <= $1 order by lease_until limit $2";

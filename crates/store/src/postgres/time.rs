@@ -71,7 +71,7 @@ impl Inner {
     }
 
     pub(super) async fn follow_clock(&self) -> Result<(), Trouble> {
-        let mut db = self.writers.lend().await?;
+        let mut db = self.readers.lend().await?;
         self.now(&mut db).await.map(drop)
     }
 

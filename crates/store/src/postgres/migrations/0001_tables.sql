@@ -26,6 +26,10 @@ create table consign.pulse (
 ) with (fillfactor = 20);
 insert into consign.pulse default values;
 
+-- The transaction, if it has a number yet, and which run of the server gave it.
+create function consign.xact() returns text language sql volatile
+as $$ select pg_current_xact_id_if_assigned()::text || '/' || extract(epoch from pg_postmaster_start_time())::text $$;
+
 -- Stops a transaction that found fewer rows than it knew of: somebody else has written them since.
 create function consign.expect(met bigint, known bigint) returns void language plpgsql
 as $$ begin
@@ -36,6 +40,34 @@ end $$;
 
 create sequence consign.block cycle;
 create sequence consign.place increment 1048576;
+
+-- How a batch begins, behind every other lock that it needs: takes the locks of its claims, says which jobs those were
+-- given before, then reads the clock. Each query in here sees what was committed before it began, so what is told of
+-- claims is what was true when they were locked.
+create function consign.open(locks bigint[], claims bigint[], new_blocks integer, writes boolean,
+    out now bigint, out epoch integer, out settings bigint, out heard_until bigint, out place bigint,
+    out blocks bigint[], out xact text, out digests bigint[], out given bytea[])
+language plpgsql as $$
+begin
+    if cardinality(locks) > 0 then
+        perform pg_advisory_xact_lock(k) from unnest(locks) k;
+    end if;
+    if cardinality(claims) > 0 then
+        select array_agg(c.digest), array_agg(c.jobs) into digests, given
+            from consign.claim c where c.digest = any(claims);
+    end if;
+    select h.epoch, h.settings, p.heard_until into epoch, settings, heard_until
+        from consign.house h, consign.pulse p;
+    if new_blocks > 0 then
+        blocks := array(select nextval('consign.block') from generate_series(1, new_blocks));
+    end if;
+    if writes then
+        perform pg_current_xact_id();
+    end if;
+    xact := consign.xact();
+    place := nextval('consign.place');
+    now := consign.now_ms();
+end $$;
 
 -- The jobs of one type and one tenant: what claims go round over.
 create table consign.queue (

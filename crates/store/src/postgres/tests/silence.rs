@@ -1,18 +1,11 @@
 //! Time in which nobody could be heard, because the database was away, or all nodes were.
 
 use super::neighbours;
-use crate::{NodeCard, conformance::house::email};
-use engine::Timestamp;
+use crate::{
+    NodeCard,
+    conformance::{house::email, nodes::card},
+};
 use pollster::block_on;
-
-fn card(id: &str) -> NodeCard {
-    NodeCard {
-        id: id.to_owned(),
-        version: "0.1.0".to_owned(),
-        started_at: Timestamp::from_unix_ms(1_700_000_000_000),
-        draining: false,
-    }
-}
 
 /// After an outage callers are faster than the first sign of life of any node: what they do must not hide that there
 /// was one.
