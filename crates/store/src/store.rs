@@ -32,9 +32,12 @@ pub trait Store: Send + Sync {
     async fn execute(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError>;
 
     /// The same for a thread that has nothing else to do and no tasks to run, and is kept waiting: what a store does on that very
-    /// thread need not be handed to another and back.
-    fn execute_here(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError> {
-        block_on(self.execute(batch))
+    /// thread need not be handed to another and back. What was done is told to other nodes as `news`, at the latest when this
+    /// returns; what was not, or may not have been, is not.
+    fn execute_here(&self, batch: Vec<Request>, news: News) -> Result<Vec<Reply>, StoreError> {
+        let done = block_on(self.execute(batch))?;
+        self.tell(news);
+        Ok(done)
     }
 
     /// One job and its status.

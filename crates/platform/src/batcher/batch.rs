@@ -33,8 +33,10 @@ impl Office {
     pub(super) fn carry_out(&self, mut units: Vec<Unit>) {
         let mut requests = Vec::with_capacity(units.iter().map(Unit::len).sum());
         units.iter().for_each(|unit| unit.ask(&mut requests));
-        match self.store.execute_here(requests) {
-            Ok(replies) => self.answer(Done::well(units, replies)),
+        let news = self.news_of(&units);
+        let told = !news.is_empty();
+        match self.store.execute_here(requests, news) {
+            Ok(replies) => self.answer(Done::well(units, replies), told),
             // Something that one of them touches is broken. Alone it harms nobody else.
             Err(StoreError::Damaged(_)) if units.len() > 1 => {
                 let rest = units.split_off(units.len() / 2);
@@ -48,12 +50,22 @@ impl Office {
                 self.carry_out(finish);
                 self.carry_out(begin);
             }
-            Err(error) => self.answer(Done::badly(units, error)),
+            Err(error) => self.answer(Done::badly(units, error), false),
         }
     }
 
-    fn answer(&self, mut done: Done) {
-        let (watched, listened) = (self.watchers.are_there(), self.has_listeners());
+    /// What others are to know as soon as this is committed. Where claims are in it, only its end tells what is left for others.
+    fn news_of(&self, units: &[Unit]) -> News {
+        if !self.has_listeners() || units.iter().any(Unit::claims) {
+            return News::default();
+        }
+        let calls = units.iter().filter_map(Unit::call);
+        let offers = Offers::of(calls.flat_map(|call| &call.offers));
+        News { touched: true, ..offers.news() }
+    }
+
+    fn answer(&self, mut done: Done, told: bool) {
+        let (watched, listened) = (self.watchers.are_there(), self.has_listeners() && !told);
         let touched = (watched || listened).then(|| done.touched());
         let mut leases = done.leases();
         if listened {
@@ -203,12 +215,22 @@ fn is_mixed(units: &[Unit]) -> bool {
 }
 
 impl Unit {
+    fn call(&self) -> Option<&Call> {
+        match self {
+            Unit::Call(call) => Some(call),
+            Unit::Standing(_) => None,
+        }
+    }
+
+    /// Whether it wants jobs.
+    fn claims(&self) -> bool {
+        let is_claim = |request: &Request| matches!(request.bare(), Some(Request::Claim { .. }));
+        self.call().is_none_or(|call| call.requests.iter().any(is_claim))
+    }
+
     /// Whether it hands over jobs.
     fn begins(&self) -> bool {
-        match self {
-            Unit::Call(call) => call.requests.iter().any(Request::begins),
-            Unit::Standing(_) => false,
-        }
+        self.call().is_some_and(|call| call.requests.iter().any(Request::begins))
     }
 
     fn len(&self) -> usize {

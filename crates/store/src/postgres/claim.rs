@@ -6,12 +6,12 @@ use super::{
     Inner,
     desk::Desk,
     error::Trouble,
-    execute::Ready,
+    execute::{self, Ready},
     known::Known,
     lines::{Looked, RANKS},
     load,
     pending::queue_column,
-    plan::{Plan, Wanted},
+    plan::{Plan, Wanted, lock as lock_of},
     pool::{Lent, Param},
     sql,
     uuid::Uuid,
@@ -79,10 +79,11 @@ impl Inner {
         &self,
         db: &Lent,
         desk: &mut Desk,
-        claims: &[Wanted<'_>],
+        plan: &Plan<'_>,
         held: &HashMap<i64, Vec<JobId>>,
         ready: &mut Ready<'_>,
     ) -> Result<Vec<Vec<Claimed>>, Trouble> {
+        let claims = &plan.claims;
         let mut got: Vec<Option<Vec<Claimed>>> = Vec::new();
         let mut others: Vec<Vec<JobId>> = Vec::new();
         for wanted in claims {
@@ -112,6 +113,10 @@ impl Inner {
                 got[served.index] = Some(served.got);
             }
         }
+        if !plan.careful {
+            let none = claims.iter().zip(&got).filter(|(_, got)| is_nothing(got.as_deref()));
+            self.expect_new(db, none.map(|(wanted, _)| wanted.digest).collect()).await?;
+        }
         for (index, wanted) in claims.iter().enumerate() {
             if got[index].is_none() {
                 let first = got[first[&wanted.digest]].clone().unwrap_or_default();
@@ -120,6 +125,16 @@ impl Inner {
             }
         }
         Ok(got.into_iter().flatten().collect())
+    }
+
+    /// Fails where claims that got nothing are repeated: what they were given is theirs, and whoever is about to give it is
+    /// waited for.
+    async fn expect_new(&self, db: &Lent, digests: Vec<i64>) -> Result<(), Trouble> {
+        let locks: BTreeSet<i64> = digests.iter().map(|of| lock_of(self.schema(), *of)).collect();
+        let locks: Vec<i64> = locks.into_iter().collect();
+        let ((), held) =
+            tokio::try_join!(biased; execute::lock(db, &locks), execute::held(db, &digests))?;
+        if held.is_empty() { Ok(()) } else { Err(Trouble::Changed) }
     }
 
     /// The leases that an earlier claim of the same name still holds. Of the types that are wanted: a door has
@@ -225,7 +240,7 @@ impl Inner {
         let mark = rows.pop().ok_or(Trouble::Impossible("a look without its last row"))?;
         desk.go_on_at(mark.try_get(1)?);
         // Rows that were locked gave the transaction a number, if it had none.
-        ready.xact = ready.xact.take().or(mark.try_get(6)?);
+        ready.xact.number = ready.xact.number.or(mark.try_get(9)?);
         let mut found: BTreeMap<i64, Vec<Row>> = BTreeMap::new();
         for row in rows {
             found.entry(row.try_get(0)?).or_default().push(row);
@@ -312,6 +327,10 @@ impl Inner {
         let found = found.into_iter().map(|(_, job)| job).collect();
         Ok((Line { queue, found, whole }, until))
     }
+}
+
+fn is_nothing(got: Option<&[Claimed]>) -> bool {
+    got.is_some_and(<[Claimed]>::is_empty)
 }
 
 fn serving<'a>(index: usize, wanted: &Wanted<'a>) -> Serving<'a> {

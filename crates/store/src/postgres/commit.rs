@@ -6,12 +6,12 @@ use super::{
     execute::Ready,
     pool::{Lent, Param},
     save, sql,
-    uuid::Xid,
+    uuid::{ServerStart, Xact, XactNumber},
     workers,
 };
-use crate::store::Reply;
+use crate::{node::News, store::Reply};
 use engine::JobId;
-use std::time::Duration;
+use std::{future::pending, time::Duration};
 use tokio_postgres::types::Type;
 
 /// So often, and so far apart, we ask what became of a commit before we say that nobody knows.
@@ -19,9 +19,29 @@ const ASKED_MAX: u32 = 40;
 const ASKED_APART: Duration = Duration::from_millis(100);
 
 impl Inner {
+    /// Commits, and lets other nodes know: in the same journey, where nothing was told a moment ago.
+    pub(super) async fn commit_and_tell(
+        &self,
+        db: &Lent,
+        ready: Ready<'_>,
+        news: &News,
+    ) -> Result<Vec<Reply>, Trouble> {
+        let Some(word) = self.post.word(news) else {
+            let replies = self.commit(db, ready).await?;
+            self.post.tell(news.clone());
+            return Ok(replies);
+        };
+        // It is on its way behind the commit, and nobody waits for what is said to it.
+        tokio::select! {
+            biased;
+            done = self.commit(db, ready) => done,
+            never = tell(db, &word) => never,
+        }
+    }
+
     /// Writes the rest and commits, in one journey. What could not be heard of is asked for on another connection.
     pub(super) async fn commit(&self, db: &Lent, ready: Ready<'_>) -> Result<Vec<Reply>, Trouble> {
-        let Ready { replies, desk, notes, seen, given, lines, xact, made } = ready;
+        let Ready { replies, desk, notes, seen, given, lines, xact, careful, made } = ready;
         let mut desk = desk.ok_or(Trouble::Impossible("a transaction without a desk"))?;
         if !notes.is_empty() || !desk.pending.erased.is_empty() {
             self.lines().note(&desk.pending);
@@ -33,15 +53,15 @@ impl Inner {
             biased;
             save::write(db, &desk.pending, &desk.recalled),
             desk.write_last(db),
-            give(db, &given, now),
+            give(db, &given, careful, now),
             workers::put(db, &seen),
             hear(db, heard, now),
             db.script(sql::COMMIT),
         );
         if let Err(trouble) = sent {
-            self.resolve(trouble, xact.as_deref(), made).await?;
+            self.resolve(trouble, &xact, made).await?;
         }
-        self.committed(&desk, xact.as_deref().and_then(xid), seen, lines);
+        self.committed(&desk, xact.number.map(XactNumber::in_rows), seen, lines);
         Ok(replies)
     }
 
@@ -53,19 +73,19 @@ impl Inner {
     pub(super) async fn resolve(
         &self,
         trouble: Trouble,
-        xact: Option<&str>,
+        xact: &Xact,
         made: u64,
     ) -> Result<(), Trouble> {
         if !trouble.is_silence() {
             return Err(trouble);
         }
         // Nothing was written, so nothing can be lost.
-        let Some(xact) = xact else { return Err(trouble) };
+        let Some(number) = xact.number else { return Err(trouble) };
         self.lose();
         for _ in 0..ASKED_MAX {
             let witness = self.readers.witness(made);
             let same = witness.is_some();
-            match self.xact_status(witness, xact).await.as_deref() {
+            match self.xact_status(witness, number, xact.server).await.as_deref() {
                 Ok("committed") if same => return Ok(()),
                 Ok("aborted") => return Err(trouble),
                 Ok("in progress") | Err(_) => tokio::time::sleep(ASKED_APART).await,
@@ -84,12 +104,18 @@ impl Inner {
         }))
     }
 
-    async fn xact_status(&self, on: Option<Lent>, xact: &str) -> Result<String, Trouble> {
+    async fn xact_status(
+        &self,
+        on: Option<Lent>,
+        number: XactNumber,
+        server: ServerStart,
+    ) -> Result<String, Trouble> {
         let db = match on {
             Some(witness) => witness,
             None => self.readers.lend().await?,
         };
-        let rows = db.rows(sql::XACT_STATUS, &[(&xact, Type::TEXT)]).await?;
+        let params: [Param<'_>; 2] = [(&number, Type::XID8), (&server, Type::TIMESTAMPTZ)];
+        let rows = db.rows(sql::XACT_STATUS, &params).await?;
         let status: Option<String> = match rows.first() {
             Some(row) => row.try_get(0)?,
             None => None,
@@ -98,14 +124,13 @@ impl Inner {
     }
 }
 
-/// The number of a transaction, which stands before the start of its server.
-fn xid(xact: &str) -> Option<Xid> {
-    let (number, _) = xact.split_once('/')?;
-    number.parse().ok().map(Xid::of)
-}
-
 /// Remembers which jobs each claim was given.
-async fn give(db: &Lent, given: &[(i64, Vec<JobId>)], now: i64) -> Result<(), Trouble> {
+async fn give(
+    db: &Lent,
+    given: &[(i64, Vec<JobId>)],
+    careful: bool,
+    now: i64,
+) -> Result<(), Trouble> {
     if given.is_empty() {
         return Ok(());
     }
@@ -114,7 +139,13 @@ async fn give(db: &Lent, given: &[(i64, Vec<JobId>)], now: i64) -> Result<(), Tr
     let jobs: Vec<Vec<u8>> = jobs.collect();
     let params: [Param<'_>; 3] =
         [(&digest, Type::INT8_ARRAY), (&jobs, Type::BYTEA_ARRAY), (&now, Type::INT8)];
-    db.run(sql::CLAIMS_PUT, &params).await.map(drop)
+    let put = if careful { sql::CLAIMS_PUT } else { sql::CLAIMS_NEW };
+    db.run(put, &params).await.map(drop)
+}
+
+async fn tell(db: &Lent, word: &str) -> Result<Vec<Reply>, Trouble> {
+    drop(db.script(word).await);
+    pending().await
 }
 
 /// Writes down now and then that workers can be heard.

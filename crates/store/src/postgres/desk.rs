@@ -72,23 +72,19 @@ pub(super) struct Steps {
 
 /// Numbers for new jobs: the millisecond, and a count that no other transaction of that millisecond has.
 pub(super) struct Numbers {
-    blocks: Vec<i64>,
+    places: Vec<i64>,
     used: usize,
 }
 
-/// So many new jobs share a block.
+/// So many new jobs share a place.
 pub(super) const BLOCK: usize = 1 << 10;
-/// The lower bits of a number are a count, the upper ones the time.
+/// The lower bits of a number are a count, the upper ones the time. Places are as far apart.
 const COUNT_BITS: u32 = 20;
 
 impl Numbers {
-    pub(super) fn new(blocks: Vec<i64>) -> Self {
-        Numbers { blocks, used: 0 }
-    }
-
     fn next(&mut self, at: Timestamp) -> i64 {
-        let block = self.blocks.get(self.used / BLOCK).copied().unwrap_or_default();
-        let count = block.wrapping_mul(BLOCK as i64) + (self.used % BLOCK) as i64;
+        let place = self.places.get(self.used / BLOCK).copied().unwrap_or_default();
+        let count = (place >> COUNT_BITS).wrapping_mul(BLOCK as i64) + (self.used % BLOCK) as i64;
         self.used += 1;
         first_number(at) | (count & ((1 << COUNT_BITS) - 1))
     }
@@ -105,7 +101,7 @@ impl Desk {
         known: Arc<Known>,
         dice: Arc<dyn Dice>,
         place: i64,
-        blocks: Vec<i64>,
+        places: Vec<i64>,
     ) -> Self {
         Desk {
             now,
@@ -123,7 +119,7 @@ impl Desk {
             changed: Vec::new(),
             pending: Pending::default(),
             place,
-            numbers: Numbers::new(blocks),
+            numbers: Numbers { places, used: 0 },
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{
     Inner, audit,
-    desk::{Desk, Key, KeyName},
+    desk::{BLOCK, Desk, Key, KeyName},
     error::Trouble,
     inbox,
     known::{self, Known},
@@ -11,13 +11,14 @@ use super::{
     plan::{Plan, notes_of},
     pool::{Lent, Param, Pool},
     sql,
-    uuid::{Uuid, uuids},
+    uuid::{ServerStart, Uuid, Xact, XactNumber, uuids},
 };
 use crate::{
     form::{
         body::{from_row, to_row, to_scope},
         facet,
     },
+    node::News,
     queue::Queue,
     store::{Answer, Reply, Request},
 };
@@ -40,10 +41,11 @@ impl Inner {
         &self,
         writers: &Arc<Pool>,
         batch: &[Request],
+        news: &News,
     ) -> Result<Vec<Reply>, Trouble> {
         let mut careful = false;
         for attempt in 1..=ATTEMPTS_MAX {
-            match self.try_execute(writers, batch, careful).await {
+            match self.try_execute(writers, (batch, news), careful).await {
                 Ok(done) => return Ok(done),
                 // Nothing was done. When those are jobs, it can be.
                 Err(Trouble::InInbox(ids)) if attempt < ATTEMPTS_MAX => self.let_in(&ids).await?,
@@ -90,7 +92,7 @@ impl Inner {
     async fn try_execute(
         &self,
         writers: &Arc<Pool>,
-        batch: &[Request],
+        (batch, news): (&[Request], &News),
         careful: bool,
     ) -> Result<Vec<Reply>, Trouble> {
         let plan = Plan::of(batch, careful);
@@ -99,7 +101,7 @@ impl Inner {
         db.opened();
         let done = self.transaction(&db, &plan, known).await;
         let done = match done {
-            Ok(ready) => self.commit(&db, ready).await,
+            Ok(ready) => self.commit_and_tell(&db, ready, news).await,
             Err(trouble) => Err(trouble),
         };
         db.end(&done).await;
@@ -165,11 +167,11 @@ impl Inner {
             replies.insert(*index, reply);
         }
         desk.expect_changes()?;
-        let mut ready = Ready { xact, made, ..Ready::default() };
+        let mut ready = Ready { xact, made, careful: plan.careful, ..Ready::default() };
         if !plan.claims.is_empty() {
             self.lines().note(&desk.pending);
             desk.write(db).await?;
-            let claimed = self.claim(db, &mut desk, &plan.claims, &held, &mut ready).await?;
+            let claimed = self.claim(db, &mut desk, plan, &held, &mut ready).await?;
             for (wanted, jobs) in plan.claims.iter().zip(claimed) {
                 let wish = wanted.wish;
                 let reply = Ok(Answer::Claimed(jobs));
@@ -193,7 +195,9 @@ impl Inner {
         db: &Lent,
         plan: &Plan<'_>,
         known: Arc<Known>,
-    ) -> Result<(Desk, HashMap<i64, Vec<JobId>>, Option<String>), Trouble> {
+    ) -> Result<(Desk, HashMap<i64, Vec<JobId>>, Xact), Trouble> {
+        let locks = plan.locks(self.schema());
+        let digests = if plan.careful { plan.digests() } else { Vec::new() };
         let mut keys = plan.keys(&known);
         let recalled = self.recall(plan);
         let needed: &[JobId] = if recalled.is_some() { &[] } else { &plan.jobs };
@@ -203,12 +207,14 @@ impl Inner {
             tokio::try_join!(biased; db.begin(), keys_of(db, &plan.rekeyed, &mut keys))?;
             set(db, plan).await?;
         }
-        let ((), keys, jobs, (clock, held), look) = tokio::try_join!(
+        let ((), keys, jobs, (), held, clock, look) = tokio::try_join!(
             biased;
             begin(db, !early && !plan.taking_in),
             lock_keys(db, &keys),
             load::locked(db, needed),
-            self.open(db, plan),
+            lock(db, &locks),
+            held(db, &digests),
+            clock(db, plan.surely_writes()),
             self.look_early(db, plan, &known),
         )?;
         let as_known = known.version == clock.settings;
@@ -218,7 +224,9 @@ impl Inner {
             return Err(Trouble::Jumped);
         }
         let facts = (now, clock.epoch);
-        let mut desk = Desk::new(facts, known, self.dice.clone(), clock.place, clock.blocks);
+        let mut numbers = vec![clock.place];
+        numbers.extend(places(db, plan.new.len().saturating_sub(1) / BLOCK).await?);
+        let mut desk = Desk::new(facts, known, self.dice.clone(), clock.place, numbers);
         // It went by the database's time, which may have gone back, and by what was known.
         desk.early = look.filter(|_| as_known && now == clock.now);
         desk.jobs = jobs;
@@ -232,38 +240,7 @@ impl Inner {
         inbox::expect_none(db, &missing).await?;
         self.fill(db, &mut desk, plan).await?;
         self.note_heard(clock.heard_until, now);
-        Ok((desk, held, clock.xact))
-    }
-
-    /// Takes the last locks, reads the clock, and says what the claims of this batch were given before.
-    async fn open(
-        &self,
-        db: &Lent,
-        plan: &Plan<'_>,
-    ) -> Result<(Clock, HashMap<i64, Vec<JobId>>), Trouble> {
-        let locks = plan.locks(self.schema());
-        let digests: Vec<i64> = plan.claims.iter().map(|wanted| wanted.digest).collect();
-        let (blocks, writes) = (plan.blocks(), plan.surely_writes());
-        let params: [Param<'_>; 4] = [
-            (&locks, Type::INT8_ARRAY),
-            (&digests, Type::INT8_ARRAY),
-            (&blocks, Type::INT4),
-            (&writes, Type::BOOL),
-        ];
-        let rows = db.rows(sql::OPEN, &params).await?;
-        let row = rows.first().ok_or(Trouble::Impossible("a function without an answer"))?;
-        let epoch: Option<i32> = row.try_get(1)?;
-        let epoch = epoch.ok_or(Trouble::Impossible("the house has no row"))?;
-        let clock = Clock {
-            now: Timestamp::from_unix_ms(row.try_get(0)?),
-            epoch: epoch.unsigned_abs(),
-            settings: row.try_get(2)?,
-            heard_until: Timestamp::from_unix_ms(row.try_get(3)?),
-            place: row.try_get(4)?,
-            blocks: row.try_get::<_, Option<Vec<i64>>>(5)?.unwrap_or_default(),
-            xact: row.try_get(6)?,
-        };
-        Ok((clock, given(row)?))
+        Ok((desk, held, Xact { number: clock.number, server: clock.server }))
     }
 
     /// Loads what is known to be needed only now.
@@ -315,7 +292,9 @@ pub(super) struct Ready<'a> {
     pub(super) given: Vec<(i64, Vec<JobId>)>,
     /// What was learned about lines, true as soon as it is committed.
     pub(super) lines: Vec<super::lines::Looked>,
-    pub(super) xact: Option<String>,
+    pub(super) xact: Xact,
+    /// Whether the claims of this batch are known to be new, or were held before.
+    pub(super) careful: bool,
     /// How many connections had been made when it began.
     pub(super) made: u64,
 }
@@ -328,6 +307,30 @@ fn remember<'a>(reply: &Reply, request: &'a Request, notes: &mut Vec<&'a AuditNo
 
 async fn begin(db: &Lent, now: bool) -> Result<(), Trouble> {
     if now { db.begin().await } else { Ok(()) }
+}
+
+pub(super) async fn lock(db: &Lent, locks: &[i64]) -> Result<(), Trouble> {
+    if locks.is_empty() {
+        return Ok(());
+    }
+    db.rows(sql::LOCK, &[(&locks, Type::INT8_ARRAY)]).await.map(drop)
+}
+
+/// The jobs that claims of these names were given.
+pub(super) async fn held(
+    db: &Lent,
+    digests: &[i64],
+) -> Result<HashMap<i64, Vec<JobId>>, Trouble> {
+    let mut held = HashMap::new();
+    if digests.is_empty() {
+        return Ok(held);
+    }
+    for row in db.rows(sql::CLAIMS_HELD, &[(&digests, Type::INT8_ARRAY)]).await? {
+        let (digest, ids): (i64, &[u8]) = (row.try_get(0)?, row.try_get(1)?);
+        let (ids, _) = ids.as_chunks::<16>();
+        held.insert(digest, ids.iter().map(|id| JobId::from_bytes(*id)).collect());
+    }
+    Ok(held)
 }
 
 /// Adds the keys of these jobs. They never change, so nobody need hold the jobs for that.
@@ -391,20 +394,33 @@ struct Clock {
     settings: i64,
     heard_until: Timestamp,
     place: i64,
-    blocks: Vec<i64>,
-    xact: Option<String>,
+    number: Option<XactNumber>,
+    server: ServerStart,
 }
 
-/// The jobs that claims were given, by their digests.
-fn given(row: &Row) -> Result<HashMap<i64, Vec<JobId>>, Trouble> {
-    let digests: Option<Vec<i64>> = row.try_get(7)?;
-    let given: Option<Vec<&[u8]>> = row.try_get(8)?;
-    let ids = |ids: &[u8]| {
-        let (ids, _) = ids.as_chunks::<16>();
-        ids.iter().map(|id| JobId::from_bytes(*id)).collect()
-    };
-    let held = digests.unwrap_or_default().into_iter().zip(given.unwrap_or_default());
-    Ok(held.map(|(digest, jobs)| (digest, ids(jobs))).collect())
+async fn clock(db: &Lent, writes: bool) -> Result<Clock, Trouble> {
+    let rows = db.rows(sql::CLOCK, &[(&writes, Type::BOOL)]).await?;
+    let row = rows.first().ok_or(Trouble::Impossible("the house has no row"))?;
+    let epoch: i32 = row.try_get(1)?;
+    Ok(Clock {
+        now: Timestamp::from_unix_ms(row.try_get(0)?),
+        epoch: epoch.unsigned_abs(),
+        settings: row.try_get(2)?,
+        heard_until: Timestamp::from_unix_ms(row.try_get(3)?),
+        place: row.try_get(4)?,
+        number: row.try_get(5)?,
+        server: row.try_get(6)?,
+    })
+}
+
+/// Places of their own for so many blocks of numbers.
+async fn places(db: &Lent, count: usize) -> Result<Vec<i64>, Trouble> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let count = i32::try_from(count).unwrap_or(i32::MAX);
+    let rows = db.rows(sql::PLACES, &[(&count, Type::INT4)]).await?;
+    rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }
 
 async fn queued(db: &Lent, queues: Vec<i64>) -> Result<HashMap<i64, u64>, Trouble> {

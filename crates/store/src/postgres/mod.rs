@@ -133,7 +133,7 @@ impl Postgres {
         let way = schema::way(address)?;
         schema::migrate(&way.connect().await?, &way).await?;
         let writers = address.connections().unwrap_or(options.writers).max(1);
-        let post = Post::new((dice.roll().0 >> 64) as u64);
+        let post = Post::new((dice.roll().0 >> 64) as u64, address.schema());
         let writers = Arc::new(Pool::new(way.clone(), writers));
         let inner = Inner {
             booths: Booths::beside(writers.clone()),

@@ -30,6 +30,10 @@ pub(super) struct Post {
     enqueued: Notify,
     /// Tells our own news from those of others.
     own: u64,
+    /// Where all nodes of this schema listen.
+    channel: String,
+    /// What happens before this is told together.
+    gathers_until: Mutex<Instant>,
 }
 
 #[derive(Default)]
@@ -76,13 +80,43 @@ impl Tray {
 }
 
 impl Post {
-    pub(super) fn new(own: u64) -> Arc<Self> {
-        let (out, inbox) = (Tray::default(), Tray::default());
-        Arc::new(Post { out, inbox, enqueued: Notify::new(), own })
+    pub(super) fn new(own: u64, schema: &str) -> Arc<Self> {
+        Arc::new(Post {
+            out: Tray::default(),
+            inbox: Tray::default(),
+            enqueued: Notify::new(),
+            own,
+            channel: channel(schema),
+            gathers_until: Mutex::new(Instant::now()),
+        })
     }
 
     pub(super) fn tell(&self, news: News) {
         self.out.put(news);
+    }
+
+    /// A statement that tells these at once. None where something was told a moment ago: then they are told with what
+    /// follows.
+    pub(super) fn word(&self, news: &News) -> Option<String> {
+        let is_time = !news.is_empty() && self.begin_to_gather().is_ok();
+        is_time.then(|| self.written(news))
+    }
+
+    /// The first word goes out at once, what follows it goes out together, and not before the moment that is given back.
+    fn begin_to_gather(&self) -> Result<(), Instant> {
+        let mut until = self.gathers_until.lock().expect("nothing panics with this in hand");
+        let now = Instant::now();
+        if now < *until {
+            return Err(*until);
+        }
+        *until = now + GATHER;
+        Ok(())
+    }
+
+    fn written(&self, news: &News) -> String {
+        // There is no quote in a number or in the name of a type.
+        let text = written(self.own, news).replace('\'', "");
+        format!("notify {}, '{text}'", self.channel)
     }
 
     pub(super) fn own(&self) -> u64 {
@@ -126,8 +160,7 @@ impl Post {
         let (heard, mut hears) = mpsc::unbounded_channel();
         let listening = way.runtime.spawn(listen(connection, heard));
         let _end = Ended(listening);
-        let channel = channel(way.names.schema());
-        client.batch_execute(&format!("listen {channel}")).await.map_err(failed)?;
+        client.batch_execute(&format!("listen {}", self.channel)).await.map_err(failed)?;
         let mut pause = pin!(sleep(Duration::ZERO));
         let mut paused = false;
         loop {
@@ -136,26 +169,21 @@ impl Post {
                     Some(message) => self.hear(&message),
                     None => return Ok(()),
                 },
-                // The first word goes out at once, what follows it goes out together.
-                news = self.out.take(), if !paused => {
-                    self.send(&client, &channel, &news).await.map_err(failed)?;
-                    pause.as_mut().reset(Instant::now() + GATHER);
-                    paused = true;
-                }
+                news = self.out.take(), if !paused => match self.begin_to_gather() {
+                    Ok(()) => self.send(&client, &news).await.map_err(failed)?,
+                    Err(until) => {
+                        self.out.put(news);
+                        pause.as_mut().reset(until);
+                        paused = true;
+                    }
+                },
                 () = &mut pause, if paused => paused = false,
             }
         }
     }
 
-    async fn send(
-        &self,
-        client: &Client,
-        channel: &str,
-        news: &News,
-    ) -> Result<(), tokio_postgres::Error> {
-        let text = written(self.own, news);
-        // There is no quote in a number or in the name of a type.
-        let notify = format!("notify {channel}, '{}'", text.replace('\'', ""));
+    async fn send(&self, client: &Client, news: &News) -> Result<(), tokio_postgres::Error> {
+        let notify = self.written(news);
         timeout(TELL_MAX, client.batch_execute(&notify)).await.unwrap_or(Ok(()))
     }
 

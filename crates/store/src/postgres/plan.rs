@@ -1,7 +1,7 @@
 //! What a batch will need, found out before anything is locked: locks are taken in one order by everybody,
 //! keys, jobs, claims, so the whole of each must be known at once.
 
-use super::{desk::BLOCK, known::Known};
+use super::known::Known;
 use crate::{
     form::facet,
     store::{Request, turn},
@@ -89,8 +89,9 @@ impl<'a> Plan<'a> {
         !self.new.is_empty() || !self.commands.is_empty() || self.sets || self.notes
     }
 
-    pub(super) fn blocks(&self) -> i32 {
-        i32::try_from(self.new.len().div_ceil(BLOCK)).unwrap_or(i32::MAX)
+    /// What its claims are known by.
+    pub(super) fn digests(&self) -> Vec<i64> {
+        self.claims.iter().map(|wanted| wanted.digest).collect()
     }
 
     /// The keys that new jobs come with, each with the first job that does.
@@ -105,9 +106,11 @@ impl<'a> Plan<'a> {
         keys
     }
 
-    /// What two transactions must not do at the same time: one claim, and the end of the audit log.
+    /// What two transactions must not do at the same time: one claim, and the end of the audit log. Claims are taken to be
+    /// new at first: one that is not shows when it is written down, or when there was nothing for it.
     pub(super) fn locks(&self, schema: &str) -> Vec<i64> {
-        let claims = self.claims.iter().map(|wanted| lock(schema, wanted.digest));
+        let claims = self.claims.iter().filter(|_| self.careful);
+        let claims = claims.map(|wanted| lock(schema, wanted.digest));
         let notes = self.notes.then(|| lock(schema, AUDIT));
         let locks: BTreeSet<i64> = claims.chain(notes).collect();
         locks.into_iter().collect()
@@ -118,7 +121,7 @@ impl<'a> Plan<'a> {
 const AUDIT: i64 = 1;
 
 /// Advisory locks belong to the whole database, and other schemas may be there.
-fn lock(schema: &str, of: i64) -> i64 {
+pub(super) fn lock(schema: &str, of: i64) -> i64 {
     facet::of_name(&[schema, &of.to_string()])
 }
 

@@ -90,7 +90,7 @@ pub(super) const ROLLBACK: &str = "rollback";
 
 /// What is run so often that it is worth a plan in each session.
 pub(super) const FREQUENT: &[&str] = &[
-    OPEN,
+    CLOCK,
     NOW,
     HEARD,
     SETTINGS_NOW,
@@ -114,7 +114,7 @@ pub(super) const FREQUENT: &[&str] = &[
     JOBS_BEGIN,
     JOBS_END_KNOWN,
     ANNOUNCE,
-    CLAIMS_PUT,
+    CLAIMS_NEW,
     READY,
     READY_NEXT,
     OVERDUE_LEASES,
@@ -132,16 +132,21 @@ pub(super) const FREQUENT: &[&str] = &[
 
 statements! {
     // Time, and what a transaction needs of the house.
-    /// After all other locks are held. A block of numbers for each so many new jobs.
-    OPEN = "select now, epoch, settings, heard_until, place, blocks, xact, digests, given \
-        from consign.open($1::int8[], $2::int8[], $3::int4, $4::bool)";
+    /// After the locks are held.
+    CLOCK = "select consign.now_ms(), h.epoch, h.settings, p.heard_until, nextval('consign.place'), \
+        case when $1::bool then pg_current_xact_id() else pg_current_xact_id_if_assigned() end, \
+        pg_postmaster_start_time() from consign.house h, consign.pulse p";
+    /// Places beside each other are not needed: each stands for a block of numbers.
+    PLACES = "select nextval('consign.place') from generate_series(1, $1::int4)";
     NOW = "select consign.now_ms()";
     /// A server that crashed gives numbers of transactions that never reached its disk to others: after a restart
     /// "committed" may be said of somebody else's, and only "aborted" can be believed.
-    XACT_STATUS = "select status from (select pg_xact_status(split_part($1, '/', 1)::xid8) as status) s \
-        where status = 'aborted' or split_part($1, '/', 2) = extract(epoch from pg_postmaster_start_time())::text";
+    XACT_STATUS = "select status from (select pg_xact_status($1::xid8) as status) s \
+        where status = 'aborted' or $2::timestamptz = pg_postmaster_start_time()";
     HEARD = "with free as (select one from consign.pulse where heard_until < $1 for update skip locked) \
         update consign.pulse p set heard_until = $1 from free where p.one = free.one";
+
+    LOCK = "select pg_advisory_xact_lock(k) from unnest($1::int8[]) k";
 
     // Loading.
     /// In the order of their numbers, so that no two transactions wait for each other.
@@ -263,6 +268,9 @@ statements! {
     SHEET_PUT = "update consign.outbox set sheet = $2 where place = $1";
 
     // Claiming.
+    CLAIMS_HELD = "select digest, jobs from consign.claim where digest = any($1)";
+    CLAIMS_NEW = "insert into consign.claim (digest, at, jobs) \
+        select digest, $3::int8, jobs from unnest($1::int8[], $2::bytea[]) u(digest, jobs) order by 1";
     CLAIMS_PUT = "insert into consign.claim (digest, at, jobs) \
         select digest, $3::int8, jobs from unnest($1::int8[], $2::bytea[]) u(digest, jobs) order by 1 \
         on conflict (digest) do update set at = excluded.at, jobs = excluded.jobs";
@@ -273,7 +281,7 @@ statements! {
     ///
     /// The last row is another: a place for what is announced from now on, and the transaction. What is found may have been
     /// announced after this transaction began; it is held now, so a place that is asked for behind it is behind those.
-    READY = "select q.ord, d.no, d.body, h.id, h.queue, h.envelope, h.payload, d.rank, d.run_at \
+    READY = "select q.ord, d.no, d.body, h.id, h.queue, h.envelope, h.payload, d.rank, d.run_at, null::xid8 \
         from unnest($1::int4[], $2::int4[]) with ordinality q(queue, wanted, ord) \
         cross join lateral (select j.no, j.body, j.run_at, r.rank \
             from unnest($3::int2[]) r(rank) \
@@ -285,7 +293,8 @@ statements! {
                 order by run_at, no limit q.wanted for update skip locked) j \
             limit q.wanted) d \
         join consign.handed h on h.no = d.no \
-        union all select 0, nextval('consign.place'), null, null, null, null, consign.xact(), null, null";
+        union all select 0, nextval('consign.place'), null, null, null, null, null, null, null, \
+        pg_current_xact_id_if_assigned()";
 
     // What time demands.
     OVERDUE_LEASES = "select no from consign.job where lease_until <= $1 order by lease_until limit $2";

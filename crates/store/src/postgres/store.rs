@@ -150,15 +150,15 @@ impl Store for Postgres {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        self.do_here(self.inner.execute(&self.inner.writers, &batch)).await
+        self.do_here(self.inner.execute(&self.inner.writers, &batch, &News::default())).await
     }
 
-    fn execute_here(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError> {
+    fn execute_here(&self, batch: Vec<Request>, news: News) -> Result<Vec<Reply>, StoreError> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
         let inner = &self.inner;
-        let done = inner.booths.within(async |writers| inner.execute(writers, &batch).await);
+        let done = inner.booths.within(async |writers| inner.execute(writers, &batch, &news).await);
         done.map_err(Trouble::told)
     }
 

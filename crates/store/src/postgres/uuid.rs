@@ -29,25 +29,65 @@ impl ToSql for Uuid {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Xid(u32);
 
-impl Xid {
-    /// Of the number of a transaction, which has a few more digits than rows keep.
-    pub(super) fn of(number: u64) -> Self {
-        Xid((number & u64::from(u32::MAX)) as u32)
+/// A transaction, as far as it is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Xact {
+    /// None while it has written nothing.
+    pub(super) number: Option<XactNumber>,
+    /// Which run of the server gave it.
+    pub(super) server: ServerStart,
+}
+
+/// An `xid8`: it is given once in the life of a database, unless a server crashes before it reaches the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct XactNumber(u64);
+
+impl XactNumber {
+    /// As rows have it, which keep a few digits less.
+    pub(super) fn in_rows(self) -> Xid {
+        Xid((self.0 & u64::from(u32::MAX)) as u32)
     }
 }
 
-impl ToSql for Xid {
-    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
-        out.extend_from_slice(&self.0.to_be_bytes());
-        Ok(IsNull::No)
-    }
+/// When a server began to run: a `timestamptz`, as it comes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ServerStart(i64);
 
-    fn accepts(of: &Type) -> bool {
-        *of == Type::XID
-    }
+/// Numbers that go as they are.
+macro_rules! as_it_is {
+    ($name:ident, $number:ty, $type:ident) => {
+        impl ToSql for $name {
+            fn to_sql(
+                &self,
+                _: &Type,
+                out: &mut BytesMut,
+            ) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+                out.extend_from_slice(&self.0.to_be_bytes());
+                Ok(IsNull::No)
+            }
 
-    to_sql_checked!();
+            fn accepts(of: &Type) -> bool {
+                *of == Type::$type
+            }
+
+            to_sql_checked!();
+        }
+
+        impl FromSql<'_> for $name {
+            fn from_sql(_: &Type, raw: &[u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
+                Ok($name(<$number>::from_be_bytes(raw.try_into()?)))
+            }
+
+            fn accepts(of: &Type) -> bool {
+                *of == Type::$type
+            }
+        }
+    };
 }
+
+as_it_is!(Xid, u32, XID);
+as_it_is!(XactNumber, u64, XID8);
+as_it_is!(ServerStart, i64, TIMESTAMPTZ);
 
 impl<'a> FromSql<'a> for Uuid {
     fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {

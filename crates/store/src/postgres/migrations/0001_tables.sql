@@ -7,7 +7,7 @@
 
 -- The one clock by which everything is judged. A test puts a hand on it by replacing this function.
 create function consign.now_ms() returns bigint language sql volatile
-as $$ select (extract(epoch from clock_timestamp()) * 1000)::bigint $$;
+as $$ select (date_part('epoch', clock_timestamp()) * 1000)::bigint $$;
 
 -- The epoch, which a restore raises, so that no lease from before is believed; and a number that grows
 -- whenever a queue, a policy or a pause is new, so that nobody works with an old one.
@@ -26,10 +26,6 @@ create table consign.pulse (
 ) with (fillfactor = 20);
 insert into consign.pulse default values;
 
--- The transaction, if it has a number yet, and which run of the server gave it.
-create function consign.xact() returns text language sql volatile
-as $$ select pg_current_xact_id_if_assigned()::text || '/' || extract(epoch from pg_postmaster_start_time())::text $$;
-
 -- Stops a transaction that found fewer rows than it knew of: somebody else has written them since.
 create function consign.expect(met bigint, known bigint) returns void language plpgsql
 as $$ begin
@@ -38,36 +34,8 @@ as $$ begin
     end if;
 end $$;
 
-create sequence consign.block cycle;
+-- What is announced has its places from here, and new jobs the count in their numbers.
 create sequence consign.place increment 1048576;
-
--- How a batch begins, behind every other lock that it needs: takes the locks of its claims, says which jobs those were
--- given before, then reads the clock. Each query in here sees what was committed before it began, so what is told of
--- claims is what was true when they were locked.
-create function consign.open(locks bigint[], claims bigint[], new_blocks integer, writes boolean,
-    out now bigint, out epoch integer, out settings bigint, out heard_until bigint, out place bigint,
-    out blocks bigint[], out xact text, out digests bigint[], out given bytea[])
-language plpgsql as $$
-begin
-    if cardinality(locks) > 0 then
-        perform pg_advisory_xact_lock(k) from unnest(locks) k;
-    end if;
-    if cardinality(claims) > 0 then
-        select array_agg(c.digest), array_agg(c.jobs) into digests, given
-            from consign.claim c where c.digest = any(claims);
-    end if;
-    select h.epoch, h.settings, p.heard_until into epoch, settings, heard_until
-        from consign.house h, consign.pulse p;
-    if new_blocks > 0 then
-        blocks := array(select nextval('consign.block') from generate_series(1, new_blocks));
-    end if;
-    if writes then
-        perform pg_current_xact_id();
-    end if;
-    xact := consign.xact();
-    place := nextval('consign.place');
-    now := consign.now_ms();
-end $$;
 
 -- The jobs of one type and one tenant: what claims go round over.
 create table consign.queue (
