@@ -5,10 +5,7 @@
 
 use super::{error::Trouble, pool::Pool};
 use std::sync::{Arc, Mutex, MutexGuard};
-use tokio::{
-    runtime::{Builder, Runtime},
-    task::yield_now,
-};
+use tokio::runtime::{Builder, Runtime};
 
 /// As many as threads have needed at once.
 pub(super) struct Booths {
@@ -17,7 +14,8 @@ pub(super) struct Booths {
     free: Mutex<Vec<Booth>>,
 }
 
-/// A connection at most, which lives only while somebody is in here.
+/// A connection at most. It lives only while somebody is in here: that it has ended is noticed by whoever comes next, and finds
+/// another.
 struct Booth {
     pool: Arc<Pool>,
     /// Always there.
@@ -36,11 +34,7 @@ impl Booths {
     ) -> Result<R, Trouble> {
         let free = self.free().pop();
         let booth = free.map_or_else(|| Booth::new(&self.writers), Ok)?;
-        let done = booth.runtime().block_on(async {
-            // Whatever came while nobody was in here is seen now, above all that the connection has ended.
-            yield_now().await;
-            work(&booth.pool).await
-        });
+        let done = booth.runtime().block_on(work(&booth.pool));
         self.free().push(booth);
         done
     }

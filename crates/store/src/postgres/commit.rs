@@ -5,12 +5,12 @@ use super::{
     error::Trouble,
     execute::Ready,
     pool::{Lent, Param},
-    save, sql,
+    save::{self, Given},
+    sql,
     uuid::{ServerStart, Xact, XactNumber},
     workers,
 };
 use crate::{node::News, store::Reply};
-use engine::JobId;
 use std::{future::pending, time::Duration};
 use tokio_postgres::types::Type;
 
@@ -49,17 +49,20 @@ impl Inner {
             audit::note(db, &notes, desk.now).await?;
         }
         let (now, heard) = (desk.now.unix_ms(), self.is_pulse_old(desk.now));
+        let given = Given::of(&given, desk.now, careful);
         let sent = tokio::try_join!(
             biased;
-            save::write(db, &desk.pending, &desk.recalled),
+            save::write(db, &desk.pending, &desk.recalled, &given),
             desk.write_last(db),
-            give(db, &given, careful, now),
             workers::put(db, &seen),
             hear(db, heard, now),
             db.script(sql::COMMIT),
         );
         if let Err(trouble) = sent {
             self.resolve(trouble, &xact, made).await?;
+        }
+        if heard {
+            self.note_heard(desk.now);
         }
         self.committed(&desk, xact.number.map(XactNumber::in_rows), seen, lines);
         Ok(replies)
@@ -122,25 +125,6 @@ impl Inner {
         };
         Ok(status.unwrap_or_default())
     }
-}
-
-/// Remembers which jobs each claim was given.
-async fn give(
-    db: &Lent,
-    given: &[(i64, Vec<JobId>)],
-    careful: bool,
-    now: i64,
-) -> Result<(), Trouble> {
-    if given.is_empty() {
-        return Ok(());
-    }
-    let digest: Vec<i64> = given.iter().map(|(digest, _)| *digest).collect();
-    let jobs = given.iter().map(|(_, ids)| ids.iter().flat_map(|id| id.to_bytes()).collect());
-    let jobs: Vec<Vec<u8>> = jobs.collect();
-    let params: [Param<'_>; 3] =
-        [(&digest, Type::INT8_ARRAY), (&jobs, Type::BYTEA_ARRAY), (&now, Type::INT8)];
-    let put = if careful { sql::CLAIMS_PUT } else { sql::CLAIMS_NEW };
-    db.run(put, &params).await.map(drop)
 }
 
 async fn tell(db: &Lent, word: &str) -> Result<Vec<Reply>, Trouble> {

@@ -239,7 +239,6 @@ impl Inner {
         let missing: Vec<JobId> = missing.filter(|id| !desk.jobs.contains_key(id)).collect();
         inbox::expect_none(db, &missing).await?;
         self.fill(db, &mut desk, plan).await?;
-        self.note_heard(clock.heard_until, now);
         Ok((desk, held, Xact { number: clock.number, server: clock.server }))
     }
 
@@ -392,7 +391,6 @@ struct Clock {
     now: Timestamp,
     epoch: u32,
     settings: i64,
-    heard_until: Timestamp,
     place: i64,
     number: Option<XactNumber>,
     server: ServerStart,
@@ -406,10 +404,9 @@ async fn clock(db: &Lent, writes: bool) -> Result<Clock, Trouble> {
         now: Timestamp::from_unix_ms(row.try_get(0)?),
         epoch: epoch.unsigned_abs(),
         settings: row.try_get(2)?,
-        heard_until: Timestamp::from_unix_ms(row.try_get(3)?),
-        place: row.try_get(4)?,
-        number: row.try_get(5)?,
-        server: row.try_get(6)?,
+        place: row.try_get(3)?,
+        number: row.try_get(4)?,
+        server: row.try_get(5)?,
     })
 }
 

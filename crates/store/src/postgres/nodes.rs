@@ -22,6 +22,7 @@ impl Inner {
         let attended = self.attend_within(db, card, now).await;
         db.end(&attended).await;
         let (lead, nodes) = attended?;
+        self.note_heard(now);
         let part = lead.part_of(card, now);
         self.play(part);
         Ok(Attendance { leads: matches!(part, Part::Leads { .. }), nodes })

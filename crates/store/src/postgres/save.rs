@@ -13,6 +13,7 @@ use crate::form::{
     body::{COUNTS, to_row},
     sheet::lines,
 };
+use engine::{JobId, Timestamp};
 use std::{collections::BTreeMap, mem};
 use tokio_postgres::types::{ToSql, Type};
 
@@ -30,7 +31,7 @@ impl Desk {
             mem::replace(&mut self.pending, Pending { deltas, ended_keys, ..Pending::default() });
         let erased = mem::take(&mut pending.erased);
         let recalled = mem::take(&mut self.recalled);
-        write(db, &pending, &recalled).await?;
+        write(db, &pending, &recalled, &Given::default()).await?;
         erase::erase(db, &erased).await
     }
 
@@ -46,11 +47,13 @@ impl Desk {
     }
 }
 
-/// Writes the rows of jobs and what belongs to them. Those that were recalled must be as they were written.
+/// Writes the rows of jobs and what belongs to them. Those that were recalled must be as they were written. One of the
+/// statements announces all of it.
 pub(super) async fn write(
     db: &Lent,
     pending: &Pending,
     recalled: &BTreeMap<i64, Xid>,
+    given: &Given,
 ) -> Result<(), Trouble> {
     let rows = Rows::of(pending);
     // Whoever waits for rows waits for them in the order of their numbers, so this is one statement or the other.
@@ -60,19 +63,25 @@ pub(super) async fn write(
         (Unheld::of(recalled), Unheld::default())
     };
     let gone = if removed.no.is_empty() { &rows.gone[..] } else { &[] };
+    let (told, nothing) = (Told::of(pending)?, Told::default());
+    let begins = !pending.new.is_empty() || !rows.begun.no.is_empty();
+    let ends = !begins && !removed.no.is_empty();
+    let starts = !begins && !ends && given.is_new() && !rows.moved.no.is_empty();
+    let by = |this: bool| if this { &told } else { &nothing };
     tokio::try_join!(
-            biased;
+        biased;
         hold(db, &held),
-        begin(db, pending, &rows.begun),
-        update_live(db, &rows.moved),
+        begin(db, pending, &rows.begun, by(begins)),
+        update_live(db, &rows.moved, starts.then_some((given, &told))),
         delete(db, sql::JOB_DELETE, gone),
         delete(db, sql::ENDED_DELETE, &rows.reopened),
-        end(db, &removed, &rows.ended),
+        end(db, &removed, &rows.ended, by(ends)),
         update_ended(db, &rows.amended),
         history(db, pending),
         delete(db, sql::STEPS_FORGET, &pending.steps_forgotten),
         steps(db, pending),
-        announce(db, pending),
+        announce(db, by(!begins && !ends && !starts)),
+        give(db, given, starts),
     )
     .map(drop)
 }
@@ -143,7 +152,12 @@ impl Rows {
     }
 }
 
-async fn begin(db: &Lent, pending: &Pending, live: &LiveRows) -> Result<(), Trouble> {
+async fn begin(
+    db: &Lent,
+    pending: &Pending,
+    live: &LiveRows,
+    told: &Told<'_>,
+) -> Result<(), Trouble> {
     let mut handed = HandedRows::default();
     pending.new.iter().for_each(|new| handed.add(new));
     let params: [Param<'_>; 17] = [
@@ -165,10 +179,15 @@ async fn begin(db: &Lent, pending: &Pending, live: &LiveRows) -> Result<(), Trou
         (&live.error, Type::INT8_ARRAY),
         (&live.body, Type::BYTEA_ARRAY),
     ];
-    run(db, sql::JOBS_BEGIN, &params, handed.no.len() + live.no.len()).await
+    run(db, sql::JOBS_BEGIN, &told.and(&params), handed.no.len() + live.no.len()).await
 }
 
-async fn update_live(db: &Lent, rows: &LiveRows) -> Result<(), Trouble> {
+/// Where all of them were started by claims that are new, it is noted by the same statement what those were given.
+async fn update_live(
+    db: &Lent,
+    rows: &LiveRows,
+    started: Option<(&Given, &Told<'_>)>,
+) -> Result<(), Trouble> {
     let params: [Param<'_>; 7] = [
         (&rows.no, Type::INT8_ARRAY),
         (&rows.rank, Type::INT2_ARRAY),
@@ -178,11 +197,21 @@ async fn update_live(db: &Lent, rows: &LiveRows) -> Result<(), Trouble> {
         (&rows.error, Type::INT8_ARRAY),
         (&rows.body, Type::BYTEA_ARRAY),
     ];
-    run(db, sql::JOB_UPDATE, &params, rows.no.len()).await
+    let Some((given, told)) = started else {
+        return run(db, sql::JOB_UPDATE, &params, rows.no.len()).await;
+    };
+    let mut all = told.and(&params);
+    all.extend(given.params());
+    run(db, sql::JOBS_START, &all, rows.no.len()).await
 }
 
 /// Writes jobs that have ended. Those of them that nobody holds are removed from where they were by the same statement.
-async fn end(db: &Lent, removed: &Unheld, rows: &EndedRows) -> Result<(), Trouble> {
+async fn end(
+    db: &Lent,
+    removed: &Unheld,
+    rows: &EndedRows,
+    told: &Told<'_>,
+) -> Result<(), Trouble> {
     let params: [Param<'_>; 9] = [
         (&removed.no, Type::INT8_ARRAY),
         (&removed.by, Type::XID_ARRAY),
@@ -197,7 +226,7 @@ async fn end(db: &Lent, removed: &Unheld, rows: &EndedRows) -> Result<(), Troubl
     if removed.no.is_empty() {
         return run(db, sql::ENDED_INSERT, &params[2..], rows.no.len()).await;
     }
-    run(db, sql::JOBS_END_KNOWN, &params, removed.no.len()).await
+    run(db, sql::JOBS_END_KNOWN, &told.and(&params), removed.no.len()).await
 }
 
 async fn update_ended(db: &Lent, rows: &EndedRows) -> Result<(), Trouble> {
@@ -236,28 +265,81 @@ async fn steps(db: &Lent, pending: &Pending) -> Result<(), Trouble> {
     run(db, sql::STEPS_PUT, &params, no.len()).await
 }
 
-/// Announces what has happened, and notes what that changes of the counts.
-async fn announce(db: &Lent, pending: &Pending) -> Result<(), Trouble> {
-    let sheets = &pending.sheets.written;
-    let place: Vec<i64> = sheets.iter().map(|(place, _)| *place).collect();
-    let sheet: Vec<&[u8]> = sheets.iter().map(|(_, sheet)| sheet.as_slice()).collect();
-    let count = |(place, sheet): &(i64, Vec<u8>)| {
-        Ok(i32::try_from(lines(*place, sheet)?.len()).unwrap_or(0))
-    };
-    let count: Vec<i32> = sheets.iter().map(count).collect::<Result<_, Trouble>>()?;
-    let deltas = pending.deltas.0.iter().filter(|(_, counts)| **counts != [0; COUNTS]);
-    let (queue, counts): (Vec<i32>, Vec<_>) =
-        deltas.map(|(queue, counts)| (queue_column(*queue), *counts)).unzip();
-    let columns: Vec<Vec<i64>> =
-        (0..COUNTS).map(|column| counts.iter().map(|counts| counts[column]).collect()).collect();
-    let mut params: Vec<Param<'_>> = vec![
-        (&place, Type::INT8_ARRAY),
-        (&sheet, Type::BYTEA_ARRAY),
-        (&count, Type::INT4_ARRAY),
-        (&queue, Type::INT4_ARRAY),
-    ];
-    params.extend(columns.iter().map(|column| (column as &(dyn ToSql + Sync), Type::INT8_ARRAY)));
-    run(db, sql::ANNOUNCE, &params, place.len() + queue.len()).await
+/// What is announced, and what that changes of the counts.
+#[derive(Default)]
+struct Told<'a> {
+    place: Vec<i64>,
+    sheet: Vec<&'a [u8]>,
+    lines: Vec<i32>,
+    queue: Vec<i32>,
+    counts: [Vec<i64>; COUNTS],
+}
+
+impl<'a> Told<'a> {
+    fn of(pending: &'a Pending) -> Result<Self, Trouble> {
+        let mut told = Told::default();
+        for (place, sheet) in &pending.sheets.written {
+            told.place.push(*place);
+            told.sheet.push(sheet);
+            told.lines.push(i32::try_from(lines(*place, sheet)?.len()).unwrap_or(0));
+        }
+        let deltas = pending.deltas.0.iter().filter(|(_, counts)| **counts != [0; COUNTS]);
+        for (queue, counts) in deltas {
+            told.queue.push(queue_column(*queue));
+            told.counts.iter_mut().zip(counts).for_each(|(column, count)| column.push(*count));
+        }
+        Ok(told)
+    }
+
+    /// The values of a statement that announces, and what else it does.
+    fn and<'b>(&'b self, others: &[Param<'b>]) -> Vec<Param<'b>> {
+        let mut params: Vec<Param<'b>> = vec![
+            (&self.place, Type::INT8_ARRAY),
+            (&self.sheet, Type::BYTEA_ARRAY),
+            (&self.lines, Type::INT4_ARRAY),
+            (&self.queue, Type::INT4_ARRAY),
+        ];
+        let counts = self.counts.iter();
+        params.extend(counts.map(|column| (column as &(dyn ToSql + Sync), Type::INT8_ARRAY)));
+        params.extend_from_slice(others);
+        params
+    }
+}
+
+async fn announce(db: &Lent, told: &Told<'_>) -> Result<(), Trouble> {
+    run(db, sql::ANNOUNCE, &told.and(&[]), told.place.len() + told.queue.len()).await
+}
+
+/// Which jobs claims were given, by their digests.
+#[derive(Default)]
+pub(super) struct Given {
+    digest: Vec<i64>,
+    jobs: Vec<Vec<u8>>,
+    at: i64,
+    /// Whether they may have been given something before.
+    again: bool,
+}
+
+impl Given {
+    pub(super) fn of(given: &[(i64, Vec<JobId>)], at: Timestamp, again: bool) -> Self {
+        let bytes = |ids: &Vec<JobId>| ids.iter().flat_map(|id| id.to_bytes()).collect();
+        let (digest, jobs) = given.iter().map(|(digest, ids)| (*digest, bytes(ids))).unzip();
+        Given { digest, jobs, at: at.unix_ms(), again }
+    }
+
+    fn is_new(&self) -> bool {
+        !self.digest.is_empty() && !self.again
+    }
+
+    fn params(&self) -> [Param<'_>; 3] {
+        [(&self.digest, Type::INT8_ARRAY), (&self.jobs, Type::BYTEA_ARRAY), (&self.at, Type::INT8)]
+    }
+}
+
+/// Remembers which jobs each claim was given, unless that was done.
+async fn give(db: &Lent, given: &Given, done: bool) -> Result<(), Trouble> {
+    let put = if given.again { sql::CLAIMS_PUT } else { sql::CLAIMS_NEW };
+    run(db, put, &given.params(), if done { 0 } else { given.digest.len() }).await
 }
 
 async fn set_keys(db: &Lent, desk: &Desk) -> Result<(), Trouble> {

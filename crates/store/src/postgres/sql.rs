@@ -55,6 +55,25 @@ macro_rules! on_shelves {
     };
 }
 
+/// What is announced, and what that changes of the counts: the end of a statement, or a part of it.
+macro_rules! announced {
+    () => {
+        concat!(announced!(sheets), announced!(counts))
+    };
+    (within) => {
+        concat!(announced!(sheets), ", counts as (", announced!(counts), ") ")
+    };
+    (sheets) => {
+        "sheets as (insert into consign.outbox (place, sheet) select * from unnest($1::int8[], $2::bytea[])), \
+        news as (insert into consign.outbox_new (place, lines) select * from unnest($1::int8[], $3::int4[])) "
+    };
+    (counts) => {
+        "insert into consign.delta (queue, counts) \
+        select queue, array[a, b, c, d, e, f, g, h, i] from unnest($4::int4[], $5::int8[], $6::int8[], $7::int8[], \
+        $8::int8[], $9::int8[], $10::int8[], $11::int8[], $12::int8[], $13::int8[]) u(queue, a, b, c, d, e, f, g, h, i)"
+    };
+}
+
 /// How transactions begin that write, and such as only ask and want one moment.
 pub(super) const WRITE: &str = "begin isolation level read committed";
 pub(super) const READ: &str = "begin isolation level repeatable read read only";
@@ -112,6 +131,7 @@ pub(super) const FREQUENT: &[&str] = &[
     JOBS_KNOWN,
     ENDED_INSERT,
     JOBS_BEGIN,
+    JOBS_START,
     JOBS_END_KNOWN,
     ANNOUNCE,
     CLAIMS_NEW,
@@ -133,9 +153,9 @@ pub(super) const FREQUENT: &[&str] = &[
 statements! {
     // Time, and what a transaction needs of the house.
     /// After the locks are held.
-    CLOCK = "select consign.now_ms(), h.epoch, h.settings, p.heard_until, nextval('consign.place'), \
+    CLOCK = "select consign.now_ms(), h.epoch, h.settings, nextval('consign.place'), \
         case when $1::bool then pg_current_xact_id() else pg_current_xact_id_if_assigned() end, \
-        pg_postmaster_start_time() from consign.house h, consign.pulse p";
+        pg_postmaster_start_time() from consign.house h";
     /// Places beside each other are not needed: each stands for a block of numbers.
     PLACES = "select nextval('consign.place') from generate_series(1, $1::int4)";
     NOW = "select consign.now_ms()";
@@ -208,12 +228,25 @@ statements! {
     // Saving.
     /// What was handed over, and the jobs that begin with it or begin again. What belongs together is one statement: each has
     /// a price of its own, whatever it writes.
-    JOBS_BEGIN = "with handed as (insert into consign.handed (no, id, queue, by_subject, by_correlation, by_parent, \
-        subject, envelope, payload) select * from unnest($1::int8[], $2::uuid[], $3::int4[], $4::int8[], $5::int8[], \
-        $6::int8[], $7::text[], $8::bytea[], $9::text[])) \
-        insert into consign.job (no, queue, rank, run_at, expires_at, lease_until, error, body) \
-        select * from unnest($10::int8[], $11::int4[], $12::int2[], $13::int8[], $14::int8[], $15::int8[], $16::int8[], \
-        $17::bytea[])";
+    JOBS_BEGIN = concat!(
+        "with handed as (insert into consign.handed (no, id, queue, by_subject, by_correlation, by_parent, \
+        subject, envelope, payload) select * from unnest($14::int8[], $15::uuid[], $16::int4[], $17::int8[], $18::int8[], \
+        $19::int8[], $20::text[], $21::bytea[], $22::text[])), \
+        jobs as (insert into consign.job (no, queue, rank, run_at, expires_at, lease_until, error, body) \
+        select * from unnest($23::int8[], $24::int4[], $25::int2[], $26::int8[], $27::int8[], $28::int8[], $29::int8[], \
+        $30::bytea[])), ",
+        announced!()
+    );
+    /// Jobs that were started, and which claims they were given to.
+    JOBS_START = concat!(
+        "with jobs as (update consign.job j set rank = u.rank, run_at = u.run_at, expires_at = u.expires_at, \
+        lease_until = u.lease_until, error = u.error, body = u.body \
+        from unnest($14::int8[], $15::int2[], $16::int8[], $17::int8[], $18::int8[], $19::int8[], $20::bytea[]) \
+        u(no, rank, run_at, expires_at, lease_until, error, body) where j.no = u.no), \
+        claims as (insert into consign.claim (digest, at, jobs) \
+        select digest, $23::int8, jobs from unnest($21::int8[], $22::bytea[]) u(digest, jobs) order by 1), ",
+        announced!()
+    );
     JOB_UPDATE = "update consign.job j set rank = u.rank, run_at = u.run_at, expires_at = u.expires_at, \
         lease_until = u.lease_until, error = u.error, body = u.body \
         from unnest($1::int8[], $2::int2[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::bytea[]) \
@@ -221,11 +254,14 @@ statements! {
     JOB_DELETE = "delete from consign.job where no = any($1)";
     /// Ends jobs whose rows nobody holds, if they still are as they were written. One after another in the order they are
     /// named in.
-    JOBS_END_KNOWN = "with gone as (delete from consign.job j using unnest($1::int8[], $2::xid[]) u(no, by) \
+    JOBS_END_KNOWN = concat!(
+        "with gone as (delete from consign.job j using unnest($14::int8[], $15::xid[]) u(no, by) \
         where j.no = u.no and j.xmin = u.by returning 1), \
         ended as (insert into consign.job_ended (no, queue, status, error, keyed, kept_since, body) \
-        select * from unnest($3::int8[], $4::int4[], $5::int2[], $6::int8[], $7::bool[], $8::int8[], $9::bytea[])) \
-        select consign.expect(count(*), cardinality($1::int8[])) from gone";
+        select * from unnest($16::int8[], $17::int4[], $18::int2[], $19::int8[], $20::bool[], $21::int8[], $22::bytea[])), ",
+        announced!(within),
+        "select consign.expect(count(*), cardinality($14::int8[])) from gone"
+    );
     /// The same of rows that are to change otherwise.
     JOBS_KNOWN = "select consign.expect(count(*), cardinality($1::int8[])) from (select from \
         unnest($1::int8[], $2::xid[]) u(no, by) join consign.job j on j.no = u.no where j.xmin = u.by \
@@ -244,11 +280,7 @@ statements! {
     STEPS_FORGET = "delete from consign.step where no = any($1)";
     OUTBOX_INSERT = "insert into consign.outbox (place, sheet) select * from unnest($1::int8[], $2::bytea[])";
     /// What is announced, and what that changes of the counts.
-    ANNOUNCE = "with sheets as (insert into consign.outbox (place, sheet) select * from unnest($1::int8[], $2::bytea[])), \
-        new as (insert into consign.outbox_new (place, lines) select * from unnest($1::int8[], $3::int4[])) \
-        insert into consign.delta (queue, counts) \
-        select queue, array[a, b, c, d, e, f, g, h, i] from unnest($4::int4[], $5::int8[], $6::int8[], $7::int8[], \
-        $8::int8[], $9::int8[], $10::int8[], $11::int8[], $12::int8[], $13::int8[]) u(queue, a, b, c, d, e, f, g, h, i)";
+    ANNOUNCE = concat!("with ", announced!());
 
     // Erasing.
     HANDED_DELETE = "delete from consign.handed where no = any($1)";

@@ -128,9 +128,10 @@ impl Inner {
         time.jumped_from.is_none() && silence >= every && !is_told_later
     }
 
-    pub(super) fn note_heard(&self, heard_until: Timestamp, now: Timestamp) {
-        let mut time = self.time.locked();
-        time.heard_until = heard_until.min(now);
+    /// It was written down, here: what other nodes write is not looked up for every batch, as each of them gives signs of life
+    /// by itself, and is as old as it seems from here or younger.
+    pub(super) fn note_heard(&self, now: Timestamp) {
+        self.time.locked().heard_until = now;
     }
 
     /// Extends leases by what went by since `from` unheard, in a transaction of its own.
