@@ -1,7 +1,7 @@
 //! A store to be tested, with its clock in hand and short words for what tests do all the time.
 
 use crate::{
-    Answer, Claimed, Clock, Cursor, Dice, HandClock, Page, Query, QueueDepth, Reply, Request,
+    Answer, Claimed, Clock, Cursor, Dice, HandClock, News, Page, Query, QueueDepth, Reply, Request,
     SeededDice, Store,
 };
 use engine::{
@@ -88,7 +88,7 @@ impl House {
     }
 
     pub(crate) fn run(&self, batch: Vec<Request>) -> Vec<Reply> {
-        block_on(self.store.execute(batch)).expect("the store works")
+        self.store.execute_here(batch, News::default()).expect("the store works")
     }
 
     pub(crate) fn one(&self, request: Request) -> Reply {

@@ -1,15 +1,14 @@
 //! Many at once: whatever the order, the outcome is one.
 
 use super::house::{House, claiming, email, ending, keyed, settling, submitted, wish};
-use crate::{Answer, Request};
+use crate::{Answer, News, Request};
 use engine::{Command, JobId, OutcomeWord, Scope, Status};
-use pollster::block_on;
 use std::{collections::BTreeSet, thread};
 
 /// Runs each batch on a thread of its own, all at once, and gives the replies to their only request.
 fn at_once(house: &House, requests: Vec<Request>) -> Vec<crate::Reply> {
     let store = &house.store;
-    let run = |request| block_on(store.execute(vec![request])).unwrap().pop().unwrap();
+    let run = |request| store.execute_here(vec![request], News::default()).unwrap().pop().unwrap();
     thread::scope(|scope| {
         let threads: Vec<_> =
             requests.into_iter().map(|request| scope.spawn(move || run(request))).collect();

@@ -6,7 +6,7 @@ use super::{
     Inner,
     desk::Desk,
     error::Trouble,
-    execute::{self, Ready},
+    execute::{self, Clock, Ready},
     known::Known,
     lines::{Looked, RANKS},
     load,
@@ -53,6 +53,7 @@ pub(super) struct Look {
     at: Duration,
     share: usize,
     rows: Vec<Row>,
+    pub(super) clock: Clock,
 }
 
 /// A claim that is being served.
@@ -233,14 +234,13 @@ impl Inner {
         ready: &mut Ready<'_>,
     ) -> Result<Vec<Line>, Trouble> {
         let early = desk.early.take().filter(|look| look.queues == queues && look.room == room);
-        let Look { floors, at, share, mut rows, .. } = match early {
+        let Look { floors, at, share, rows, clock, .. } = match early {
             Some(look) => look,
             None => self.ask_lines(db, queues, room, Some(desk.now)).await?,
         };
-        let mark = rows.pop().ok_or(Trouble::Impossible("a look without its last row"))?;
-        desk.go_on_at(mark.try_get(1)?);
+        desk.go_on_at(clock.place);
         // Rows that were locked gave the transaction a number, if it had none.
-        ready.xact.number = ready.xact.number.or(mark.try_get(9)?);
+        ready.xact.number = ready.xact.number.or(clock.number);
         let mut found: BTreeMap<i64, Vec<Row>> = BTreeMap::new();
         for row in rows {
             found.entry(row.try_get(0)?).or_default().push(row);
@@ -255,24 +255,15 @@ impl Inner {
         Ok(lines)
     }
 
-    /// The look with which a batch begins in which there are only claims, all for the same queues: it need not wait for
-    /// the time. It goes by the database's own, which is never later than the store's, and nearly always the same.
+    /// The look with which a batch begins, where it can. It goes by the database's time, which is never later than the store's,
+    /// and nearly always the same.
     pub(super) async fn look_early(
         &self,
         db: &Lent,
-        plan: &Plan<'_>,
-        known: &Known,
+        first: Option<(Vec<i64>, usize)>,
     ) -> Result<Option<Look>, Trouble> {
-        let mut wanted = plan.claims.iter().map(|it| open_queues(known, it.scope, it.wish));
-        let Some(queues) = wanted.next().filter(|queues| !queues.is_empty()) else {
-            return Ok(None);
-        };
-        let room: usize = plan.claims.iter().map(|it| it.wish.max.min(CLAIM_MAX)).sum();
-        let others = plan.claims.len() < plan.requests.len() || wanted.any(|them| them != queues);
-        if others || room == 0 {
-            return Ok(None);
-        }
-        self.ask_lines(db, &queues, room.min(LOOK_MAX), None).await.map(Some)
+        let Some((queues, room)) = first else { return Ok(None) };
+        self.ask_lines(db, &queues, room, None).await.map(Some)
     }
 
     /// Locks what is due, by the time of the store, or of the database where that is not known yet.
@@ -299,8 +290,17 @@ impl Inner {
             (&now, Type::INT8),
             (&count, Type::INT8),
         ];
-        let rows = db.rows(sql::READY, &params).await?;
-        Ok(Look { queues: queues.to_vec(), room, floors, at, share, rows })
+        let mut rows = db.rows(sql::READY, &params).await?;
+        let last = rows.pop().ok_or(Trouble::Impossible("a look without its last row"))?;
+        let clock = Clock {
+            now: Timestamp::from_unix_ms(last.try_get(8)?),
+            epoch: last.try_get(4)?,
+            settings: last.try_get(10)?,
+            place: last.try_get(1)?,
+            number: last.try_get(9)?,
+            server: last.try_get(11)?,
+        };
+        Ok(Look { queues: queues.to_vec(), room, floors, at, share, rows, clock })
     }
 
     /// What was found in one queue, in order, and where the look ended if it did not reach the end.
@@ -336,6 +336,16 @@ fn is_nothing(got: Option<&[Claimed]>) -> bool {
 fn serving<'a>(index: usize, wanted: &Wanted<'a>) -> Serving<'a> {
     let claim = Claim::of(wanted.scope, wanted.wish);
     Serving { index, claim, wish: wanted.wish, got: Vec::new(), bytes: 0 }
+}
+
+/// The first look of a batch in which there are only claims, all for the same queues, and how many jobs they want: it need not
+/// wait for anything, and reads the clock as well.
+pub(super) fn early_look(plan: &Plan<'_>, known: &Known) -> Option<(Vec<i64>, usize)> {
+    let mut wanted = plan.claims.iter().map(|it| open_queues(known, it.scope, it.wish));
+    let queues = wanted.next().filter(|queues| !queues.is_empty())?;
+    let room: usize = plan.claims.iter().map(|it| it.wish.max.min(CLAIM_MAX)).sum();
+    let others = plan.claims.len() < plan.requests.len() || wanted.any(|them| them != queues);
+    (!others && room > 0).then(|| (queues, room.min(LOOK_MAX)))
 }
 
 /// The queues that a claim may take from, by name: of those that were never served, the first comes first.

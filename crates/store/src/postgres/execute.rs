@@ -2,6 +2,7 @@
 
 use super::{
     Inner, audit,
+    claim::early_look,
     desk::{BLOCK, Desk, Key, KeyName},
     error::Trouble,
     inbox,
@@ -207,6 +208,7 @@ impl Inner {
             tokio::try_join!(biased; db.begin(), keys_of(db, &plan.rekeyed, &mut keys))?;
             set(db, plan).await?;
         }
+        let first = early_look(plan, &known);
         let ((), keys, jobs, (), held, clock, look) = tokio::try_join!(
             biased;
             begin(db, !early && !plan.taking_in),
@@ -214,16 +216,18 @@ impl Inner {
             load::locked(db, needed),
             lock(db, &locks),
             held(db, &digests),
-            clock(db, plan.surely_writes()),
-            self.look_early(db, plan, &known),
+            clock(db, first.is_none(), plan.surely_writes()),
+            self.look_early(db, first),
         )?;
+        let clock = look.as_ref().map(|look| look.clock).or(clock);
+        let clock = clock.ok_or(Trouble::Impossible("nobody looked at the clock"))?;
         let as_known = known.version == clock.settings;
         let known = self.known_at(db, &clock, known, plan.sets).await?;
         let now = self.tick(clock.now);
         if self.has_jumped() {
             return Err(Trouble::Jumped);
         }
-        let facts = (now, clock.epoch);
+        let facts = (now, clock.epoch.unsigned_abs());
         let mut numbers = vec![clock.place];
         numbers.extend(places(db, plan.new.len().saturating_sub(1) / BLOCK).await?);
         let mut desk = Desk::new(facts, known, self.dice.clone(), clock.place, numbers);
@@ -316,10 +320,7 @@ pub(super) async fn lock(db: &Lent, locks: &[i64]) -> Result<(), Trouble> {
 }
 
 /// The jobs that claims of these names were given.
-pub(super) async fn held(
-    db: &Lent,
-    digests: &[i64],
-) -> Result<HashMap<i64, Vec<JobId>>, Trouble> {
+pub(super) async fn held(db: &Lent, digests: &[i64]) -> Result<HashMap<i64, Vec<JobId>>, Trouble> {
     let mut held = HashMap::new();
     if digests.is_empty() {
         return Ok(held);
@@ -387,27 +388,31 @@ async fn lock_keys(
 }
 
 /// The time, and what the house says.
-struct Clock {
-    now: Timestamp,
-    epoch: u32,
-    settings: i64,
-    place: i64,
-    number: Option<XactNumber>,
-    server: ServerStart,
+#[derive(Clone, Copy)]
+pub(super) struct Clock {
+    pub(super) now: Timestamp,
+    pub(super) epoch: i32,
+    pub(super) settings: i64,
+    pub(super) place: i64,
+    pub(super) number: Option<XactNumber>,
+    pub(super) server: ServerStart,
 }
 
-async fn clock(db: &Lent, writes: bool) -> Result<Clock, Trouble> {
+/// Reads the clock, unless something else does.
+async fn clock(db: &Lent, needed: bool, writes: bool) -> Result<Option<Clock>, Trouble> {
+    if !needed {
+        return Ok(None);
+    }
     let rows = db.rows(sql::CLOCK, &[(&writes, Type::BOOL)]).await?;
     let row = rows.first().ok_or(Trouble::Impossible("the house has no row"))?;
-    let epoch: i32 = row.try_get(1)?;
-    Ok(Clock {
+    Ok(Some(Clock {
         now: Timestamp::from_unix_ms(row.try_get(0)?),
-        epoch: epoch.unsigned_abs(),
+        epoch: row.try_get(1)?,
         settings: row.try_get(2)?,
         place: row.try_get(3)?,
         number: row.try_get(4)?,
         server: row.try_get(5)?,
-    })
+    }))
 }
 
 /// Places of their own for so many blocks of numbers.

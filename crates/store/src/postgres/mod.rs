@@ -54,12 +54,7 @@ pub use turn::Turn;
 pub use verify::verify_postgres_audit;
 
 use crate::{
-    clock::Clock,
-    dice::Dice,
-    node::Part,
-    remembered::Remembered,
-    seen::Workers,
-    store::StoreError,
+    clock::Clock, dice::Dice, node::Part, remembered::Remembered, seen::Workers, store::StoreError,
 };
 use booth::Booths;
 use error::Trouble;

@@ -65,9 +65,7 @@ impl Inner {
         match self.part() {
             Part::Visitor => Ok(true),
             Part::Follows => Ok(false),
-            Part::Leads { fence } => {
-                Ok(lead(db, sql::LEADER_READ).await?.stands(fence, now))
-            }
+            Part::Leads { fence } => Ok(lead(db, sql::LEADER_READ).await?.stands(fence, now)),
         }
     }
 

@@ -311,22 +311,25 @@ statements! {
     /// The first due jobs of each queue, the highest priority first. Each line has a time below which there was
     /// nothing left when it was last looked at.
     ///
-    /// The last row is another: a place for what is announced from now on, and the transaction. What is found may have been
-    /// announced after this transaction began; it is held now, so a place that is asked for behind it is behind those.
-    READY = "select q.ord, d.no, d.body, h.id, h.queue, h.envelope, h.payload, d.rank, d.run_at, null::xid8 \
+    /// The last row is another: where jobs have their number, queue and time, a place, the epoch and the time by which all of it
+    /// went; then the transaction, the settings and the server. What is found may have been announced after this transaction
+    /// began; it is held now, so a place that is asked for behind it is behind those. And nothing is found that happened later
+    /// than that time: what is due was ready before.
+    READY = "with t as materialized (select coalesce($5, consign.now_ms()) as now) \
+        select q.ord, d.no, d.body, h.id, h.queue, h.envelope, h.payload, d.rank, d.run_at, \
+            null::xid8, null::int8, null::timestamptz \
         from unnest($1::int4[], $2::int4[]) with ordinality q(queue, wanted, ord) \
         cross join lateral (select j.no, j.body, j.run_at, r.rank \
             from unnest($3::int2[]) r(rank) \
             cross join lateral (select no, body, run_at from consign.job \
                 where queue = q.queue and rank = r.rank \
                 and run_at >= ($4::int8[])[(q.ord - 1) * $6::int8 + r.rank + 1] \
-                and run_at <= (select coalesce($5, consign.now_ms())) \
-                and (expires_at is null or expires_at > (select coalesce($5, consign.now_ms()))) \
+                and run_at <= (select now from t) and (expires_at is null or expires_at > (select now from t)) \
                 order by run_at, no limit q.wanted for update skip locked) j \
             limit q.wanted) d \
         join consign.handed h on h.no = d.no \
-        union all select 0, nextval('consign.place'), null, null, null, null, null, null, null, \
-        pg_current_xact_id_if_assigned()";
+        union all select 0, nextval('consign.place'), null, null, house.epoch, null, null, null, (select now from t), \
+            pg_current_xact_id_if_assigned(), house.settings, pg_postmaster_start_time() from consign.house";
 
     // What time demands.
     OVERDUE_LEASES = "select no from consign.job where lease_until <= $1 order by lease_until limit $2";

@@ -2,11 +2,8 @@
 //! their own.
 
 use super::{
-    Inner, Postgres, audit,
-    error::Trouble,
-    inbox, known, list, load,
-    pool::Lent,
-    reads, sql, workers,
+    Inner, Postgres, audit, error::Trouble, inbox, known, list, load, pool::Lent, reads, sql,
+    workers,
 };
 use crate::{
     node::{Attendance, News, NodeCard},

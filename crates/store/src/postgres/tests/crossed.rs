@@ -5,8 +5,8 @@
 
 use super::{RUNTIME, open_at};
 use crate::{
-    Answer, Claimed, HandClock, NodeCard, PAGE_MAX, Postgres, PostgresAddress, Reply, Request,
-    SeededDice, Store,
+    Answer, Claimed, HandClock, News, NodeCard, PAGE_MAX, Postgres, PostgresAddress, Reply,
+    Request, SeededDice, Store,
     conformance::{
         audit::recorded,
         house::{claiming, email, ending, job_type, settling, tenant, token, wish},
@@ -115,7 +115,7 @@ impl Ground {
         for _ in 0..BATCHES_EACH {
             let batch: Vec<Request> =
                 (0..=dice.next() % BATCH_MAX).filter_map(|_| self.request(&dice)).collect();
-            let replies = block_on(self.nodes[number % NODES].execute(batch));
+            let replies = self.nodes[number % NODES].execute_here(batch, News::default());
             for reply in replies.expect("nobody is told of any trouble") {
                 self.note(reply);
             }
