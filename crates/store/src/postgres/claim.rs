@@ -34,6 +34,8 @@ const LOOKS_MAX: usize = 16;
 struct Line {
     queue: i64,
     found: VecDeque<Found>,
+    /// When this transaction last took from it, counted in jobs.
+    turn: usize,
     /// There is nothing beyond what was found.
     whole: bool,
 }
@@ -186,7 +188,7 @@ impl Inner {
             }
             let mut lines = self.look(db, desk, &open, room.min(LOOK_MAX), ready).await?;
             for served in &mut serving {
-                self.deal(desk, &mut lines, served)?;
+                self.deal(desk, &mut lines, served, &mut ready.served)?;
             }
             open = lines.iter().filter(|line| !line.whole).map(|line| line.queue).collect();
             let more = !open.is_empty() && serving.iter().any(|served| served.room() > 0);
@@ -208,17 +210,21 @@ impl Inner {
         desk: &mut Desk,
         lines: &mut [Line],
         served: &mut Serving<'_>,
+        turns: &mut Vec<i64>,
     ) -> Result<(), Trouble> {
+        let memory = self.lines();
         while served.room() > 0 {
-            let memory = &mut *self.lines();
+            // What this transaction has served comes after all that was served before, once it is committed.
+            let turn = |line: &&mut Line| (line.turn, memory.served(line.queue));
             let waiting = lines.iter_mut().filter(|line| !line.found.is_empty());
-            let Some(line) = waiting.min_by_key(|line| memory.served(line.queue)) else { break };
+            let Some(line) = waiting.min_by_key(turn) else { break };
             let Some(Found { stored, payload }) = line.found.pop_front() else { break };
             let bytes = payload.as_str().len();
             if let Some(started) = desk.start(&stored, payload, &served.claim)? {
                 served.bytes += bytes;
                 served.got.push(started);
-                memory.serve(line.queue);
+                turns.push(line.queue);
+                line.turn = turns.len();
             }
         }
         Ok(())
@@ -248,7 +254,8 @@ impl Inner {
         let mut lines = Vec::new();
         for (ord, (queue, (_, whole))) in (1..).zip(queues.iter().zip(&floors)) {
             let rows = found.remove(&ord).unwrap_or_default();
-            let (line, until) = self.line(*queue, rows, share)?;
+            let (mut line, until) = self.line(*queue, rows, share)?;
+            line.turn = ready.served.iter().rposition(|of| of == queue).map_or(0, |at| at + 1);
             ready.lines.push(Looked { queue: *queue, whole: *whole, until, now: desk.now, at });
             lines.push(line);
         }
@@ -325,7 +332,7 @@ impl Inner {
         found.sort_by_key(|(place, _)| *place);
         let until = found.last().filter(|_| !whole).map(|((rank, run_at, _), _)| (*rank, *run_at));
         let found = found.into_iter().map(|(_, job)| job).collect();
-        Ok((Line { queue, found, whole }, until))
+        Ok((Line { queue, found, turn: 0, whole }, until))
     }
 }
 

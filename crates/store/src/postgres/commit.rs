@@ -41,7 +41,7 @@ impl Inner {
 
     /// Writes the rest and commits, in one journey. What could not be heard of is asked for on another connection.
     pub(super) async fn commit(&self, db: &Lent, ready: Ready<'_>) -> Result<Vec<Reply>, Trouble> {
-        let Ready { replies, desk, notes, seen, given, lines, xact, careful, made } = ready;
+        let Ready { replies, desk, notes, seen, given, lines, served, xact, careful, made } = ready;
         let mut desk = desk.ok_or(Trouble::Impossible("a transaction without a desk"))?;
         if !notes.is_empty() || !desk.pending.erased.is_empty() {
             self.lines().note(&desk.pending);
@@ -64,7 +64,7 @@ impl Inner {
         if heard {
             self.note_heard(desk.now);
         }
-        self.committed(&desk, xact.number.map(XactNumber::in_rows), seen, lines);
+        self.committed(&desk, xact.number.map(XactNumber::in_rows), seen, (lines, served));
         Ok(replies)
     }
 

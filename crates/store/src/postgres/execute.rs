@@ -209,16 +209,26 @@ impl Inner {
             set(db, plan).await?;
         }
         let first = early_look(plan, &known);
-        let ((), keys, jobs, (), held, clock, look) = tokio::try_join!(
-            biased;
-            begin(db, !early && !plan.taking_in),
-            lock_keys(db, &keys),
-            load::locked(db, needed),
-            lock(db, &locks),
-            held(db, &digests),
-            clock(db, first.is_none(), plan.surely_writes()),
-            self.look_early(db, first),
-        )?;
+        let hold = async {
+            let begin = begin(db, !early && !plan.taking_in);
+            tokio::try_join!(biased; begin, lock_keys(db, &keys), load::locked(db, needed))
+        };
+        let (reads, writes) = (first.is_none(), plan.surely_writes());
+        let read = async {
+            tokio::try_join!(
+                biased;
+                lock(db, &locks),
+                held(db, &digests),
+                clock(db, reads, writes),
+                self.look_early(db, first),
+            )
+        };
+        // Jobs may have moved while they were waited for, and be held by a second statement only. Everything else is behind it.
+        let (((), keys, jobs), ((), held, clock, look)) = if needed.is_empty() {
+            tokio::try_join!(biased; hold, read)?
+        } else {
+            (hold.await?, read.await?)
+        };
         let clock = look.as_ref().map(|look| look.clock).or(clock);
         let clock = clock.ok_or(Trouble::Impossible("nobody looked at the clock"))?;
         let as_known = known.version == clock.settings;
@@ -295,6 +305,8 @@ pub(super) struct Ready<'a> {
     pub(super) given: Vec<(i64, Vec<JobId>)>,
     /// What was learned about lines, true as soon as it is committed.
     pub(super) lines: Vec<super::lines::Looked>,
+    /// The queues that jobs were taken from, each as often, in order.
+    pub(super) served: Vec<i64>,
     pub(super) xact: Xact,
     /// Whether the claims of this batch are known to be new, or were held before.
     pub(super) careful: bool,

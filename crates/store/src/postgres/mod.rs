@@ -234,12 +234,13 @@ impl Inner {
         desk: &desk::Desk,
         by: Option<Xid>,
         seen: Vec<workers::News>,
-        looked: Vec<Looked>,
+        (looked, served): (Vec<Looked>, Vec<i64>),
     ) {
         self.remember(desk, by);
         let mut lines = self.lines();
         looked.iter().for_each(|looked| lines.looked(looked));
         lines.note(&desk.pending);
+        served.iter().for_each(|queue| lines.serve(*queue));
         drop(lines);
         self.workers().extend(seen.into_iter().map(|(name, seen, _)| (name, seen)));
     }
