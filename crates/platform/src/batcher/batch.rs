@@ -68,11 +68,11 @@ impl Office {
         let (watched, listened) = (self.watchers.are_there(), self.has_listeners() && !told);
         let touched = (watched || listened).then(|| done.touched());
         let mut leases = done.leases();
-        if listened {
-            // What is left for others, and not what was taken: a job that stays here wakes nobody elsewhere.
-            let touched = touched.as_ref().is_some_and(Touched::is_something);
-            self.tell(News { touched, ..done.left_over(&leases).news() });
-        }
+        // What is left for others, and not what was taken: a job that stays here wakes nobody elsewhere.
+        let news = listened.then(|| News {
+            touched: touched.as_ref().is_some_and(Touched::is_something),
+            ..done.left_over(&leases).news()
+        });
         self.let_wait(&mut done, &leases);
         let mut lost: Vec<Claimed> = Vec::new();
         for (call, replies) in done.calls {
@@ -85,6 +85,8 @@ impl Office {
                 lost.extend(jobs);
             }
         }
+        // Others come after those who wait here.
+        news.into_iter().for_each(|news| self.tell(news));
         // A claim and its repetition may meet in one batch and get the same leases: those go back only
         // if nobody heard of them.
         lost.retain(|claimed| {

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    sync::{Notify, mpsc},
+    sync::Notify,
     task::JoinHandle,
     time::{Instant, sleep, timeout},
 };
@@ -154,21 +154,16 @@ impl Post {
     }
 
     /// One connection, as long as it lasts.
-    async fn connected(&self, way: &Way) -> Result<(), super::error::PostgresError> {
+    async fn connected(self: &Arc<Self>, way: &Way) -> Result<(), super::error::PostgresError> {
         let failed = |source| way.unreachable(source);
         let (client, connection) = way.dial(&way.address.config).await.map_err(failed)?;
-        let (heard, mut hears) = mpsc::unbounded_channel();
-        let listening = way.runtime.spawn(listen(connection, heard));
-        let _end = Ended(listening);
+        let mut listening = Listening(way.runtime.spawn(self.clone().listen(connection)));
         client.batch_execute(&format!("listen {}", self.channel)).await.map_err(failed)?;
         let mut pause = pin!(sleep(Duration::ZERO));
         let mut paused = false;
         loop {
             tokio::select! {
-                message = hears.recv() => match message {
-                    Some(message) => self.hear(&message),
-                    None => return Ok(()),
-                },
+                _ended = &mut listening.0 => return Ok(()),
                 news = self.out.take(), if !paused => match self.begin_to_gather() {
                     Ok(()) => self.send(&client, &news).await.map_err(failed)?,
                     Err(until) => {
@@ -187,6 +182,15 @@ impl Post {
         timeout(TELL_MAX, client.batch_execute(&notify)).await.unwrap_or(Ok(()))
     }
 
+    /// Drives a connection, and hears what comes over it.
+    async fn listen(self: Arc<Self>, mut connection: Dialled) {
+        while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
+            if let AsyncMessage::Notification(note) = message {
+                self.hear(note.payload());
+            }
+        }
+    }
+
     fn hear(&self, message: &str) {
         if message == ENQUEUED {
             return self.enqueued.notify_one();
@@ -199,22 +203,12 @@ impl Post {
     }
 }
 
-/// Ends a task that is not needed any more.
-struct Ended(JoinHandle<()>);
+/// A task that ends with whoever needs it.
+struct Listening(JoinHandle<()>);
 
-impl Drop for Ended {
+impl Drop for Listening {
     fn drop(&mut self) {
         self.0.abort();
-    }
-}
-
-async fn listen(mut connection: Dialled, heard: mpsc::UnboundedSender<String>) {
-    while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
-        if let AsyncMessage::Notification(note) = message
-            && heard.send(note.payload().to_owned()).is_err()
-        {
-            return;
-        }
     }
 }
 

@@ -107,8 +107,7 @@ impl Pool {
     }
 
     pub(super) async fn lend(self: &Arc<Self>) -> Result<Lent, Trouble> {
-        let permit = timeout(LEND_MAX, self.permits.clone().acquire_owned()).await;
-        let permit = permit.ok().and_then(Result::ok).ok_or(Trouble::NoConnection(None))?;
+        let permit = self.permit().await.ok_or(Trouble::NoConnection(None))?;
         let line = match self.take(u64::MAX) {
             Some(line) => line,
             None => self.open().await?,
@@ -116,6 +115,13 @@ impl Pool {
         let mut lent = Lent { line: Some(line), pool: self.clone(), clean: true, _permit: permit };
         lent.session_mut().refresh().await?;
         Ok(lent)
+    }
+
+    async fn permit(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(free) = self.permits.clone().try_acquire_owned() {
+            return Some(free);
+        }
+        timeout(LEND_MAX, self.permits.clone().acquire_owned()).await.ok()?.ok()
     }
 
     /// Makes one, on the runtime that is to drive it: whoever needs it may be on another.
