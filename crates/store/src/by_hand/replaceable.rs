@@ -79,6 +79,11 @@ impl Replaceable {
         Ok(self.inside())
     }
 
+    fn judged(&self, batch: &[Request]) -> Option<(bool, StoreError)> {
+        let judge = self.judge.read().expect("nothing panics with the judge in hand").clone();
+        judge.and_then(|judge| judge(batch))
+    }
+
     fn is_deaf(&self) -> bool {
         self.deaf.load(Ordering::SeqCst)
     }
@@ -87,12 +92,22 @@ impl Replaceable {
 #[async_trait]
 impl Store for Replaceable {
     async fn execute(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError> {
-        let judge = self.judge.read().expect("nothing panics with the judge in hand").clone();
-        let Some((done, error)) = judge.and_then(|judge| judge(&batch)) else {
+        let Some((done, error)) = self.judged(&batch) else {
             return self.reached()?.execute(batch).await;
         };
         if done {
             self.reached()?.execute(batch).await?;
+        }
+        Err(error)
+    }
+
+    fn execute_here(&self, batch: Vec<Request>, news: News) -> Result<Vec<Reply>, StoreError> {
+        let news = if self.is_deaf() { News::default() } else { news };
+        let Some((done, error)) = self.judged(&batch) else {
+            return self.reached()?.execute_here(batch, news);
+        };
+        if done {
+            self.reached()?.execute_here(batch, news)?;
         }
         Err(error)
     }

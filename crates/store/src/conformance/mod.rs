@@ -109,7 +109,7 @@ macro_rules! conformance_shared {
             a_leader_that_comes_back_late_does_no_chores, a_leader_that_was_away_does_no_chores_unfollowed,
             a_draining_node_gives_the_lead_up, whoever_drains_does_not_lead,
             whoever_never_attended_may_do_chores, nodes_are_told_as_they_were_seen,
-            nodes_that_are_long_gone_are_forgotten, everybody_else_hears_the_news,
+            nodes_that_are_long_gone_are_forgotten, everybody_else_hears_the_news, what_is_done_is_told_with_it,
             news_that_nobody_took_yet_is_heard_together, what_one_node_does_the_others_see,
             a_report_at_one_node_knows_what_happened_at_another,
             a_lease_that_another_node_gave_counts_everywhere

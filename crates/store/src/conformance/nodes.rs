@@ -244,6 +244,19 @@ pub(crate) fn everybody_else_hears_the_news(near: &Neighbours) {
     assert_eq!(back.work, BTreeSet::new());
 }
 
+pub(crate) fn what_is_done_is_told_with_it(near: &Neighbours) {
+    let [one, two] = near.pair();
+    hears(&two, || one.tell(touched()), |all| all.touched); // from now on it listens
+    let submit = || {
+        let new = near.house.new_job(email(), "default");
+        let done = one.execute_here(vec![Request::Submit(vec![new])], work("email"));
+        done.expect("the store works").remove(0).expect("it is lawful");
+    };
+    // Whether it is the first word or follows others.
+    hears(&two, submit, |all| all.work == work("email").work);
+    hears(&two, || (0..3).for_each(|_| submit()), |all| all.work == work("email").work);
+}
+
 pub(crate) fn news_that_nobody_took_yet_is_heard_together(near: &Neighbours) {
     let [one, two] = near.pair();
     hears(&two, || one.tell(touched()), |all| all.touched); // from now on it listens

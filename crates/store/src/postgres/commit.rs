@@ -19,28 +19,14 @@ const ASKED_MAX: u32 = 40;
 const ASKED_APART: Duration = Duration::from_millis(100);
 
 impl Inner {
-    /// Commits, and lets other nodes know: in the same journey, where nothing was told a moment ago.
-    pub(super) async fn commit_and_tell(
+    /// Writes the rest and commits, in one journey, and lets other nodes know. What could not be heard of is asked for on
+    /// another connection.
+    pub(super) async fn commit(
         &self,
         db: &Lent,
         ready: Ready<'_>,
         news: &News,
     ) -> Result<Vec<Reply>, Trouble> {
-        let Some(word) = self.post.word(news) else {
-            let replies = self.commit(db, ready).await?;
-            self.post.tell(news.clone());
-            return Ok(replies);
-        };
-        // It is on its way behind the commit, and nobody waits for what is said to it.
-        tokio::select! {
-            biased;
-            done = self.commit(db, ready) => done,
-            never = tell(db, &word) => never,
-        }
-    }
-
-    /// Writes the rest and commits, in one journey. What could not be heard of is asked for on another connection.
-    pub(super) async fn commit(&self, db: &Lent, ready: Ready<'_>) -> Result<Vec<Reply>, Trouble> {
         let Ready { replies, desk, notes, seen, given, lines, served, xact, careful, made } = ready;
         let mut desk = desk.ok_or(Trouble::Impossible("a transaction without a desk"))?;
         if !notes.is_empty() || !desk.pending.erased.is_empty() {
@@ -50,16 +36,29 @@ impl Inner {
         }
         let (now, heard) = (desk.now.unix_ms(), self.is_pulse_old(desk.now));
         let given = Given::of(&given, desk.now, careful);
-        let sent = tokio::try_join!(
+        let word = self.post.word(news);
+        let committed = async {
+            tokio::try_join!(
+                biased;
+                save::write(db, &desk.pending, &desk.recalled, &given),
+                desk.write_last(db),
+                workers::put(db, &seen),
+                hear(db, heard, now),
+                db.script(sql::COMMIT),
+            )
+            .map(drop)
+        };
+        let sent = tokio::select! {
             biased;
-            save::write(db, &desk.pending, &desk.recalled, &given),
-            desk.write_last(db),
-            workers::put(db, &seen),
-            hear(db, heard, now),
-            db.script(sql::COMMIT),
-        );
+            sent = committed => sent,
+            never = tell(db, word.as_deref()) => never,
+        };
+        let told = word.is_some() && sent.is_ok();
         if let Err(trouble) = sent {
             self.resolve(trouble, &xact, made).await?;
+        }
+        if !told {
+            self.post.tell(news.clone());
         }
         if heard {
             self.note_heard(desk.now);
@@ -127,8 +126,11 @@ impl Inner {
     }
 }
 
-async fn tell(db: &Lent, word: &str) -> Result<Vec<Reply>, Trouble> {
-    drop(db.script(word).await);
+/// Says a word behind what was sent before. Nobody waits for what is said to it.
+async fn tell(db: &Lent, word: Option<&str>) -> Result<(), Trouble> {
+    if let Some(word) = word {
+        drop(db.script(word).await);
+    }
     pending().await
 }
 

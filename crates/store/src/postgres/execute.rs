@@ -102,7 +102,7 @@ impl Inner {
         db.opened();
         let done = self.transaction(&db, &plan, known).await;
         let done = match done {
-            Ok(ready) => self.commit_and_tell(&db, ready, news).await,
+            Ok(ready) => self.commit(&db, ready, news).await,
             Err(trouble) => Err(trouble),
         };
         db.end(&done).await;

@@ -154,7 +154,7 @@ impl Inner {
         let ready = self.transaction(db, &plan, known).await?;
         let (taken, refused) = sorted(&slips, &ready.replies);
         tokio::try_join!(biased; refuse(db, &refused), delete(db, &taken))?;
-        self.commit(db, ready).await?;
+        self.commit(db, ready, &News::default()).await?;
         self.tell_of(&slips, &taken);
         Ok(slips.len())
     }

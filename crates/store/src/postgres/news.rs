@@ -254,6 +254,17 @@ mod tests {
     }
 
     #[test]
+    fn the_first_word_goes_out_at_once_and_what_follows_it_together() {
+        let post = Post::new(7, "consign");
+        let news = News { touched: true, ..News::default() };
+        assert_eq!(post.word(&News::default()), None, "nothing is not worth a word");
+        assert_eq!(post.word(&news).as_deref(), Some("notify consign_consign, '7 1 0'"));
+        assert_eq!(post.word(&news), None, "it is told with what follows");
+        std::thread::sleep(GATHER);
+        assert!(post.word(&news).is_some());
+    }
+
+    #[test]
     fn too_many_types_are_all_types() {
         let types = (0..1_000).map(|n| JobType::parse(&format!("a-long-name-{n}")).unwrap());
         let news = News { work: types.collect(), ..News::default() };

@@ -1,5 +1,6 @@
 //! The conformance suite on PostgreSQL, each promise in a schema of its own.
 
+mod booth;
 mod crossed;
 mod enqueue;
 mod order;

@@ -1,0 +1,28 @@
+//! Connections that nobody drives while nothing is to be done.
+
+use super::open_at;
+use crate::{
+    HandClock, News, PostgresAddress, SeededDice, Store,
+    conformance::house::{claiming, wish},
+};
+use engine::Timestamp;
+use std::sync::Arc;
+use test_postgres::{Options, Server};
+
+/// That a server was restarted, or that something in between cut what was idle, is not noticed before the next batch, which is
+/// carried out all the same.
+#[test]
+fn a_connection_that_ended_in_the_meantime_costs_no_caller_anything() {
+    let server = Server::start(Options::fast());
+    let address: PostgresAddress = server.address().parse().expect("lawful");
+    let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
+    let store = open_at(&address, &clock, &Arc::new(SeededDice::new(1)));
+    let claim = || {
+        let claim = claiming(wish("w", "c", &["email"], 1));
+        let done = store.execute_here(vec![claim], News::default());
+        done.expect("the store works").remove(0).expect("it is lawful");
+    };
+    claim();
+    assert!(server.terminate_backends(100) > 0, "somebody was connected");
+    claim();
+}
