@@ -60,8 +60,11 @@ impl Office {
             return News::default();
         }
         let calls = units.iter().filter_map(Unit::call);
-        let offers = Offers::of(calls.flat_map(|call| &call.offers));
-        News { touched: true, ..offers.news() }
+        let offers = Offers::of(calls.clone().flat_map(|call| &call.offers));
+        let touches =
+            |request: &Request| !matches!(request.bare(), None | Some(Request::Seen { .. }));
+        let touched = calls.flat_map(|call| &call.requests).any(touches);
+        News { touched, ..offers.news() }
     }
 
     fn answer(&self, mut done: Done, told: bool) {

@@ -78,7 +78,8 @@ macro_rules! conformance {
                 old_announcements_go_and_numbers_go_on, a_job_s_announcements_are_read_from_a_row_on,
                 old_announcements_of_a_job_are_left_out, an_erased_job_announces_nothing;
             races: many_racers_with_one_key_make_one_job, many_workers_never_share_a_job,
-                a_settle_and_a_sweep_race_to_one_outcome, one_claim_id_at_once_gives_one_set_of_leases;
+                a_settle_and_a_sweep_race_to_one_outcome, one_claim_id_at_once_gives_one_set_of_leases,
+                one_claim_id_at_once_shares_what_there_is;
             settles: an_attempt_completes, a_failure_is_tried_again_and_then_poisons,
                 a_repeated_settle_is_answered_as_the_first_time, another_ending_is_refused,
                 a_repeat_within_one_batch_is_a_repeat, a_release_gives_the_attempt_back;

@@ -249,12 +249,12 @@ pub(crate) fn what_is_done_is_told_with_it(near: &Neighbours) {
     hears(&two, || one.tell(touched()), |all| all.touched); // from now on it listens
     let submit = || {
         let new = near.house.new_job(email(), "default");
-        let done = one.execute_here(vec![Request::Submit(vec![new])], work("email"));
+        let done = one.execute_here(vec![Request::Submit(vec![new])], work("consign.email"));
         done.expect("the store works").remove(0).expect("it is lawful");
     };
     // Whether it is the first word or follows others.
-    hears(&two, submit, |all| all.work == work("email").work);
-    hears(&two, || (0..3).for_each(|_| submit()), |all| all.work == work("email").work);
+    hears(&two, submit, |all| all.work == work("consign.email").work);
+    hears(&two, || (0..3).for_each(|_| submit()), |all| all.work == work("consign.email").work);
 }
 
 pub(crate) fn news_that_nobody_took_yet_is_heard_together(near: &Neighbours) {

@@ -65,7 +65,22 @@ pub(crate) fn a_settle_and_a_sweep_race_to_one_outcome(house: &House) {
 
 pub(crate) fn one_claim_id_at_once_gives_one_set_of_leases(house: &House) {
     house.submit_many(30, "default");
-    let claims = (0..8).map(|_| claiming(wish("w", "c", &["email"], 3)));
+    assert_one_set(house, "c");
+    assert_eq!(house.depth("email").counts.running, 3);
+}
+
+/// Whoever comes second finds nothing, and must not believe that there is.
+pub(crate) fn one_claim_id_at_once_shares_what_there_is(house: &House) {
+    for round in 1..=20 {
+        house.submit_many(2, "default");
+        assert_one_set(house, &format!("c{round}"));
+        assert_eq!(house.depth("email").counts.running, 2 * round);
+    }
+}
+
+/// Repeats a claim, all at once, and compares what it is given.
+fn assert_one_set(house: &House, name: &str) {
+    let claims = (0..8).map(|_| claiming(wish("w", name, &["email"], 3)));
     let sets: BTreeSet<Vec<JobId>> = at_once(house, claims.collect())
         .into_iter()
         .map(|reply| {
@@ -75,6 +90,5 @@ pub(crate) fn one_claim_id_at_once_gives_one_set_of_leases(house: &House) {
             ids
         })
         .collect();
-    assert_eq!(sets.len(), 1);
-    assert_eq!(house.depth("email").counts.running, 3);
+    assert_eq!(sets.len(), 1, "{sets:?}");
 }

@@ -11,7 +11,7 @@ use super::{
     lines::{Looked, RANKS},
     load,
     pending::queue_column,
-    plan::{Plan, Wanted, lock as lock_of},
+    plan::{Plan, Wanted},
     pool::{Lent, Param},
     sql,
     uuid::Uuid,
@@ -118,7 +118,8 @@ impl Inner {
         }
         if !plan.careful {
             let none = claims.iter().zip(&got).filter(|(_, got)| is_nothing(got.as_deref()));
-            self.expect_new(db, none.map(|(wanted, _)| wanted.digest).collect()).await?;
+            let none = none.map(|(wanted, _)| wanted.digest).collect();
+            self.expect_new(db, &desk.claim_locks, none).await?;
         }
         for (index, wanted) in claims.iter().enumerate() {
             if got[index].is_none() {
@@ -130,13 +131,13 @@ impl Inner {
         Ok(got.into_iter().flatten().collect())
     }
 
-    /// Fails where claims that got nothing are repeated: what they were given is theirs, and whoever is about to give it is
-    /// waited for.
-    async fn expect_new(&self, db: &Lent, digests: Vec<i64>) -> Result<(), Trouble> {
-        let locks: BTreeSet<i64> = digests.iter().map(|of| lock_of(self.schema(), *of)).collect();
-        let locks: Vec<i64> = locks.into_iter().collect();
+    /// Fails where claims that got nothing are repeated: what they were given is theirs. Whoever is about to give it has the lock.
+    async fn expect_new(&self, db: &Lent, locks: &[i64], digests: Vec<i64>) -> Result<(), Trouble> {
+        if digests.is_empty() {
+            return Ok(());
+        }
         let ((), held) =
-            tokio::try_join!(biased; execute::lock(db, &locks), execute::held(db, &digests))?;
+            tokio::try_join!(biased; execute::lock(db, locks), execute::held(db, &digests))?;
         if held.is_empty() { Ok(()) } else { Err(Trouble::Changed) }
     }
 
@@ -242,7 +243,7 @@ impl Inner {
         let early = desk.early.take().filter(|look| look.queues == queues && look.room == room);
         let Look { floors, at, share, rows, clock, .. } = match early {
             Some(look) => look,
-            None => self.ask_lines(db, queues, room, Some(desk.now)).await?,
+            None => self.ask_lines(db, (queues, room), &desk.claim_locks, Some(desk.now)).await?,
         };
         desk.go_on_at(clock.place);
         // Rows that were locked gave the transaction a number, if it had none.
@@ -268,17 +269,18 @@ impl Inner {
         &self,
         db: &Lent,
         first: Option<(Vec<i64>, usize)>,
+        locks: &[i64],
     ) -> Result<Option<Look>, Trouble> {
         let Some((queues, room)) = first else { return Ok(None) };
-        self.ask_lines(db, &queues, room, None).await.map(Some)
+        self.ask_lines(db, (&queues, room), locks, None).await.map(Some)
     }
 
     /// Locks what is due, by the time of the store, or of the database where that is not known yet.
     async fn ask_lines(
         &self,
         db: &Lent,
-        queues: &[i64],
-        room: usize,
+        (queues, room): (&[i64], usize),
+        locks: &[i64],
         now: Option<Timestamp>,
     ) -> Result<Look, Trouble> {
         let at = self.clock.read().monotonic;
@@ -289,13 +291,14 @@ impl Inner {
         let floors: Vec<_> = queues.iter().map(|queue| self.lines().floors(*queue, at)).collect();
         let from: Vec<i64> = floors.iter().flat_map(|(floors, _)| *floors).collect();
         let (now, count) = (now.map(Timestamp::unix_ms), RANKS as i64);
-        let params: [Param<'_>; 6] = [
+        let params: [Param<'_>; 7] = [
             (&numbers, Type::INT4_ARRAY),
             (&wanted, Type::INT4_ARRAY),
             (&ranks, Type::INT2_ARRAY),
             (&from, Type::INT8_ARRAY),
             (&now, Type::INT8),
             (&count, Type::INT8),
+            (&locks, Type::INT8_ARRAY),
         ];
         let mut rows = db.rows(sql::READY, &params).await?;
         let last = rows.pop().ok_or(Trouble::Impossible("a look without its last row"))?;

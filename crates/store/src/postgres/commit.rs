@@ -36,7 +36,7 @@ impl Inner {
         }
         let (now, heard) = (desk.now.unix_ms(), self.is_pulse_old(desk.now));
         let given = Given::of(&given, desk.now, careful);
-        let word = self.post.word(news);
+        let (news, word) = self.post.word(news);
         let committed = async {
             tokio::try_join!(
                 biased;
@@ -46,22 +46,19 @@ impl Inner {
                 hear(db, heard, now),
                 db.script(sql::COMMIT),
             )
-            .map(drop)
         };
         let sent = tokio::select! {
             biased;
             sent = committed => sent,
             never = tell(db, word.as_deref()) => never,
         };
-        let told = word.is_some() && sent.is_ok();
-        if let Err(trouble) = sent {
-            self.resolve(trouble, &xact, made).await?;
+        if word.is_none() || sent.is_err() {
+            self.post.tell(news); // where it came to nothing, some of it is still of others
         }
-        if !told {
-            self.post.tell(news.clone());
-        }
-        if heard {
-            self.note_heard(desk.now);
+        match sent {
+            Ok((.., heard, ())) if heard > 0 => self.note_heard(desk.now),
+            Ok(_) => {}
+            Err(trouble) => self.resolve(trouble, &xact, made).await?,
         }
         self.committed(&desk, xact.number.map(XactNumber::in_rows), seen, (lines, served));
         Ok(replies)
@@ -127,17 +124,17 @@ impl Inner {
 }
 
 /// Says a word behind what was sent before. Nobody waits for what is said to it.
-async fn tell(db: &Lent, word: Option<&str>) -> Result<(), Trouble> {
+async fn tell<R>(db: &Lent, word: Option<&str>) -> R {
     if let Some(word) = word {
-        drop(db.script(word).await);
+        drop(db.say(word).await);
     }
     pending().await
 }
 
-/// Writes down now and then that workers can be heard.
-async fn hear(db: &Lent, old: bool, now: i64) -> Result<(), Trouble> {
+/// Writes down now and then that workers can be heard, unless somebody else is at it.
+async fn hear(db: &Lent, old: bool, now: i64) -> Result<u64, Trouble> {
     if !old {
-        return Ok(());
+        return Ok(0);
     }
-    db.run(sql::HEARD, &[(&now, Type::INT8)]).await.map(drop)
+    db.run(sql::HEARD, &[(&now, Type::INT8)]).await
 }

@@ -39,6 +39,8 @@ pub(super) struct Desk {
     pub(super) steps: HashMap<i64, Steps>,
     /// How many wait in the queues that have a bound.
     pub(super) queued: HashMap<i64, u64>,
+    /// The claims of this batch, which are locked with every look.
+    pub(super) claim_locks: Vec<i64>,
     /// What a look has found that was made before the time was known.
     pub(super) early: Option<Look>,
     /// Jobs that are known by heart and not held, and the transactions that wrote their rows.
@@ -114,6 +116,7 @@ impl Desk {
             records: HashMap::new(),
             steps: HashMap::new(),
             queued: HashMap::new(),
+            claim_locks: Vec::new(),
             early: None,
             recalled: BTreeMap::new(),
             changed: Vec::new(),

@@ -19,8 +19,8 @@ pub(super) enum Trouble {
     /// Leases have to be extended first; nothing was done.
     #[error("the clock of the database jumped")]
     Jumped,
-    /// A job is no longer as this node wrote it; nothing was done.
-    #[error("a job that was known by heart has changed")]
+    /// A job is no longer as this node wrote it, or a claim is not the first of its name; nothing was done.
+    #[error("what was taken for granted is not so")]
     Changed,
     /// Jobs that are needed are in the inbox, or were a moment ago.
     #[error("a job that was enqueued by SQL is not taken in yet")]

@@ -197,8 +197,10 @@ impl Inner {
         plan: &Plan<'_>,
         known: Arc<Known>,
     ) -> Result<(Desk, HashMap<i64, Vec<JobId>>, Xact), Trouble> {
-        let locks = plan.locks(self.schema());
+        let (audit, claims) = (plan.audit_lock(self.schema()), plan.claim_locks(self.schema()));
+        // Claims are taken to be new at first. One that is not shows when it is written down, or when there was nothing for it.
         let digests = if plan.careful { plan.digests() } else { Vec::new() };
+        let locks: &[i64] = if plan.careful { &claims } else { &[] };
         let mut keys = plan.keys(&known);
         let recalled = self.recall(plan);
         let needed: &[JobId] = if recalled.is_some() { &[] } else { &plan.jobs };
@@ -211,20 +213,21 @@ impl Inner {
         let first = early_look(plan, &known);
         let hold = async {
             let begin = begin(db, !early && !plan.taking_in);
-            tokio::try_join!(biased; begin, lock_keys(db, &keys), load::locked(db, needed))
+            let held = (lock_keys(db, &keys), load::locked(db, needed));
+            tokio::try_join!(biased; begin, lock(db, &audit), held.0, held.1)
         };
         let (reads, writes) = (first.is_none(), plan.surely_writes());
         let read = async {
             tokio::try_join!(
                 biased;
-                lock(db, &locks),
+                lock(db, locks),
                 held(db, &digests),
                 clock(db, reads, writes),
-                self.look_early(db, first),
+                self.look_early(db, first, &claims),
             )
         };
         // Jobs may have moved while they were waited for, and be held by a second statement only. Everything else is behind it.
-        let (((), keys, jobs), ((), held, clock, look)) = if needed.is_empty() {
+        let (((), (), keys, jobs), ((), held, clock, look)) = if needed.is_empty() {
             tokio::try_join!(biased; hold, read)?
         } else {
             (hold.await?, read.await?)
@@ -243,6 +246,7 @@ impl Inner {
         let mut desk = Desk::new(facts, known, self.dice.clone(), clock.place, numbers);
         // It went by the database's time, which may have gone back, and by what was known.
         desk.early = look.filter(|_| as_known && now == clock.now);
+        desk.claim_locks = claims;
         desk.jobs = jobs;
         if let Some(recalled) = recalled {
             desk.jobs = recalled.jobs;
@@ -308,7 +312,7 @@ pub(super) struct Ready<'a> {
     /// The queues that jobs were taken from, each as often, in order.
     pub(super) served: Vec<i64>,
     pub(super) xact: Xact,
-    /// Whether the claims of this batch are known to be new, or were held before.
+    /// Whether it was looked up what its claims were given before.
     pub(super) careful: bool,
     /// How many connections had been made when it began.
     pub(super) made: u64,

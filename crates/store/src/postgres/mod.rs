@@ -70,8 +70,8 @@ use std::{
 use tokio::{runtime::Handle, task::JoinHandle};
 use uuid::Xid;
 
-/// A store in a database that many nodes share. It is opened, and does its work, on the tokio runtime that opened it;
-/// whoever asks it may be anywhere.
+/// A store in a database that many nodes share. It does its work on the tokio runtime that opened it, and on threads that have
+/// nothing else to do ([`Store::execute_here`](crate::Store::execute_here)); whoever asks it may be anywhere.
 pub struct Postgres {
     inner: Arc<Inner>,
     post: Arc<Post>,

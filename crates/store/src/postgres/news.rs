@@ -1,8 +1,8 @@
 //! What nodes let each other know: hints over LISTEN and NOTIFY, outside every transaction that writes jobs.
 //!
 //! A NOTIFY inside a transaction makes all commits of the database wait for each other, so what happened within a
-//! few milliseconds is told together, afterwards, by a connection of its own. Whoever misses a hint looks by itself a
-//! moment later.
+//! few milliseconds is told together, afterwards: behind a commit, or by a connection of its own. Whoever misses a hint
+//! looks by itself a moment later.
 
 use super::pool::{Dialled, Way};
 use crate::node::News;
@@ -95,11 +95,16 @@ impl Post {
         self.out.put(news);
     }
 
-    /// A statement that tells these at once. None where something was told a moment ago: then they are told with what
-    /// follows.
-    pub(super) fn word(&self, news: &News) -> Option<String> {
-        let is_time = !news.is_empty() && self.begin_to_gather().is_ok();
-        is_time.then(|| self.written(news))
+    /// All that is to be told when these are, and the statement that does it. None where something was told a moment ago: then
+    /// they are to be told with what follows.
+    pub(super) fn word(&self, news: &News) -> (News, Option<String>) {
+        let mut all = news.clone();
+        if news.is_empty() || self.begin_to_gather().is_err() {
+            return (all, None);
+        }
+        all.add(std::mem::take(&mut *self.out.locked()));
+        let word = self.written(&all);
+        (all, Some(word))
     }
 
     /// The first word goes out at once, what follows it goes out together, and not before the moment that is given back.
@@ -256,12 +261,16 @@ mod tests {
     #[test]
     fn the_first_word_goes_out_at_once_and_what_follows_it_together() {
         let post = Post::new(7, "consign");
-        let news = News { touched: true, ..News::default() };
-        assert_eq!(post.word(&News::default()), None, "nothing is not worth a word");
-        assert_eq!(post.word(&news).as_deref(), Some("notify consign_consign, '7 1 0'"));
-        assert_eq!(post.word(&news), None, "it is told with what follows");
-        std::thread::sleep(GATHER);
-        assert!(post.word(&news).is_some());
+        let touched = News { touched: true, ..News::default() };
+        let any = News { any_work: true, ..News::default() };
+        let word = |news: &News| post.word(news).1;
+        assert_eq!(word(&News::default()), None, "nothing is not worth a word");
+        assert_eq!(word(&touched).as_deref(), Some("notify consign_consign, '7 1 0'"));
+        assert_eq!(post.word(&any), (any.clone(), None), "it is told with what follows");
+        post.tell(any);
+        *post.gathers_until.lock().unwrap() -= GATHER;
+        assert_eq!(word(&touched).as_deref(), Some("notify consign_consign, '7 1 1'"));
+        assert!(post.out.locked().is_empty(), "nobody need tell it again");
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! What a batch will need, found out before anything is locked: locks are taken in one order by everybody,
-//! keys, jobs, claims, so the whole of each must be known at once.
+//! the audit log, keys, jobs, claims, so the whole of each must be known at once.
 
 use super::known::Known;
 use crate::{
@@ -106,13 +106,15 @@ impl<'a> Plan<'a> {
         keys
     }
 
-    /// What two transactions must not do at the same time: one claim, and the end of the audit log. Claims are taken to be
-    /// new at first: one that is not shows when it is written down, or when there was nothing for it.
-    pub(super) fn locks(&self, schema: &str) -> Vec<i64> {
-        let claims = self.claims.iter().filter(|_| self.careful);
-        let claims = claims.map(|wanted| lock(schema, wanted.digest));
-        let notes = self.notes.then(|| lock(schema, AUDIT));
-        let locks: BTreeSet<i64> = claims.chain(notes).collect();
+    /// The end of the audit log, where two transactions must not write at the same time.
+    pub(super) fn audit_lock(&self, schema: &str) -> Vec<i64> {
+        self.notes.then(|| lock(schema, AUDIT)).into_iter().collect()
+    }
+
+    /// Claims that two transactions must not serve at the same time.
+    pub(super) fn claim_locks(&self, schema: &str) -> Vec<i64> {
+        let locks = self.claims.iter().map(|wanted| lock(schema, wanted.digest));
+        let locks: BTreeSet<i64> = locks.collect();
         locks.into_iter().collect()
     }
 }
@@ -121,7 +123,7 @@ impl<'a> Plan<'a> {
 const AUDIT: i64 = 1;
 
 /// Advisory locks belong to the whole database, and other schemas may be there.
-pub(super) fn lock(schema: &str, of: i64) -> i64 {
+fn lock(schema: &str, of: i64) -> i64 {
     facet::of_name(&[schema, &of.to_string()])
 }
 

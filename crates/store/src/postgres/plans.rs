@@ -117,7 +117,7 @@ async fn assert_claim_is_quick(client: &Client, names: &Names) {
     let floors = vec!["0"; 20].join(",");
     let explain = format!(
         "explain (analyze, timing off) execute p('{{1,2}}', '{{100,100}}', '{{0,1,2,3,4,5,6,7,8,9}}', '{{{floors}}}', \
-         9223372036854775807, 10)"
+         9223372036854775807, 10, '{{7}}')"
     );
     let messages = client.simple_query(&explain).await.unwrap();
     client.batch_execute("rollback").await.unwrap();

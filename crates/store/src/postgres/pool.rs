@@ -157,7 +157,7 @@ impl Pool {
 
     /// Uses none again of those there are, here and beside: after a failure the others are likely to be as broken.
     pub(super) fn forget_all(&self) {
-        self.forgotten.store(self.made(), Ordering::SeqCst);
+        self.forgotten.fetch_max(self.made(), Ordering::SeqCst);
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Line>> {
@@ -190,6 +190,11 @@ impl Lent {
     /// Runs several statements that have no values.
     pub(super) async fn script(&self, sql: &str) -> Result<(), Trouble> {
         self.session().script(&self.pool.way, sql).await
+    }
+
+    /// Runs a statement as it stands.
+    pub(super) async fn say(&self, sql: &str) -> Result<(), Trouble> {
+        self.session().say(sql).await
     }
 
     /// Begins a transaction that writes.

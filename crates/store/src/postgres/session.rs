@@ -99,7 +99,11 @@ impl Session {
     }
 
     pub(super) async fn script(&self, way: &Way, sql: &str) -> Result<(), Trouble> {
-        within(self.client.batch_execute(&way.names.of(sql))).await
+        self.say(&way.names.of(sql)).await
+    }
+
+    pub(super) async fn say(&self, sql: &str) -> Result<(), Trouble> {
+        within(self.client.batch_execute(sql)).await
     }
 }
 

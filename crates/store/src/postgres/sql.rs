@@ -315,7 +315,10 @@ statements! {
     /// went; then the transaction, the settings and the server. What is found may have been announced after this transaction
     /// began; it is held now, so a place that is asked for behind it is behind those. And nothing is found that happened later
     /// than that time: what is due was ready before.
-    READY = "with t as materialized (select coalesce($5, consign.now_ms()) as now) \
+    ///
+    /// And first of all the claims are locked that it is for, so that who asks again finds what was given or is about to be.
+    READY = "with l as materialized (select count(pg_advisory_xact_lock(k)) as held from unnest($7::int8[]) k), \
+        t as materialized (select case when l.held >= 0 then coalesce($5, consign.now_ms()) end as now from l) \
         select q.ord, d.no, d.body, h.id, h.queue, h.envelope, h.payload, d.rank, d.run_at, \
             null::xid8, null::int8, null::timestamptz \
         from unnest($1::int4[], $2::int4[]) with ordinality q(queue, wanted, ord) \
