@@ -39,7 +39,7 @@ with young as (
     insert into handed (no, id, queue, by_correlation, subject, envelope, payload)
     select copy_no, (lpad(to_hex((extract(epoch from clock_timestamp()) * 1000)::bigint), 12, '0')
         || '7' || substr(md5(copy_no::text), 1, 3) || '8' || substr(md5(copy_no::text), 4, 15))::uuid,
-        queue, by_correlation + copy_no, subject, envelope, payload from copy
+        queue, by_correlation # copy_no, subject, envelope, payload from copy
 )
 insert into job_ended (no, queue, status, error, keyed, kept_since, body)
 select copy_no, queue, status, error, keyed, kept_since, body from copy";
