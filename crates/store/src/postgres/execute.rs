@@ -212,9 +212,13 @@ impl Inner {
         }
         let first = early_look(plan, &known);
         let hold = async {
-            let begin = begin(db, !early && !plan.taking_in);
-            let held = (lock_keys(db, &keys), load::locked(db, needed));
-            tokio::try_join!(biased; begin, lock(db, &audit), held.0, held.1)
+            tokio::try_join!(
+                biased;
+                begin(db, !early && !plan.taking_in),
+                lock(db, &audit),
+                lock_keys(db, &keys),
+                load::locked(db, needed),
+            )
         };
         let (reads, writes) = (first.is_none(), plan.surely_writes());
         let read = async {
