@@ -31,9 +31,9 @@ pub trait Store: Send + Sync {
     /// empty answer means "try again", not "there is nothing".
     async fn execute(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError>;
 
-    /// The same for a thread that has nothing else to do and no tasks to run, and is kept waiting: what a store does on that very
-    /// thread need not be handed to another and back. What was done is told to other nodes as `news`, at the latest when this
-    /// returns; what was not, or may not have been, is not.
+    /// The same for a thread that has nothing else to do and no tasks to run, and is kept waiting: what a store does on that
+    /// very thread need not be handed to another and back. Once it is done, other nodes are told `news`, which are hints: they
+    /// may be told as well where it came to nothing.
     fn execute_here(&self, batch: Vec<Request>, news: News) -> Result<Vec<Reply>, StoreError> {
         let done = block_on(self.execute(batch))?;
         self.tell(news);
