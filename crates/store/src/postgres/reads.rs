@@ -252,26 +252,15 @@ async fn ahead(db: &Lent, stored: &Stored, now: Timestamp) -> Result<u64, Troubl
     }
     // Of its own rank those that are due before it, and due at all.
     let (queue, run_at, at) = (queue_column(stored.queue), run_at.unix_ms(), now.unix_ms());
-    let until = run_at.min(at.saturating_add(1));
-    let before: [Param<'_>; 5] = [
+    let before: [Param<'_>; 6] = [
         (&queue, Type::INT4),
         (&own, Type::INT2),
-        (&until, Type::INT8),
+        (&run_at, Type::INT8),
+        (&stored.no, Type::INT8),
         (&at, Type::INT8),
         (&COUNTED_MAX, Type::INT8),
     ];
     ahead += count(db, sql::DUE_BEFORE, &before).await?;
-    if run_at <= at {
-        let beside: [Param<'_>; 6] = [
-            (&queue, Type::INT4),
-            (&own, Type::INT2),
-            (&run_at, Type::INT8),
-            (&stored.no, Type::INT8),
-            (&at, Type::INT8),
-            (&COUNTED_MAX, Type::INT8),
-        ];
-        ahead += count(db, sql::DUE_BESIDE, &beside).await?;
-    }
     Ok(ahead.min(COUNTED_MAX.unsigned_abs()))
 }
 

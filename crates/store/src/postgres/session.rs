@@ -186,17 +186,18 @@ mod tests {
             crate::migrate_postgres(&address).await.expect("it can be made");
             let way = way(&address).expect("lawful");
             let mut session = Session::open(&way).await.expect("it can be opened");
-            session.script(&way, "analyze consign.job").await.expect("lawful");
-            let by_key = "Index Cond: (no = u.no)";
-            let update = way.names.of(sql::JOB_UPDATE);
-            let empty = plan(&session, &update).await;
-            assert!(!empty.contains(by_key), "it is worth no key: {empty}");
-            let grow = "insert into consign.job (no, queue, body) select n, 1, '' from generate_series(1, 50000) n";
+            session.script(&way, "analyze consign.handed").await.expect("lawful");
+            let by_key = "Index Scan using handed_pkey";
+            let payload = way.names.of(sql::PAYLOAD);
+            let empty = plan(&session, &payload).await;
+            assert!(!empty.contains(by_key), "any index will do: {empty}");
+            let grow = "insert into consign.handed select n, gen_random_uuid(), 1, null, 1, null, null, '', '' \
+                        from generate_series(1, 50000) n";
             session.script(&way, grow).await.expect("lawful");
-            assert_eq!(plan(&session, &update).await, empty, "nobody told it");
+            assert_eq!(plan(&session, &payload).await, empty, "nobody told it");
             session.planned -= PLANS_KEPT;
             session.refresh().await.expect("it answers");
-            let full = plan(&session, &update).await;
+            let full = plan(&session, &payload).await;
             assert!(full.contains(by_key), "{full}");
         });
     }

@@ -46,8 +46,8 @@ macro_rules! on_shelves {
     ($column:literal) => {
         concat!(
             "select h.no from generate_series( \
-                least($1::int8 - 1, coalesce((select max(no) from consign.handed), 0)) >> 42, \
-                greatest($3::int8, (select min(no) from consign.handed)) >> 42, -1) s(shelf) \
+                (select no from consign.handed where no < $1::int8 order by no desc limit 1) >> 42, \
+                (select no from consign.handed where no >= $3::int8 order by no limit 1) >> 42, -1) s(shelf) \
             cross join lateral (select no from consign.handed where (no >> 42) = s.shelf and ",
             $column,
             " = $4 and no < $1 and no >= $3 order by no desc limit $2) h limit $2"
@@ -71,6 +71,24 @@ macro_rules! announced {
         "insert into consign.delta (queue, counts) \
         select queue, array[a, b, c, d, e, f, g, h, i] from unnest($4::int4[], $5::int8[], $6::int8[], $7::int8[], \
         $8::int8[], $9::int8[], $10::int8[], $11::int8[], $12::int8[], $13::int8[]) u(queue, a, b, c, d, e, f, g, h, i)"
+    };
+}
+
+/// What was handed over, by ids, in the order of numbers. It is found first and sorted then: where that is one step, an index
+/// by number may be walked to spare the sorting.
+macro_rules! handed_in_order {
+    () => {
+        "(select * from (select id, no, queue, envelope from consign.handed where id = any($1) offset 0) h order by no) h"
+    };
+}
+
+/// The rows of jobs that a statement is about, each looked up by its number. Where a table and an array are joined as equals,
+/// the table may be walked instead: when statistics were taken of a moment in which all had been done.
+///
+/// A row that is held stays where it is; one that is not may have moved, and is not met then.
+macro_rules! held_job {
+    () => {
+        "cross join lateral (select ctid from consign.job where no = u.no offset 0) held where j.ctid = held.ctid"
     };
 }
 
@@ -170,22 +188,26 @@ statements! {
 
     // Loading.
     /// In the order of their numbers, so that no two transactions wait for each other.
-    JOBS_LIVE = "select h.id, h.no, h.queue, h.envelope, j.body from consign.handed h \
-        join consign.job j on j.no = h.no where h.id = any($1) order by h.no for update of j";
-    JOBS_ENDED = "select h.id, h.no, h.queue, h.envelope, e.body from consign.handed h \
-        join consign.job_ended e on e.no = h.no where h.id = any($1) order by h.no for update of e";
+    JOBS_LIVE = concat!(
+        "select h.id, h.no, h.queue, h.envelope, j.body from ", handed_in_order!(), " \
+        cross join lateral (select body from consign.job where no = h.no for update) j"
+    );
+    JOBS_ENDED = concat!(
+        "select h.id, h.no, h.queue, h.envelope, e.body from ", handed_in_order!(), " \
+        cross join lateral (select body from consign.job_ended where no = h.no for update) e"
+    );
     /// A job is live or ended, and both are asked in one statement: between two it could move.
-    JOBS_READ = "select h.id, h.no, h.queue, h.envelope, coalesce(j.body, e.body) from consign.handed h \
-        left join consign.job j on j.no = h.no left join consign.job_ended e on e.no = h.no \
-        where h.id = any($1)";
-    JOBS_BY_NO = "select h.id, h.no, h.queue, h.envelope, coalesce(j.body, e.body) from consign.handed h \
-        left join consign.job j on j.no = h.no left join consign.job_ended e on e.no = h.no \
-        where h.no = any($1)";
+    JOBS_READ = "select id, no, queue, envelope, coalesce( \
+        (select body from consign.job j where j.no = h.no), (select body from consign.job_ended e where e.no = h.no)) \
+        from consign.handed h where id = any($1)";
+    JOBS_BY_NO = "select id, no, queue, envelope, coalesce( \
+        (select body from consign.job j where j.no = h.no), (select body from consign.job_ended e where e.no = h.no)) \
+        from consign.handed h where no = any($1)";
     ENVELOPES = "select id, no, queue, envelope from consign.handed where id = any($1)";
     PAYLOAD = "select payload from consign.handed where no = $1";
     HISTORY = "select no, seq, place, body from consign.history where no = any($1) and seq > $2 order by no, seq";
     STEPS = "select s.no, s.name, s.body from unnest($1::int8[], $2::text[]) u(no, name) \
-        join consign.step s on s.no = u.no and s.name = u.name";
+        cross join lateral (select * from consign.step where no = u.no and name = u.name offset 0) s";
     STEPS_COUNT = "select u.no, (select count(*) from consign.step s where s.no = u.no) from unnest($1::int8[]) u(no)";
     QUEUED = "select q.no, coalesce((select c.counts[2] from consign.counter c where c.queue = q.no), 0) \
         + coalesce((select sum(d.counts[2]) from consign.delta d where d.queue = q.no), 0)::int8 \
@@ -197,13 +219,16 @@ statements! {
         select * from unnest($1::int4[], $2::text[], $3::uuid[]) order by 1, 2 \
         on conflict (queue, name) do update set id = k.id where false returning queue, name";
     KEYS_HELD = "select k.queue, k.name, k.id from unnest($1::int4[], $2::text[]) u(queue, name) \
-        join consign.key k on k.queue = u.queue and k.name = u.name";
-    KEYS_LOCK = "select k.queue, k.name, k.id from unnest($1::int4[], $2::text[]) u(queue, name) \
-        join consign.key k on k.queue = u.queue and k.name = u.name order by k.queue, k.name for update of k";
+        cross join lateral (select * from consign.key where queue = u.queue and name = u.name offset 0) k";
+    KEYS_LOCK = "select k.queue, k.name, k.id \
+        from (select * from unnest($1::int4[], $2::text[]) order by 1, 2) u(queue, name) \
+        cross join lateral (select * from consign.key where queue = u.queue and name = u.name for update) k";
     KEYS_SET = "update consign.key k set id = u.id from unnest($1::int4[], $2::text[], $3::uuid[]) u(queue, name, id) \
-        where k.queue = u.queue and k.name = u.name";
+        cross join lateral (select ctid from consign.key where queue = u.queue and name = u.name offset 0) held \
+        where k.ctid = held.ctid";
     KEYS_DROP = "delete from consign.key k using unnest($1::int4[], $2::text[]) u(queue, name) \
-        where k.queue = u.queue and k.name = u.name";
+        cross join lateral (select ctid from consign.key where queue = u.queue and name = u.name offset 0) held \
+        where k.ctid = held.ctid";
     KEYS_ENDED = "insert into consign.key_ended (queue, ended_at, name, id) \
         select * from unnest($1::int4[], $2::int8[], $3::text[], $4::uuid[])";
     KEYS_OLD = "select ctid::text, name, id from consign.key_ended where queue = $1 and ended_at <= $2 \
@@ -221,9 +246,12 @@ statements! {
     INBOX_AMONG = "select id from consign.inbox where id = any($1) and refused is null";
     INBOX_DELETE = "delete from consign.inbox where id = any($1)";
     INBOX_REFUSE = "update consign.inbox i set refused = u.reason from unnest($1::uuid[], $2::text[]) u(id, reason) \
-        where i.id = u.id";
-    INBOX_KEYS_DROP = "delete from consign.key k using consign.inbox i, consign.queue q where i.id = any($1) \
-        and q.job_type = i.job_type and q.tenant = i.tenant and k.queue = q.no and k.id = i.id";
+        cross join lateral (select ctid from consign.inbox where id = u.id offset 0) held where i.ctid = held.ctid";
+    INBOX_KEYS_DROP = "delete from consign.key where ctid = any(array(select k.ctid \
+        from consign.inbox i \
+        cross join lateral (select no from consign.queue where job_type = i.job_type and tenant = i.tenant offset 0) q \
+        cross join lateral (select ctid from consign.key where queue = q.no and name = i.key_name and id = i.id for update) k \
+        where i.id = any($1)))";
 
     // Saving.
     /// What was handed over, and the jobs that begin with it or begin again. What belongs together is one statement: each has
@@ -242,21 +270,23 @@ statements! {
         "with jobs as (update consign.job j set rank = u.rank, run_at = u.run_at, expires_at = u.expires_at, \
         lease_until = u.lease_until, error = u.error, body = u.body \
         from unnest($14::int8[], $15::int2[], $16::int8[], $17::int8[], $18::int8[], $19::int8[], $20::bytea[]) \
-        u(no, rank, run_at, expires_at, lease_until, error, body) where j.no = u.no), \
+        u(no, rank, run_at, expires_at, lease_until, error, body) ", held_job!(), "), \
         claims as (insert into consign.claim (digest, at, jobs) \
         select digest, $23::int8, jobs from unnest($21::int8[], $22::bytea[]) u(digest, jobs) order by 1), ",
         announced!()
     );
-    JOB_UPDATE = "update consign.job j set rank = u.rank, run_at = u.run_at, expires_at = u.expires_at, \
+    JOB_UPDATE = concat!(
+        "update consign.job j set rank = u.rank, run_at = u.run_at, expires_at = u.expires_at, \
         lease_until = u.lease_until, error = u.error, body = u.body \
         from unnest($1::int8[], $2::int2[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::bytea[]) \
-        u(no, rank, run_at, expires_at, lease_until, error, body) where j.no = u.no";
+        u(no, rank, run_at, expires_at, lease_until, error, body) ", held_job!()
+    );
     JOB_DELETE = "delete from consign.job where no = any($1)";
     /// Ends jobs whose rows nobody holds, if they still are as they were written. One after another in the order they are
     /// named in.
     JOBS_END_KNOWN = concat!(
-        "with gone as (delete from consign.job j using unnest($14::int8[], $15::xid[]) u(no, by) \
-        where j.no = u.no and j.xmin = u.by returning 1), \
+        "with gone as (delete from consign.job j using unnest($14::int8[], $15::xid[]) u(no, by) ", held_job!(), " \
+        and j.xmin = u.by returning 1), \
         ended as (insert into consign.job_ended (no, queue, status, error, keyed, kept_since, body) \
         select * from unnest($16::int8[], $17::int4[], $18::int2[], $19::int8[], $20::bool[], $21::int8[], $22::bytea[])), ",
         announced!(within),
@@ -264,13 +294,14 @@ statements! {
     );
     /// The same of rows that are to change otherwise.
     JOBS_KNOWN = "select consign.expect(count(*), cardinality($1::int8[])) from (select from \
-        unnest($1::int8[], $2::xid[]) u(no, by) join consign.job j on j.no = u.no where j.xmin = u.by \
-        order by u.no for update of j) held";
+        (select * from unnest($1::int8[], $2::xid[]) order by 1) u(no, by) \
+        cross join lateral (select from consign.job where no = u.no and xmin = u.by for update) j) held";
     ENDED_INSERT = "insert into consign.job_ended (no, queue, status, error, keyed, kept_since, body) \
         select * from unnest($1::int8[], $2::int4[], $3::int2[], $4::int8[], $5::bool[], $6::int8[], $7::bytea[])";
     ENDED_UPDATE = "update consign.job_ended e set status = u.status, error = u.error, kept_since = u.kept_since, \
         body = u.body from unnest($1::int8[], $2::int2[], $3::int8[], $4::int8[], $5::bytea[]) \
-        u(no, status, error, kept_since, body) where e.no = u.no";
+        u(no, status, error, kept_since, body) \
+        cross join lateral (select ctid from consign.job_ended where no = u.no offset 0) held where e.ctid = held.ctid";
     ENDED_DELETE = "delete from consign.job_ended where no = any($1)";
     HISTORY_INSERT = "insert into consign.history (no, seq, place, body) \
         select * from unnest($1::int8[], $2::int8[], $3::int8[], $4::bytea[])";
@@ -288,14 +319,14 @@ statements! {
     ERASED_INSERT = "insert into consign.erased (no, last_place, envelope) \
         select * from unnest($1::int8[], $2::int8[], $3::bytea[])";
     ERASED_OLD = "delete from consign.erased where no = any(array(select no from consign.erased \
-        where last_place < coalesce((select min(place) from consign.outbox), 9223372036854775807) \
+        where last_place < coalesce((select place from consign.outbox order by place limit 1), 9223372036854775807) \
         order by last_place limit $1))";
     /// The sheets on which these places are, locked in their order.
     SHEETS_OF = "select place, sheet from consign.outbox where place = any(array( \
-        select (select max(o.place) from consign.outbox o where o.place <= p) from unnest($1::int8[]) p)) \
+        select (select place from consign.outbox where place <= p order by place desc limit 1) from unnest($1::int8[]) p)) \
         order by place for update";
     SHEETS_OF_READ = "select place, sheet from consign.outbox where place = any(array( \
-        select (select max(o.place) from consign.outbox o where o.place <= p) from unnest($1::int8[]) p)) \
+        select (select place from consign.outbox where place <= p order by place desc limit 1) from unnest($1::int8[]) p)) \
         order by place";
     SHEET_PUT = "update consign.outbox set sheet = $2 where place = $1";
 
@@ -330,7 +361,7 @@ statements! {
                 and run_at <= (select now from t) and (expires_at is null or expires_at > (select now from t)) \
                 order by run_at, no limit q.wanted for update skip locked) j \
             limit q.wanted) d \
-        join consign.handed h on h.no = d.no \
+        cross join lateral (select * from consign.handed where no = d.no offset 0) h \
         union all select 0, nextval('consign.place'), null, null, house.epoch, null, null, null, (select now from t), \
             pg_current_xact_id_if_assigned(), house.settings, pg_postmaster_start_time() from consign.house";
 
@@ -339,11 +370,13 @@ statements! {
     OVERDUE_EXPIRED = "select no from consign.job where expires_at <= $1 order by expires_at limit $2";
     OVERDUE_KEPT = "select no from consign.job_ended where queue = $1 and keyed = $2 and kept_since <= $3 \
         order by kept_since limit $4";
-    RUNNING = "select h.id from consign.job j join consign.handed h on h.no = j.no \
-        where j.lease_until is not null order by j.lease_until";
+    RUNNING = "select h.id from consign.job j \
+        cross join lateral (select id from consign.handed where no = j.no offset 0) h \
+        where j.lease_until > 0 order by j.lease_until";
     LEASES = "select h.id, h.no, h.queue, h.envelope, j.body from consign.job j \
-        join consign.handed h on h.no = j.no where j.lease_until is not null order by j.lease_until";
-    READY_NEXT = "select min((select min(run_at) from consign.job where queue = q.no and rank = r.rank and run_at > $3)) \
+        cross join lateral (select * from consign.handed where no = j.no offset 0) h where j.lease_until > 0 order by j.lease_until";
+    READY_NEXT = "select min((select run_at from consign.job where queue = q.no and rank = r.rank and run_at > $3 \
+            order by run_at limit 1)) \
         from unnest($1::int4[]) q(no), unnest($2::int2[]) r(rank)";
 
     // Depth and age.
@@ -355,11 +388,10 @@ statements! {
         from unnest($1::int4[]) q(no), unnest($2::int2[]) r(rank)";
     DUE_COUNT = "select count(*) from (select 1 from consign.job where queue = $1 and rank = $2 \
         and run_at <= $3 and (expires_at is null or expires_at > $3) limit $4) due";
-    DUE_EXPIRED = "select queue, count(*) from consign.job where expires_at <= $1 and run_at <= $1 group by queue";
+    DUE_EXPIRED = "select queue, count(*) \
+        from (select queue, run_at from consign.job where expires_at <= $1 offset 0) late where run_at <= $1 group by queue";
     DUE_BEFORE = "select count(*) from (select 1 from consign.job where queue = $1 and rank = $2 \
-        and run_at < $3 and (expires_at is null or expires_at > $4) limit $5) due";
-    DUE_BESIDE = "select count(*) from (select 1 from consign.job where queue = $1 and rank = $2 \
-        and run_at = $3 and no < $4 and (expires_at is null or expires_at > $5) limit $6) due";
+        and (run_at, no) < ($3, $4) and run_at <= $5 and (expires_at is null or expires_at > $5) limit $6) due";
     COUNTS = "select queue, counts from consign.counter union all select queue, counts from consign.delta";
     ROLL_UP = "with gone as (delete from consign.delta where ctid = any(array( \
             select ctid from consign.delta limit $1 for update skip locked)) returning queue, counts), \
@@ -383,7 +415,7 @@ statements! {
     OUTBOX_REST = "update consign.outbox_new set place = $2, lines = $3 where place = $1";
     EVENTS = "select n.first, n.place, n.lines, o.place, o.sheet from consign.outbox_number n \
         cross join lateral (select place, sheet from consign.outbox where place <= n.place order by place desc limit 1) o \
-        where n.first >= coalesce((select max(first) from consign.outbox_number where first <= $1), 0) \
+        where n.first >= coalesce((select first from consign.outbox_number where first <= $1 order by first desc limit 1), 0) \
         order by n.first limit $2";
     EVENT_ENVELOPES = "select no, envelope from consign.handed where no = any($1) \
         union all select no, envelope from consign.erased where no = any($1)";
@@ -394,29 +426,32 @@ statements! {
     NUMBER_DELETE = "delete from consign.outbox_number where first = $1";
     SHEET_DELETE = "delete from consign.outbox where place = $1";
 
-    // Listings: numbers of jobs, newest first, below a number.
+    // Listings: numbers of jobs, newest first, below a number. Pairs are compared where a column and the number are wanted:
+    // asked for one by one, all numbers may be walked in the hope that the column is as wanted soon.
     LIST_ALL = "select no from consign.handed where no < $1 and no >= $3 order by no desc limit $2";
-    LIST_QUEUE = "select no from consign.handed where queue = $4 and no < $1 and no >= $3 order by no desc limit $2";
+    LIST_QUEUE = "select no from consign.handed where (queue, no) < ($4, $1) and (queue, no) >= ($4, $3) \
+        order by queue desc, no desc limit $2";
     LIST_SUBJECT = on_shelves!("by_subject");
     LIST_CORRELATION = on_shelves!("by_correlation");
     LIST_PARENT = on_shelves!("by_parent");
     LIST_LIVE = "select no from consign.job where no < $1 and no >= $3 order by no desc limit $2";
-    LIST_RUNNING = "select no from (select no from consign.job where lease_until is not null) r \
+    LIST_RUNNING = "select no from (select no from consign.job where lease_until > 0 offset 0) r \
         where no < $1 and no >= $3 order by no desc limit $2";
     LIST_ENDED = "select no from consign.job_ended where no < $1 and no >= $3 order by no desc limit $2";
-    LIST_STATUS = "select no from consign.job_ended where status = $4 and status <> 2 and no < $1 and no >= $3 \
-        order by no desc limit $2";
-    LIST_ERROR_LIVE = "select no from consign.job where error = $4 and no < $1 and no >= $3 order by no desc limit $2";
-    LIST_ERROR_ENDED = "select no from consign.job_ended where error = $4 and no < $1 and no >= $3 \
-        order by no desc limit $2";
+    LIST_STATUS = "select no from consign.job_ended where (status, no) < ($4, $1) and (status, no) >= ($4, $3) \
+        and status <> 2 order by status desc, no desc limit $2";
+    LIST_ERROR_LIVE = "select no from consign.job where (error, no) < ($4, $1) and (error, no) >= ($4, $3) \
+        and error is not null order by error desc, no desc limit $2";
+    LIST_ERROR_ENDED = "select no from consign.job_ended where (error, no) < ($4, $1) and (error, no) >= ($4, $3) \
+        and error is not null order by error desc, no desc limit $2";
 
     // The audit log.
     AUDIT_HEAD = "select number, scope, body from consign.audit order by number desc limit 1";
     AUDIT_INSERT = "insert into consign.audit (number, scope, body) \
         select * from unnest($1::int8[], $2::text[], $3::bytea[])";
     AUDIT = "select number, scope, body from consign.audit where number < $1 order by number desc limit $2";
-    AUDIT_OF = "select number, scope, body from consign.audit where scope = $3 and number < $1 \
-        order by number desc limit $2";
+    AUDIT_OF = "select number, scope, body from consign.audit where (scope, number) < ($3, $1) and scope >= $3 \
+        order by scope desc, number desc limit $2";
 
     // Settings, credentials, workers, nodes: small tables, read as a whole.
     SETTINGS_NOW = "select settings from consign.house";

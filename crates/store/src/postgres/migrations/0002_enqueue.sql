@@ -159,7 +159,9 @@ begin
         and i.tenant = of_tenant and i.job_type = of_type and i.key_name = name_of_key
     union all
     select 2, h.id, h.subject, h.payload, e.status, e.kept_since
-        from consign.handed h left join consign.job_ended e on e.no = h.no where h.id = holder
+        from consign.handed h
+        left join lateral (select n.status, n.kept_since from consign.job_ended n where n.no = h.no offset 0) e on true
+        where h.id = holder
     order by turn limit 1;
     holder := held.id;
     if holder is null then
@@ -198,7 +200,9 @@ begin
     update consign.key k set id = new.id where k.queue = queue_no and k.name = new.key_name
         and k.id = new.key_before;
     -- One that was redriven meanwhile lives again, and has its key back.
-    if not found or exists (select from consign.handed h join consign.job j on j.no = h.no where h.id = new.key_before) then
+    if not found or exists (select from consign.job j
+        where j.no = (select h.no from consign.handed h where h.id = new.key_before))
+    then
         raise exception using errcode = 'serialization_failure', detail = 'IDEMPOTENCY_KEY_REUSED',
             message = 'idempotencyKey: was taken by another job while this transaction was open',
             hint = 'repeat the transaction';
