@@ -71,6 +71,15 @@ impl StoreClock {
     }
 }
 
+impl StoreClock {
+    /// What it will say when `monotonic` is there, if the last reading is not older than `age`.
+    pub(crate) fn foreseen(&self, monotonic: Duration, age: Duration) -> Option<Timestamp> {
+        let last = self.last?;
+        let elapsed = monotonic.saturating_sub(last.monotonic);
+        (elapsed <= age).then(|| last.now + elapsed)
+    }
+}
+
 impl Last {
     fn following(now: Timestamp, monotonic: Duration) -> Self {
         Last { now, monotonic, followed: (now, monotonic) }

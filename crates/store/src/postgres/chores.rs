@@ -29,7 +29,7 @@ const CLAIMS_KEPT: Duration = Duration::from_secs(3_600);
 const ROUNDS_MAX: usize = 100;
 
 impl Inner {
-    /// Gives new announcements their numbers, in the order of their places. The row of the last number is held, so
+    /// Gives new announcements their numbers, in the order in which they were written. The row of the last number is held, so
     /// that nobody else does so at the same time.
     pub(super) async fn number_events(&self, db: &Lent, limit: usize) -> Result<usize, Trouble> {
         let now = self.begin_chore(db).await?;
@@ -42,7 +42,8 @@ impl Inner {
         let (mut first, mut place, mut count) = (Vec::new(), Vec::new(), Vec::new());
         let mut whole = Vec::new();
         for row in db.rows(sql::NUMBERING_NEW, &[(&asked, Type::INT8)]).await? {
-            let (at, lines): (i64, i32) = (row.try_get(0)?, row.try_get(1)?);
+            let (turn, at, lines): (i64, i64, i32) =
+                (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
             let numbered = i64::from(lines).min(left);
             if numbered == 0 {
                 break;
@@ -52,12 +53,12 @@ impl Inner {
             count.push(i32::try_from(numbered).unwrap_or(lines));
             (next, left) = (next + numbered, left - numbered);
             if numbered == i64::from(lines) {
-                whole.push(at);
+                whole.push(turn);
                 continue;
             }
             let (rest, lines) = (at + numbered, lines - i32::try_from(numbered).unwrap_or(lines));
             let params: [Param<'_>; 3] =
-                [(&at, Type::INT8), (&rest, Type::INT8), (&lines, Type::INT4)];
+                [(&turn, Type::INT8), (&rest, Type::INT8), (&lines, Type::INT4)];
             db.run(sql::OUTBOX_REST, &params).await?;
         }
         if first.is_empty() {

@@ -15,8 +15,8 @@ use std::{future::pending, time::Duration};
 use tokio_postgres::types::Type;
 
 /// So often, and so far apart, we ask what became of a commit before we say that nobody knows.
-const ASKED_MAX: u32 = 40;
-const ASKED_APART: Duration = Duration::from_millis(100);
+pub(super) const ASKED_MAX: u32 = 40;
+pub(super) const ASKED_APART: Duration = Duration::from_millis(100);
 
 impl Inner {
     /// Writes the rest and commits, in one journey, and lets other nodes know. What could not be heard of is asked for on
@@ -36,8 +36,7 @@ impl Inner {
         }
         let (now, heard) = (desk.now.unix_ms(), self.is_pulse_old(desk.now));
         let given = Given::of(&given, desk.now, careful);
-        let (news, word) = self.post.word(news);
-        let committed = async {
+        let sending = async {
             tokio::try_join!(
                 biased;
                 save::write(db, &desk.pending, &desk.recalled, &given),
@@ -47,21 +46,32 @@ impl Inner {
                 db.script(sql::COMMIT),
             )
         };
-        let sent = tokio::select! {
-            biased;
-            sent = committed => sent,
-            never = tell(db, word.as_deref()) => never,
-        };
-        if word.is_none() || sent.is_err() {
-            self.post.tell(news); // where it came to nothing, some of it is still of others
-        }
-        match sent {
+        match self.with_word(db, news, sending).await {
             Ok((.., heard, ())) if heard > 0 => self.note_heard(desk.now),
             Ok(_) => {}
             Err(trouble) => self.resolve(trouble, &xact, made).await?,
         }
         self.committed(&desk, xact.number.map(XactNumber::in_rows), seen, (lines, served));
         Ok(replies)
+    }
+
+    /// Sends something, and behind it in the same journey what other nodes are to know.
+    pub(super) async fn with_word<R>(
+        &self,
+        db: &Lent,
+        news: &News,
+        sending: impl Future<Output = Result<R, Trouble>>,
+    ) -> Result<R, Trouble> {
+        let (news, word) = self.post.word(news);
+        let sent = tokio::select! {
+            biased;
+            sent = sending => sent,
+            never = tell(db, word.as_deref()) => never,
+        };
+        if word.is_none() || sent.is_err() {
+            self.post.tell(news); // where it came to nothing, some of it is still of others
+        }
+        sent
     }
 
     /// Finds out what became of a commit that was answered by silence.
@@ -91,16 +101,7 @@ impl Inner {
                 Ok(_) => break,
             }
         }
-        Err(Trouble::Unknown(match trouble {
-            Trouble::Sql(error) => Some(Box::new(error)),
-            Trouble::Damage(_)
-            | Trouble::Impossible(_)
-            | Trouble::NoConnection(_)
-            | Trouble::Jumped
-            | Trouble::Changed
-            | Trouble::InInbox(_)
-            | Trouble::Unknown(_) => None,
-        }))
+        Err(trouble.unknown())
     }
 
     async fn xact_status(

@@ -22,15 +22,26 @@ pub(super) enum Trouble {
     /// A job is no longer as this node wrote it, or a claim is not the first of its name; nothing was done.
     #[error("what was taken for granted is not so")]
     Changed,
+    /// A job that ended lives again, and could not be held in its turn; nothing was done.
+    #[error("a job moved while it was waited for")]
+    Moved,
     /// Jobs that are needed are in the inbox, or were a moment ago.
     #[error("a job that was enqueued by SQL is not taken in yet")]
     InInbox(Vec<JobId>),
+    /// New jobs were sent, and nobody answered. They can be sent again.
+    #[error("the connection broke while jobs were handed over")]
+    Unheard(#[source] Box<Trouble>),
     /// A commit was sent, and nobody knows what became of it.
-    #[error("the connection broke while a commit was under way")]
-    Unknown(#[source] Option<Box<tokio_postgres::Error>>),
+    #[error("nobody knows what became of a commit")]
+    Unknown(#[source] Box<Trouble>),
 }
 
 impl Trouble {
+    /// The same of something of which nobody can find out whether it was done.
+    pub(super) fn unknown(self) -> Self {
+        if matches!(self, Trouble::Unknown(_)) { self } else { Trouble::Unknown(Box::new(self)) }
+    }
+
     /// Whether it is about one row, so that the work on others can go on.
     pub(super) fn is_about_a_row(&self) -> bool {
         match self {
@@ -39,7 +50,9 @@ impl Trouble {
             | Trouble::NoConnection(_)
             | Trouble::Jumped
             | Trouble::Changed
+            | Trouble::Moved
             | Trouble::InInbox(_)
+            | Trouble::Unheard(_)
             | Trouble::Unknown(_) => false,
         }
     }
@@ -54,7 +67,7 @@ impl Trouble {
     /// Whether the same again may well work at once: two transactions were in each other's way.
     pub(super) fn is_a_collision(&self) -> bool {
         let collisions = [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE];
-        self.code().is_some_and(|code| collisions.contains(code))
+        matches!(self, Trouble::Moved) || self.code().is_some_and(|code| collisions.contains(code))
     }
 
     /// Whether a job was not as this node remembered it.
@@ -81,7 +94,9 @@ impl Trouble {
             | Trouble::NoConnection(_)
             | Trouble::Jumped
             | Trouble::Changed
+            | Trouble::Moved
             | Trouble::InInbox(_)
+            | Trouble::Unheard(_)
             | Trouble::Unknown(_) => false,
         }
     }
@@ -96,7 +111,9 @@ impl Trouble {
             | Trouble::Impossible(_)
             | Trouble::Jumped
             | Trouble::Changed
+            | Trouble::Moved
             | Trouble::InInbox(_)
+            | Trouble::Unheard(_)
             | Trouble::Unknown(_) => false,
         }
     }
@@ -109,7 +126,9 @@ impl Trouble {
             | Trouble::NoConnection(_)
             | Trouble::Jumped
             | Trouble::Changed
+            | Trouble::Moved
             | Trouble::InInbox(_)
+            | Trouble::Unheard(_)
             | Trouble::Unknown(_) => None,
         }
     }
@@ -118,10 +137,12 @@ impl Trouble {
     pub(super) fn told(self) -> StoreError {
         let kind = match &self {
             Trouble::Damage(_) | Trouble::Impossible(_) => StoreError::Damaged,
-            Trouble::NoConnection(_) | Trouble::Jumped | Trouble::Changed | Trouble::InInbox(_) => {
-                StoreError::Unavailable
-            }
-            Trouble::Unknown(_) => StoreError::OutcomeUnknown,
+            Trouble::NoConnection(_)
+            | Trouble::Jumped
+            | Trouble::Changed
+            | Trouble::Moved
+            | Trouble::InInbox(_) => StoreError::Unavailable,
+            Trouble::Unheard(_) | Trouble::Unknown(_) => StoreError::OutcomeUnknown,
             Trouble::Sql(error) => match error.code() {
                 Some(&SqlState::DISK_FULL) => StoreError::Full,
                 // Rows that contradict each other: trying again does not help.

@@ -44,7 +44,22 @@ impl Inner {
         batch: &[Request],
         news: &News,
     ) -> Result<Vec<Reply>, Trouble> {
-        let mut careful = false;
+        match self.execute_at_length(writers, (batch, news), false).await {
+            Err(Trouble::Unheard(trouble)) => {
+                // It is rare, and as large as all that goes before it.
+                Box::pin(self.hand_over_again(writers, (batch, news), *trouble)).await
+            }
+            done => done,
+        }
+    }
+
+    /// Tries to carry out a batch as often as makes sense.
+    pub(super) async fn execute_at_length(
+        &self,
+        writers: &Arc<Pool>,
+        (batch, news): (&[Request], &News),
+        mut careful: bool,
+    ) -> Result<Vec<Reply>, Trouble> {
         for attempt in 1..=ATTEMPTS_MAX {
             match self.try_execute(writers, (batch, news), careful).await {
                 Ok(done) => return Ok(done),
@@ -63,8 +78,9 @@ impl Inner {
         attempt: u32,
         careful: &mut bool,
     ) -> Result<(), Trouble> {
-        let unclear = trouble.is_an_echo();
-        if (trouble.is_a_repeat() || trouble.is_a_change() || unclear) && !*careful {
+        // Somebody may be at the very same: what was not there when it was looked up is there now.
+        let unclear = trouble.is_an_echo() || trouble.is_a_repeat();
+        if (trouble.is_a_change() || unclear) && !*careful {
             *careful = true;
         } else if (trouble.is_a_collision() || unclear) && attempt < ATTEMPTS_MAX {
             self.wait_a_moment(attempt).await;
@@ -83,6 +99,7 @@ impl Inner {
     pub(super) fn lose(&self) {
         self.writers.forget_all();
         self.remembered().forget_all();
+        self.forget_places();
     }
 
     async fn wait_a_moment(&self, attempt: u32) {
@@ -99,6 +116,9 @@ impl Inner {
         let plan = Plan::of(batch, careful);
         let mut db = writers.lend().await?;
         let known = self.make_queues(&mut db, &plan).await?;
+        if let Some(foreseen) = self.foresee(&db, &plan, &known) {
+            return self.hand_over(&mut db, &plan, (known, foreseen), news).await;
+        }
         db.opened();
         let done = self.transaction(&db, &plan, known).await;
         let done = match done {
@@ -246,7 +266,11 @@ impl Inner {
         }
         let facts = (now, clock.epoch.unsigned_abs());
         let mut numbers = vec![clock.place];
-        numbers.extend(places(db, plan.new.len().saturating_sub(1) / BLOCK).await?);
+        if !plan.new.is_empty() {
+            let more = (plan.new.len() - 1) / BLOCK;
+            numbers.extend(places(db, more + self.spare_places(plan, &known)).await?);
+            self.note_places(&mut numbers, more);
+        }
         let mut desk = Desk::new(facts, known, self.dice.clone(), clock.place, numbers);
         // It went by the database's time, which may have gone back, and by what was known.
         desk.early = look.filter(|_| as_known && now == clock.now);

@@ -15,33 +15,45 @@ use engine::{Command, Envelope, HistoryEntry, JobId, JsonText, Step};
 use std::{collections::HashMap, sync::Arc};
 use tokio_postgres::{Row, types::Type};
 
-/// A job that moved while we waited for it is looked for where it may be now, so often.
-const LOOKS_MAX: usize = 3;
-
 /// These jobs, live or ended, each held until the transaction ends. What is not there is left out.
+///
+/// Everybody holds live ones before ended ones, and each kind in the order of numbers. One that went from the ended to the live
+/// while it was waited for cannot be held behind the others, so then none are.
 pub(super) async fn locked(
     db: &Lent,
     ids: &[JobId],
 ) -> Result<HashMap<JobId, Arc<Stored>>, Trouble> {
-    let mut found = HashMap::with_capacity(ids.len());
-    for look in 0..LOOKS_MAX {
-        for sql in [sql::JOBS_LIVE, sql::JOBS_ENDED] {
-            let missing: Vec<Uuid> =
-                uuids(ids.iter().copied().filter(|id| !found.contains_key(id)));
-            if missing.is_empty() {
-                return Ok(found);
-            }
-            let rows = db.rows(sql, &[(&missing, Type::UUID_ARRAY)]).await?;
-            collect(&rows, &mut found)?;
-        }
-        // One that was erased, or never was, would be looked for in vain.
-        let missing = uuids(ids.iter().copied().filter(|id| !found.contains_key(id)));
-        let there = db.rows(sql::ENVELOPES, &[(&missing, Type::UUID_ARRAY)]).await?;
-        if there.is_empty() || look + 1 == LOOKS_MAX {
-            break;
-        }
+    let mut found = live(db, ids).await?;
+    hold(db, sql::JOBS_ENDED, ids, &mut found).await?;
+    // One that was erased, or never was, would be looked for in vain.
+    let missing = uuids(ids.iter().copied().filter(|id| !found.contains_key(id)));
+    if missing.is_empty() {
+        return Ok(found);
     }
+    let there = db.rows(sql::ENVELOPES, &[(&missing, Type::UUID_ARRAY)]).await?;
+    if there.is_empty() { Ok(found) } else { Err(Trouble::Moved) }
+}
+
+/// Those of these jobs that are live, each held until the transaction ends.
+pub(super) async fn live(db: &Lent, ids: &[JobId]) -> Result<HashMap<JobId, Arc<Stored>>, Trouble> {
+    let mut found = HashMap::with_capacity(ids.len());
+    hold(db, sql::JOBS_LIVE, ids, &mut found).await?;
     Ok(found)
+}
+
+/// Holds those of these jobs that are not yet found.
+async fn hold(
+    db: &Lent,
+    sql: &str,
+    ids: &[JobId],
+    found: &mut HashMap<JobId, Arc<Stored>>,
+) -> Result<(), Trouble> {
+    let missing = uuids(ids.iter().copied().filter(|id| !found.contains_key(id)));
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let rows = db.rows(sql, &[(&missing, Type::UUID_ARRAY)]).await?;
+    collect(&rows, found)
 }
 
 /// These jobs as they are. What is not there is left out.

@@ -1,8 +1,8 @@
 //! The store for many machines: one schema of a PostgreSQL database, any number of equal nodes.
 //!
 //! A batch is one transaction ([`execute`]): locks in one order, everything loaded, the clock read, the engine asked,
-//! everything written and committed in few journeys. Several run side by side. What a commit came to when nobody
-//! answered is asked for on another connection ([`commit`]). Every row that matters is sealed, as in the embedded
+//! everything written and committed in few journeys; one, where there are only new jobs ([`hand_over`]). Several run side by
+//! side. What a commit came to when nobody answered is asked for on another connection ([`commit`]). Every row that matters is sealed, as in the embedded
 //! store.
 
 mod address;
@@ -17,6 +17,7 @@ mod doctor;
 mod erase;
 mod error;
 mod execute;
+mod hand_over;
 mod inbox;
 mod known;
 mod lines;
@@ -58,6 +59,7 @@ use crate::{
 };
 use booth::Booths;
 use error::Trouble;
+use hand_over::Places;
 use known::Known;
 use lines::{Lines, Looked};
 use news::Post;
@@ -107,6 +109,7 @@ struct Inner {
     runtime: Handle,
     known: RwLock<Arc<Known>>,
     time: time::Time,
+    places: Mutex<Places>,
     lines: Mutex<Lines>,
     /// Jobs that this node has leased out.
     remembered: Mutex<Remembered<Written>>,
@@ -140,6 +143,7 @@ impl Postgres {
             runtime: way.runtime.clone(),
             known: RwLock::default(),
             time: time::Time::default(),
+            places: Mutex::default(),
             lines: Mutex::default(),
             remembered: Mutex::default(),
             workers: Mutex::default(),

@@ -210,7 +210,13 @@ pub(super) struct HandedRows<'a> {
 }
 
 impl<'a> HandedRows<'a> {
-    pub(super) fn add(&mut self, New { stored, payload }: &'a New) {
+    pub(super) fn of(pending: &'a Pending) -> Self {
+        let mut handed = HandedRows::default();
+        pending.new.iter().for_each(|new| handed.add(new));
+        handed
+    }
+
+    fn add(&mut self, New { stored, payload }: &'a New) {
         let envelope = &stored.job.envelope;
         self.no.push(stored.no);
         self.id.push(super::uuid::Uuid(envelope.id));

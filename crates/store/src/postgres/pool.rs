@@ -197,14 +197,19 @@ impl Lent {
         self.session().say(sql).await
     }
 
+    /// Whether its session is ours alone.
+    pub(super) fn is_own(&self) -> bool {
+        self.session().is_own()
+    }
+
     /// Begins a transaction that writes.
     pub(super) async fn begin(&self) -> Result<(), Trouble> {
-        self.script(&sql::begin(sql::WRITE, self.session().is_own())).await
+        self.script(&sql::begin(sql::WRITE, self.is_own())).await
     }
 
     /// Begins one that only asks, and wants one moment.
     pub(super) async fn begin_read(&self) -> Result<(), Trouble> {
-        self.script(&sql::begin(sql::READ, self.session().is_own())).await
+        self.script(&sql::begin(sql::READ, self.is_own())).await
     }
 
     /// Something is open on the connection from now on, until [`Lent::closed`].

@@ -158,9 +158,33 @@ async fn begin(
     live: &LiveRows,
     told: &Told<'_>,
 ) -> Result<(), Trouble> {
-    let mut handed = HandedRows::default();
-    pending.new.iter().for_each(|new| handed.add(new));
-    let params: [Param<'_>; 17] = [
+    let handed = HandedRows::of(pending);
+    let params = begun(&handed, live);
+    run(db, sql::JOBS_BEGIN, &told.and(&params), handed.no.len() + live.no.len()).await
+}
+
+/// Writes new jobs, and nothing else, by a time that was foreseen and settings that are known. Says what time it was, and a place
+/// for others.
+pub(super) async fn hand_over(
+    db: &Lent,
+    pending: &Pending,
+    (now, settings): (Timestamp, i64),
+) -> Result<(Timestamp, i64), Trouble> {
+    let (handed, rows, told) = (HandedRows::of(pending), Rows::of(pending), Told::of(pending)?);
+    // Where all were refused, nothing would prove that it was right to.
+    if handed.no.is_empty() || handed.no.len() != pending.jobs.len() {
+        return Err(Trouble::Changed);
+    }
+    let (begun, now) = (begun(&handed, &rows.begun), now.unix_ms());
+    let mut params = told.and(&begun);
+    params.extend::<[Param<'_>; 2]>([(&settings, Type::INT8), (&now, Type::INT8)]);
+    let rows = db.rows(sql::HAND_OVER, &params).await?;
+    let row = rows.first().ok_or(Trouble::Impossible("nothing came of a hand-over"))?;
+    Ok((Timestamp::from_unix_ms(row.try_get(0)?), row.try_get(1)?))
+}
+
+fn begun<'a>(handed: &'a HandedRows<'_>, live: &'a LiveRows) -> [Param<'a>; 17] {
+    [
         (&handed.no, Type::INT8_ARRAY),
         (&handed.id, Type::UUID_ARRAY),
         (&handed.queue, Type::INT4_ARRAY),
@@ -178,8 +202,7 @@ async fn begin(
         (&live.lease_until, Type::INT8_ARRAY),
         (&live.error, Type::INT8_ARRAY),
         (&live.body, Type::BYTEA_ARRAY),
-    ];
-    run(db, sql::JOBS_BEGIN, &told.and(&params), handed.no.len() + live.no.len()).await
+    ]
 }
 
 /// Where all of them were started by claims that are new, it is noted by the same statement what those were given.

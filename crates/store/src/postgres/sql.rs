@@ -92,6 +92,19 @@ macro_rules! held_job {
     };
 }
 
+/// What was handed over, and the jobs that begin with it or begin again: the beginning of a statement. What belongs together is
+/// one statement: each has a price of its own, whatever it writes.
+macro_rules! begun {
+    () => {
+        "with handed as (insert into consign.handed (no, id, queue, by_subject, by_correlation, by_parent, \
+        subject, envelope, payload) select * from unnest($14::int8[], $15::uuid[], $16::int4[], $17::int8[], $18::int8[], \
+        $19::int8[], $20::text[], $21::bytea[], $22::text[])), \
+        jobs as (insert into consign.job (no, queue, rank, run_at, expires_at, lease_until, error, body) \
+        select * from unnest($23::int8[], $24::int4[], $25::int2[], $26::int8[], $27::int8[], $28::int8[], $29::int8[], \
+        $30::bytea[])), "
+    };
+}
+
 /// How transactions begin that write, and such as only ask and want one moment.
 pub(super) const WRITE: &str = "begin isolation level read committed";
 pub(super) const READ: &str = "begin isolation level repeatable read read only";
@@ -149,6 +162,7 @@ pub(super) const FREQUENT: &[&str] = &[
     JOBS_KNOWN,
     ENDED_INSERT,
     JOBS_BEGIN,
+    HAND_OVER,
     JOBS_START,
     JOBS_END_KNOWN,
     ANNOUNCE,
@@ -254,16 +268,14 @@ statements! {
         where i.id = any($1)))";
 
     // Saving.
-    /// What was handed over, and the jobs that begin with it or begin again. What belongs together is one statement: each has
-    /// a price of its own, whatever it writes.
-    JOBS_BEGIN = concat!(
-        "with handed as (insert into consign.handed (no, id, queue, by_subject, by_correlation, by_parent, \
-        subject, envelope, payload) select * from unnest($14::int8[], $15::uuid[], $16::int4[], $17::int8[], $18::int8[], \
-        $19::int8[], $20::text[], $21::bytea[], $22::text[])), \
-        jobs as (insert into consign.job (no, queue, rank, run_at, expires_at, lease_until, error, body) \
-        select * from unnest($23::int8[], $24::int4[], $25::int2[], $26::int8[], $27::int8[], $28::int8[], $29::int8[], \
-        $30::bytea[])), ",
-        announced!()
+    JOBS_BEGIN = concat!(begun!(), announced!());
+    /// The same, of new jobs only, by a time that was foreseen, if it is near enough and nothing was set since; and a place for
+    /// the next time. It is a transaction of its own.
+    HAND_OVER = concat!(
+        begun!(),
+        announced!(within),
+        "select consign.now_ms(), nextval('consign.place'), consign.expect((select count(*) from consign.house \
+            where settings = $31 and consign.now_ms() between $32::int8 - 1 and $32::int8 + 250), 1)"
     );
     /// Jobs that were started, and which claims they were given to.
     JOBS_START = concat!(
@@ -407,12 +419,12 @@ statements! {
 
     // Announcements.
     NUMBERING_LOCK = "select last from consign.numbering for update";
-    NUMBERING_NEW = "select place, lines from consign.outbox_new order by place limit $1";
+    NUMBERING_NEW = "select turn, place, lines from consign.outbox_new order by turn limit $1";
     NUMBERING_PUT = "update consign.numbering set last = $1";
     NUMBERS_INSERT = "insert into consign.outbox_number (first, place, lines) \
         select * from unnest($1::int8[], $2::int8[], $3::int4[])";
-    NUMBERED_DROP = "delete from consign.outbox_new where place = any($1)";
-    OUTBOX_REST = "update consign.outbox_new set place = $2, lines = $3 where place = $1";
+    NUMBERED_DROP = "delete from consign.outbox_new where turn = any($1)";
+    OUTBOX_REST = "update consign.outbox_new set place = $2, lines = $3 where turn = $1";
     EVENTS = "select n.first, n.place, n.lines, o.place, o.sheet from consign.outbox_number n \
         cross join lateral (select place, sheet from consign.outbox where place <= n.place order by place desc limit 1) o \
         where n.first >= coalesce((select first from consign.outbox_number where first <= $1 order by first desc limit 1), 0) \

@@ -3,6 +3,7 @@
 mod booth;
 mod crossed;
 mod enqueue;
+mod hand_over;
 mod order;
 mod silence;
 

@@ -33,6 +33,8 @@ struct Followed {
     clock: StoreClock,
     /// A jump for which leases may not have been extended yet: what time it should have been.
     jumped_from: Option<Timestamp>,
+    /// What was last foreseen.
+    foreseen: Timestamp,
     /// Until when workers are known to have been heard.
     heard_until: Timestamp,
     /// The database's clock was set back, and we are ahead of it.
@@ -41,6 +43,8 @@ struct Followed {
 
 /// How often it is written down that workers can be heard. Always in tests, so that they can compare to the millisecond.
 const HEARD_EVERY: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 1_000 });
+/// What was read longer ago than this says too little about what the time is by now.
+const FORESEEN_MAX: Duration = Duration::from_secs(5);
 const ANYTHING: Duration = Duration::from_millis(1);
 /// A silence of all nodes that is shorter than this is none.
 const SILENCE_MIN: Duration = Duration::from_secs(3);
@@ -68,6 +72,20 @@ impl Inner {
     /// Whether the clock jumped and leases have not been extended yet.
     pub(super) fn has_jumped(&self) -> bool {
         self.time.locked().jumped_from.is_some()
+    }
+
+    /// What the database's clock is about to say, a little less at most: it was read before whoever read it had the answer.
+    /// Nothing where nobody has read it for long, or where it is not followed as it goes.
+    pub(super) fn foreseen_time(&self) -> Option<Timestamp> {
+        let monotonic = self.clock.read().monotonic;
+        let mut time = self.time.locked();
+        if time.jumped_from.is_some() || time.ahead {
+            return None;
+        }
+        // A reading that was long in coming must not take back what was foreseen by the one before.
+        let now = time.clock.foreseen(monotonic, FORESEEN_MAX)?.max(time.foreseen);
+        time.foreseen = now;
+        Some(now)
     }
 
     pub(super) async fn follow_clock(&self) -> Result<(), Trouble> {
@@ -110,7 +128,7 @@ impl Inner {
             clock,
             jumped_from: jumped.then_some(floor),
             heard_until: floor,
-            ahead: false,
+            ..Followed::default()
         };
         if jumped { self.follow(db, tick.now, floor).await } else { Ok(()) }
     }
@@ -169,7 +187,7 @@ impl Inner {
             running.push(row.try_get::<_, Uuid>(0)?.0);
         }
         let mut desk = Desk::new((now, 0), self.known(), self.dice.clone(), 0, Vec::new());
-        for stored in load::locked(db, &running).await?.into_values() {
+        for stored in load::live(db, &running).await?.into_values() {
             if let Some(change) = clock_jumped(&stored.job, by) {
                 desk.save_change(&stored, change)?;
             }

@@ -1,7 +1,15 @@
 //! One client's connection, and the one to the server that belongs to it.
 
-use super::{Shared, message, message::Message};
-use std::{collections::HashSet, io, net::Ipv4Addr};
+use super::{
+    Shared,
+    message::{self, Kind, Message},
+};
+use std::{
+    collections::{HashMap, VecDeque},
+    io,
+    net::Ipv4Addr,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 use tokio::{
     io::{AsyncWriteExt, BufReader, BufWriter},
     net::{
@@ -27,9 +35,10 @@ pub(crate) async fn carry(shared: &Shared, client: TcpStream) -> io::Result<()> 
     wait_while_held(shared).await;
     to_server.write_all(&greeting).await?;
     to_server.flush().await?;
+    let under_way = UnderWay::default();
     tokio::select! {
-        ended = requests(shared, from_client, to_server) => ended,
-        ended = replies(shared, from_server, to_client) => ended,
+        ended = requests(shared, &under_way, from_client, to_server) => ended,
+        ended = replies(shared, &under_way, from_server, to_client) => ended,
     }
 }
 
@@ -52,23 +61,45 @@ async fn hear_greeting(ear: &mut Ear, mouth: &mut Mouth) -> io::Result<Vec<u8>> 
     Err(io::ErrorKind::InvalidData.into())
 }
 
-async fn requests(shared: &Shared, mut client: Ear, mut server: Mouth) -> io::Result<()> {
-    let mut commits = Commits::default();
+async fn requests(
+    shared: &Shared,
+    under_way: &UnderWay,
+    mut client: Ear,
+    mut server: Mouth,
+) -> io::Result<()> {
+    let mut asked = Asked::default();
     while let Some(message) = Message::read(&mut client).await? {
         wait_while_held(shared).await;
-        if commits.are_asked_for(&message) && shared.plans().commits.hits() {
+        if asked.commits(&message) && shared.plans().commits.hits() {
             shared.counts().commits_lost += 1;
             return Ok(());
+        }
+        if message.ends_question() {
+            under_way.questions().push_back(std::mem::take(&mut asked.writes));
         }
         pass_on(&message, &client, &mut server).await?;
     }
     Ok(())
 }
 
-async fn replies(shared: &Shared, mut server: Ear, mut client: Mouth) -> io::Result<()> {
+async fn replies(
+    shared: &Shared,
+    under_way: &UnderWay,
+    mut server: Ear,
+    mut client: Mouth,
+) -> io::Result<()> {
+    let (mut greeted, mut failed) = (false, false);
     while let Some(message) = Message::read(&mut server).await? {
         wait_while_held(shared).await;
-        if message.says_committed() && loses_reply(shared) {
+        failed |= message.says_failed();
+        let mut committed = message.says_committed();
+        if message.ends_answer() {
+            // The first of these answers the greeting.
+            let wrote = greeted && under_way.questions().pop_front().unwrap_or(false);
+            committed |= wrote && !failed;
+            (greeted, failed) = (true, false);
+        }
+        if committed && loses_reply(shared) {
             // What was answered before the COMMIT may have arrived.
             return client.flush().await;
         }
@@ -100,24 +131,41 @@ async fn wait_while_held(shared: &Shared) {
     held.wait_for(|held| !held).await.expect("we hold the sender ourselves");
 }
 
-/// The names under which a client has prepared a COMMIT.
+/// Of each question that is not answered yet, whether it is a transaction of its own that writes.
 #[derive(Default)]
-struct Commits(HashSet<Vec<u8>>);
+struct UnderWay(Mutex<VecDeque<bool>>);
 
-impl Commits {
-    fn are_asked_for(&mut self, message: &Message) -> bool {
-        if let Some((name, is_commit)) = message.prepares() {
-            self.note(name, is_commit);
-        }
-        message.asks_for_commit() || message.binds().is_some_and(|name| self.0.contains(name))
+impl UnderWay {
+    fn questions(&self) -> MutexGuard<'_, VecDeque<bool>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// A name, above all the empty one, may be used again for something else.
-    fn note(&mut self, name: &[u8], is_commit: bool) {
-        if is_commit {
-            self.0.insert(name.to_vec());
-        } else {
-            self.0.remove(name);
+/// What a client has said so far.
+#[derive(Default)]
+struct Asked {
+    /// What it has prepared, by name. A name, above all the empty one, may be used again for something else.
+    prepared: HashMap<Vec<u8>, Kind>,
+    /// Whether it has begun a transaction.
+    open: bool,
+    /// Whether the question that it is asking writes, and is a transaction of its own.
+    writes: bool,
+}
+
+impl Asked {
+    /// Whether a message asks for something to be committed.
+    fn commits(&mut self, message: &Message) -> bool {
+        if let Some((name, kind)) = message.prepares() {
+            self.prepared.insert(name.to_vec(), kind);
         }
+        let bound = message.binds().and_then(|name| self.prepared.get(name).copied());
+        let kind = message.asks().or(bound).unwrap_or(Kind::Other);
+        match kind {
+            Kind::Begin => self.open = true,
+            Kind::Commit | Kind::Rollback => self.open = false,
+            Kind::Write => self.writes |= !self.open,
+            Kind::Other => {}
+        }
+        kind == Kind::Commit || kind == Kind::Write && !self.open
     }
 }

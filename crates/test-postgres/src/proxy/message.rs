@@ -36,16 +36,31 @@ impl Message {
         self.letter() == b'C' && self.body() == b"COMMIT\0"
     }
 
-    /// Whether the client asks for a COMMIT in the simple protocol, alone or as the last statement.
-    pub(crate) fn asks_for_commit(&self) -> bool {
-        self.letter() == b'Q' && self.words().next().is_some_and(ends_in_commit)
+    /// Whether the server says that something failed.
+    pub(crate) fn says_failed(&self) -> bool {
+        self.letter() == b'E'
     }
 
-    /// The name of the statement that the client prepares, and whether it is a COMMIT.
-    pub(crate) fn prepares(&self) -> Option<(&[u8], bool)> {
+    /// Whether the server has answered all of a question.
+    pub(crate) fn ends_answer(&self) -> bool {
+        self.letter() == b'Z'
+    }
+
+    /// Whether the client has said all of a question.
+    pub(crate) fn ends_question(&self) -> bool {
+        matches!(self.letter(), b'S' | b'Q')
+    }
+
+    /// What the client asks for in the simple protocol.
+    pub(crate) fn asks(&self) -> Option<Kind> {
+        self.words().next().filter(|_| self.letter() == b'Q').map(Kind::of)
+    }
+
+    /// The name of the statement that the client prepares, and what it is.
+    pub(crate) fn prepares(&self) -> Option<(&[u8], Kind)> {
         let mut words = self.words();
         let (name, statement) = (words.next()?, words.next()?);
-        (self.letter() == b'P').then(|| (name, ends_in_commit(statement)))
+        (self.letter() == b'P').then(|| (name, Kind::of(statement)))
     }
 
     /// The name of the prepared statement that the client is about to execute.
@@ -93,10 +108,37 @@ async fn read_rest(reader: &mut (impl AsyncRead + Unpin), mut bytes: Vec<u8>) ->
     Ok(bytes)
 }
 
-fn ends_in_commit(statements: &[u8]) -> bool {
-    let statements = String::from_utf8_lossy(statements).to_ascii_lowercase();
-    let last = statements.split(';').map(str::trim).rfind(|statement| !statement.is_empty());
-    matches!(last, Some("commit" | "end" | "commit transaction" | "commit work"))
+/// What statements do, by the last of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Begin,
+    Commit,
+    Rollback,
+    /// Something that is committed by itself where no transaction is open.
+    Write,
+    Other,
+}
+
+impl Kind {
+    fn of(statements: &[u8]) -> Kind {
+        let statements = String::from_utf8_lossy(statements).to_ascii_lowercase();
+        let each = || statements.split(';').map(str::trim).filter(|each| !each.is_empty());
+        let last = each().next_back().unwrap_or_default();
+        match last {
+            "commit" | "end" | "commit transaction" | "commit work" => Kind::Commit,
+            "rollback" => Kind::Rollback,
+            _ if each().any(|each| each.starts_with("begin")) => Kind::Begin,
+            _ if writes(last) => Kind::Write,
+            _ => Kind::Other,
+        }
+    }
+}
+
+fn writes(statement: &str) -> bool {
+    ["insert into ", "update ", "delete from "].iter().any(|verb| {
+        statement.starts_with(verb)
+            || statement.starts_with("with ") && statement.contains(&format!("({verb}"))
+    })
 }
 
 #[cfg(test)]
@@ -117,17 +159,30 @@ mod tests {
 
     #[test]
     fn a_commit_is_known_when_it_is_asked_for() {
-        assert!(message(b'Q', b"COMMIT\0").asks_for_commit());
-        assert!(message(b'Q', b"insert into t values (1); commit ; \0").asks_for_commit());
-        assert!(!message(b'Q', b"select 'commit'\0").asks_for_commit());
-        assert!(!message(b'Q', b"\0").asks_for_commit());
-        assert!(!message(b'd', b"COMMIT\0").asks_for_commit());
+        let asks = |sql: &[u8]| message(b'Q', sql).asks();
+        assert_eq!(asks(b"COMMIT\0"), Some(Kind::Commit));
+        assert_eq!(asks(b"insert into t values (1); commit ; \0"), Some(Kind::Commit));
+        assert_eq!(asks(b"select 'commit'\0"), Some(Kind::Other));
+        assert_eq!(asks(b"\0"), Some(Kind::Other));
+        assert_eq!(message(b'd', b"COMMIT\0").asks(), None);
+    }
+
+    #[test]
+    fn what_commits_by_itself_is_known_by_what_it_does() {
+        let asks = |sql: &[u8]| message(b'Q', sql).asks();
+        assert_eq!(asks(b"insert into t values (1)\0"), Some(Kind::Write));
+        assert_eq!(asks(b"with n as (insert into t values (1)) select 1\0"), Some(Kind::Write));
+        assert_eq!(asks(b"with n as (select 1) select 1\0"), Some(Kind::Other));
+        assert_eq!(asks(b"begin read write; set local jit = off\0"), Some(Kind::Begin));
+        assert_eq!(asks(b"rollback\0"), Some(Kind::Rollback));
     }
 
     #[test]
     fn a_prepared_commit_is_known_by_its_name() {
-        assert_eq!(message(b'P', b"s1\0COMMIT\0\0\0").prepares(), Some((&b"s1"[..], true)));
-        assert_eq!(message(b'P', b"\0select 1\0\0\0").prepares(), Some((&b""[..], false)));
+        let prepares =
+            |body: &[u8]| message(b'P', body).prepares().map(|(name, kind)| (name.to_vec(), kind));
+        assert_eq!(prepares(b"s1\0COMMIT\0\0\0"), Some((b"s1".to_vec(), Kind::Commit)));
+        assert_eq!(prepares(b"\0select 1\0\0\0"), Some((Vec::new(), Kind::Other)));
         assert_eq!(message(b'B', b"\0s1\0\0\0\0\0\0\0").binds(), Some(&b"s1"[..]));
         assert_eq!(message(b'P', b"\0s1\0\0\0").binds(), None);
     }

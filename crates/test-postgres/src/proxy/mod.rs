@@ -23,8 +23,8 @@ use tokio::sync::{mpsc::UnboundedSender, watch};
 /// A proxy that understands PostgreSQL's messages just enough to cut a connection at the worst moment.
 ///
 /// It cannot read what is encrypted, so it tells clients that there is no TLS. It looks for COMMITs, in
-/// the simple and in the extended protocol; a statement that commits by itself is not one. It has a thread
-/// of its own, and ends with this value.
+/// the simple and in the extended protocol, and takes a statement that writes outside a transaction for one.
+/// It has a thread of its own, and ends with this value.
 pub struct ChaosProxy {
     port: u16,
     shared: Arc<Shared>,

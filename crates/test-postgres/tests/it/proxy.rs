@@ -16,6 +16,8 @@ struct Scene {
 const SIMPLE: &str = "simple";
 const PREPARED: &str = "prepared";
 const TYPED: &str = "typed";
+/// Or leave it out.
+const BY_ITSELF: &str = "by itself";
 
 impl Scene {
     async fn new() -> Scene {
@@ -34,6 +36,10 @@ impl Scene {
     async fn insert(&self, way: &str) -> Result<(), Error> {
         let client = self.client().await;
         let insert = format!("insert into {} values (1)", self.table);
+        if way == BY_ITSELF {
+            let insert = format!("with new as ({insert} returning n) select n from new");
+            return client.query(&insert, &[]).await.map(drop);
+        }
         client.batch_execute("begin").await.expect("nothing is cut yet");
         client.batch_execute(&insert).await.expect("nothing is cut yet");
         match way {
@@ -62,7 +68,7 @@ async fn a_line_that_is_told_nothing_changes_nothing() {
 #[tokio::test]
 async fn a_commit_whose_reply_is_lost_has_happened() {
     let scene = Scene::new().await;
-    for way in [SIMPLE, PREPARED, TYPED] {
+    for way in [SIMPLE, PREPARED, TYPED, BY_ITSELF] {
         let before = scene.rows().await;
         scene.proxy.lose_replies(When::Next(1));
         let error = scene.insert(way).await.expect_err("the reply came through");
@@ -71,13 +77,13 @@ async fn a_commit_whose_reply_is_lost_has_happened() {
         scene.insert(way).await.unwrap();
     }
     let counts = scene.proxy.counts();
-    assert_eq!((counts.replies_lost, counts.commits, counts.commits_lost), (3, 6, 0));
+    assert_eq!((counts.replies_lost, counts.commits, counts.commits_lost), (4, 8, 0));
 }
 
 #[tokio::test]
 async fn a_commit_that_is_lost_has_not_happened() {
     let scene = Scene::new().await;
-    for way in [SIMPLE, PREPARED, TYPED] {
+    for way in [SIMPLE, PREPARED, TYPED, BY_ITSELF] {
         let before = scene.rows().await;
         scene.proxy.lose_commits(When::Next(1));
         scene.insert(way).await.expect_err("the commit came through");
@@ -85,7 +91,7 @@ async fn a_commit_that_is_lost_has_not_happened() {
         scene.insert(way).await.unwrap();
     }
     let counts = scene.proxy.counts();
-    assert_eq!((counts.commits_lost, counts.commits, counts.replies_lost), (3, 3, 0));
+    assert_eq!((counts.commits_lost, counts.commits, counts.replies_lost), (4, 4, 0));
 }
 
 #[tokio::test]

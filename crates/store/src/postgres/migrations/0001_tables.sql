@@ -149,15 +149,16 @@ create table consign.step (
 );
 
 -- Announcements, several on a sheet, which is named by the place of the first. A transaction takes its places
--- from the sequence while it holds its jobs, so those of one job are in order. Numbers come after the commit:
--- what has none yet is in `outbox_new`.
+-- from the sequence while it holds its jobs, or before there are any, so those of one job are in order. Numbers come
+-- after the commit, in the order of writing: what has none yet is in `outbox_new`.
 create table consign.outbox (
     place bigint primary key,
     sheet bytea not null
 ) with (toast_tuple_target = 8160);
 alter table consign.outbox alter sheet set storage external;
 create table consign.outbox_new (
-    place bigint primary key,
+    turn bigint generated always as identity primary key,
+    place bigint not null,
     lines integer not null
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
 create table consign.outbox_number (

@@ -74,7 +74,7 @@ async fn wait_until_held(address: &PostgresAddress) {
     timeout(PATIENCE, held).await.expect("the batch waits");
 }
 
-fn new_job(dice: &SeededDice) -> NewJob {
+pub(super) fn new_job(dice: &SeededDice) -> NewJob {
     let chance = || crate::Dice::roll(dice);
     let intake = Intake {
         id: JobId::new(now(), chance()),
@@ -94,7 +94,7 @@ async fn submit(store: &Postgres, dice: &SeededDice) -> JobId {
 }
 
 /// The transitions of a job in the order in which they are told.
-async fn told(store: &Postgres, id: JobId) -> Vec<u64> {
+pub(super) async fn told(store: &Postgres, id: JobId) -> Vec<u64> {
     store.number_events(PAGE_MAX).await.expect("the store works");
     let events = store.events(0, PAGE_MAX).await.expect("the store works");
     let own = events.iter().filter(|numbered| numbered.event.job.id() == id);
