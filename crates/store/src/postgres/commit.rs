@@ -11,7 +11,11 @@ use super::{
     workers,
 };
 use crate::{node::News, store::Reply};
-use std::{future::pending, time::Duration};
+use std::{
+    future::pending,
+    pin::{Pin, pin},
+    time::Duration,
+};
 use tokio_postgres::types::Type;
 
 /// So often, and so far apart, we ask what became of a commit before we say that nobody knows.
@@ -36,17 +40,20 @@ impl Inner {
         }
         let (now, heard) = (desk.now.unix_ms(), self.is_pulse_old(desk.now));
         let given = Given::of(&given, desk.now, careful);
-        let sending = async {
-            tokio::try_join!(
-                biased;
-                save::write(db, &desk.pending, &desk.recalled, &given),
-                desk.write_last(db),
-                workers::put(db, &seen),
-                hear(db, heard, now),
-                db.script(sql::COMMIT),
-            )
+        let sent = {
+            let sending = pin!(async {
+                tokio::try_join!(
+                    biased;
+                    save::write(db, &desk.pending, &desk.recalled, &given),
+                    desk.write_last(db),
+                    workers::put(db, &seen),
+                    hear(db, heard, now),
+                    db.script(sql::COMMIT),
+                )
+            });
+            self.with_word(db, news, sending).await
         };
-        match self.with_word(db, news, sending).await {
+        match sent {
             Ok((.., heard, ())) if heard > 0 => self.note_heard(desk.now),
             Ok(_) => {}
             Err(trouble) => self.resolve(trouble, &xact, made).await?,
@@ -60,7 +67,7 @@ impl Inner {
         &self,
         db: &Lent,
         news: &News,
-        sending: impl Future<Output = Result<R, Trouble>>,
+        sending: Pin<&mut impl Future<Output = Result<R, Trouble>>>,
     ) -> Result<R, Trouble> {
         let (news, word) = self.post.word(news);
         let sent = tokio::select! {

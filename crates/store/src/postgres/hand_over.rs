@@ -23,6 +23,7 @@ use crate::{
 use engine::Timestamp;
 use std::{
     collections::BTreeSet,
+    pin::pin,
     sync::{Arc, MutexGuard},
 };
 
@@ -133,8 +134,10 @@ impl Inner {
             }
         }
         db.opened();
-        let sending = save::hand_over(db, &desk.pending, (now, settings));
-        let sent = self.with_word(db, news, sending).await;
+        let sent = {
+            let sending = pin!(save::hand_over(db, &desk.pending, (now, settings)));
+            self.with_word(db, news, sending).await
+        };
         let (now, place) = match sent {
             Err(trouble) if trouble.is_silence() => {
                 return Err(Trouble::Unheard(Box::new(trouble)));

@@ -176,25 +176,27 @@ pub(super) struct Lent {
 /// A value and what PostgreSQL calls its type.
 pub(super) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
+/// What asks is in a box: what waits for an answer of PostgreSQL has some thousand bytes, many are under way at once, and whoever
+/// waits for them is moved from hand to hand.
 impl Lent {
     /// What a statement answers.
     pub(super) async fn rows(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, Trouble> {
-        self.session().rows(&self.pool.way, sql, params).await
+        Box::pin(self.session().rows(&self.pool.way, sql, params)).await
     }
 
     /// Runs a statement, and says how many rows it touched.
     pub(super) async fn run(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, Trouble> {
-        self.session().run(&self.pool.way, sql, params).await
+        Box::pin(self.session().run(&self.pool.way, sql, params)).await
     }
 
     /// Runs several statements that have no values.
     pub(super) async fn script(&self, sql: &str) -> Result<(), Trouble> {
-        self.session().script(&self.pool.way, sql).await
+        Box::pin(self.session().script(&self.pool.way, sql)).await
     }
 
     /// Runs a statement as it stands.
     pub(super) async fn say(&self, sql: &str) -> Result<(), Trouble> {
-        self.session().say(sql).await
+        Box::pin(self.session().say(sql)).await
     }
 
     /// Whether its session is ours alone.

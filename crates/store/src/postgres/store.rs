@@ -2,8 +2,11 @@
 //! their own.
 
 use super::{
-    Inner, Postgres, audit, error::Trouble, inbox, known, list, load, pool::Lent, reads, sql,
-    workers,
+    Inner, Postgres, audit,
+    error::Trouble,
+    inbox, known, list, load,
+    pool::{Lent, Pool},
+    reads, sql, workers,
 };
 use crate::{
     node::{Attendance, News, NodeCard},
@@ -155,8 +158,10 @@ impl Store for Postgres {
             return Ok(Vec::new());
         }
         let inner = &self.inner;
-        let done = inner.booths.within(async |writers| inner.execute(writers, &batch, &news).await);
-        done.map_err(Trouble::told)
+        // In a box, because it is large, and a runtime moves what it is given more than once.
+        let work =
+            async |writers: &Arc<Pool>| Box::pin(inner.execute(writers, &batch, &news)).await;
+        inner.booths.within(work).map_err(Trouble::told)
     }
 
     async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError> {
