@@ -69,9 +69,7 @@ impl StoreClock {
         self.last = Some(next);
         Tick { now: next.now, jumped }
     }
-}
 
-impl StoreClock {
     /// What it will say when `monotonic` is there, if the last reading is not older than `age`.
     pub(crate) fn foreseen(&self, monotonic: Duration, age: Duration) -> Option<Timestamp> {
         let last = self.last?;

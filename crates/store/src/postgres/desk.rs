@@ -72,7 +72,8 @@ pub(super) struct Steps {
     pub(super) count: u64,
 }
 
-/// Numbers for new jobs: the millisecond, and a count that no other transaction of that millisecond has.
+/// Numbers for new jobs: the millisecond, and a count that hardly another transaction of that millisecond has. If one does, one of
+/// the two fails and is repeated.
 pub(super) struct Numbers {
     places: Vec<i64>,
     used: usize,

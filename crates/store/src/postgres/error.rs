@@ -1,5 +1,6 @@
 //! What can go wrong with a database, and what callers are told.
 
+use super::hand_over::Unheard;
 use crate::{form::seal::Damage, store::StoreError};
 use engine::JobId;
 use std::{error::Error, io};
@@ -22,15 +23,15 @@ pub(super) enum Trouble {
     /// A job is no longer as this node wrote it, or a claim is not the first of its name; nothing was done.
     #[error("what was taken for granted is not so")]
     Changed,
-    /// A job that ended lives again, and could not be held in its turn; nothing was done.
+    /// A job that ended lives again, or one has just begun, and could not be held in its turn; nothing was done.
     #[error("a job moved while it was waited for")]
     Moved,
     /// Jobs that are needed are in the inbox, or were a moment ago.
     #[error("a job that was enqueued by SQL is not taken in yet")]
     InInbox(Vec<JobId>),
-    /// New jobs were sent, and nobody answered. They can be sent again.
+    /// New jobs were sent, and nobody answered. They can be looked for, and sent again.
     #[error("the connection broke while jobs were handed over")]
-    Unheard(#[source] Box<Trouble>),
+    Unheard(Box<Unheard>),
     /// A commit was sent, and nobody knows what became of it.
     #[error("nobody knows what became of a commit")]
     Unknown(#[source] Box<Trouble>),

@@ -45,9 +45,9 @@ impl Inner {
         news: &News,
     ) -> Result<Vec<Reply>, Trouble> {
         match self.execute_at_length(writers, (batch, news), false).await {
-            Err(Trouble::Unheard(trouble)) => {
+            Err(Trouble::Unheard(unheard)) => {
                 // It is rare, and as large as all that goes before it.
-                Box::pin(self.hand_over_again(writers, (batch, news), *trouble)).await
+                Box::pin(self.hand_over_again(writers, (batch, news), *unheard)).await
             }
             done => done,
         }
@@ -99,7 +99,6 @@ impl Inner {
     pub(super) fn lose(&self) {
         self.writers.forget_all();
         self.remembered().forget_all();
-        self.forget_places();
     }
 
     async fn wait_a_moment(&self, attempt: u32) {
@@ -250,7 +249,7 @@ impl Inner {
                 self.look_early(db, first, &claims),
             )
         };
-        // Jobs may have moved while they were waited for, and be held by a second statement only. Everything else is behind it.
+        // Ended jobs are held by a second statement. Everything else is behind it.
         let (((), (), keys, jobs), ((), held, clock, look)) = if needed.is_empty() {
             tokio::try_join!(biased; hold, read)?
         } else {
@@ -268,8 +267,9 @@ impl Inner {
         let mut numbers = vec![clock.place];
         if !plan.new.is_empty() {
             let more = (plan.new.len() - 1) / BLOCK;
-            numbers.extend(places(db, more + self.spare_places(plan, &known)).await?);
-            self.note_places(&mut numbers, more);
+            numbers.extend(places(db, more + self.places_wanted(db, plan, &known)).await?);
+            self.keep_places(&numbers.split_off(1 + more));
+            self.note_places(&numbers, now);
         }
         let mut desk = Desk::new(facts, known, self.dice.clone(), clock.place, numbers);
         // It went by the database's time, which may have gone back, and by what was known.

@@ -3,8 +3,8 @@
 //! Whoever hands jobs over has nothing to lock, and nothing to read but the time and a place for the announcement. Both are
 //! known before: the time from when it was last read, the place from a small stock, because what a new job announces comes
 //! before all that it will. The statement makes sure that the time is near and that nothing was set since, or does nothing.
-//! And as each job has an id of its own, what nobody answered for is handed over once more, by the long way, which finds it if
-//! it is there.
+//! What nobody answered for is looked for by its place, and handed over once more if it is not there, by the long way: each job
+//! has an id of its own, so it is made once.
 
 use super::{
     Inner,
@@ -14,7 +14,7 @@ use super::{
     known::Known,
     plan::Plan,
     pool::{Lent, Pool},
-    save,
+    save, sql,
 };
 use crate::{
     node::News,
@@ -26,38 +26,62 @@ use std::{
     pin::pin,
     sync::{Arc, MutexGuard},
 };
+use tokio_postgres::types::Type;
 
-/// Places for announcements of new jobs, and so for their numbers: used in order, so that of two jobs of a millisecond the one
-/// that came later is the later one.
+/// Places for announcements of new jobs, and so for their numbers: of two jobs of a millisecond the one that came later is to
+/// have the later one.
 #[derive(Default)]
 pub(super) struct Places {
-    pub(super) kept: BTreeSet<i64>,
-    /// The last that was used.
+    kept: BTreeSet<i64>,
+    /// The last that was used, and for which time.
     used: i64,
+    used_at: Timestamp,
+    /// How many connections had been made when the first of these was asked for.
+    made: u64,
 }
 
 /// As many are kept as batches are likely to be under way at once.
 const KEPT_MAX: usize = 8;
 
 impl Places {
-    fn next(&mut self) -> Option<i64> {
-        let place = self.kept.pop_first()?;
-        self.used = place;
+    fn next(&mut self, now: Timestamp) -> Option<i64> {
+        let after = if now > self.used_at { i64::MIN } else { self.used };
+        let place = *self.kept.range(after..).next()?;
+        self.kept.remove(&place);
+        self.pass(place, now);
         Some(place)
     }
 
     /// Keeps one that nobody has used.
     fn keep(&mut self, place: i64) {
-        if place > self.used && self.kept.len() < KEPT_MAX {
+        if self.kept.len() < KEPT_MAX {
             self.kept.insert(place);
         }
     }
 
-    /// Another is used, and those before it never will be.
-    fn pass(&mut self, place: i64) {
-        self.used = self.used.max(place);
-        self.kept = self.kept.split_off(&self.used);
+    /// Says that one is used.
+    fn pass(&mut self, place: i64, now: Timestamp) {
+        self.used = if now > self.used_at { place } else { self.used.max(place) };
+        self.used_at = self.used_at.max(now);
     }
+
+    /// Forgets all, if connections were made since: another server may give the same places to others.
+    fn as_of(&mut self, made: u64) -> &mut Self {
+        if self.made != made {
+            *self = Places { made, ..Places::default() };
+        }
+        self
+    }
+}
+
+/// What was sent and not answered for.
+#[derive(Debug)]
+pub(super) struct Unheard {
+    trouble: Trouble,
+    /// Where it is announced, if it was written.
+    place: i64,
+    /// What is answered then.
+    replies: Vec<Reply>,
 }
 
 /// What a transaction would read, known before.
@@ -92,29 +116,37 @@ impl Inner {
         if self.is_pulse_old(now) {
             return None;
         }
-        Some(Foreseen { now, place: self.places().next()? })
+        Some(Foreseen { now, place: self.places().next(now)? })
     }
 
     /// How many places a batch that goes the long way is to bring along for those that follow.
-    pub(super) fn spare_places(&self, plan: &Plan<'_>, known: &Known) -> usize {
-        usize::from(plan.only_hands_over(known))
+    pub(super) fn places_wanted(&self, db: &Lent, plan: &Plan<'_>, known: &Known) -> usize {
+        if !db.is_own() || !plan.only_hands_over(known) {
+            return 0;
+        }
+        let kept = self.places().kept.len();
+        if kept < KEPT_MAX / 2 { KEPT_MAX - kept } else { 0 }
     }
 
-    /// New jobs went the long way, by the first of these places and `more` behind it. The rest is for others.
-    pub(super) fn note_places(&self, places: &mut Vec<i64>, more: usize) {
-        let mut kept = self.places();
-        let spare: Vec<i64> = places.drain(1 + more..).collect();
-        places.last().iter().for_each(|place| kept.pass(**place));
-        spare.iter().for_each(|place| kept.keep(*place));
+    /// New jobs of this time go the long way, by these places.
+    pub(super) fn note_places(&self, used: &[i64], now: Timestamp) {
+        used.last().into_iter().for_each(|place| self.places().pass(*place, now));
     }
 
-    pub(super) fn places(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().expect(super::UNPOISONED)
+    pub(super) fn keep_places(&self, spare: &[i64]) {
+        spare.iter().for_each(|place| self.places().keep(*place));
     }
 
-    /// Another server may give the same places to others.
-    pub(super) fn forget_places(&self) {
-        *self.places() = Places::default();
+    fn places(&self) -> MutexGuard<'_, Places> {
+        let mut places = self.places.lock().expect(super::UNPOISONED);
+        places.as_of(self.writers.made());
+        places
+    }
+
+    /// Whether a place is there to be used.
+    #[cfg(test)]
+    pub(super) fn next_place(&self) -> Option<i64> {
+        self.places().kept.first().copied()
     }
 
     pub(super) async fn hand_over(
@@ -138,30 +170,36 @@ impl Inner {
             let sending = pin!(save::hand_over(db, &desk.pending, (now, settings)));
             self.with_word(db, news, sending).await
         };
-        let (now, place) = match sent {
+        match sent {
+            Ok(spare) => self.keep_places(&[spare]),
             Err(trouble) if trouble.is_silence() => {
-                return Err(Trouble::Unheard(Box::new(trouble)));
+                return Err(Trouble::Unheard(Box::new(Unheard { trouble, place, replies })));
             }
-            sent => {
+            Err(trouble) => {
                 db.closed();
-                sent?
+                return Err(trouble);
             }
-        };
-        self.tick(now);
-        self.places().keep(place);
+        }
+        db.closed();
         self.committed(&desk, None, Vec::new(), (Vec::new(), Vec::new()));
         Ok(replies)
     }
 
-    /// Hands over again what nobody answered for. Whatever else goes wrong now, the first time may have been right.
+    /// Finds out whether what nobody answered for was written, and hands it over again if not. Whatever else goes wrong now, the
+    /// first time may have been right.
     pub(super) async fn hand_over_again(
         &self,
         writers: &Arc<Pool>,
         (batch, news): (&[Request], &News),
-        mut trouble: Trouble,
+        unheard: Unheard,
     ) -> Result<Vec<Reply>, Trouble> {
+        let Unheard { mut trouble, place, replies } = unheard;
         self.lose();
         for _ in 0..ASKED_MAX {
+            // A job may have run and be erased by now; what was announced of it is there for days.
+            if self.is_announced(place).await.unwrap_or(false) {
+                return Ok(replies);
+            }
             match self.execute_at_length(writers, (batch, news), true).await {
                 Ok(replies) => return Ok(replies),
                 Err(again) if again.is_silence() => trouble = again,
@@ -171,20 +209,36 @@ impl Inner {
         }
         Err(trouble.unknown())
     }
+
+    async fn is_announced(&self, place: i64) -> Result<bool, Trouble> {
+        let db = self.readers.lend().await?;
+        let rows = db.rows(sql::SHEET_AT, &[(&place, Type::INT8)]).await?;
+        Ok(!rows.is_empty())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::Places;
+    use engine::Timestamp;
 
     #[test]
-    fn places_are_used_in_order_and_never_behind_another() {
+    fn of_one_millisecond_the_later_place_is_used_later() {
+        let [now, later] = [1, 2].map(Timestamp::from_unix_ms);
         let mut places = Places::default();
-        [30, 10, 20].into_iter().for_each(|place| places.keep(place));
-        assert_eq!(places.next(), Some(10));
-        places.keep(5);
-        places.pass(25);
-        assert_eq!(places.next(), Some(30), "20 was passed by, and 5 came too late");
-        assert_eq!(places.next(), None);
+        [30, 10, 20, 40].into_iter().for_each(|place| places.keep(place));
+        assert_eq!(places.next(now), Some(10));
+        places.pass(25, now);
+        assert_eq!(places.next(now), Some(30), "20 is before 25");
+        assert_eq!(places.next(later), Some(20));
+        assert_eq!(places.next(later), Some(40));
+        assert_eq!(places.next(later), None);
+    }
+
+    #[test]
+    fn places_of_another_server_are_forgotten() {
+        let mut places = Places::default();
+        places.as_of(3).keep(10);
+        assert_eq!(places.as_of(4).next(Timestamp::from_unix_ms(1)), None);
     }
 }

@@ -16,8 +16,8 @@ pub(super) const RANKS: usize =
 
 /// A line is looked at from its beginning this often.
 const WHOLE_LOOK_EVERY: Duration = Duration::from_secs(5);
-/// A job may be committed so much later than it became due and still be found at once: whoever hands it over reads the
-/// time first.
+/// A job may be committed so much later than it became due and still be found at once: whoever hands it over reads or foresees
+/// the time first.
 const LATE_MS: i64 = 2_000;
 
 /// Floors of all lines of one queue.

@@ -25,12 +25,8 @@ pub(super) async fn locked(
 ) -> Result<HashMap<JobId, Arc<Stored>>, Trouble> {
     let mut found = live(db, ids).await?;
     hold(db, sql::JOBS_ENDED, ids, &mut found).await?;
-    // One that was erased, or never was, would be looked for in vain.
-    let missing = uuids(ids.iter().copied().filter(|id| !found.contains_key(id)));
-    if missing.is_empty() {
-        return Ok(found);
-    }
-    let there = db.rows(sql::ENVELOPES, &[(&missing, Type::UUID_ARRAY)]).await?;
+    let missing = ids.iter().copied().filter(|id| !found.contains_key(id));
+    let there = read(db, &missing.collect::<Vec<_>>()).await?;
     if there.is_empty() { Ok(found) } else { Err(Trouble::Moved) }
 }
 

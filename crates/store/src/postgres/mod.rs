@@ -2,8 +2,8 @@
 //!
 //! A batch is one transaction ([`execute`]): locks in one order, everything loaded, the clock read, the engine asked,
 //! everything written and committed in few journeys; one, where there are only new jobs ([`hand_over`]). Several run side by
-//! side. What a commit came to when nobody answered is asked for on another connection ([`commit`]). Every row that matters is sealed, as in the embedded
-//! store.
+//! side. What a commit came to when nobody answered is asked for on another connection ([`commit`]). Every row that matters is
+//! sealed, as in the embedded store.
 
 mod address;
 mod audit;

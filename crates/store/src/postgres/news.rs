@@ -218,7 +218,7 @@ impl Drop for Listening {
 }
 
 /// The channel of a schema.
-pub(super) fn channel(schema: &str) -> String {
+fn channel(schema: &str) -> String {
     format!("consign_{schema}")
 }
 

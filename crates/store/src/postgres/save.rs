@@ -163,13 +163,12 @@ async fn begin(
     run(db, sql::JOBS_BEGIN, &told.and(&params), handed.no.len() + live.no.len()).await
 }
 
-/// Writes new jobs, and nothing else, by a time that was foreseen and settings that are known. Says what time it was, and a place
-/// for others.
+/// Writes new jobs, and nothing else, by a time that was foreseen and settings that are known. Gives a place for others.
 pub(super) async fn hand_over(
     db: &Lent,
     pending: &Pending,
     (now, settings): (Timestamp, i64),
-) -> Result<(Timestamp, i64), Trouble> {
+) -> Result<i64, Trouble> {
     let (handed, rows, told) = (HandedRows::of(pending), Rows::of(pending), Told::of(pending)?);
     // Where all were refused, nothing would prove that it was right to.
     if handed.no.is_empty() || handed.no.len() != pending.jobs.len() {
@@ -180,7 +179,7 @@ pub(super) async fn hand_over(
     params.extend::<[Param<'_>; 2]>([(&settings, Type::INT8), (&now, Type::INT8)]);
     let rows = db.rows(sql::HAND_OVER, &params).await?;
     let row = rows.first().ok_or(Trouble::Impossible("nothing came of a hand-over"))?;
-    Ok((Timestamp::from_unix_ms(row.try_get(0)?), row.try_get(1)?))
+    Ok(row.try_get(0)?)
 }
 
 fn begun<'a>(handed: &'a HandedRows<'_>, live: &'a LiveRows) -> [Param<'a>; 17] {

@@ -1,8 +1,7 @@
 //! Every statement that the store runs again and again. There is no rule in here on purpose.
 //!
-//! They stand in one place so that a test can read the plan of each (`plans.rs`), on empty tables and on tables
-//! that have grown by a million rows behind the back of the statistics. Values come as arrays, and tables are
-//! asked by `= any(array)` or by a lateral join from `unnest`, never by a status beside one.
+//! They stand in one place so that a test can read the plan of each (`plans.rs`), whatever the statistics say. Values come as
+//! arrays, and tables are asked by `= any(array)` or by a lateral look-up from `unnest`, never by a status beside one.
 
 use std::{borrow::Cow, sync::LazyLock};
 
@@ -85,7 +84,8 @@ macro_rules! handed_in_order {
 /// The rows of jobs that a statement is about, each looked up by its number. Where a table and an array are joined as equals,
 /// the table may be walked instead: when statistics were taken of a moment in which all had been done.
 ///
-/// A row that is held stays where it is; one that is not may have moved, and is not met then.
+/// A row that is held stays where it is. Of one that is not, more must be compared: servers differ in whether they meet one that
+/// has moved meanwhile.
 macro_rules! held_job {
     () => {
         "cross join lateral (select ctid from consign.job where no = u.no offset 0) held where j.ctid = held.ctid"
@@ -111,7 +111,7 @@ pub(super) const READ: &str = "begin isolation level repeatable read read only";
 
 /// They keep the planner from choosing by statistics of a table that was empty a minute ago. And a node that is stopped in
 /// mid-transaction must not hold its jobs for long.
-const SETTINGS: [&str; 10] = [
+const SETTINGS: [&str; 11] = [
     "enable_seqscan = off",
     "enable_hashjoin = off",
     "enable_mergejoin = off",
@@ -119,6 +119,7 @@ const SETTINGS: [&str; 10] = [
     "enable_material = off",
     "jit = off",
     "plan_cache_mode = force_generic_plan",
+    "default_transaction_isolation = 'read committed'",
     "statement_timeout = '25s'",
     "lock_timeout = '10s'",
     "idle_in_transaction_session_timeout = '10s'",
@@ -262,7 +263,7 @@ statements! {
     INBOX_AMONG = "select id from consign.inbox where id = any($1) and refused is null";
     INBOX_DELETE = "delete from consign.inbox where id = any($1)";
     INBOX_REFUSE = "update consign.inbox i set refused = u.reason from unnest($1::uuid[], $2::text[]) u(id, reason) \
-        cross join lateral (select ctid from consign.inbox where id = u.id offset 0) held where i.ctid = held.ctid";
+        cross join lateral (select ctid from consign.inbox where id = u.id for update) held where i.ctid = held.ctid";
     INBOX_KEYS_DROP = "delete from consign.key where ctid = any(array(select k.ctid \
         from consign.inbox i \
         cross join lateral (select no from consign.queue where job_type = i.job_type and tenant = i.tenant offset 0) q \
@@ -276,8 +277,8 @@ statements! {
     HAND_OVER = concat!(
         begun!(),
         announced!(within),
-        "select consign.now_ms(), nextval('consign.place'), consign.expect((select count(*) from consign.house \
-            where settings = $31 and consign.now_ms() between $32::int8 - 1 and $32::int8 + 250), 1)"
+        "select nextval('consign.place'), consign.expect((select count(*) from consign.house \
+            where settings = $31 and consign.now_ms() between $32::int8 and $32::int8 + 50), 1)"
     );
     /// Jobs that were started, and which claims they were given to.
     JOBS_START = concat!(
@@ -342,6 +343,7 @@ statements! {
     SHEETS_OF_READ = "select place, sheet from consign.outbox where place = any(array( \
         select (select place from consign.outbox where place <= p order by place desc limit 1) from unnest($1::int8[]) p)) \
         order by place";
+    SHEET_AT = "select 1 from consign.outbox where place = $1";
     SHEET_PUT = "update consign.outbox set sheet = $2 where place = $1";
 
     // Claiming.

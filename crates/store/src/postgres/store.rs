@@ -35,7 +35,7 @@ impl Postgres {
     }
 
     /// The same on the thread of whoever asks, which saves two ways between threads. If they lose interest, the
-    /// connection ends, and what was not committed with it.
+    /// connection ends; what was sent may have been done.
     async fn do_here<R>(
         &self,
         work: impl Future<Output = Result<R, Trouble>> + Send,

@@ -44,7 +44,7 @@ struct Followed {
 /// How often it is written down that workers can be heard. Always in tests, so that they can compare to the millisecond.
 const HEARD_EVERY: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 1_000 });
 /// What was read longer ago than this says too little about what the time is by now.
-const FORESEEN_MAX: Duration = Duration::from_secs(5);
+const FORESEEN_MAX: Duration = Duration::from_secs(2);
 const ANYTHING: Duration = Duration::from_millis(1);
 /// A silence of all nodes that is shorter than this is none.
 const SILENCE_MIN: Duration = Duration::from_secs(3);
@@ -74,7 +74,7 @@ impl Inner {
         self.time.locked().jumped_from.is_some()
     }
 
-    /// What the database's clock is about to say, a little less at most: it was read before whoever read it had the answer.
+    /// What the database's clock is about to say, or a little less: it was read before whoever read it had the answer.
     /// Nothing where nobody has read it for long, or where it is not followed as it goes.
     pub(super) fn foreseen_time(&self) -> Option<Timestamp> {
         let monotonic = self.clock.read().monotonic;

@@ -26,11 +26,12 @@ create table consign.pulse (
 ) with (fillfactor = 20);
 insert into consign.pulse default values;
 
--- Stops a transaction that found fewer rows than it knew of: somebody else has written them since.
+-- Stops a transaction that found less than it took for granted: somebody else has written a row, something was set, or the
+-- clock was set. The node tries again without taking anything for granted.
 create function consign.expect(met bigint, known bigint) returns void language plpgsql
 as $$ begin
     if met <> known then
-        raise exception 'a job has changed' using errcode = 'CN001';
+        raise exception 'what was taken for granted is not so; the node tries again' using errcode = 'CN001';
     end if;
 end $$;
 

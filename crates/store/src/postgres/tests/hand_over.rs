@@ -19,6 +19,8 @@ struct Scene {
     proxy: ChaosProxy,
     dice: Arc<SeededDice>,
     store: Arc<Postgres>,
+    /// The way past the line.
+    direct: PostgresAddress,
 }
 
 impl Scene {
@@ -31,7 +33,7 @@ impl Scene {
         let address: PostgresAddress = proxy.address().parse().expect("lawful");
         let address = address.with_schema(direct.schema()).expect("lawful");
         let store = open_at(&address, &clock, &dice);
-        Scene { proxy, dice, store }
+        Scene { proxy, dice, store, direct }
     }
 
     fn hand_over(&self) -> JobId {
@@ -43,8 +45,11 @@ impl Scene {
         id
     }
 
-    fn has_place(&self) -> bool {
-        !self.store.inner.places().kept.is_empty()
+    /// Hands one over, and sees that it took the short way: it used the place that was kept for it.
+    fn hand_over_at_once(&self) {
+        let place = self.store.inner.next_place();
+        self.hand_over();
+        assert!(place.is_some() && self.store.inner.next_place() > place, "{place:?}");
     }
 }
 
@@ -54,7 +59,7 @@ fn what_nobody_answered_for_is_handed_over_once() {
     let lose: [fn(&ChaosProxy, When); 2] = [ChaosProxy::lose_replies, ChaosProxy::lose_commits];
     for lose in lose {
         scene.hand_over();
-        assert!(scene.has_place(), "what follows goes in one journey");
+        scene.hand_over_at_once();
         lose(&scene.proxy, When::Next(1));
         let id = scene.hand_over();
         assert_eq!(RUNTIME.block_on(told(&scene.store, id)), [1]);
@@ -62,7 +67,29 @@ fn what_nobody_answered_for_is_handed_over_once() {
     let counts = scene.proxy.counts();
     assert_eq!((counts.replies_lost, counts.commits_lost), (1, 1));
     let depths = block_on(scene.store.queues(&Scope::All)).expect("the store works");
-    assert_eq!(depths[0].counts.queued, 4, "each of them once");
+    assert_eq!(depths[0].counts.queued, 6, "each of them once");
+}
+
+/// It may even have been erased before anybody asks what became of it.
+#[test]
+fn what_is_gone_but_was_announced_is_not_handed_over_again() {
+    let scene = Scene::new();
+    scene.hand_over();
+    scene.hand_over_at_once();
+    let (schema, client) = (scene.direct.schema(), scene.direct.connect());
+    let client = RUNTIME.block_on(client).expect("it answers");
+    // From now on a job is gone as soon as it is there, but for what is told of it.
+    let gone = format!(
+        "create function {schema}.gone() returns trigger language plpgsql as $$ begin return null; end $$; \
+         create trigger gone before insert on {schema}.handed for each row execute function {schema}.gone(); \
+         create trigger gone before insert on {schema}.job for each row execute function {schema}.gone()"
+    );
+    RUNTIME.block_on(client.batch_execute(&gone)).expect("lawful");
+    scene.proxy.lose_replies(When::Next(1));
+    scene.hand_over();
+    let told = format!("select count(*) from {schema}.outbox");
+    let told = RUNTIME.block_on(client.query_typed(&told, &[])).expect("lawful");
+    assert_eq!(told[0].get::<_, i64>(0), 3, "each of the three was announced once");
 }
 
 #[test]

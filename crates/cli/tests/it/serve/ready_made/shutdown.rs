@@ -25,8 +25,8 @@ fn what_is_under_way_is_finished_first() {
 #[test]
 fn whoever_asks_twice_has_programs_killed_and_jobs_given_back() {
     let place = Place::new("");
-    let stubborn =
-        "trap '' TERM; echo $$ > number; echo 'consign:progress 1 x'; while :; do sleep 1; done";
+    let stubborn = "trap '' TERM; echo $$ > number; echo 'consign:progress 1 x'; \
+                    while [ ! -e over ]; do sleep 1; done";
     place.declare_sh("report", stubborn);
     let id = place.customer.queued("report");
     place.wait_for_progress(&id);
@@ -40,6 +40,10 @@ fn whoever_asks_twice_has_programs_killed_and_jobs_given_back() {
     place.house().restart();
     wait_until("the job runs again", || place.customer.status(&id)["status"] == "Running");
     assert_eq!(place.customer.status(&id)["attempt"], 1, "the first try was given back");
+    // It would outlive the server, which is about to be killed.
+    place.touch("over");
+    let again = || fs::read_to_string(place.file("number")).unwrap();
+    wait_until("the program ends", || again() != number && !lives(again().trim()));
 }
 
 /// Whoever has ended and was not reaped does not.
