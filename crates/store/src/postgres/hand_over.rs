@@ -3,8 +3,8 @@
 //! Whoever hands jobs over has nothing to lock, and nothing to read but the time and a place for the announcement. Both are
 //! known before: the time from when it was last read, the place from a small stock, because what a new job announces comes
 //! before all that it will. The statement makes sure that the time is near and that nothing was set since, or does nothing.
-//! What nobody answered for is looked for by its place, and handed over once more if it is not there, by the long way: each job
-//! has an id of its own, so it is made once.
+//! What nobody answered for is handed over once more, by the long way, which finds it if it is there: each job has an id of its
+//! own, so it is made once.
 
 use super::{
     Inner,
@@ -78,8 +78,8 @@ impl Places {
 #[derive(Debug)]
 pub(super) struct Unheard {
     trouble: Trouble,
-    /// Where it is announced, if it was written.
-    place: i64,
+    /// The numbers that the jobs have, if they were written.
+    numbers: Vec<i64>,
     /// What is answered then.
     replies: Vec<Reply>,
 }
@@ -173,7 +173,8 @@ impl Inner {
         match sent {
             Ok(spare) => self.keep_places(&[spare]),
             Err(trouble) if trouble.is_silence() => {
-                return Err(Trouble::Unheard(Box::new(Unheard { trouble, place, replies })));
+                let numbers = desk.pending.new.iter().map(|new| new.stored.no).collect();
+                return Err(Trouble::Unheard(Box::new(Unheard { trouble, numbers, replies })));
             }
             Err(trouble) => {
                 db.closed();
@@ -193,11 +194,11 @@ impl Inner {
         (batch, news): (&[Request], &News),
         unheard: Unheard,
     ) -> Result<Vec<Reply>, Trouble> {
-        let Unheard { mut trouble, place, replies } = unheard;
+        let Unheard { mut trouble, numbers, replies } = unheard;
         self.lose();
         for _ in 0..ASKED_MAX {
-            // A job may have run and be erased by now; what was announced of it is there for days.
-            if self.is_announced(place).await.unwrap_or(false) {
+            // One that has run and was erased meanwhile would not be found by its id.
+            if self.are_erased(&numbers).await.unwrap_or(false) {
                 return Ok(replies);
             }
             match self.execute_at_length(writers, (batch, news), true).await {
@@ -210,9 +211,10 @@ impl Inner {
         Err(trouble.unknown())
     }
 
-    async fn is_announced(&self, place: i64) -> Result<bool, Trouble> {
+    /// Whether some of these jobs were erased. That is known for as long as their announcements are there.
+    async fn are_erased(&self, numbers: &[i64]) -> Result<bool, Trouble> {
         let db = self.readers.lend().await?;
-        let rows = db.rows(sql::SHEET_AT, &[(&place, Type::INT8)]).await?;
+        let rows = db.rows(sql::ERASED_AMONG, &[(&numbers, Type::INT8_ARRAY)]).await?;
         Ok(!rows.is_empty())
     }
 }

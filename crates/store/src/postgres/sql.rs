@@ -333,6 +333,7 @@ statements! {
     HISTORY_DELETE = "delete from consign.history where no = any($1)";
     ERASED_INSERT = "insert into consign.erased (no, last_place, envelope) \
         select * from unnest($1::int8[], $2::int8[], $3::bytea[])";
+    ERASED_AMONG = "select 1 from consign.erased where no = any($1) limit 1";
     ERASED_OLD = "delete from consign.erased where no = any(array(select no from consign.erased \
         where last_place < coalesce((select place from consign.outbox order by place limit 1), 9223372036854775807) \
         order by last_place limit $1))";
@@ -343,7 +344,6 @@ statements! {
     SHEETS_OF_READ = "select place, sheet from consign.outbox where place = any(array( \
         select (select place from consign.outbox where place <= p order by place desc limit 1) from unnest($1::int8[]) p)) \
         order by place";
-    SHEET_AT = "select 1 from consign.outbox where place = $1";
     SHEET_PUT = "update consign.outbox set sheet = $2 where place = $1";
 
     // Claiming.

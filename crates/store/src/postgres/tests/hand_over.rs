@@ -72,16 +72,18 @@ fn what_nobody_answered_for_is_handed_over_once() {
 
 /// It may even have been erased before anybody asks what became of it.
 #[test]
-fn what_is_gone_but_was_announced_is_not_handed_over_again() {
+fn what_was_erased_meanwhile_is_not_handed_over_again() {
     let scene = Scene::new();
     scene.hand_over();
     scene.hand_over_at_once();
     let (schema, client) = (scene.direct.schema(), scene.direct.connect());
     let client = RUNTIME.block_on(client).expect("it answers");
-    // From now on a job is gone as soon as it is there, but for what is told of it.
+    // From now on a job is erased as soon as it is there.
     let gone = format!(
-        "create function {schema}.gone() returns trigger language plpgsql as $$ begin return null; end $$; \
-         create trigger gone before insert on {schema}.handed for each row execute function {schema}.gone(); \
+        "create function {schema}.erase() returns trigger language plpgsql as $$ begin \
+           insert into {schema}.erased select new.no, 0, new.envelope; return null; end $$; \
+         create trigger gone before insert on {schema}.handed for each row execute function {schema}.erase(); \
+         create function {schema}.gone() returns trigger language plpgsql as $$ begin return null; end $$; \
          create trigger gone before insert on {schema}.job for each row execute function {schema}.gone()"
     );
     RUNTIME.block_on(client.batch_execute(&gone)).expect("lawful");
