@@ -6,7 +6,8 @@ use super::{
     Inner,
     desk::Desk,
     error::Trouble,
-    execute::{self, Clock, Ready},
+    execute::Ready,
+    hold::{self, Clock},
     known::Known,
     lines::{Looked, RANKS},
     load,
@@ -136,8 +137,7 @@ impl Inner {
         if digests.is_empty() {
             return Ok(());
         }
-        let ((), held) =
-            tokio::try_join!(biased; execute::lock(db, locks), execute::held(db, &digests))?;
+        let ((), held) = tokio::try_join!(biased; hold::lock(db, locks), hold::held(db, &digests))?;
         if held.is_empty() { Ok(()) } else { Err(Trouble::Changed) }
     }
 

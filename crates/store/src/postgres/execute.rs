@@ -3,33 +3,33 @@
 use super::{
     Inner, audit,
     claim::early_look,
-    desk::{BLOCK, Desk, Key, KeyName},
+    desk::{BLOCK, Desk},
     error::Trouble,
+    hold::{self, Clock},
     inbox,
     known::{self, Known},
     load,
-    pending::queue_column,
     plan::{Plan, notes_of},
     pool::{Lent, Param, Pool},
     sql,
-    uuid::{ServerStart, Uuid, Xact, XactNumber, uuids},
+    uuid::Xact,
 };
 use crate::{
     form::{
-        body::{from_row, to_row, to_scope},
+        body::{to_row, to_scope},
         facet,
     },
     node::News,
     queue::Queue,
     store::{Answer, Reply, Request},
 };
-use engine::{AuditNote, Envelope, JobId, Timestamp};
+use engine::{AuditNote, JobId};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
     time::Duration,
 };
-use tokio_postgres::{Row, types::Type};
+use tokio_postgres::types::Type;
 
 /// Transactions that were in each other's way are tried again so often.
 pub(super) const ATTEMPTS_MAX: u32 = 6;
@@ -226,7 +226,7 @@ impl Inner {
         // Most batches need nothing before their locks, and begin in the same journey.
         let early = !plan.rekeyed.is_empty() || plan.sets_anything();
         if early {
-            tokio::try_join!(biased; db.begin(), keys_of(db, &plan.rekeyed, &mut keys))?;
+            tokio::try_join!(biased; db.begin(), hold::keys_of(db, &plan.rekeyed, &mut keys))?;
             set(db, plan).await?;
         }
         let first = early_look(plan, &known);
@@ -234,8 +234,8 @@ impl Inner {
             tokio::try_join!(
                 biased;
                 begin(db, !early && !plan.taking_in),
-                lock(db, &audit),
-                lock_keys(db, &keys),
+                hold::lock(db, &audit),
+                hold::lock_keys(db, &keys),
                 load::locked(db, needed),
             )
         };
@@ -243,9 +243,9 @@ impl Inner {
         let read = async {
             tokio::try_join!(
                 biased;
-                lock(db, locks),
-                held(db, &digests),
-                clock(db, reads, writes),
+                hold::lock(db, locks),
+                hold::held(db, &digests),
+                hold::clock(db, reads, writes),
                 self.look_early(db, first, &claims),
             )
         };
@@ -267,7 +267,7 @@ impl Inner {
         let mut numbers = vec![clock.place];
         if !plan.new.is_empty() {
             let more = (plan.new.len() - 1) / BLOCK;
-            numbers.extend(places(db, more + self.places_wanted(db, plan, &known)).await?);
+            numbers.extend(hold::places(db, more + self.places_wanted(db, plan, &known)).await?);
             self.keep_places(&numbers.split_off(1 + more));
             self.note_places(&numbers, now);
         }
@@ -296,7 +296,7 @@ impl Inner {
             plan.new.iter().filter(|new| desk.known.policy(&new.job_type).max_queued.is_some());
         let bounded = bounded.filter_map(|new| desk.known.queues.no(&new.job_type, &new.tenant));
         let bounded: BTreeSet<i64> = bounded.filter(|_| !plan.taking_in).collect();
-        let (holders, queued) = tokio::try_join!(biased; load::read(db, &holders), queued(db, bounded.into_iter().collect()))?;
+        let (holders, queued) = tokio::try_join!(biased; load::read(db, &holders), hold::queued(db, bounded.into_iter().collect()))?;
         desk.holders = holders;
         desk.queued = queued;
         if plan.taking_in {
@@ -354,132 +354,6 @@ fn remember<'a>(reply: &Reply, request: &'a Request, notes: &mut Vec<&'a AuditNo
 
 async fn begin(db: &Lent, now: bool) -> Result<(), Trouble> {
     if now { db.begin().await } else { Ok(()) }
-}
-
-pub(super) async fn lock(db: &Lent, locks: &[i64]) -> Result<(), Trouble> {
-    if locks.is_empty() {
-        return Ok(());
-    }
-    db.rows(sql::LOCK, &[(&locks, Type::INT8_ARRAY)]).await.map(drop)
-}
-
-/// The jobs that claims of these names were given.
-pub(super) async fn held(db: &Lent, digests: &[i64]) -> Result<HashMap<i64, Vec<JobId>>, Trouble> {
-    let mut held = HashMap::new();
-    if digests.is_empty() {
-        return Ok(held);
-    }
-    for row in db.rows(sql::CLAIMS_HELD, &[(&digests, Type::INT8_ARRAY)]).await? {
-        let (digest, ids): (i64, &[u8]) = (row.try_get(0)?, row.try_get(1)?);
-        let (ids, _) = ids.as_chunks::<16>();
-        held.insert(digest, ids.iter().map(|id| JobId::from_bytes(*id)).collect());
-    }
-    Ok(held)
-}
-
-/// Adds the keys of these jobs. They never change, so nobody need hold the jobs for that.
-async fn keys_of(
-    db: &Lent,
-    ids: &[JobId],
-    keys: &mut BTreeMap<KeyName, JobId>,
-) -> Result<(), Trouble> {
-    if ids.is_empty() {
-        return Ok(());
-    }
-    let ids = uuids(ids.iter().copied());
-    for row in db.rows(sql::ENVELOPES, &[(&ids, Type::UUID_ARRAY)]).await? {
-        let (id, no, queue): (Uuid, i64, i32) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        let Some(envelope) =
-            load::readable(from_row::<Envelope>(no, row.try_get(3)?).map_err(Trouble::from))?
-        else {
-            continue;
-        };
-        if let Some(key) = &envelope.key {
-            keys.entry((queue.into(), key.name.as_str().into())).or_insert(id.0);
-        }
-    }
-    Ok(())
-}
-
-/// Takes the keys that are free, and holds those that are not.
-async fn lock_keys(
-    db: &Lent,
-    keys: &BTreeMap<KeyName, JobId>,
-) -> Result<BTreeMap<KeyName, Key>, Trouble> {
-    let mut locked = BTreeMap::new();
-    if keys.is_empty() {
-        return Ok(locked);
-    }
-    let queue: Vec<i32> = keys.keys().map(|(queue, _)| queue_column(*queue)).collect();
-    let name: Vec<&str> = keys.keys().map(|(_, name)| name.as_str()).collect();
-    let id: Vec<Uuid> = keys.values().copied().map(Uuid).collect();
-    let take: [Param<'_>; 3] =
-        [(&queue, Type::INT4_ARRAY), (&name, Type::TEXT_ARRAY), (&id, Type::UUID_ARRAY)];
-    let named: [Param<'_>; 2] = [(&queue, Type::INT4_ARRAY), (&name, Type::TEXT_ARRAY)];
-    let (taken, held) =
-        tokio::try_join!(biased; db.rows(sql::KEYS_TAKE, &take), db.rows(sql::KEYS_HELD, &named))?;
-    for row in &held {
-        let (queue, name, id): (i32, String, Uuid) =
-            (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        locked.insert((queue.into(), name), Key { row: id.0, holder: Some(id.0) });
-    }
-    for row in &taken {
-        let (queue, name): (i32, String) = (row.try_get(0)?, row.try_get(1)?);
-        let key = locked.get_mut(&(queue.into(), name));
-        key.ok_or(Trouble::Impossible("a key was taken and is not there"))?.holder = None;
-    }
-    Ok(locked)
-}
-
-/// The time, and what the house says.
-#[derive(Clone, Copy)]
-pub(super) struct Clock {
-    pub(super) now: Timestamp,
-    pub(super) epoch: i32,
-    pub(super) settings: i64,
-    pub(super) place: i64,
-    pub(super) number: Option<XactNumber>,
-    pub(super) server: ServerStart,
-}
-
-/// Reads the clock, unless something else does.
-async fn clock(db: &Lent, needed: bool, writes: bool) -> Result<Option<Clock>, Trouble> {
-    if !needed {
-        return Ok(None);
-    }
-    let rows = db.rows(sql::CLOCK, &[(&writes, Type::BOOL)]).await?;
-    let row = rows.first().ok_or(Trouble::Impossible("the house has no row"))?;
-    Ok(Some(Clock {
-        now: Timestamp::from_unix_ms(row.try_get(0)?),
-        epoch: row.try_get(1)?,
-        settings: row.try_get(2)?,
-        place: row.try_get(3)?,
-        number: row.try_get(4)?,
-        server: row.try_get(5)?,
-    }))
-}
-
-/// Places of their own for so many blocks of numbers.
-async fn places(db: &Lent, count: usize) -> Result<Vec<i64>, Trouble> {
-    if count == 0 {
-        return Ok(Vec::new());
-    }
-    let count = i32::try_from(count).unwrap_or(i32::MAX);
-    let rows = db.rows(sql::PLACES, &[(&count, Type::INT4)]).await?;
-    rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
-}
-
-async fn queued(db: &Lent, queues: Vec<i64>) -> Result<HashMap<i64, u64>, Trouble> {
-    if queues.is_empty() {
-        return Ok(HashMap::new());
-    }
-    let queues: Vec<i32> = queues.into_iter().map(queue_column).collect();
-    let rows = db.rows(sql::QUEUED, &[(&queues, Type::INT4_ARRAY)]).await?;
-    let read = |row: &Row| {
-        let (queue, queued): (i32, i64) = (row.try_get(0)?, row.try_get(1)?);
-        Ok((i64::from(queue), u64::try_from(queued).unwrap_or(0)))
-    };
-    rows.iter().map(read).collect()
 }
 
 /// Settings come first. They are few, and each is a statement.

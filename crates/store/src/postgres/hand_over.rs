@@ -170,18 +170,15 @@ impl Inner {
             let sending = pin!(save::hand_over(db, &desk.pending, (now, settings)));
             self.with_word(db, news, sending).await
         };
-        match sent {
-            Ok(spare) => self.keep_places(&[spare]),
+        let sent = match sent {
             Err(trouble) if trouble.is_silence() => {
                 let numbers = desk.pending.new.iter().map(|new| new.stored.no).collect();
                 return Err(Trouble::Unheard(Box::new(Unheard { trouble, numbers, replies })));
             }
-            Err(trouble) => {
-                db.closed();
-                return Err(trouble);
-            }
-        }
+            sent => sent,
+        };
         db.closed();
+        self.keep_places(&[sent?]);
         self.committed(&desk, None, Vec::new(), (Vec::new(), Vec::new()));
         Ok(replies)
     }

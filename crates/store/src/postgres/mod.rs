@@ -18,6 +18,7 @@ mod erase;
 mod error;
 mod execute;
 mod hand_over;
+mod hold;
 mod inbox;
 mod known;
 mod lines;

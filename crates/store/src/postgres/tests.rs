@@ -38,15 +38,20 @@ pub(super) fn open_at(
     Arc::new(RUNTIME.block_on(opened).expect("it can be opened"))
 }
 
+/// A clock and dice in the hands of a test, and tables of their own that go by the clock.
+fn by_hand() -> (Arc<HandClock>, Arc<SeededDice>, PostgresAddress) {
+    let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
+    let address = fresh_address();
+    RUNTIME.block_on(take_the_clock(&address, &clock)).expect("it can be taken");
+    (clock, Arc::new(SeededDice::new(1)), address)
+}
+
 fn open() -> House {
     neighbours().house
 }
 
 fn neighbours() -> Neighbours {
-    let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
-    let dice = Arc::new(SeededDice::new(1));
-    let address = fresh_address();
-    RUNTIME.block_on(take_the_clock(&address, &clock)).expect("it can be taken");
+    let (clock, dice, address) = by_hand();
     let opened = {
         let (address, clock, dice) = (address.clone(), clock.clone(), dice.clone());
         move || open_at(&address, &clock, &dice)

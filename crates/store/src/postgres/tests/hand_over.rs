@@ -1,15 +1,14 @@
 //! New jobs go in one journey, by what was foreseen, and it is found out where that was wrong.
 
 use super::{
-    RUNTIME, fresh_address, neighbours, open_at,
+    RUNTIME, by_hand, neighbours, open_at,
     order::{new_job, told},
 };
 use crate::{
-    HandClock, News, Postgres, PostgresAddress, Request, SeededDice, Store,
+    News, Postgres, PostgresAddress, Request, SeededDice, Store,
     conformance::house::{email, job_type},
-    take_the_clock,
 };
-use engine::{JobId, Policy, Scope, Timestamp};
+use engine::{JobId, Policy, Scope};
 use pollster::block_on;
 use std::sync::Arc;
 use test_postgres::{ChaosProxy, Server, When};
@@ -25,10 +24,7 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
-        let dice = Arc::new(SeededDice::new(1));
-        let direct = fresh_address();
-        RUNTIME.block_on(take_the_clock(&direct, &clock)).expect("it can be taken");
+        let (clock, dice, direct) = by_hand();
         let proxy = ChaosProxy::before(Server::shared());
         let address: PostgresAddress = proxy.address().parse().expect("lawful");
         let address = address.with_schema(direct.schema()).expect("lawful");

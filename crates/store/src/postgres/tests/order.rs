@@ -1,13 +1,12 @@
 //! Announcements of one job are in the order of its history, whoever was faster.
 
-use super::{RUNTIME, fresh_address, open_at};
+use super::{RUNTIME, by_hand, open_at};
 use crate::{
-    HandClock, PAGE_MAX, Postgres, PostgresAddress, Request, SeededDice, Store,
+    PAGE_MAX, Postgres, PostgresAddress, Request, SeededDice, Store,
     conformance::house::{claiming, email, tenant, wish},
-    take_the_clock,
 };
 use engine::{Intake, JobId, NewJob, PAYLOAD_BYTES_MAX, Timestamp};
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::Client;
 
@@ -22,12 +21,7 @@ fn now() -> Timestamp {
 /// outbox must not be the one that it had at the beginning.
 #[test]
 fn a_start_is_told_after_the_hand_over_that_it_overtook() {
-    let clock = Arc::new(HandClock::at(now()));
-    let dice = Arc::new(SeededDice::new(1));
-    let address = fresh_address();
-    RUNTIME.block_on(async {
-        take_the_clock(&address, &clock).await.expect("it can be taken");
-    });
+    let (clock, dice, address) = by_hand();
     let store = open_at(&address, &clock, &dice);
     RUNTIME.block_on(async {
         // The queue is there, so that nothing else is in the way.

@@ -6,14 +6,13 @@ mod life;
 mod nodes;
 mod rights;
 
-use super::{RUNTIME, fresh_address, open_at};
+use super::{RUNTIME, by_hand, open_at};
 use crate::{
     Answer, Claimed, HandClock, Postgres, PostgresAddress, Reply, Request, SeededDice, Store,
     conformance::house::{claiming, job_type, wish},
     postgres::uuid::Uuid,
-    take_the_clock,
 };
-use engine::{Job, JobId, Policy, Scope, Timestamp};
+use engine::{Job, JobId, Policy, Scope};
 use std::{sync::Arc, time::Duration};
 use tokio_postgres::{Client, Row};
 
@@ -34,10 +33,7 @@ type Enqueued = Result<(JobId, bool), tokio_postgres::Error>;
 
 impl World {
     fn new() -> Self {
-        let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
-        let dice = Arc::new(SeededDice::new(1));
-        let address = fresh_address();
-        RUNTIME.block_on(take_the_clock(&address, &clock)).expect("it can be taken");
+        let (clock, dice, address) = by_hand();
         let store = open_at(&address, &clock, &dice);
         let app = connect(&address);
         World { store, app, address, clock, dice }

@@ -1,0 +1,141 @@
+//! What a transaction takes and reads before anything is decided: locks, keys, what claims were given, the clock.
+
+use super::{
+    desk::{Key, KeyName},
+    error::Trouble,
+    load,
+    pending::queue_column,
+    pool::{Lent, Param},
+    sql,
+    uuid::{ServerStart, Uuid, XactNumber, uuids},
+};
+use crate::form::body::from_row;
+use engine::{Envelope, JobId, Timestamp};
+use std::collections::{BTreeMap, HashMap};
+use tokio_postgres::{Row, types::Type};
+
+pub(super) async fn lock(db: &Lent, locks: &[i64]) -> Result<(), Trouble> {
+    if locks.is_empty() {
+        return Ok(());
+    }
+    db.rows(sql::LOCK, &[(&locks, Type::INT8_ARRAY)]).await.map(drop)
+}
+
+/// The jobs that claims of these names were given.
+pub(super) async fn held(db: &Lent, digests: &[i64]) -> Result<HashMap<i64, Vec<JobId>>, Trouble> {
+    let mut held = HashMap::new();
+    if digests.is_empty() {
+        return Ok(held);
+    }
+    for row in db.rows(sql::CLAIMS_HELD, &[(&digests, Type::INT8_ARRAY)]).await? {
+        let (digest, ids): (i64, &[u8]) = (row.try_get(0)?, row.try_get(1)?);
+        let (ids, _) = ids.as_chunks::<16>();
+        held.insert(digest, ids.iter().map(|id| JobId::from_bytes(*id)).collect());
+    }
+    Ok(held)
+}
+
+/// Adds the keys of these jobs. They never change, so nobody need hold the jobs for that.
+pub(super) async fn keys_of(
+    db: &Lent,
+    ids: &[JobId],
+    keys: &mut BTreeMap<KeyName, JobId>,
+) -> Result<(), Trouble> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let ids = uuids(ids.iter().copied());
+    for row in db.rows(sql::ENVELOPES, &[(&ids, Type::UUID_ARRAY)]).await? {
+        let (id, no, queue): (Uuid, i64, i32) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        let Some(envelope) =
+            load::readable(from_row::<Envelope>(no, row.try_get(3)?).map_err(Trouble::from))?
+        else {
+            continue;
+        };
+        if let Some(key) = &envelope.key {
+            keys.entry((queue.into(), key.name.as_str().into())).or_insert(id.0);
+        }
+    }
+    Ok(())
+}
+
+/// Takes the keys that are free, and holds those that are not.
+pub(super) async fn lock_keys(
+    db: &Lent,
+    keys: &BTreeMap<KeyName, JobId>,
+) -> Result<BTreeMap<KeyName, Key>, Trouble> {
+    let mut locked = BTreeMap::new();
+    if keys.is_empty() {
+        return Ok(locked);
+    }
+    let queue: Vec<i32> = keys.keys().map(|(queue, _)| queue_column(*queue)).collect();
+    let name: Vec<&str> = keys.keys().map(|(_, name)| name.as_str()).collect();
+    let id: Vec<Uuid> = keys.values().copied().map(Uuid).collect();
+    let take: [Param<'_>; 3] =
+        [(&queue, Type::INT4_ARRAY), (&name, Type::TEXT_ARRAY), (&id, Type::UUID_ARRAY)];
+    let named: [Param<'_>; 2] = [(&queue, Type::INT4_ARRAY), (&name, Type::TEXT_ARRAY)];
+    let (taken, held) =
+        tokio::try_join!(biased; db.rows(sql::KEYS_TAKE, &take), db.rows(sql::KEYS_HELD, &named))?;
+    for row in &held {
+        let (queue, name, id): (i32, String, Uuid) =
+            (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        locked.insert((queue.into(), name), Key { row: id.0, holder: Some(id.0) });
+    }
+    for row in &taken {
+        let (queue, name): (i32, String) = (row.try_get(0)?, row.try_get(1)?);
+        let key = locked.get_mut(&(queue.into(), name));
+        key.ok_or(Trouble::Impossible("a key was taken and is not there"))?.holder = None;
+    }
+    Ok(locked)
+}
+
+/// The time, and what the house says.
+#[derive(Clone, Copy)]
+pub(super) struct Clock {
+    pub(super) now: Timestamp,
+    pub(super) epoch: i32,
+    pub(super) settings: i64,
+    pub(super) place: i64,
+    pub(super) number: Option<XactNumber>,
+    pub(super) server: ServerStart,
+}
+
+/// Reads the clock, unless something else does.
+pub(super) async fn clock(db: &Lent, needed: bool, writes: bool) -> Result<Option<Clock>, Trouble> {
+    if !needed {
+        return Ok(None);
+    }
+    let rows = db.rows(sql::CLOCK, &[(&writes, Type::BOOL)]).await?;
+    let row = rows.first().ok_or(Trouble::Impossible("the house has no row"))?;
+    Ok(Some(Clock {
+        now: Timestamp::from_unix_ms(row.try_get(0)?),
+        epoch: row.try_get(1)?,
+        settings: row.try_get(2)?,
+        place: row.try_get(3)?,
+        number: row.try_get(4)?,
+        server: row.try_get(5)?,
+    }))
+}
+
+/// Places of their own for so many blocks of numbers.
+pub(super) async fn places(db: &Lent, count: usize) -> Result<Vec<i64>, Trouble> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let count = i32::try_from(count).unwrap_or(i32::MAX);
+    let rows = db.rows(sql::PLACES, &[(&count, Type::INT4)]).await?;
+    rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+}
+
+pub(super) async fn queued(db: &Lent, queues: Vec<i64>) -> Result<HashMap<i64, u64>, Trouble> {
+    if queues.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let queues: Vec<i32> = queues.into_iter().map(queue_column).collect();
+    let rows = db.rows(sql::QUEUED, &[(&queues, Type::INT4_ARRAY)]).await?;
+    let read = |row: &Row| {
+        let (queue, queued): (i32, i64) = (row.try_get(0)?, row.try_get(1)?);
+        Ok((i64::from(queue), u64::try_from(queued).unwrap_or(0)))
+    };
+    rows.iter().map(read).collect()
+}
