@@ -86,7 +86,7 @@ public sealed class ConsignClient(HttpClient http)
         }
     }
 
-    /// <summary>What a worker says (claim, heartbeat, settle, release): asked until it is answered.</summary>
+    /// <summary>What a worker says (claim, heartbeat, settle, release, leave): asked until it is answered.</summary>
     public async Task<TAnswer> WorkAsync<TAnswer>(string verb, object body, CancellationToken stop)
     {
         HttpRequestMessage Ask() => new(HttpMethod.Post, $"/api/work/{verb}") { Content = JsonContent.Create(body) };

@@ -66,6 +66,21 @@ public sealed class JobWorker(ConsignClient consign, IJobHandler handler, ILogge
     protected override Task ExecuteAsync(CancellationToken stopping) =>
         Task.WhenAll(Enumerable.Range(0, Slots).Select(_ => SlotAsync(stopping)));
 
+    /// <summary>Signs off when every slot has ended: gone at once, and not missed first.</summary>
+    public override async Task StopAsync(CancellationToken cancellationToken)
+    {
+        await base.StopAsync(cancellationToken);
+        using var patience = new CancellationTokenSource(TimeSpan.FromSeconds(2));
+        try
+        {
+            await consign.WorkAsync<JsonElement>("leave", new { workerId }, patience.Token);
+        }
+        catch (Exception failed) when (failed is OperationCanceledException or ConsignException)
+        {
+            log.LogDebug(failed, "the server was not told that {WorkerId} ends", workerId);
+        }
+    }
+
     private async Task SlotAsync(CancellationToken stopping)
     {
         while (!stopping.IsCancellationRequested)

@@ -127,6 +127,7 @@ async function end() {
   await Promise.race([Promise.all(working), sleep(graceMs)]);
   const items = [...held].map((job) => ({ ...job.lease, delaySeconds: 1 }));
   if (items.length > 0) await post("release", { items });
+  await Promise.race([post("leave", { workerId }), sleep(2000)]); // gone at once, and not missed first
   process.exit(0);
 }
 

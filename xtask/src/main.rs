@@ -1,8 +1,11 @@
-//! The project's own commands: `cargo xtask test`, `prepare`, `lint`, `ci`, `bench`, `soak`.
+//! The project's own commands: `cargo xtask test`, `prepare`, `lint`, `deny`, `release`, `ci`,
+//! `bench`, `soak`.
 #![forbid(unsafe_code)]
 
 mod bench;
+mod deny;
 mod prepare;
+mod release;
 mod soak;
 #[cfg(test)]
 mod walls;
@@ -21,10 +24,17 @@ cargo xtask <command>
                python3 and nodejs by apt-get, and tools of their own under target/tools; tests start
                their own PostgreSQL on private ports, and leave alone the one that Debian starts
   lint         cargo fmt --check and clippy, warnings are errors
+  deny         licences, sources and known vulnerabilities of all dependencies, as deny.toml wants
+               them; part of lint. Advisories are those of xtask/advisories.toml, and of the copy of
+               the RustSec database that CONSIGN_ADVISORY_DB=<folder> names, where it is set
+  deny renew   writes xtask/advisories.toml anew, from CONSIGN_ADVISORY_DB=<folder>
+  release      the binary for users, its SBOM (CycloneDX) and SHA-256 sums, in target/dist
   ci           lint, then test: what CI runs
   bench open   opens a store with a million jobs: seconds and memory, in a release build
   soak         claims of 200 jobs/s on PostgreSQL, before and while a transaction is held open for ten
                minutes (--minutes N), in a release build
+  soak --attack  honest clients beside hostile ones for an hour (--minutes N): fails where the honest
+               p99 grows over 3 times its baseline, memory grows, or an acknowledged job is lost
 ";
 
 fn main() -> ExitCode {
@@ -34,6 +44,9 @@ fn main() -> ExitCode {
         ["test"] => test(),
         ["prepare"] => prepare::prepare(),
         ["lint"] => lint(),
+        ["deny"] => deny::deny(),
+        ["deny", "renew"] => deny::renew(),
+        ["release"] => release::release(),
         ["ci"] => lint() && test(),
         ["bench", "open"] => bench::open(),
         ["soak", ref rest @ ..] => soak::soak(rest),
@@ -58,6 +71,7 @@ fn test() -> bool {
 fn lint() -> bool {
     const STRICT: &[&str] = &["--", "-D", "warnings"];
     cargo(&["fmt", "--all", "--check"])
+        && deny::deny()
         && cargo(&[&["clippy", "--workspace", "--all-targets", "--locked"], STRICT].concat())
         && cargo(&[&["clippy", "--locked"], SHUTTLE, STRICT].concat())
 }

@@ -81,6 +81,39 @@ fn no_build_for_users_has_seeded_bugs() {
     }
 }
 
+/// A page that names a test which is gone claims a defence that nothing checks.
+#[test]
+fn every_test_that_the_security_page_names_is_there() {
+    let page = fs::read_to_string(root().join("docs/security.md")).expect("the page is there");
+    let rows = page.lines().filter(|line| line.starts_with('|'));
+    let named = rows.filter_map(|row| row.trim_end_matches('|').rsplit('|').next());
+    let named: Vec<&str> = named.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    let tests: Vec<&str> = named.into_iter().filter(|name| is_test_name(name)).collect();
+    assert!(tests.len() > 100, "the tables were not found");
+    let mut sources = String::new();
+    gather_sources(&root().join("crates"), &mut sources);
+    gather_sources(&root().join("xtask"), &mut sources);
+    for name in tests {
+        assert!(sources.contains(&format!("fn {name}(")), "{name} is no test any more");
+    }
+}
+
+/// Names of tests are sentences; shorter words in the tables are modules and settings.
+fn is_test_name(word: &str) -> bool {
+    word.matches('_').count() >= 2 && word.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+}
+
+fn gather_sources(folder: &Path, sources: &mut String) {
+    for entry in fs::read_dir(folder).expect("a folder of sources") {
+        let path = entry.expect("a readable folder").path();
+        if path.is_dir() {
+            gather_sources(&path, sources);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            *sources += &fs::read_to_string(path).expect("a readable source");
+        }
+    }
+}
+
 #[test]
 fn a_wall_that_is_broken_is_seen() {
     let table =

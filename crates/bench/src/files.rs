@@ -3,6 +3,7 @@
 use crate::Error;
 use std::{
     fs, io,
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
 };
 
@@ -24,7 +25,7 @@ impl Files {
     /// A new folder in `parent`.
     pub(crate) fn folder_in(parent: &Path) -> Result<Self, Error> {
         let path = parent.join(format!("consign-bench-{}", std::process::id()));
-        match fs::create_dir(&path) {
+        match make_private(&path) {
             Ok(()) => Ok(Files { store: path.join("store.db"), folder: Some(path) }),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(Error::Exists(path)),
             Err(source) => Err(Error::File { doing: "making the folder", path, source }),
@@ -69,7 +70,7 @@ impl Files {
         let path = with(&self.store, DOOR);
         let made = match fs::remove_dir_all(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            Ok(()) | Err(_) => fs::create_dir(&path),
+            Ok(()) | Err(_) => make_private(&path),
         };
         match made {
             Ok(()) => Ok(path),
@@ -79,6 +80,11 @@ impl Files {
 }
 
 /// Every name that a run may use.
+/// A server keeps its keys in a folder of these.
+fn make_private(folder: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().mode(0o700).create(folder)
+}
+
 fn files(store: &Path) -> Vec<PathBuf> {
     let names = STORES.iter().flat_map(|name| BESIDE.map(|beside| format!("{name}{beside}")));
     names.map(|name| with(store, &name)).collect()

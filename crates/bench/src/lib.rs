@@ -32,7 +32,11 @@ pub use database::{PROMISES, Server};
 pub use error::Error;
 pub use figures::Rounds;
 pub use house::PAYLOAD_BYTES;
-pub use http::{echo::serve_echo, run_http};
+pub use http::{
+    attack::{ATTACK_MEMORY_MIB_MAX, ATTACK_RATIO_MAX, AttackSoak, HonestRequests, attack_soak},
+    echo::serve_echo,
+    run_http,
+};
 pub use machine::{Backend, Machine};
 pub use measure::{Goal, Group, Measure, Unit};
 pub use place::Place;

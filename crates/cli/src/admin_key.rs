@@ -31,7 +31,7 @@ pub(crate) async fn ensure(
     let path = folder.join(NAME);
     let keys = store.keys().await.context("the keys cannot be read")?;
     if !keys.is_empty() {
-        return Ok(path.exists().then_some(path).filter(|path| is_known(path, &keys)));
+        return Ok(is_known(&path, &keys)?.then_some(path));
     }
     let secret = match read(&path)? {
         Some(secret) => secret,
@@ -70,16 +70,18 @@ async fn withdraw(
     execute(store, noted("key.revoke", FIRST_START, key, now, dice)?).await
 }
 
-/// Whether the secret in the file opens anything. Another node may have made the first key since it was written, or
-/// somebody revoked it; what cannot be read is the operator's affair.
-fn is_known(path: &Path, keys: &[ApiKey]) -> bool {
-    let Ok(Some(secret)) = read(path) else { return true };
+/// Whether there is a file and the secret in it opens anything. Another node may have made the
+/// first key since it was written, or an operator revoked it. A file that other users can read or
+/// replace stops the start; one that holds something else is the operator's affair.
+fn is_known(path: &Path, keys: &[ApiKey]) -> Result<bool> {
+    let Some(text) = secret_file::read(path)? else { return Ok(false) };
+    let Some(secret) = KeySecret::parse(&text) else { return Ok(true) };
     let opens = |key: &ApiKey| key.digest == secret.digest() && key.revoked_at.is_none();
     let known = keys.iter().any(opens);
     if !known {
         warn!(path = %path.display(), "the key in this file opens nothing here: the store does not know it, or it was revoked");
     }
-    known
+    Ok(known)
 }
 
 /// Makes another key that may do everything, for an operator who has lost the first.
@@ -149,12 +151,14 @@ fn noted(
     now: Timestamp,
     dice: &dyn Dice,
 ) -> Result<Request> {
+    let revoked = key.revoked_at.is_some();
+    let detail = if revoked { engine::key_revocation(&key) } else { engine::key_grant(&key) };
     let note = AuditNote {
         who: who.into(),
         scope: Scope::All,
         action,
         target: key.id.to_string().into(),
-        detail: Some(KEY_NAME.into()),
+        detail: Some(detail),
         correlation: CorrelationId::parse(&JobId::new(now, dice.roll()).to_string())?,
     };
     Ok(Request::Record { note, request: Some(Box::new(Request::PutKey(key))) })

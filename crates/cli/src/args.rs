@@ -18,7 +18,7 @@ pub(crate) use jobs::{
 };
 pub(crate) use keys::{
     AuditArgs, AuditCommand, AuditListArgs, AuditVerifyArgs, KeysArgs, KeysBootstrapArgs,
-    KeysCommand, KeysCreateArgs, KeysRevokeArgs,
+    KeysCommand, KeysCreateArgs, KeysRevokeArgs, KeysWebhookArgs,
 };
 pub(crate) use manual::{CompletionsArgs, ManArgs, Shell};
 pub(crate) use poison::{PoisonArgs, PoisonCommand, PoisonFateArgs};

@@ -3,6 +3,7 @@
 use crate::{
     args::{BackupArgs, StoreAddress},
     config::present_store_of,
+    data_folder,
 };
 use anyhow::{Context, Result, bail};
 use std::{fs, process::ExitCode};
@@ -20,6 +21,7 @@ pub(crate) fn run(args: &BackupArgs) -> Result<ExitCode> {
             to.display()
         ),
     };
+    data_folder::check_target(to)?;
     eprintln!("copying and checking {} …", store.display());
     store::backup(&store, to).context("no backup was made")?;
     let bytes = fs::metadata(to).map_or(0, |file| file.len());

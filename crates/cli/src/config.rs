@@ -98,7 +98,7 @@ fn mistaken(error: anyhow::Error) -> Result<ExitCode> {
 /// What is wrong outside of the file: names that resolve to nothing, files that are not what they should be.
 pub(crate) fn beyond_the_file(settings: &Settings) -> Vec<anyhow::Error> {
     let mut wrong = Vec::new();
-    wrong.extend(crate::listen::addresses(settings).err());
+    wrong.extend(crate::listen::check(settings));
     wrong.extend(settings.tls.as_ref().and_then(|files| tls::load(files).err()));
     if let Some(JwksSource::File(path)) = settings.door.jwt.as_ref().map(|jwt| &jwt.jwks) {
         let told = || format!("jwt.jwks_file {} cannot be read", path.display());

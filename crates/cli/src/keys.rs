@@ -2,11 +2,14 @@
 
 use crate::{
     admin_key,
-    args::{KeysArgs, KeysBootstrapArgs, KeysCommand},
-    config::present_store_of,
-    opening, remote,
+    args::{KeysArgs, KeysBootstrapArgs, KeysCommand, KeysWebhookArgs},
+    config::{present_store_of, store_of},
+    opening,
+    ready_made::signing,
+    remote,
 };
 use anyhow::Result;
+use engine::JobType;
 use platform::{SystemClock, SystemDice};
 use std::{process::ExitCode, sync::Arc};
 use tokio::runtime::Builder;
@@ -18,7 +21,17 @@ pub(crate) fn run(args: &KeysArgs) -> Result<ExitCode> {
         Some(KeysCommand::Create(args)) => remote::create_key(args),
         Some(KeysCommand::Revoke(args)) => remote::revoke_keys(args),
         Some(KeysCommand::Bootstrap(args)) => bootstrap(args),
+        Some(KeysCommand::Webhook(args)) => webhook(args),
     }
+}
+
+/// The secret of one type alone, so that an operator need not hand the key that all are made from
+/// to a receiver.
+fn webhook(args: &KeysWebhookArgs) -> Result<ExitCode> {
+    let job_type = JobType::parse(&args.job_type)?;
+    let folder = store_of(&args.store)?.folder().to_owned();
+    println!("{}", signing::secret_of_type(&folder, &job_type)?);
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Whoever can write into the store owns the house anyway; that it was done stands in the audit log.

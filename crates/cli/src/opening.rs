@@ -1,8 +1,9 @@
 //! The store is opened: a file at once, a database perhaps after a while.
 
-use crate::args::StoreAddress;
-use anyhow::{Context, Error, Result, anyhow};
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use crate::{args::StoreAddress, data_folder};
+use anyhow::{Error, Result, anyhow};
+use engine::TenantLimits;
+use std::{sync::Arc, time::Duration};
 use store::{
     Clock, Dice, Options, Postgres, PostgresAddress, PostgresError, PostgresOptions, Sqlite, Store,
     Turn,
@@ -30,25 +31,22 @@ impl Opened {
 pub(crate) async fn open(
     address: &StoreAddress,
     patience: Duration,
+    tenant_limits: TenantLimits,
     clock: Arc<dyn Clock>,
     dice: Arc<dyn Dice>,
 ) -> Result<Opened> {
-    make_folder(address.folder())?;
+    data_folder::prepare(address)?;
     match address {
         StoreAddress::Sqlite(path) => {
-            let store = Sqlite::open(path, clock, dice, Options::default())?;
+            let store =
+                Sqlite::open(path, clock, dice, Options { tenant_limits, ..Options::default() })?;
             Ok(Opened { store: Arc::new(store), turn: None })
         }
         StoreAddress::Postgres(address) => {
-            let opened = open_database(address, patience, clock, dice).await;
+            let opened = open_database(address, patience, tenant_limits, clock, dice).await;
             opened.map_err(|wrong| told(wrong, WAITABLE))
         }
     }
-}
-
-pub(crate) fn make_folder(folder: &Path) -> Result<()> {
-    fs::create_dir_all(folder)
-        .with_context(|| format!("the folder {} cannot be made", folder.display()))
 }
 
 /// What helps where nobody answers yet.
@@ -62,13 +60,14 @@ const WAIT_MAX: Duration = Duration::from_secs(5);
 async fn open_database(
     address: &PostgresAddress,
     patience: Duration,
+    tenant_limits: TenantLimits,
     clock: Arc<dyn Clock>,
     dice: Arc<dyn Dice>,
 ) -> Result<Opened, PostgresError> {
     let until = clock.read().monotonic + patience;
     let mut wait = FIRST_WAIT;
     loop {
-        let wrong = match try_database(address, clock.clone(), dice.clone()).await {
+        let wrong = match try_database(address, tenant_limits, clock.clone(), dice.clone()).await {
             Ok(opened) => return Ok(opened),
             Err(wrong) => wrong,
         };
@@ -85,10 +84,12 @@ async fn open_database(
 
 async fn try_database(
     address: &PostgresAddress,
+    tenant_limits: TenantLimits,
     clock: Arc<dyn Clock>,
     dice: Arc<dyn Dice>,
 ) -> Result<Opened, PostgresError> {
-    let store = Postgres::open(address, clock, dice, PostgresOptions::default()).await?;
+    let options = PostgresOptions { tenant_limits, ..PostgresOptions::default() };
+    let store = Postgres::open(address, clock, dice, options).await?;
     let turn = address.turn().await?;
     Ok(Opened { store: Arc::new(store), turn: Some(turn) })
 }
@@ -131,7 +132,7 @@ pub(crate) async fn visit(
     clock: Arc<dyn Clock>,
     dice: Arc<dyn Dice>,
 ) -> Result<Arc<dyn Store>> {
-    let opened = open(address, Duration::ZERO, clock, dice).await?;
+    let opened = open(address, Duration::ZERO, TenantLimits::default(), clock, dice).await?;
     let store = opened.store.clone();
     opened.end_turn().await;
     Ok(store)

@@ -3,13 +3,15 @@
 use crate::{
     args::{RestoreArgs, StoreAddress},
     config::store_of,
+    data_folder,
 };
 use anyhow::{Context, Result, bail};
-use std::{fs, path::Path, process::ExitCode};
+use std::process::ExitCode;
 
 pub(crate) fn run(args: &RestoreArgs) -> Result<ExitCode> {
     let from = &args.from;
-    let to = match store_of(&args.store)? {
+    let address = store_of(&args.store)?;
+    let to = match &address {
         StoreAddress::Sqlite(path) => path,
         StoreAddress::Postgres(address) => bail!(
             "nothing was restored: {address} is restored with PostgreSQL's own tools, while no node runs, as in \
@@ -20,12 +22,9 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<ExitCode> {
     if !from.exists() {
         bail!("there is no backup at {}", from.display());
     }
-    if let Some(folder) = to.parent().filter(|folder| *folder != Path::new("")) {
-        fs::create_dir_all(folder)
-            .with_context(|| format!("the folder {} cannot be made", folder.display()))?;
-    }
+    data_folder::prepare(&address)?;
     eprintln!("copying and checking {} …", from.display());
-    store::restore(from, &to).context("nothing was restored")?;
+    store::restore(from, to).context("nothing was restored")?;
     println!("{} is as it was when the backup was made", to.display());
     println!(
         "what happened since then is gone; jobs that ran at that time are free again when their"

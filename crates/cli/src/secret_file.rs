@@ -1,5 +1,6 @@
 //! Secrets that lie in the data folder: for this user alone, whole or not at all, and never written over.
 
+use crate::data_folder::TEMPORARY;
 use anyhow::{Context, Result, bail};
 use rustix::fs::OFlags;
 use std::{
@@ -8,19 +9,30 @@ use std::{
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::Path,
 };
-use tempfile::NamedTempFile;
 
 /// What is in the file, if it is there.
 pub(crate) fn read(path: &Path) -> Result<Option<String>> {
     let shown = path.display();
     // Whoever can put a link here must not choose which file becomes a secret.
-    let nofollow = OFlags::NOFOLLOW.bits().cast_signed();
-    let mut file = match OpenOptions::new().read(true).custom_flags(nofollow).open(path) {
+    // Nor must a FIFO hold up the start.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let mut file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error).with_context(|| format!("{shown} cannot be read")),
     };
-    let mode = file.metadata().with_context(|| format!("{shown} cannot be read"))?.mode();
+    let found = file.metadata().with_context(|| format!("{shown} cannot be read"))?;
+    if !found.is_file() {
+        bail!("{shown} is no regular file; move it away, and the next start makes a new one");
+    }
+    let (owner, user) = (found.uid(), rustix::process::geteuid().as_raw());
+    if owner != user {
+        bail!(
+            "{shown} belongs to user {owner}, who knows what is in it, and consign runs as user {user}; run it as \
+             that user, or move the file away, and the next start makes a new one"
+        );
+    }
+    let mode = found.mode();
     if mode & 0o077 != 0 {
         bail!(
             "{shown} can be read or written by others (mode {:o}), so it is no secret; `chmod 600 {shown}` \
@@ -36,7 +48,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>> {
 /// Writes the file as a whole or not at all, for this user alone, and never over another.
 pub(crate) fn write(folder: &Path, path: &Path, text: &str) -> Result<()> {
     let written = || -> Result<()> {
-        let mut file = NamedTempFile::new_in(folder)?; // 0600 from the beginning
+        let mut file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(folder)?; // mode 0600
         writeln!(file, "{text}")?;
         file.as_file().sync_all()?;
         file.persist_noclobber(path)?;

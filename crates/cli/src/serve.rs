@@ -4,35 +4,36 @@ use crate::{
     admin_key,
     args::ServeArgs,
     banner::banner,
-    config, listen,
+    config, listen, local_socket,
     log::{self, Looks},
-    opening,
+    open_files, opening,
     ready_made::{Kit, ReadyMadeHandlers},
     settings::{DeclaredType, Settings},
     signals::Signals,
-    tls,
+    tls::Certificates,
 };
 use anyhow::{Context, Result};
 use engine::{CorrelationId, JobId, Scope};
 use platform::{Author, Node, SystemClock, SystemDice};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use server::Server;
+use server::{Listeners, Server};
 use std::{process::ExitCode, sync::Arc, time::Duration};
 use store::{Clock, Dice};
-use tokio::{runtime::Builder, task::spawn_blocking};
+use tokio::{runtime::Builder, task::spawn_blocking, time::timeout};
 use tracing::{error, info, warn};
 
 /// So long may requests take that were under way when we were asked to end. Whoever asks waits half a minute,
 /// usually, before they kill.
 const GRACE: Duration = Duration::from_secs(25);
+/// So long handlers may take to give their jobs back, once the server was asked twice.
+const GIVE_BACK_MAX: Duration = Duration::from_secs(5);
 /// What still runs after that is not waited for.
 const LEFTOVERS: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode> {
-    let settings = config::load(&args.settings)?;
+    let mut settings = config::load(&args.settings)?;
     let looks = Looks::of(&settings.log, &args.terminal);
     let log = log::start(&settings.log, looks)?;
-    allow_many_files();
+    open_files::allow_many(&mut settings.door.limits, &settings.shares);
     let runtime = Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(serve(settings, looks));
     runtime.shutdown_timeout(LEFTOVERS);
@@ -48,26 +49,22 @@ pub(crate) fn run(args: &ServeArgs) -> Result<ExitCode> {
     code
 }
 
-/// A connection is an open file, and the usual limit would be reached long before ours.
-fn allow_many_files() {
-    let limits = getrlimit(Resource::Nofile);
-    let raised = setrlimit(Resource::Nofile, Rlimit { current: limits.maximum, ..limits });
-    if let Err(error) = raised {
-        warn!(%error, "the limit on open files could not be raised");
-    }
-}
-
 async fn serve(settings: Settings, looks: Looks) -> Result<()> {
     // Asked to end while we start, we end as soon as we have started.
     let mut signals = Signals::new()?;
-    let tls = settings.tls.as_ref().map(tls::load).transpose()?;
+    if let Some(danger) = settings.dangers() {
+        warn!("{danger}");
+    }
+    let certificates = settings.tls.as_ref().map(Certificates::load).transpose()?;
+    let tls = certificates.as_ref().map(Certificates::config);
     let secure = tls.is_some();
-    let listener = listen::listen(&settings)?;
+    let listeners = listen::listen(&settings)?;
     let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
     let (address, patience) = (&settings.store, settings.wait_for_store);
+    let limits = settings.tenant_limits;
     let folder = address.folder();
     let opened = tokio::select! {
-        opened = opening::open(address, patience, clock.clone(), dice.clone()) => opened?,
+        opened = opening::open(address, patience, limits, clock.clone(), dice.clone()) => opened?,
         () = signals.any() => {
             info!("asked to end while the store was waited for");
             return Ok(());
@@ -82,9 +79,14 @@ async fn serve(settings: Settings, looks: Looks) -> Result<()> {
     let kit = Kit::new(&settings, folder, clock.clone(), &*dice)?;
     let name = format!("serve-{:08x}", dice.roll().0 >> 96);
     let door = settings.door.clone();
-    let server = Server::start(node.clone(), clock, dice, door, listener, tls).await?;
+    // Before TCP is answered: a command that saw the server ready finds the socket.
+    let (local, _local_socket) =
+        local_socket::listen(folder, listeners.main.local_addr()?.port())?.unzip();
+    let listeners = Listeners { local, ..listeners };
+    let server = Server::start(node.clone(), clock, dice, door, listeners, tls).await?;
+    let _renewing = certificates.map(Certificates::follow);
     opened.end_turn().await; // key, types, secrets and what signs addresses are there
-    let handlers = ReadyMadeHandlers::start(&node, kit, name).await?;
+    let mut handlers = ReadyMadeHandlers::start(&node, kit, name).await?;
     let address = server.address();
     match looks {
         Looks::Json => {
@@ -102,7 +104,14 @@ async fn serve(settings: Settings, looks: Looks) -> Result<()> {
     );
     tokio::select! {
         ((), ()) = async { tokio::join!(server.drain(GRACE), handlers.stop(GRACE)) } => {}
-        () = signals.any() => warn!("asked again: what was under way is cut off"),
+        () = signals.any() => {
+            warn!("asked again: what was under way is cut off");
+            // Before the node closes: a job whose handler is cut off here is given back, and does
+            // not wait for its lease to run out.
+            if timeout(GIVE_BACK_MAX, handlers.stop(Duration::ZERO)).await.is_err() {
+                warn!("some handlers did not end: their jobs run again when their leases have run out");
+            }
+        }
     }
     // Blocks for as long as the last commit takes.
     spawn_blocking(move || node.close()).await?;

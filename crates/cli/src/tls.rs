@@ -9,8 +9,21 @@ use rustls::{
         CertificateDer, PrivateKeyDer,
         pem::{Error, PemObject},
     },
+    server::{ClientHello, ResolvesServerCert},
+    sign::CertifiedKey,
 };
-use std::{fs, os::unix::fs::MetadataExt, path::Path, sync::Arc};
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::Path,
+    sync::{Arc, RwLock},
+    time::Duration,
+};
+use tokio::{
+    task::{JoinSet, spawn_blocking},
+    time::sleep,
+};
+use tracing::{info, warn};
 
 /// Makes the cryptography that we use the one of this process, before anybody needs any.
 pub(crate) fn install_provider() {
@@ -18,13 +31,114 @@ pub(crate) fn install_provider() {
     drop(aws_lc_rs::default_provider().install_default());
 }
 
+/// So often it is looked whether the files have changed.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// The certificate that is served, and the files that it comes from.
+pub(crate) struct Certificates {
+    files: TlsFiles,
+    served: Arc<Served>,
+    stamp: Stamp,
+}
+
+impl Certificates {
+    /// Reads both files, and sees to it that they belong together.
+    pub(crate) fn load(files: &TlsFiles) -> Result<Self> {
+        // Before they are read: a change in between is seen at the next look.
+        let stamp = Stamp::of(files);
+        let served = Arc::new(Served(RwLock::new(load(files)?)));
+        Ok(Certificates { files: files.clone(), served, stamp })
+    }
+
+    /// How a server speaks TLS with whatever certificate is the current one.
+    pub(crate) fn config(&self) -> Arc<ServerConfig> {
+        let config = ServerConfig::builder().with_no_client_auth();
+        let mut config = config.with_cert_resolver(self.served.clone());
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Arc::new(config)
+    }
+
+    /// Reads the files again whenever they change, until what it gives back is dropped. Connections
+    /// that are open keep the certificate that they began with.
+    pub(crate) fn follow(self) -> JoinSet<()> {
+        let mut following = JoinSet::new();
+        following.spawn(self.look_again_and_again());
+        following
+    }
+
+    async fn look_again_and_again(mut self) {
+        // A certificate is written before its key, so files that do not fit are tried again, and
+        // complained about when the next look finds them as they were.
+        let mut broken = None;
+        loop {
+            sleep(LOOK_EVERY).await;
+            let stamp = Stamp::of(&self.files);
+            if stamp == self.stamp {
+                continue;
+            }
+            let files = self.files.clone();
+            let Ok(loaded) = spawn_blocking(move || load(&files)).await else { continue };
+            match loaded {
+                Ok(certified) => {
+                    *self.served.0.write().expect(UNPOISONED) = certified;
+                    self.stamp = stamp;
+                    broken = None;
+                    info!(cert = %self.files.cert.display(), "a renewed certificate is served");
+                }
+                Err(error) if broken.as_ref() == Some(&stamp) => {
+                    self.stamp = stamp;
+                    broken = None;
+                    let error = format!("{error:#}");
+                    warn!(error, "the new certificate cannot be used: the old one is still served");
+                }
+                Err(_) => broken = Some(stamp),
+            }
+        }
+    }
+}
+
+/// What new connections are shown.
+#[derive(Debug)]
+struct Served(RwLock<Arc<CertifiedKey>>);
+
+impl ResolvesServerCert for Served {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.read().expect(UNPOISONED).clone())
+    }
+}
+
+const UNPOISONED: &str = "nothing panics with the certificate in hand";
+
+/// What changes when a file is written or replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stamp([Option<FileStamp>; 2]);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FileStamp {
+    device: u64,
+    inode: u64,
+    modified: (i64, i64),
+    bytes: u64,
+}
+
+impl Stamp {
+    /// Nothing of a file that is not there.
+    fn of(files: &TlsFiles) -> Self {
+        Stamp([&files.cert, &files.key].map(|path| {
+            let file = fs::metadata(path).ok()?;
+            let modified = (file.mtime(), file.mtime_nsec());
+            Some(FileStamp { device: file.dev(), inode: file.ino(), modified, bytes: file.len() })
+        }))
+    }
+}
+
 /// Reads both files, and sees to it that they belong together.
-pub(crate) fn load(files: &TlsFiles) -> Result<Arc<ServerConfig>> {
+pub(crate) fn load(files: &TlsFiles) -> Result<Arc<CertifiedKey>> {
     let chain = chain(&files.cert)?;
     let key = key(&files.key)?;
     let (cert, key_file) = (files.cert.display(), files.key.display());
-    let config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key);
-    let mut config = config.map_err(|error| {
+    let certified = CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider());
+    let certified = certified.map_err(|error| {
         if let rustls::Error::InconsistentKeys(_) = error {
             return anyhow::anyhow!(
                 "the key in {key_file} does not belong to the first certificate in {cert}; the server's own \
@@ -33,8 +147,7 @@ pub(crate) fn load(files: &TlsFiles) -> Result<Arc<ServerConfig>> {
         }
         anyhow::anyhow!("{cert} and {key_file} cannot be used for TLS: {error}")
     })?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
+    Ok(Arc::new(certified))
 }
 
 fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
@@ -49,6 +162,7 @@ fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
 }
 
 fn key(path: &Path) -> Result<PrivateKeyDer<'static>> {
+    refuse_exposed(path)?;
     let pem = read(path, "key")?;
     match PrivateKeyDer::from_pem_slice(&pem) {
         Ok(key) => Ok(key),
@@ -62,6 +176,30 @@ fn key(path: &Path) -> Result<PrivateKeyDer<'static>> {
         }
         Err(error) => Err(unreadable(path, &error)),
     }
+}
+
+/// Refuses a key that other users can read. It is a regular file of this user with mode 0600, or
+/// one of root that our group may read (0640), as PostgreSQL wants it. Links are followed: tools
+/// that renew certificates point with them to the newest.
+fn refuse_exposed(path: &Path) -> Result<()> {
+    // What cannot be looked at cannot be read either, and reading says why.
+    let Ok(found) = fs::metadata(path) else { return Ok(()) };
+    let (shown, mode, owner) = (path.display(), found.mode() & 0o7777, found.uid());
+    if !found.is_file() {
+        bail!("the key {shown} is no regular file");
+    }
+    let user = rustix::process::geteuid().as_raw();
+    let (mode_max, mend) = match owner {
+        owner if owner == user => (0o600, "chmod 600"),
+        0 => (0o640, "chmod 640"),
+        _ => bail!(
+            "the key {shown} belongs to user {owner}; it must belong to user {user}, as which consign runs, or to root"
+        ),
+    };
+    if mode & 0o077 & !mode_max != 0 {
+        bail!("other users can use the key {shown} (mode {mode:o}); mend it with: {mend} {shown}");
+    }
+    Ok(())
 }
 
 fn read(path: &Path, what: &str) -> Result<Vec<u8>> {

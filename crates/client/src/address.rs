@@ -46,6 +46,19 @@ impl Address {
         self.0.scheme() == "https"
     }
 
+    /// The TCP port, said or implied.
+    pub fn port(&self) -> u16 {
+        self.0.port_or_known_default().unwrap_or(80)
+    }
+
+    /// The same address without TLS, for a socket that needs none.
+    pub(crate) fn unencrypted(&self) -> Self {
+        let mut url = self.0.clone();
+        // A URL of http or https takes either scheme.
+        let _ = url.set_scheme("http");
+        Address(url)
+    }
+
     /// The address made of these segments below it.
     pub(crate) fn below(&self, path: &[&str]) -> Url {
         let mut url = self.0.clone();

@@ -1,6 +1,6 @@
 //! Why there is no answer, or not the one that was hoped for.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 use wire::Problem;
 
 /// Why a request came to nothing.
@@ -14,6 +14,8 @@ pub enum ClientError {
     Unreachable {
         /// Where it was looked for.
         address: String,
+        /// The Unix socket by which it was looked for, if it was one.
+        socket: Option<PathBuf>,
         /// What the system said.
         source: reqwest::Error,
     },

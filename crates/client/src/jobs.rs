@@ -7,7 +7,7 @@ use reqwest::{
 };
 use std::time::Duration;
 use wire::{
-    BatchAnswer, BulkAnswer, BulkRequest, ExplainShape, HistoryAnswer, JobShape, Page,
+    BatchAnswer, BulkAnswer, BulkRequest, ExplainShape, HistoryShape, JobShape, Page,
     RedriveRequest, StatusShape, SubmitRequest, SubmittedShape,
 };
 
@@ -91,9 +91,9 @@ impl Client {
         self.get(&["api", "jobs", id]).await
     }
 
-    /// What happened to a job.
-    pub async fn history(&self, id: &str) -> Result<HistoryAnswer, ClientError> {
-        self.get(&["api", "jobs", id, "history"]).await
+    /// All that happened to a job.
+    pub async fn history(&self, id: &str) -> Result<Page<HistoryShape>, ClientError> {
+        self.every_page(&["api", "jobs", id, "history"]).await
     }
 
     /// Why a job is not running.

@@ -2,10 +2,16 @@
 
 use crate::{Client, ClientError};
 use reqwest::Method;
+use serde::de::DeserializeOwned;
 use wire::{
     AuditShape, BulkAnswer, KeyCreated, KeyRequest, KeyShape, NodeShape, Page, PoisonAnswer,
     PoisonRequest, PolicyShape, QueueShape, TypeShape, WorkerShape,
 };
+
+/// The most that a page holds.
+const PAGE_MAX: u32 = 1_000;
+/// A list that goes on for longer does not end, and its rest is left to be asked for.
+const PAGES_MAX: usize = 1_000;
 
 /// Which poisoned jobs a page shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,7 +29,7 @@ pub struct PoisonQuery {
 impl Client {
     /// Every queue.
     pub async fn queues(&self) -> Result<Page<QueueShape>, ClientError> {
-        self.get(&["api", "queues"]).await
+        self.every_page(&["api", "queues"]).await
     }
 
     /// One queue.
@@ -63,7 +69,7 @@ impl Client {
 
     /// Who takes jobs.
     pub async fn workers(&self) -> Result<Page<WorkerShape>, ClientError> {
-        self.get(&["api", "workers"]).await
+        self.every_page(&["api", "workers"]).await
     }
 
     /// The processes that serve.
@@ -73,7 +79,7 @@ impl Client {
 
     /// Every type, with its policy.
     pub async fn types(&self) -> Result<Page<TypeShape>, ClientError> {
-        self.get(&["api", "types"]).await
+        self.every_page(&["api", "types"]).await
     }
 
     /// Sets the whole policy of a type.
@@ -92,12 +98,18 @@ impl Client {
 
     /// Every key, without its secret.
     pub async fn keys(&self) -> Result<Page<KeyShape>, ClientError> {
-        self.get(&["api", "keys"]).await
+        self.every_page(&["api", "keys"]).await
     }
 
     /// Ends a key.
     pub async fn revoke_key(&self, id: &str) -> Result<(), ClientError> {
         self.send(self.request(Method::DELETE, &["api", "keys", id])).await.map(drop)
+    }
+
+    /// Ends a key, and every key that was made with it.
+    pub async fn revoke_key_and_descendants(&self, id: &str) -> Result<(), ClientError> {
+        let request = self.request(Method::DELETE, &["api", "keys", id]);
+        self.send(request.query(&[("descendants", "true")])).await.map(drop)
     }
 
     /// A page of what operators did, newest first.
@@ -110,6 +122,25 @@ impl Client {
         said.extend(top.map(|top| ("top", top.to_string())));
         said.extend(cursor.map(|cursor| ("cursor", cursor.to_owned())));
         self.read(self.request(Method::GET, &["api", "audit"]).query(&said)).await
+    }
+
+    /// All pages of a list, as one: for lists that are bounded, and read as a whole.
+    pub(crate) async fn every_page<T: DeserializeOwned>(
+        &self,
+        path: &[&str],
+    ) -> Result<Page<T>, ClientError> {
+        let mut all = Page { items: Vec::new(), next_cursor: None };
+        for _ in 0..PAGES_MAX {
+            let mut said = vec![("top", PAGE_MAX.to_string())];
+            said.extend(all.next_cursor.take().map(|cursor| ("cursor", cursor)));
+            let page: Page<T> = self.read(self.request(Method::GET, path).query(&said)).await?;
+            all.items.extend(page.items);
+            all.next_cursor = page.next_cursor;
+            if all.next_cursor.is_none() {
+                break;
+            }
+        }
+        Ok(all)
     }
 
     /// Whether the server can take jobs.

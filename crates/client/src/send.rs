@@ -10,6 +10,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use std::{
     fmt,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -24,6 +25,15 @@ pub struct Client {
     shown: String,
     key: Option<Secret>,
     authority: Option<Arc<[u8]>>,
+    socket: Option<Arc<Socket>>,
+}
+
+/// A Unix socket by which a server is asked.
+struct Socket {
+    /// As people know it.
+    shown: PathBuf,
+    /// As the system is asked for it; it may be shorter.
+    path: PathBuf,
 }
 
 /// What a server that is well answers in, beside what it was asked to wait.
@@ -33,7 +43,19 @@ const CONNECT: Duration = Duration::from_secs(5);
 impl Client {
     /// A client of the server at `address`, such as `http://127.0.0.1:8470`, who shows `key`, or nothing.
     pub fn new(address: &str, key: Option<&Secret>) -> Result<Self, ClientError> {
-        Self::build(address, key, None)
+        Self::build(address, key, None, None)
+    }
+
+    /// The same over a Unix socket of that server: nothing goes over TCP. Errors name the socket as
+    /// `shown`, and `path` is what the system is asked for.
+    pub fn over_socket(
+        address: &str,
+        key: Option<&Secret>,
+        shown: &Path,
+        path: &Path,
+    ) -> Result<Self, ClientError> {
+        let socket = Socket { shown: shown.to_owned(), path: path.to_owned() };
+        Self::build(address, key, None, Some(Arc::new(socket)))
     }
 
     /// The same for a server whose certificate was signed by an authority of its own; `authority` is PEM.
@@ -42,15 +64,17 @@ impl Client {
         key: Option<&Secret>,
         authority: &[u8],
     ) -> Result<Self, ClientError> {
-        Self::build(address, key, Some(authority))
+        Self::build(address, key, Some(authority), None)
     }
 
     fn build(
         address: &str,
         key: Option<&Secret>,
         authority: Option<&[u8]>,
+        socket: Option<Arc<Socket>>,
     ) -> Result<Self, ClientError> {
-        let address = Address::parse(address)?;
+        let mut address = Address::parse(address)?;
+        let shown = address.to_string();
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("consign/", env!("CARGO_PKG_VERSION")))
             .redirect(Policy::none()) // a credential goes where its owner sent it
@@ -63,15 +87,20 @@ impl Client {
             let wrong = |_| setup("the certificates of the authority are not PEM");
             builder = builder.tls_certs_merge(Certificate::from_pem_bundle(pem).map_err(wrong)?);
         }
+        if let Some(socket) = &socket {
+            address = address.unencrypted();
+            builder = builder.unix_socket(socket.path.as_path());
+        }
         let wrong = |error| ClientError::Setup(format!("no http client can be set up: {error}"));
-        let shown = address.to_string();
         let (key, authority) = (key.cloned(), authority.map(Arc::from));
-        Ok(Client { http: builder.build().map_err(wrong)?, address, shown, key, authority })
+        let http = builder.build().map_err(wrong)?;
+        Ok(Client { http, address, shown, key, authority, socket })
     }
 
     /// The same caller with connections of its own: for a thread that must not wait for what others do with theirs.
     pub fn apart(&self) -> Result<Self, ClientError> {
-        Self::build(&self.shown, self.key.as_ref(), self.authority.as_deref())
+        let (key, authority) = (self.key.as_ref(), self.authority.as_deref());
+        Self::build(&self.shown, key, authority, self.socket.clone())
     }
 
     /// Where it asks.
@@ -158,7 +187,8 @@ impl Client {
     pub(crate) fn failed(&self, error: reqwest::Error) -> ClientError {
         let (address, source) = (self.address().to_owned(), error.without_url());
         if source.is_connect() {
-            return ClientError::Unreachable { address, source };
+            let socket = self.socket.as_ref().map(|socket| socket.shown.clone());
+            return ClientError::Unreachable { address, socket, source };
         }
         if source.is_timeout() {
             return ClientError::TimedOut { address };

@@ -4,8 +4,8 @@ use crate::{Client, ClientError, send::json};
 use reqwest::Method;
 use std::time::Duration;
 use wire::{
-    ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest, ReleaseRequest, SettleAnswer,
-    SettleRequest, StepRequest, StepShape,
+    ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest, LeaveAnswer, LeaveRequest,
+    ReleaseRequest, SettleAnswer, SettleRequest, StepRequest, StepShape,
 };
 
 impl Client {
@@ -34,6 +34,11 @@ impl Client {
     /// Gives jobs back.
     pub async fn release(&self, jobs: &ReleaseRequest) -> Result<SettleAnswer, ClientError> {
         self.post(&["api", "work", "release"], jobs).await
+    }
+
+    /// Signs a worker off, which is gone at once.
+    pub async fn leave(&self, worker: &LeaveRequest) -> Result<LeaveAnswer, ClientError> {
+        self.post(&["api", "work", "leave"], worker).await
     }
 
     /// Begins or finishes a step.

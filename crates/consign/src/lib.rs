@@ -52,7 +52,7 @@ pub use worker::{
 
 use platform::{Settings, SystemClock, SystemDice};
 use serde::de::DeserializeOwned;
-use std::{io, path::Path, sync::Arc, time::Duration};
+use std::{fs::DirBuilder, io, os::unix::fs::DirBuilderExt, path::Path, sync::Arc, time::Duration};
 use store::{Memory, Options, Sqlite, Store};
 
 /// Consign over one store, for one tenant. Copies are the same.
@@ -80,7 +80,8 @@ impl Consign {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ConsignError> {
         let path = path.as_ref();
         if let Some(folder) = path.parent().filter(|folder| *folder != Path::new("")) {
-            std::fs::create_dir_all(folder)?;
+            // Payloads are in the store: a folder that is made for it is for this user alone.
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
         let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
         let store = Sqlite::open(path, clock, dice, Options::default())?;

@@ -128,6 +128,9 @@ pub enum ReleaseReason {
     Snoozed,
     /// The worker was gone before it learned of its claim. This costs the job nothing at all.
     Undelivered,
+    /// The worker's machine could not start the handler: it lacks descriptors, processes or memory.
+    /// This says nothing about the job, and costs it nothing.
+    NotStarted,
 }
 
 /// The facts of a decision, beside the job itself.
@@ -226,6 +229,7 @@ impl ReleaseReason {
             ReleaseReason::Released => "released",
             ReleaseReason::Snoozed => "snoozed",
             ReleaseReason::Undelivered => "claim was not delivered",
+            ReleaseReason::NotStarted => "the worker could not start it",
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     principal::Grant,
     time::Timestamp,
 };
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 /// Names a key, for lists and logs; it is no secret.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,6 +17,11 @@ impl KeyId {
     /// A new one.
     fn new(chance: Chance) -> Self {
         KeyId((chance.0 >> 64) as u64)
+    }
+
+    /// What logs and the audit call the principal that shows this key.
+    pub fn principal(self) -> String {
+        format!("key:{self}")
     }
 
     /// Reads the form that is shown: 16 lower-case hex digits.
@@ -143,6 +148,25 @@ impl ApiKey {
     }
 }
 
+/// The keys of `keys` that were made with the key `id`, by themselves or through others, in the
+/// order of `keys`. The key itself is not among them.
+pub fn descendants(keys: &[ApiKey], id: KeyId) -> Vec<&ApiKey> {
+    let mut makers = BTreeSet::from([id.principal()]);
+    // A key is made after its maker, but two clocks may say otherwise: looked at again until a
+    // round finds no other. Each round finds one at least, so there are at most as many as keys.
+    loop {
+        let made = keys.iter().filter(|key| makers.contains(&*key.created_by));
+        let names: BTreeSet<String> = made.map(|key| key.id.principal()).collect();
+        let known = makers.len();
+        makers.extend(names);
+        if makers.len() == known {
+            break;
+        }
+    }
+    let is_made = |key: &&ApiKey| key.id != id && makers.contains(&key.id.principal());
+    keys.iter().filter(is_made).collect()
+}
+
 /// A key that is asked for, and may be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyDraft {
@@ -229,11 +253,10 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_key_ends_by_its_time_or_by_somebody() {
+    fn key(id: u64, created_by: &str) -> ApiKey {
         let at = Timestamp::from_unix_ms;
-        let key = ApiKey {
-            id: KeyId(1),
+        ApiKey {
+            id: KeyId(id),
             name: KeyName::parse("ci").unwrap(),
             digest: KeyDigest([0; 32]),
             grant: Grant {
@@ -243,10 +266,36 @@ mod tests {
                 subjects: Vec::new(),
             },
             created_at: at(0),
-            created_by: "test".into(),
+            created_by: created_by.into(),
             expires_at: Some(at(10)),
             revoked_at: None,
+        }
+    }
+
+    #[test]
+    fn what_a_key_made_is_found_through_all_generations() {
+        let by = |id: u64| KeyId(id).principal();
+        let keys = [
+            key(4, &by(3)), // listed before its maker
+            key(1, "config"),
+            key(2, &by(1)),
+            key(3, &by(2)),
+            key(5, &by(1)),
+            key(6, "jwt:key"),
+            key(7, &by(7)), // nothing made itself, but a loop must end
+        ];
+        let found = |id: u64| -> Vec<u64> {
+            descendants(&keys, KeyId(id)).into_iter().map(|key| key.id.0).collect()
         };
+        assert_eq!(found(1), [4, 2, 3, 5]);
+        assert_eq!(found(2), [4, 3]);
+        assert_eq!((found(4), found(6), found(7), found(9)), (vec![], vec![], vec![], vec![]));
+    }
+
+    #[test]
+    fn a_key_ends_by_its_time_or_by_somebody() {
+        let at = Timestamp::from_unix_ms;
+        let key = key(1, "test");
         assert!(key.is_good(at(9)) && !key.is_good(at(10)));
         assert!(!ApiKey { revoked_at: Some(at(1)), ..key.clone() }.is_good(at(5)));
         assert!(ApiKey { expires_at: None, ..key }.is_good(at(i64::MAX)));

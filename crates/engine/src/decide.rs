@@ -23,6 +23,16 @@ use std::time::Duration;
 /// An attempt may be given back this often in one life at no cost.
 pub const RELEASES_MAX: u32 = 20;
 
+/// A job may be claimed and not be started this often at no cost. After that it is an ordinary
+/// release, so that the history of a job that one broken worker takes again and again is bounded.
+pub const NOT_STARTED_MAX: u64 = 100;
+
+/// How long a job waits after its first claim that was not started. The wait doubles with each, six
+/// times at most: a machine that is short of descriptors for minutes makes few rounds, and other
+/// workers get their turn.
+const NOT_STARTED_DELAY: Duration = Duration::from_secs(1);
+const NOT_STARTED_DOUBLINGS_MAX: u32 = 6;
+
 /// Decides one command about one job.
 pub fn decide(job: &Job, command: &Command, facts: &Facts<'_>) -> Decision {
     let facts = &facts.no_earlier_than(job);
@@ -226,8 +236,19 @@ fn release(
     };
     let now = facts.now;
     let mut note = reported(lease, digest);
-    if reason == ReleaseReason::Undelivered {
-        return Ok(settled(undelivered(job, lease, now, note)));
+    let run_at = match reason {
+        ReleaseReason::Undelivered => Some(lease.due_at),
+        ReleaseReason::NotStarted => run_at_after_not_started(job, lease, now),
+        ReleaseReason::Released | ReleaseReason::Snoozed => None,
+    };
+    if let Some(run_at) = run_at {
+        return Ok(settled(untried(
+            job,
+            lease,
+            run_at,
+            now,
+            Note { message: Some(reason.as_str().into()), ..note },
+        )));
     }
     let releases = job.life.releases + 1;
     let free = releases <= RELEASES_MAX || planted(SeededBug::ReleasesUnbounded);
@@ -246,18 +267,30 @@ fn release(
     Ok(settled(job.moved(State::Queued { run_at: now + delay }, life, now, note)))
 }
 
-/// Nobody saw this claim. It is not a release, not a sign of life, and no start; the job goes back to
-/// where it was in its queue.
-fn undelivered(job: &Job, lease: &Lease, now: Timestamp, note: Note) -> Change {
+/// When a job may be claimed again that its worker could not start; none where that is an ordinary
+/// release, because the attempt showed that it began, or because it was so too often.
+fn run_at_after_not_started(job: &Job, lease: &Lease, now: Timestamp) -> Option<Timestamp> {
+    let first_expiry = (lease.started_at + lease.length).min(lease.deadline);
+    let began = job.life.progress.is_some() || lease.expires_at > first_expiry;
+    // Claims that used up no attempt and were no release. Those of earlier lives count as well:
+    // they made history, too.
+    let free_releases = job.life.releases.min(RELEASES_MAX);
+    let counted = u64::from(job.life.attempt) + u64::from(free_releases);
+    let untried = job.fence.saturating_sub(counted);
+    if began || untried >= NOT_STARTED_MAX {
+        return None;
+    }
+    let doublings = u32::try_from(untried).unwrap_or(u32::MAX).min(NOT_STARTED_DOUBLINGS_MAX);
+    Some(now + NOT_STARTED_DELAY * 2_u32.pow(doublings))
+}
+
+/// No handler saw this claim. It is not a release, not a sign of life, and no start.
+fn untried(job: &Job, lease: &Lease, run_at: Timestamp, now: Timestamp, note: Note) -> Change {
     let first_start = job.life.started_at.filter(|started| *started != lease.started_at);
     let attempt = job.life.attempt.saturating_sub(1);
     let life = Life { attempt, started_at: first_start, ..job.life.clone() };
-    let note = Note { message: Some(ReleaseReason::Undelivered.as_str().into()), ..note };
-    let state = if life.cancel_requested {
-        State::Cancelled(ended(now))
-    } else {
-        State::Queued { run_at: lease.due_at }
-    };
+    let state =
+        if life.cancel_requested { State::Cancelled(ended(now)) } else { State::Queued { run_at } };
     job.moved(state, life, now, note)
 }
 

@@ -38,6 +38,17 @@ pub enum Reason {
     Ended { status: Status, at: Timestamp },
 }
 
+impl Reason {
+    /// The same for a reader of one tenant. Slots are shared by all: that they are taken is told,
+    /// not how many jobs the others run beyond them.
+    pub fn for_one_tenant(self) -> Self {
+        if let Reason::LimitReached { limit, .. } = self {
+            return Reason::LimitReached { running: limit.into(), limit };
+        }
+        self
+    }
+}
+
 /// Everything that keeps `job` from running now, the most stubborn reason first.
 pub fn explain(job: &Job, around: &Surroundings) -> Vec<Reason> {
     match &job.state {

@@ -84,20 +84,30 @@ pub fn hex(bytes: &[u8]) -> String {
 
 /// Reads what [`hex`] writes, and no other spelling.
 pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
     let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
     let mut bytes = [0; N];
     if pairs.len() != N {
         return None;
     }
-    for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
-        *byte = digit(*high)? << 4 | digit(*low)?;
+    for (byte, pair) in bytes.iter_mut().zip(pairs) {
+        *byte = unhex_pair(pair)?;
     }
     Some(bytes)
+}
+
+/// Reads what [`hex`] wrote, however long it is. The caller bounds it.
+pub fn unhex_all(text: &str) -> Option<Vec<u8>> {
+    let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
+    pairs.iter().map(unhex_pair).collect()
+}
+
+fn unhex_pair([high, low]: &[u8; 2]) -> Option<u8> {
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    Some(digit(*high)? << 4 | digit(*low)?)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 
 mod attempt;
 mod audit;
+mod audit_detail;
 mod call;
 mod chance;
 mod command;
@@ -30,6 +31,7 @@ mod refusal;
 mod seeded_bug;
 mod step;
 mod submit;
+mod tenant_limits;
 mod text;
 mod time;
 mod worker;
@@ -38,13 +40,21 @@ pub use attempt::{
     AttemptRecord, Ending, EndingDigest, EndingDraft, How, OutcomeWord, RESULT_BYTES_MAX,
 };
 pub use audit::{AuditEntry, AuditHash, AuditNote};
+pub use audit_detail::{
+    AUDIT_DETAIL_BYTES_MAX, key_grant, key_revocation, pause_change, policy_change, resume_change,
+    signing_key_revocation,
+};
 pub use call::{CLAIM_BYTES_MAX, CLAIM_MAX, CLAIM_TYPES_MAX, ITEMS_MAX};
 pub use chance::Chance;
 pub use command::{
     Answer, Claim, Command, Decision, Effect, Facts, Pulse, ReleaseReason, Ruling, Wish,
 };
-pub use credential::{ApiKey, KeyDigest, KeyDraft, KeyId, KeyName, KeySecret, SigningKey};
-pub use decide::{RELEASES_MAX, claim, clock_jumped, decide, is_claimable, kept_since, overdue};
+pub use credential::{
+    ApiKey, KeyDigest, KeyDraft, KeyId, KeyName, KeySecret, SigningKey, descendants,
+};
+pub use decide::{
+    NOT_STARTED_MAX, RELEASES_MAX, claim, clock_jumped, decide, is_claimable, kept_since, overdue,
+};
 pub use explain::{Reason, Surroundings, explain};
 pub use field::{Checked, FieldProblem, Findings, check_count, check_range};
 pub use filter::{Comparison, Field, Filter};
@@ -55,7 +65,7 @@ pub use job::{
 };
 pub use job_id::JobId;
 pub use json::{JSON_DEPTH_MAX, JsonText};
-pub use key::{ContentDigest, IdempotencyKey, JobKey, hex, unhex};
+pub use key::{ContentDigest, IdempotencyKey, JobKey, hex, unhex, unhex_all};
 pub use lease::{Lease, LeaseToken};
 pub use new_job::{Intake, JobDraft, NewJob, PAYLOAD_BYTES_HARD_MAX, PAYLOAD_BYTES_MAX, Start};
 pub use outcome::{Event, EventKind, Failure, MESSAGE_BYTES_MAX, failure_codes};
@@ -64,7 +74,9 @@ pub use policy::{
     check_max_attempts,
 };
 pub use principal::{Denied, Grant, Pattern, Principal, Right, Rights};
-pub use ready_made::{ExecCommand, ReadyMade, ReadyMadeDraft};
+pub use ready_made::{
+    EXEC_WORDS_MAX, ExecCommand, HandlerSource, HandlerSources, ReadyMade, ReadyMadeDraft,
+};
 pub use refusal::Refusal;
 #[cfg(feature = "seeded-bugs")]
 pub use seeded_bug::plant;
@@ -73,9 +85,10 @@ pub use step::{
     STEP_RESULT_BYTES_MAX, STEPS_MAX, Step, StepAnswer, StepsChange, check_step_result,
 };
 pub use submit::{Submitted, key_is_free, submit, submit_again, submit_same};
+pub use tenant_limits::{TenantLimit, TenantLimits};
 pub use text::{
-    ClaimId, CorrelationId, ErrorCode, HandlerUrl, Host, JobType, ResultUrl, Scope, StepName,
-    SubjectId, Tenant, TraceParent, WorkerId,
+    ClaimId, CorrelationId, ErrorCode, HandlerUrl, Host, JobType, PauseReason, ResultUrl, Scope,
+    StepName, SubjectId, Tenant, TraceParent, WorkerId,
 };
 pub use time::{DELAY_SECONDS_MAX, Timestamp, check_delay};
 pub use worker::{WORKER_SILENCE_MAX, is_live};

@@ -6,6 +6,7 @@ use crate::{
     field::{Checked, FieldProblem, check_text},
     job::Envelope,
     text::{JobType, Scope, SubjectId},
+    time::Timestamp,
 };
 use std::{fmt, sync::Arc};
 
@@ -217,6 +218,16 @@ impl Grant {
         if self.subjects.is_empty() { Ok(()) } else { Err(Denied::Subject) }
     }
 
+    /// Whether this may name the handler of a type: a program of this machine, or an address that
+    /// every tenant's jobs of the type go to. Only a grant without any limit may.
+    pub fn may_name_handlers(&self) -> Result<(), Denied> {
+        self.may(Right::Admin)?;
+        if self.scope != Scope::All {
+            return Err(Denied::Tenants);
+        }
+        self.may_everything()
+    }
+
     /// Whether one who has this may grant `other`: nobody gives away more than they have.
     pub fn may_grant(&self, other: &Grant) -> Result<(), Denied> {
         self.may(Right::Admin)?;
@@ -264,6 +275,24 @@ pub struct Principal {
     pub who: Arc<str>,
     /// What it may.
     pub grant: Grant,
+    /// When its credential ends by itself.
+    pub expires_at: Option<Timestamp>,
+}
+
+impl Principal {
+    /// When a key ends that this principal makes and wants to end at `wanted`.
+    ///
+    /// No key outlives the credential that made it, or an end would be no end: a later one is
+    /// refused, not shortened, because its owner would count on it. An absent one is the maker's.
+    pub fn end_of_new_key(&self, wanted: Option<Timestamp>) -> Checked<Option<Timestamp>> {
+        match (self.expires_at, wanted) {
+            (Some(own), Some(wanted)) if wanted > own => {
+                let detail = "must not be later than the end of the credential that makes the key";
+                Err(FieldProblem::new("expiresAt", detail))
+            }
+            (own, wanted) => Ok(wanted.or(own)),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -337,6 +366,19 @@ mod tests {
     }
 
     #[test]
+    fn handlers_are_named_by_an_admin_without_limits() {
+        let admin = Grant { scope: Scope::All, ..grant(&[Right::Admin]) };
+        assert_eq!(admin.may_name_handlers(), Ok(()));
+        let manager = Grant { scope: Scope::All, ..grant(&[Right::JobsManage]) };
+        assert_eq!(manager.may_name_handlers(), Err(Denied::Right(Right::Admin)));
+        assert_eq!(grant(&[Right::Admin]).may_name_handlers(), Err(Denied::Tenants));
+        let types = Grant { types: patterns(&["*"]), ..admin.clone() };
+        assert_eq!(types.may_name_handlers(), Err(Denied::JobType));
+        let subjects = Grant { subjects: patterns(&["*"]), ..admin };
+        assert_eq!(subjects.may_name_handlers(), Err(Denied::Subject));
+    }
+
+    #[test]
     fn nobody_grants_more_than_they_have() {
         let admin = grant(&[Right::Admin]);
         let all = Grant { scope: Scope::All, ..admin.clone() };
@@ -349,5 +391,24 @@ mod tests {
         assert_eq!(limited.may_grant(&narrower), Ok(()));
         let wider = Grant { types: patterns(&["mail*"]), ..admin };
         assert_eq!(limited.may_grant(&wider), Err(Denied::Wider("types")));
+    }
+
+    #[test]
+    fn a_key_ends_no_later_than_its_maker() {
+        let at = Timestamp::from_unix_ms;
+        let maker = |expires_at| Principal {
+            who: "key:1".into(),
+            grant: grant(&[Right::Admin]),
+            expires_at,
+        };
+        let ends = |own: Option<i64>, wanted: Option<i64>| {
+            maker(own.map(at)).end_of_new_key(wanted.map(at)).map_err(|wrong| wrong.field)
+        };
+        assert_eq!(ends(None, None), Ok(None));
+        assert_eq!(ends(None, Some(9)), Ok(Some(at(9))));
+        assert_eq!(ends(Some(7), None), Ok(Some(at(7))));
+        assert_eq!(ends(Some(7), Some(7)), Ok(Some(at(7))));
+        assert_eq!(ends(Some(7), Some(6)), Ok(Some(at(6))));
+        assert_eq!(ends(Some(7), Some(8)), Err("expiresAt"));
     }
 }

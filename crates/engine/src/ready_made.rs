@@ -18,6 +18,81 @@ pub enum ReadyMade {
     Exec(ExecCommand),
 }
 
+impl ReadyMade {
+    /// The contract's word for what it is.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            ReadyMade::Http(_) => "http",
+            ReadyMade::Exec(_) => "exec",
+        }
+    }
+}
+
+/// Who may name handlers of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandlerSource {
+    /// The file of settings, and the API.
+    All,
+    /// The file of settings alone.
+    File,
+    /// Nobody: none is run.
+    Off,
+}
+
+/// Who may name handlers, by their kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HandlerSources {
+    /// Programs of this machine.
+    pub exec: HandlerSource,
+    /// Addresses that jobs are pushed to.
+    pub http: HandlerSource,
+}
+
+impl Default for HandlerSources {
+    /// A program runs as the server's user, so no key alone may name one. An address is checked
+    /// when it is reached.
+    fn default() -> Self {
+        HandlerSources { exec: HandlerSource::File, http: HandlerSource::All }
+    }
+}
+
+impl HandlerSources {
+    /// Who may name handlers of this kind.
+    pub fn of(self, handler: &ReadyMade) -> HandlerSource {
+        match handler {
+            ReadyMade::Http(_) => self.http,
+            ReadyMade::Exec(_) => self.exec,
+        }
+    }
+
+    /// Whether the API may give a type the handler `after` where it has `before`. One that stays as
+    /// it is was named before, and one that goes runs nothing.
+    pub fn check_change(
+        self,
+        before: Option<&ReadyMade>,
+        after: Option<&ReadyMade>,
+    ) -> Checked<()> {
+        let Some(after) = after.filter(|after| before != Some(after)) else { return Ok(()) };
+        let (field, what) = match after {
+            ReadyMade::Http(_) => (HTTP, "addresses"),
+            ReadyMade::Exec(_) => (EXEC, "programs"),
+        };
+        let kind = after.kind();
+        let detail = match self.of(after) {
+            HandlerSource::All => return Ok(()),
+            HandlerSource::File => format!(
+                "is taken from the server's consign.toml alone: `[handlers] {kind}` is \"file\" there"
+            ),
+            HandlerSource::Off => {
+                format!(
+                    "is not run: `[handlers] {kind}` is \"off\" on this server, which runs no {what}"
+                )
+            }
+        };
+        Err(FieldProblem::new(field, detail))
+    }
+}
+
 /// A program and its arguments, as they are handed to the system: no shell reads them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecCommand(Arc<[Box<str>]>);
@@ -49,7 +124,9 @@ impl ExecCommand {
 }
 
 const EXEC: &str = "handler.exec";
-const EXEC_WORDS_MAX: usize = 64;
+const HTTP: &str = "handler.http";
+/// How many words a command may have.
+pub const EXEC_WORDS_MAX: usize = 64;
 const EXEC_WORD_BYTES_MAX: usize = 4 * 1024;
 
 fn check_word(place: usize, word: &str) -> Checked<()> {
@@ -125,6 +202,29 @@ mod tests {
         }
         let problem = http("https://user:hunter2@a/b").check().unwrap_err();
         assert!(!problem.detail.contains("hunter2"), "{problem}");
+    }
+
+    #[test]
+    fn the_api_names_what_its_switch_lets_it() {
+        use HandlerSource::{All, File, Off};
+        let http = ReadyMadeDraft::Http("https://a.example/".into()).check().unwrap();
+        let exec = ReadyMadeDraft::Exec(vec!["true".into()]).check().unwrap();
+        let check =
+            |exec_from, http_from, before: Option<&ReadyMade>, after: Option<&ReadyMade>| {
+                let sources = HandlerSources { exec: exec_from, http: http_from };
+                sources.check_change(before, after).map_err(|problem| problem.field)
+            };
+        assert_eq!(check(All, Off, None, Some(&exec)), Ok(()));
+        assert_eq!(check(Off, All, None, Some(&http)), Ok(()));
+        for closed in [File, Off] {
+            assert_eq!(check(closed, All, None, Some(&exec)), Err("handler.exec"));
+            assert_eq!(check(closed, All, Some(&http), Some(&exec)), Err("handler.exec"));
+            assert_eq!(check(All, closed, Some(&exec), Some(&http)), Err("handler.http"));
+            assert_eq!(check(closed, closed, Some(&exec), Some(&exec)), Ok(()), "as it was");
+            assert_eq!(check(closed, closed, Some(&exec), None), Ok(()), "it runs nothing");
+        }
+        let usual = HandlerSources::default();
+        assert_eq!((usual.exec, usual.http), (File, All));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! A lawful no: the contract speaking, with a stable code.
 
-use crate::{field::FieldProblem, job::Status, job_id::JobId, text::JobType};
+use crate::{
+    field::FieldProblem, job::Status, job_id::JobId, tenant_limits::TenantLimit, text::JobType,
+};
 use std::fmt;
 
 /// Why a command was not carried out. Nothing has changed.
@@ -20,6 +22,8 @@ pub enum Refusal {
         /// The job that has it.
         holder: JobId,
     },
+    /// The same, told to a caller who may not see that job.
+    KeyReusedUnseen,
     /// The type takes no more jobs for now.
     QueueFull {
         /// Which type.
@@ -31,6 +35,13 @@ pub enum Refusal {
     UnknownJobType {
         /// Which it does not know.
         job_type: JobType,
+    },
+    /// The tenant has as many of these as it may.
+    TenantLimit {
+        /// Of what.
+        limit: TenantLimit,
+        /// How many it may have.
+        max: u64,
     },
     /// The payload is not what the schema of its type wants.
     SchemaMismatch(Vec<FieldProblem>),
@@ -89,14 +100,31 @@ impl Refusal {
         if count == 1 { self } else { Refusal::Item { index, refusal: Box::new(self) } }
     }
 
+    /// The job that holds the key which was reused, where that is the reason.
+    pub fn key_holder(&self) -> Option<JobId> {
+        if let Refusal::Item { refusal, .. } = self {
+            return refusal.key_holder();
+        }
+        if let Refusal::KeyReused { holder } = self { Some(*holder) } else { None }
+    }
+
+    /// This refusal without the name of the job that holds a reused key.
+    pub fn without_key_holder(self) -> Self {
+        if let Refusal::Item { index, refusal } = self {
+            return Refusal::Item { index, refusal: Box::new(refusal.without_key_holder()) };
+        }
+        if self.key_holder().is_some() { Refusal::KeyReusedUnseen } else { self }
+    }
+
     /// The stable code that the catalogue explains.
     pub fn code(&self) -> &'static str {
         match self {
             Refusal::Invalid(_) => "INVALID_FIELD",
             Refusal::PayloadTooLarge { .. } => "PAYLOAD_TOO_LARGE",
-            Refusal::KeyReused { .. } => "IDEMPOTENCY_KEY_REUSED",
+            Refusal::KeyReused { .. } | Refusal::KeyReusedUnseen => "IDEMPOTENCY_KEY_REUSED",
             Refusal::QueueFull { .. } => "QUEUE_FULL",
             Refusal::UnknownJobType { .. } => "UNKNOWN_JOB_TYPE",
+            Refusal::TenantLimit { .. } => "TENANT_LIMIT",
             Refusal::SchemaMismatch(_) => "SCHEMA_MISMATCH",
             Refusal::JobNotFound => "JOB_NOT_FOUND",
             Refusal::KeyNotFound => "KEY_NOT_FOUND",
@@ -120,8 +148,10 @@ impl Refusal {
             Refusal::Item { refusal, .. } => refusal.problems(),
             Refusal::PayloadTooLarge { .. }
             | Refusal::KeyReused { .. }
+            | Refusal::KeyReusedUnseen
             | Refusal::QueueFull { .. }
             | Refusal::UnknownJobType { .. }
+            | Refusal::TenantLimit { .. }
             | Refusal::JobNotFound
             | Refusal::KeyNotFound
             | Refusal::LeaseLost
@@ -156,11 +186,16 @@ impl fmt::Display for Refusal {
             Refusal::KeyReused { holder } => {
                 write!(f, "idempotencyKey: belongs to job {holder}, which is a different job")
             }
+            Refusal::KeyReusedUnseen => f.write_str("idempotencyKey: belongs to a different job"),
             Refusal::QueueFull { job_type, max_queued } => {
                 write!(f, "the queue of {job_type} is full: {max_queued} jobs wait")
             }
             Refusal::UnknownJobType { job_type } => {
                 write!(f, "jobType: {job_type} is not declared, and only declared types are taken")
+            }
+            Refusal::TenantLimit { limit, max } => {
+                let (noun, setting) = (limit.noun(), limit.setting());
+                write!(f, "the tenant has {max} {noun}, and {setting} allows no more")
             }
             Refusal::JobNotFound => f.write_str("there is no such job"),
             Refusal::KeyNotFound => f.write_str("there is no such key"),

@@ -1,6 +1,10 @@
 //! Names: short texts with a rule, which the rest of the code may trust once they are made.
 
-use crate::field::{Checked, FieldProblem, check_text};
+use crate::{
+    field::{Checked, FieldProblem, check_text},
+    key::hex,
+};
+use sha2::{Digest, Sha256};
 use std::{fmt, sync::Arc};
 
 /// Declares a name: a text that can only be made through its rule, cheap to clone.
@@ -51,6 +55,10 @@ name!(
     SubjectId, "subjectId", |field, text| check_text(field, text, 256)
 );
 name!(
+    /// Why an operator paused a queue.
+    PauseReason, "reason", |field, text| check_text(field, text, 256)
+);
+name!(
     /// Ties everything together that one request set in motion.
     CorrelationId, "correlationId", correlation
 );
@@ -75,23 +83,36 @@ name!(
     ErrorCode, "errorCode", error_code
 );
 name!(
-    /// Where a result can be fetched.
-    ResultUrl, "resultUrl", |field, text| {
-        check_text(field, text, 2048)?;
-        if text.len() > 2048 {
-            return Err(FieldProblem::new(field, "must have at most 2048 bytes"));
-        }
-        Ok(())
-    }
+    /// Where a result can be fetched. People open it from lists and pages, so a worker must not be
+    /// able to put a script or a local file there.
+    ResultUrl, "resultUrl", |field, text| check_web_address(field, text, "")
 );
 name!(
     /// Where a ready-made handler pushes jobs to.
-    HandlerUrl, "handler.http", handler_url
+    HandlerUrl, "handler.http", |field, text| {
+        check_web_address(field, text, ": requests are signed instead")
+    }
 );
 name!(
     /// The W3C trace context that a job was handed over with.
     TraceParent, "traceparent", trace_parent
 );
+
+impl ClaimId {
+    /// The claim as the stores know it: named by the credential that sent it and by its own text.
+    /// Two credentials that send one text get a claim each, and neither the leases of the other.
+    ///
+    /// A digest, because a principal's name and a claim's together may be longer than a name may
+    /// be.
+    pub fn of_principal(&self, who: &str) -> Self {
+        let mut hash = Sha256::new();
+        // Length first: no principal can end in the beginning of another's claim.
+        hash.update((who.len() as u64).to_be_bytes());
+        hash.update(who);
+        hash.update(self.as_str());
+        ClaimId(hex(&hash.finalize()).into())
+    }
+}
 
 impl Tenant {
     /// The tenant of an installation that has only one.
@@ -130,6 +151,15 @@ impl Scope {
         match self {
             Scope::One(own) => own == tenant,
             Scope::All => true,
+        }
+    }
+
+    /// Whose jobs a new key is for where its maker, whose scope this is, does not say. All tenants
+    /// have to be written out: a field that was forgotten must not open them.
+    pub fn of_new_key(&self) -> Self {
+        match self {
+            Scope::One(own) => Scope::One(own.clone()),
+            Scope::All => Scope::One(Tenant::default_tenant()),
         }
     }
 }
@@ -188,7 +218,8 @@ fn trace_parent(field: &'static str, text: &str) -> Checked<()> {
 }
 
 /// An address of the web without a password in it: addresses are shown to people and stand in logs.
-fn handler_url(field: &'static str, text: &str) -> Checked<()> {
+/// `instead` says what a user and a password are replaced by.
+fn check_web_address(field: &'static str, text: &str, instead: &str) -> Checked<()> {
     const BYTES_MAX: usize = 2_048;
     let no = |detail: String| Err(FieldProblem::new(field, detail));
     if text.len() > BYTES_MAX {
@@ -207,7 +238,7 @@ fn handler_url(field: &'static str, text: &str) -> Checked<()> {
     };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     if authority.contains('@') {
-        return no("must not hold a user or a password: requests are signed instead".into());
+        return no(format!("must not hold a user or a password{instead}"));
     }
     if authority.is_empty() || authority.starts_with(':') {
         return no("must name a host".into());
@@ -246,6 +277,49 @@ mod tests {
         }
         for bad in ["", "_A", "1A", "a", "A-B", &"X".repeat(65)] {
             assert_eq!(ErrorCode::parse(bad).unwrap_err().field, "errorCode", "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_claim_belongs_to_its_principal() {
+        let claim = ClaimId::parse("0001").unwrap();
+        let of = |who| claim.of_principal(who);
+        assert_eq!(of("key:1"), of("key:1"));
+        assert_ne!(of("key:1"), of("key:2"));
+        assert_ne!(of("key:1"), ClaimId::parse("1").unwrap().of_principal("key:1000"));
+        let longest = ClaimId::parse(&"x".repeat(128)).unwrap().of_principal(&"y".repeat(1_000));
+        assert_eq!(ClaimId::parse(longest.as_str()), Ok(longest), "a store can read it back");
+    }
+
+    #[test]
+    fn all_tenants_are_never_meant_by_saying_nothing() {
+        let own = Scope::One(Tenant::parse("acme").unwrap());
+        assert_eq!(own.of_new_key(), own);
+        assert_eq!(Scope::All.of_new_key(), Scope::One(Tenant::default_tenant()));
+    }
+
+    #[test]
+    fn results_are_fetched_from_the_web() {
+        for good in
+            ["https://x.example/1", "HTTP://10.0.0.7:8080/a?b=c@d#e", "https://bücher.example"]
+        {
+            assert!(ResultUrl::parse(good).is_ok(), "{good}");
+        }
+        let long = format!("https://a/{}", "x".repeat(2_048));
+        for bad in [
+            "",
+            "x",
+            "javascript:alert(1)",
+            "data:text/html,x",
+            "file:///etc/passwd",
+            "//a/b",
+            "https://",
+            " https://a",
+            "https://a/\nb",
+            "https://user:secret@a/",
+            &long,
+        ] {
+            assert_eq!(ResultUrl::parse(bad).unwrap_err().field, "resultUrl", "{bad:?}");
         }
     }
 

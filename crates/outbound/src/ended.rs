@@ -1,6 +1,7 @@
 //! How a ready-made handler's errand ended.
 
-use std::time::Duration;
+use rustix::io::Errno;
+use std::{io, time::Duration};
 use wire::Json;
 
 /// What is reported of one attempt.
@@ -31,6 +32,9 @@ pub enum How {
     ForGood(Failure),
     /// It was asked to stop, and stopped.
     Stopped,
+    /// This machine lacks what is needed to begin, and nothing was done. That says nothing about
+    /// the job.
+    NotStarted(Failure),
 }
 
 /// Why it did not work.
@@ -56,6 +60,13 @@ impl Failure {
     pub(crate) fn new(code: &str, message: impl Into<String>) -> Self {
         Failure { code: code.into(), message: message.into() }
     }
+}
+
+/// Whether an error says that this machine, or this process, has no more descriptors, processes or
+/// memory.
+pub(crate) fn is_exhausted(error: &io::Error) -> bool {
+    let lacks = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM, Errno::NOBUFS];
+    Errno::from_io_error(error).is_some_and(|errno| lacks.contains(&errno))
 }
 
 impl From<How> for Ended {

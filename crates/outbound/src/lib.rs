@@ -14,7 +14,8 @@ mod fetch;
 mod push;
 
 pub use address::{
-    Allow, AllowError, Forbidden, Looking, Lookup, check_target, is_public, system_lookup,
+    AddressList, AddressListError, Allow, AllowError, Forbidden, Looking, Lookup, check_target,
+    is_public, system_lookup,
 };
 pub use ended::{Ended, Failure, How};
 pub use errand::Errand;

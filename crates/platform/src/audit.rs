@@ -1,9 +1,9 @@
 //! Do what an operator wants, and note who it was: both, or neither.
 
-use crate::{Error, Platform, check_policy};
+use crate::{Error, Platform};
 use engine::{
-    AuditEntry, AuditNote, Command, CorrelationId, Job, JobId, JobType, Policy, PolicyDraft,
-    Principal, Scope, check_max_attempts,
+    AuditEntry, AuditNote, Command, CorrelationId, Job, JobId, JobType, PauseReason, Policy,
+    PolicyDraft, Principal, Scope, check_max_attempts,
 };
 use std::sync::Arc;
 use store::{Answer, Request};
@@ -44,6 +44,10 @@ impl Author {
 
 /// The verbs of operators, each noted in the audit log in the transaction that carries it out. What is refused
 /// leaves no entry.
+///
+/// What a setting was before is read right before that transaction, not in it: stores would have to
+/// load settings for an entry. Two callers that set one thing in the same moment may both tell what
+/// was before the first; the order of their entries is still the order in which they hold.
 pub struct Managed<'a> {
     platform: &'a Platform,
     author: Author,
@@ -101,17 +105,26 @@ impl Managed<'_> {
     }
 
     /// Lets nobody claim from a queue; what runs goes on.
-    pub async fn pause(&self, scope: &Scope, job_type: JobType) -> Result<(), Error> {
+    pub async fn pause(
+        &self,
+        scope: &Scope,
+        job_type: JobType,
+        reason: Option<&PauseReason>,
+    ) -> Result<(), Error> {
+        let before = self.platform.store.pauses().await?;
+        let detail = engine::pause_change(&before, scope, &job_type, reason);
         let target = job_type.to_string();
         let request = Request::Pause { scope: scope.clone(), job_type };
-        self.noted("queue.pause", &target, Some(&whose(scope)), request).await.map(drop)
+        self.set("queue.pause", &target, Some(&detail), request).await
     }
 
     /// Lets a paused queue be claimed from again.
     pub async fn resume(&self, scope: &Scope, job_type: JobType) -> Result<(), Error> {
+        let before = self.platform.store.pauses().await?;
+        let detail = engine::resume_change(&before, scope, &job_type);
         let target = job_type.to_string();
         let request = Request::Resume { scope: scope.clone(), job_type };
-        self.noted("queue.resume", &target, Some(&whose(scope)), request).await.map(drop)
+        self.set("queue.resume", &target, Some(&detail), request).await
     }
 
     /// Sets the policy of a type for every node, from now on.
@@ -120,11 +133,12 @@ impl Managed<'_> {
         job_type: JobType,
         draft: &PolicyDraft,
     ) -> Result<Policy, Error> {
-        let policy = check_policy(draft)?;
-        let _change = self.platform.catalogue.change();
+        let policy = self.platform.checked_policy(draft).await?;
+        let before = self.platform.store.policies().await?;
+        let detail = engine::policy_change(before.get(&job_type), &policy);
         let target = job_type.to_string();
         let request = Request::SetPolicy { job_type, policy: policy.clone() };
-        self.noted("type.put", &target, None, request).await?;
+        self.set("type.put", &target, Some(&detail), request).await?;
         Ok(policy)
     }
 
@@ -155,6 +169,19 @@ impl Managed<'_> {
         Ok(*job)
     }
 
+    /// Sets something that nodes keep in memory.
+    async fn set(
+        &self,
+        action: &'static str,
+        target: &str,
+        detail: Option<&str>,
+        request: Request,
+    ) -> Result<(), Error> {
+        let note = self.author.note(action, target, detail);
+        let request = Some(Box::new(request));
+        self.platform.set(Request::Record { note, request }).await.map(drop)
+    }
+
     async fn noted(
         &self,
         action: &'static str,
@@ -165,13 +192,5 @@ impl Managed<'_> {
         let note = self.author.note(action, target, detail);
         let request = Some(Box::new(request));
         self.platform.execute_one(Request::Record { note, request }).await
-    }
-}
-
-/// Whose queue, as the audit log says it.
-fn whose(scope: &Scope) -> String {
-    match scope {
-        Scope::All => "every tenant".into(),
-        Scope::One(tenant) => format!("tenant {tenant}"),
     }
 }

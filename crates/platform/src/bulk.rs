@@ -5,7 +5,7 @@
 //! whatever ended meanwhile is refused and not counted.
 
 use crate::{Error, Platform, execute::check_items};
-use engine::{Command, ErrorCode, Field, Filter, Job, JobId, JobType, Scope, Status};
+use engine::{Command, ErrorCode, Field, Filter, Grant, Job, JobId, JobType, Scope, Status};
 use std::collections::BTreeMap;
 use store::{Cursor, PAGE_MAX, Query};
 
@@ -53,13 +53,14 @@ pub struct PoisonPage {
 pub struct Reasons {
     /// By error code. Which code was asked for does not matter here, so that one sees the others.
     pub counts: BTreeMap<ErrorCode, u64>,
-    /// Whether all were counted. Where more wait than [`POISON_COUNTED_MAX`], the counts are of the newest, and
-    /// so they may be where most of the poison queue is not the caller's.
+    /// Whether these are all. Of more codes than [`store::POISON_CODES_MAX`] those with the most
+    /// jobs are told; and a caller who is limited to subjects is told the counts of the newest
+    /// [`POISON_COUNTED_MAX`].
     pub complete: bool,
 }
 
-/// No more jobs of a poison queue are counted by their reasons: it means reading each of them, and somebody
-/// waits for it.
+/// No more jobs of a poison queue are counted for a caller who is limited to subjects: it means
+/// reading each of them, and somebody waits for it.
 pub const POISON_COUNTED_MAX: usize = 20_000;
 
 impl Platform {
@@ -96,19 +97,35 @@ impl Platform {
         self.bulk(scope, chosen, poisoned(), may, Command::Discard).await
     }
 
-    /// One page of the poison queue: what `may` be seen of it, newest first.
-    pub async fn poisoned(&self, query: &PoisonQuery, may: May<'_>) -> Result<PoisonPage, Error> {
+    /// One page of the poison queue: what is within the limits of `grant`, newest first.
+    pub async fn poisoned(&self, query: &PoisonQuery, grant: &Grant) -> Result<PoisonPage, Error> {
+        let may: May<'_> = &|job| grant.may_touch(&job.envelope).is_ok();
         let of_type = query.job_type.clone().map(|job_type| Filter::eq(Field::JobType(job_type)));
         let of_code = query.error_code.clone().map(|code| Filter::eq(Field::ErrorCode(code)));
         let reasons = match query.before {
-            None => Some(self.reasons(&query.scope, all_of(of_type.clone()), may).await?),
             Some(_) => None,
+            // What a job is about stands in the job: where that matters, each is read.
+            None if !grant.subjects.is_empty() => {
+                Some(self.reasons(&query.scope, all_of(of_type.clone()), may).await?)
+            }
+            None => Some(self.counted_reasons(query, grant).await?),
         };
         let filter = poisoned().of(all_of(of_type.into_iter().chain(of_code)));
         let (scope, before, limit) = (query.scope.clone(), query.before, query.limit);
         let waiting = |job: &Job| is_poisoned(job) && may(job);
         let page = self.list_reached(&Query { scope, filter, before, limit }, &waiting).await?;
         Ok(PoisonPage { jobs: page.jobs, next: page.next, reasons })
+    }
+
+    /// Counted by the store, which reads no job for it.
+    async fn counted_reasons(&self, query: &PoisonQuery, grant: &Grant) -> Result<Reasons, Error> {
+        let told = self.store.poison_counts(&query.scope, query.job_type.as_ref()).await?;
+        let mut counts = BTreeMap::new();
+        let within = told.counts.into_iter().filter(|(of, _)| grant.may_type(of).is_ok());
+        for (code, count) in within.flat_map(|(_, codes)| codes) {
+            *counts.entry(code).or_default() += count;
+        }
+        Ok(Reasons { counts, complete: told.complete })
     }
 
     async fn reasons(&self, scope: &Scope, filter: Filter, may: May<'_>) -> Result<Reasons, Error> {

@@ -1,6 +1,7 @@
-//! What happens by itself: the node gives a sign of life, jobs that become due wake those who wait for work, types
-//! that other nodes set are heard of, and the pace of the queues is looked at while somebody asks for it. Of the
-//! nodes that share a store, the one that leads also sweeps what time has overtaken, and numbers announcements.
+//! What happens by itself: the node gives a sign of life, jobs that become due wake those who wait
+//! for work, settings are looked at, and the pace of the queues is looked at while somebody asks
+//! for it. Of the nodes that share a store, the one that leads also sweeps what time has overtaken,
+//! and numbers announcements.
 //!
 //! One thread, which sleeps until something is due. It decides nothing: a wake-up is a hint, and every
 //! sweep goes through the engine.
@@ -161,7 +162,11 @@ impl Works {
             done = done.and(self.sweep().await).and(self.number_events().await);
         }
         done = done.and(self.platform.watch_pace().await);
-        done.and(self.platform.look_at_types().await.map(drop))
+        // Where there are other nodes, the lookout does it.
+        if !self.shared {
+            done = done.and(self.platform.look_at_settings().await);
+        }
+        done
     }
 
     /// Gives a sign of life, and learns whether this node leads. Whoever is not heard does not.

@@ -16,6 +16,17 @@ impl Platform {
         Ok(reply?)
     }
 
+    /// One request that sets something which nodes keep in memory. When this returns, it is in
+    /// force here.
+    pub(crate) async fn set(&self, request: Request) -> Result<Answer, Error> {
+        let change = (self.settings_cache.change(), self.catalogue.change());
+        let answer = self.execute_one(request).await;
+        drop(change);
+        // It may have been set although the store could not say so.
+        self.apply_settings().await;
+        answer
+    }
+
     /// One command about one job.
     pub(crate) async fn command(
         &self,

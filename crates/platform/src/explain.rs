@@ -17,6 +17,10 @@ impl Platform {
     pub async fn explain(&self, scope: &Scope, id: JobId) -> Result<Explained, Error> {
         let (job, around) =
             self.store.surroundings(scope, id).await?.ok_or(Refusal::JobNotFound)?;
-        Ok(Explained { status: job.status(), reasons: explain(&job, &around) })
+        let mut reasons = explain(&job, &around);
+        if *scope != Scope::All {
+            reasons = reasons.into_iter().map(Reason::for_one_tenant).collect();
+        }
+        Ok(Explained { status: job.status(), reasons })
     }
 }

@@ -42,6 +42,13 @@ impl Platform {
         }
         Ok(fates.map(pulse).collect())
     }
+
+    /// Signs a worker off: it is gone at once. Leases that it still holds stay its own until they
+    /// are settled or run out.
+    pub async fn leave(&self, scope: &Scope, worker: &WorkerId) -> Result<(), Error> {
+        let leave = Request::Leave { scope: scope.clone(), worker: worker.clone() };
+        self.execute_one(leave).await.map(drop)
+    }
 }
 
 fn pulse(fate: Fate) -> Result<Pulse, Error> {

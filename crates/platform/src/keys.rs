@@ -4,7 +4,7 @@
 
 use crate::{Author, Error, Platform};
 use engine::{
-    ApiKey, CorrelationId, KeyDraft, KeyId, KeySecret, Principal, Refusal, Right, Scope, SigningKey,
+    ApiKey, CorrelationId, KeyDraft, KeyId, KeySecret, Principal, Refusal, Scope, SigningKey,
 };
 use store::Request;
 
@@ -28,7 +28,8 @@ impl Platform {
             expires_at,
             revoked_at: None,
         };
-        self.put_key(by, correlation, "key.create", &key).await?;
+        let detail = engine::key_grant(&key);
+        self.put_key(by, correlation, ("key.create", &detail), &key).await?;
         Ok((key, secret))
     }
 
@@ -46,8 +47,34 @@ impl Platform {
             return Ok(key);
         }
         let key = ApiKey { revoked_at: Some(self.clock.read().wall), ..key };
-        self.put_key(by, correlation, "key.revoke", &key).await?;
+        let detail = engine::key_revocation(&key);
+        self.put_key(by, correlation, ("key.revoke", &detail), &key).await?;
         Ok(key)
+    }
+
+    /// Ends every good key that was made with the key `id`, by itself or through others, each with
+    /// an entry of its own, and tells whether there was one. `may` says which of them the caller
+    /// may end; the first that it may not ends this with that refusal.
+    ///
+    /// `id` is to be revoked before, and keys that were ended here are to be in force at every node
+    /// before this is called again: it is to be called until it finds none, because each may have
+    /// made others until then.
+    pub async fn revoke_descendants<R: From<Error>>(
+        &self,
+        by: &Principal,
+        correlation: &CorrelationId,
+        id: KeyId,
+        may: impl Fn(&ApiKey) -> Result<(), R>,
+    ) -> Result<bool, R> {
+        let keys = self.keys(&Scope::All).await?;
+        let made = engine::descendants(&keys, id).into_iter();
+        let good: Vec<&ApiKey> = made.filter(|key| key.revoked_at.is_none()).collect();
+        for key in &good {
+            may(key)?;
+            let scope = &key.grant.scope;
+            self.revoke_key(by, correlation.clone(), scope, key.id).await?;
+        }
+        Ok(!good.is_empty())
     }
 
     /// The entry belongs to whom the key does: they should know who made it.
@@ -55,29 +82,28 @@ impl Platform {
         &self,
         by: &Principal,
         correlation: CorrelationId,
-        action: &'static str,
+        (action, detail): (&'static str, &str),
         key: &ApiKey,
     ) -> Result<(), Error> {
         let author = Author { scope: key.grant.scope.clone(), ..Author::new(by, correlation) };
-        let rights: Vec<&str> = key.grant.rights.iter().map(Right::as_str).collect();
-        let detail = format!("{}: {}", key.name.as_str(), rights.join(" "));
-        let note = author.note(action, &key.id.to_string(), Some(&detail));
+        let note = author.note(action, &key.id.to_string(), Some(detail));
         let request = Some(Box::new(Request::PutKey(key.clone())));
-        self.execute_one(Request::Record { note, request }).await.map(drop)
+        self.set(Request::Record { note, request }).await.map(drop)
     }
 
     /// The API keys in scope, oldest first, good or not.
     pub async fn keys(&self, scope: &Scope) -> Result<Vec<ApiKey>, Error> {
-        let mut keys = self.store.keys().await?;
-        keys.retain(|key| *scope == Scope::All || *scope == key.grant.scope);
-        Ok(keys)
+        Ok(match scope {
+            Scope::One(_) => self.store.keys_of(scope).await?,
+            Scope::All => self.store.keys().await?,
+        })
     }
 
     /// Makes a key that signs status addresses. Nobody asked for it by name, so nobody is noted.
     pub async fn new_signing_key(&self) -> Result<SigningKey, Error> {
         let (id, secret) = (self.dice.roll(), [self.dice.roll(), self.dice.roll()]);
         let key = SigningKey::new(id, secret, self.clock.read().wall);
-        self.execute_one(Request::PutSigningKey(key.clone())).await?;
+        self.set(Request::PutSigningKey(key.clone())).await?;
         Ok(key)
     }
 
@@ -97,9 +123,10 @@ impl Platform {
         let key = SigningKey { revoked_at: Some(self.clock.read().wall), ..key };
         // Everybody's addresses end with it.
         let author = Author { scope: Scope::All, ..Author::new(by, correlation) };
-        let note = author.note("signing_key.revoke", &id.to_string(), None);
+        let detail = engine::signing_key_revocation(key.revoked_at);
+        let note = author.note("signing_key.revoke", &id.to_string(), Some(&detail));
         let request = Some(Box::new(Request::PutSigningKey(key.clone())));
-        self.execute_one(Request::Record { note, request }).await?;
+        self.set(Request::Record { note, request }).await?;
         Ok(key)
     }
 

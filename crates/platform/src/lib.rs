@@ -33,6 +33,7 @@ mod read;
 mod redrive;
 mod release;
 mod schema;
+mod settings_cache;
 mod settle;
 mod step;
 mod submit;
@@ -50,6 +51,7 @@ pub use node::Node;
 pub use policy::{KnownType, check_policy};
 pub use queues::QueueSummary;
 pub use release::Release;
+pub use settings_cache::{Credentials, KnownKey};
 pub use settle::{Report, Verdict};
 pub use sweep::Swept;
 pub use system::{SystemClock, SystemDice};
@@ -58,6 +60,8 @@ pub use watch::{Changed, Watch};
 use bell::Bell;
 use catalogue::Catalogue;
 use pace::Pace;
+use schema::CheckPool;
+use settings_cache::SettingsCache;
 use std::sync::Arc;
 use store::{Clock, Dice, Store};
 
@@ -73,6 +77,10 @@ pub struct Platform {
     pace: Pace,
     /// What submits must know of the types.
     catalogue: Catalogue,
+    /// Where costly payloads and new schemas are checked.
+    checks: CheckPool,
+    /// What was set in the store, and how old it is.
+    settings_cache: SettingsCache,
 }
 
 /// What an installation may choose.
@@ -107,6 +115,8 @@ impl Platform {
             bell: Arc::default(),
             pace: Pace::default(),
             catalogue: Catalogue::default(),
+            checks: CheckPool::default(),
+            settings_cache: SettingsCache::default(),
         }
     }
 }

@@ -1,16 +1,19 @@
 //! What other nodes do to the same store: what they let know, and what became of the jobs that somebody watches
 //! here.
 //!
+//! The same thread looks at what other nodes set, once a second and whenever one of them says so.
+//!
 //! One thread, only where the store is shared. News is a hint that may get lost, so watched jobs are looked at
 //! now and then besides: all of them with one question, and none while nobody watches.
 
 use crate::{
-    Batcher,
+    Batcher, Error, Platform,
     bell::Bell,
     jitter::jittered,
     watch::{Touched, Watchers},
 };
 use engine::{JobId, JobType};
+use pollster::block_on;
 use std::{
     collections::BTreeMap,
     io,
@@ -20,8 +23,8 @@ use std::{
     thread,
     time::Duration,
 };
-use store::{Clock, Dice, News, Store, StoreError};
-use tracing::warn;
+use store::{ATTEND_EVERY, News, Store, StoreError};
+use tracing::{debug, warn};
 
 /// How often watched jobs are looked at, news or not.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -42,11 +45,7 @@ pub(crate) struct Lookout {
 
 impl Lookout {
     /// Starts the thread.
-    pub(crate) fn start(
-        batcher: Arc<Batcher>,
-        clock: Arc<dyn Clock>,
-        dice: Arc<dyn Dice>,
-    ) -> io::Result<Self> {
+    pub(crate) fn start(platform: Arc<Platform>, batcher: Arc<Batcher>) -> io::Result<Self> {
         let watchers = batcher.watchers().clone();
         let bell = watchers.bell.clone();
         let post = Post {
@@ -55,11 +54,13 @@ impl Lookout {
             next_hasty_look: Duration::ZERO,
             hurry: false,
             next_look: None,
+            next_settings: Duration::ZERO,
+            settings_hint: false,
             failing: false,
+            settings_failing: false,
+            platform,
             batcher,
             watchers,
-            clock,
-            dice,
         };
         // A greeting: those who believe that they are alone have told nobody anything.
         post.batcher.tell(News { touched: true, ..News::default() });
@@ -86,10 +87,9 @@ impl Drop for Lookout {
 }
 
 struct Post {
+    platform: Arc<Platform>,
     batcher: Arc<Batcher>,
     watchers: Arc<Watchers>,
-    clock: Arc<dyn Clock>,
-    dice: Arc<dyn Dice>,
     /// The versions that the watched jobs had at the last look; nothing for one that was not there.
     measured: BTreeMap<JobId, Option<u64>>,
     /// By the monotonic clock.
@@ -100,7 +100,12 @@ struct Post {
     hurry: bool,
     /// Nothing while nobody watches.
     next_look: Option<Duration>,
+    /// When the settings are looked at again, hint or not.
+    next_settings: Duration,
+    /// Another node has set something since the last look at the settings began.
+    settings_hint: bool,
     failing: bool,
+    settings_failing: bool,
 }
 
 /// What a look is to bring: the jobs that were asked for, and what was said of them.
@@ -110,15 +115,17 @@ type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 impl Post {
     fn run(mut self) {
         let (batcher, bell) = (self.batcher.clone(), self.watchers.bell.clone());
+        let platform = self.platform.clone();
         let waker = Waker::from(bell.clone());
         let mut cx = Context::from_waker(&waker);
         let mut news: Pending<'_, News> = batcher.news();
         // Beside the news and not before it: work that is called out does not wait for a look.
         let mut look: Option<Pending<'_, Look>> = None;
+        let mut settings: Option<Pending<'_, Result<(), Error>>> = None;
         let mut longest = Duration::ZERO;
         loop {
             if bell.wait(longest).stop {
-                return;
+                return self.leave();
             }
             if let Poll::Ready(told) = news.as_mut().poll(&mut cx) {
                 self.heed(told);
@@ -135,13 +142,24 @@ impl Post {
                 self.note(seen);
                 look = None;
             }
-            longest = if look.is_some() { IDLE } else { self.idle() };
+            if settings.is_none() && (self.settings_hint || self.now() >= self.next_settings) {
+                (self.settings_hint, self.next_settings) = (false, self.now() + ATTEND_EVERY);
+                settings = Some(Box::pin(platform.look_at_settings()));
+            }
+            if let Some(Poll::Ready(done)) =
+                settings.as_mut().map(|settings| settings.as_mut().poll(&mut cx))
+            {
+                self.note_settings(done);
+                settings = None;
+            }
+            let idle = if look.is_some() { IDLE } else { self.idle() };
+            longest = if settings.is_some() { idle } else { idle.min(self.settings_idle()) };
         }
     }
 
     /// Passes on what another node let know.
     fn heed(&mut self, news: News) {
-        let News { work, any_work, touched } = news;
+        let News { work, any_work, touched, settings } = news;
         // Whoever speaks is there, whether or not we have met.
         self.batcher.be_in_company(true);
         if any_work {
@@ -151,6 +169,39 @@ impl Post {
             self.batcher.wake(Some(&types));
         }
         self.hurry |= touched;
+        self.settings_hint |= settings;
+    }
+
+    fn settings_idle(&self) -> Duration {
+        if self.settings_hint {
+            return Duration::ZERO;
+        }
+        self.next_settings.saturating_sub(self.now())
+    }
+
+    /// A failure is said once. The cache grows too old to be acted by, and requests look for
+    /// themselves.
+    fn note_settings(&mut self, done: Result<(), Error>) {
+        match done {
+            Ok(()) if std::mem::replace(&mut self.settings_failing, false) => {
+                warn!("settings can be looked at again");
+            }
+            Ok(()) => {}
+            Err(error) => {
+                if !std::mem::replace(&mut self.settings_failing, true) {
+                    let error: &dyn std::error::Error = &error;
+                    warn!(error, "settings cannot be looked at");
+                }
+            }
+        }
+    }
+
+    /// The node serves nothing any more.
+    fn leave(&self) {
+        if let Err(error) = block_on(self.platform.leave_settings()) {
+            let error: &dyn std::error::Error = &error;
+            debug!(error, "the store was not told that this node needs no settings any more");
+        }
     }
 
     /// Whether to look at the watched jobs now. Begins to count when somebody begins to watch.
@@ -161,7 +212,7 @@ impl Post {
             return false;
         }
         let now = self.now();
-        self.next_look.get_or_insert(now + jittered(LOOK_EVERY, &*self.dice));
+        self.next_look.get_or_insert(now + jittered(LOOK_EVERY, &*self.platform.dice));
         self.next_look().is_some_and(|next| now >= next)
     }
 
@@ -177,7 +228,7 @@ impl Post {
         let took = now.saturating_sub(self.look_began);
         let apart = (took * LOOKS_APART_FACTOR).clamp(LOOKS_APART, LOOK_EVERY);
         self.next_hasty_look = now + apart;
-        self.next_look = Some(now + jittered(LOOK_EVERY, &*self.dice));
+        self.next_look = Some(now + jittered(LOOK_EVERY, &*self.platform.dice));
         let versions = match seen {
             Ok(versions) => versions,
             Err(error) => return self.complain(&error),
@@ -205,7 +256,7 @@ impl Post {
     }
 
     fn now(&self) -> Duration {
-        self.clock.read().monotonic
+        self.platform.clock.read().monotonic
     }
 }
 

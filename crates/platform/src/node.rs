@@ -32,9 +32,12 @@ impl Node {
         let (shared, writers) = (store.is_shared(), store.writers());
         let presence = Arc::new(Presence::new(&*clock, &*dice));
         let batcher = Arc::new(Batcher::start(store, Limits { writers, ..Limits::default() })?);
-        let lookout = || Lookout::start(batcher.clone(), clock.clone(), dice.clone());
-        let lookout = shared.then(lookout).transpose()?;
         let platform = Arc::new(Platform::new(batcher.clone(), clock, dice, settings));
+        if shared {
+            platform.settings_cache.join(presence.clone());
+        }
+        let lookout = || Lookout::start(platform.clone(), batcher.clone());
+        let lookout = shared.then(lookout).transpose()?;
         let clockwork = Clockwork::start(platform.clone(), batcher.clone(), presence.clone())?;
         Ok(Node { platform, batcher, presence, clockwork, lookout })
     }

@@ -1,7 +1,7 @@
 //! Say how jobs of a type are treated.
 
 use crate::{Error, Platform, schema};
-use engine::{JobType, Policy, PolicyDraft, Refusal, Scope};
+use engine::{JobType, Policy, PolicyDraft, Refusal, Scope, Tenant};
 use std::collections::{BTreeMap, BTreeSet};
 use store::Request;
 
@@ -16,7 +16,7 @@ pub struct KnownType {
     pub declared: bool,
 }
 
-/// Checks a policy, and that its schema is one.
+/// Checks a policy, and that its schema is one. Blocking: a schema takes long to compile.
 pub fn check_policy(draft: &PolicyDraft) -> Result<Policy, Refusal> {
     let policy = draft.check().map_err(Refusal::Invalid)?;
     policy.schema.as_ref().map_or(Ok(()), schema::check)?;
@@ -30,11 +30,20 @@ impl Platform {
         job_type: JobType,
         draft: &PolicyDraft,
     ) -> Result<Policy, Error> {
-        let policy = check_policy(draft)?;
-        let _change = self.catalogue.change();
+        let policy = self.checked_policy(draft).await?;
         let request = Request::SetPolicy { job_type, policy: policy.clone() };
-        self.execute_one(request).await?;
+        self.set(request).await?;
         Ok(policy)
+    }
+
+    /// Checks a policy without holding up the caller's thread: a schema takes long to compile.
+    pub(crate) async fn checked_policy(&self, draft: &PolicyDraft) -> Result<Policy, Error> {
+        if draft.schema.is_none() {
+            return Ok(check_policy(draft)?);
+        }
+        let draft = draft.clone();
+        let work = move || check_policy(&draft);
+        Ok(self.check_on_pool(&Tenant::default_tenant(), work).await??)
     }
 
     /// The catalogue: every type that somebody declared, or of which jobs in scope have come.

@@ -38,8 +38,12 @@ impl Platform {
         for depth in self.store.queues(scope).await? {
             types.entry(depth.queue.job_type.clone()).or_default().push(depth);
         }
-        // Of every scope: one who works for everybody works for this tenant as well.
-        let workers = self.store.workers(&Scope::All).await?;
+        // One tenant has one queue of a type, which knows its workers. Of several queues each
+        // worker counts once.
+        let workers = match scope {
+            Scope::One(_) => Vec::new(),
+            Scope::All => self.store.workers(&Scope::All).await?,
+        };
         let now = self.store_time().await?;
         let summary = |(job_type, depths): (JobType, Vec<QueueDepth>)| {
             summary(job_type, &depths, &workers, now)
@@ -75,6 +79,9 @@ fn summary(
 
 /// Each counts once, however many of the queues it may claim from.
 fn live_workers(workers: &[WorkerSeen], job_type: &JobType, depths: &[QueueDepth]) -> u64 {
+    if let [depth] = depths {
+        return depth.live_workers;
+    }
     let tenants = || depths.iter().map(|depth| &depth.queue.tenant);
     let claims = |seen: &&WorkerSeen| {
         let covers = |tenant: &Tenant| seen.scope.covers(tenant);

@@ -27,8 +27,9 @@ impl Platform {
         });
         let jobs: Vec<NewJob> = jobs.collect::<Result<_, _>>()?;
         let known = self.types_of(jobs.iter()).await?;
-        for (index, new) in jobs.iter().enumerate() {
-            self.check_type(&known, new).map_err(|refusal| refusal.of_item(index, count))?;
+        let verdicts = self.check_types(&known, &jobs.iter().collect::<Vec<_>>()).await?;
+        for (index, verdict) in verdicts.into_iter().enumerate() {
+            verdict.map_err(|refusal| refusal.of_item(index, count))?;
         }
         let ids = jobs.iter().map(|new| new.id).collect();
         let later = jobs.iter().any(|new| new.start != Start::Now);
@@ -58,9 +59,12 @@ impl Platform {
             later |= new.start != Start::Now;
             batch.push(Request::Submit(vec![new]));
         };
-        let fitting = |new: NewJob| self.check_type(&known, &new).map(|()| new);
+        let lawful: Vec<&NewJob> = checked.iter().flatten().collect();
+        let mut verdicts = self.check_types(&known, &lawful).await?.into_iter();
+        let mut fitting =
+            |new: NewJob| verdicts.next().expect("one verdict for each lawful job").map(|()| new);
         let places: Vec<Result<(), Refusal>> =
-            checked.into_iter().map(|job| job.and_then(fitting).map(&mut take)).collect();
+            checked.into_iter().map(|job| job.and_then(&mut fitting).map(&mut take)).collect();
         let replies = match batch.is_empty() {
             true => Vec::new(),
             false => self.store.execute(batch).await.map_err(|e| naming(e.into(), ids))?,

@@ -1,17 +1,24 @@
 //! What all handlers share.
 
 use crate::{
-    auth::{Caller, Gate, KeyRing},
+    auth::{Caller, Gate, seals},
+    body_budget::BodyBudget,
     guard::Correlation,
     metrics::Metrics,
     no::{No, Reply},
     settings::Settings,
+    waiting::{NoPlace, WaitingPlace, WaitingPlaces},
 };
+use axum::http::{HeaderMap, HeaderName};
 use engine::{CorrelationId, Job, JobId, Scope, Timestamp};
 use platform::{Author, Managed, Node};
-use std::{ops::Deref, sync::Arc, time::Duration};
-use store::{Clock, Dice};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use std::{collections::BTreeSet, ops::Deref, sync::Arc, time::Duration};
+use store::{Clock, Dice, NODE_LOST_AFTER};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
+use tracing::warn;
 use wire::codes;
 
 /// The door, as handlers hold it.
@@ -25,11 +32,12 @@ pub(crate) struct Inside {
     pub(crate) settings: Settings,
     pub(crate) gate: Gate,
     pub(crate) metrics: Metrics,
-    /// Room for large bodies, in KiB.
-    pub(crate) bodies: Arc<Semaphore>,
-    pub(crate) bodies_kib_max: u32,
+    /// Memory for the large bodies of clients.
+    pub(crate) bodies: BodyBudget,
+    /// Memory for workers' reports: clients that hand over batches must not hold them up.
+    pub(crate) reports: BodyBudget,
     /// Room for those who wait for a job.
-    waiting: Arc<Semaphore>,
+    waiting: Arc<WaitingPlaces>,
     /// Said once.
     closing: watch::Sender<bool>,
 }
@@ -50,11 +58,12 @@ impl Door {
         settings: Settings,
         gate: Gate,
     ) -> Self {
-        let kibs = u32::try_from(settings.limits.bodies_bytes_max / 1_024).unwrap_or(u32::MAX);
+        let limits = &settings.limits;
+        let budget = |bytes_max| BodyBudget::new(bytes_max, limits.principal_share_percent);
         Door(Arc::new(Inside {
-            bodies: Arc::new(Semaphore::new(kibs as usize)),
-            bodies_kib_max: kibs,
-            waiting: Arc::new(Semaphore::new(settings.limits.waiting_max)),
+            bodies: budget(limits.bodies_bytes_max),
+            reports: budget(limits.reports_bytes_max),
+            waiting: WaitingPlaces::new(limits),
             metrics: Metrics::default(),
             closing: watch::Sender::new(false),
             node,
@@ -80,27 +89,60 @@ impl Inside {
         CorrelationId::parse(&id.to_string()).expect("a UUID is a lawful correlation")
     }
 
-    /// Reads the keys again that sign addresses.
-    pub(crate) async fn read_seals(&self) -> Result<(), platform::Error> {
-        let lifetime = self.settings.signed_url_lifetime;
-        self.gate.seals.read(&self.node, lifetime, self.now()).await
+    /// Makes a new key that signs addresses, where that is due.
+    pub(crate) async fn rotate_signing_key(&self) -> Result<(), platform::Error> {
+        seals::rotate(&self.node, self.settings.signed_url_lifetime, self.now()).await
     }
 
     /// An address that opens the status of this job for a while, without any other credential.
     pub(crate) fn signed_status_url(&self, job: JobId) -> Option<String> {
         let lifetime = i64::try_from(self.settings.signed_url_lifetime.as_millis());
         let until = self.now().unix_ms().saturating_add(lifetime.unwrap_or(i64::MAX));
-        let sig = self.gate.seals.sign(job, Timestamp::from_unix_ms(until))?;
+        let sig = seals::sign(&self.node, job, Timestamp::from_unix_ms(until))?;
         Some(format!("{}?sig={sig}", wire::status_url(job)))
     }
 
-    pub(crate) fn keys(&self) -> &KeyRing {
-        &self.gate.keys
+    /// Waits until what was set is in force on every live node. A node that does not confirm it is
+    /// waited for no longer than a sign of life lasts: after that it looks at the store before it
+    /// serves, and the headers of the answer say how many such nodes there are.
+    pub(crate) async fn in_force(&self) -> HeaderMap {
+        let until = Instant::now() + NODE_LOST_AFTER;
+        let mut pause = CONFIRMED_AFTER;
+        // Nodes that were alive when it was set, or came since.
+        let mut awaited: BTreeSet<String> = BTreeSet::new();
+        loop {
+            let over = Instant::now() >= until || self.is_closing();
+            match self.node.unconfirmed_nodes().await {
+                Ok(unconfirmed) => {
+                    let live = unconfirmed.iter().filter(|node| node.live);
+                    awaited.extend(live.clone().map(|node| node.id.clone()));
+                    if over || live.count() == 0 {
+                        let missing = unconfirmed.iter().filter(|node| awaited.contains(&node.id));
+                        return unconfirmed_headers(missing.count());
+                    }
+                }
+                // The store is away. What was set is set; which nodes act by it cannot be known.
+                Err(_) if over => {
+                    return unconfirmed_headers(
+                        self.node.nodes().iter().filter(|n| n.live).count(),
+                    );
+                }
+                Err(_) => {}
+            }
+            tokio::select! {
+                () = sleep(pause) => pause = (pause * 2).min(CONFIRMED_AFTER_MAX),
+                () = self.closed() => {}
+            }
+        }
     }
 
-    /// A place among those who wait for a job, if there is one left.
-    pub(crate) fn place_to_wait(&self) -> Option<OwnedSemaphorePermit> {
-        self.waiting.clone().try_acquire_owned().ok()
+    /// A place among the requests that wait, if there is one left for this caller and this job.
+    pub(crate) fn place_to_wait(
+        &self,
+        caller: &Caller,
+        job: Option<&Job>,
+    ) -> Result<WaitingPlace, NoPlace> {
+        self.waiting.take(caller, job)
     }
 
     /// Nobody new is served from now on; who waits is sent home.
@@ -145,7 +187,28 @@ impl Inside {
     }
 }
 
+/// How many live nodes had not confirmed a change when it was answered.
+const UNCONFIRMED_NODES: HeaderName = HeaderName::from_static("consign-unconfirmed-nodes");
+/// A node that hears of a change confirms it within about this time.
+const CONFIRMED_AFTER: Duration = Duration::from_millis(5);
+/// One that does not hear of it looks once a second.
+const CONFIRMED_AFTER_MAX: Duration = Duration::from_millis(100);
+
+fn unconfirmed_headers(nodes: usize) -> HeaderMap {
+    if nodes == 0 {
+        return HeaderMap::new();
+    }
+    warn!(nodes, "a change of settings was not confirmed by every node");
+    HeaderMap::from_iter([(UNCONFIRMED_NODES, nodes.into())])
+}
+
 /// Too much at once.
 pub(crate) fn overloaded(detail: &str) -> No {
     No::Later(Box::new(No::stated(codes::OVERLOADED, detail)), Duration::from_secs(5))
+}
+
+impl From<NoPlace> for No {
+    fn from(NoPlace { setting }: NoPlace) -> Self {
+        overloaded(&format!("too many requests wait: {setting} allows no more"))
+    }
 }

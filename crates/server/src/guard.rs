@@ -3,11 +3,13 @@
 
 use crate::{
     Door,
+    forwarded::client_address,
     no::{No, Unsaid},
+    serve::Peer,
 };
 use axum::{
     extract::{FromRequestParts, MatchedPath, Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header, request::Parts},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header, request::Parts},
     middleware::Next,
     response::Response,
 };
@@ -39,7 +41,11 @@ pub(crate) struct Correlation {
 
 impl Correlation {
     fn of(headers: &HeaderMap, new: impl FnOnce() -> CorrelationId) -> Self {
-        let text = |name: &HeaderName| headers.get(name).map(HeaderValue::to_str);
+        // An empty one is what a client sends whose own variable was not set.
+        let is_empty = |value: &HeaderValue| value.as_bytes().trim_ascii().is_empty();
+        let text = |name: &HeaderName| {
+            headers.get(name).filter(|value| !is_empty(value)).map(HeaderValue::to_str)
+        };
         let trace = headers.get(TRACEPARENT).and_then(|value| value.to_str().ok());
         let traceparent = trace.and_then(|trace| TraceParent::parse(trace).ok());
         let mut refused = None;
@@ -73,8 +79,17 @@ pub(crate) async fn guard(State(door): State<Door>, mut request: Request, next: 
     let began = door.monotonic();
     let correlation = Correlation::of(request.headers(), || door.new_correlation());
     let id = correlation.id.clone();
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let limits = check_headers(&request, door.settings.limits.header_bytes_max);
+    let (method, path) = (request.method().clone(), request.uri().path());
+    let is_routine = Routine::of(path);
+    let path = loggable_path(path);
+    let peer = request.extensions().get::<Peer>().copied();
+    let tls = peer.is_some_and(|peer| peer.tls);
+    let peer = peer.and_then(|peer| peer.address);
+    let client =
+        peer.and_then(|peer| client_address(&door.settings.proxy, peer, request.headers()));
+    let (peer, client) = (peer.map(tracing::field::display), client.map(tracing::field::display));
+    let limits = check_headers(&request, door.settings.limits.header_bytes_max)
+        .and_then(|()| check_once(&request));
     request.extensions_mut().insert(correlation);
     let answered = match limits {
         Ok(()) => without_panic(next.run(request)).await,
@@ -85,6 +100,7 @@ pub(crate) async fn guard(State(door): State<Door>, mut request: Request, next: 
         warn!(correlation = %id, %method, path, "a handler panicked");
         no.respond(&id)
     });
+    let who = response.extensions_mut().remove::<Who>().map(|who| who.0);
     if let Some(Unsaid(no)) = response.extensions_mut().remove::<Unsaid>() {
         no.tell(&id);
         let headers = std::mem::take(response.headers_mut());
@@ -98,6 +114,9 @@ pub(crate) async fn guard(State(door): State<Door>, mut request: Request, next: 
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if tls {
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, A_YEAR_OF_TLS);
+    }
     // What is true of a job now is not true for long, and a key is for one pair of eyes.
     if !headers.contains_key(header::CACHE_CONTROL) {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -105,22 +124,61 @@ pub(crate) async fn guard(State(door): State<Door>, mut request: Request, next: 
     if !headers.contains_key(X_CORRELATION_ID) {
         headers.insert(X_CORRELATION_ID, header_of(&id));
     }
-    let who = response.extensions().get::<Who>().map(|who| who.0.clone());
     let status = response.status().as_u16();
     let ms = (door.monotonic() - began).as_secs_f64() * 1e3;
     let ms = (ms * 1e3).round() / 1e3;
+    let who = who.as_deref();
     // The query is left out: it may hold a signature.
-    match path.as_str() {
+    match is_routine {
         // Asked every few seconds by whoever looks after us: not worth a line while all is well.
-        "/healthz" | "/readyz" if status < 400 => debug!(path, status, ms, "request"),
+        Some(Routine::Probe) if status < 400 => debug!(path, status, ms, peer, client, "request"),
         // What workers ask all the time, also while nothing happens.
-        "/api/work/claim" | "/api/work/heartbeat" if status < 400 => {
-            debug!(path, status, ms, who = who.as_deref(), correlation = %id, "request");
+        Some(Routine::Worker) if status < 400 => {
+            debug!(path, status, ms, who, peer, client, correlation = %id, "request");
         }
-        _ => info!(%method, path, status, ms, who = who.as_deref(), correlation = %id, "request"),
+        Some(Routine::Probe | Routine::Worker) | None => {
+            info!(%method, path, status, ms, who, peer, client, correlation = %id, "request");
+        }
     }
     door.metrics.count(status);
     response
+}
+
+/// What is asked again and again while all is well.
+#[derive(Clone, Copy)]
+enum Routine {
+    Probe,
+    Worker,
+}
+
+impl Routine {
+    fn of(path: &str) -> Option<Self> {
+        match path {
+            "/healthz" | "/readyz" => Some(Routine::Probe),
+            "/api/work/claim" | "/api/work/heartbeat" => Some(Routine::Worker),
+            _ => None,
+        }
+    }
+}
+
+/// Browsers that have seen us under TLS do not come without it for a year.
+const A_YEAR_OF_TLS: HeaderValue = HeaderValue::from_static("max-age=31536000");
+
+/// More of a path is not logged. Every path of ours is shorter.
+const PATH_CHARS_MAX: usize = 200;
+
+/// A path as the log has it: of a bounded length, and only with letters that do nothing where a
+/// person reads them. A client chooses every byte of it.
+fn loggable_path(path: &str) -> String {
+    let mut cut: String = path
+        .chars()
+        .take(PATH_CHARS_MAX)
+        .map(|letter| if letter.is_ascii_graphic() { letter } else { '?' })
+        .collect();
+    if path.chars().nth(PATH_CHARS_MAX).is_some() {
+        cut += "...";
+    }
+    cut
 }
 
 /// Headers of a layer that are true whatever the answer is.
@@ -134,8 +192,28 @@ pub(crate) fn header_of(correlation: &CorrelationId) -> HeaderValue {
         .expect("a correlation has no control characters")
 }
 
+/// Refuses what a proxy in front could read in another way than we do: two hosts, or two
+/// credentials, of which it checks one and we believe the other.
+fn check_once(request: &Request) -> Result<(), No> {
+    let count = |name: HeaderName| request.headers().get_all(name).iter().take(2).count();
+    let malformed = |detail| Err(No::stated(codes::MALFORMED_REQUEST, detail));
+    match count(header::HOST) {
+        0 if request.version() >= Version::HTTP_11 => {
+            return malformed("a request must have a Host header");
+        }
+        0 | 1 => {}
+        _ => return malformed("a request must have one Host header, and has more"),
+    }
+    if count(header::AUTHORIZATION) > 1 {
+        return malformed("a request must have one Authorization header, and has more");
+    }
+    Ok(())
+}
+
+/// Bytes of a request's path and query.
+pub(crate) const ADDRESS_BYTES_MAX: usize = 8 * 1024;
+
 fn check_headers(request: &Request, bytes_max: usize) -> Result<(), No> {
-    const ADDRESS_BYTES_MAX: usize = 8 * 1024;
     const COLON_AND_BREAK: usize = 4;
     let address = request.uri().path_and_query().map_or(0, |address| address.as_str().len());
     let lengths = request.headers().iter();
@@ -226,8 +304,22 @@ mod tests {
         assert_eq!(correlation(&[trace]).id.as_str(), "0af7651916cd43dd8448eb211c80319c");
         assert_eq!(correlation(&[("traceparent", "nonsense")]).id.as_str(), "new");
         let long = "x".repeat(129);
+        for empty in ["", " ", "\t "] {
+            let none = correlation(&[("x-correlation-id", empty), trace]);
+            assert_eq!(none.id.as_str(), "0af7651916cd43dd8448eb211c80319c");
+            let none = correlation(&[("x-correlation-id", empty)]);
+            assert_eq!((none.id.as_str(), none.refused), ("new", None), "{empty:?}");
+        }
         let refused = correlation(&[("x-correlation-id", &long)]);
         assert_eq!((refused.id.as_str(), refused.refused.is_some()), ("new", true));
+    }
+
+    #[test]
+    fn a_path_is_logged_without_what_could_deceive() {
+        assert_eq!(loggable_path("/api/jobs/{id}"), "/api/jobs/{id}");
+        assert_eq!(loggable_path("/a\u{202e}b\u{7f}c d"), "/a?b?c?d");
+        let long = loggable_path(&"ü".repeat(10_000));
+        assert_eq!((long.len(), &long[198..]), (203, "??..."));
     }
 
     #[test]

@@ -7,8 +7,12 @@
 
 mod api;
 mod auth;
+mod body_budget;
+mod connections;
 mod door;
+mod forwarded;
 mod guard;
+mod listener;
 mod metrics;
 mod no;
 mod openapi;
@@ -17,11 +21,14 @@ mod routes;
 mod sent;
 mod serve;
 mod settings;
+mod waiting;
 mod work;
 
 use door::Door;
 
 pub use auth::jwt::{JwtSetupError, KeysError};
 pub use routes::{Access, ROUTES, Route};
-pub use serve::{Server, StartError};
-pub use settings::{JwksSource, JwtSettings, Limits, Rate, Settings};
+pub use serve::{Listeners, Server, StartError};
+pub use settings::{
+    AddressShare, ForwardedHeader, JwksSource, JwtSettings, Limits, ProxySettings, Rate, Settings,
+};

@@ -1,5 +1,6 @@
 //! What an operator's graphs are drawn from: Prometheus' text form.
 
+use crate::auth::{CredentialFailure, CredentialFailures};
 use std::{
     fmt::Write,
     sync::atomic::{AtomicU64, Ordering},
@@ -18,24 +19,32 @@ impl Metrics {
         self.answers[class].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The page.
-    pub(crate) fn page(&self, queues: &[QueueShape]) -> String {
-        let mut page = String::new();
-        family(&mut page, "consign_http_requests_total", "counter", "Requests by class of answer");
+    /// What this node answered, whoever asked.
+    pub(crate) fn write_requests(&self, page: &mut String, failures: &CredentialFailures) {
+        family(page, "consign_http_requests_total", "counter", "Requests by class of answer");
         for (class, count) in self.answers.iter().enumerate() {
             let (class, count) = (class + 1, count.load(Ordering::Relaxed));
-            line(&mut page, &format!("consign_http_requests_total{{class=\"{class}xx\"}} {count}"));
+            line(page, &format!("consign_http_requests_total{{class=\"{class}xx\"}} {count}"));
         }
-        for Gauge { name, help, value } in GAUGES {
-            let name = format!("consign_queue_{name}");
-            family(&mut page, &name, "gauge", help);
-            for queue in queues {
-                // A job type has no letter that would need to be escaped.
-                let (job_type, value) = (&queue.job_type, value(queue));
-                line(&mut page, &format!("{name}{{job_type=\"{job_type}\"}} {value}"));
-            }
+        let name = "consign_failed_credentials_total";
+        family(page, name, "counter", "Credentials that opened nothing, by what was wrong");
+        for failure in CredentialFailure::ALL {
+            let (reason, count) = (failure.as_str(), failures.total(failure));
+            line(page, &format!("{name}{{reason=\"{reason}\"}} {count}"));
         }
-        page
+    }
+}
+
+/// How things stand in these queues.
+pub(crate) fn write_queues(page: &mut String, queues: &[QueueShape]) {
+    for Gauge { name, help, value } in GAUGES {
+        let name = format!("consign_queue_{name}");
+        family(page, &name, "gauge", help);
+        for queue in queues {
+            // A job type has no letter that would need to be escaped.
+            let (job_type, value) = (&queue.job_type, value(queue));
+            line(page, &format!("{name}{{job_type=\"{job_type}\"}} {value}"));
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
     auth::pass,
     guard::{guard, no_such_address, no_such_method},
     openapi::{self as doc, Doc},
-    work::{claim, heartbeat, release, settle, steps},
+    work::{claim, heartbeat, leave, release, settle, steps},
 };
 use axum::{
     Router,
@@ -97,6 +97,7 @@ pub static ROUTES: &[Route] = &[
     row("POST",   "/api/work/settle",               Needs(Work),        || post(settle::settle),                &doc::SETTLE),
     row("POST",   "/api/work/release",              Needs(Work),        || post(release::release),              &doc::RELEASE),
     row("POST",   "/api/work/steps",                Needs(Work),        || post(steps::steps),                  &doc::STEPS),
+    row("POST",   "/api/work/leave",                Needs(Work),        || post(leave::leave),                  &doc::LEAVE),
     row("GET",    "/metrics",                       Needs(MetricsRead), || get(health::metrics),                &doc::METRICS),
     row("GET",    "/healthz",                       Open,               || get(health::alive),                  &doc::ALIVE),
     row("GET",    "/readyz",                        Open,               || get(health::ready),                  &doc::READY),
@@ -132,8 +133,18 @@ pub(crate) fn route_of(method: &Method, path: &str) -> Option<&'static Route> {
 
 /// The router over all routes.
 pub(crate) fn router(door: Door) -> Router {
+    router_over(ROUTES.iter(), door)
+}
+
+/// The router of the listener for health and metrics. Who may ask is as everywhere.
+pub(crate) fn health_router(door: Door) -> Router {
+    const PATHS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+    router_over(ROUTES.iter().filter(|route| PATHS.contains(&route.path)), door)
+}
+
+fn router_over(routes: impl Iterator<Item = &'static Route>, door: Door) -> Router {
     let mut router = Router::new();
-    for route in ROUTES {
+    for route in routes {
         router = router.route(route.path, (route.handler)());
     }
     router

@@ -1,6 +1,11 @@
 //! Reads what a client sent: bodies within their limits, queries without surprises, ids from the path.
 
-use crate::{Door, no::No};
+use crate::{
+    Door,
+    auth::{Caller, Shown},
+    body_budget::{BodyBudget, BodyPermit},
+    no::{No, Reply},
+};
 use axum::{
     body::Body,
     extract::{FromRequest, FromRequestParts, Path, Request},
@@ -11,43 +16,52 @@ use engine::{FieldProblem, JobId, JobType, Refusal};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
-use std::{collections::BTreeMap, time::Duration};
-use tokio::sync::OwnedSemaphorePermit;
-use wire::codes;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use tokio::time::Instant;
+use wire::{SettingBody, Unreadable, codes};
 
 /// A JSON body of ordinary size.
 pub(crate) struct Sent<T>(pub(crate) T);
 
-/// A JSON body that may be missing: then everything is as by default.
-pub(crate) struct SentOrNothing<T>(pub(crate) T);
+/// A JSON body that sets something: it takes no field that is not known.
+pub(crate) struct Setting<T>(pub(crate) T);
 
-/// A JSON body that holds many things, and its room in memory until all of them are dealt with.
-pub(crate) struct SentPage<T>(pub(crate) T, pub(crate) Option<Room>);
+/// A JSON body that sets something and may be missing: then everything is as by default.
+pub(crate) struct SettingOrNothing<T>(pub(crate) T);
 
-/// A share of the memory for large bodies.
-pub(crate) type Room = OwnedSemaphorePermit;
+/// A JSON body that holds many things, and its memory until all of them are dealt with.
+pub(crate) struct SentPage<T>(pub(crate) T, pub(crate) Option<BodyPermit>);
 
-/// A page of workers' reports: never held up by other large bodies.
-pub(crate) struct SentReport<T>(pub(crate) T);
+/// A page of workers' reports, and its memory: never held up by the large bodies of clients.
+pub(crate) struct SentReport<T>(pub(crate) T, pub(crate) Option<BodyPermit>);
 
 impl<T: DeserializeOwned> FromRequest<Door> for Sent<T> {
     type Rejection = No;
 
     async fn from_request(request: Request, door: &Door) -> Result<Self, No> {
-        let (bytes, _) = read(request, door, Kind::Ordinary).await?;
+        let (bytes, _permit) = read(request, door, Kind::Ordinary).await?;
         Ok(Sent(wire::read(&bytes)?))
     }
 }
 
-impl<T: DeserializeOwned + Default> FromRequest<Door> for SentOrNothing<T> {
+impl<T: SettingBody> FromRequest<Door> for Setting<T> {
     type Rejection = No;
 
     async fn from_request(request: Request, door: &Door) -> Result<Self, No> {
-        let (bytes, _) = read(request, door, Kind::Ordinary).await?;
+        let (bytes, _permit) = read(request, door, Kind::Ordinary).await?;
+        Ok(Setting(wire::read_setting(&bytes)?))
+    }
+}
+
+impl<T: SettingBody + Default> FromRequest<Door> for SettingOrNothing<T> {
+    type Rejection = No;
+
+    async fn from_request(request: Request, door: &Door) -> Result<Self, No> {
+        let (bytes, _permit) = read(request, door, Kind::Ordinary).await?;
         if bytes.is_empty() {
-            return Ok(SentOrNothing(T::default()));
+            return Ok(SettingOrNothing(T::default()));
         }
-        Ok(SentOrNothing(wire::read(&bytes)?))
+        Ok(SettingOrNothing(wire::read_setting(&bytes)?))
     }
 }
 
@@ -55,8 +69,8 @@ impl<T: DeserializeOwned> FromRequest<Door> for SentPage<T> {
     type Rejection = No;
 
     async fn from_request(request: Request, door: &Door) -> Result<Self, No> {
-        let (bytes, room) = read(request, door, Kind::Page).await?;
-        Ok(SentPage(wire::read(&bytes)?, room))
+        let (bytes, permit) = read(request, door, Kind::Page).await?;
+        Ok(SentPage(wire::read(&bytes)?, permit))
     }
 }
 
@@ -64,9 +78,14 @@ impl<T: DeserializeOwned> FromRequest<Door> for SentReport<T> {
     type Rejection = No;
 
     async fn from_request(request: Request, door: &Door) -> Result<Self, No> {
-        let (bytes, _) = read(request, door, Kind::Report).await?;
-        Ok(SentReport(wire::read(&bytes)?))
+        let (bytes, permit) = read(request, door, Kind::Report).await?;
+        Ok(SentReport(wire::read(&bytes)?, permit))
     }
+}
+
+/// An item of a page, if it could be read.
+pub(crate) fn item_of<T>(item: &wire::PageItem<T>) -> Reply<&T> {
+    item.read().map_err(|error: &Unreadable| No::Unreadable(error.clone()))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -78,10 +97,12 @@ enum Kind {
 
 /// Smaller bodies are not counted: a connection's own buffers are as large.
 const UNCOUNTED_BYTES: usize = 64 * 1024;
-/// How long a large body waits until others have been read.
-const ROOM_WAIT: Duration = Duration::from_secs(5);
 
-async fn read(request: Request, door: &Door, kind: Kind) -> Result<(Bytes, Option<Room>), No> {
+async fn read(
+    request: Request,
+    door: &Door,
+    kind: Kind,
+) -> Result<(Bytes, Option<BodyPermit>), No> {
     let limits = &door.settings.limits;
     let bytes_max = match kind {
         Kind::Ordinary => limits.body_bytes_max,
@@ -92,24 +113,71 @@ async fn read(request: Request, door: &Door, kind: Kind) -> Result<(Bytes, Optio
     let welcome = match announced {
         Some(0) => Ok(()),
         Some(bytes) if bytes > bytes_max => Err(too_large(bytes_max)),
-        Some(_) | None => check_kind(&parts.headers),
+        Some(_) | None => check_kind(&parts.headers).and_then(|()| check_encoding(&parts.headers)),
     };
     if let Err(no) = welcome {
         let_pass(&parts.headers, body).await;
         return Err(no);
     }
-    let bytes = announced.unwrap_or(bytes_max);
-    let room = match kind {
-        Kind::Ordinary | Kind::Page if bytes > UNCOUNTED_BYTES => Some(room(door, bytes).await?),
-        Kind::Ordinary | Kind::Page | Kind::Report => None,
+    let budget = match kind {
+        Kind::Ordinary | Kind::Page => &door.bodies,
+        Kind::Report => &door.reports,
     };
-    let whole = tokio::time::timeout(limits.body_timeout, gather(body, bytes_max)).await;
+    let caller = parts.extensions.get::<Caller>();
+    let mut memory = BodyMemory {
+        owner: caller.map(|caller| (budget, &caller.0.who)),
+        bytes: UNCOUNTED_BYTES,
+        permit: None,
+    };
+    if let Some(bytes) = announced {
+        memory.grow_to(bytes).await?;
+    }
+    let began = Instant::now();
+    let whole =
+        tokio::time::timeout(limits.body_timeout, gather(body, bytes_max, &mut memory)).await;
     let whole = whole.unwrap_or_else(|_| {
         let detail = format!("the body did not come within {} s", limits.body_timeout.as_secs());
         Err(No::stated(codes::REQUEST_TIMEOUT, detail))
     });
-    Ok((whole?, room))
+    let whole = whole?;
+    // A credential may end while the body of its request trickles in.
+    if began.elapsed() >= SLOW_BODY {
+        Shown::with(&parts).is_good(door).await?;
+    }
+    Ok((whole, memory.permit))
 }
+
+/// The memory that a body has been given so far.
+struct BodyMemory<'a> {
+    /// None for a body without a caller, which is not counted.
+    owner: Option<(&'a BodyBudget, &'a Arc<str>)>,
+    bytes: usize,
+    permit: Option<BodyPermit>,
+}
+
+impl BodyMemory<'_> {
+    async fn grow_to(&mut self, bytes: usize) -> Result<(), No> {
+        let Some((budget, who)) = self.owner.filter(|_| bytes > self.bytes) else { return Ok(()) };
+        match &mut self.permit {
+            Some(permit) => budget.grow(who, permit, bytes).await?,
+            None => self.permit = Some(budget.acquire(who, bytes).await?),
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// Sees to it that a body of `bytes` fits. One without a length is given memory as it comes, as
+    /// much again each time: many clients send small reports without one.
+    async fn fit(&mut self, bytes: usize, bytes_max: usize) -> Result<(), No> {
+        if bytes <= self.bytes {
+            return Ok(());
+        }
+        self.grow_to(bytes.next_power_of_two().min(bytes_max)).await
+    }
+}
+
+/// A body that takes this long has its credential checked again.
+const SLOW_BODY: Duration = Duration::from_secs(1);
 
 /// Bytes that are read of a body which nobody wants. Many clients send all before they listen, and would
 /// only see that the connection was cut.
@@ -140,21 +208,6 @@ fn announced(body: &Body) -> Option<usize> {
     body.size_hint().exact().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
-/// Room in memory for a large body.
-async fn room(door: &Door, bytes: usize) -> Result<Room, No> {
-    let kibs = u32::try_from(bytes.div_ceil(1_024)).unwrap_or(u32::MAX);
-    let kibs = kibs.min(door.bodies_kib_max);
-    let waited =
-        tokio::time::timeout(ROOM_WAIT, door.bodies.clone().acquire_many_owned(kibs)).await;
-    match waited {
-        Ok(Ok(permit)) => Ok(permit),
-        Ok(Err(_)) | Err(_) => {
-            let no = No::stated(codes::OVERLOADED, "too many large bodies are being sent at once");
-            Err(No::Later(Box::new(no), ROOM_WAIT))
-        }
-    }
-}
-
 fn check_kind(headers: &HeaderMap) -> Result<(), No> {
     let Some(kind) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
     let kind = kind.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
@@ -168,7 +221,31 @@ fn check_kind(headers: &HeaderMap) -> Result<(), No> {
     ))
 }
 
-async fn gather(mut body: Body, bytes_max: usize) -> Result<Bytes, No> {
+/// A body is read as it comes. One that is compressed could be a thousand times as large as it
+/// looks.
+fn check_encoding(headers: &HeaderMap) -> Result<(), No> {
+    let is_plain = |coding: &str| {
+        let coding = coding.trim();
+        coding.is_empty() || coding.eq_ignore_ascii_case("identity")
+    };
+    let plain = headers
+        .get_all(header::CONTENT_ENCODING)
+        .iter()
+        .all(|value| value.to_str().is_ok_and(|value| value.split(',').all(is_plain)));
+    if plain {
+        return Ok(());
+    }
+    Err(No::stated(
+        codes::UNSUPPORTED_MEDIA_TYPE,
+        "the body must be sent as it is: no Content-Encoding but identity is taken",
+    ))
+}
+
+async fn gather(
+    mut body: Body,
+    bytes_max: usize,
+    memory: &mut BodyMemory<'_>,
+) -> Result<Bytes, No> {
     let mut whole = BytesMut::new();
     let mut first: Option<Bytes> = None;
     while let Some(frame) = body.frame().await {
@@ -178,6 +255,7 @@ async fn gather(mut body: Body, bytes_max: usize) -> Result<Bytes, No> {
         if held + data.len() > bytes_max {
             return Err(too_large(bytes_max));
         }
+        memory.fit(held + data.len(), bytes_max).await?;
         // Most bodies come in one piece, and are never copied.
         if whole.is_empty() && first.is_none() {
             first = Some(data);

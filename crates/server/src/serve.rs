@@ -3,21 +3,24 @@
 use crate::{
     Door, Settings,
     auth::{Gate, jwt::JwtSetupError},
+    connections::{Admitted, Connections, ServedBody, Shares},
+    guard::ADDRESS_BYTES_MAX,
+    listener::{Listener, Stream},
     patient::Patient,
-    routes::router,
+    routes::{health_router, router},
 };
 use axum::{Router, body::Body};
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    server::graceful::GracefulShutdown,
-};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use platform::Node;
 use rustls::ServerConfig;
 use std::{
     convert::Infallible,
+    future::pending,
     io,
-    net::{SocketAddr, TcpListener},
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener},
+    os::unix::net::UnixListener,
+    pin::pin,
     sync::Arc,
     time::Duration,
 };
@@ -25,9 +28,9 @@ use store::{Clock, Dice};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
-    sync::Semaphore,
+    sync::mpsc,
     task::JoinHandle,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 use tokio_rustls::TlsAcceptor;
 use tower::Service;
@@ -37,8 +40,37 @@ use tracing::{debug, warn};
 pub struct Server {
     door: Door,
     address: SocketAddr,
-    accepting: JoinHandle<GracefulShutdown>,
+    accepting: JoinHandle<ConnectionsGone>,
+    accepting_locally: Option<JoinHandle<ConnectionsGone>>,
+    /// The listener of its own for health and metrics.
+    health: Option<JoinHandle<ConnectionsGone>>,
 }
+
+/// Where a server takes connections.
+pub struct Listeners {
+    /// For everything.
+    pub main: TcpListener,
+    /// For health and metrics alone, with a limit of its own: full queues at the main one do not
+    /// keep probes out.
+    pub health: Option<TcpListener>,
+    /// For commands on the same machine: everything, without TLS, and with a limit of its own, so
+    /// that an operator gets in while all TCP connections are taken.
+    pub local: Option<UnixListener>,
+}
+
+impl From<TcpListener> for Listeners {
+    fn from(main: TcpListener) -> Self {
+        Listeners { main, health: None, local: None }
+    }
+}
+
+/// Closed when every connection of a listener has ended.
+type ConnectionsGone = mpsc::Receiver<()>;
+
+/// Connections of the listener for health and metrics.
+const HEALTH_CONNECTIONS_MAX: usize = 32;
+/// Connections of the Unix socket.
+const LOCAL_CONNECTIONS_MAX: usize = 256;
 
 /// Why the door could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -55,29 +87,46 @@ pub enum StartError {
 }
 
 impl Server {
-    /// Opens the door at `listener`, within a tokio runtime.
+    /// Opens the door at `listeners`, within a tokio runtime.
     pub async fn start(
         node: Arc<Node>,
         clock: Arc<dyn Clock>,
         dice: Arc<dyn Dice>,
         settings: Settings,
-        listener: TcpListener,
+        listeners: impl Into<Listeners>,
         tls: Option<Arc<ServerConfig>>,
     ) -> Result<Self, StartError> {
-        listener.set_nonblocking(true).map_err(StartError::Listen)?;
-        let listener = tokio::net::TcpListener::from_std(listener).map_err(StartError::Listen)?;
-        let address = listener.local_addr().map_err(StartError::Listen)?;
+        let listeners = listeners.into();
+        let address = listeners.main.local_addr().map_err(StartError::Listen)?;
+        let main = Listener::tcp(listeners.main).map_err(StartError::Listen)?;
+        let health = listeners.health.map(Listener::tcp).transpose().map_err(StartError::Listen)?;
+        let local = listeners.local.map(Listener::local).transpose().map_err(StartError::Listen)?;
         let gate = Gate::open(&node, &settings, &clock).await?;
         let door = Door::new(node, clock, dice, settings, gate);
-        let house = House {
+        let tls = tls.map(TlsAcceptor::from);
+        let limits = &door.settings.limits;
+        let house = |router: Router, connections_max, shares| House {
             door: door.clone(),
-            router: router(door.clone()),
-            tls: tls.map(TlsAcceptor::from),
-            connections: Arc::new(Semaphore::new(door.settings.limits.connections_max)),
+            router,
+            tls: None,
+            connections: Connections::new(connections_max, shares, door.clock.clone()),
+            drains: true,
+        };
+        let shares = Shares::new(limits, &door.settings.proxy.trusted);
+        let everything = router(door.clone());
+        let house_of_tcp =
+            House { tls: tls.clone(), ..house(everything.clone(), limits.connections_max, shares) };
+        let local_house = house(everything, LOCAL_CONNECTIONS_MAX, Shares::unlimited());
+        let health_house = House {
+            tls,
+            drains: false,
+            ..house(health_router(door.clone()), HEALTH_CONNECTIONS_MAX, Shares::unlimited())
         };
         tokio::spawn(renew(door.clone()));
-        let accepting = tokio::spawn(house.accept(listener));
-        Ok(Server { door, address, accepting })
+        let accepting = tokio::spawn(house_of_tcp.accept(main));
+        let accepting_locally = local.map(|listener| tokio::spawn(local_house.accept(listener)));
+        let health = health.map(|listener| tokio::spawn(health_house.accept(listener)));
+        Ok(Server { door, address, accepting, accepting_locally, health })
     }
 
     /// Where it listens.
@@ -89,26 +138,40 @@ impl Server {
     /// answered, as far as `grace` goes.
     pub async fn drain(self, grace: Duration) {
         self.door.close();
-        let Ok(connections) = self.accepting.await else { return };
-        if timeout(grace, connections.shutdown()).await.is_err() {
+        let Ok(mut connections_gone) = self.accepting.await else { return };
+        let local_gone = match self.accepting_locally {
+            Some(accepting) => accepting.await.ok(),
+            None => None,
+        };
+        let ended = async {
+            connections_gone.recv().await;
+            if let Some(mut gone) = local_gone {
+                gone.recv().await;
+            }
+        };
+        if timeout(grace, ended).await.is_err() {
             warn!("some connections were cut: their requests took longer than the grace");
+        }
+        // Up to here it has said that this node is not ready.
+        if let Some(health) = self.health {
+            health.abort();
         }
     }
 }
 
-/// What other nodes have changed about signing keys is known here after this long at most.
+/// A new signing key is made at most so long after it was due.
 const RENEW_EVERY: Duration = Duration::from_secs(5);
 
-/// Keeps the signing keys up to date for as long as the door is open.
+/// Makes new signing keys in time for as long as the door is open.
 async fn renew(door: Door) {
     loop {
         tokio::select! {
             () = sleep(RENEW_EVERY) => {}
             () = door.closed() => return,
         }
-        if let Err(error) = door.read_seals().await {
+        if let Err(error) = door.rotate_signing_key().await {
             let error: &dyn std::error::Error = &error;
-            debug!(error, "the signing keys could not be read; those that are known stay");
+            debug!(error, "the signing keys could not be read; none was made");
         }
     }
 }
@@ -117,92 +180,192 @@ struct House {
     door: Door,
     router: Router,
     tls: Option<TlsAcceptor>,
-    connections: Arc<Semaphore>,
+    connections: Arc<Connections>,
+    /// Whether it stops accepting when the server drains.
+    drains: bool,
 }
+
+const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// When the system has no more sockets, it is asked again after a moment.
 const BREATH: Duration = Duration::from_millis(50);
 
+/// An address that has its share is told of so often at most.
+const TELL_EVERY: Duration = Duration::from_secs(60);
+
 impl House {
-    /// Takes connections in until it is told to stop, and gives back those that are still open.
-    async fn accept(self, listener: tokio::net::TcpListener) -> GracefulShutdown {
-        let graceful = GracefulShutdown::new();
+    /// Takes connections in until the server drains. What it gives back is closed when the last one
+    /// ended.
+    async fn accept(self, listener: Listener) -> ConnectionsGone {
+        let (alive, gone) = mpsc::channel(1);
+        let mut told_at = None;
         loop {
-            // Above the limit, clients wait in the system's queue, and cost us nothing.
-            let place = self.connections.clone().acquire_owned();
-            let accepted = async {
-                let place = place.await.expect("nobody closes it");
-                (listener.accept().await, place)
+            let (stream, peer) = tokio::select! {
+                accepted = accept_one(&listener) => accepted,
+                () = self.closed() => return gone,
             };
-            let (accepted, place) = tokio::select! {
-                accepted = accepted => accepted,
-                () = self.door.closed() => return graceful,
+            let admitted = tokio::select! {
+                // Clients of the Unix socket are all on this machine.
+                admitted = self.connections.admit(peer.unwrap_or(LOOPBACK)) => admitted,
+                () = self.closed() => return gone,
             };
-            let stream = match accepted {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    debug!(%error, "a connection was not accepted");
-                    sleep(BREATH).await;
-                    continue;
-                }
+            let Ok(admitted) = admitted else {
+                tell_of_share(peer, &mut told_at);
+                continue;
             };
-            let (door, router) = (self.door.clone(), self.router.clone());
-            let (tls, watcher) = (self.tls.clone(), graceful.watcher());
+            let conversation = Conversation {
+                door: self.door.clone(),
+                router: self.router.clone(),
+                tls: self.tls.clone(),
+                peer: Peer {
+                    address: peer.map(|peer| peer.to_canonical()),
+                    tls: self.tls.is_some(),
+                },
+                drains: self.drains,
+            };
+            let alive = alive.clone();
             tokio::spawn(async move {
-                serve_one(door, router, tls, stream, watcher).await;
-                drop(place);
+                tokio::select! {
+                    () = conversation.serve(stream, &admitted) => {}
+                    () = admitted.cut() => debug!("an idle connection was closed to make room"),
+                }
+                drop((admitted, alive));
             });
+        }
+    }
+
+    async fn closed(&self) {
+        match self.drains {
+            true => self.door.closed().await,
+            false => pending().await,
         }
     }
 }
 
-async fn serve_one(
-    door: Door,
-    router: Router,
-    tls: Option<TlsAcceptor>,
-    stream: TcpStream,
-    watcher: hyper_util::server::graceful::Watcher,
-) {
-    drop(stream.set_nodelay(true));
-    let limits = &door.settings.limits;
-    match tls {
-        None => converse(&door, router, stream, watcher).await,
-        Some(tls) => match timeout(limits.header_timeout, tls.accept(stream)).await {
-            Ok(Ok(stream)) => converse(&door, router, stream, watcher).await,
-            Ok(Err(error)) => debug!(%error, "a client and we could not agree on TLS"),
-            Err(_) => debug!("a client did not finish its TLS handshake in time"),
-        },
+async fn accept_one(listener: &Listener) -> (Stream, Option<IpAddr>) {
+    loop {
+        match listener.accept().await {
+            Ok(accepted) => return accepted,
+            Err(error) => {
+                debug!(%error, "a connection was not accepted");
+                sleep(BREATH).await;
+            }
+        }
     }
 }
 
-/// What hyper may hold of a request's head. Ours is the smaller limit, which is told as a problem; this one
-/// only ends those who do not stop.
-const HEAD_BYTES_MAX: usize = 128 * 1024;
-const HEADERS_MAX: usize = 256;
+fn tell_of_share(peer: Option<IpAddr>, told_at: &mut Option<Instant>) {
+    let now = Instant::now();
+    if told_at.is_none_or(|told_at| now - told_at >= TELL_EVERY) {
+        *told_at = Some(now);
+        warn!(
+            peer = peer.map(tracing::field::display),
+            "a connection was refused: its address has as many as limits.connections_per_address"
+        );
+    }
+}
 
-async fn converse(
-    door: &Door,
+/// Whom a connection comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer {
+    /// Its address; none of a client that came by the Unix socket.
+    pub(crate) address: Option<IpAddr>,
+    /// Whether it is protected by our own TLS.
+    pub(crate) tls: bool,
+}
+
+/// What one connection needs.
+struct Conversation {
+    door: Door,
     router: Router,
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    watcher: hyper_util::server::graceful::Watcher,
-) {
-    let limits = &door.settings.limits;
-    let stream = Patient::new(stream, limits.write_timeout);
-    // HTTP/1.1 and no other: a client of HTTP/2 that keeps its window shut can make us hold hundreds of answers on one
-    // connection, and nobody here needs it: a proxy in front speaks it for us.
-    let mut builder = http1::Builder::new();
-    builder
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.header_timeout)
-        .max_buf_size(HEAD_BYTES_MAX)
-        .max_headers(HEADERS_MAX);
-    let service = service_fn(move |request: Request<Incoming>| {
-        let mut router = router.clone();
-        async move { Ok::<_, Infallible>(answer(&mut router, request).await) }
-    });
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
-    if let Err(error) = watcher.watch(connection).await {
-        debug!(%error, "a connection ended early");
+    tls: Option<TlsAcceptor>,
+    peer: Peer,
+    drains: bool,
+}
+
+/// Headers of a request. More are refused by the protocol itself.
+const HEADERS_MAX: usize = 256;
+/// What a request's line has beside its address, generously.
+const REQUEST_LINE_BYTES: usize = 64;
+
+impl Conversation {
+    async fn serve(&self, stream: Stream, admitted: &Admitted) {
+        match stream {
+            Stream::Tcp(stream) => self.serve_tcp(stream, admitted).await,
+            Stream::Local(stream) => self.converse(stream, admitted).await,
+        }
+    }
+
+    async fn serve_tcp(&self, stream: TcpStream, admitted: &Admitted) {
+        drop(stream.set_nodelay(true));
+        let limits = &self.door.settings.limits;
+        // Before anything is made for it: a connection that says nothing costs no buffer.
+        // `readable` alone may say so of a connection that is not.
+        if timeout(limits.first_byte_timeout, stream.peek(&mut [0])).await.is_err() {
+            return debug!("a new connection said nothing");
+        }
+        match &self.tls {
+            None => self.converse(stream, admitted).await,
+            Some(tls) => match timeout(limits.header_timeout, tls.accept(stream)).await {
+                Ok(Ok(stream)) => self.converse(stream, admitted).await,
+                Ok(Err(error)) => debug!(%error, "a client and we could not agree on TLS"),
+                Err(_) => debug!("a client did not finish its TLS handshake in time"),
+            },
+        }
+    }
+
+    async fn converse(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        admitted: &Admitted,
+    ) {
+        let limits = &self.door.settings.limits;
+        let stream = Patient::new(stream, limits.write_timeout);
+        let stream = admitted.track(stream, limits.first_byte_timeout, limits.write_timeout);
+        // HTTP/1.1 and no other: a client of HTTP/2 that keeps its window shut can make us hold
+        // hundreds of answers on one connection, and nobody here needs it: a proxy in front speaks
+        // it for us.
+        let mut builder = http1::Builder::new();
+        builder
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits.header_timeout)
+            // An unfinished head costs this much and no more. A head that is only a little too
+            // large still reaches the guard, which answers with a problem; the protocol itself
+            // answers larger ones.
+            .max_buf_size(limits.header_bytes_max + ADDRESS_BYTES_MAX + REQUEST_LINE_BYTES)
+            .max_headers(HEADERS_MAX);
+        let (router, peer) = (self.router.clone(), self.peer);
+        let connection = admitted.connection.clone();
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            let (mut router, serving) = (router.clone(), connection.begin());
+            // For the code that recognises the caller: that protects the connection.
+            request.extensions_mut().insert(connection.clone());
+            async move {
+                // Without it, the connection is about to be closed for another.
+                let Some(serving) = serving else { return pending().await };
+                request.extensions_mut().insert(peer);
+                let answer = answer(&mut router, request).await;
+                Ok::<_, Infallible>(answer.map(|body| ServedBody::new(body, serving)))
+            }
+        });
+        let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = self.draining() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
+            debug!(%error, "a connection ended early");
+        }
+    }
+
+    async fn draining(&self) {
+        match self.drains {
+            true => self.door.closed().await,
+            false => pending().await,
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! What an installation may choose about its door.
 
+use engine::HandlerSources;
+use outbound::AddressList;
 use std::{num::NonZeroU32, path::PathBuf, time::Duration};
 
 /// How the door is set up. Checked by whoever reads it from a file.
@@ -13,6 +15,30 @@ pub struct Settings {
     pub signed_url_lifetime: Duration,
     /// Whose tokens are believed, beside our own keys.
     pub jwt: Option<JwtSettings>,
+    /// The proxies in front, and how they name their clients.
+    pub proxy: ProxySettings,
+    /// Who may name handlers that need no code.
+    pub handlers: HandlerSources,
+}
+
+/// The proxies in front, and how they name their clients.
+#[derive(Clone, Debug, Default)]
+pub struct ProxySettings {
+    /// The addresses of proxies whose word is taken for where a request comes from.
+    pub trusted: AddressList,
+    /// The header that they write.
+    pub header: ForwardedHeader,
+}
+
+/// The header in which a proxy says whom a request comes from. Only one is read: a proxy passes the
+/// other one on as its client wrote it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ForwardedHeader {
+    /// `X-Forwarded-For`.
+    #[default]
+    XForwardedFor,
+    /// `Forwarded` (RFC 7239).
+    Forwarded,
 }
 
 /// How much anybody may ask for.
@@ -20,6 +46,10 @@ pub struct Settings {
 pub struct Limits {
     /// Connections that are open at the same time.
     pub connections_max: usize,
+    /// Connections of one address among them.
+    pub connections_per_address: AddressShare,
+    /// How long a new connection may say nothing, before a TLS handshake and after it.
+    pub first_byte_timeout: Duration,
     /// Bytes of a request's line and headers.
     pub header_bytes_max: usize,
     /// How long a client may take to send its headers, also after the last answer.
@@ -30,25 +60,51 @@ pub struct Limits {
     pub page_bytes_max: usize,
     /// How long a client may take to send a body.
     pub body_timeout: Duration,
-    /// Bytes of large bodies that are in memory at the same time.
+    /// Bytes of clients' large bodies that are in memory at the same time.
     pub bodies_bytes_max: usize,
-    /// Status streams and waits that are open at the same time.
+    /// Bytes of workers' large reports that are in memory at the same time.
+    pub reports_bytes_max: usize,
+    /// What one principal may have of each of the two.
+    pub principal_share_percent: u32,
+    /// Status streams, waits and waiting claims that are open at the same time.
     pub waiting_max: usize,
+    /// Those of one principal.
+    pub waiting_per_principal_max: usize,
+    /// Those for one job.
+    pub waiting_per_job_max: usize,
     /// How long a client may take to read an answer.
     pub write_timeout: Duration,
+}
+
+/// How many connections one address may have. Trusted proxies may have all: they stand for their
+/// clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressShare {
+    /// As many as there are.
+    Unlimited,
+    /// So many, but as many as there are from this machine itself.
+    Remote(usize),
+    /// So many, from wherever.
+    All(usize),
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Limits {
             connections_max: 10_000,
+            connections_per_address: AddressShare::Remote(2_500),
+            first_byte_timeout: Duration::from_secs(5),
             header_bytes_max: 16 * 1024,
             header_timeout: Duration::from_secs(30),
             body_bytes_max: 2 * 1024 * 1024,
             page_bytes_max: 16 * 1024 * 1024,
             body_timeout: Duration::from_secs(30),
             bodies_bytes_max: 128 * 1024 * 1024,
+            reports_bytes_max: 128 * 1024 * 1024,
+            principal_share_percent: 50,
             waiting_max: 8_000,
+            waiting_per_principal_max: 6_000,
+            waiting_per_job_max: 500,
             write_timeout: Duration::from_secs(30),
         }
     }
@@ -61,6 +117,8 @@ impl Default for Settings {
             rate: None,
             signed_url_lifetime: Duration::from_secs(24 * 3_600),
             jwt: None,
+            proxy: ProxySettings::default(),
+            handlers: HandlerSources::default(),
         }
     }
 }

@@ -16,6 +16,21 @@ impl Cursor {
         self.0
     }
 
+    /// The same as bytes, always as many: for those who hand it out sealed.
+    pub fn to_bytes(self) -> [u8; 24] {
+        let mut bytes = [0; 24];
+        bytes[..8].copy_from_slice(&self.0.to_be_bytes());
+        bytes[8..].copy_from_slice(&self.1.to_be_bytes());
+        bytes
+    }
+
+    /// What [`Cursor::to_bytes`] was made from.
+    pub fn from_bytes(bytes: [u8; 24]) -> Self {
+        let (major, minor) = bytes.split_at(8);
+        let minor = minor.try_into().expect("the rest has 16 bytes");
+        Cursor(u64::from_be_bytes(major.try_into().expect("8 bytes")), u128::from_be_bytes(minor))
+    }
+
     /// Reads the form that [`fmt::Display`] writes; anything else is no cursor of ours.
     pub fn parse(text: &str) -> Option<Self> {
         let (major, minor) = text.split_once('-')?;
@@ -39,6 +54,7 @@ mod tests {
     fn a_cursor_has_one_spelling() {
         for cursor in [Cursor(0, 0), Cursor(u64::MAX, u128::MAX), Cursor(7, 0xabc)] {
             assert_eq!(Cursor::parse(&cursor.to_string()), Some(cursor));
+            assert_eq!(Cursor::from_bytes(cursor.to_bytes()), cursor);
         }
         for bad in ["", "-", "1", "1-", "-1", "01-0", "+1-0", "1-0-0", "A-0", "1-\0"] {
             assert_eq!(Cursor::parse(bad), None, "{bad:?}");

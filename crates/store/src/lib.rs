@@ -38,10 +38,12 @@ pub use keeper::{Keeper, Tended};
 pub use memory::{Backup, Memory};
 pub use node::{
     ATTEND_EVERY, Attendance, LEADS_FOR, NODE_LOST_AFTER, NODES_KEPT, News, NodeCard, NodeSeen,
+    SETTINGS_TRUSTED_FOR, UnconfirmedNode,
 };
 pub use postgres::{
-    LongTransaction, Postgres, PostgresAddress, PostgresError, PostgresHealth, PostgresOptions,
-    Turn, examine_postgres, migrate_postgres, postgres_schema, verify_postgres_audit,
+    Creator, LongTransaction, Postgres, PostgresAddress, PostgresError, PostgresHealth,
+    PostgresOptions, Turn, examine_postgres, migrate_postgres, postgres_schema,
+    verify_postgres_audit,
 };
 pub use promise::{Awaited, Broken, Promise, promise};
 pub use queue::{Counts, Queue, QueueDepth, WorkerSeen};
@@ -50,6 +52,6 @@ pub use sqlite::{
     examine, migrate, restore, schema, verify_audit,
 };
 pub use store::{
-    Answer, Claimed, EVENTS_KEPT, NumberedEvent, Overdue, PAGE_MAX, Page, Query, Reply, Request,
-    Store, StoreError, Upcoming, WORKERS_KEPT,
+    Answer, Claimed, EVENTS_KEPT, NumberedEvent, Overdue, PAGE_MAX, POISON_CODES_MAX, Page,
+    PoisonCounts, Query, Reply, Request, Store, StoreError, Upcoming, WORKERS_KEPT,
 };

@@ -481,7 +481,7 @@ fn the_database_answers_as_the_model_does() {
         RUNTIME.block_on(take_the_clock(&address, &clock)).expect("it can be taken");
         RUNTIME.block_on(wipe(&address)).expect("it can be emptied");
         Box::new(move || {
-            let options = PostgresOptions { writers: 1, readers: 1 };
+            let options = PostgresOptions { writers: 1, readers: 1, ..PostgresOptions::default() };
             let opened = Postgres::open(&address, clock.clone(), Arc::new(OneSide), options);
             Arc::new(RUNTIME.block_on(opened).expect("it can be opened"))
         })

@@ -29,6 +29,16 @@ pub struct NodeSeen {
     pub leads: bool,
 }
 
+/// A node that has not confirmed a version of the settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnconfirmedNode {
+    /// Which.
+    pub id: String,
+    /// Whether it is taken to be alive. One that is not looks at the store before it acts by its
+    /// settings.
+    pub live: bool,
+}
+
 /// What a node learns when it gives a sign of life.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attendance {
@@ -44,6 +54,10 @@ pub const ATTEND_EVERY: Duration = Duration::from_secs(1);
 pub const LEADS_FOR: Duration = Duration::from_secs(4);
 /// A node that was silent for so long is taken to be lost.
 pub const NODE_LOST_AFTER: Duration = Duration::from_secs(10);
+/// For so long after a look at the store a node may act by the settings that it has in memory.
+/// Shorter than [`NODE_LOST_AFTER`], by more than two clocks drift apart in that time: a node that
+/// the others take to be lost looks before it serves.
+pub const SETTINGS_TRUSTED_FOR: Duration = Duration::from_secs(8);
 /// A node that is gone is still shown for this long.
 pub const NODES_KEPT: Duration = Duration::from_secs(3_600);
 
@@ -118,12 +132,14 @@ pub struct News {
     pub any_work: bool,
     /// Jobs have changed.
     pub touched: bool,
+    /// A credential, a policy or a pause was set.
+    pub settings: bool,
 }
 
 impl News {
     /// Nothing that anybody would have to know.
     pub fn is_empty(&self) -> bool {
-        self.work.is_empty() && !self.any_work && !self.touched
+        self.work.is_empty() && !self.any_work && !self.touched && !self.settings
     }
 
     /// Takes in what is told as well.
@@ -131,5 +147,6 @@ impl News {
         self.work.extend(more.work);
         self.any_work |= more.any_work;
         self.touched |= more.touched;
+        self.settings |= more.settings;
     }
 }

@@ -1,7 +1,10 @@
 //! Queues and workers as an operator sees them.
 
-use engine::{Host, Job, JobType, Scope, Status, Tenant, Timestamp, WorkerId};
-use std::collections::{BTreeMap, BTreeSet};
+use engine::{
+    Host, Job, JobType, Policy, Refusal, Scope, Status, Tenant, TenantLimit, TenantLimits,
+    Timestamp, WorkerId,
+};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The jobs of one type and one tenant: what claims go round over.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -105,6 +108,26 @@ pub struct WorkerSeen {
     pub live: bool,
 }
 
+/// Workers that are alive, by what they claim: a listing asks for each of its queues.
+pub(crate) struct LiveWorkers<'a>(HashMap<&'a JobType, Vec<&'a Scope>>);
+
+impl<'a> LiveWorkers<'a> {
+    pub(crate) fn of(workers: &'a [WorkerSeen]) -> Self {
+        let mut by_type: HashMap<&JobType, Vec<&Scope>> = HashMap::new();
+        for seen in workers.iter().filter(|seen| seen.live) {
+            let types: BTreeSet<&JobType> = seen.job_types.iter().collect();
+            types.into_iter().for_each(|of| by_type.entry(of).or_default().push(&seen.scope));
+        }
+        LiveWorkers(by_type)
+    }
+
+    /// How many may claim from `queue`.
+    pub(crate) fn count(&self, queue: &Queue) -> u64 {
+        let claiming = self.0.get(&queue.job_type).into_iter().flatten();
+        claiming.filter(|scope| scope.covers(&queue.tenant)).count() as u64
+    }
+}
+
 /// How many of `workers` are alive and may claim from `queue`.
 pub(crate) fn live_workers(workers: &[WorkerSeen], queue: &Queue) -> u64 {
     let theirs = workers.iter().filter(|seen| {
@@ -119,10 +142,25 @@ pub(crate) fn is_paused(paused: &BTreeSet<(JobType, Scope)>, queue: &Queue) -> b
     !paused.is_empty() && (by(Scope::All) || by(Scope::One(queue.tenant.clone())))
 }
 
+/// Whether a scope may pause one more type. A pause costs as much as a queue, and a type may be
+/// paused before its first job comes, so both have the same bound.
+pub(crate) fn check_pause(
+    paused: &BTreeSet<(JobType, Scope)>,
+    pause: &(JobType, Scope),
+    limits: &TenantLimits,
+) -> Result<(), Refusal> {
+    if paused.contains(pause) {
+        return Ok(());
+    }
+    let own = paused.iter().filter(|(_, scope)| *scope == pause.1).count();
+    limits.check(TenantLimit::JobTypes, own as u64)
+}
+
 /// The numbers of queues.
 #[derive(Default)]
 pub(crate) struct Queues {
     by_type: BTreeMap<JobType, BTreeMap<Tenant, i64>>,
+    by_tenant: BTreeMap<Tenant, BTreeMap<JobType, i64>>,
     by_no: BTreeMap<i64, Queue>,
 }
 
@@ -130,6 +168,8 @@ impl Queues {
     pub(crate) fn add(&mut self, no: i64, queue: Queue) {
         let tenants = self.by_type.entry(queue.job_type.clone()).or_default();
         tenants.insert(queue.tenant.clone(), no);
+        let types = self.by_tenant.entry(queue.tenant.clone()).or_default();
+        types.insert(queue.job_type.clone(), no);
         self.by_no.insert(no, queue);
     }
 
@@ -149,6 +189,29 @@ impl Queues {
         self.by_no.last_key_value().map_or(1, |(no, _)| no + 1)
     }
 
+    /// The queues in scope, by type and then by tenant.
+    pub(crate) fn in_scope(&self, scope: &Scope) -> Vec<(i64, &Queue)> {
+        let numbers: Vec<i64> = match scope {
+            Scope::One(tenant) => {
+                self.by_tenant.get(tenant).into_iter().flatten().map(no).collect()
+            }
+            Scope::All => self.by_type.values().flatten().map(no).collect(),
+        };
+        numbers.into_iter().map(|no| (no, &self.by_no[&no])).collect()
+    }
+
+    /// How many queues a tenant has of types without a policy. Asks for each policy, not for each
+    /// queue: a tenant has many queues where this matters.
+    pub(crate) fn undeclared_types(
+        &self,
+        tenant: &Tenant,
+        policies: &BTreeMap<JobType, Policy>,
+    ) -> u64 {
+        let Some(types) = self.by_tenant.get(tenant) else { return 0 };
+        let declared = policies.keys().filter(|declared| types.contains_key(*declared)).count();
+        (types.len() - declared) as u64
+    }
+
     /// The queues of one type that are in scope.
     pub(crate) fn of_type<'a>(
         &'a self,
@@ -159,4 +222,8 @@ impl Queues {
         let visible = tenants.filter(move |(tenant, _)| scope.covers(tenant));
         visible.map(|(_, no)| (*no, &self.by_no[no]))
     }
+}
+
+fn no<T>((_, no): (&T, &i64)) -> i64 {
+    *no
 }

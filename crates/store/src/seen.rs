@@ -1,7 +1,7 @@
 //! Workers as they were last seen, with what they hold: told alike by every store that keeps them in rows.
 
 use crate::{form::body::Seen, queue::WorkerSeen};
-use engine::{Job, Scope, Timestamp, WorkerId, is_live};
+use engine::{Job, Refusal, Scope, TenantLimits, Timestamp, WorkerId, is_live};
 use std::collections::BTreeMap;
 
 /// Two tenants may both have a `worker-1`.
@@ -34,6 +34,27 @@ impl Leases {
     }
 }
 
+/// Whether some of those who may claim in scope could be alive only by a lease.
+pub(crate) fn needs_leases(workers: &Workers, scope: &Scope, now: Timestamp) -> bool {
+    let claims = |own: &Scope| *scope == Scope::All || *own == Scope::All || own == scope;
+    workers.iter().any(|((own, _), seen)| claims(own) && !is_live(seen.seen_at, None, now))
+}
+
+/// Whether a worker is known or may be, and which one goes to make room for it.
+pub(crate) fn room_for_worker(
+    workers: &Workers,
+    name: &Name,
+    limits: &TenantLimits,
+    now: Timestamp,
+) -> Result<Option<Name>, Refusal> {
+    if workers.contains_key(name) {
+        return Ok(None);
+    }
+    let own = workers.iter().filter(|((own, _), _)| *own == name.0);
+    let own = own.map(|(name, seen)| (name, seen.seen_at));
+    Ok(limits.room_for_worker(own, now)?.cloned())
+}
+
 /// Workers in scope, as an operator sees them.
 pub(crate) fn described(
     workers: &Workers,
@@ -42,14 +63,16 @@ pub(crate) fn described(
     now: Timestamp,
 ) -> Vec<WorkerSeen> {
     let visible = workers.iter().filter(|((own, _), _)| *scope == Scope::All || scope == own);
-    let described = visible.map(|(name, seen)| WorkerSeen {
+    // A worker that signed off is shown only while it holds something.
+    let there = visible.filter(|(name, seen)| !seen.left || leases.0.contains_key(name));
+    let described = there.map(|(name, seen)| WorkerSeen {
         scope: name.0.clone(),
         worker: name.1.clone(),
         host: seen.host.clone(),
         job_types: seen.job_types.clone(),
         seen_at: seen.seen_at,
         running: leases.0.get(name).map_or(0, |held| held.count),
-        live: is_live(seen.seen_at, leases.until(name), now),
+        live: !seen.left && is_live(seen.seen_at, leases.until(name), now),
     });
     described.collect()
 }

@@ -1,16 +1,20 @@
 //! What a store is asked, and what it answers.
 
 use crate::cursor::Cursor;
-use crate::node::{Attendance, News, NodeCard, NodeSeen};
+use crate::node::{Attendance, News, NodeCard, NodeSeen, UnconfirmedNode};
 use crate::queue::{QueueDepth, WorkerSeen};
 use crate::sync::block_on;
 use async_trait::async_trait;
 use engine::{
-    ApiKey, AuditEntry, AuditNote, Command, Event, Filter, HistoryEntry, Job, JobId, JobType,
-    JsonText, NewJob, Policy, Refusal, Scope, SigningKey, Submitted, Surroundings, Timestamp, Wish,
-    WorkerId,
+    ApiKey, AuditEntry, AuditNote, Command, ErrorCode, Event, Filter, HistoryEntry, Job, JobId,
+    JobType, JsonText, NewJob, Policy, Refusal, Scope, SigningKey, Submitted, Surroundings,
+    Timestamp, Wish, WorkerId,
 };
-use std::{collections::BTreeMap, error::Error, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    error::Error,
+    time::Duration,
+};
 
 /// Where jobs live between one decision and the next.
 ///
@@ -72,14 +76,31 @@ pub trait Store: Send + Sync {
     /// Depth and age of every queue in scope.
     async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>, StoreError>;
 
+    /// How many jobs in scope wait in the poison queue, by type and code: of one type, or of all.
+    async fn poison_counts(
+        &self,
+        scope: &Scope,
+        job_type: Option<&JobType>,
+    ) -> Result<PoisonCounts, StoreError>;
+
     /// Every worker in scope that has been seen lately.
     async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError>;
 
     /// The policies that somebody set; every other type has the default.
     async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError>;
 
+    /// The pauses that hold, each with its type and whose queue it stops.
+    async fn pauses(&self) -> Result<BTreeSet<(JobType, Scope)>, StoreError>;
+
     /// All API keys, oldest first, whoever they belong to and whether or not they are still good.
     async fn keys(&self) -> Result<Vec<ApiKey>, StoreError>;
+
+    /// The API keys of one tenant, or those that are good for all tenants, oldest first.
+    async fn keys_of(&self, scope: &Scope) -> Result<Vec<ApiKey>, StoreError> {
+        let mut keys = self.keys().await?;
+        keys.retain(|key| key.grant.scope == *scope);
+        Ok(keys)
+    }
 
     /// All keys that sign status addresses, oldest first, revoked ones included.
     async fn signing_keys(&self) -> Result<Vec<SigningKey>, StoreError>;
@@ -142,6 +163,24 @@ pub trait Store: Send + Sync {
         Ok(Attendance { leads: true, nodes: vec![seen] })
     }
 
+    /// How often something was set that nodes keep in memory: credentials, policies, pauses. The
+    /// transaction that sets it counts it. A store of one process counts nothing: no other node can
+    /// set anything there.
+    async fn settings_version(&self) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+
+    /// A node confirms that it acts by everything that was set up to `version`. That is a sign of
+    /// life as well. A version that the node confirmed before is not taken back.
+    async fn confirm_settings(&self, _node: &NodeCard, _version: u64) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// The nodes that have not confirmed `version`: live ones, and those that were seen lately.
+    async fn unconfirmed_nodes(&self, _version: u64) -> Result<Vec<UnconfirmedNode>, StoreError> {
+        Ok(Vec::new())
+    }
+
     /// The version that the status of each of these jobs has; those that are not there are left out. For
     /// somebody who watches many jobs that other nodes may change.
     async fn versions(&self, ids: &[JobId]) -> Result<BTreeMap<JobId, u64>, StoreError> {
@@ -190,6 +229,14 @@ pub enum Request {
         /// Who.
         worker: WorkerId,
     },
+    /// A worker signs off: it is not alive any more, whatever it holds. Its leases stay as they
+    /// are, and its next sign of life makes it alive again.
+    Leave {
+        /// Whose jobs it worked on.
+        scope: Scope,
+        /// Who.
+        worker: WorkerId,
+    },
     /// The policy of a type is to be this from now on.
     SetPolicy {
         /// Which type.
@@ -234,12 +281,18 @@ impl Request {
             | Request::Job { .. }
             | Request::Claim { .. }
             | Request::Seen { .. }
+            | Request::Leave { .. }
             | Request::SetPolicy { .. }
             | Request::Pause { .. }
             | Request::Resume { .. }
             | Request::PutKey(_)
             | Request::PutSigningKey(_) => Some(self),
         }
+    }
+
+    /// Whether it sets something that nodes keep in memory.
+    pub fn sets(&self) -> bool {
+        self.bare().is_some_and(|bare| turn(bare) == 0)
     }
 
     /// Whether it hands over jobs.
@@ -260,7 +313,7 @@ pub(crate) fn turn(request: &Request) -> u8 {
         Request::Submit(_) => 1,
         Request::Job { .. } => 2,
         Request::Claim { .. } => 3,
-        Request::Seen { .. } => 4,
+        Request::Seen { .. } | Request::Leave { .. } => 4,
     }
 }
 
@@ -317,6 +370,41 @@ pub struct Page {
     pub jobs: Vec<Job>,
     /// What to ask `before` for the next page; nothing after the last.
     pub next: Option<Cursor>,
+}
+
+/// How many jobs wait in the poison queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PoisonCounts {
+    /// By type, and by the code of the last failure.
+    pub counts: BTreeMap<JobType, BTreeMap<ErrorCode, u64>>,
+    /// Whether these are all. Of more codes than [`POISON_CODES_MAX`] those with the most jobs are
+    /// told.
+    pub complete: bool,
+}
+
+impl PoisonCounts {
+    pub(crate) fn add(&mut self, job_type: &JobType, code: &ErrorCode, count: u64) {
+        let codes = self.counts.entry(job_type.clone()).or_default();
+        *codes.entry(code.clone()).or_default() += count;
+    }
+}
+
+/// More codes of the poison queue are not told at once: workers make them up.
+pub const POISON_CODES_MAX: usize = 1_000;
+
+/// The codes of the poison queue that are told, where the name of each has to be looked up, given
+/// how many jobs of a queue have which digest; and whether these are all. Those with the most jobs
+/// are told.
+pub(crate) fn told_codes(groups: &[(i64, i64, u64)]) -> (BTreeSet<i64>, bool) {
+    let mut sums: BTreeMap<i64, u64> = BTreeMap::new();
+    for (_, error, count) in groups {
+        *sums.entry(*error).or_default() += count;
+    }
+    let mut codes: Vec<(i64, u64)> = sums.into_iter().collect();
+    codes.sort_unstable_by_key(|(error, count)| (std::cmp::Reverse(*count), *error));
+    let complete = codes.len() <= POISON_CODES_MAX;
+    codes.truncate(POISON_CODES_MAX);
+    (codes.into_iter().map(|(error, _)| error).collect(), complete)
 }
 
 /// A job of which a time has run out.

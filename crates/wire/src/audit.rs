@@ -10,8 +10,8 @@ use utoipa::ToSchema;
 #[serde(rename_all = "camelCase")]
 #[schema(as = AuditEntry)]
 pub struct AuditShape {
-    /// 1 for the first, without gaps.
-    pub number: u64,
+    /// 1 for the first, without gaps; null for those who see one tenant, because it counts all.
+    pub number: Option<u64>,
     /// When it was done.
     pub at: Moment,
     /// Who did it.
@@ -33,7 +33,7 @@ pub struct AuditShape {
 impl From<&AuditEntry> for AuditShape {
     fn from(entry: &AuditEntry) -> Self {
         AuditShape {
-            number: entry.number,
+            number: Some(entry.number),
             at: entry.at.into(),
             who: (*entry.who).into(),
             tenant: tenant_word(&entry.scope),

@@ -3,9 +3,9 @@
 //! serde says where in the text it stopped, not in which field, and quotes what it found there. The
 //! client needs the field; what it sent may be a secret and is not repeated.
 
-use crate::catalogue::codes;
+use crate::{catalogue::codes, nearest::hint};
 use serde::de::DeserializeOwned;
-use serde_json::error::Category;
+use serde_json::{Deserializer, de::SliceRead, error::Category};
 
 /// A body that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,11 @@ impl Unreadable {
         }
     }
 
+    /// The same about a part of a body: there is always something to point at.
+    pub(crate) fn of_part(self) -> Self {
+        Unreadable { pointer: Some(self.pointer.unwrap_or_default()), ..self }
+    }
+
     /// The same about the item at `index` of the list `field`.
     pub fn of_item(self, field: &str, index: usize) -> Self {
         let within = self.pointer.unwrap_or_default();
@@ -34,11 +39,24 @@ impl Unreadable {
 
 /// Reads a request.
 pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Unreadable> {
+    read_by(body, |deserializer| T::deserialize(deserializer))
+}
+
+/// Begins the error of a list that goes on beyond its bound.
+pub(crate) const TOO_MANY: &str = "too many items";
+
+/// Reads a request in a way of its own.
+pub(crate) fn read_by<'de, T>(
+    body: &'de [u8],
+    read: impl FnOnce(&mut Deserializer<SliceRead<'de>>) -> serde_json::Result<T>,
+) -> Result<T, Unreadable> {
     // serde would also take an array of the fields in their order, which nobody promised.
     if body.trim_ascii_start().first().is_some_and(|byte| *byte == b'[') {
         return Err(Unreadable { pointer: None, detail: "must be a JSON object".into() });
     }
-    serde_json::from_slice(body).map_err(|error| explain(body, &error))
+    let mut deserializer = Deserializer::from_slice(body);
+    let whole = read(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
+    whole.map_err(|error| explain(body, &error))
 }
 
 fn explain(body: &[u8], error: &serde_json::Error) -> Unreadable {
@@ -68,6 +86,14 @@ fn wrong_kind(body: &[u8], error: &serde_json::Error, text: &str) -> Unreadable 
         pointer.push_str(&format!("/{name}"));
         return Unreadable { pointer: Some(pointer), detail: "is missing".into() };
     }
+    if text.starts_with(TOO_MANY) {
+        // The list is to blame, not the item that reading stopped at.
+        pointer.truncate(pointer.rfind('/').unwrap_or_default());
+    }
+    if text.starts_with("unknown field") {
+        let detail = unknown(&pointer, text);
+        return Unreadable { pointer: Some(pointer), detail };
+    }
     // The body itself is of the wrong kind: there is no field to name.
     let pointer = Some(pointer).filter(|pointer| !pointer.is_empty());
     Unreadable { pointer, detail: wanted(text) }
@@ -76,6 +102,29 @@ fn wrong_kind(body: &[u8], error: &serde_json::Error, text: &str) -> Unreadable 
 /// The field that serde did not find. Its name is ours.
 fn missing(text: &str) -> Option<&str> {
     text.strip_prefix("missing field `")?.split('`').next()
+}
+
+/// What to say of a field that is not known. The text ends with the names of those that are; before
+/// them stands the client's own, which may look like anything.
+fn unknown(pointer: &str, text: &str) -> String {
+    let (_, known) = text.rsplit_once("`, ").unwrap_or_default();
+    let known = match known.starts_with("there are no fields") {
+        true => Vec::new(),
+        false => {
+            let (_, listed) = text.rsplit_once("`, expected ").unwrap_or_default();
+            listed.split('`').skip(1).step_by(2).collect::<Vec<_>>()
+        }
+    };
+    let name = pointer.rsplit('/').next().unwrap_or_default().replace("~1", "/").replace("~0", "~");
+    let hint = hint(&name, known.iter().copied());
+    match &known[..] {
+        _ if !hint.is_empty() => format!("is not known here{hint}"),
+        [] => "is not known here, where nothing is set".into(),
+        [one] => format!("is not known here, only {one} is"),
+        [first @ .., last] => {
+            format!("is not known here, only {} and {last} are", first.join(", "))
+        }
+    }
 }
 
 /// What serde expected, without what it found.

@@ -48,6 +48,8 @@ pub mod codes {
     pub const ISSUER_UNAVAILABLE: &str = "ISSUER_UNAVAILABLE";
     /// The body is not a JSON object.
     pub const MALFORMED_BODY: &str = "MALFORMED_BODY";
+    /// The headers of a request can be understood in more than one way.
+    pub const MALFORMED_REQUEST: &str = "MALFORMED_REQUEST";
     /// This address exists, but not for this HTTP method.
     pub const METHOD_NOT_ALLOWED: &str = "METHOD_NOT_ALLOWED";
     /// The Accept header allows none of the forms that we can answer in.
@@ -241,6 +243,15 @@ pub const CATALOGUE: &[CodeEntry] = &[
         meaning: "The body is not a JSON object.",
         what_to_do: "Check that the body is complete, is UTF-8 and is valid JSON; the detail says \
                      where reading stopped.",
+    },
+    CodeEntry {
+        code: codes::MALFORMED_REQUEST,
+        http_status: Some(400),
+        retryable: false,
+        title: "Malformed request",
+        meaning: "The request has no Host header, or has Host or Authorization more than once.",
+        what_to_do: "Send each of the two once. If the client does, a proxy in between adds the \
+                     second one.",
     },
     CodeEntry {
         code: "MESSAGE_UNREADABLE",
@@ -441,6 +452,15 @@ pub const CATALOGUE: &[CodeEntry] = &[
         title: "Store unavailable",
         meaning: "The store cannot be reached; nothing was stored.",
         what_to_do: "Check the database and GET /readyz. Repeat the request as Retry-After says.",
+    },
+    CodeEntry {
+        code: "TENANT_LIMIT",
+        http_status: Some(422),
+        retryable: false,
+        title: "Too many of these",
+        meaning: "The tenant has as many job types, API keys or workers as this installation keeps for one tenant.",
+        what_to_do: "The detail names the setting. Declare the job types that are meant, revoke keys that \
+                     nothing uses, stop workers that are not needed, or raise the setting.",
     },
     CodeEntry {
         code: codes::UNAUTHENTICATED,

@@ -3,6 +3,7 @@
 use crate::{
     extended::{Extended, halves},
     job::JobShape,
+    list::at_most,
     secret::Secret,
     time::Moment,
 };
@@ -28,6 +29,7 @@ pub struct ClaimRequest {
     pub claim_id: String,
     /// The machine it runs on, for the list of workers.
     pub host: Option<String>,
+    #[serde(deserialize_with = "at_most::<_, _, CLAIM_TYPES_MAX>")]
     #[schema(required)]
     pub job_types: Vec<String>,
     pub max: Option<i64>,

@@ -4,8 +4,10 @@
 //! bad progress is left out instead of the sign of life it came with.
 
 use crate::{
+    body::{Unreadable, read},
     job_command::{JobCommand, held},
-    object::{object_or_null, objects},
+    list::at_most,
+    page_item::PageItem,
     problem::Problem,
     secret::Secret,
     time::Moment,
@@ -14,7 +16,8 @@ use engine::{
     Checked, Command, FieldProblem, Findings, ITEMS_MAX, JobId, ProgressReport, Pulse, Refusal,
     Timestamp, WorkerId, check_count,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 /// A worker says that it lives.
@@ -26,8 +29,9 @@ pub struct HeartbeatRequest {
     #[schema(required)]
     pub worker_id: String,
     /// Must be there, be it empty: a worker that misspells it would lose its leases and not know why.
-    #[serde(deserialize_with = "objects")]
-    pub leases: Vec<HeartbeatItem>,
+    #[serde(deserialize_with = "at_most::<_, _, ITEMS_MAX>")]
+    #[schema(value_type = Vec<HeartbeatItem>)]
+    pub leases: Vec<PageItem<HeartbeatItem>>,
 }
 
 /// One lease that it holds.
@@ -39,7 +43,7 @@ pub struct HeartbeatItem {
     pub job_id: String,
     #[schema(required)]
     pub token: Secret,
-    #[serde(deserialize_with = "object_or_null")]
+    #[serde(deserialize_with = "progress_or_misread")]
     pub progress: Option<ProgressRequest>,
 }
 
@@ -51,6 +55,22 @@ pub struct ProgressRequest {
     #[schema(required, value_type = i64)]
     pub percent: Option<i64>,
     pub note: Option<String>,
+    /// Why it could not be read. It is left out then, and the sign of life counts.
+    #[serde(skip)]
+    #[schema(ignore)]
+    pub misread: Option<Unreadable>,
+}
+
+fn progress_or_misread<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<ProgressRequest>, D::Error> {
+    let text = Option::<&RawValue>::deserialize(deserializer)?;
+    Ok(text.map(|text| {
+        read(text.get().as_bytes()).unwrap_or_else(|error| ProgressRequest {
+            misread: Some(error),
+            ..ProgressRequest::default()
+        })
+    }))
 }
 
 /// A checked entry.
@@ -123,6 +143,10 @@ impl HeartbeatItem {
 
 impl ProgressRequest {
     fn check(&self) -> Checked<ProgressReport> {
+        if let Some(Unreadable { pointer, detail }) = self.misread.clone() {
+            let problem = FieldProblem::new("progress", detail);
+            return Err(problem.within(pointer.unwrap_or_default()));
+        }
         let missing = || FieldProblem::new("progress.percent", "must be given, from 0 to 100");
         ProgressReport::check(self.percent.ok_or_else(missing)?, self.note.as_deref())
     }

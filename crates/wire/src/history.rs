@@ -5,13 +5,6 @@ use engine::HistoryEntry;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// The history of one job, the oldest first.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct HistoryAnswer {
-    /// Its rows.
-    pub items: Vec<HistoryShape>,
-}
-
 /// One transition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

@@ -1,6 +1,7 @@
 //! Keys: made, listed, ended.
 
 use crate::{
+    list::at_most,
     secret::Secret,
     time::{Moment, parse_time},
 };
@@ -11,19 +12,23 @@ use engine::{
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Somebody wants a key. The one reader that is not tolerant: a limit that is misspelt would be none.
+/// What a new key may.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
-#[serde(default, rename_all = "camelCase", deny_unknown_fields, expecting = "an object")]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 pub struct KeyRequest {
     #[schema(required)]
     pub name: String,
-    /// A tenant, or `*`; without it, the creator's.
+    /// A tenant, or `*` for all; without it, the creator's, and `default` where that is `*`.
     pub tenant: Option<String>,
+    #[serde(deserialize_with = "at_most::<_, _, LISTED_MAX>")]
     #[schema(required)]
     pub scopes: Vec<String>,
+    #[serde(deserialize_with = "at_most::<_, _, LISTED_MAX>")]
     pub types: Vec<String>,
+    #[serde(deserialize_with = "at_most::<_, _, LISTED_MAX>")]
     pub subjects: Vec<String>,
+    /// No later than the end of the creator's own credential, which it is where none is given.
     pub expires_at: Option<String>,
 }
 
@@ -91,7 +96,7 @@ impl KeyRequest {
         let mut findings = Findings::default();
         let name = findings.keep(KeyName::parse(&self.name));
         let scope = match self.tenant.as_deref() {
-            None => Some(creator.clone()),
+            None => Some(creator.of_new_key()),
             Some("*") => Some(Scope::All),
             Some(tenant) => findings.keep(Tenant::parse(tenant)).map(Scope::One),
         };

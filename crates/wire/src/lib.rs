@@ -2,8 +2,9 @@
 //!
 //! What every door says and hears, spelled once: the JSON shapes of the contract, problem details,
 //! CloudEvents, and the catalogue of codes. Shapes are tolerant readers: they ignore what they do
-//! not know. There is no rule about jobs in here: a request becomes an engine draft or command, and
-//! the engine says what is wrong with it.
+//! not know, unless the server reads a body that sets something (`setting.rs`). There is no rule
+//! about jobs in here: a request becomes an engine draft or command, and the engine says what is
+//! wrong with it.
 #![forbid(unsafe_code)]
 
 mod audit;
@@ -21,9 +22,13 @@ mod job;
 mod job_command;
 mod json;
 mod keys;
+mod leave;
+mod list;
+pub mod nearest;
 mod nodes;
 mod object;
 mod page;
+mod page_item;
 mod poison;
 mod policy;
 mod problem;
@@ -31,6 +36,7 @@ mod queues;
 mod redrive;
 mod release;
 mod secret;
+mod setting;
 mod settle;
 mod span;
 mod status;
@@ -52,20 +58,23 @@ pub use filter::{FilterError, job_filter};
 pub use heartbeat::{
     Beat, HeartbeatAnswer, HeartbeatItem, HeartbeatRequest, ProgressRequest, PulseShape, PulseWord,
 };
-pub use history::{HistoryAnswer, HistoryShape};
+pub use history::HistoryShape;
 pub use job::{JobMore, JobShape};
 pub use job_command::JobCommand;
 pub use json::Json;
 pub use keys::{GrantShape, KeyCreated, KeyKind, KeyRequest, KeyShape, tenant_word};
+pub use leave::{LeaveAnswer, LeaveRequest};
 pub use nodes::{NodeShape, NodeState};
 pub use page::Page;
+pub use page_item::{Misread, PageItem};
 pub use poison::{OrderError, PoisonAnswer, PoisonOrder, PoisonRequest};
-pub use policy::{BackoffShape, Factor, HandlerShape, PolicyShape, TypeShape};
+pub use policy::{BackoffShape, Factor, HandlerShape, PolicyRequest, PolicyShape, TypeShape};
 pub use problem::{FieldError, Problem};
-pub use queues::QueueShape;
+pub use queues::{PauseRequest, QueueShape, ResumeRequest, named_scope};
 pub use redrive::RedriveRequest;
 pub use release::{ReleaseItem, ReleaseRequest};
 pub use secret::Secret;
+pub use setting::{SettingBody, read_setting};
 pub use settle::{SettleAnswer, SettleItem, SettleRequest, SettledItem};
 pub use span::{format_span, parse_span};
 pub use status::{ProgressShape, StatusShape};

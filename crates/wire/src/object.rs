@@ -16,14 +16,6 @@ pub(crate) fn object_or_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     Ok(read.map(|Object(value)| value))
 }
 
-/// Reads a field that holds a list of objects.
-pub(crate) fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    deserializer: D,
-) -> Result<Vec<T>, D::Error> {
-    let read = Vec::<Object<T>>::deserialize(deserializer)?;
-    Ok(read.into_iter().map(|Object(value)| value).collect())
-}
-
 struct Object<T>(T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
@@ -39,11 +31,11 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for FieldsByName<D> {
 
     fn deserialize_struct<V: Visitor<'de>>(
         self,
-        _: &'static str,
-        _: &'static [&'static str],
+        name: &'static str,
+        fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0.deserialize_any(Fields(visitor))
+        self.0.deserialize_struct(name, fields, Fields(visitor))
     }
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
@@ -87,10 +79,24 @@ mod tests {
     fn a_list_of_fields_is_no_object() {
         refused::<PolicyShape>(r#"{"backoff": ["2s", 2]}"#, "/backoff");
         refused::<PolicyShape>(r#"{"handler": ["http://a/"]}"#, "/handler");
-        refused::<SettleRequest>(r#"{"items": [{}, ["x", "y"]]}"#, "/items/1");
-        refused::<ReleaseRequest>(r#"{"items": [[]]}"#, "/items/0");
-        refused::<HeartbeatRequest>(r#"{"leases": [["x"]]}"#, "/leases/0");
-        refused::<HeartbeatRequest>(r#"{"leases": [{"progress": [5]}]}"#, "/leases/0/progress");
+    }
+
+    #[test]
+    fn a_list_of_fields_is_no_item_of_a_page_and_costs_no_other() {
+        let page = read::<SettleRequest>(br#"{"items": [{}, ["x", "y"], {"jobId": 5}]}"#).unwrap();
+        let wrong: Vec<_> = page.items.iter().map(|item| item.read().err().cloned()).collect();
+        let said = |pointer: &str, detail: &str| {
+            Some(crate::Unreadable { pointer: Some(pointer.into()), detail: detail.into() })
+        };
+        let expected =
+            [None, said("", "must be a JSON object"), said("/jobId", "must be a string")];
+        assert_eq!(wrong, expected);
+        let page = read::<ReleaseRequest>(br#"{"items": [[]]}"#).unwrap();
+        assert!(page.items[0].read().is_err());
+        let page = read::<HeartbeatRequest>(br#"{"leases": [["x"], {"progress": [5]}]}"#).unwrap();
+        assert!(page.leases[0].read().is_err());
+        let item = page.leases[1].read().unwrap();
+        assert!(item.progress.as_ref().unwrap().misread.is_some());
     }
 
     #[test]

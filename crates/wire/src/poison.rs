@@ -2,6 +2,7 @@
 
 use crate::{
     filter::{FilterError, some_jobs},
+    list::at_most_or_null,
     problem::Problem,
     status::StatusShape,
 };
@@ -20,7 +21,10 @@ use utoipa::ToSchema;
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 #[expect(missing_docs, reason = "the fields are the contract's own")]
 pub struct PoisonRequest {
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "at_most_or_null::<_, _, ITEMS_MAX>",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub job_ids: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,

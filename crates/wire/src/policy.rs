@@ -2,12 +2,13 @@
 
 use crate::{
     json::Json,
+    list::at_most_or_null,
     object::object_or_null,
     span::{format_span, parse_span},
 };
 use engine::{
-    Backoff, Checked, FieldProblem, Findings, Jitter, JobType, Policy, PolicyDraft, ReadyMade,
-    ReadyMadeDraft, Refusal,
+    Backoff, Checked, EXEC_WORDS_MAX, FieldProblem, Findings, Jitter, JobType, Policy, PolicyDraft,
+    ReadyMade, ReadyMadeDraft, Refusal,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use serde_json::value::RawValue;
@@ -49,6 +50,29 @@ pub struct PolicyShape {
     pub handler: Option<HandlerShape>,
 }
 
+/// What is sent to set a policy: the policy, and what lists show beside it, which sets nothing.
+#[derive(ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[expect(dead_code, reason = "it only describes; a body is read as the policy itself")]
+pub struct PolicyRequest {
+    /// As lists show it; the one in the path counts, and this one is not read.
+    job_type: Option<Json>,
+    /// As lists show it; not read.
+    declared: Option<Json>,
+    max_attempts: Option<i64>,
+    lease: Option<String>,
+    timeout: Option<String>,
+    backoff: Option<BackoffShape>,
+    lost_workers_max: Option<i64>,
+    key_window: Option<String>,
+    retention: Option<String>,
+    max_queued: Option<i64>,
+    concurrency: Option<i64>,
+    /// The JSON Schema that payloads must keep.
+    schema: Option<Json>,
+    handler: Option<HandlerShape>,
+}
+
 /// A ready-made handler: exactly one of the two.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
@@ -58,7 +82,10 @@ pub struct HandlerShape {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http: Option<String>,
     /// The program that is run for each job, and its arguments.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "at_most_or_null::<_, _, EXEC_WORDS_MAX>",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub exec: Option<Vec<String>>,
 }
 

@@ -71,7 +71,10 @@ impl Problem {
         let Some(pointer) = body.pointer.clone() else {
             return Problem::new(body.code(), format!("the body {}", body.detail), correlation);
         };
-        let detail = format!("{pointer}: {}", body.detail);
+        let detail = match pointer.is_empty() {
+            true => format!("the item {}", body.detail),
+            false => format!("{pointer}: {}", body.detail),
+        };
         let errors = vec![FieldError { pointer, detail: body.detail.clone() }];
         Problem { errors, ..Problem::new(body.code(), detail, correlation) }
     }

@@ -1,5 +1,6 @@
 //! Queues: what waits, and who could take it.
 
+use engine::{FieldProblem, Findings, PauseReason, Refusal, Scope, Tenant};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -24,4 +25,81 @@ pub struct QueueShape {
     pub paused: bool,
     /// Workers that are alive and claim this type.
     pub live_workers: u64,
+}
+
+/// Which tenant's queue is to be stopped, and why.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+#[expect(missing_docs, reason = "the fields are the contract's own")]
+pub struct PauseRequest {
+    pub tenant: Option<String>,
+    pub reason: Option<String>,
+}
+
+/// Which tenant's queue is to go on.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default, rename_all = "camelCase", expecting = "an object")]
+#[expect(missing_docs, reason = "the fields are the contract's own")]
+pub struct ResumeRequest {
+    pub tenant: Option<String>,
+}
+
+impl PauseRequest {
+    /// Checks every field and names all that are wrong. `caller` is whose queues the credential
+    /// reaches.
+    pub fn check(&self, caller: &Scope) -> Result<(Scope, Option<PauseReason>), Refusal> {
+        let mut findings = Findings::default();
+        let scope = findings.keep(named_scope(caller, self.tenant.as_deref()));
+        let reason = findings.keep_given(self.reason.as_deref().map(PauseReason::parse));
+        match scope {
+            Some(scope) if findings.is_empty() => Ok((scope, reason)),
+            Some(_) | None => Err(findings.refusal()),
+        }
+    }
+}
+
+/// The tenants that a request is about: the caller's own, or the one that a caller for `*` names.
+pub fn named_scope(caller: &Scope, tenant: Option<&str>) -> Result<Scope, FieldProblem> {
+    let named = match tenant {
+        None => return Ok(caller.clone()),
+        Some("*") => Scope::All,
+        Some(tenant) => Scope::One(Tenant::parse(tenant)?),
+    };
+    if *caller == Scope::All || *caller == named {
+        return Ok(named);
+    }
+    let detail =
+        "must be the credential's own tenant, or left out: another needs a credential for *";
+    Err(FieldProblem::new("tenant", detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_caller_for_all_tenants_may_name_another() {
+        let acme = || Scope::One(Tenant::parse("acme").unwrap());
+        assert_eq!(named_scope(&Scope::All, None), Ok(Scope::All));
+        assert_eq!(named_scope(&Scope::All, Some("*")), Ok(Scope::All));
+        assert_eq!(named_scope(&Scope::All, Some("acme")), Ok(acme()));
+        assert_eq!(named_scope(&acme(), None), Ok(acme()));
+        assert_eq!(named_scope(&acme(), Some("acme")), Ok(acme()));
+        for (caller, tenant) in [(acme(), "*"), (acme(), "birch"), (Scope::All, "No Name")] {
+            let problem = named_scope(&caller, Some(tenant)).unwrap_err();
+            assert_eq!(problem.field, "tenant", "{tenant}");
+        }
+    }
+
+    #[test]
+    fn a_reason_is_bounded_text() {
+        let check = |reason: &str| {
+            let request = PauseRequest { reason: Some(reason.into()), ..PauseRequest::default() };
+            request.check(&Scope::All).is_ok()
+        };
+        assert!(check(&"ä".repeat(256)));
+        for wrong in ["", "a\0b", &"a".repeat(257)] {
+            assert!(!check(wrong), "{wrong:?}");
+        }
+    }
 }

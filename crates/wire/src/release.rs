@@ -2,7 +2,8 @@
 
 use crate::{
     job_command::{JobCommand, held},
-    object::objects,
+    list::at_most,
+    page_item::PageItem,
     secret::Secret,
 };
 use engine::{Command, Findings, ITEMS_MAX, Refusal, ReleaseReason, check_count, check_delay};
@@ -14,8 +15,9 @@ use utoipa::ToSchema;
 #[serde(rename_all = "camelCase", expecting = "an object")]
 pub struct ReleaseRequest {
     /// One for each job.
-    #[serde(deserialize_with = "objects")]
-    pub items: Vec<ReleaseItem>,
+    #[serde(deserialize_with = "at_most::<_, _, ITEMS_MAX>")]
+    #[schema(value_type = Vec<ReleaseItem>)]
+    pub items: Vec<PageItem<ReleaseItem>>,
 }
 
 /// One job that is given back.
@@ -28,6 +30,10 @@ pub struct ReleaseItem {
     #[schema(required)]
     pub token: Secret,
     pub delay_seconds: Option<i64>,
+    /// `false` where the worker could not begin: its machine lacks descriptors, processes or
+    /// memory, or it stops before it has looked at the job. Then the job is as if it had not been
+    /// claimed, however often.
+    pub started: Option<bool>,
 }
 
 impl ReleaseRequest {
@@ -38,7 +44,8 @@ impl ReleaseRequest {
 }
 
 impl ReleaseItem {
-    /// Checks one entry. Who names a delay snoozes; who does not only stops.
+    /// Checks one entry. Who names a delay snoozes; who does not only stops. A job that was not
+    /// started goes back to its place in the queue, whatever delay is named.
     pub fn check(&self) -> Result<JobCommand, Refusal> {
         let mut findings = Findings::default();
         let held = held(&self.job_id, &self.token, &mut findings);
@@ -47,7 +54,11 @@ impl ReleaseItem {
         let (Some((job_id, token)), Some(delay)) = (held, delay) else {
             return Err(findings.refusal());
         };
-        let reason = if delay.is_zero() { ReleaseReason::Released } else { ReleaseReason::Snoozed };
+        let reason = match self.started {
+            Some(false) => ReleaseReason::NotStarted,
+            Some(true) | None if delay.is_zero() => ReleaseReason::Released,
+            Some(true) | None => ReleaseReason::Snoozed,
+        };
         Ok(JobCommand { job_id, command: Command::Release { token, reason, delay } })
     }
 }

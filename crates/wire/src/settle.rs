@@ -6,7 +6,8 @@
 use crate::{
     job_command::{JobCommand, held},
     json::Json,
-    object::objects,
+    list::at_most,
+    page_item::PageItem,
     problem::Problem,
     secret::Secret,
 };
@@ -22,8 +23,9 @@ use utoipa::ToSchema;
 #[serde(rename_all = "camelCase", expecting = "an object")]
 pub struct SettleRequest {
     /// One for each attempt.
-    #[serde(deserialize_with = "objects")]
-    pub items: Vec<SettleItem>,
+    #[serde(deserialize_with = "at_most::<_, _, ITEMS_MAX>")]
+    #[schema(value_type = Vec<SettleItem>)]
+    pub items: Vec<PageItem<SettleItem>>,
 }
 
 /// How one attempt ended.

@@ -3,6 +3,7 @@
 use crate::{
     body::{Unreadable, read},
     json::Json,
+    list::at_most,
     problem::Problem,
     time::{format_time, parse_time},
 };
@@ -43,6 +44,7 @@ pub struct SubmitRequest {
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct BatchRequest {
     /// The jobs, as they came.
+    #[serde(deserialize_with = "at_most::<_, _, ITEMS_MAX>")]
     #[schema(required, value_type = Vec<SubmitRequest>)]
     pub jobs: Vec<Json>,
 }

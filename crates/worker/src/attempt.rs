@@ -153,6 +153,10 @@ impl Attempt {
             Err(Fail { kind: Kind::Snooze(delay), .. }) => {
                 return Ended::GivenBack { reason: ReleaseReason::Snoozed, delay };
             }
+            Err(Fail { kind: Kind::NotStarted, .. }) => {
+                let (reason, delay) = (ReleaseReason::NotStarted, Duration::ZERO);
+                return Ended::GivenBack { reason, delay };
+            }
             // It stopped because the job did not seem to be ours any more, and nobody cancelled that.
             Err(Fail { kind: Kind::Cancelled, .. }) if self.stopped() == Some(Why::LeaseLost) => {
                 return Ended::given_back();

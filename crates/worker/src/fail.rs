@@ -34,6 +34,7 @@ pub(crate) enum Kind {
     Poison,
     Cancelled,
     Snooze(Duration),
+    NotStarted,
 }
 
 impl Fail {
@@ -53,7 +54,9 @@ impl Fail {
                 let after = Some(wait.min(DELAY_MAX));
                 Fail { kind: Kind::Retry { after }, ..self }
             }
-            Kind::ForGood | Kind::Poison | Kind::Cancelled | Kind::Snooze(_) => self,
+            Kind::ForGood | Kind::Poison | Kind::Cancelled | Kind::Snooze(_) | Kind::NotStarted => {
+                self
+            }
         }
     }
 
@@ -77,6 +80,13 @@ impl Fail {
         Fail { kind: Kind::Snooze(wait.min(DELAY_MAX)), code: None, message: None }
     }
 
+    /// The work could not begin, because this machine lacks descriptors, processes or memory: the
+    /// job is given back as if it had not been claimed, however often. Say so only where nothing
+    /// was done, and wait a little before: the job may come back at once.
+    pub fn not_started() -> Self {
+        Fail { kind: Kind::NotStarted, code: None, message: None }
+    }
+
     /// Any other error, such as those of `anyhow` or in a `Box`: worth another try.
     pub fn other(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         let error: Box<dyn Error + Send + Sync> = error.into();
@@ -94,14 +104,14 @@ impl Fail {
         Fail { kind, code: Some(code.to_owned()), message: Some(message.to_string()) }
     }
 
-    /// The report that it comes to; nothing for a snooze, which is a release.
+    /// The report that it comes to; nothing for what is a release.
     pub(crate) fn draft(&self) -> EndingDraft {
         let (outcome, retryable, after) = match self.kind {
             Kind::Retry { after } => (OutcomeWord::Failed, true, after),
             Kind::ForGood => (OutcomeWord::Failed, false, None),
             Kind::Poison => (OutcomeWord::Poisoned, false, None),
             Kind::Cancelled => (OutcomeWord::Cancelled, false, None),
-            Kind::Snooze(_) => (OutcomeWord::Failed, true, Some(Duration::ZERO)),
+            Kind::Snooze(_) | Kind::NotStarted => (OutcomeWord::Failed, true, Some(Duration::ZERO)),
         };
         EndingDraft {
             retryable: Some(retryable),

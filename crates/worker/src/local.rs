@@ -83,6 +83,10 @@ impl Port for Local {
         })
     }
 
+    fn leave<'a>(&'a self, worker: &'a WorkerId) -> Asked<'a, ()> {
+        Box::pin(async { Ok(self.platform().leave(&self.scope, worker).await?) })
+    }
+
     fn begin_step(&self, id: JobId, token: LeaseToken, name: StepName) -> Asked<'_, StepAnswer> {
         Box::pin(async move { Ok(self.platform().begin_step(&self.scope, id, token, name).await?) })
     }

@@ -10,9 +10,9 @@ use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::{mpsc, watch},
     task::JoinHandle,
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, sleep, sleep_until, timeout},
 };
-use tracing::info;
+use tracing::{debug, info};
 
 /// How often it is seen to that no thread is stuck, while handlers run.
 const RELIEVE_EVERY: Duration = Duration::from_millis(5);
@@ -43,11 +43,28 @@ pub(crate) async fn run(
     let claims = (0..shop.desks.len()).map(|desk| tokio::spawn(desk::claim(shop.clone(), desk)));
     let claims: Vec<_> = claims.collect();
     tokio::spawn(watch(shop.clone()));
-    tokio::spawn(pulse::pulse(shop.clone()));
+    let beating = tokio::spawn(pulse::pulse(shop.clone()));
     tokio::spawn(report::report(shop.clone(), finished));
     // Whoever cannot ask any more is gone.
     drop(stop.wait_for(Option::is_some).await);
-    drain(&shop, &claims, &stop).await
+    let stopped = drain(&shop, &claims, &stop).await;
+    beating.abort(); // a heartbeat after the farewell would be a sign of life
+    leave(&shop).await;
+    stopped
+}
+
+/// Signs the workers off, so that others need not wait until they are missed. That is a courtesy: a
+/// server that cannot be reached keeps nobody here.
+async fn leave(shop: &Shop) {
+    let farewells = async {
+        for desk in &shop.desks {
+            if let Err(error) = shop.port.leave(&desk.worker).await {
+                let error: &dyn std::error::Error = &error;
+                debug!(error, worker = %desk.worker, "a worker could not sign off");
+            }
+        }
+    };
+    drop(timeout(FLUSH_MIN, farewells).await);
 }
 
 /// Takes no more jobs, lets handlers end, gives back what did not, and reports everything.

@@ -28,6 +28,9 @@ pub(crate) trait Port: Send + Sync {
     /// Gives jobs back; one verdict for each, in their order.
     fn release(&self, releases: Vec<Release>) -> Asked<'_, Vec<Verdict>>;
 
+    /// Signs a worker off.
+    fn leave<'a>(&'a self, worker: &'a WorkerId) -> Asked<'a, ()>;
+
     /// Marks that a step begins, or tells what is known of it.
     fn begin_step(&self, id: JobId, token: LeaseToken, name: StepName) -> Asked<'_, StepAnswer>;
 

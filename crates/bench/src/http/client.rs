@@ -36,6 +36,7 @@ pub(super) struct Line {
 }
 
 /// What is asked for.
+#[derive(Clone)]
 pub(super) struct Ask {
     /// In words, for when it fails.
     pub(super) what: &'static str,

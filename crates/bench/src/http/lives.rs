@@ -62,8 +62,8 @@ struct Lease {
 }
 
 #[derive(Deserialize)]
-struct ClaimAnswer {
-    jobs: Vec<Claimed>,
+pub(super) struct ClaimAnswer {
+    pub(super) jobs: Vec<Claimed>,
 }
 
 /// Claims a batch; `number` tells the worker's claims apart.
@@ -73,12 +73,18 @@ pub(super) async fn claim(
     number: usize,
     job_type: &str,
 ) -> Result<Vec<Claimed>, Error> {
+    let ask = claim_of(worker, number, job_type);
+    let what = ask.what;
+    let answer: ClaimAnswer = read(what, &line.ask(ask).await?)?;
+    Ok(answer.jobs)
+}
+
+/// The request of a claim.
+pub(super) fn claim_of(worker: &str, number: usize, job_type: &str) -> Ask {
     let body = format!(
         r#"{{"workerId":"{worker}","claimId":"{worker}-{number}","jobTypes":["{job_type}"],"max":{BATCH},"waitSeconds":0}}"#
     );
-    let what = "a claim";
-    let answer: ClaimAnswer = read(what, &line.ask(post(what, "/api/work/claim", body)).await?)?;
-    Ok(answer.jobs)
+    post("a claim", "/api/work/claim", body)
 }
 
 #[derive(Deserialize)]
@@ -93,6 +99,15 @@ struct Settled {
 
 /// Settles them all as completed, and says of how many that is true.
 pub(super) async fn settle(line: &mut Line, claimed: &[Claimed]) -> Result<usize, Error> {
+    let ask = settle_of(claimed);
+    let what = ask.what;
+    let answer: SettleAnswer = read(what, &line.ask(ask).await?)?;
+    let completed = |item: &&Settled| item.status.as_deref() == Some("Completed");
+    Ok(answer.items.iter().filter(completed).count())
+}
+
+/// The request that settles them all as completed.
+pub(super) fn settle_of(claimed: &[Claimed]) -> Ask {
     let mut body = String::from(r#"{"items":["#);
     for (number, Claimed { job_id, lease: Lease { token } }) in claimed.iter().enumerate() {
         let comma = if number == 0 { "" } else { "," };
@@ -100,10 +115,7 @@ pub(super) async fn settle(line: &mut Line, claimed: &[Claimed]) -> Result<usize
             .expect("a string takes everything");
     }
     body.push_str("]}");
-    let what = "a settle";
-    let answer: SettleAnswer = read(what, &line.ask(post(what, "/api/work/settle", body)).await?)?;
-    let completed = |item: &&Settled| item.status.as_deref() == Some("Completed");
-    Ok(answer.items.iter().filter(completed).count())
+    post("a settle", "/api/work/settle", body)
 }
 
 fn post(what: &'static str, path: &str, body: String) -> Ask {

@@ -3,6 +3,7 @@
 //! The server is the real one, a process of its own, and so is the echo: a bare axum that answers with the body
 //! it got. Both are asked by the same client, in turns, so that the client's own work is in both numbers.
 
+pub(crate) mod attack;
 mod client;
 pub(crate) mod echo;
 mod lives;

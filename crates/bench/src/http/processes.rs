@@ -36,7 +36,17 @@ const ECHO: &str = "the echo";
 
 impl<'a> Door<'a> {
     pub(super) fn start(bench: &Bench<'_>, programs: &Programs<'a>) -> Result<Self, Error> {
+        Door::start_with(bench, programs, "")
+    }
+
+    /// Starts it with this text as its `consign.toml`.
+    pub(super) fn start_with(
+        bench: &Bench<'_>,
+        programs: &Programs<'a>,
+        settings: &str,
+    ) -> Result<Self, Error> {
         let folder = programs.place.door()?;
+        fs::write(folder.join("consign.toml"), settings).map_err(not_started(DOOR))?;
         let address = free_address().map_err(not_started(DOOR))?;
         let log = folder.join("log");
         let child = serve(programs.program, &folder, address, &log).map_err(not_started(DOOR))?;

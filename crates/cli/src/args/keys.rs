@@ -22,6 +22,8 @@ pub(crate) enum KeysCommand {
     Revoke(KeysRevokeArgs),
     /// Make a key that may do everything, in admin.key beside the store; a server with a file must not be running
     Bootstrap(KeysBootstrapArgs),
+    /// Print the secret that signs what is pushed for a job type, for those who receive it
+    Webhook(KeysWebhookArgs),
 }
 
 #[derive(Arguments)]
@@ -37,7 +39,8 @@ pub(crate) struct KeysCreateArgs {
     /// What it may: jobs:enqueue, jobs:read, jobs:payload, jobs:manage, work, metrics:read, admin, …
     #[arg(long, value_name = "SCOPE", required = true, value_delimiter = ',')]
     pub(crate) scope: Vec<String>,
-    /// For whom it acts; * is everybody [default: the tenant of the key that makes it]
+    /// For whom it acts; * is every tenant [default: the tenant of the key that makes it; `default`
+    /// where that is *]
     #[arg(long, value_name = "TENANT")]
     pub(crate) tenant: Option<String>,
     /// Only for these job types; * stands for any text
@@ -46,7 +49,7 @@ pub(crate) struct KeysCreateArgs {
     /// Only for these subjects; * stands for any text
     #[arg(long, value_name = "PATTERN")]
     pub(crate) subject: Vec<String>,
-    /// When it ends: after a span such as 90d, or at a time
+    /// When it ends: after a span such as 90d, or at a time; no later than the key that makes it
     #[arg(long, value_name = "SPAN|TIME")]
     pub(crate) expires: Option<String>,
     #[command(flatten)]
@@ -58,12 +61,24 @@ pub(crate) struct KeysRevokeArgs {
     /// Their ids, as `consign keys list` shows them
     #[arg(value_name = "ID", required = true)]
     pub(crate) ids: Vec<String>,
+    /// Also end every key that was made with them, by themselves or through others
+    #[arg(long)]
+    pub(crate) descendants: bool,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
 }
 
 #[derive(Arguments)]
 pub(crate) struct KeysBootstrapArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+}
+
+#[derive(Arguments)]
+pub(crate) struct KeysWebhookArgs {
+    /// The job type, such as invoice.pdf
+    #[arg(value_name = "TYPE")]
+    pub(crate) job_type: String,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
 }

@@ -21,7 +21,9 @@ use anyhow::{Context, Result};
 use snapshot::Snapshot;
 use stage::Stage;
 use std::{
+    fs::Permissions,
     io::{self, Write},
+    os::unix::fs::PermissionsExt,
     path::Path,
     process::ExitCode,
     time::Duration,
@@ -39,7 +41,9 @@ pub(crate) fn run(args: &DemoArgs) -> Result<ExitCode> {
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let _inside = runtime.enter();
     let signals = Signals::new()?; // from here on nobody can end us and leave a folder behind
-    let folder = tempfile::Builder::new().prefix("consign-demo-").tempdir();
+    let mut folder = tempfile::Builder::new();
+    folder.prefix("consign-demo-").permissions(Permissions::from_mode(0o700));
+    let folder = folder.tempdir();
     let folder = folder.context("no temporary folder could be made")?;
     let path = folder.path().join("shop.db");
     let played = runtime.block_on(play(args, &path, signals));

@@ -14,8 +14,10 @@ pub(super) fn look(address: &PostgresAddress, args: &DoctorArgs) -> Vec<Finding>
         Err(error) => return vec![unreachable(&error)],
     };
     let mut findings = vec![reached(address, &health), version(&health)];
+    findings.extend(weaknesses(address));
     findings.extend(schema(address));
     findings.extend(rights(address, &health));
+    findings.extend(creators(address, &health));
     findings.extend(settings(&health));
     findings.extend(transactions(&health));
     findings.extend(prepared(&health));
@@ -39,6 +41,12 @@ fn reached(address: &PostgresAddress, health: &PostgresHealth) -> Finding {
             .say("give it a role of its own: docs/operating.md has the SQL"),
         false => Finding::well("store", what),
     }
+}
+
+/// How the database is reached, where an attacker on the way could make use of it.
+fn weaknesses(address: &PostgresAddress) -> Vec<Finding> {
+    let note = |what: String| Finding::note("connection", format!("address of the store: {what}"));
+    address.weaknesses().into_iter().map(note).collect()
 }
 
 /// Older ones lack what the statements use, and are no longer mended by anybody.
@@ -94,9 +102,40 @@ fn rights(address: &PostgresAddress, health: &PostgresHealth) -> Vec<Finding> {
         let what = format!("rights: {} may not read and write {tables}", health.role);
         findings.push(Finding::wrong("rights", what).run("as their owner", psql(&cure)));
     }
+    if !health.closed_functions.is_empty() {
+        let functions = health.closed_functions.join(", ");
+        let cure = format!("grant execute on all functions in schema {schema} to {role}");
+        let what = format!("rights: {} may not call {functions}", health.role);
+        findings.push(Finding::wrong("rights", what).run("as their owner", psql(&cure)));
+    }
     if findings.is_empty() {
         findings
             .push(Finding::well("rights", format!("rights: {} has what it needs", health.role)));
+    }
+    findings
+}
+
+/// Who else may create where names are looked up. In our schema, another role's function could be
+/// taken for one of ours; `public` is not looked into by Consign, but by nearly every other
+/// application of the database.
+fn creators(address: &PostgresAddress, health: &PostgresHealth) -> Vec<Finding> {
+    let told = health.creators.iter().map(|creator| {
+        let schema = &creator.schema;
+        let who = creator.role.as_deref().unwrap_or("every role");
+        let from = creator.role.as_deref().map_or_else(|| "public".into(), quoted_name);
+        let what = format!("rights: {who} may create in the schema {schema}");
+        let cure = psql(&format!("revoke create on schema {schema} from {from}"));
+        if schema == address.schema() {
+            let what = format!("{what}, and so put its own code in the place of Consign's");
+            return Finding::wrong("schemas", what).run("as its owner", cure);
+        }
+        let what = format!("{what}: Consign does not look there, other applications do");
+        Finding::note("schemas", what).run("as its owner", cure)
+    });
+    let mut findings: Vec<Finding> = told.collect();
+    if findings.is_empty() {
+        let what = format!("rights: no other role may create in {} or public", address.schema());
+        findings.push(Finding::well("schemas", what));
     }
     findings
 }

@@ -7,7 +7,9 @@ use super::{
 use crate::{
     admin_key,
     args::{DoctorArgs, SettingsArgs, StoreAddress, folder_of},
-    config, ready_made,
+    config, data_folder,
+    open_files::Clamp,
+    ready_made,
     settings::{Mistakes, Settings},
 };
 use engine::Timestamp;
@@ -61,13 +63,25 @@ fn sound(settings: &Settings) -> Vec<Finding> {
     if !wrong.is_empty() {
         return wrong;
     }
-    match settings.warnings().len() {
-        0 => vec![Finding::well("settings", "settings: sound")],
+    let sound = match settings.warnings().len() {
+        0 => Finding::well("settings", "settings: sound"),
         count => {
             let what = format!("settings: sound, and worth a second look in {count} places");
-            vec![Finding::note("settings", what).run("", "consign config check")]
+            Finding::note("settings", what).run("", "consign config check")
         }
-    }
+    };
+    [sound].into_iter().chain(open_files(settings)).collect()
+}
+
+/// A server with few files takes fewer connections than its settings say.
+fn open_files(settings: &Settings) -> Option<Finding> {
+    let clamp = Clamp::of_this_process(&settings.door.limits)?;
+    let what = format!(
+        "open files: at most {}, so a server that is started from here takes {} connections, and not {}",
+        clamp.open_files_max, clamp.connections_max, settings.door.limits.connections_max
+    );
+    let say = "raise the limit where it is started: LimitNOFILE= in systemd, ulimit -n in a shell";
+    Some(Finding::note("openFiles", what).say(say))
 }
 
 fn mistaken(error: &anyhow::Error) -> Vec<Finding> {
@@ -103,9 +117,16 @@ fn no_store(path: &Path, args: &DoctorArgs) -> Finding {
 /// Nobody else may read what lies here.
 fn files(store: Option<&Path>, folder: &Path) -> Vec<Finding> {
     let (key, signs) = (folder.join(admin_key::NAME), folder.join(ready_made::SIGNING_KEY));
-    let private = [store, Some(&key), Some(&signs)];
-    let mut findings: Vec<Finding> =
-        private.into_iter().flatten().filter_map(open_to_others).collect();
+    let beside = |ending: &str| {
+        let name = store?.file_name()?.to_str()?;
+        Some(folder.join(format!("{name}{ending}")))
+    };
+    let files = [beside(""), beside("-wal"), beside("-shm"), beside(".lock"), Some(key.clone())];
+    let files = files.into_iter().chain([Some(signs)]).flatten();
+    let mut findings: Vec<Finding> = files.filter_map(|file| open_to_others(&file)).collect();
+    if key.exists() {
+        findings.extend(writable_by_others(folder));
+    }
     if !key.exists() {
         let what = format!("admin key: not in {}; fine where it was put away", folder.display());
         findings.push(
@@ -118,6 +139,16 @@ fn files(store: Option<&Path>, folder: &Path) -> Vec<Finding> {
         findings.push(Finding::well("adminKey", what));
     }
     findings
+}
+
+/// A server refuses to start in such a folder; one that is running since before does not notice.
+fn writable_by_others(folder: &Path) -> Option<Finding> {
+    let found = fs::metadata(folder).ok()?;
+    let (shown, mode) = (folder.display(), found.mode() & 0o7777);
+    let what =
+        format!("data folder {shown}: other users can replace the files in it (mode {mode:o})");
+    let cure = format!("chmod go-w {}", quoted(&shown.to_string()));
+    data_folder::is_writable_by_others(&found).then(|| Finding::wrong("files", what).run("", cure))
 }
 
 fn open_to_others(path: &Path) -> Option<Finding> {

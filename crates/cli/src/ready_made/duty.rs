@@ -2,7 +2,9 @@
 
 use consign::{Context, Duty, Fail, on};
 use outbound::{Ended, Errand, Exec, Forbidden, How, Push};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+use tokio::time::sleep;
+use tracing::warn;
 use wire::{Json, PayloadVersionShape};
 
 /// Runs a program for each job of a type.
@@ -12,7 +14,7 @@ pub(super) fn exec_duty(job_type: &str, exec: Exec) -> Duty {
         let exec = exec.clone();
         async move {
             let ended = run_exec(&exec, &context, payload).await;
-            report(&context, ended)
+            report(&context, ended).await
         }
     })
 }
@@ -31,7 +33,7 @@ pub(super) fn push_duty(job_type: &str, push: Push) -> Duty {
         let push = push.clone();
         async move {
             let ended = push.run(&errand(&context, payload), stopped(&context)).await;
-            report(&context, ended)
+            report(&context, ended).await
         }
     })
 }
@@ -67,12 +69,28 @@ fn errand(context: &Context, payload: Json) -> Errand {
     }
 }
 
+/// How long a slot rests after something could not start. The same would most likely happen again
+/// at once.
+const EXHAUSTED_WAIT: Duration = Duration::from_secs(1);
+
 /// What the ending of a program or a push comes to.
-pub(crate) fn report(context: &Context, ended: Ended) -> Result<Option<Json>, Fail> {
+pub(crate) async fn report(context: &Context, ended: Ended) -> Result<Option<Json>, Fail> {
     if let Some(message) = ended.message {
         context.message(message);
     }
     match ended.how {
+        How::NotStarted(failure) => {
+            let job = context.job();
+            warn!(
+                job.id = %job.id, job_type = %job.job_type, code = failure.code, error = failure.message,
+                "a job was given back untried: this machine lacks descriptors, processes or memory"
+            );
+            tokio::select! {
+                () = sleep(EXHAUSTED_WAIT) => {}
+                () = stopped(context) => {}
+            }
+            Err(Fail::not_started())
+        }
         How::Completed { result } => Ok(result),
         How::Retry { failure, after: None } => Err(Fail::retry(&failure.code, failure.message)),
         How::Retry { failure, after: Some(wait) } => {

@@ -6,9 +6,9 @@
 pub(crate) mod duty;
 mod kit;
 mod post;
-mod signing;
+pub(crate) mod signing;
 
-pub(crate) use kit::{ExecFrom, Kit};
+pub(crate) use kit::Kit;
 pub(crate) use signing::NAME as SIGNING_KEY;
 
 use anyhow::Result;
@@ -52,7 +52,8 @@ impl ReadyMadeHandlers {
     }
 
     /// Takes no more jobs, waits for those under way, and gives back what does not end in time.
-    pub(crate) async fn stop(mut self, grace: Duration) {
+    /// Called again, it may leave them less time.
+    pub(crate) async fn stop(&mut self, grace: Duration) {
         self.ending.send_replace(Some(grace));
         while self.following.join_next().await.is_some() {}
     }

@@ -1,10 +1,10 @@
 //! One type and its runner.
 
-use super::{Asked, ended};
+use super::Asked;
 use consign::{Duty, Runner, SLOTS, StartError, Working};
 use engine::{JobType, Policy, ReadyMade};
 use platform::Node;
-use std::{future::pending, pin::pin, sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 use tokio::time::timeout;
 use tracing::info;
 
@@ -64,9 +64,12 @@ impl Post {
 /// What attempts that end at the last moment need to be told of.
 const REPORTS: Duration = Duration::from_secs(5);
 
-/// Waits until there is less time than there was.
+/// Waits until there is less time than there was, which may happen more than once.
 async fn shorter(asked: &mut Asked, than: Duration) -> Duration {
-    ended(asked).await;
-    let grace = asked.borrow().unwrap_or_default();
-    if grace < than { grace } else { pending().await }
+    let shorter = asked.wait_for(|grace| grace.is_some_and(|grace| grace < than)).await;
+    match shorter {
+        Ok(grace) => grace.unwrap_or_default(),
+        // The server is gone, and with it the time.
+        Err(_) => Duration::ZERO,
+    }
 }

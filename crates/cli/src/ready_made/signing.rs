@@ -1,7 +1,12 @@
-//! The secret with which pushed jobs are signed, in a file of its own: whoever receives them needs it, too.
+//! The secrets with which pushed jobs are signed, one for each job type.
+//!
+//! A file beside the store keeps one key, and the secret of a type is derived from it. So a
+//! receiver is given the secret of its own type (`consign keys webhook TYPE`) and cannot sign as if
+//! it pushed jobs of another. The file signs nothing itself.
 
 use crate::secret_file;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use engine::JobType;
 use outbound::Signer;
 use std::path::Path;
 use store::Dice;
@@ -9,23 +14,52 @@ use store::Dice;
 /// What the file is called, in the folder of the store.
 pub(crate) const NAME: &str = "webhook.key";
 
-/// Reads the secret, or makes one where there is none.
-pub(super) fn ensure(folder: &Path, dice: &dyn Dice) -> Result<Signer> {
-    let path = folder.join(NAME);
-    let text = match secret_file::read(&path)? {
-        Some(text) => text,
-        None => {
-            let text = Signer::write(&fresh(dice));
-            secret_file::write(folder, &path, &text)?;
-            text
+/// The key that the secrets of all types are derived from.
+pub(super) struct WebhookKey(Signer);
+
+impl WebhookKey {
+    /// Reads the key, or makes one where there is none.
+    pub(super) fn ensure(folder: &Path, dice: &dyn Dice) -> Result<Self> {
+        if let Some(key) = WebhookKey::read(folder)? {
+            return Ok(key);
         }
+        secret_file::write(folder, &folder.join(NAME), &Signer::write(&fresh(dice)))?;
+        WebhookKey::read(folder)?.context("the file that was written is gone")
+    }
+
+    fn read(folder: &Path) -> Result<Option<Self>> {
+        let path = folder.join(NAME);
+        let Some(text) = secret_file::read(&path)? else { return Ok(None) };
+        let signer = Signer::parse(&text).with_context(|| {
+            format!(
+                "{} cannot be used; move it away, and the next start makes a new one",
+                path.display()
+            )
+        })?;
+        Ok(Some(WebhookKey(signer)))
+    }
+
+    /// What signs the pushes of this type and of no other.
+    pub(super) fn of_type(&self, job_type: &JobType) -> Signer {
+        let text = self.secret_of_type(job_type);
+        Signer::parse(&text).expect("32 bytes are a lawful secret")
+    }
+
+    fn secret_of_type(&self, job_type: &JobType) -> String {
+        Signer::write(&self.0.derive(&format!("{PURPOSE}{job_type}")))
+    }
+}
+
+/// Says first what the secret is for, so that none derived for something else can be the same.
+const PURPOSE: &str = "consign/webhook/type/v1/";
+
+/// The secret of a type, as its receivers have to know it.
+pub(crate) fn secret_of_type(folder: &Path, job_type: &JobType) -> Result<String> {
+    let Some(key) = WebhookKey::read(folder)? else {
+        let path = folder.join(NAME);
+        bail!("there is no {}; the first start of the server makes it", path.display());
     };
-    Signer::parse(&text).with_context(|| {
-        format!(
-            "{} cannot be used; move it away, and the next start makes a new one",
-            path.display()
-        )
-    })
+    Ok(key.secret_of_type(job_type))
 }
 
 fn fresh(dice: &dyn Dice) -> [u8; 32] {
@@ -49,12 +83,27 @@ mod tests {
     fn a_secret_is_made_once_and_kept_for_this_user_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(NAME);
-        ensure(folder.path(), &SystemDice).unwrap();
+        WebhookKey::ensure(folder.path(), &SystemDice).unwrap();
         let text = fs::read_to_string(&path).unwrap();
         assert!(text.starts_with("whsec_") && text.ends_with('\n'), "{} bytes", text.len());
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
-        ensure(folder.path(), &SystemDice).unwrap();
+        WebhookKey::ensure(folder.path(), &SystemDice).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
+    }
+
+    #[test]
+    fn each_type_has_a_secret_of_its_own_that_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let [mail, fax] = ["mail", "fax"].map(|name| JobType::parse(name).unwrap());
+        let told = secret_of_type(folder.path(), &mail).err().unwrap().to_string();
+        assert!(told.contains("webhook.key"), "{told}");
+        WebhookKey::ensure(folder.path(), &SystemDice).unwrap();
+        let secret = |job_type| secret_of_type(folder.path(), job_type).unwrap();
+        assert_eq!(secret(&mail), secret(&mail));
+        assert_ne!(secret(&mail), secret(&fax));
+        let kept = fs::read_to_string(folder.path().join(NAME)).unwrap();
+        assert_ne!(kept.trim(), secret(&mail));
+        assert!(Signer::parse(&secret(&mail)).is_ok());
     }
 
     #[test]
@@ -66,7 +115,8 @@ mod tests {
         {
             fs::write(&path, text).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-            let said = format!("{:#}", ensure(folder.path(), &SystemDice).err().unwrap());
+            let said =
+                format!("{:#}", WebhookKey::ensure(folder.path(), &SystemDice).err().unwrap());
             assert!(said.contains("webhook.key") && said.contains("move it away"), "{said}");
             assert!(text.is_empty() || !said.contains(text), "{said}");
         }

@@ -62,7 +62,7 @@ fn table(entries: &[AuditShape], now: Timestamp, wide: bool) -> Table {
     ]);
     for entry in entries {
         table.row([
-            Cell::new(entry.number.to_string()),
+            Cell::maybe(entry.number.map(|number| number.to_string()).as_ref()),
             Cell::new(when(entry.at, now, wide)),
             Cell::new(&entry.who),
             Cell::new(&entry.tenant),

@@ -5,10 +5,14 @@ use super::{
     hints::hint,
     show::Show,
 };
-use crate::ink::{Line, Tone};
+use crate::{
+    admin_key,
+    ink::{Line, Tone},
+};
 use client::ClientError;
 use std::{
     io::{self, ErrorKind},
+    path::Path,
     process::ExitCode,
 };
 use wire::Problem;
@@ -68,13 +72,7 @@ fn sentence(error: &anyhow::Error) -> String {
 fn of_client(error: &ClientError) -> Vec<Line> {
     match error {
         ClientError::Refused { problem, .. } => of_problem(problem),
-        ClientError::Unreachable { source, .. } => vec![
-            fact("cause", &root(source)),
-            fact(
-                "hint",
-                "is it running (`consign serve`)? --url, CONSIGN_URL or a profile names another",
-            ),
-        ],
+        ClientError::Unreachable { socket, source, .. } => unreachable(socket.as_deref(), source),
         ClientError::Broken { source, .. } => vec![
             fact("cause", &root(source)),
             fact("hint", "nobody knows what came of it; `consign list` shows what is there"),
@@ -87,6 +85,22 @@ fn of_client(error: &ClientError) -> Vec<Line> {
         }
         ClientError::Setup(_) => Vec::new(),
     }
+}
+
+fn unreachable(socket: Option<&Path>, source: &dyn std::error::Error) -> Vec<Line> {
+    let mut lines = vec![fact("cause", &root(source))];
+    let running = "is it running (`consign serve`)? --url, CONSIGN_URL or a profile names another";
+    lines.push(fact("hint", running));
+    if let Some(socket) = socket {
+        let key = socket.with_file_name(admin_key::NAME);
+        lines.push(fact(
+            "socket",
+            &format!("{}, by which alone the key of the data folder goes", socket.display()),
+        ));
+        let key = format!("for a server without it: --key @{}", key.display());
+        lines.push(fact("", &format!("{key}, only if you know which program listens there")));
+    }
+    lines
 }
 
 /// A no of the contract.

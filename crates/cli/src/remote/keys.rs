@@ -186,11 +186,20 @@ pub(crate) fn revoke(args: &KeysRevokeArgs) -> Result<ExitCode> {
 
 async fn end(session: &Session, args: &KeysRevokeArgs) -> Result<ExitCode> {
     for id in &args.ids {
-        session.client.revoke_key(id).await?;
-        if session.show.is_json() {
-            session.show.json(&serde_json::json!({ "id": id, "revoked": true }))?;
+        let told = if args.descendants {
+            session.client.revoke_key_and_descendants(id).await?;
+            format!(
+                "key {id} and every key that was made with it are revoked: they get 401 from now on"
+            )
         } else {
-            let told = format!("key {id} is revoked: whoever shows it gets 401 from now on");
+            session.client.revoke_key(id).await?;
+            format!("key {id} is revoked: whoever shows it gets 401 from now on")
+        };
+        if session.show.is_json() {
+            let descendants = args.descendants;
+            let told = serde_json::json!({ "id": id, "revoked": true, "descendants": descendants });
+            session.show.json(&told)?;
+        } else {
             session.show.lines(&[Line::of(Tone::Plain, told)])?;
         }
     }

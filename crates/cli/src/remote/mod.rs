@@ -24,6 +24,7 @@ mod history;
 mod job;
 mod keys;
 mod list;
+mod local;
 mod pages;
 mod poison;
 mod policy;
@@ -111,7 +112,12 @@ pub(crate) fn connect(args: &ConnectionArgs) -> Result<Client> {
     let profiles = profiles::read(around.profiles().as_deref())?;
     let target = connection::resolve(&connection::typed(args), &around.said, &profiles)?;
     warn(&target.address, &target.key);
-    let key = key(&target, args)?;
+    if target.key == KeySource::AdminKey
+        && let Some(client) = local::client(&target.address, args)?
+    {
+        return Ok(client);
+    }
+    let key = key(&target)?;
     let address = target.address.to_string();
     let Some(path) = &target.ca else { return Ok(Client::new(&address, key.as_ref())?) };
     let told = || format!("the certificates in {} cannot be read", path.display());
@@ -132,12 +138,12 @@ fn warn(address: &Address, key: &KeySource) {
     eprintln!("consign: warning: the key goes to {address} unencrypted; https:// would hide it");
 }
 
-fn key(target: &Target, args: &ConnectionArgs) -> Result<Option<Secret>> {
+/// The key that goes over TCP: one that was named, never that of the data folder.
+fn key(target: &Target) -> Result<Option<Secret>> {
     match &target.key {
         KeySource::Given(secret) => Ok(Some(secret.clone())),
         KeySource::File(path) => read_key(path).map(Some),
-        KeySource::AdminKey => Ok(admin_key(args)),
-        KeySource::Nobody => Ok(None),
+        KeySource::AdminKey | KeySource::Nobody => Ok(None),
     }
 }
 
@@ -146,12 +152,4 @@ pub(crate) fn read_key(path: &Path) -> Result<Secret> {
     let told = || format!("the key in {} cannot be read", path.display());
     let text = fs::read_to_string(path).with_context(told)?;
     Ok(Secret::new(text.trim()))
-}
-
-/// The key that the first start of a server on this machine left, for whoever can read its folder. Where it cannot
-/// be read, the server says what it thinks of callers without a key.
-fn admin_key(args: &ConnectionArgs) -> Option<Secret> {
-    let args = crate::args::SettingsArgs { store: args.store.clone(), ..Default::default() };
-    let settings = crate::config::load(&args).ok()?;
-    read_key(&settings.store.folder().join(crate::admin_key::NAME)).ok()
 }

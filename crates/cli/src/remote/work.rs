@@ -86,7 +86,7 @@ fn duty(args: &WorkArgs) -> Duty {
             let line = Line::begin(&context, clock);
             let ended = run_exec(&exec, &context, payload).await;
             line.end(&ended);
-            report(&context, ended)
+            report(&context, ended).await
         }
     });
     let duty = duty.slots(args.slots.into());
@@ -121,6 +121,9 @@ impl Line {
                 self.tell("failed for good", Some(&failure.code), Some(&failure.message));
             }
             How::Stopped => self.tell(self.why(), None, message),
+            How::NotStarted(failure) => {
+                self.tell("given back", Some(&failure.code), Some(&failure.message));
+            }
         }
     }
 

@@ -3,7 +3,6 @@
 use super::{
     key::{ALL, OTHER_VARIABLES},
     mistake::{Mistake, Place},
-    nearest::nearest,
     raw::{Given, Raw},
 };
 use std::{
@@ -12,6 +11,7 @@ use std::{
     ffi::{OsStr, OsString},
     path::PathBuf,
 };
+use wire::nearest::nearest;
 
 /// How the names of our variables begin.
 const PREFIX: &str = "CONSIGN_";

@@ -3,7 +3,6 @@
 use super::{
     key::{self, SECTIONS},
     mistake::{Mistake, Place},
-    nearest::hint,
     raw::{Given, Raw},
 };
 use std::{io, path::Path};
@@ -11,6 +10,7 @@ use toml::{
     Spanned,
     de::{DeString, DeTable, DeValue, Error},
 };
+use wire::nearest::hint;
 
 /// A file of settings as it lies on disk.
 #[derive(Clone, Debug)]

@@ -76,8 +76,18 @@ pub(crate) static LOG_LEVEL: Key =
 pub(crate) static TLS_CERT: Key = key("tls", "cert", Kind::Path, None);
 pub(crate) static TLS_KEY: Key = key("tls", "key", Kind::Path, None);
 
+pub(crate) static HEALTH_LISTEN: Key = key("health", "listen", Kind::Listen, None);
+
+pub(crate) static PROXY_TRUSTED: Key = key("proxy", "trusted", Kind::Addresses, Some(""));
+pub(crate) static PROXY_HEADER: Key =
+    key("proxy", "header", Kind::Word(&["x-forwarded-for", "forwarded"]), Some("x-forwarded-for"));
+
 pub(crate) static CONNECTIONS: Key =
     key("limits", "connections", Kind::Whole(1..=1_000_000), Some("10000"));
+pub(crate) static CONNECTIONS_PER_ADDRESS: Key =
+    key("limits", "connections_per_address", Kind::Whole(1..=1_000_000), None);
+pub(crate) static FIRST_BYTE_TIMEOUT: Key =
+    key("limits", "first_byte_timeout", PATIENCE, Some("5s"));
 pub(crate) static HEADER_BYTES: Key =
     key("limits", "header_bytes", Kind::Bytes(8 * KIB..=MIB), Some("16KiB"));
 pub(crate) static HEADER_TIMEOUT: Key = key("limits", "header_timeout", PATIENCE, Some("30s"));
@@ -88,7 +98,21 @@ pub(crate) static PAGE_BYTES: Key =
 pub(crate) static BODY_TIMEOUT: Key = key("limits", "body_timeout", PATIENCE, Some("30s"));
 pub(crate) static BODIES_BYTES: Key =
     key("limits", "bodies_bytes", Kind::Bytes(KIB..=64 * GIB), Some("128MiB"));
+pub(crate) static REPORTS_BYTES: Key =
+    key("limits", "reports_bytes", Kind::Bytes(KIB..=64 * GIB), Some("128MiB"));
+pub(crate) static PRINCIPAL_SHARE: Key =
+    key("limits", "principal_share", Kind::Whole(1..=100), Some("50"));
 pub(crate) static WAITING: Key = key("limits", "waiting", Kind::Whole(1..=1_000_000), Some("8000"));
+pub(crate) static WAITING_PER_PRINCIPAL: Key =
+    key("limits", "waiting_per_principal", Kind::Whole(1..=1_000_000), None);
+pub(crate) static WAITING_PER_JOB: Key =
+    key("limits", "waiting_per_job", Kind::Whole(1..=1_000_000), None);
+pub(crate) static JOB_TYPES: Key =
+    key("limits", "job_types", Kind::Whole(1..=1_000_000), Some("1000"));
+pub(crate) static API_KEYS: Key =
+    key("limits", "api_keys", Kind::Whole(1..=1_000_000), Some("1000"));
+pub(crate) static WORKERS: Key =
+    key("limits", "workers", Kind::Whole(1..=1_000_000), Some("10000"));
 pub(crate) static WRITE_TIMEOUT: Key = key("limits", "write_timeout", PATIENCE, Some("30s"));
 
 pub(crate) static PER_SECOND: Key = key("rate", "per_second", Kind::Whole(1..=1_000_000), None);
@@ -114,10 +138,12 @@ pub(crate) static ALLOW_ALL_TENANTS: Key =
 pub(crate) static ALLOW: Key = key("outbound", "allow", Kind::Hosts, Some(""));
 
 pub(crate) static EXEC: Key =
-    key("handlers", "exec", Kind::Word(&["all", "file", "off"]), Some("all"));
+    key("handlers", "exec", Kind::Word(&["all", "file", "off"]), Some("file"));
+pub(crate) static HTTP: Key =
+    key("handlers", "http", Kind::Word(&["all", "file", "off"]), Some("all"));
 
 /// All of them, in the order in which they are shown.
-pub(crate) static ALL: [&Key; 35] = [
+pub(crate) static ALL: [&Key; 48] = [
     &LISTEN,
     &STORE,
     &WAIT_FOR_STORE,
@@ -128,15 +154,27 @@ pub(crate) static ALL: [&Key; 35] = [
     &LOG_LEVEL,
     &TLS_CERT,
     &TLS_KEY,
+    &HEALTH_LISTEN,
+    &PROXY_TRUSTED,
+    &PROXY_HEADER,
     &CONNECTIONS,
+    &CONNECTIONS_PER_ADDRESS,
+    &FIRST_BYTE_TIMEOUT,
     &HEADER_BYTES,
     &HEADER_TIMEOUT,
     &BODY_BYTES,
     &PAGE_BYTES,
     &BODY_TIMEOUT,
     &BODIES_BYTES,
+    &REPORTS_BYTES,
+    &PRINCIPAL_SHARE,
     &WAITING,
+    &WAITING_PER_PRINCIPAL,
+    &WAITING_PER_JOB,
     &WRITE_TIMEOUT,
+    &JOB_TYPES,
+    &API_KEYS,
+    &WORKERS,
     &PER_SECOND,
     &BURST,
     &LIFETIME,
@@ -153,6 +191,7 @@ pub(crate) static ALL: [&Key; 35] = [
     &ALLOW_ALL_TENANTS,
     &ALLOW,
     &EXEC,
+    &HTTP,
 ];
 
 /// The names of the keys in a section.
@@ -166,8 +205,18 @@ pub(crate) fn find(section: &str, name: &str) -> Option<&'static Key> {
 }
 
 /// The tables that a file may have, `types` aside.
-pub(crate) const SECTIONS: [&str; 8] =
-    ["log", "tls", "limits", "rate", "signed_urls", "jwt", "outbound", "handlers"];
+pub(crate) const SECTIONS: [&str; 10] = [
+    "log",
+    "tls",
+    "health",
+    "proxy",
+    "limits",
+    "rate",
+    "signed_urls",
+    "jwt",
+    "outbound",
+    "handlers",
+];
 
 #[cfg(test)]
 mod tests {

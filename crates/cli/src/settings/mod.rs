@@ -8,9 +8,9 @@ mod file;
 mod key;
 mod listen;
 mod mistake;
-mod nearest;
 mod pick;
 mod raw;
+mod shares;
 mod show;
 mod types;
 mod value;
@@ -23,19 +23,17 @@ pub(crate) use environment::Environment;
 pub(crate) use file::SourceFile;
 pub(crate) use listen::{Listen, UNPROTECTED, is_open};
 pub(crate) use mistake::Mistakes;
+pub(crate) use shares::Shares;
 pub(crate) use types::DeclaredType;
 
-use crate::{
-    args::{SettingsArgs, StoreAddress},
-    ready_made::ExecFrom,
-};
-use engine::Tenant;
+use crate::args::{SettingsArgs, StoreAddress};
+use engine::{HandlerSource, HandlerSources, Tenant, TenantLimits};
 use key::Key;
 use mistake::Place;
-use outbound::Allow;
+use outbound::{AddressList, Allow};
 use pick::{Chosen, Picker};
 use raw::{Given, Raw};
-use server::{JwksSource, JwtSettings, Limits, Rate};
+use server::{ForwardedHeader, JwksSource, JwtSettings, Limits, ProxySettings, Rate};
 use std::{num::NonZeroU32, path::PathBuf, sync::Arc, time::Duration};
 
 /// Everything that an installation has chosen, checked.
@@ -49,13 +47,17 @@ pub(crate) struct Settings {
     pub(crate) payload_bytes_max: usize,
     /// Whether jobs of types that nobody declared are refused.
     pub(crate) strict_types: bool,
+    /// What one tenant may have beside its jobs.
+    pub(crate) tenant_limits: TenantLimits,
     pub(crate) log: LogSettings,
     pub(crate) tls: Option<TlsFiles>,
+    /// The listener of its own for health and metrics.
+    pub(crate) health_listen: Option<Listen>,
     pub(crate) door: server::Settings,
+    /// What one client may have of the door's limits.
+    pub(crate) shares: Shares,
     /// Hosts that jobs may be pushed to although they are not public.
     pub(crate) allow: Arc<Allow>,
-    /// Who may name programs that are run for jobs.
-    pub(crate) exec: ExecFrom,
     pub(crate) types: Vec<DeclaredType>,
     /// Every value, and who said it.
     chosen: Vec<Chosen>,
@@ -131,18 +133,29 @@ impl Settings {
             level: picker.text(&key::LOG_LEVEL)?,
         };
         let tls = tls(picker);
-        let limits = limits(picker, payload_bytes_max)?;
+        let health_listen = picker.listen(&key::HEALTH_LISTEN);
+        let proxy = proxy(picker)?;
+        let (limits, shares) = limits(picker, payload_bytes_max, behind_proxy)?;
+        let tenant_limits = TenantLimits {
+            job_types_max: picker.whole(&key::JOB_TYPES)?,
+            api_keys_max: picker.whole(&key::API_KEYS)?,
+            workers_max: picker.whole(&key::WORKERS)?,
+        };
         let rate = rate(picker);
         let signed_url_lifetime = picker.span(&key::LIFETIME)?;
         let jwt = jwt(picker)?;
         let allow = Arc::new(allow(picker)?);
-        let exec = exec(picker)?;
+        let handlers = handlers(picker)?;
         // Half a [tls] is a mistake of its own, and no reason for another.
         let wants_tls = picker.is_said(&key::TLS_CERT) || picker.is_said(&key::TLS_KEY);
         if listen.is_open() && !wants_tls && !behind_proxy {
             picker.refuse(&key::LISTEN, UNPROTECTED);
         }
-        let door = server::Settings { limits, rate, signed_url_lifetime, jwt };
+        // Keys are shown there, too: for /metrics.
+        if health_listen.as_ref().is_some_and(Listen::is_open) && !wants_tls && !behind_proxy {
+            picker.refuse(&key::HEALTH_LISTEN, UNPROTECTED);
+        }
+        let door = server::Settings { limits, rate, signed_url_lifetime, jwt, proxy, handlers };
         Some(Settings {
             listen,
             store,
@@ -150,11 +163,13 @@ impl Settings {
             behind_proxy,
             payload_bytes_max,
             strict_types,
+            tenant_limits,
             log,
             tls,
+            health_listen,
             door,
+            shares,
             allow,
-            exec,
             types,
             chosen: Vec::new(),
         })
@@ -190,19 +205,46 @@ fn tls(picker: &mut Picker) -> Option<TlsFiles> {
     }
 }
 
+fn proxy(picker: &mut Picker) -> Option<ProxySettings> {
+    let trusted = picker.words(&key::PROXY_TRUSTED)?;
+    let trusted = AddressList::parse(&trusted).expect("its key takes nothing else");
+    let header = match picker.text(&key::PROXY_HEADER)?.as_str() {
+        "forwarded" => ForwardedHeader::Forwarded,
+        _ => ForwardedHeader::XForwardedFor,
+    };
+    Some(ProxySettings { trusted, header })
+}
+
 /// What does not fit together would only be found out by the first large request.
-fn limits(picker: &mut Picker, payload_bytes_max: usize) -> Option<Limits> {
-    let limits = Limits {
-        connections_max: size(picker.whole(&key::CONNECTIONS)?),
+fn limits(
+    picker: &mut Picker,
+    payload_bytes_max: usize,
+    behind_proxy: bool,
+) -> Option<(Limits, Shares)> {
+    let connections_max = size(picker.whole(&key::CONNECTIONS)?);
+    let connections_per_address = picker.whole(&key::CONNECTIONS_PER_ADDRESS).map(size);
+    let mut limits = Limits {
+        connections_max,
+        first_byte_timeout: picker.span(&key::FIRST_BYTE_TIMEOUT)?,
         header_bytes_max: size(picker.bytes(&key::HEADER_BYTES)?),
         header_timeout: picker.span(&key::HEADER_TIMEOUT)?,
         body_bytes_max: size(picker.bytes(&key::BODY_BYTES)?),
         page_bytes_max: size(picker.bytes(&key::PAGE_BYTES)?),
         body_timeout: picker.span(&key::BODY_TIMEOUT)?,
         bodies_bytes_max: size(picker.bytes(&key::BODIES_BYTES)?),
+        reports_bytes_max: size(picker.bytes(&key::REPORTS_BYTES)?),
+        principal_share_percent: picker.whole(&key::PRINCIPAL_SHARE)?.try_into().ok()?,
         waiting_max: size(picker.whole(&key::WAITING)?),
-        write_timeout: picker.span(&key::WRITE_TIMEOUT)?,
+        ..Limits::default()
     };
+    let shares = Shares {
+        connections_per_address,
+        waiting_per_principal: picker.whole(&key::WAITING_PER_PRINCIPAL).map(size),
+        waiting_per_job: picker.whole(&key::WAITING_PER_JOB).map(size),
+        behind_proxy,
+    };
+    limits.write_timeout = picker.span(&key::WRITE_TIMEOUT)?;
+    shares.apply(&mut limits);
     if limits.body_bytes_max < payload_bytes_max.saturating_add(ENVELOPE_BYTES) {
         let least =
             "must be 16KiB more than payload_max at least, or no request could hold such a payload";
@@ -217,11 +259,16 @@ fn limits(picker: &mut Picker, payload_bytes_max: usize) -> Option<Limits> {
             "limits.bodies_bytes must not be less than limits.page_bytes: it is for all of them";
         picker.refuse(&key::BODIES_BYTES, least);
     }
+    if limits.reports_bytes_max < limits.page_bytes_max {
+        let least =
+            "limits.reports_bytes must not be less than limits.page_bytes: it is for all of them";
+        picker.refuse(&key::REPORTS_BYTES, least);
+    }
     if limits.waiting_max > limits.connections_max {
         let most = "limits.waiting must not be more than limits.connections: whoever waits has one";
         picker.refuse(&key::WAITING, most);
     }
-    Some(limits)
+    Some((limits, shares))
 }
 
 /// What a job has beside its payload, generously.
@@ -318,12 +365,15 @@ fn allow(picker: &mut Picker) -> Option<Allow> {
     Some(Allow::parse(&hosts).expect("its key takes nothing else"))
 }
 
-fn exec(picker: &mut Picker) -> Option<ExecFrom> {
-    Some(match picker.text(&key::EXEC)?.as_str() {
-        "all" => ExecFrom::All,
-        "file" => ExecFrom::File,
-        _ => ExecFrom::Nobody,
-    })
+fn handlers(picker: &mut Picker) -> Option<HandlerSources> {
+    let mut source = |key| {
+        Some(match picker.text(key)?.as_str() {
+            "all" => HandlerSource::All,
+            "file" => HandlerSource::File,
+            _ => HandlerSource::Off,
+        })
+    };
+    Some(HandlerSources { exec: source(&key::EXEC)?, http: source(&key::HTTP)? })
 }
 
 fn size(number: u64) -> usize {

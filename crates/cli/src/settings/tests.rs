@@ -1,6 +1,7 @@
 //! Who is believed, and what is said when something is wrong.
 
 use super::*;
+use server::AddressShare;
 use std::{
     collections::BTreeSet,
     ffi::OsString,
@@ -409,6 +410,30 @@ fn what_is_worth_a_second_look_is_said() {
 }
 
 #[test]
+fn a_share_is_a_part_of_its_total_and_one_that_is_all_of_it_is_said() {
+    let derived = resolve("[limits]\nconnections = 1000\nwaiting = 800").unwrap();
+    let limits = &derived.door.limits;
+    assert_eq!(limits.connections_per_address, AddressShare::Remote(250));
+    assert_eq!((limits.waiting_per_principal_max, limits.waiting_per_job_max), (600, 50));
+    assert_eq!(derived.warnings(), [] as [String; 0]);
+    let totals = "[limits]\nconnections = 100\nwaiting = 80\n";
+    for (name, below, all) in [
+        ("connections_per_address", 99, 100),
+        ("waiting_per_principal", 79, 80),
+        ("waiting_per_job", 79, 81),
+    ] {
+        let warnings =
+            |share: usize| resolve(&format!("{totals}{name} = {share}")).unwrap().warnings();
+        assert_eq!(warnings(below), [] as [String; 0]);
+        let told = warnings(all);
+        assert!(
+            told.len() == 1 && told[0].starts_with(&format!("limits.{name} is {all}")),
+            "{told:?}"
+        );
+    }
+}
+
+#[test]
 fn a_handler_that_would_not_be_run_is_said() {
     let sound = "[types.a]\nretention = \"30d\"\nschema = \"email.json\"\n";
     let check = |handler: &str, rest: &str, why: Option<&str>| {
@@ -423,6 +448,10 @@ fn a_handler_that_would_not_be_run_is_said() {
     check("handler.exec = [\"true\"]", "", None);
     check("handler.exec = [\"true\"]", "[handlers]\nexec = \"file\"", None);
     check("handler.exec = [\"true\"]", "[handlers]\nexec = \"off\"", Some("exec` is \"off\""));
+    check("handler.exec = [\"true\"]", "[handlers]\nexec = \"all\"", Some("can run any program"));
+    let http = "handler.http = \"https://hooks.example/\"";
+    check(http, "[handlers]\nhttp = \"file\"", None);
+    check(http, "[handlers]\nhttp = \"off\"", Some("http` is \"off\""));
 }
 
 #[test]

@@ -4,11 +4,11 @@
 use super::{
     file::{Open, SaidType},
     mistake::{Mistake, Place},
-    nearest::hint,
     raw::Raw,
 };
 use engine::{FieldProblem, JobType, Policy, PolicyDraft, Refusal};
 use std::path::Path;
+use wire::nearest::hint;
 use wire::{Factor, HandlerShape, PolicyShape};
 
 /// A type that is declared in a file.

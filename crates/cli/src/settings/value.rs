@@ -24,6 +24,8 @@ pub(crate) enum Kind {
     Url,
     /// Hosts that may be asked.
     Hosts,
+    /// Addresses and blocks of them.
+    Addresses,
 }
 
 /// A value that its key takes.
@@ -57,6 +59,7 @@ impl Kind {
             Kind::Span(range) => span(text(raw, "30s")?, range),
             Kind::Url => url(text(raw, "https://…")?),
             Kind::Hosts => hosts(raw),
+            Kind::Addresses => addresses(raw),
         }
     }
 }
@@ -75,7 +78,7 @@ fn word(text: &str, words: &[&str]) -> Result<String, String> {
     if words.contains(&text) {
         return Ok(text.into());
     }
-    let hint = super::nearest::hint(text, words.iter().copied());
+    let hint = wire::nearest::hint(text, words.iter().copied());
     Err(format!("must be one of {}, but is `{text}`{hint}", words.join(", ")))
 }
 
@@ -90,6 +93,13 @@ fn some(raw: &Raw, words: &[&str]) -> Result<Vec<String>, String> {
 fn hosts(raw: &Raw) -> Result<Value, String> {
     let said = list(raw, "hooks.internal")?;
     outbound::Allow::parse(&said)
+        .map_err(|error| format!("has an entry that is wrong: {error}"))?;
+    Ok(Value::Words(said.into_iter().map(str::to_owned).collect()))
+}
+
+fn addresses(raw: &Raw) -> Result<Value, String> {
+    let said = list(raw, "10.0.0.0/8")?;
+    outbound::AddressList::parse(&said)
         .map_err(|error| format!("has an entry that is wrong: {error}"))?;
     Ok(Value::Words(said.into_iter().map(str::to_owned).collect()))
 }
@@ -295,6 +305,15 @@ mod tests {
         check(&Kind::Hosts, loose(""), Ok("[]"));
         check(&Kind::Hosts, loose("http://a.b"), Err("`http://a.b` is no host"));
         check(&Kind::Hosts, text("a.b"), Err("a list such as"));
+    }
+
+    #[test]
+    fn proxies_are_addresses_and_blocks() {
+        let good = Raw::List(vec![text("10.0.0.0/8"), text("::1")]);
+        check(&Kind::Addresses, good, Ok("[\"10.0.0.0/8\", \"::1\"]"));
+        check(&Kind::Addresses, loose(""), Ok("[]"));
+        check(&Kind::Addresses, loose("proxy.internal"), Err("`proxy.internal` is no address"));
+        check(&Kind::Addresses, text("10.0.0.1"), Err("a list such as [\"10.0.0.0/8\"]"));
     }
 
     #[test]

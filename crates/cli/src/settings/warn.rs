@@ -1,8 +1,8 @@
 //! What is allowed, and worth a second look.
 
 use super::{Settings, types::DeclaredType};
-use crate::ready_made::ExecFrom;
-use engine::ReadyMade;
+use crate::{args::StoreAddress, open_files::Clamp};
+use engine::{HandlerSource, ReadyMade};
 
 impl Settings {
     /// One sentence for each thing that may not be meant like that.
@@ -12,26 +12,47 @@ impl Settings {
             .iter()
             .flat_map(|declared| of_type(declared).into_iter().chain(self.of_handler(declared)));
         let mut all: Vec<String> = of_types.collect();
+        if let StoreAddress::Postgres(address) = &self.store {
+            all.extend(address.weaknesses().into_iter().map(|what| format!("store: {what}")));
+        }
         if self.tls.is_some() && self.behind_proxy {
             all.push("both [tls] and behind_proxy are set: TLS is done here, and the proxy has to speak it".into());
         }
+        let mut limits = self.door.limits.clone();
+        if let Some(clamp) = Clamp::of_this_process(&limits) {
+            clamp.apply(&mut limits, &self.shares);
+            all.push(format!(
+                "limits.connections is {}, but this process may open {} files: a server that is started like \
+                 it takes {} connections; raise the limit of open files (LimitNOFILE= in systemd, ulimit -n)",
+                self.door.limits.connections_max, clamp.open_files_max, clamp.connections_max
+            ));
+        }
+        all.extend(self.shares.warnings(&limits));
         if self.strict_types && self.types.is_empty() {
             let which = "only types that were set with PUT /api/types are taken";
             all.push(format!("strict_types is on, and no [types] are in the file: {which}"));
         }
+        all.extend(self.dangers());
         all
+    }
+
+    /// What gives those power over this machine who hold a key; told at every start, too.
+    pub(crate) fn dangers(&self) -> Option<String> {
+        let open = self.door.handlers.exec == HandlerSource::All;
+        let what =
+            "an admin key of * without limits can run any program as this user, by PUT /api/types";
+        open.then(|| format!("handlers.exec is \"all\": {what}"))
     }
 
     /// Why the jobs of a type would wait for ever.
     fn of_handler(&self, declared: &DeclaredType) -> Option<String> {
-        let why = match declared.policy.handler.as_ref()? {
-            ReadyMade::Http(url) => {
+        let handler = declared.policy.handler.as_ref()?;
+        let why = match (self.door.handlers.of(handler), handler) {
+            (HandlerSource::Off, _) => format!("`[handlers] {}` is \"off\"", handler.kind()),
+            (HandlerSource::All | HandlerSource::File, ReadyMade::Http(url)) => {
                 outbound::check_target(url.as_str(), &self.allow).err()?.to_string()
             }
-            ReadyMade::Exec(_) if self.exec == ExecFrom::Nobody => {
-                "`[handlers] exec` is \"off\"".into()
-            }
-            ReadyMade::Exec(_) => return None,
+            (HandlerSource::All | HandlerSource::File, ReadyMade::Exec(_)) => return None,
         };
         let of = format!("{}: type {}", declared.place, declared.job_type);
         Some(format!("{of}: its handler is not run: {why}"))

@@ -1,7 +1,8 @@
 //! Files that are right, and every way in which they are not.
 
 use super::*;
-use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rcgen::generate_simple_self_signed;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use tempfile::TempDir;
 
 struct Files {
@@ -13,7 +14,7 @@ impl Files {
         install_provider();
         let files = Files { folder: TempDir::new().unwrap() };
         for name in ["one", "other"] {
-            let CertifiedKey { cert, signing_key } =
+            let rcgen::CertifiedKey { cert, signing_key } =
                 generate_simple_self_signed(vec!["localhost".into()]).unwrap();
             files.write(&format!("{name}.pem"), &cert.pem());
             files.write(&format!("{name}.key"), &signing_key.serialize_pem());
@@ -22,12 +23,18 @@ impl Files {
     }
 
     fn write(&self, name: &str, text: &str) {
-        fs::write(self.folder.path().join(name), text).unwrap();
+        let path = self.folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
     }
 
-    fn load(&self, cert: &str, key: &str) -> Result<Arc<ServerConfig>> {
+    fn named(&self, cert: &str, key: &str) -> TlsFiles {
         let path = |name| self.folder.path().join(name);
-        load(&TlsFiles { cert: path(cert), key: path(key) })
+        TlsFiles { cert: path(cert), key: path(key) }
+    }
+
+    fn load(&self, cert: &str, key: &str) -> Result<Arc<CertifiedKey>> {
+        load(&self.named(cert, key))
     }
 
     #[track_caller]
@@ -39,8 +46,23 @@ impl Files {
 
 #[test]
 fn a_certificate_and_its_key_open_both_versions_of_http() {
-    let config = Files::new().load("one.pem", "one.key").unwrap();
+    let files = Files::new();
+    let config = Certificates::load(&files.named("one.pem", "one.key")).unwrap().config();
     assert_eq!(config.alpn_protocols, [b"http/1.1".to_vec()]);
+}
+
+#[test]
+fn a_file_that_is_written_or_replaced_is_seen() {
+    let files = Files::new();
+    let named = files.named("one.pem", "one.key");
+    let before = Stamp::of(&named);
+    assert_eq!(before, Stamp::of(&named));
+    files.write("new", &fs::read_to_string(&named.cert).unwrap());
+    fs::rename(files.folder.path().join("new"), &named.cert).unwrap();
+    let replaced = Stamp::of(&named);
+    assert_ne!(before, replaced);
+    fs::remove_file(&named.key).unwrap();
+    assert_ne!(replaced, Stamp::of(&named));
 }
 
 #[test]
@@ -65,4 +87,24 @@ fn whatever_is_wrong_with_the_files_is_said() {
     files.refuses("one.pem", "locked.key", "is encrypted");
     files.refuses("one.pem", "other.key", "does not belong to the first certificate");
     files.refuses("one.pem", "wrong.key", "cannot be used for TLS");
+}
+
+#[test]
+fn a_key_that_other_users_can_use_is_refused() {
+    let files = Files::new();
+    let key = files.folder.path().join("one.key");
+    let mode = |mode| fs::set_permissions(&key, fs::Permissions::from_mode(mode)).unwrap();
+    symlink(&key, files.folder.path().join("live.key")).unwrap();
+    for exposed in [0o644, 0o604, 0o620, 0o606] {
+        mode(exposed);
+        files.refuses("one.pem", "one.key", &format!("(mode {exposed:o}); mend it with: chmod 6"));
+        files.refuses("one.pem", "live.key", "mend it with: chmod 6");
+    }
+    mode(0o400);
+    files.load("one.pem", "live.key").unwrap();
+    files.refuses("one.pem", "../", "is no regular file");
+    if rustix::process::geteuid().is_root() {
+        chown(&key, Some(65_534), None).unwrap();
+        files.refuses("one.pem", "one.key", "belongs to user 65534");
+    }
 }

@@ -17,6 +17,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("CONSIGN_CRASH_POINTS=200000", "takes a night"),
     ("CONSIGN_STORM_KILLS=2000", "takes a night"),
     ("CONSIGN_STORM_SEED=2", "takes an hour"),
+    ("cargo xtask soak", "takes an hour"),
     ("consign bench", "takes minutes; tests/it/bench.rs runs it with less"),
     ("cargo run -p consign", "crates/consign/tests/it/examples.rs runs the examples"),
     ("cargo test", "that is what runs this"),
@@ -100,7 +101,17 @@ fn script(lines: &[Line], port: &str) -> String {
             writeln!(script, "echo {command:?} >&2\n{{ {command}\n}} >{out} 2>&1").unwrap();
             continue;
         }
-        writeln!(script, "( {command}\n) >{out} 2>&1 &\nstay+=($!)").unwrap();
+        let serves = command.starts_with("consign serve");
+        if serves {
+            // Whoever starts the server again has stopped it before.
+            let stop = "if [ -n \"${server:-}\" ]; then kill $server; wait $server || true; fi";
+            writeln!(script, "{stop}").unwrap();
+        }
+        let exec = if serves { "exec " } else { "" };
+        writeln!(script, "( {exec}{command}\n) >{out} 2>&1 &\nstay+=($!)").unwrap();
+        if serves {
+            writeln!(script, "server=$!").unwrap();
+        }
         let ready = format!("curl -sf http://127.0.0.1:{port}/readyz");
         writeln!(script, "for _ in $(seq 300); do {ready} >/dev/null && break; sleep 0.1; done")
             .unwrap();

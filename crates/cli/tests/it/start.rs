@@ -245,6 +245,7 @@ fn speaking_tls(folder: &Path, more: &str) -> (Serving, ClientConnection) {
         generate_simple_self_signed(vec!["localhost".into()]).unwrap();
     fs::write(folder.join("cert.pem"), cert.pem()).unwrap();
     fs::write(folder.join("key.pem"), signing_key.serialize_pem()).unwrap();
+    fs::set_permissions(folder.join("key.pem"), PermissionsExt::from_mode(0o600)).unwrap();
     let settings = format!("[tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\n{more}");
     fs::write(folder.join("consign.toml"), settings).unwrap();
     let serving = Serving::start(folder);

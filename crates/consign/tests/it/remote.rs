@@ -32,7 +32,7 @@ impl Far {
 async fn key(consign: &Consign) -> String {
     let rights = [Right::Admin].into_iter().collect();
     let grant = Grant { scope: Scope::All, rights, types: Vec::new(), subjects: Vec::new() };
-    let by = Principal { who: "test".into(), grant: grant.clone() };
+    let by = Principal { who: "test".into(), grant: grant.clone(), expires_at: None };
     let draft = KeyDraft { name: KeyName::parse("test").unwrap(), grant, expires_at: None };
     let correlation = CorrelationId::parse("test").unwrap();
     let made = consign.node().create_key(&by, correlation, draft).await;

@@ -108,7 +108,7 @@ impl Case {
 }
 
 /// Every way to move a job. The first two are not commands about a job that somebody names.
-const ROWS: [&str; 21] = [
+const ROWS: [&str; 22] = [
     "submit with its key",
     "claim",
     "heartbeat",
@@ -120,6 +120,7 @@ const ROWS: [&str; 21] = [
     "release",
     "snooze",
     "release: claim not delivered",
+    "release: handler not started",
     "cancel",
     "expire",
     "timeout",
@@ -145,6 +146,7 @@ fn command(row: &str, token: LeaseToken) -> Option<Command> {
         "release" => released(ReleaseReason::Released),
         "snooze" => released(ReleaseReason::Snoozed),
         "release: claim not delivered" => released(ReleaseReason::Undelivered),
+        "release: handler not started" => released(ReleaseReason::NotStarted),
         "cancel" => Command::Cancel,
         "expire" => Command::Expire,
         "timeout" => Command::Timeout,

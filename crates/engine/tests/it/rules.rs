@@ -324,9 +324,9 @@ fn the_release_that_counts_poisons_when_no_attempt_is_left() {
 }
 
 #[test]
-fn an_undelivered_claim_costs_nothing_however_often() {
+fn a_claim_that_no_handler_saw_costs_nothing_however_often() {
     let mut job = running();
-    for _ in 0..100 {
+    for _ in 0..1_000 {
         job = after(&job, &release(&job, ReleaseReason::Undelivered), at(-9));
         assert_eq!((job.life.attempt, job.life.releases), (0, 0));
         assert_eq!(job.life.started_at, None, "nobody saw it start");
@@ -334,6 +334,44 @@ fn an_undelivered_claim_costs_nothing_however_often() {
     }
     let back = after(&job, &release(&job, ReleaseReason::Undelivered), now());
     assert_eq!(back.run_at(), Some(at(-2_000)), "it keeps its place in the line");
+}
+
+#[test]
+fn a_job_that_is_never_started_waits_longer_each_time_and_ends() {
+    let (mut job, mut when, mut rounds) = (running(), now(), 0);
+    let mut waits = Vec::new();
+    while job.status() == Status::Running {
+        let back = after(&job, &release(&job, ReleaseReason::NotStarted), when);
+        rounds += 1;
+        if rounds <= NOT_STARTED_MAX {
+            assert_eq!((back.life.attempt, back.life.releases), (0, 0), "round {rounds}");
+            assert_eq!(back.life.started_at, None, "no worker started it");
+            waits.push(back.run_at().unwrap().since(when).as_secs());
+        }
+        job = back;
+        if let Some(run_at) = job.run_at() {
+            when = run_at;
+            job = claimed(&job, when);
+        }
+    }
+    assert_eq!(waits[..8], [1, 2, 4, 8, 16, 32, 64, 64]);
+    // Then as any release: 20 at no cost, and one for each of its three attempts.
+    assert_eq!(rounds, NOT_STARTED_MAX + u64::from(RELEASES_MAX) + 3);
+    assert_eq!(job.status(), Status::Poisoned);
+    assert_eq!(job.life.last_failure.unwrap().code.as_str(), "RELEASE_LIMIT");
+    assert!(job.seq < 300, "its history is bounded: {}", job.seq);
+}
+
+#[test]
+fn an_attempt_that_showed_a_sign_of_life_was_started() {
+    let started = claimed(&queued(), at(-9));
+    let report = ProgressReport::check(10, None).unwrap();
+    for (progress, when) in [(Some(report), at(-9)), (None, at(-5))] {
+        let alive = Command::Heartbeat { token: token(&started), progress };
+        let job = after(&started, &alive, when);
+        let back = after(&job, &release(&job, ReleaseReason::NotStarted), now());
+        assert_eq!((back.life.attempt, back.life.releases), (0, 1));
+    }
 }
 
 #[test]

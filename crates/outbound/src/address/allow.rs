@@ -66,6 +66,32 @@ impl Allow {
     }
 }
 
+/// Addresses and blocks of addresses, without names or ports.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AddressList(Vec<Block>);
+
+/// An entry that is neither an address nor a block of them.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no address: write an address (10.1.2.3) or a block (10.0.0.0/8)")]
+pub struct AddressListError(pub String);
+
+impl AddressList {
+    /// Reads the entries of a list.
+    pub fn parse(entries: &[impl AsRef<str>]) -> Result<Self, AddressListError> {
+        let read = |entry: &str| {
+            let address = entry.parse().ok().map(Block::of);
+            address.or_else(|| Block::read(entry)).ok_or_else(|| AddressListError(entry.to_owned()))
+        };
+        entries.iter().map(|entry| read(entry.as_ref())).collect::<Result<_, _>>().map(AddressList)
+    }
+
+    /// Whether `address` is in the list.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.0.iter().any(|block| block.holds(address))
+    }
+}
+
 impl Entry {
     fn read(text: &str) -> Option<Self> {
         if let Ok(address) = text.parse::<IpAddr>() {
@@ -167,6 +193,23 @@ mod tests {
         check("127.0.0.1:9000", "127.0.0.1:9001", false);
         check("[::1]:9000", "[::1]:9000", true);
         check("[::1]:9000", "[::1]:80", false);
+    }
+
+    #[test]
+    fn a_list_of_addresses_has_no_names_and_no_ports() {
+        let list = AddressList::parse(&["10.0.0.0/8", "2001:db8::1"]).unwrap();
+        for (address, listed) in [
+            ("10.9.8.7", true),
+            ("::ffff:10.9.8.7", true),
+            ("11.0.0.1", false),
+            ("2001:db8::1", true),
+            ("2001:db8::2", false),
+        ] {
+            assert_eq!(list.contains(address.parse().unwrap()), listed, "{address}");
+        }
+        for wrong in ["", "localhost", "10.0.0.1:80", "10.0.0.0/33", "*"] {
+            assert!(AddressList::parse(&[wrong]).is_err(), "{wrong}");
+        }
     }
 
     #[test]

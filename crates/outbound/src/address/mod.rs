@@ -6,7 +6,7 @@
 mod allow;
 mod public;
 
-pub use allow::{Allow, AllowError};
+pub use allow::{AddressList, AddressListError, Allow, AllowError};
 pub use public::is_public;
 
 use reqwest::{

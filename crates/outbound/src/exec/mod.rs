@@ -7,7 +7,7 @@ mod group;
 mod listen;
 
 use crate::{
-    ended::{Ended, Failure, How},
+    ended::{Ended, Failure, How, is_exhausted},
     errand::Errand,
 };
 use engine::{JsonText, RESULT_BYTES_MAX};
@@ -76,6 +76,10 @@ impl Exec {
         let how = match lived {
             Ok(Some(status)) => how(status, &complaints),
             Ok(None) => How::Stopped,
+            Err(error) if is_exhausted(&error) => {
+                let failure = Failure::new("EXEC_NOT_STARTED", self.not_started(&error));
+                return How::NotStarted(failure).into();
+            }
             Err(error) => return Ended::retry("EXEC_NOT_STARTED", self.not_started(&error)),
         };
         tell(how, said)

@@ -12,7 +12,7 @@ pub use sign::{Signer, SignerError};
 use crate::{
     USER_AGENT,
     address::{Allow, Forbidden, Lookup, Target},
-    ended::{Ended, How},
+    ended::{Ended, Failure, How, is_exhausted},
     errand::Errand,
 };
 use reqwest::{
@@ -20,7 +20,7 @@ use reqwest::{
     header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
     redirect::Policy,
 };
-use std::{error::Error, iter::successors, sync::Arc, time::Duration};
+use std::{error::Error, io, iter::successors, sync::Arc, time::Duration};
 use tokio::select;
 
 /// Pushes jobs to one address.
@@ -121,6 +121,14 @@ fn undelivered(error: reqwest::Error) -> Ended {
     let mut causes = successors(error.source(), |cause| (*cause).source());
     if let Some(forbidden) = causes.find_map(|cause| cause.downcast_ref::<Forbidden>()) {
         return Ended::for_good("ADDRESS_FORBIDDEN", forbidden.to_string());
+    }
+    // Only where no connection was made: otherwise the receiver may have heard of the job.
+    let mut causes = successors(error.source(), |cause| (*cause).source());
+    let exhausted = causes
+        .find_map(|cause| cause.downcast_ref::<io::Error>().filter(|cause| is_exhausted(cause)));
+    if let Some(exhausted) = exhausted.filter(|_| error.is_connect() || error.is_dns()) {
+        let what = format!("the address could not be asked: {exhausted}");
+        return How::NotStarted(Failure::new("HTTP_UNREACHABLE", what)).into();
     }
     if error.is_timeout() {
         return Ended::retry("HTTP_TIMEOUT", "the address could not be reached in time");

@@ -30,6 +30,14 @@ impl Signer {
         format!("{PREFIX}{}", STANDARD.encode(secret))
     }
 
+    /// Another secret, for one purpose: whoever has it learns nothing of this one or of those for
+    /// other purposes.
+    pub fn derive(&self, purpose: &str) -> [u8; 32] {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("a key of any length will do");
+        mac.update(purpose.as_bytes());
+        mac.finalize().into_bytes().into()
+    }
+
     pub(super) fn sign(&self, id: &str, timestamp: u64, body: &[u8]) -> String {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("a key of any length will do");
         mac.update(format!("{id}.{timestamp}.").as_bytes());

@@ -39,7 +39,9 @@ pub(crate) fn payload(text: &str) -> Json {
 pub(crate) fn done(ended: Ended) -> Option<String> {
     match ended.how {
         How::Completed { result } => result.map(|json| json.as_str().to_owned()),
-        other @ (How::Retry { .. } | How::ForGood(_) | How::Stopped) => panic!("{other:?}"),
+        other @ (How::Retry { .. } | How::ForGood(_) | How::Stopped | How::NotStarted(_)) => {
+            panic!("{other:?}")
+        }
     }
 }
 
@@ -49,6 +51,6 @@ pub(crate) fn failed(ended: Ended) -> (Failure, bool) {
     match ended.how {
         How::Retry { failure, .. } => (failure, true),
         How::ForGood(failure) => (failure, false),
-        other @ (How::Completed { .. } | How::Stopped) => panic!("{other:?}"),
+        other @ (How::Completed { .. } | How::Stopped | How::NotStarted(_)) => panic!("{other:?}"),
     }
 }

@@ -61,8 +61,10 @@ impl Office {
         }
         let calls = units.iter().filter_map(Unit::call);
         let offers = Offers::of(calls.clone().flat_map(|call| &call.offers));
-        let touches =
-            |request: &Request| !matches!(request.bare(), None | Some(Request::Seen { .. }));
+        let touches = |request: &Request| {
+            let bare = request.bare();
+            !matches!(bare, None | Some(Request::Seen { .. } | Request::Leave { .. }))
+        };
         let touched = calls.flat_map(|call| &call.requests).any(touches);
         News { touched, ..offers.news() }
     }

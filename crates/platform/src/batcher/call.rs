@@ -55,7 +55,7 @@ impl Call {
 fn is_report(request: &Request) -> bool {
     match request {
         Request::Job { command, .. } => command.token().is_some(),
-        Request::Seen { .. } => true,
+        Request::Seen { .. } | Request::Leave { .. } => true,
         Request::Record { request, .. } => request.as_deref().is_some_and(is_report),
         Request::Submit(_)
         | Request::Claim { .. }
@@ -86,6 +86,7 @@ impl Size {
                 (inner.jobs, inner.bytes + note_bytes(note))
             }
             Request::Seen { .. }
+            | Request::Leave { .. }
             | Request::SetPolicy { .. }
             | Request::Pause { .. }
             | Request::Resume { .. }

@@ -40,6 +40,7 @@ impl Offer {
             Request::Job { .. }
             | Request::Claim { .. }
             | Request::Seen { .. }
+            | Request::Leave { .. }
             | Request::Pause { .. }
             | Request::PutKey(_)
             | Request::PutSigningKey(_) => Vec::new(),
@@ -83,7 +84,7 @@ impl<'a> Offers<'a> {
     /// What other nodes should know of it.
     pub(super) fn news(&self) -> News {
         let types = self.jobs.keys().map(|queue| &queue.job_type).chain(self.types.iter().copied());
-        News { work: types.cloned().collect(), any_work: self.anything, touched: false }
+        News { work: types.cloned().collect(), any_work: self.anything, ..News::default() }
     }
 
     /// Whether there may be something for somebody.

@@ -2,15 +2,15 @@
 
 use super::{Batcher, call::Asked};
 use ::store::{
-    Attendance, News, NodeCard, NumberedEvent, Overdue, Page, Query, QueueDepth, Reply, Request,
-    Store, StoreError, Upcoming, WorkerSeen,
+    Attendance, News, NodeCard, NumberedEvent, Overdue, Page, PoisonCounts, Query, QueueDepth,
+    Reply, Request, Store, StoreError, UnconfirmedNode, Upcoming, WorkerSeen,
 };
 use async_trait::async_trait;
 use engine::{
     ApiKey, AuditEntry, Event, HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope,
     SigningKey, Surroundings, Timestamp,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[async_trait]
 impl Store for Batcher {
@@ -55,6 +55,14 @@ impl Store for Batcher {
         self.office.store.queues(scope).await
     }
 
+    async fn poison_counts(
+        &self,
+        scope: &Scope,
+        job_type: Option<&JobType>,
+    ) -> Result<PoisonCounts, StoreError> {
+        self.office.store.poison_counts(scope, job_type).await
+    }
+
     async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError> {
         self.office.store.workers(scope).await
     }
@@ -63,8 +71,16 @@ impl Store for Batcher {
         self.office.store.policies().await
     }
 
+    async fn pauses(&self) -> Result<BTreeSet<(JobType, Scope)>, StoreError> {
+        self.office.store.pauses().await
+    }
+
     async fn keys(&self) -> Result<Vec<ApiKey>, StoreError> {
         self.office.store.keys().await
+    }
+
+    async fn keys_of(&self, scope: &Scope) -> Result<Vec<ApiKey>, StoreError> {
+        self.office.store.keys_of(scope).await
     }
 
     async fn signing_keys(&self) -> Result<Vec<SigningKey>, StoreError> {
@@ -118,6 +134,18 @@ impl Store for Batcher {
 
     async fn attend(&self, node: &NodeCard) -> Result<Attendance, StoreError> {
         self.office.store.attend(node).await
+    }
+
+    async fn settings_version(&self) -> Result<u64, StoreError> {
+        self.office.store.settings_version().await
+    }
+
+    async fn confirm_settings(&self, node: &NodeCard, version: u64) -> Result<(), StoreError> {
+        self.office.store.confirm_settings(node, version).await
+    }
+
+    async fn unconfirmed_nodes(&self, version: u64) -> Result<Vec<UnconfirmedNode>, StoreError> {
+        self.office.store.unconfirmed_nodes(version).await
     }
 
     async fn versions(&self, ids: &[JobId]) -> Result<BTreeMap<JobId, u64>, StoreError> {

@@ -1,26 +1,61 @@
 //! The JSON Schema of a type: what a payload must be to be taken in.
 //!
-//! A schema stands alone: what it refers to is within it, and nothing is ever fetched. Its patterns are matched
-//! in linear time, so that no payload can keep us busy.
+//! A schema stands alone: what it refers to is within it, and nothing is ever fetched. No payload
+//! can keep us busy: patterns are matched in linear time, a schema whose cost grows exponentially
+//! is refused when it is set (`cost.rs`), and each check has a budget (`meter.rs`). A check that a
+//! request's own thread cannot finish at once goes to threads of its own (`pool.rs`).
 
+mod cost;
+mod meter;
+mod pool;
 mod words;
+
+pub(crate) use meter::{Budget, Exhausted};
+pub(crate) use pool::CheckPool;
 
 use engine::{FieldProblem, JsonText, Refusal};
 use jsonschema::{PatternOptions, ValidationError, Validator};
+use meter::{Metered, MeteredValue, Rates, within};
 use serde_json::Value;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use words::{no_schema, told};
 
-/// The schema of one type, made ready when the first payload comes.
+/// The schema of one type, compiled when the first payload comes.
 pub(crate) struct Schema {
     text: JsonText,
-    ready: OnceLock<Option<Validator>>,
+    ready: OnceLock<Option<Compiled>>,
+}
+
+struct Compiled {
+    validator: Validator<Metered>,
+    rates: Rates,
 }
 
 /// However much is wrong with a payload, no more than this is told.
 const PROBLEMS_MAX: usize = 20;
 /// What a pattern may become when it is made ready.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
+
+/// What all checks of a request may cost on the thread that answers it: about a fifth of a
+/// millisecond.
+pub(crate) const QUICK: Budget = Budget { steps: 20_000, stack_bytes: 256 << 10 };
+/// A larger payload is not even parsed there.
+const QUICK_BYTES_MAX: usize = 64 << 10;
+/// What the check of one payload may cost: about a tenth of a second.
+const PAYLOAD_STEPS_MAX: u64 = 10_000_000;
+/// What all checks of a request may cost together.
+const REQUEST_STEPS_MAX: u64 = 50_000_000;
+/// What may be spent on saying where a payload is wrong. Errors need memory, other than checks.
+const ERRORS_STEPS_MAX: u64 = 100_000;
+/// The rest of the stack is for the frames between two questions.
+const POOL_STACK_BYTES_MAX: usize = pool::STACK_BYTES / 2;
+
+/// Why a payload was not found valid.
+enum Failure {
+    /// It is not what the schema wants.
+    Wrong(Vec<FieldProblem>),
+    Exhausted,
+}
 
 impl Schema {
     pub(crate) fn new(text: JsonText) -> Self {
@@ -31,25 +66,94 @@ impl Schema {
         &self.text
     }
 
-    /// Refuses a payload that is not what the schema wants, with a pointer to each place.
-    pub(crate) fn check(&self, payload: &JsonText) -> Result<(), Refusal> {
-        let Some(validator) = self.ready.get_or_init(|| read(&self.text).ok()) else {
-            let detail = "cannot be checked: this version cannot read the schema of its type";
-            return Err(mismatch(vec![FieldProblem::new("payload", detail)]));
+    /// The verdict on a payload, if it can be had for what is left of `budget`, without compiling
+    /// anything.
+    pub(crate) fn check_quickly(
+        &self,
+        payload: &JsonText,
+        budget: &mut Budget,
+    ) -> Result<Result<(), Refusal>, Exhausted> {
+        let Some(Some(compiled)) = self.ready.get() else { return Err(Exhausted) };
+        if payload.as_str().len() > QUICK_BYTES_MAX {
+            return Err(Exhausted);
+        }
+        let errors_steps_max = budget.steps;
+        match compiled.check(payload, budget, errors_steps_max) {
+            Ok(()) => Ok(Ok(())),
+            Err(Failure::Wrong(problems)) => Ok(Err(Refusal::SchemaMismatch(problems))),
+            Err(Failure::Exhausted) => Err(Exhausted),
+        }
+    }
+
+    /// Refuses a payload that is not what the schema wants, with a pointer to each place, or that
+    /// costs more to check than `steps_left`.
+    fn check(&self, payload: &JsonText, steps_left: &mut u64) -> Result<(), Refusal> {
+        let Some(compiled) = self.ready.get_or_init(|| compile(&self.text).ok()) else {
+            return Err(mismatch(
+                "cannot be checked: this version cannot read the schema of its type",
+            ));
         };
+        let steps = PAYLOAD_STEPS_MAX.min(*steps_left);
+        let mut budget = Budget { steps, stack_bytes: POOL_STACK_BYTES_MAX };
+        let checked = compiled.check(payload, &mut budget, ERRORS_STEPS_MAX);
+        *steps_left -= steps - budget.steps;
+        checked.map_err(|failure| match failure {
+            Failure::Wrong(problems) => Refusal::SchemaMismatch(problems),
+            Failure::Exhausted if steps < PAYLOAD_STEPS_MAX => {
+                mismatch("cannot be checked: the jobs before it used up what one request may cost")
+            }
+            Failure::Exhausted => {
+                mismatch("cannot be checked: with the schema of its type, it costs too much")
+            }
+        })
+    }
+}
+
+/// The verdict on each payload. Blocking, for a thread of the pool.
+pub(crate) fn check_all(payloads: &[(Arc<Schema>, JsonText)]) -> Vec<Result<(), Refusal>> {
+    let mut steps_left = REQUEST_STEPS_MAX;
+    payloads.iter().map(|(schema, payload)| schema.check(payload, &mut steps_left)).collect()
+}
+
+impl Compiled {
+    fn check(
+        &self,
+        payload: &JsonText,
+        budget: &mut Budget,
+        errors_steps_max: u64,
+    ) -> Result<(), Failure> {
         // Our JSON has numbers of any size, and the checker's has not.
         let text = payload.as_str();
         let Ok(payload) = serde_json::from_str::<Value>(text) else {
             let detail = "cannot be checked: a number in it is too large";
-            return Err(mismatch(vec![FieldProblem::new("payload", detail)]));
+            return Err(Failure::Wrong(vec![FieldProblem::new("payload", detail)]));
         };
-        if validator.is_valid(&payload) {
-            return Ok(());
+        let (validator, payload) = (&self.validator, MeteredValue(&payload));
+        match within(budget, self.rates, || validator.is_valid(payload)) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(Exhausted) => return Err(Failure::Exhausted),
         }
-        // All errors are collected before the first is told, and a large payload can have one for every few bytes.
-        match text.len() > MANY_ERRORS_BYTES_MAX {
-            true => Err(mismatch(problems(validator.validate(&payload).err().into_iter()))),
-            false => Err(mismatch(problems(validator.iter_errors(&payload)))),
+        // All errors are collected before the first is told, and a large payload can have one for
+        // every few bytes.
+        let mut for_errors = Budget { steps: errors_steps_max.min(budget.steps), ..*budget };
+        let before = for_errors.steps;
+        let found =
+            within(&mut for_errors, self.rates, || match text.len() > MANY_ERRORS_BYTES_MAX {
+                true => problems(validator.validate(payload).err().into_iter()),
+                false => problems(validator.iter_errors(payload)),
+            });
+        budget.steps -= before - for_errors.steps;
+        match found {
+            Ok(problems) => Err(Failure::Wrong(problems)),
+            // That it is wrong is known; a thread with more time may say where.
+            Err(Exhausted) if before < errors_steps_max || budget.steps == 0 => {
+                Err(Failure::Exhausted)
+            }
+            Err(Exhausted) => {
+                let detail = "is not what the schema wants; where, is too much to say";
+                Err(Failure::Wrong(vec![FieldProblem::new("payload", detail)]))
+            }
         }
     }
 }
@@ -57,21 +161,24 @@ impl Schema {
 /// Of a larger payload only the first error is told.
 const MANY_ERRORS_BYTES_MAX: usize = 8 * 1024;
 
-/// Says what is wrong with a schema, if it is none.
+/// Says what is wrong with a schema, if it is none or costs too much. Blocking.
 pub(crate) fn check(schema: &JsonText) -> Result<(), FieldProblem> {
-    read(schema).map(drop)
+    compile(schema).map(drop)
 }
 
-fn read(schema: &JsonText) -> Result<Validator, FieldProblem> {
+fn compile(schema: &JsonText) -> Result<Compiled, FieldProblem> {
     let no = |_| FieldProblem::new("schema", "holds a number that is too large");
     let schema: Value = serde_json::from_str(schema.as_str()).map_err(no)?;
+    // Before it is compiled, which can be exponential, too.
+    let rates = cost::rates(&schema)?;
     let patterns =
         PatternOptions::regex().size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX);
-    let options = jsonschema::options()
+    let options = jsonschema::options_for::<Metered>()
         .with_pattern_options(patterns)
         .should_validate_formats(true)
         .offline();
-    options.build(&schema).map_err(|error| no_schema(&schema, &error))
+    let validator = options.build(&schema).map_err(|error| no_schema(&schema, &error))?;
+    Ok(Compiled { validator, rates })
 }
 
 fn problems<'a>(errors: impl Iterator<Item = ValidationError<'a>>) -> Vec<FieldProblem> {
@@ -88,8 +195,8 @@ fn problems<'a>(errors: impl Iterator<Item = ValidationError<'a>>) -> Vec<FieldP
     all
 }
 
-fn mismatch(problems: Vec<FieldProblem>) -> Refusal {
-    Refusal::SchemaMismatch(problems)
+fn mismatch(detail: &str) -> Refusal {
+    Refusal::SchemaMismatch(vec![FieldProblem::new("payload", detail)])
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@ fn schema(schema: &Value) -> Schema {
 }
 
 fn refusal(of: &Schema, payload: &str) -> Option<Refusal> {
-    of.check(&JsonText::parse("payload", payload, usize::MAX).unwrap()).err()
+    let payload = JsonText::parse("payload", payload, usize::MAX).unwrap();
+    of.check(&payload, &mut REQUEST_STEPS_MAX.clone()).err()
 }
 
 /// What is wrong with `payload`: pointer and detail of each problem.
@@ -217,4 +218,297 @@ fn an_evil_pattern_is_matched_in_linear_time() {
 fn numbers_that_the_checker_cannot_hold_are_refused() {
     let refusal = refusal(&schema(&json!(true)), "1e999").unwrap();
     assert_eq!(refusal.problems()[0].detail, "cannot be checked: a number in it is too large");
+}
+
+#[track_caller]
+fn too_costly(schema: Value, pointer: &str, detail: &str) {
+    let (at, said) = refused(&schema);
+    assert!(said.starts_with(detail), "{schema}: {said}");
+    assert_eq!(at, pointer, "{schema}");
+}
+
+const BRANCHES: &str = "leads back to itself in more than one way for the same value";
+const MANY: &str = "asks more than 10000 subschemas about one value";
+
+#[test]
+fn a_schema_that_branches_into_itself_is_refused() {
+    let child = || json!({"properties": {"child": {"$ref": "#"}}});
+    for branching in ["oneOf", "anyOf", "allOf"] {
+        too_costly(json!({branching: [child(), child()]}), "", BRANCHES);
+    }
+    too_costly(json!({"if": child(), "then": child()}), "", BRANCHES);
+    too_costly(json!({"not": child(), "properties": {"child": {"$ref": "#"}}}), "", BRANCHES);
+    too_costly(json!({"dependentSchemas": {"a": child(), "b": child()}}), "", BRANCHES);
+    too_costly(json!({"items": {"$ref": "#"}, "contains": {"$ref": "#"}}), "", BRANCHES);
+    let overlapping = json!({"patternProperties": {"^a": {"$ref": "#"}, "a$": {"$ref": "#"}}});
+    too_costly(overlapping, "", BRANCHES);
+    let rest = json!({"anyOf": [child(), {"additionalProperties": {"$ref": "#"}}]});
+    too_costly(rest, "", BRANCHES);
+    let unevaluated = json!({"anyOf": [child()], "unevaluatedProperties": {"$ref": "#"}});
+    too_costly(unevaluated, "", BRANCHES);
+    let dynamic = json!({"$dynamicAnchor": "node", "anyOf": [
+        {"items": {"$dynamicRef": "#node"}}, {"items": {"$dynamicRef": "#node"}}
+    ]});
+    too_costly(dynamic, "", BRANCHES);
+    let recursive = json!({"$schema": "https://json-schema.org/draft/2019-09/schema",
+        "$recursiveAnchor": true, "anyOf": [
+        {"items": {"$recursiveRef": "#"}}, {"items": {"$recursiveRef": "#"}}
+    ]});
+    too_costly(recursive, "", BRANCHES);
+    // Far apart, under other names, and by an anchor.
+    let far = json!({"$ref": "#/$defs/tree", "$defs": {
+        "tree": {"$anchor": "tree", "oneOf": [{"$ref": "#/$defs/leaf"}, {"$ref": "#/$defs/node"}, {"$ref": "#/$defs/twin"}]},
+        "leaf": {"type": "string"},
+        "node": {"type": "object", "properties": {"x": {"$ref": "#tree"}}},
+        "twin": {"type": "object", "additionalProperties": {"$ref": "#/%24defs/tree"}},
+    }});
+    too_costly(far, "/$ref", BRANCHES);
+    // At one value, each of some leads to each of the others.
+    let circle = json!({"$ref": "#/$defs/a", "$defs": {
+        "a": {"anyOf": [{"$ref": "#/$defs/b"}, {"$ref": "#/$defs/c"}]},
+        "b": {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/c"}]},
+        "c": {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}]},
+    }});
+    let (_, said) = refused(&circle);
+    assert!(said.starts_with(BRANCHES), "{said}");
+}
+
+/// A chain of definitions, each of which leads to the next as `link` says.
+fn chain(length: usize, link: impl Fn(Value) -> Value) -> Value {
+    let name = |level: usize| format!("l{level}");
+    let next = |level: usize| json!({"$ref": format!("#/$defs/{}", name(level + 1))});
+    let mut defs: serde_json::Map<String, Value> =
+        (0..length).map(|level| (name(level), link(next(level)))).collect();
+    defs.insert(name(length), json!({"type": "string"}));
+    json!({"$ref": "#/$defs/l0", "$defs": defs})
+}
+
+#[test]
+fn a_schema_that_doubles_level_by_level_is_refused() {
+    for branching in ["allOf", "anyOf", "oneOf"] {
+        let (_, said) = refused(&chain(40, |next| json!({branching: [next, next]})));
+        assert!(said.starts_with(MANY), "{said}");
+        let deeper = |next: Value| json!({"properties": {"a": next}});
+        let doubling = chain(40, |next| json!({branching: [deeper(next.clone()), deeper(next)]}));
+        let (_, said) = refused(&doubling);
+        assert!(said.starts_with(MANY), "{said}");
+    }
+    // The validator unfolds these when it is built.
+    let (_, said) =
+        refused(&chain(40, |next| json!({"allOf": [next, next], "unevaluatedProperties": false})));
+    assert!(said.starts_with(MANY), "{said}");
+    let (_, said) = refused(&chain(1_000, |next| next));
+    assert!(said.starts_with("leads through more than 200 references"), "{said}");
+}
+
+/// The same chain, with some fields of its own beside it.
+fn doubling_with(fields: Value) -> Value {
+    let mut schema = chain(40, |next| json!({"allOf": [next, next]}));
+    let Value::Object(fields) = fields else { panic!("{fields}") };
+    schema.as_object_mut().unwrap().extend(fields);
+    schema
+}
+
+/// Compiling any of these takes longer than any machine lasts.
+#[test]
+fn a_reference_is_bounded_by_all_that_it_may_mean() {
+    let decoy = || json!({"$anchor": "start", "type": "string"});
+    let anchored = |at: &str| {
+        let mut schema = doubling_with(json!({"const": decoy(), "$ref": "#start"}));
+        let start = schema.pointer_mut(at).unwrap().as_object_mut().unwrap();
+        start.insert("$anchor".into(), json!("start"));
+        schema
+    };
+    let below = |id: &str| {
+        let mut schema = doubling_with(json!({"$ref": "#/$defs/below"}));
+        schema["$defs"]["below"] = json!({id: "x", "allOf": [{"$ref": "#/$defs/l0"}]});
+        schema
+    };
+    let doubling_resource = |id: &str| {
+        let mut schema = doubling_with(json!({}));
+        schema["$id"] = json!(id);
+        schema
+    };
+    let ends_alike = json!({"$id": "https://example.com/root", "$ref": "https://example.com/b/tree",
+    "$defs": {
+        "a": {"$id": "https://example.com/a/tree", "type": "string"},
+        "b": doubling_resource("https://example.com/b/tree"),
+    }});
+    let escaped = json!({"$id": "https://example.com/root", "$ref": "https://example.com/%62",
+        "$defs": {"a": {"$id": "https://example.com/%62", "allOf": [{"$ref": "b"}]},
+            "b": doubling_resource("https://example.com/b")}});
+    let same_address = json!({"$id": "https://example.com/root", "$ref": "tree", "$defs": {
+        "a": {"$id": "tree", "type": "string"}, "b": doubling_resource("tree")}});
+    // The validator takes an index that begins with zeros.
+    let mut index = doubling_with(json!({"$ref": "#/$defs/below"}));
+    index["$defs"]["below"] = json!({"id": "x", "allOf": [{"$ref": "#/anyOf/01"}],
+        "anyOf": {"01": {"type": "string"}}});
+    index["anyOf"] = json!([true, {"$ref": "#/$defs/l0"}]);
+    for schema in
+        [anchored("/$defs/l0"), below("id"), below("$id"), ends_alike, escaped, same_address, index]
+    {
+        let (_, said) = refused(&schema);
+        assert!(said.starts_with(MANY), "{said}: {schema}");
+    }
+}
+
+#[test]
+fn a_reference_that_leads_nowhere_is_refused_before_it_is_compiled() {
+    for reference in ["#nowhere", "#/$defs/~2", "#/%24defs/no", "elsewhere", "elsewhere#/$defs/a"] {
+        let schema =
+            json!({"$defs": {"a": true, "~2": true}, "properties": {"a": {"$ref": reference}}});
+        let problem = cost::rates(&schema).unwrap_err();
+        assert_eq!(&*problem.within, "/properties/a/$ref", "{reference}: {}", problem.detail);
+    }
+}
+
+/// What lies in several files elsewhere is often put into one.
+#[test]
+fn a_schema_that_is_put_together_of_several_is_taken() {
+    let bundle = json!({"$id": "https://example.com/order", "type": "object", "properties": {
+            "from": {"$ref": "address"}, "to": {"$ref": "/address"},
+            "lines": {"type": "array", "items": {"$ref": "https://example.com/line#/$defs/item"}}},
+        "allOf": [{"$ref": "stamped"}, {"$ref": "owned"}],
+        "$defs": {
+            "address": {"$id": "address", "$ref": "#/$defs/text", "$defs": {"text": {"type": "string"}}},
+            "line": {"$id": "line", "$defs": {"item": {"properties": {"count": {"$ref": "#number"}}},
+                "number": {"$anchor": "number", "type": "integer"}}},
+            "stamped": {"$id": "stamped", "required": ["at"]},
+            "owned": {"$id": "owned", "required": ["owner"]}}});
+    let order = json!({"at": 1, "owner": "a", "to": "b", "lines": [{"count": "x"}]});
+    wrong(bundle, order, "/lines/0/count", "must be a whole number");
+    let meta = json!({"$ref": "https://json-schema.org/draft/2020-12/schema"});
+    wrong(meta, json!({"minLength": "x"}), "/minLength", "must be a whole number");
+}
+
+#[test]
+fn ordinary_recursion_is_taken() {
+    let tree = json!({"type": "object", "properties": {
+        "left": {"$ref": "#"}, "right": {"$ref": "#"}, "value": {"type": "integer"}
+    }, "additionalProperties": false});
+    wrong(
+        tree,
+        json!({"left": {"right": {"value": "x"}}}),
+        "/left/right/value",
+        "must be a whole number",
+    );
+    let folder = json!({"oneOf": [
+        {"type": "string"}, {"type": "array", "items": {"$ref": "#"}},
+        {"type": "object", "additionalProperties": {"$ref": "#"}}
+    ]});
+    assert_eq!(found(&folder, &json!({"a": ["b", {"c": []}]})), []);
+    let expression = json!({"anyOf": [
+        {"properties": {"and": {"type": "array", "items": {"$ref": "#"}}}, "required": ["and"]},
+        {"properties": {"not": {"$ref": "#"}}, "required": ["not"]},
+        {"type": "boolean"}
+    ]});
+    assert_eq!(found(&expression, &json!({"and": [true, {"not": false}]})), []);
+    let extended = json!({"$id": "https://example.com/strict", "$dynamicAnchor": "node", "$ref": "tree",
+        "unevaluatedProperties": false, "$defs": {"tree": {"$id": "tree", "$dynamicAnchor": "node",
+        "type": "object", "properties": {"data": true, "children": {"type": "array", "items": {"$dynamicRef": "#node"}}}}}});
+    assert_eq!(found(&extended, &json!({"children": [{"data": 1}]})), []);
+}
+
+/// Compiles without asking what it costs, as if the bound had overlooked something.
+fn unbounded(schema: &Value) -> Compiled {
+    let validator = jsonschema::options_for::<Metered>().build(schema).unwrap();
+    Compiled { validator, rates: Rates { value: 1, name: 1, text: 1 } }
+}
+
+fn nested(depth: usize, leaf: &str) -> JsonText {
+    let text = format!("{}{leaf}{}", r#"{"child":"#.repeat(depth), "}".repeat(depth));
+    JsonText::parse("payload", &text, usize::MAX).unwrap()
+}
+
+/// Without the meter, each of these takes longer than any machine lasts.
+#[test]
+fn whatever_the_bound_overlooks_is_stopped() {
+    let child = || json!({"properties": {"child": {"$ref": "#"}}, "required": ["child"]});
+    for branching in ["oneOf", "anyOf"] {
+        let schema = json!({"type": "object", branching: [child(), child(), {"maxProperties": 0}]});
+        let compiled = unbounded(&schema);
+        let mut budget = Budget { steps: 200_000, stack_bytes: 1 << 20 };
+        match compiled.check(&nested(60, "5"), &mut budget, 100_000) {
+            Err(Failure::Exhausted) => assert_eq!(budget.steps, 0),
+            // The validator remembers what it found valid, but not what it found wrong where.
+            Err(Failure::Wrong(problems)) => {
+                assert!(problems[0].detail.contains("too much to say"), "{problems:?}");
+            }
+            Ok(()) => panic!("{branching}: it is wrong"),
+        }
+    }
+    let doubling = chain(50, |next| {
+        json!({"anyOf": [
+            {"properties": {"child": next}}, {"properties": {"child": next}}
+        ]})
+    });
+    let mut budget = Budget { steps: 200_000, stack_bytes: 1 << 20 };
+    let checked = unbounded(&doubling).check(&nested(50, "5"), &mut budget, 100_000);
+    assert!(checked.is_err());
+    let patterns: serde_json::Map<String, Value> =
+        (0..500).map(|number| (format!("^{number}x"), json!(false))).collect();
+    let schema = JsonText::from_stored(&json!({"patternProperties": patterns}).to_string());
+    let fields: serde_json::Map<String, Value> =
+        (0..50_000).map(|number| (format!("{number}"), Value::Null)).collect();
+    let payload = JsonText::from_stored(&Value::Object(fields).to_string());
+    let mut budget = Budget { steps: PAYLOAD_STEPS_MAX, stack_bytes: 1 << 20 };
+    let compiled = compile(&schema).unwrap();
+    assert!(matches!(compiled.check(&payload, &mut budget, 1), Err(Failure::Exhausted)));
+}
+
+/// Linear in the text, but with the states of the pattern for a factor.
+#[test]
+fn counted_repetitions_cost_what_they_repeat() {
+    let spent = |pattern: &str| {
+        let schema = JsonText::from_stored(&json!({"pattern": pattern}).to_string());
+        let payload = JsonText::from_stored(&json!("a".repeat(10_000)).to_string());
+        let mut budget = Budget { steps: PAYLOAD_STEPS_MAX, stack_bytes: 1 << 20 };
+        assert!(compile(&schema).unwrap().check(&payload, &mut budget, 1_000).is_ok());
+        PAYLOAD_STEPS_MAX - budget.steps
+    };
+    assert!(spent("^a") < 1_000);
+    assert!(spent("^(a?){2,1000}") > 100 * spent("^a"));
+}
+
+#[test]
+fn a_payload_that_costs_too_much_is_refused_and_ends_what_a_request_may_cost() {
+    let schema = Arc::new(schema(&json!({"items": {"enum": (0..2_000).collect::<Vec<_>>()}})));
+    let costly = JsonText::from_stored(&Value::Array(vec![json!({"a": 1}); 9_000]).to_string());
+    let refusals = check_all(&vec![(schema.clone(), costly); 2]);
+    assert!(refusals.iter().all(Result::is_err), "{refusals:?}");
+    let mut nothing_left = 0;
+    let refusal = schema.check(&JsonText::from_stored("[1]"), &mut nothing_left).unwrap_err();
+    assert!(refusal.problems()[0].detail.contains("used up what one request may cost"));
+}
+
+#[test]
+fn what_is_cheap_is_checked_at_once_and_the_rest_is_not() {
+    let schema = schema(&json!({"items": {"type": "integer"}}));
+    let (small, mut budget) = (JsonText::from_stored("[1, 2, 3]"), QUICK);
+    assert_eq!(schema.check_quickly(&small, &mut budget), Err(Exhausted), "it is not compiled yet");
+    schema.check(&small, &mut REQUEST_STEPS_MAX.clone()).unwrap();
+    assert_eq!(schema.check_quickly(&small, &mut budget), Ok(Ok(())));
+    let before = budget.steps;
+    assert!(matches!(
+        schema.check_quickly(&JsonText::from_stored("[\"x\"]"), &mut budget),
+        Ok(Err(_))
+    ));
+    assert!(budget.steps < before && before < QUICK.steps);
+    let large = JsonText::from_stored(&format!("[{}1]", "1,".repeat(20_000)));
+    assert_eq!(schema.check_quickly(&large, &mut budget), Err(Exhausted));
+}
+
+/// Values nest 64 deep and references 200: more frames than a thread of the runtime has room for.
+#[test]
+fn a_check_that_nests_deep_does_not_run_out_of_stack() {
+    let chain: serde_json::Map<String, Value> = (0..180)
+        .map(|level| (format!("l{level}"), json!({"$ref": format!("#/$defs/l{}", level + 1)})))
+        .chain([("l180".into(), json!({"properties": {"child": {"$ref": "#/$defs/l0"}}}))])
+        .collect();
+    let schema = schema(&json!({"$ref": "#/$defs/l0", "$defs": chain}));
+    let payload = nested(64, "5");
+    let work = move || check_all(&[(Arc::new(schema), payload)]);
+    let tenant = engine::Tenant::default_tenant();
+    let verdicts = pollster::block_on(CheckPool::default().run(&tenant, work)).unwrap();
+    assert_eq!(verdicts, [Ok(())]);
 }

@@ -186,7 +186,7 @@ fn cut(text: &str) -> String {
 }
 
 /// The pointer to `name` within what is at `at`.
-fn below(at: &str, name: &str) -> String {
+pub(super) fn below(at: &str, name: &str) -> String {
     near(&format!("{at}/{}", name.replace('~', "~0").replace('/', "~1")))
 }
 

@@ -98,7 +98,7 @@ fn letter(request: &Request) -> char {
         Request::Submit(_) => 's',
         Request::Job { .. } => 'j',
         Request::Claim { .. } => 'c',
-        Request::Seen { .. } => 'l',
+        Request::Seen { .. } | Request::Leave { .. } => 'l',
         Request::SetPolicy { .. } | Request::Pause { .. } | Request::Resume { .. } => 'p',
         Request::PutKey(_) | Request::PutSigningKey(_) => 'k',
         Request::Record { request, .. } => request.as_deref().map_or('r', letter),

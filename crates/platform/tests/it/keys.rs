@@ -19,7 +19,7 @@ fn grant(scope: Scope) -> Grant {
 }
 
 fn admin() -> Principal {
-    Principal { who: "key:admin".into(), grant: grant(Scope::All) }
+    Principal { who: "key:admin".into(), grant: grant(Scope::All), expires_at: None }
 }
 
 fn correlation() -> CorrelationId {
@@ -60,7 +60,14 @@ fn a_key_is_made_once_and_known_again_by_its_secret() {
     assert_eq!(&*kept[0].created_by, "key:admin");
     assert_eq!(block_on(house.platform.keys(&Scope::All)).unwrap().len(), 2);
     let log = noted(&house, &only("acme"));
-    assert_eq!(log, [("key.create".into(), key.id.to_string(), Some("ci: jobs:read".into()))]);
+    assert_eq!(
+        log,
+        [(
+            "key.create".into(),
+            key.id.to_string(),
+            Some("name \"ci\"; tenant acme; scopes jobs:read".into())
+        )]
+    );
     let everything = format!("{:?}", block_on(house.platform.audit(&Scope::All, None, 9)).unwrap());
     let hex = secret.expose().rsplit_once('_').unwrap().1.to_owned();
     assert!(!everything.contains(&hex), "the secret is nowhere");
@@ -112,5 +119,12 @@ fn signing_keys_are_made_and_ended() {
     assert_eq!(block_on(house.platform.signing_keys()).unwrap(), [revoked, second]);
     assert!(matches!(revoke(KeyId(1)), Err(Error::Refused(Refusal::KeyNotFound))));
     let log = noted(&house, &Scope::All);
-    assert_eq!(log, [("signing_key.revoke".into(), first.id.to_string(), None)]);
+    assert_eq!(
+        log,
+        [(
+            "signing_key.revoke".into(),
+            first.id.to_string(),
+            Some("revokedAt none → 2027-01-15T08:00:01.000Z".into())
+        )]
+    );
 }

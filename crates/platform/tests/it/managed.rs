@@ -38,7 +38,7 @@ fn every_verb_of_operators_is_done_and_noted() {
     let id = house.submit();
     let email = || JobType::parse("email").unwrap();
     let (one, ops) = (Scope::One(Tenant::default_tenant()), by(&house));
-    block_on(ops.pause(&one, email())).unwrap();
+    block_on(ops.pause(&one, email(), None)).unwrap();
     assert!(house.claim("a").is_empty());
     block_on(ops.resume(&Scope::All, email())).unwrap();
     house.settle(&house.claim("b")[0], OutcomeWord::Poisoned).unwrap();
@@ -53,14 +53,14 @@ fn every_verb_of_operators_is_done_and_noted() {
     assert_eq!(block_on(house.platform.policies()).unwrap()[&email()].max_attempts, 9);
     block_on(ops.record("jobs.cancel", "status eq 'Queued'", Some("12 jobs"))).unwrap();
     let expected = [
-        "queue.pause email tenant default".to_owned(),
-        "queue.resume email every tenant".into(),
+        "queue.pause email tenant default: active → paused".to_owned(),
+        "queue.resume email every tenant: paused for tenant default → active".into(),
         format!("job.redrive {id} maxAttempts 3, resetSteps"),
         format!("job.discard {id} -"),
         format!("job.redrive {id} -"),
         format!("job.cancel {id} -"),
         format!("job.erase {id} -"),
-        "type.put email -".into(),
+        "type.put email maxAttempts 3 → 9".into(),
         "jobs.cancel status eq 'Queued' 12 jobs".into(),
     ];
     assert_eq!(noted(&house), expected);

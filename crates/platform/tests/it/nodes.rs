@@ -1,8 +1,8 @@
 //! Several nodes over one store: what one does, the others learn.
 
 use engine::{
-    ClaimId, JobDraft, JobId, JobType, PolicyDraft, Scope, Status, Tenant, Timestamp, Wish,
-    WorkerId,
+    ClaimId, CorrelationId, Grant, JobDraft, JobId, JobType, KeyDraft, KeyId, KeyName, PolicyDraft,
+    Principal, Right, Scope, Status, Tenant, Timestamp, Wish, WorkerId,
 };
 use platform::{Changed, Error, Node, Settings, SystemClock, SystemDice, Watch};
 use pollster::block_on;
@@ -13,7 +13,8 @@ use std::{
     time::Duration,
 };
 use store::{
-    Claimed, Clock, HandClock, Memory, News, NodeSeen, Replaceable, SeededDice, Store, StoreError,
+    Claimed, Clock, HandClock, Memory, NODE_LOST_AFTER, News, NodeSeen, Replaceable,
+    SETTINGS_TRUSTED_FOR, SeededDice, Store, StoreError,
 };
 
 /// Nothing here takes so long unless it never happens.
@@ -297,4 +298,113 @@ fn a_policy_that_one_node_sets_holds_at_the_others() {
     let waited = clock.read().monotonic - set_at;
     assert!(waited < POLLED, "{waited:?}");
     submit(&near, JobDraft { payload: Some(r#"{"to": "a"}"#.into()), ..email() }).unwrap();
+}
+
+const REPEATS: usize = 20;
+
+/// Waits as a setter does, until every live node has confirmed what was set.
+#[track_caller]
+fn wait_for_confirmations(setter: &Node) {
+    wait_until("every node confirms", || awaited(setter) == 0);
+}
+
+/// How many nodes a setter waits for.
+fn awaited(setter: &Node) -> usize {
+    block_on(setter.unconfirmed_nodes()).unwrap().iter().filter(|node| node.live).count()
+}
+
+fn principal() -> Principal {
+    let rights = [Right::Admin].into_iter().collect();
+    let grant = Grant { scope: Scope::All, rights, types: Vec::new(), subjects: Vec::new() };
+    Principal { who: "test".into(), grant, expires_at: None }
+}
+
+fn make_key(node: &Node) -> KeyId {
+    let principal = principal();
+    let name = KeyName::parse("k").unwrap();
+    let draft = KeyDraft { name, grant: principal.grant.clone(), expires_at: None };
+    let correlation = CorrelationId::parse("c").unwrap();
+    block_on(node.create_key(&principal, correlation, draft)).unwrap().0.id
+}
+
+fn revoke_key(node: &Node, id: KeyId) {
+    let correlation = CorrelationId::parse("c").unwrap();
+    block_on(node.revoke_key(&principal(), correlation, &Scope::All, id)).unwrap();
+}
+
+/// Whether the node takes the key now; nothing where it has to look first.
+fn takes(node: &Node, id: KeyId) -> Option<bool> {
+    let known = node.credentials()?;
+    Some(known.key(id).is_some_and(|known| known.key.revoked_at.is_none()))
+}
+
+#[test]
+fn what_one_node_sets_is_in_force_at_the_others_when_they_have_confirmed_it() {
+    let (near, far, _) = two();
+    for number in 0..REPEATS {
+        let id = make_key(&far);
+        assert_eq!(takes(&far, id), Some(true), "at once where it was made");
+        wait_for_confirmations(&far);
+        assert_eq!(takes(&near, id), Some(true));
+        revoke_key(&far, id);
+        assert_eq!(takes(&far, id), Some(false));
+        let job_type = JobType::parse(&format!("t{number}")).unwrap();
+        let draft = || JobDraft { job_type: job_type.to_string(), ..JobDraft::default() };
+        submit(&near, draft()).unwrap();
+        let schema = Some(r#"{"type": "object"}"#.into());
+        let policy = PolicyDraft { schema, ..PolicyDraft::default() };
+        block_on(far.set_policy(job_type.clone(), &policy)).unwrap();
+        wait_for_confirmations(&far);
+        assert_eq!(takes(&near, id), Some(false));
+        assert!(submit(&near, draft()).is_err(), "the schema holds");
+    }
+}
+
+#[test]
+fn what_one_node_sets_is_confirmed_when_every_word_is_lost() {
+    let (near, far, _) = two_deaf();
+    wait_until("each knows both", || [&near, &far].iter().all(|node| node.nodes().len() == 2));
+    let id = make_key(&far);
+    wait_for_confirmations(&far);
+    assert_eq!(takes(&near, id), Some(true));
+    revoke_key(&far, id);
+    wait_for_confirmations(&far);
+    assert_eq!(takes(&near, id), Some(false));
+}
+
+#[test]
+fn a_node_that_cannot_look_does_not_act_by_what_it_remembers() {
+    let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
+    clock.pass(Duration::from_secs(60));
+    let memory = Memory::shared(clock.clone(), Arc::new(SeededDice::new(1)));
+    let line = Arc::new(Replaceable::new(Arc::new(memory.another())));
+    let near = start(line.clone(), clock.clone());
+    let far = start(Arc::new(memory), clock.clone());
+    let id = make_key(&near);
+    assert_eq!(takes(&near, id), Some(true));
+    line.be_unreachable(true);
+    clock.pass(SETTINGS_TRUSTED_FOR - Duration::from_millis(1));
+    assert_eq!(takes(&near, id), Some(true), "its sign of life still lasts");
+    clock.pass(Duration::from_millis(1));
+    assert_eq!(takes(&near, id), None, "it has to look");
+    let refused = submit(&near, email()).unwrap_err();
+    assert!(matches!(refused, Error::Store(StoreError::Unavailable(_))), "{refused:?}");
+    revoke_key(&far, id);
+    clock.pass(NODE_LOST_AFTER);
+    wait_until("it is not waited for any more", || {
+        block_on(far.look_at_settings()).unwrap();
+        awaited(&far) == 0
+    });
+    line.be_unreachable(false);
+    block_on(near.look_at_settings()).unwrap();
+    assert_eq!(takes(&near, id), Some(false));
+}
+
+#[test]
+fn a_node_that_has_closed_keeps_no_setter_waiting() {
+    let (near, far, _) = two();
+    near.close();
+    make_key(&far);
+    assert_eq!(block_on(far.unconfirmed_nodes()).unwrap(), []);
+    assert!(near.credentials().is_none(), "it serves nothing any more");
 }

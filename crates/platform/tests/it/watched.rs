@@ -8,10 +8,13 @@ use engine::{
     JsonText, PAYLOAD_BYTES_MAX, Policy, Scope, SigningKey, Surroundings, Tenant, Timestamp, Wish,
     WorkerId,
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 use store::{
-    Clock, Dice, HandClock, Memory, NumberedEvent, Overdue, Page, Query, QueueDepth, Reply,
-    Request, SeededDice, Store, StoreError, Upcoming, WorkerSeen,
+    Clock, Dice, HandClock, Memory, NumberedEvent, Overdue, Page, PoisonCounts, Query, QueueDepth,
+    Reply, Request, SeededDice, Store, StoreError, Upcoming, WorkerSeen,
     sync::{Condvar, Mutex, MutexGuard},
 };
 
@@ -232,6 +235,14 @@ impl Store for Watched {
         self.memory.queues(scope).await
     }
 
+    async fn poison_counts(
+        &self,
+        scope: &Scope,
+        job_type: Option<&JobType>,
+    ) -> Result<PoisonCounts, StoreError> {
+        self.memory.poison_counts(scope, job_type).await
+    }
+
     async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError> {
         self.memory.workers(scope).await
     }
@@ -241,8 +252,20 @@ impl Store for Watched {
         self.memory.policies().await
     }
 
+    async fn settings_version(&self) -> Result<u64, StoreError> {
+        self.memory.settings_version().await
+    }
+
+    async fn pauses(&self) -> Result<BTreeSet<(JobType, Scope)>, StoreError> {
+        self.memory.pauses().await
+    }
+
     async fn keys(&self) -> Result<Vec<ApiKey>, StoreError> {
         self.memory.keys().await
+    }
+
+    async fn keys_of(&self, scope: &Scope) -> Result<Vec<ApiKey>, StoreError> {
+        self.memory.keys_of(scope).await
     }
 
     async fn signing_keys(&self) -> Result<Vec<SigningKey>, StoreError> {

@@ -7,12 +7,12 @@ use engine::{
     SeededBug, SigningKey, Surroundings, Timestamp, planted,
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex},
 };
 use store::{
-    NumberedEvent, Overdue, Page, Query, QueueDepth, Reply, Request, Store, StoreError, Upcoming,
-    WorkerSeen,
+    NumberedEvent, Overdue, Page, PoisonCounts, Query, QueueDepth, Reply, Request, Store,
+    StoreError, Upcoming, WorkerSeen,
 };
 
 /// How the next transaction goes.
@@ -104,6 +104,14 @@ impl Store for Flaky {
         self.inside().queues(scope).await
     }
 
+    async fn poison_counts(
+        &self,
+        scope: &Scope,
+        job_type: Option<&JobType>,
+    ) -> Result<PoisonCounts, StoreError> {
+        self.inside().poison_counts(scope, job_type).await
+    }
+
     async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError> {
         self.inside().workers(scope).await
     }
@@ -112,8 +120,20 @@ impl Store for Flaky {
         self.inside().policies().await
     }
 
+    async fn settings_version(&self) -> Result<u64, StoreError> {
+        self.inside().settings_version().await
+    }
+
+    async fn pauses(&self) -> Result<BTreeSet<(JobType, Scope)>, StoreError> {
+        self.inside().pauses().await
+    }
+
     async fn keys(&self) -> Result<Vec<ApiKey>, StoreError> {
         self.inside().keys().await
+    }
+
+    async fn keys_of(&self, scope: &Scope) -> Result<Vec<ApiKey>, StoreError> {
+        self.inside().keys_of(scope).await
     }
 
     async fn signing_keys(&self) -> Result<Vec<SigningKey>, StoreError> {

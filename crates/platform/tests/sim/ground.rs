@@ -127,7 +127,7 @@ fn open_database(
     clock: &Arc<dyn Clock>,
     dice: &Arc<dyn Dice>,
 ) -> Arc<dyn Store> {
-    let options = PostgresOptions { writers: 1, readers: 1 };
+    let options = PostgresOptions { writers: 1, readers: 1, ..PostgresOptions::default() };
     let opened = Postgres::open(address, clock.clone(), dice.clone(), options);
     Arc::new(RUNTIME.block_on(opened).expect("it can be opened"))
 }

@@ -1,9 +1,14 @@
 //! What people did to the house.
 
-use super::list::top;
-use crate::{Door, auth::Caller, no::Reply, sent::Params};
+use super::list::{position, sealed, top};
+use crate::{
+    Door,
+    auth::{Caller, CursorOwner},
+    no::Reply,
+    sent::Params,
+};
 use axum::{Json, extract::State};
-use engine::FieldProblem;
+use engine::Scope;
 use wire::{AuditShape, Page};
 
 /// The newest first. Its entries name jobs that may be about anything, so it is for those whom nothing of their
@@ -15,11 +20,17 @@ pub(crate) async fn audit(
 ) -> Reply<Json<Page<AuditShape>>> {
     caller.grant().may_everything()?;
     let limit = top(&params)?;
-    let wrong = |_| FieldProblem::new("cursor", "must be a nextCursor of this list");
-    let before = params.get("cursor").map(|text| text.parse().map_err(wrong)).transpose()?;
+    let owner = CursorOwner { list: "/api/audit", scope: caller.scope() };
+    let before = position(&door, &params, owner)?.map(u64::from_be_bytes);
     let entries = door.node.audit(caller.scope(), before, limit).await?;
     let more = entries.len() == limit;
     let next = entries.last().map(|entry| entry.number).filter(|number| more && *number > 1);
-    let items = entries.iter().map(AuditShape::from).collect();
-    Ok(Json(Page { items, next_cursor: next.map(|number| number.to_string()) }))
+    let next = next.map(|number| sealed(&door, owner, &number.to_be_bytes())).transpose()?;
+    let shown = |entry| {
+        let shape = AuditShape::from(entry);
+        // Entries are counted over all tenants: only those who see all may see how many there are.
+        let number = shape.number.filter(|_| *caller.scope() == Scope::All);
+        AuditShape { number, ..shape }
+    };
+    Ok(Json(Page { items: entries.iter().map(shown).collect(), next_cursor: next }))
 }

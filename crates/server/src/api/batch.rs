@@ -1,6 +1,6 @@
 //! Many jobs handed over at once: all or none, or each with a fate of its own.
 
-use super::submission::{draft, key_header, shown};
+use super::submission::{draft, key_header, shown, with_signed_url, without_hidden_job};
 use crate::{
     Door,
     auth::Caller,
@@ -22,9 +22,9 @@ pub(crate) async fn batch(
     correlation: Correlation,
     params: Params,
     headers: HeaderMap,
-    SentPage(request, _room): SentPage<BatchRequest>,
+    SentPage(request, _permit): SentPage<BatchRequest>,
 ) -> Reply<(StatusCode, Json<BatchAnswer>)> {
-    let (partial, signed) = (params.flag("partial")?, params.flag("withSignedUrl")?);
+    let (partial, signed) = (params.flag("partial")?, with_signed_url(&params, &caller)?);
     request.check_count()?;
     if key_header(&headers)?.is_some() {
         let detail = "must stand in each job of a batch: one header cannot name them all";
@@ -43,7 +43,10 @@ pub(crate) async fn batch(
     let numbered = drafts.enumerate();
     let drafts: Reply<Vec<JobDraft>> =
         numbered.map(|(index, draft)| draft.map_err(|no| of_item(no, index))).collect();
-    let submitted = door.node.submit_all(&caller.tenant(), drafts?).await?;
+    let submitted = match door.node.submit_all(&caller.tenant(), drafts?).await {
+        Ok(submitted) => submitted,
+        Err(error) => return Err(without_hidden_job(&door, &caller, error.into()).await),
+    };
     let items = submitted.iter().map(|one| BatchItem::Submitted(shown(&door, one, signed)));
     Ok((StatusCode::ACCEPTED, Json(BatchAnswer { items: items.collect() })))
 }
@@ -76,6 +79,16 @@ async fn submit_each(
         places.push(draft.map(|draft| good.push(draft)));
     }
     let mut submitted = door.node.submit_each(&caller.tenant(), good).await?.into_iter();
-    let mut next = || submitted.next().expect("one answer for each draft").map_err(No::from);
-    Ok(places.into_iter().map(|place| place.and_then(|()| next())).collect())
+    let mut results = Vec::with_capacity(places.len());
+    for place in places {
+        let result = match place {
+            Ok(()) => submitted.next().expect("one answer for each draft").map_err(No::from),
+            Err(no) => Err(no),
+        };
+        results.push(match result {
+            Ok(submitted) => Ok(submitted),
+            Err(no) => Err(without_hidden_job(door, caller, no).await),
+        });
+    }
+    Ok(results)
 }

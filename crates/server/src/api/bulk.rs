@@ -1,6 +1,6 @@
 //! One order for all jobs that a filter means.
 
-use crate::{Door, auth::Caller, guard::Correlation, no::Reply, sent::Sent};
+use crate::{Door, auth::Caller, guard::Correlation, no::Reply, sent::Setting};
 use axum::{Json, extract::State, http::StatusCode};
 use engine::Job;
 use platform::Chosen;
@@ -10,7 +10,7 @@ pub(crate) async fn cancel(
     State(door): State<Door>,
     caller: Caller,
     correlation: Correlation,
-    Sent(request): Sent<BulkRequest>,
+    Setting(request): Setting<BulkRequest>,
 ) -> Reply<(StatusCode, Json<BulkAnswer>)> {
     let filter = request.check()?;
     let operation = door.new_correlation().to_string();

@@ -5,6 +5,7 @@ use crate::{
     Door,
     auth::Caller,
     door::overloaded,
+    metrics::write_queues,
     no::{No, Reply},
 };
 use axum::{
@@ -13,6 +14,7 @@ use axum::{
     http::{HeaderValue, header},
     response::{IntoResponse, Response},
 };
+use engine::Scope;
 use serde::Serialize;
 use std::time::Duration;
 use utoipa::ToSchema;
@@ -44,7 +46,12 @@ pub(crate) async fn ready(State(door): State<Door>) -> Reply<Json<Health>> {
 }
 
 pub(crate) async fn metrics(State(door): State<Door>, caller: Caller) -> Reply<Response> {
-    let page = door.metrics.page(&seen(&door, &caller).await?);
+    let mut page = String::new();
+    // What the whole installation answers tells a tenant what the others do.
+    if *caller.scope() == Scope::All {
+        door.metrics.write_requests(&mut page, &door.gate.failures);
+    }
+    write_queues(&mut page, &seen(&door, &caller, caller.scope()).await?);
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     Ok(([(header::CONTENT_TYPE, kind)], page).into_response())
 }

@@ -1,15 +1,16 @@
 //! One job: handed over, looked at, stopped, given another life, erased.
 
 use super::{
+    page::PageQuery,
     status::status_of,
-    submission::{draft, key_header, pace, shown, with_key},
+    submission::{draft, key_header, pace, shown, with_key, with_signed_url, without_hidden_job},
 };
 use crate::{
     Door,
     auth::Caller,
     guard::{Correlation, X_CORRELATION_ID, header_of},
     no::{No, Reply, whole_seconds},
-    sent::{Id, Params, Sent, SentOrNothing},
+    sent::{Id, Params, Sent, SettingOrNothing},
 };
 use axum::{
     Json,
@@ -18,8 +19,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use engine::{JobDraft, JobId, Right, Scope, Tenant};
+use tracing::info;
 use wire::{
-    ExplainShape, HistoryAnswer, HistoryShape, JobShape, RedriveRequest, StatusShape, SubmitRequest,
+    ExplainShape, HistoryShape, JobShape, Page, RedriveRequest, StatusShape, SubmitRequest,
 };
 
 pub(crate) async fn submit(
@@ -30,12 +32,17 @@ pub(crate) async fn submit(
     headers: HeaderMap,
     Sent(request): Sent<SubmitRequest>,
 ) -> Reply<Response> {
-    let signed = params.flag("withSignedUrl")?;
+    let signed = with_signed_url(&params, &caller)?;
     let request = with_key(request, key_header(&headers)?)?;
     let draft = draft(request, &caller, &correlation)?;
     let tenant = tenant_of(&door, &caller, &draft).await?;
     let pace = pace(&door, &tenant, &draft);
-    let submitted = door.node.submit(&tenant, draft).await.map_err(|e| No::from(e).later(pace))?;
+    let submitted = match door.node.submit(&tenant, draft).await {
+        Ok(submitted) => submitted,
+        Err(error) => {
+            return Err(without_hidden_job(&door, &caller, No::from(error)).await.later(pace));
+        }
+    };
     let shape = shown(&door, &submitted, signed);
     let location = HeaderValue::from_str(&shape.status_url).expect("an id is plain ASCII");
     let headers = [
@@ -66,6 +73,7 @@ async fn tenant_of(door: &Door, caller: &Caller, draft: &JobDraft) -> Reply<Tena
 pub(crate) async fn show(
     State(door): State<Door>,
     caller: Caller,
+    correlation: Correlation,
     Id(id): Id,
 ) -> Reply<Json<JobShape>> {
     let job = door.job(&caller, id).await?;
@@ -73,6 +81,11 @@ pub(crate) async fn show(
         true => Some(door.node.payload(caller.scope(), id).await?),
         false => None,
     };
+    if payload.is_some() {
+        // Logged and not audited: a look must not cost a commit. What workers claim is not a look.
+        let (who, tenant, correlation) = (&caller.0.who, &job.envelope.tenant, correlation.id);
+        info!(job = %id, %tenant, who = &**who, %correlation, "payload read");
+    }
     Ok(Json(JobShape::new(&job, payload.as_ref())))
 }
 
@@ -80,10 +93,12 @@ pub(crate) async fn history(
     State(door): State<Door>,
     caller: Caller,
     Id(id): Id,
-) -> Reply<Json<HistoryAnswer>> {
+    params: Params,
+) -> Reply<Json<Page<HistoryShape>>> {
+    let query = PageQuery::of(&params)?;
     door.job(&caller, id).await?;
-    let rows = door.node.history(caller.scope(), id, 0).await?;
-    Ok(Json(HistoryAnswer { items: rows.iter().map(HistoryShape::from).collect() }))
+    let rows = door.node.history(caller.scope(), id, query.after_number()).await?;
+    Ok(Json(query.cut(rows, |row| row.seq.to_be_bytes().to_vec(), |row| HistoryShape::from(row))))
 }
 
 pub(crate) async fn explain(
@@ -112,7 +127,7 @@ pub(crate) async fn redrive(
     caller: Caller,
     correlation: Correlation,
     Id(id): Id,
-    SentOrNothing(request): SentOrNothing<RedriveRequest>,
+    SettingOrNothing(request): SettingOrNothing<RedriveRequest>,
 ) -> Reply<(StatusCode, Json<StatusShape>)> {
     let job = door.job(&caller, id).await?;
     request.check()?;

@@ -1,33 +1,56 @@
 //! Keys: made, listed, ended.
 
+use super::page::PageQuery;
 use crate::{
     Door,
-    auth::Caller,
+    auth::{Caller, Shown},
     guard::Correlation,
-    no::Reply,
-    sent::{Segment, Sent},
+    no::{No, Reply},
+    sent::{Params, Segment, Setting},
 };
-use axum::{Json, extract::State, http::StatusCode};
-use engine::{FieldProblem, KeyId, Refusal, Scope};
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+};
+use engine::{ApiKey, FieldProblem, KeyId, Refusal, Scope};
 use wire::{KeyCreated, KeyKind, KeyRequest, KeyShape, Moment, Page};
+
+/// So often descendants of a key are looked for. What they make is bounded: each round ends all
+/// that could make more.
+const GENERATIONS_MAX: usize = 16;
 
 pub(crate) async fn create(
     State(door): State<Door>,
     caller: Caller,
     correlation: Correlation,
-    Sent(request): Sent<KeyRequest>,
-) -> Reply<(StatusCode, Json<KeyCreated>)> {
-    let draft = request.check(caller.scope())?;
+    shown: Shown,
+    Setting(request): Setting<KeyRequest>,
+) -> Reply<(StatusCode, HeaderMap, Json<KeyCreated>)> {
+    let mut draft = request.check(caller.scope())?;
     caller.grant().may_grant(&draft.grant)?;
+    draft.expires_at = caller.0.end_of_new_key(draft.expires_at)?;
     if draft.expires_at.is_some_and(|at| at <= door.now()) {
         return Err(FieldProblem::new("expiresAt", "must be a time to come").into());
     }
-    let (key, secret) = door.node.create_key(&caller.0, correlation.id, draft).await?;
-    door.keys().read(&door.node).await?;
-    Ok((StatusCode::CREATED, Json(KeyCreated::new(&key, &secret))))
+    let (key, secret) = door.node.create_key(&caller.0, correlation.id.clone(), draft).await?;
+    let headers = door.in_force().await;
+    // The caller's own key may have been revoked since this request was let in, and its descendants
+    // looked for before this one was stored. This node acts by that revocation now, and has not
+    // shown the new key.
+    if let Err(no) = shown.is_good(&door).await {
+        door.node.revoke_key(&caller.0, correlation.id, &key.grant.scope, key.id).await?;
+        return Err(no);
+    }
+    Ok((StatusCode::CREATED, headers, Json(KeyCreated::new(&key, &secret))))
 }
 
-pub(crate) async fn all(State(door): State<Door>, caller: Caller) -> Reply<Json<Page<KeyShape>>> {
+pub(crate) async fn all(
+    State(door): State<Door>,
+    caller: Caller,
+    params: Params,
+) -> Reply<Json<Page<KeyShape>>> {
+    let query = PageQuery::of(&params)?;
     let keys = door.node.keys(caller.scope()).await?;
     let within = keys.iter().filter(|key| caller.grant().may_grant(&key.grant).is_ok());
     let mut items: Vec<KeyShape> = within.map(KeyShape::from).collect();
@@ -47,30 +70,55 @@ pub(crate) async fn all(State(door): State<Door>, caller: Caller) -> Reply<Json<
             revoked_at: key.revoked_at.map(Moment),
         }));
     }
-    Ok(Json(Page { items, next_cursor: None }))
+    Ok(Json(query.cut(items, order, KeyShape::clone)))
+}
+
+/// API keys first, the oldest of each kind first.
+fn order(key: &KeyShape) -> Vec<u8> {
+    let kind = match key.kind {
+        KeyKind::Api => 0,
+        KeyKind::Signing => 1,
+    };
+    let created_at = key.created_at.0.unix_ms().unsigned_abs();
+    [&[kind], &created_at.to_be_bytes()[..], key.id.as_bytes()].concat()
 }
 
 pub(crate) async fn revoke(
     State(door): State<Door>,
     caller: Caller,
     correlation: Correlation,
+    params: Params,
     Segment(id): Segment,
-) -> Reply<StatusCode> {
+) -> Reply<(StatusCode, HeaderMap)> {
+    // A misspelt parameter would leave those keys good that were meant to end.
+    params.only(&["descendants"])?;
+    let descendants = params.flag("descendants")?;
     let id = KeyId::parse(&id).map_err(|_| Refusal::KeyNotFound)?;
     let is_signing = *caller.scope() == Scope::All
         && door.node.signing_keys().await?.iter().any(|key| key.id == id);
     if is_signing {
         caller.grant().may_everything()?;
         door.node.revoke_signing_key(&caller.0, correlation.id, id).await?;
-        door.read_seals().await?;
+        door.rotate_signing_key().await?;
     } else {
         // Whoever could not have made a key cannot end it.
         let keys = door.node.keys(caller.scope()).await?;
         if let Some(key) = keys.iter().find(|key| key.id == id) {
             caller.grant().may_grant(&key.grant)?;
         }
-        door.node.revoke_key(&caller.0, correlation.id, caller.scope(), id).await?;
-        door.keys().read(&door.node).await?;
+        door.node.revoke_key(&caller.0, correlation.id.clone(), caller.scope(), id).await?;
+        if descendants {
+            let may = |key: &ApiKey| Ok(caller.grant().may_grant(&key.grant)?);
+            for _ in 0..GENERATIONS_MAX {
+                // In force at every node before descendants are looked for: no key that was ended
+                // makes another after that.
+                door.in_force().await;
+                let (node, by) = (&door.node, &caller.0);
+                if !node.revoke_descendants::<No>(by, &correlation.id, id, may).await? {
+                    break;
+                }
+            }
+        }
     }
-    Ok(StatusCode::NO_CONTENT)
+    Ok((StatusCode::NO_CONTENT, door.in_force().await))
 }

@@ -3,14 +3,14 @@
 use super::status::status_of;
 use crate::{
     Door,
-    auth::Caller,
+    auth::{Caller, CursorOwner, seals},
     no::{No, Reply},
     sent::Params,
 };
 use axum::{Json, extract::State};
 use engine::{FieldProblem, Filter, check_range};
 use store::{Cursor, PAGE_MAX, Query};
-use wire::{Page, StatusShape, job_filter};
+use wire::{Page, StatusShape, codes, job_filter};
 
 /// How long a page is where nobody says.
 const TOP: i64 = 50;
@@ -22,11 +22,12 @@ pub(crate) async fn list(
 ) -> Reply<Json<Page<StatusShape>>> {
     params.only(&["filter", "$filter", "top", "$top", "cursor"])?;
     let filter = filter(&params)?.map_or(Ok(Filter::Everything), |text| job_filter(&text))?;
-    let (limit, before) = (top(&params)?, cursor(&params)?);
+    let owner = CursorOwner { list: "/api/jobs", scope: caller.scope() };
+    let (limit, before) = (top(&params)?, cursor(&door, &params, owner)?);
     let query = Query { scope: caller.scope().clone(), filter, before, limit };
     let page = door.node.list_reached(&query, &|job| caller.reaches(job)).await?;
     let items = page.jobs.iter().map(|job| status_of(&caller, job)).collect();
-    Ok(Json(Page { items, next_cursor: page.next.map(|cursor| cursor.to_string()) }))
+    Ok(Json(Page { items, next_cursor: next_cursor(&door, owner, page.next)? }))
 }
 
 /// Both spellings of the parameter, but not both at once.
@@ -48,8 +49,39 @@ pub(super) fn top(params: &Params) -> Reply<usize> {
     Ok(check_range("top", top, 1..=PAGE_MAX as u32)? as usize)
 }
 
-pub(super) fn cursor(params: &Params) -> Reply<Option<Cursor>> {
+/// The place that the caller's cursor stands for.
+pub(super) fn cursor(
+    door: &Door,
+    params: &Params,
+    owner: CursorOwner<'_>,
+) -> Reply<Option<Cursor>> {
+    Ok(position(door, params, owner)?.map(Cursor::from_bytes))
+}
+
+/// What the client sends to get the page after this one.
+pub(super) fn next_cursor(
+    door: &Door,
+    owner: CursorOwner<'_>,
+    next: Option<Cursor>,
+) -> Reply<Option<String>> {
+    next.map(|cursor| sealed(door, owner, &cursor.to_bytes())).transpose()
+}
+
+/// The position in the caller's cursor, in as many bytes as positions of this list have.
+pub(super) fn position<const BYTES: usize>(
+    door: &Door,
+    params: &Params,
+    owner: CursorOwner<'_>,
+) -> Reply<Option<[u8; BYTES]>> {
     let Some(text) = params.get("cursor") else { return Ok(None) };
+    let opened =
+        seals::open_cursor(&door.node, owner, text).and_then(|bytes| bytes.try_into().ok());
     let wrong = || FieldProblem::new("cursor", "must be a nextCursor of this list");
-    Ok(Some(Cursor::parse(text).ok_or_else(wrong).map_err(No::from)?))
+    Ok(Some(opened.ok_or_else(wrong).map_err(No::from)?))
+}
+
+/// A position that a client may hold.
+pub(super) fn sealed(door: &Door, owner: CursorOwner<'_>, position: &[u8]) -> Reply<String> {
+    let away = || No::stated(codes::STORE_UNAVAILABLE, "there is no key to seal a cursor with");
+    seals::seal_cursor(&door.node, owner, position).ok_or_else(away)
 }

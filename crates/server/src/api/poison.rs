@@ -2,15 +2,15 @@
 
 use super::{
     bulk::in_full,
-    list::{cursor, top},
+    list::{cursor, next_cursor, top},
     status::status_of,
 };
 use crate::{
     Door,
-    auth::Caller,
+    auth::{Caller, CursorOwner},
     guard::Correlation,
     no::{No, Reply},
-    sent::{Params, Sent},
+    sent::{Params, Setting},
 };
 use axum::{Json, extract::State, http::StatusCode};
 use engine::{ErrorCode, Job, JobType};
@@ -25,14 +25,14 @@ pub(crate) async fn list(
     params.only(&["jobType", "errorCode", "top", "$top", "cursor"])?;
     let job_type = params.get("jobType").map(JobType::parse).transpose()?;
     let error_code = params.get("errorCode").map(ErrorCode::parse).transpose()?;
-    let (before, limit) = (cursor(&params)?, top(&params)?);
+    let owner = CursorOwner { list: "/api/poison", scope: caller.scope() };
+    let (before, limit) = (cursor(&door, &params, owner)?, top(&params)?);
     let query = PoisonQuery { scope: caller.scope().clone(), job_type, error_code, before, limit };
-    let may = |job: &Job| caller.reaches(job);
-    let page = door.node.poisoned(&query, &may).await?;
+    let page = door.node.poisoned(&query, caller.grant()).await?;
     let counts = page.reasons.unwrap_or_default().counts.into_iter();
     Ok(Json(PoisonAnswer {
         items: page.jobs.iter().map(|job| status_of(&caller, job)).collect(),
-        next_cursor: page.next.map(|cursor| cursor.to_string()),
+        next_cursor: next_cursor(&door, owner, page.next)?,
         counts: counts.map(|(code, count)| (code.to_string(), count)).collect(),
     }))
 }
@@ -48,7 +48,7 @@ pub(crate) async fn redrive(
     State(door): State<Door>,
     caller: Caller,
     correlation: Correlation,
-    Sent(request): Sent<PoisonRequest>,
+    Setting(request): Setting<PoisonRequest>,
 ) -> Reply<(StatusCode, Json<BulkAnswer>)> {
     decide(door, caller, &correlation, &request, Fate::Redrive).await
 }
@@ -57,7 +57,7 @@ pub(crate) async fn discard(
     State(door): State<Door>,
     caller: Caller,
     correlation: Correlation,
-    Sent(request): Sent<PoisonRequest>,
+    Setting(request): Setting<PoisonRequest>,
 ) -> Reply<(StatusCode, Json<BulkAnswer>)> {
     decide(door, caller, &correlation, &request, Fate::Discard).await
 }

@@ -1,26 +1,38 @@
 //! Queues: what waits, and who could take it.
 
+use super::page::PageQuery;
 use crate::{
     Door,
     auth::Caller,
     guard::Correlation,
     no::{No, Reply},
-    sent::Type,
+    sent::{Params, SettingOrNothing, Type},
 };
-use axum::{Json, extract::State};
-use engine::JobType;
-use wire::{Page, QueueShape, codes};
+use axum::{Json, extract::State, http::HeaderMap};
+use engine::{JobType, Scope};
+use platform::Author;
+use wire::{Page, PauseRequest, QueueShape, ResumeRequest, codes};
 
-pub(crate) async fn all(State(door): State<Door>, caller: Caller) -> Reply<Json<Page<QueueShape>>> {
-    Ok(Json(Page { items: seen(&door, &caller).await?, next_cursor: None }))
+pub(crate) async fn all(
+    State(door): State<Door>,
+    caller: Caller,
+    params: Params,
+) -> Reply<Json<Page<QueueShape>>> {
+    let query = PageQuery::with(&params, &["tenant"])?;
+    let scope = wire::named_scope(caller.scope(), params.get("tenant"))?;
+    let queues = seen(&door, &caller, &scope).await?;
+    Ok(Json(query.cut(queues, |queue| queue.job_type.clone().into_bytes(), QueueShape::clone)))
 }
 
 pub(crate) async fn one(
     State(door): State<Door>,
     caller: Caller,
+    params: Params,
     Type(job_type): Type,
 ) -> Reply<Json<QueueShape>> {
-    Ok(Json(named(&door, &caller, &job_type).await?))
+    params.only(&["tenant"])?;
+    let scope = wire::named_scope(caller.scope(), params.get("tenant"))?;
+    Ok(Json(named(&door, &caller, &scope, &job_type).await?))
 }
 
 pub(crate) async fn pause(
@@ -28,10 +40,14 @@ pub(crate) async fn pause(
     caller: Caller,
     correlation: Correlation,
     Type(job_type): Type,
-) -> Reply<Json<QueueShape>> {
+    SettingOrNothing(request): SettingOrNothing<PauseRequest>,
+) -> Reply<(HeaderMap, Json<QueueShape>)> {
     caller.grant().may_whole_type(&job_type)?;
-    door.by(&caller, &correlation).pause(caller.scope(), job_type.clone()).await?;
-    Ok(Json(named_or_new(&door, &caller, &job_type, true).await?))
+    let (scope, reason) = request.check(caller.scope())?;
+    let author = author(&caller, &correlation, &scope);
+    door.node.by(author).pause(&scope, job_type.clone(), reason.as_ref()).await?;
+    let headers = door.in_force().await;
+    Ok((headers, Json(named_or_new(&door, &caller, &scope, &job_type, true).await?)))
 }
 
 pub(crate) async fn resume(
@@ -39,22 +55,36 @@ pub(crate) async fn resume(
     caller: Caller,
     correlation: Correlation,
     Type(job_type): Type,
-) -> Reply<Json<QueueShape>> {
+    SettingOrNothing(request): SettingOrNothing<ResumeRequest>,
+) -> Reply<(HeaderMap, Json<QueueShape>)> {
     caller.grant().may_whole_type(&job_type)?;
-    door.by(&caller, &correlation).resume(caller.scope(), job_type.clone()).await?;
-    Ok(Json(named_or_new(&door, &caller, &job_type, false).await?))
+    let scope = wire::named_scope(caller.scope(), request.tenant.as_deref())?;
+    let author = author(&caller, &correlation, &scope);
+    door.node.by(author).resume(&scope, job_type.clone()).await?;
+    let headers = door.in_force().await;
+    Ok((headers, Json(named_or_new(&door, &caller, &scope, &job_type, false).await?)))
 }
 
-/// The queues that this caller may see.
-pub(super) async fn seen(door: &Door, caller: &Caller) -> Reply<Vec<QueueShape>> {
-    let summaries = door.node.queue_summaries(caller.scope()).await?;
+/// The entry belongs to the tenant whose queue it is: its operators read why nothing runs.
+fn author(caller: &Caller, correlation: &Correlation, scope: &Scope) -> Author {
+    Author { scope: scope.clone(), ..Author::new(&caller.0, correlation.id.clone()) }
+}
+
+/// The queues of `scope` that this caller may see.
+pub(super) async fn seen(door: &Door, caller: &Caller, scope: &Scope) -> Reply<Vec<QueueShape>> {
+    let summaries = door.node.queue_summaries(scope).await?;
     let within = summaries.iter().filter(|one| caller.grant().may_type(&one.job_type).is_ok());
     Ok(within.map(shown).collect())
 }
 
-async fn named(door: &Door, caller: &Caller, job_type: &JobType) -> Reply<QueueShape> {
+async fn named(
+    door: &Door,
+    caller: &Caller,
+    scope: &Scope,
+    job_type: &JobType,
+) -> Reply<QueueShape> {
     caller.grant().may_type(job_type)?;
-    let mut queues = seen(door, caller).await?.into_iter();
+    let mut queues = seen(door, caller, scope).await?.into_iter();
     let found = queues.find(|queue| queue.job_type == job_type.as_str());
     found.ok_or_else(|| No::stated(codes::QUEUE_NOT_FOUND, "no job of this type has come yet"))
 }
@@ -63,10 +93,11 @@ async fn named(door: &Door, caller: &Caller, job_type: &JobType) -> Reply<QueueS
 async fn named_or_new(
     door: &Door,
     caller: &Caller,
+    scope: &Scope,
     job_type: &JobType,
     paused: bool,
 ) -> Reply<QueueShape> {
-    match named(door, caller, job_type).await {
+    match named(door, caller, scope, job_type).await {
         Err(No::Stated(codes::QUEUE_NOT_FOUND, _)) => Ok(QueueShape {
             job_type: job_type.to_string(),
             queued: 0,

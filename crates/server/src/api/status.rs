@@ -90,12 +90,12 @@ pub(crate) fn status_of(caller: &Caller, job: &Job) -> StatusShape {
 async fn awaited(door: &Door, caller: &Caller, id: JobId, asked: &Asked) -> Reply<Job> {
     let Some((wait, shown)) = &asked.waits else { return door.job(caller, id).await };
     let known = asked.known();
-    // Where too many wait already, this one gets what there is.
-    let place = door.place_to_wait();
-    let until = Instant::now() + if place.is_some() { *wait } else { Duration::ZERO };
     let mut watch = door.node.watch(id);
+    let mut job = door.job(caller, id).await?;
+    // Where too many wait already, this one gets what there is.
+    let place = door.place_to_wait(caller, Some(&job));
+    let until = Instant::now() + if place.is_ok() { *wait } else { Duration::ZERO };
     loop {
-        let job = door.job(caller, id).await?;
         let arrived = match known {
             Some(_) => !is_known(known, &job),
             None => job.status().is_ended(),
@@ -104,13 +104,17 @@ async fn awaited(door: &Door, caller: &Caller, id: JobId, asked: &Asked) -> Repl
             return Ok(job);
         }
         let look = until.min(Instant::now() + LOOK_ANYWAY);
-        tokio::select! {
-            changed = watch.changed() => if changed == Changed::Closed { return Ok(job) },
-            () = sleep_until(look) => {}
-            () = door.closed() => return Ok(job),
-        }
+        let over = tokio::select! {
+            changed = watch.changed() => changed == Changed::Closed,
+            () = sleep_until(look) => false,
+            () = door.closed() => true,
+        };
         // A key may end before the wait does.
         shown.is_good(door).await?;
+        if over {
+            return Ok(job);
+        }
+        job = door.job(caller, id).await?;
     }
 }
 

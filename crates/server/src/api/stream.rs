@@ -1,16 +1,18 @@
 //! The life of a job as it happens: server-sent events.
 //!
-//! Every transition is told once, with the status as it was right after it. Who comes back says what it saw last,
-//! and is told the rest.
+//! Every transition is told once, with the status as it was right after it. Who comes back says
+//! what it saw last, and is told the rest: the transitions since, and the progress of a job that
+//! only went on. An event is named by its transition, so that progress that was seen before may be
+//! told once more.
 
 use super::status::status_of;
 use crate::{
     Door,
     auth::{Caller, Shown},
-    door::overloaded,
     guard::Correlation,
     no::{No, Reply},
     sent::Id,
+    waiting::WaitingPlace,
 };
 use axum::{
     body::Body,
@@ -23,7 +25,7 @@ use engine::{CorrelationId, FieldProblem, Job, JobId};
 use futures_util::stream::unfold;
 use platform::{Changed, Watch};
 use std::{collections::VecDeque, convert::Infallible, fmt::Write, time::Duration};
-use tokio::{sync::OwnedSemaphorePermit, time::sleep};
+use tokio::time::sleep;
 
 /// A line that means nothing is sent this often, so that both sides notice when the other is gone; and a look
 /// is taken, because a watch is a hint.
@@ -43,8 +45,10 @@ pub(crate) async fn events(
     if job.status().is_ended() && seen.is_some_and(|seen| seen >= job.seq) {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let Some(place) = door.place_to_wait() else {
-        return Err(overloaded("too many status streams are open"));
+    let place = door.place_to_wait(&caller, Some(&job))?;
+    let version = match seen {
+        Some(seen) => version_at(&door, &caller, id, seen).await?.unwrap_or(0),
+        None => 0,
     };
     let story = Story {
         door,
@@ -54,7 +58,7 @@ pub(crate) async fn events(
         id,
         watch,
         seen: seen.unwrap_or(0),
-        version: 0,
+        version,
         ready: VecDeque::new(),
         phase: if seen.is_some() { Phase::Look } else { Phase::Greet },
         _place: place,
@@ -74,6 +78,12 @@ fn last_event_id(headers: &HeaderMap) -> Reply<Option<u64>> {
     Ok(Some(number.ok_or_else(wrong)?))
 }
 
+/// The version that the job had right after transition `seq`, as far as that is kept.
+async fn version_at(door: &Door, caller: &Caller, id: JobId, seq: u64) -> Reply<Option<u64>> {
+    let told = door.node.announced(caller.scope(), id, seq.saturating_sub(1)).await?;
+    Ok(told.first().filter(|event| event.job.seq == seq).map(|event| event.job.version))
+}
+
 /// What one listener has been told, and what comes next.
 struct Story {
     door: Door,
@@ -89,7 +99,7 @@ struct Story {
     version: u64,
     ready: VecDeque<Bytes>,
     phase: Phase,
-    _place: OwnedSemaphorePermit,
+    _place: WaitingPlace,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -143,11 +153,9 @@ impl Story {
             }
             missed.for_each(|event| self.tell(&event.job));
         }
-        if job.version != self.version && (job.seq > self.seen || self.version > 0) {
+        if job.version != self.version {
             self.tell(&job);
         }
-        // What a listener saw before it came back is not told again, but is known.
-        self.version = job.version;
         self.phase = if job.status().is_ended() { Phase::Over } else { Phase::Wait };
         Ok(())
     }

@@ -1,9 +1,15 @@
 //! A job on its way in: what headers add to its body, and whether its sender may hand it over.
 
-use crate::{Door, auth::Caller, guard::Correlation, no::Reply};
+use crate::{
+    Door,
+    auth::Caller,
+    guard::Correlation,
+    no::{No, Reply},
+    sent::Params,
+};
 use axum::http::{HeaderMap, HeaderName};
 use engine::{
-    FieldProblem, JobDraft, JobType, Refusal, Start, SubjectId, Submitted, Tenant, Timestamp,
+    FieldProblem, JobDraft, JobType, Refusal, Right, Start, SubjectId, Submitted, Tenant, Timestamp,
 };
 use std::time::Duration;
 use wire::{SubmitRequest, SubmittedShape};
@@ -15,7 +21,7 @@ pub(super) fn draft(
     request: SubmitRequest,
     caller: &Caller,
     correlation: &Correlation,
-) -> Result<JobDraft, crate::no::No> {
+) -> Result<JobDraft, No> {
     let mut draft = request.into_draft()?;
     if draft.correlation_id.is_none() {
         if let Some(problem) = &correlation.refused {
@@ -65,6 +71,28 @@ pub(super) fn with_key(mut request: SubmitRequest, key: Option<String>) -> Reply
     }
     request.idempotency_key = Some(key);
     Ok(request)
+}
+
+/// Whether signed addresses are wanted. They open a status, so their maker must be able to read it.
+pub(super) fn with_signed_url(params: &Params, caller: &Caller) -> Reply<bool> {
+    let wanted = params.flag("withSignedUrl")?;
+    if wanted {
+        caller.grant().may(Right::JobsRead)?;
+    }
+    Ok(wanted)
+}
+
+/// The same no, without the name of a job that the caller may not see. A key counts for all
+/// subjects of a type, so it may be held by a job about a subject that is out of the caller's
+/// reach.
+pub(super) async fn without_hidden_job(door: &Door, caller: &Caller, no: No) -> No {
+    let No::Refused(refusal) = no else { return no };
+    let Some(holder) = refusal.key_holder() else { return No::Refused(refusal) };
+    let seen = match caller.may(Right::JobsRead) {
+        true => door.job(caller, holder).await.is_ok(),
+        false => false,
+    };
+    No::Refused(if seen { refusal } else { refusal.without_key_holder() })
 }
 
 /// When it is worth asking for a job that comes in now.

@@ -1,22 +1,34 @@
 //! Who works here: workers, and the nodes of the house.
 
-use crate::{Door, auth::Caller, no::Reply};
+use super::page::PageQuery;
+use crate::{Door, auth::Caller, no::Reply, sent::Params};
 use axum::{Json, extract::State};
+use engine::Scope;
 use store::{NodeSeen, WorkerSeen};
 use wire::{Moment, NodeShape, NodeState, Page, WorkerShape, WorkerState};
 
 pub(crate) async fn workers(
     State(door): State<Door>,
     caller: Caller,
+    params: Params,
 ) -> Reply<Json<Page<WorkerShape>>> {
-    let seen = door.node.workers(caller.scope()).await?;
+    let query = PageQuery::of(&params)?;
+    let mut seen = door.node.workers(caller.scope()).await?;
     let grant = caller.grant();
     // Who serves only what is out of the caller's reach is none of its business.
-    let within = seen.iter().filter(|seen| {
+    seen.retain(|seen| {
         grant.types.is_empty() || seen.job_types.iter().any(|of| grant.may_type(of).is_ok())
     });
-    let items = within.map(shown).collect();
-    Ok(Json(Page { items, next_cursor: None }))
+    Ok(Json(query.cut(seen, key, shown)))
+}
+
+/// Two tenants may both have a `worker-1`.
+fn key(seen: &WorkerSeen) -> Vec<u8> {
+    let tenant = match &seen.scope {
+        Scope::One(tenant) => tenant.as_str(),
+        Scope::All => "*",
+    };
+    format!("{}\0{tenant}", seen.worker).into_bytes()
 }
 
 /// Everybody who serves the store, as this node last heard.

@@ -1,100 +1,86 @@
-//! The API keys, known by heart: a request with a key costs no question to the store.
+//! The credentials that this node acts by. The node keeps them in memory, so that a request costs
+//! no question to the store; here they are looked at again where memory is too old, or does not
+//! know what a client sent.
 
 use crate::{Door, no::Reply};
-use engine::{ApiKey, KeyId, KeySecret, Principal};
-use platform::Node;
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc, RwLock,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
+use engine::{ApiKey, KeySecret, Principal};
+use platform::{Credentials, Node};
+use std::{sync::Arc, time::Duration};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, sleep_until},
 };
 
-/// All keys, as they were when they were last read.
 #[derive(Default)]
-pub(crate) struct KeyRing {
-    keys: RwLock<HashMap<KeyId, Known>>,
-    reading: tokio::sync::Mutex<()>,
-    /// When they were last read, by the monotonic clock.
-    read_at_ms: AtomicU64,
+pub(crate) struct CredentialLookup {
+    /// One look at a time, which all requests share that wait for one. Holds when the last look for
+    /// an unknown credential began.
+    looking: Mutex<Option<Instant>>,
 }
 
-struct Known {
-    key: ApiKey,
-    principal: Arc<Principal>,
-}
+/// Looks for unknown credentials are at least this far apart: a client that tries keys must not
+/// keep the store busy. Its requests wait for the next look, and all of them share it.
+const LOOKS_APART: Duration = Duration::from_millis(100);
 
-/// A key that is not known makes us look again, but not more often than this: whoever tries keys must not keep
-/// the store busy.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// What other nodes have revoked is known here after this long at most.
-const TRUSTED_FOR: Duration = Duration::from_secs(5);
-
-impl KeyRing {
-    /// Reads all keys.
-    pub(crate) async fn read(&self, node: &Node) -> Result<(), platform::Error> {
-        // One after the other: a slow reading that began before a key was revoked must not be put over a newer one.
-        let _turn = self.reading.lock().await;
-        let keys = node.keys(&engine::Scope::All).await?;
-        let known = keys.into_iter().map(|key| (key.id, Known::of(key))).collect();
-        *self.keys.write().expect(UNPOISONED) = known;
-        Ok(())
+impl CredentialLookup {
+    /// The credentials that are in force now.
+    pub(crate) async fn current(&self, node: &Node) -> Result<Arc<Credentials>, platform::Error> {
+        if let Some(credentials) = node.credentials() {
+            return Ok(credentials);
+        }
+        let _looking = self.looking.lock().await;
+        if let Some(credentials) = node.credentials() {
+            return Ok(credentials);
+        }
+        node.look_at_credentials().await
     }
 
-    /// Whose key this is, if it opens this door now.
+    /// The owner of a key, if the key is good now.
     pub(crate) async fn find(
         &self,
         door: &Door,
         secret: &KeySecret,
     ) -> Reply<Option<Arc<Principal>>> {
-        if self.is_due(door, TRUSTED_FOR)
-            && let Err(error) = self.read(&door.node).await
-        {
-            // A store that is away for a moment is no reason to forget everybody.
-            let error: &dyn std::error::Error = &error;
-            tracing::warn!(error, "the keys could not be read; those that are known stay");
+        let known = self.current(&door.node).await?;
+        if is_unknown(&known, secret) {
+            let known = self.look_for_unknown(&door.node).await?;
+            return Ok(owner(&known, secret, door));
         }
-        let found = self.look(door, secret);
-        if found.is_some() || !self.is_due(door, LOOK_AGAIN) {
-            return Ok(found);
-        }
-        self.read(&door.node).await?;
-        Ok(self.look(door, secret))
+        Ok(owner(&known, secret, door))
     }
 
-    fn look(&self, door: &Door, secret: &KeySecret) -> Option<Arc<Principal>> {
-        let keys = self.keys.read().expect(UNPOISONED);
-        let known = keys.get(&secret.id())?;
-        let good = known.key.digest.is(&secret.digest()) && known.key.is_good(door.now());
-        good.then(|| known.principal.clone())
-    }
-
-    /// Whether it is time to read again; then it is this caller who does.
-    fn is_due(&self, door: &Door, after: Duration) -> bool {
-        let now = u64::try_from(door.monotonic().as_millis()).unwrap_or(u64::MAX);
-        let read_at = self.read_at_ms.load(Ordering::Relaxed);
-        let due = u128::from(now.saturating_sub(read_at)) >= after.as_millis();
-        let mine = || {
-            let swap = self.read_at_ms.compare_exchange(
-                read_at,
-                now,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            );
-            swap.is_ok()
-        };
-        due && mine()
+    /// The credentials after a look that began after this call: another node may have made one a
+    /// moment ago.
+    pub(crate) async fn look_for_unknown(
+        &self,
+        node: &Node,
+    ) -> Result<Arc<Credentials>, platform::Error> {
+        if node.is_shared() {
+            let asked = Instant::now();
+            let mut last = self.looking.lock().await;
+            if last.is_none_or(|began| began < asked) {
+                if let Some(began) = *last {
+                    sleep_until(began + LOOKS_APART).await;
+                }
+                *last = Some(Instant::now());
+                return node.look_at_credentials().await;
+            }
+        }
+        self.current(node).await
     }
 }
 
-impl Known {
-    fn of(key: ApiKey) -> Self {
-        let who = format!("key:{}", key.id).into();
-        let principal = Arc::new(Principal { who, grant: key.grant.clone() });
-        Known { key, principal }
-    }
+/// A key that is known and revoked or expired stays so: that costs no look.
+fn is_unknown(known: &Credentials, secret: &KeySecret) -> bool {
+    known.key(secret.id()).is_none_or(|known| !is_same(&known.key, secret))
 }
 
-const UNPOISONED: &str = "nothing panics with the keys in hand";
+fn owner(known: &Credentials, secret: &KeySecret, door: &Door) -> Option<Arc<Principal>> {
+    let known = known.key(secret.id())?;
+    let good = is_same(&known.key, secret) && known.key.is_good(door.now());
+    good.then(|| known.principal.clone())
+}
+
+fn is_same(key: &ApiKey, secret: &KeySecret) -> bool {
+    key.digest.is(&secret.digest())
+}

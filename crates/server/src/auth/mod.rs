@@ -3,16 +3,19 @@
 //! A caller shows an API key, a token of an issuer we believe, or an address that was signed for one job. What they
 //! may do then is the engine's business.
 
+mod cursors;
+mod failures;
 pub(crate) mod jwt;
 mod keys;
 mod pass;
 pub(crate) mod rate;
-mod seals;
+pub(crate) mod seals;
 pub(crate) mod signed;
 
-pub(crate) use keys::KeyRing;
+pub(crate) use cursors::CursorOwner;
+pub(crate) use failures::{CredentialFailure, CredentialFailures};
+pub(crate) use keys::CredentialLookup;
 pub(crate) use pass::{Shown, pass};
-pub(crate) use seals::Seals;
 
 use self::{jwt::Jwt, rate::RateLimiter};
 use crate::{Settings, serve::StartError};
@@ -24,10 +27,10 @@ use store::Clock;
 
 /// Everything that knows credentials.
 pub(crate) struct Gate {
-    pub(crate) keys: KeyRing,
-    pub(crate) seals: Seals,
+    pub(crate) credentials: CredentialLookup,
     pub(crate) jwt: Option<Jwt>,
     pub(crate) rate: Option<RateLimiter>,
+    pub(crate) failures: CredentialFailures,
 }
 
 impl Gate {
@@ -37,11 +40,10 @@ impl Gate {
         settings: &Settings,
         clock: &Arc<dyn Clock>,
     ) -> Result<Self, StartError> {
-        let keys = KeyRing::default();
-        keys.read(node).await.map_err(StartError::Credentials)?;
-        let seals = Seals::default();
-        let read = seals.read(node, settings.signed_url_lifetime, clock.read().wall).await;
-        read.map_err(StartError::Credentials)?;
+        let credentials = CredentialLookup::default();
+        credentials.current(node).await.map_err(StartError::Credentials)?;
+        let rotated = seals::rotate(node, settings.signed_url_lifetime, clock.read().wall).await;
+        rotated.map_err(StartError::Credentials)?;
         let jwt = match settings.jwt.clone() {
             Some(settings) => {
                 Some(Jwt::open(settings, clock.read().wall).await.map_err(StartError::Jwt)?)
@@ -49,7 +51,7 @@ impl Gate {
             None => None,
         };
         let rate = settings.rate.map(|rate| RateLimiter::new(rate, clock.clone()));
-        Ok(Gate { keys, seals, jwt, rate })
+        Ok(Gate { credentials, jwt, rate, failures: CredentialFailures::default() })
     }
 }
 
@@ -81,6 +83,17 @@ impl Caller {
     /// Whether answers name the tenant: only those who see several need it.
     pub(crate) fn sees_tenants(&self) -> bool {
         *self.scope() == Scope::All && !self.0.who.starts_with(SIGNED)
+    }
+
+    /// In whose name it waits for `job`. A tenant can have any number of addresses signed, so all
+    /// of them share what one principal has, and take nothing from those of another tenant.
+    pub(crate) fn waits_as(&self, job: Option<&Job>) -> Arc<str> {
+        match job {
+            Some(job) if self.0.who.starts_with(SIGNED) => {
+                format!("{SIGNED}{}", job.envelope.tenant).into()
+            }
+            Some(_) | None => self.0.who.clone(),
+        }
     }
 
     /// Whose the jobs are that this caller hands over. Who acts for all tenants does so for the default one.

@@ -1,21 +1,22 @@
 //! Lets those in who may use a route, and nobody else.
 
-use super::{Caller, SIGNED};
+use super::{Caller, CredentialFailure, SIGNED, seals};
 use crate::{
     Door,
+    connections::Connection,
     guard::{Correlation, Who, accepts},
     no::{No, Reply},
     routes::{Access, Route, route_of},
     sent::{Params, let_pass},
 };
 use axum::{
-    extract::{MatchedPath, Request, State},
+    extract::{FromRequestParts, MatchedPath, Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, header, request::Parts},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 use engine::{Grant, JobId, KeySecret, Principal, Right, Scope};
-use std::{sync::Arc, time::Duration};
+use std::{convert::Infallible, future::pending, sync::Arc, time::Duration};
 use wire::codes;
 
 /// What a route needs stands in the table of routes, so that no handler can forget it.
@@ -25,16 +26,29 @@ pub(crate) async fn pass(State(door): State<Door>, mut request: Request, next: N
     // A method that the path does not take: the router says so to whoever asks.
     let Some(route) = route else { return next.run(request).await };
     let (parts, body) = request.into_parts();
-    let caller = match enter(&door, route, &parts).await {
+    let recognised = recognise(&door, route, &parts).await;
+    let who = match &recognised {
+        Ok(Some(caller)) => Some(Who(caller.0.who.clone())),
+        Ok(None) | Err(_) => None,
+    };
+    if who.is_some() {
+        protect_connection(&parts).await;
+    }
+    let entered = recognised.and_then(|caller| {
+        caller.map(|caller| check(route, &caller, &parts).map(|()| caller)).transpose()
+    });
+    let caller = match entered {
         Ok(caller) => caller,
         Err(no) => {
             let_pass(&parts.headers, body).await;
-            return no.into_response();
+            let mut response = no.into_response();
+            // The log names the caller of what was refused, too.
+            who.map(|who| response.extensions_mut().insert(who));
+            return response;
         }
     };
     request = Request::from_parts(parts, body);
-    let Some(caller) = caller else { return next.run(request).await };
-    let who = Who(caller.0.who.clone());
+    let (Some(caller), Some(who)) = (caller, who) else { return next.run(request).await };
     let limits = match limit(&door, route, &caller) {
         Ok(limits) => limits,
         Err(over) => {
@@ -52,6 +66,16 @@ pub(crate) async fn pass(State(door): State<Door>, mut request: Request, next: N
     response
 }
 
+/// From here on the connection does not yield to another. Where it already does, this never ends:
+/// the connection's own task drops the request, before anything was done for it.
+async fn protect_connection(parts: &Parts) {
+    // Requests of tests that call the router have no connection.
+    let connection = parts.extensions.get::<Arc<Connection>>();
+    if connection.is_some_and(|connection| !connection.protect()) {
+        pending::<()>().await;
+    }
+}
+
 /// What somebody showed at the gate, for those who stay long and are asked again.
 #[derive(Clone)]
 pub(crate) struct Shown(Parts);
@@ -67,44 +91,76 @@ impl Shown {
         let path = self.0.extensions.get::<MatchedPath>();
         let route = path.and_then(|path| route_of(&self.0.method, path.as_str()));
         let route = route.expect("it came by a route");
-        enter(door, route, &self.0).await.map(drop)
+        match recognise(door, route, &self.0).await? {
+            Some(caller) => check(route, &caller, &self.0),
+            None => Ok(()),
+        }
     }
 }
 
-/// The caller, where the route wants one.
-async fn enter(door: &Door, route: &Route, parts: &Parts) -> Reply<Option<Caller>> {
-    let right = match route.access {
-        Access::Open => return Ok(None),
-        Access::Right(right) | Access::Signed(right) => right,
-    };
+impl<S: Sync> FromRequestParts<S> for Shown {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Shown::with(parts))
+    }
+}
+
+/// The caller, where the route wants one. What it may do is not asked yet.
+async fn recognise(door: &Door, route: &Route, parts: &Parts) -> Reply<Option<Caller>> {
+    if route.access == Access::Open {
+        return Ok(None);
+    }
     let caller = match (route.access, signature(parts)?) {
         (Access::Signed(_), Some(sig)) if !parts.headers.contains_key(header::AUTHORIZATION) => {
-            signed(door, parts.uri.path(), &sig)?
+            signed(door, parts.uri.path(), &sig).await?
         }
         (Access::Open | Access::Right(_) | Access::Signed(_), _) => {
             authenticate(door, parts).await?
         }
     };
-    caller.grant().may(right)?;
-    accepts(&parts.headers, route.forms())?;
     Ok(Some(caller))
 }
 
-async fn authenticate(door: &Door, parts: &Parts) -> Reply<Caller> {
-    let given = parts.headers.get(header::AUTHORIZATION).ok_or_else(missing)?;
-    let bearer = given.to_str().ok().and_then(bearer).ok_or_else(missing)?;
-    if let Some(secret) = KeySecret::parse(bearer) {
-        return door.gate.keys.find(door, &secret).await?.map(Caller).ok_or_else(unknown);
+/// Whether a caller may use the route, and can read its answers.
+fn check(route: &Route, caller: &Caller, parts: &Parts) -> Reply<()> {
+    match route.access {
+        Access::Open => {}
+        Access::Right(right) | Access::Signed(right) => caller.grant().may(right)?,
     }
-    let Some(jwt) = &door.gate.jwt else { return Err(unknown()) };
+    accepts(&parts.headers, route.forms())
+}
+
+async fn authenticate(door: &Door, parts: &Parts) -> Reply<Caller> {
+    let note = |failure| door.gate.failures.note(failure);
+    let none = || {
+        note(CredentialFailure::Missing);
+        missing()
+    };
+    let given = parts.headers.get(header::AUTHORIZATION).ok_or_else(none)?;
+    let bearer = given.to_str().ok().and_then(bearer).ok_or_else(none)?;
+    if let Some(secret) = KeySecret::parse(bearer) {
+        let found = door.gate.credentials.find(door, &secret).await?;
+        return found.map(Caller).ok_or_else(|| {
+            note(CredentialFailure::Key);
+            unknown()
+        });
+    }
+    let Some(jwt) = &door.gate.jwt else {
+        note(CredentialFailure::Token);
+        return Err(unknown());
+    };
     let verified = jwt.verify(bearer, door.now()).await;
     let principal = verified.map_err(|refused| {
         let correlation = parts.extensions.get::<Correlation>().map(|known| known.id.to_string());
-        tracing::info!(correlation, %refused, "a token was refused");
+        // Not a line for each by default: a stranger sends as many as it likes, and they are
+        // counted.
+        tracing::debug!(correlation, %refused, "a token was refused");
         if refused.is_unavailable() {
             let no = No::stated(codes::ISSUER_UNAVAILABLE, refused.told());
             return No::Later(Box::new(no), ISSUER_AWAY);
         }
+        note(CredentialFailure::Token);
         No::stated(codes::UNAUTHENTICATED, refused.told())
     })?;
     Ok(Caller(Arc::new(principal)))
@@ -131,18 +187,23 @@ fn signature(parts: &Parts) -> Reply<Option<String>> {
 }
 
 /// Whoever has this address may see this one job, and nothing else: the handlers behind it look at no other.
-fn signed(door: &Door, path: &str, sig: &str) -> Reply<Caller> {
+async fn signed(door: &Door, path: &str, sig: &str) -> Reply<Caller> {
     let job = path.split('/').nth(3).and_then(|id| JobId::parse(id).ok());
-    let refused = |told| No::stated(codes::UNAUTHENTICATED, told);
+    let refused = |told| {
+        door.gate.failures.note(CredentialFailure::Signature);
+        No::stated(codes::UNAUTHENTICATED, told)
+    };
     let job = job.ok_or_else(|| refused("the address was not signed for this job"))?;
-    door.gate.seals.verify(job, sig, door.now()).map_err(|no| refused(no.told()))?;
+    let verified = seals::verify(&door.gate.credentials, &door.node, job, sig, door.now()).await?;
+    verified.map_err(|no| refused(no.told()))?;
     let grant = Grant {
         scope: Scope::All,
         rights: [Right::JobsRead].into_iter().collect(),
         types: Vec::new(),
         subjects: Vec::new(),
     };
-    Ok(Caller(Arc::new(Principal { who: format!("{SIGNED}{job}").into(), grant })))
+    let who = format!("{SIGNED}{job}").into();
+    Ok(Caller(Arc::new(Principal { who, grant, expires_at: None })))
 }
 
 /// Says how much is left, or that nothing is. Workers' reports are never held up: a report that comes late costs

@@ -1,52 +1,64 @@
-//! The keys that sign status addresses, known by heart and renewed in time.
+//! The keys that sign status addresses: which one signs, and when a new one is due.
 
-use super::signed::{Rotation, SignedRefused, Signer};
+use super::{
+    CredentialLookup,
+    cursors::{self, CursorOwner},
+    signed::{Rotation, SignedRefused, Signer},
+};
+use crate::no::Reply;
 use engine::{JobId, Timestamp};
-use platform::Node;
-use std::{sync::RwLock, time::Duration};
+use platform::{Credentials, Node};
+use std::time::Duration;
 
-/// What signs, and what is believed.
-#[derive(Default)]
-pub(crate) struct Seals {
-    signer: RwLock<Option<Signer>>,
-    reading: tokio::sync::Mutex<()>,
+/// Makes a new key where that is due.
+pub(crate) async fn rotate(
+    node: &Node,
+    lifetime: Duration,
+    now: Timestamp,
+) -> Result<(), platform::Error> {
+    let keys = node.signing_keys().await?;
+    if Rotation::plan(&keys, lifetime, now).new_is_due {
+        node.new_signing_key().await?;
+    }
+    Ok(())
 }
 
-impl Seals {
-    /// Reads the keys, and makes a new one where that is due.
-    pub(crate) async fn read(
-        &self,
-        node: &Node,
-        lifetime: Duration,
-        now: Timestamp,
-    ) -> Result<(), platform::Error> {
-        // One after the other: an older reading must not be put over a newer one.
-        let _turn = self.reading.lock().await;
-        let mut keys = node.signing_keys().await?;
-        if Rotation::plan(&keys, lifetime, now).new_is_due {
-            keys.push(node.new_signing_key().await?);
-        }
-        *self.signer.write().expect(UNPOISONED) = Some(Signer::new(keys));
-        Ok(())
-    }
-
-    /// The signature for one job; none while every key is revoked.
-    pub(crate) fn sign(&self, job: JobId, expires_at: Timestamp) -> Option<String> {
-        self.signer.read().expect(UNPOISONED).as_ref()?.sign(job, expires_at)
-    }
-
-    /// Whether this opens that job now.
-    pub(crate) fn verify(
-        &self,
-        job: JobId,
-        sig: &str,
-        now: Timestamp,
-    ) -> Result<(), SignedRefused> {
-        match &*self.signer.read().expect(UNPOISONED) {
-            Some(signer) => signer.verify(job, sig, now),
-            None => unreachable!("they are read before the door opens"),
-        }
-    }
+/// The signature for one job; none while every key is revoked.
+pub(crate) fn sign(node: &Node, job: JobId, expires_at: Timestamp) -> Option<String> {
+    signer(&node.last_credentials()).sign(job, expires_at)
 }
 
-const UNPOISONED: &str = "nothing panics with the seals in hand";
+/// A cursor that tells nothing; none while every key is revoked.
+pub(crate) fn seal_cursor(node: &Node, owner: CursorOwner<'_>, position: &[u8]) -> Option<String> {
+    let signer = signer(&node.last_credentials());
+    let (_, signing) = signer.keys();
+    Some(cursors::seal(signing?, owner, position))
+}
+
+/// The position in a cursor that was sealed for this owner.
+pub(crate) fn open_cursor(node: &Node, owner: CursorOwner<'_>, text: &str) -> Option<Vec<u8>> {
+    let signer = signer(&node.last_credentials());
+    let (keys, _) = signer.keys();
+    cursors::open(keys, owner, text)
+}
+
+/// Whether this opens that job now. A key that is not known may be one that another node made a
+/// moment ago.
+pub(crate) async fn verify(
+    lookup: &CredentialLookup,
+    node: &Node,
+    job: JobId,
+    sig: &str,
+    now: Timestamp,
+) -> Reply<Result<(), SignedRefused>> {
+    let known = signer(&*lookup.current(node).await?).verify(job, sig, now);
+    if known != Err(SignedRefused::UnknownKey) {
+        return Ok(known);
+    }
+    let credentials = lookup.look_for_unknown(node).await?;
+    Ok(signer(&credentials).verify(job, sig, now))
+}
+
+fn signer(credentials: &Credentials) -> Signer {
+    Signer::new(credentials.signing_keys.clone())
+}

@@ -67,6 +67,11 @@ impl Signer {
         Some(format!("{}{}", head(key.id, expires_at), hex(&code)))
     }
 
+    /// All keys, and the one that signs.
+    pub(super) fn keys(&self) -> (&[SigningKey], Option<&SigningKey>) {
+        (&self.keys, signing(&self.keys))
+    }
+
     /// Whether `sig` opens the status of `job` at `now`.
     pub(crate) fn verify(
         &self,

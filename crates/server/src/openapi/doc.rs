@@ -74,12 +74,18 @@ pub(crate) struct Body {
     pub(crate) shape: Shape,
     /// Whether it may be left out.
     pub(crate) optional: bool,
+    /// Whether it sets something, and takes no field that is not known.
+    pub(crate) is_setting: bool,
     pub(crate) example: &'static str,
 }
 
 impl Body {
     pub(crate) const fn of<T: ToSchema>(example: &'static str) -> Self {
-        Body { shape: Shape::of::<T>(), optional: false, example }
+        Body { shape: Shape::of::<T>(), optional: false, is_setting: false, example }
+    }
+
+    pub(crate) const fn setting<T: ToSchema>(example: &'static str) -> Self {
+        Body { is_setting: true, ..Body::of::<T>(example) }
     }
 }
 

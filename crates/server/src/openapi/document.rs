@@ -17,14 +17,14 @@ use utoipa::openapi::{
     link::LinkBuilder,
     path::{Operation, OperationBuilder, Parameter, ParameterBuilder, ParameterIn, PathItem},
     request_body::{RequestBody, RequestBodyBuilder},
-    schema::SchemaType,
+    schema::{AdditionalProperties, SchemaType},
     security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme},
     tag::TagBuilder,
 };
 use wire::{CATALOGUE, LOWER_NAME, Problem, Rule, codes, entry};
 
 const ABOUT: &str = "One job contract for asynchronous work: hand a job over, follow it, work on it. JSON is camelCase; times \
-    are RFC 3339 in UTC with milliseconds; unknown fields are ignored. Every answer has an `X-Correlation-Id`, and every no is \
+    are RFC 3339 in UTC with milliseconds; unknown fields are ignored, except in bodies that set something. Every answer has an `X-Correlation-Id`, and every no is \
     `application/problem+json` with an `errorCode` that [/errors](/errors) explains.";
 
 /// Makes the document from the table of routes.
@@ -241,7 +241,7 @@ fn reasons(route: &Route) -> BTreeMap<u16, BTreeSet<&'static str>> {
 
 /// What any route of this kind may answer.
 fn of_kind(route: &Route) -> Vec<&'static str> {
-    let mut all = vec![codes::HEADERS_TOO_LARGE, codes::INTERNAL];
+    let mut all = vec![codes::HEADERS_TOO_LARGE, codes::INTERNAL, codes::MALFORMED_REQUEST];
     if route.access != Access::Open {
         all.extend([codes::UNAUTHENTICATED, codes::FORBIDDEN, codes::NOT_ACCEPTABLE]);
         all.extend([codes::ISSUER_UNAVAILABLE, codes::STORE_UNAVAILABLE, codes::STORE_DAMAGED]);
@@ -255,10 +255,7 @@ fn of_kind(route: &Route) -> Vec<&'static str> {
     }
     if route.doc.body.is_some() {
         all.extend([codes::MALFORMED_BODY, codes::BODY_TOO_LARGE, codes::REQUEST_TIMEOUT]);
-        all.push(codes::UNSUPPORTED_MEDIA_TYPE);
-        if !route.is_report() {
-            all.push(codes::OVERLOADED);
-        }
+        all.extend([codes::UNSUPPORTED_MEDIA_TYPE, codes::OVERLOADED]);
     }
     if route.path.starts_with("/api/jobs/{id}") {
         all.push("JOB_NOT_FOUND");
@@ -311,7 +308,20 @@ fn shapes() -> Shapes {
     collect(Shape::of::<Problem>(), &mut all);
     let names: BTreeSet<String> = asked.keys().cloned().collect();
     all.extend(asked);
-    dressed(all, &names)
+    let mut shapes = dressed(all, &names);
+    let bodies = ROUTES.iter().filter_map(|route| route.doc.body.as_ref());
+    for body in bodies.filter(|body| body.is_setting) {
+        close(&(body.shape.name)(), &mut shapes);
+    }
+    shapes
+}
+
+/// Says that the shape takes no field that is not known. Those within it are shared with answers,
+/// whose readers should be tolerant.
+fn close(name: &str, shapes: &mut Shapes) {
+    if let Some(RefOr::T(Schema::Object(object))) = shapes.get_mut(name) {
+        object.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(false)));
+    }
 }
 
 fn collect(shape: Shape, shapes: &mut Shapes) {

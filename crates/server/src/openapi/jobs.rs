@@ -3,12 +3,12 @@
 use super::{
     doc::{Answer, Body, Doc, Form, Header, Kind, Param},
     said::{
-        CORRELATION_OF_JOB, CURSOR, ETAG, IDEMPOTENCY_KEY, JOBS, LOCATION, RETRY_AFTER, TOP,
-        TRACEPARENT, WITH_SIGNED_URL,
+        CORRELATION_OF_JOB, CURSOR, CURSOR_OF_NAMES, ETAG, IDEMPOTENCY_KEY, JOBS, LOCATION,
+        RETRY_AFTER, TOP, TRACEPARENT, WITH_SIGNED_URL,
     },
 };
 use wire::{
-    BatchAnswer, BatchRequest, BulkAnswer, BulkRequest, ExplainShape, HistoryAnswer, JobShape,
+    BatchAnswer, BatchRequest, BulkAnswer, BulkRequest, ExplainShape, HistoryShape, JobShape,
     RedriveRequest, Rule, StatusShape, SubmitRequest, SubmittedShape,
 };
 
@@ -68,6 +68,7 @@ const ENQUEUE_CODES: &[&str] = &[
     "IDEMPOTENCY_KEY_REUSED",
     "PAYLOAD_TOO_LARGE",
     "QUEUE_FULL",
+    "TENANT_LIMIT",
     "SCHEMA_MISMATCH",
     "UNKNOWN_JOB_TYPE",
 ];
@@ -94,7 +95,7 @@ pub(crate) static LIST: Doc = Doc {
 
 pub(crate) static CANCEL_MANY: Doc = Doc {
     about: "Done when it is answered; the operation stands in the audit log.",
-    body: Some(Body::of::<BulkRequest>(
+    body: Some(Body::setting::<BulkRequest>(
         r#"{"filter": "jobType eq 'email' and status eq 'Queued'"}"#,
     )),
     answers: &[Answer::new(
@@ -177,11 +178,12 @@ pub(crate) static EVENTS: Doc = Doc {
 };
 
 pub(crate) static HISTORY: Doc = Doc {
+    takes: &[TOP, CURSOR_OF_NAMES],
     answers: &[Answer::new(
         200,
-        "every transition, the oldest first",
-        &[Form::json::<HistoryAnswer>(
-            r#"{"items": [{"seq": 1, "at": "2026-11-15T08:00:00.123Z", "from": null, "to": "Queued", "attempt": 0, "workerId": null, "errorCode": null, "message": null}]}"#,
+        "a page of its transitions, the oldest first",
+        &[Form::page::<HistoryShape>(
+            r#"{"items": [{"seq": 1, "at": "2026-11-15T08:00:00.123Z", "from": null, "to": "Queued", "attempt": 0, "workerId": null, "errorCode": null, "message": null}], "nextCursor": null}"#,
         )],
         &[],
     )],
@@ -218,7 +220,7 @@ pub(crate) static REDRIVE: Doc = Doc {
     about: "For what is `Poisoned`, `Failed` or `Cancelled`. Without a body everything is as it was.",
     body: Some(Body {
         optional: true,
-        ..Body::of::<RedriveRequest>(r#"{"resetSteps": false, "maxAttempts": 5}"#)
+        ..Body::setting::<RedriveRequest>(r#"{"resetSteps": false, "maxAttempts": 5}"#)
     }),
     answers: STATUS_AFTER,
     codes: &["NOT_REDRIVABLE", "NOT_ENDED", "QUEUE_FULL"],

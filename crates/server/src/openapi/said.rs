@@ -31,8 +31,8 @@ pub(super) const CORRELATION: Param = Param::header(
 /// The job keeps it, so that one that cannot be used is refused.
 pub(super) const CORRELATION_OF_JOB: Param = Param::header(
     "X-Correlation-Id",
-    Kind::Text(Rule::Form("^[!-~]([ -~]{0,126}[!-~])?$")),
-    "the correlation of the job, where its body has none; without both, the trace id of traceparent or a new one",
+    Kind::Text(Rule::Form("^([!-~]([ -~]{0,126}[!-~])?)?$")),
+    "the correlation of the job, where its body has none; without both, or where it is empty, the trace id of traceparent or a new one",
 );
 pub(super) const TRACEPARENT: Param = Param::header(
     "traceparent",
@@ -47,7 +47,7 @@ pub(super) const IDEMPOTENCY_KEY: Param = Param::header(
 pub(super) const WITH_SIGNED_URL: Param = Param::query(
     "withSignedUrl",
     Kind::Flag,
-    "adds an address that opens the status for a while, without any other credential",
+    "adds an address that opens the status for a while, without any other credential; needs `jobs:read`",
 );
 pub(super) const TOP: Param =
     Param::query("top", Kind::Number(1, 1_000), "how long a page is; 50 where it is not given");
@@ -56,7 +56,13 @@ pub(super) const CURSOR: Param = Param::query(
     Kind::Text(Rule::Form(CURSOR_FORM)),
     "the `nextCursor` of the page before",
 );
-const CURSOR_FORM: &str = "^(0|[1-9a-f][0-9a-f]{0,15})-(0|[1-9a-f][0-9a-f]{0,31})$";
+/// In a list that is put together of names: the key of the last item.
+pub(super) const CURSOR_OF_NAMES: Param = Param::query(
+    "cursor",
+    Kind::Text(Rule::Form("^([0-9a-f]{2}){1,1024}$")),
+    "the `nextCursor` of the page before",
+);
+const CURSOR_FORM: &str = "^[0-9a-f]{80}$";
 pub(super) const JOB_TYPE: Param =
     Param::query("jobType", Kind::Text(Rule::Form(LOWER_NAME)), "only jobs of this type");
 
@@ -85,6 +91,13 @@ pub(super) const ETAG: Header = Header {
 };
 pub(super) const CHALLENGE: Header =
     Header { name: "WWW-Authenticate", kind: Kind::Text(Rule::Any), meaning: "`Bearer`" };
+/// On answers to what sets something.
+pub(super) const UNCONFIRMED_NODES: Header = Header {
+    name: "Consign-Unconfirmed-Nodes",
+    kind: Kind::Number(1, i64::MAX),
+    meaning: "so many live nodes have not confirmed the change; each looks at the store before it serves again; \
+              without it, the change is in force on every node",
+};
 /// On every answer to those who showed a credential, where the installation limits rates.
 pub(super) const RATE: [Header; 4] = [
     Header {

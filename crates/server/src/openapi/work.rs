@@ -5,8 +5,8 @@ use super::{
     said::WORK,
 };
 use wire::{
-    ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest, ReleaseRequest, SettleAnswer,
-    SettleRequest, StepRequest, StepShape,
+    ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest, LeaveAnswer, LeaveRequest,
+    ReleaseRequest, SettleAnswer, SettleRequest, StepRequest, StepShape,
 };
 
 pub(crate) static CLAIM: Doc = Doc {
@@ -21,6 +21,7 @@ pub(crate) static CLAIM: Doc = Doc {
         &[Form::json::<ClaimAnswer>(CLAIMED)],
         &[],
     )],
+    codes: &["OVERLOADED"],
     ..Doc::new("claimJobs", WORK, "Get work")
 };
 
@@ -87,6 +88,19 @@ pub(crate) static STEPS: Doc = Doc {
     )],
     codes: &["JOB_NOT_FOUND", "LEASE_LOST", "STEP_LIMIT", "STEP_NOT_BEGUN"],
     ..Doc::new("recordStep", WORK, "Begin or finish a step")
+};
+
+pub(crate) static LEAVE: Doc = Doc {
+    about: "A worker that stops is not counted as alive any more, at once. Leases that it still holds stay valid until they \
+            are settled or run out; its next claim or heartbeat makes it alive again.",
+    body: Some(Body::of::<LeaveRequest>(r#"{"workerId": "mailer-1"}"#)),
+    answers: &[Answer::new(
+        200,
+        "the worker is gone",
+        &[Form::json::<LeaveAnswer>(r#"{"workerId": "mailer-1"}"#)],
+        &[],
+    )],
+    ..Doc::new("leaveWork", WORK, "Sign off")
 };
 
 const CLAIMED: &str = r#"{"jobs": [{"jobId": "01a1e17f-dec5-7ff8-81e3-73a73ebb528a", "jobType": "email", "subjectId": "order/7", "correlationId": "c463928a-6352-45f4-ad04-57fb9f9a26e6", "status": "Running", "attempt": 1, "maxAttempts": 3, "createdAt": "2026-11-15T08:00:00.123Z", "startedAt": "2026-11-15T08:00:00.150Z", "completedAt": null, "errorCode": null, "errorMessage": null, "nextAttemptAt": null, "progress": null, "cancelRequested": false, "message": null, "result": null, "resultUrl": null, "redriveCount": 0, "parentId": null, "tenant": "default", "idempotencyKey": null, "payloadVersion": null, "priority": 4, "runAt": "2026-11-15T08:00:00.123Z", "expiresAt": null, "traceparent": null, "discardedAt": null, "payload": {"to": "ada@example.org"}, "lease": {"token": "0-1-8fbd6c2a90f14e7db3a5c6d7e8f90a1b", "expiresAt": "2026-11-15T08:00:30.150Z", "leaseSeconds": 30, "timeoutSeconds": 900}}]}"#;

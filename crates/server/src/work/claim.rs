@@ -1,6 +1,11 @@
 //! Claim: a worker gets jobs, each under a lease; a worker that is gone gets none.
 
-use crate::{Door, auth::Caller, no::Reply, sent::Sent};
+use crate::{
+    Door,
+    auth::{Caller, Shown},
+    no::Reply,
+    sent::Sent,
+};
 use axum::{
     body::Body,
     extract::State,
@@ -13,6 +18,7 @@ use http_body::{Frame, SizeHint};
 use platform::Release;
 use std::{
     convert::Infallible,
+    mem,
     pin::Pin,
     task::{Context, Poll},
     time::Duration,
@@ -24,22 +30,28 @@ use wire::{ClaimAnswer, ClaimOrder, ClaimRequest, ClaimedJob};
 pub(crate) async fn claim(
     State(door): State<Door>,
     caller: Caller,
+    shown: Shown,
     Sent(request): Sent<ClaimRequest>,
 ) -> Reply<Response> {
-    let ClaimOrder { wish, wait } = request.check()?;
+    let ClaimOrder { mut wish, wait } = request.check()?;
     caller.grant().may_claim(&wish.job_types)?;
-    let scope = caller.scope().clone();
+    // Names of claims can be guessed: only the credential that sent one gets its leases again.
+    wish.claim = wish.claim.of_principal(&caller.0.who);
     let claimed = if wait.is_zero() {
-        door.node.claim(&scope, wish).await?
+        door.node.claim(caller.scope(), wish).await?
     } else {
-        stand(&door, scope, wish, wait).await?
+        let claimed = stand(&door, &caller, wish, wait).await?;
+        let leased = Leased { claimed, door: door.clone() };
+        // A credential may end before the wait does. Then the jobs go back at no cost.
+        shown.is_good(&door).await?;
+        leased.keep()
     };
     let jobs = claimed
         .iter()
         .filter_map(|Claimed { job, payload }| Some(ClaimedJob::new(job, job.lease()?, payload)));
     let answer = ClaimAnswer { jobs: jobs.collect() };
     let bytes = serde_json::to_vec(&answer).expect("an answer is texts and numbers");
-    let leased = Leased { door: door.clone(), claimed };
+    let leased = Leased { door, claimed };
     let body = Body::new(Handed { bytes: Some(bytes.into()), leased: Some(leased) });
     let kind = HeaderValue::from_static("application/json");
     Ok(([(header::CONTENT_TYPE, kind)], body).into_response())
@@ -48,11 +60,20 @@ pub(crate) async fn claim(
 /// Waits for work. Whoever is dropped meanwhile, because its client is gone, leaves nothing leased.
 async fn stand(
     door: &Door,
-    scope: Scope,
+    caller: &Caller,
     wish: engine::Wish,
     wait: Duration,
 ) -> Reply<Vec<Claimed>> {
-    let mut standing = door.node.stand(scope, wish);
+    let _place = match door.place_to_wait(caller, None) {
+        Ok(place) => place,
+        // What there is goes out all the same. Only one that would wait is sent away, and told when
+        // to come again.
+        Err(no_place) => {
+            let claimed = door.node.claim(caller.scope(), wish).await?;
+            return if claimed.is_empty() { Err(no_place.into()) } else { Ok(claimed) };
+        }
+    };
+    let mut standing = door.node.stand(caller.scope().clone(), wish);
     tokio::select! {
         claimed = &mut standing => return Ok(claimed?),
         () = sleep(wait) => {}
@@ -67,6 +88,7 @@ struct Handed {
     leased: Option<Leased>,
 }
 
+/// Jobs that nobody has yet. Dropped, it gives them back.
 struct Leased {
     door: Door,
     claimed: Vec<Claimed>,
@@ -80,7 +102,7 @@ impl http_body::Body for Handed {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.leased = None; // it is on its way
+        drop(self.leased.take().map(Leased::keep)); // it is on its way
         Poll::Ready(self.bytes.take().map(|bytes| Ok(Frame::data(bytes))))
     }
 
@@ -93,10 +115,20 @@ impl http_body::Body for Handed {
     }
 }
 
-impl Drop for Handed {
+impl Leased {
+    /// They have an owner.
+    fn keep(mut self) -> Vec<Claimed> {
+        mem::take(&mut self.claimed)
+    }
+}
+
+impl Drop for Leased {
     fn drop(&mut self) {
-        let Some(Leased { door, claimed }) = self.leased.take() else { return };
-        let back: Vec<Release> = claimed.iter().filter_map(undelivered).collect();
+        let back: Vec<Release> = self.claimed.iter().filter_map(undelivered).collect();
+        if back.is_empty() {
+            return;
+        }
+        let door = self.door.clone();
         let Ok(runtime) = Handle::try_current() else { return };
         // Should it fail, the lease's own end will do it.
         runtime.spawn(async move { drop(door.node.release(&Scope::All, back).await) });

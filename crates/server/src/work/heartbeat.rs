@@ -6,18 +6,18 @@ use crate::{
     auth::Caller,
     guard::Correlation,
     no::{No, Reply},
-    sent::SentReport,
+    sent::{SentReport, item_of},
 };
 use axum::{Json, extract::State};
 use engine::{Command, Refusal};
 use platform::Beat;
-use wire::{HeartbeatAnswer, HeartbeatItem, HeartbeatRequest, PulseShape};
+use wire::{HeartbeatAnswer, HeartbeatItem, HeartbeatRequest, PageItem, PulseShape};
 
 pub(crate) async fn heartbeat(
     State(door): State<Door>,
     caller: Caller,
     correlation: Correlation,
-    SentReport(request): SentReport<HeartbeatRequest>,
+    SentReport(request, _permit): SentReport<HeartbeatRequest>,
 ) -> Reply<Json<HeartbeatAnswer>> {
     let worker = request.check()?;
     let mut beats = Vec::new();
@@ -38,7 +38,7 @@ pub(crate) async fn heartbeat(
         });
         answered.unwrap_or_else(|no: No| {
             no.tell(&correlation.id);
-            PulseShape::refused(&item.job_id, no.problem(&correlation.id))
+            PulseShape::refused(item.job_id(|item| &item.job_id), no.problem(&correlation.id))
         })
     });
     Ok(Json(HeartbeatAnswer { leases: shapes.collect() }))
@@ -47,9 +47,9 @@ pub(crate) async fn heartbeat(
 async fn checked(
     door: &Door,
     caller: &Caller,
-    item: &HeartbeatItem,
+    item: &PageItem<HeartbeatItem>,
 ) -> Reply<(Beat, Option<Refusal>)> {
-    let wire::Beat { order, left_out } = item.check()?;
+    let wire::Beat { order, left_out } = item_of(item)?.check()?;
     may_speak(door, caller, order.job_id).await?;
     let Command::Heartbeat { token, progress } = order.command else {
         unreachable!("a heartbeat is checked as one");

@@ -3,6 +3,7 @@
 pub(crate) mod claim;
 pub(crate) mod heartbeat;
 mod held;
+pub(crate) mod leave;
 pub(crate) mod release;
 pub(crate) mod settle;
 pub(crate) mod steps;

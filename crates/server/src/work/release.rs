@@ -1,17 +1,23 @@
 //! Release: workers give jobs back untried.
 
 use super::{held::may_speak, settle::answers};
-use crate::{Door, auth::Caller, guard::Correlation, no::Reply, sent::SentReport};
+use crate::{
+    Door,
+    auth::Caller,
+    guard::Correlation,
+    no::Reply,
+    sent::{SentReport, item_of},
+};
 use axum::{Json, extract::State};
 use engine::Command;
 use platform::Release;
-use wire::{ReleaseItem, ReleaseRequest, SettleAnswer};
+use wire::{PageItem, ReleaseItem, ReleaseRequest, SettleAnswer};
 
 pub(crate) async fn release(
     State(door): State<Door>,
     caller: Caller,
     correlation: Correlation,
-    SentReport(request): SentReport<ReleaseRequest>,
+    SentReport(request, _permit): SentReport<ReleaseRequest>,
 ) -> Reply<Json<SettleAnswer>> {
     request.check_count()?;
     let mut releases = Vec::with_capacity(request.items.len());
@@ -24,12 +30,12 @@ pub(crate) async fn release(
         }));
     }
     let verdicts = door.node.release(caller.scope(), releases).await?;
-    let ids = request.items.iter().map(|item| item.job_id.as_str());
+    let ids = request.items.iter().map(|item| item.job_id(|item| &item.job_id));
     Ok(Json(answers(entries, ids, verdicts, &correlation.id)))
 }
 
-async fn checked(door: &Door, caller: &Caller, item: &ReleaseItem) -> Reply<Release> {
-    let order = item.check()?;
+async fn checked(door: &Door, caller: &Caller, item: &PageItem<ReleaseItem>) -> Reply<Release> {
+    let order = item_of(item)?.check()?;
     may_speak(door, caller, order.job_id).await?;
     let Command::Release { token, reason, delay } = order.command else {
         unreachable!("a release is checked as one");

@@ -6,18 +6,18 @@ use crate::{
     auth::Caller,
     guard::Correlation,
     no::{No, Reply},
-    sent::SentReport,
+    sent::{SentReport, item_of},
 };
 use axum::{Json, extract::State};
 use engine::{Command, CorrelationId, JobId};
 use platform::{Report, Verdict};
-use wire::{SettleAnswer, SettleItem, SettleRequest, SettledItem};
+use wire::{PageItem, SettleAnswer, SettleItem, SettleRequest, SettledItem};
 
 pub(crate) async fn settle(
     State(door): State<Door>,
     caller: Caller,
     correlation: Correlation,
-    SentReport(request): SentReport<SettleRequest>,
+    SentReport(request, _permit): SentReport<SettleRequest>,
 ) -> Reply<Json<SettleAnswer>> {
     request.check_count()?;
     let mut reports = Vec::with_capacity(request.items.len());
@@ -30,12 +30,12 @@ pub(crate) async fn settle(
         }));
     }
     let verdicts = door.node.settle(caller.scope(), reports).await?;
-    let ids = request.items.iter().map(|item| item.job_id.as_str());
+    let ids = request.items.iter().map(|item| item.job_id(|item| &item.job_id));
     Ok(Json(answers(entries, ids, verdicts, &correlation.id)))
 }
 
-async fn checked(door: &Door, caller: &Caller, item: &SettleItem) -> Reply<Report> {
-    let order = item.check()?;
+async fn checked(door: &Door, caller: &Caller, item: &PageItem<SettleItem>) -> Reply<Report> {
+    let order = item_of(item)?.check()?;
     may_speak(door, caller, order.job_id).await?;
     let Command::Settle { token, ending } = order.command else {
         unreachable!("a settle is checked as one");

@@ -9,7 +9,7 @@ use wire::{StepRequest, StepShape};
 pub(crate) async fn steps(
     State(door): State<Door>,
     caller: Caller,
-    SentReport(request): SentReport<StepRequest>,
+    SentReport(request, _permit): SentReport<StepRequest>,
 ) -> Reply<Json<StepShape>> {
     let order = request.check()?;
     may_speak(&door, &caller, order.job_id).await?;

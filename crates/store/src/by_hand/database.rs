@@ -41,6 +41,7 @@ pub async fn wipe(address: &PostgresAddress) -> Result<(), PostgresError> {
     let wipe = format!(
         "truncate {tables}; insert into consign.house default values; insert into consign.pulse default values; \
          insert into consign.numbering default values; insert into consign.leader default values; \
+         insert into consign.lock (name) values ('audit'), ('startup'); \
          alter sequence consign.place restart"
     );
     client.batch_execute(&names.of(&wipe)).await.map_err(failed)

@@ -2,8 +2,8 @@
 //! process that dies and comes back, and a disk that fails in part, look to those who go on asking.
 
 use crate::{
-    Attendance, News, NodeCard, NumberedEvent, Overdue, Page, Query, QueueDepth, Reply, Request,
-    Store, StoreError, Upcoming, WorkerSeen,
+    Attendance, News, NodeCard, NumberedEvent, Overdue, Page, PoisonCounts, Query, QueueDepth,
+    Reply, Request, Store, StoreError, UnconfirmedNode, Upcoming, WorkerSeen,
 };
 use async_trait::async_trait;
 use engine::{
@@ -11,7 +11,7 @@ use engine::{
     SigningKey, Surroundings, Timestamp,
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, RwLock,
         atomic::{AtomicBool, Ordering},
@@ -146,6 +146,14 @@ impl Store for Replaceable {
         self.reached()?.queues(scope).await
     }
 
+    async fn poison_counts(
+        &self,
+        scope: &Scope,
+        job_type: Option<&JobType>,
+    ) -> Result<PoisonCounts, StoreError> {
+        self.reached()?.poison_counts(scope, job_type).await
+    }
+
     async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError> {
         self.reached()?.workers(scope).await
     }
@@ -154,8 +162,16 @@ impl Store for Replaceable {
         self.reached()?.policies().await
     }
 
+    async fn pauses(&self) -> Result<BTreeSet<(JobType, Scope)>, StoreError> {
+        self.reached()?.pauses().await
+    }
+
     async fn keys(&self) -> Result<Vec<ApiKey>, StoreError> {
         self.reached()?.keys().await
+    }
+
+    async fn keys_of(&self, scope: &Scope) -> Result<Vec<ApiKey>, StoreError> {
+        self.reached()?.keys_of(scope).await
     }
 
     async fn signing_keys(&self) -> Result<Vec<SigningKey>, StoreError> {
@@ -209,6 +225,18 @@ impl Store for Replaceable {
 
     async fn attend(&self, node: &NodeCard) -> Result<Attendance, StoreError> {
         self.reached()?.attend(node).await
+    }
+
+    async fn settings_version(&self) -> Result<u64, StoreError> {
+        self.reached()?.settings_version().await
+    }
+
+    async fn confirm_settings(&self, node: &NodeCard, version: u64) -> Result<(), StoreError> {
+        self.reached()?.confirm_settings(node, version).await
+    }
+
+    async fn unconfirmed_nodes(&self, version: u64) -> Result<Vec<UnconfirmedNode>, StoreError> {
+        self.reached()?.unconfirmed_nodes(version).await
     }
 
     async fn versions(&self, ids: &[JobId]) -> Result<BTreeMap<JobId, u64>, StoreError> {

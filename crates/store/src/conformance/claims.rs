@@ -137,6 +137,19 @@ pub(crate) fn a_claim_of_other_types_gets_nothing_under_the_same_name(house: &Ho
     assert_eq!(ids(&house.claim(wish("w", "c", &["scan", "email"], 1))), [id]);
 }
 
+/// What claims were given is forgotten after an hour, which begins anew when a name is used again.
+pub(crate) fn a_claim_under_an_old_name_is_remembered_from_when_it_was_given_jobs(house: &House) {
+    house.submit_many(3, "default");
+    let first = house.claim(wish("w", "c", &["email"], 1));
+    house.complete(&first[0]).expect("it runs");
+    house.pass(3_599);
+    let second = house.claim(wish("w", "c", &["email"], 1));
+    house.pass(2);
+    house.tidy(100);
+    let again = house.claim(wish("w", "c", &["email"], 1));
+    assert_eq!(ids(&again), ids(&second));
+}
+
 pub(crate) fn a_repeated_claim_without_leases_is_a_new_one(house: &House) {
     assert!(house.claim(wish("w", "c", &["email"], 1)).is_empty());
     let id = house.submit(email());
@@ -187,4 +200,24 @@ pub(crate) fn a_claim_ends_when_its_payloads_are_large_enough(house: &House) {
     assert!((CLAIM_BYTES_MAX..CLAIM_BYTES_MAX + 100_000).contains(&bytes), "{bytes} bytes");
     let second = house.claim(wish("w", "c2", &["email"], 1_000));
     assert_eq!(first.len() + second.len(), 200, "and nobody is forgotten");
+}
+
+/// A claim is named by the credential that sent it, too: two that send one text have nothing in
+/// common.
+pub(crate) fn a_claim_of_another_principal_is_another_claim(house: &House) {
+    let of = |who: &str| {
+        let wish = wish("w", "c", &["email"], 1);
+        Wish { claim: wish.claim.of_principal(who), ..wish }
+    };
+    let first = house.submit(email());
+    let held = house.claim(of("key:1"));
+    assert_eq!(ids(&held), [first]);
+    assert!(house.claim(of("key:2")).is_empty(), "nothing of the other's");
+    let second = house.submit(email());
+    assert_eq!(ids(&house.claim(of("key:2"))), [second]);
+    (house.restart)();
+    for (who, id) in [("key:1", first), ("key:2", second)] {
+        assert_eq!(ids(&house.claim(of(who))), [id], "each gets its own again");
+    }
+    assert_eq!(token(&house.claim(of("key:1"))[0]), token(&held[0]));
 }

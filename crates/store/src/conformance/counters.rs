@@ -1,8 +1,10 @@
 //! Depth, age and counts of queues.
 
-use super::house::{House, email, ending};
-use crate::Counts;
-use engine::{Command, EndingDraft, JobDraft, OutcomeWord};
+use super::house::{House, email, ending, job_type, only, settling};
+use crate::{Counts, POISON_CODES_MAX, PoisonCounts, Request};
+use engine::{Command, EndingDraft, JobDraft, JobType, OutcomeWord, Scope};
+use pollster::block_on;
+use std::collections::BTreeMap;
 
 pub(crate) fn every_state_is_counted(house: &House) {
     for word in [OutcomeWord::Completed, OutcomeWord::Poisoned, OutcomeWord::Cancelled] {
@@ -55,4 +57,106 @@ pub(crate) fn a_discarded_job_leaves_the_poison_queue(house: &House) {
     house.redrive(id);
     let counts = house.depth("email").counts;
     assert_eq!((counts.queued, counts.discarded), (1, 0));
+}
+
+/// Poisons one job for each of these codes, in pages.
+fn poison_with(house: &House, name: &str, owner: &str, codes: &[String]) {
+    for codes in codes.chunks(500) {
+        let draft = || JobDraft { job_type: name.into(), ..JobDraft::default() };
+        let jobs = codes.iter().map(|_| house.new_job(draft(), owner)).collect();
+        house.one(Request::Submit(jobs)).expect("they are taken");
+        let claim = format!("c{}", crate::Dice::roll(&*house.dice).0);
+        let wish = super::house::wish("w1", &claim, &[name], codes.len());
+        let taken = house.claim_as(only(owner), wish);
+        assert_eq!(taken.len(), codes.len());
+        let settles = taken.iter().zip(codes).map(|(claimed, code)| {
+            let error_code = Some(code.clone());
+            let draft = EndingDraft { error_code, ..ending(OutcomeWord::Poisoned) };
+            let (id, command) = (claimed.job.id(), settling(claimed, &draft));
+            Request::Job { scope: Scope::All, id, command }
+        });
+        assert!(house.run(settles.collect()).iter().all(Result::is_ok));
+    }
+}
+
+fn codes(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn poison(house: &House, scope: &Scope, of: Option<&JobType>) -> PoisonCounts {
+    block_on(house.store.poison_counts(scope, of)).expect("the store works")
+}
+
+type Told = BTreeMap<String, Vec<(String, u64)>>;
+
+fn told(counts: &PoisonCounts) -> Told {
+    let codes = |codes: &BTreeMap<engine::ErrorCode, u64>| {
+        codes.iter().map(|(code, count)| (code.to_string(), *count)).collect()
+    };
+    counts.counts.iter().map(|(of, counts)| (of.to_string(), codes(counts))).collect()
+}
+
+fn expected(types: &[(&str, &[(&str, u64)])]) -> Told {
+    let codes =
+        |codes: &[(&str, u64)]| codes.iter().map(|(code, n)| ((*code).into(), *n)).collect();
+    types.iter().map(|(of, counts)| ((*of).into(), codes(counts))).collect()
+}
+
+pub(crate) fn poison_is_counted_by_type_and_code(house: &House) {
+    assert_eq!(
+        poison(house, &Scope::All, None),
+        PoisonCounts { complete: true, ..Default::default() }
+    );
+    poison_with(house, "email", "acme", &codes(&["BAD", "BAD", "DOWN"]));
+    poison_with(house, "scan", "acme", &codes(&["BAD"]));
+    poison_with(house, "email", "birch", &codes(&["BAD", "GONE"]));
+    let all = poison(house, &Scope::All, None);
+    assert!(all.complete);
+    let email: &[(&str, u64)] = &[("BAD", 3), ("DOWN", 1), ("GONE", 1)];
+    assert_eq!(told(&all), expected(&[("email", email), ("scan", &[("BAD", 1)])]));
+    let acme = poison(house, &only("acme"), Some(&job_type("email")));
+    assert_eq!(told(&acme), expected(&[("email", &[("BAD", 2), ("DOWN", 1)])]));
+    assert!(poison(house, &only("cedar"), None).counts.is_empty());
+    // What leaves the poison queue is not counted any more.
+    let down = house.list(engine::Filter::eq(engine::Field::ErrorCode(
+        engine::ErrorCode::parse("DOWN").expect("lawful"),
+    )));
+    house.must(down[0], Command::Discard);
+    let bad = house.list(engine::Filter::eq(engine::Field::JobType(job_type("scan"))));
+    house.redrive(bad[0]);
+    let acme = poison(house, &only("acme"), None);
+    assert_eq!(told(&acme), expected(&[("email", &[("BAD", 2)])]));
+}
+
+pub(crate) fn the_codes_of_the_poison_queue_are_bounded(house: &House) {
+    let mut many: Vec<String> = (0..POISON_CODES_MAX).map(|n| format!("CODE_{n}")).collect();
+    many.extend(codes(&["FREQUENT", "FREQUENT"]));
+    poison_with(house, "email", "acme", &many);
+    let counts = poison(house, &only("acme"), None);
+    assert!(!counts.complete);
+    let email = &told(&counts)["email"];
+    assert_eq!(email.len(), POISON_CODES_MAX);
+    assert!(email.contains(&("FREQUENT".into(), 2)), "those with the most jobs are told");
+}
+
+pub(crate) fn queues_of_one_tenant_are_told_alone(house: &House) {
+    let of = |name: &str| JobDraft { job_type: name.into(), ..JobDraft::default() };
+    for (name, owner) in [("b", "acme"), ("a", "birch"), ("a", "acme"), ("c", "birch")] {
+        house.submit_as(of(name), owner);
+    }
+    house.claim_as(only("acme"), super::house::wish("w1", "c", &["a"], 1));
+    let queues = block_on(house.store.queues(&only("acme"))).expect("the store works");
+    let told: Vec<_> = queues
+        .iter()
+        .map(|depth| {
+            let Counts { submitted, queued, running, .. } = depth.counts;
+            assert_eq!(depth.queue.tenant.as_str(), "acme");
+            (depth.queue.job_type.as_str(), submitted, queued, running, depth.live_workers)
+        })
+        .collect();
+    assert_eq!(told, [("a", 1, 0, 1, 1), ("b", 1, 1, 0, 0)]);
+    let all = block_on(house.store.queues(&Scope::All)).expect("the store works");
+    let all: Vec<_> =
+        all.iter().map(|of| (of.queue.job_type.as_str(), of.queue.tenant.as_str())).collect();
+    assert_eq!(all, [("a", "acme"), ("a", "birch"), ("b", "acme"), ("c", "birch")]);
 }

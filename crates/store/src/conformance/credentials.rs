@@ -53,6 +53,17 @@ pub(crate) fn keys_are_kept_oldest_first(house: &House) {
     assert_eq!(block_on((house.restored)().keys()).unwrap(), [old, young]);
 }
 
+pub(crate) fn keys_of_one_tenant_are_told_alone(house: &House) {
+    let own = [key(1, only("acme")), key(2, only("acme"))];
+    let others = [key(3, only("birch")), key(4, Scope::All)];
+    for key in own.iter().chain(&others) {
+        assert_eq!(house.one(Request::PutKey(key.clone())), Ok(Answer::Done));
+    }
+    let keys_of = |scope: &Scope| block_on(house.store.keys_of(scope)).expect("the store works");
+    assert_eq!(keys_of(&only("acme")), own);
+    assert_eq!(keys_of(&Scope::All), others[1..], "those that are good for all tenants");
+}
+
 pub(crate) fn a_key_that_is_put_again_is_replaced(house: &House) {
     let (key, other) = (key(1, only("acme")), key(2, Scope::All));
     let revoked = ApiKey { revoked_at: Some(at(50)), expires_at: None, ..key.clone() };

@@ -14,6 +14,7 @@ pub(crate) mod history;
 pub(crate) mod house;
 pub(crate) mod keys;
 pub(crate) mod leases;
+pub(crate) mod limits;
 pub(crate) mod listings;
 pub(crate) mod nodes;
 pub(crate) mod operators;
@@ -46,16 +47,19 @@ macro_rules! conformance {
                 an_old_job_is_purged_with_all_that_is_its, a_poisoned_job_waits_for_a_person,
                 a_keyed_job_is_kept_as_long_as_its_key, old_rows_go_in_bounded_numbers,
                 an_overdue_job_that_settled_meanwhile_stays_as_it_is;
-            claims: priority_goes_before_due_time, only_due_jobs_are_given, an_expired_job_does_not_block_the_line,
+            claims: a_claim_of_another_principal_is_another_claim, priority_goes_before_due_time, only_due_jobs_are_given, an_expired_job_does_not_block_the_line,
                 queues_are_served_in_turn, one_job_is_not_starved_by_a_hundred_thousand,
                 workers_of_different_types_do_not_starve_a_queue, a_claim_takes_only_its_types,
                 claims_of_one_batch_share_no_job,
                 a_repeated_claim_gets_the_same_leases, a_repeated_claim_without_leases_is_a_new_one,
+                a_claim_under_an_old_name_is_remembered_from_when_it_was_given_jobs,
                 a_claim_of_other_types_gets_nothing_under_the_same_name,
                 a_claim_brings_the_payload, a_claim_holds_as_long_as_it_asked, a_claim_is_never_larger_than_its_bound,
                 a_claim_ends_when_its_payloads_are_large_enough;
-            counters: every_state_is_counted, depth_and_age_are_told, a_discarded_job_leaves_the_poison_queue;
-            credentials: keys_are_kept_oldest_first, a_key_that_is_put_again_is_replaced,
+            counters: every_state_is_counted, depth_and_age_are_told, a_discarded_job_leaves_the_poison_queue,
+                poison_is_counted_by_type_and_code, the_codes_of_the_poison_queue_are_bounded,
+                queues_of_one_tenant_are_told_alone;
+            credentials: keys_are_kept_oldest_first, keys_of_one_tenant_are_told_alone, a_key_that_is_put_again_is_replaced,
                 signing_keys_are_kept_and_replaced;
             history: every_transition_is_written_once, history_can_be_read_from_a_row_on, a_heartbeat_writes_no_history;
             keys: the_same_key_means_the_same_job, another_job_under_a_key_is_refused,
@@ -67,13 +71,18 @@ macro_rules! conformance {
                 a_jump_of_the_clock_costs_no_lease, the_clock_never_goes_back,
                 a_restart_voids_no_lease,
                 time_in_which_workers_were_heard_is_no_outage, a_restore_voids_every_lease, an_undelivered_claim_costs_nothing;
+            limits: undeclared_types_of_a_tenant_are_bounded, a_list_with_one_type_too_many_opens_none,
+                declared_types_do_not_count, paused_types_of_a_tenant_are_bounded, keys_of_a_tenant_are_bounded,
+                an_ended_key_makes_room, the_maker_of_a_kept_key_is_kept, workers_of_a_tenant_are_bounded,
+                a_lost_worker_makes_room, a_worker_signs_off_where_there_is_no_room;
             listings: pages_are_newest_first_and_complete, every_filter_field_filters,
                 filters_combine, a_page_is_never_longer_than_its_bound,
                 a_page_goes_on_when_its_last_job_is_erased;
             nodes: whoever_is_alone_leads, versions_are_told_for_many_jobs_at_once;
-            operators: a_paused_queue_is_not_claimed_from, a_pause_of_all_holds_for_everybody,
+            operators: a_paused_queue_is_not_claimed_from, pauses_are_told, a_pause_of_all_holds_for_everybody,
                 policies_are_kept_and_used, schemas_and_ready_made_handlers_are_kept, a_redrive_is_a_new_life, a_full_queue_takes_no_more,
-                surroundings_are_told, workers_are_seen, an_erased_job_leaves_nothing;
+                surroundings_are_told, workers_are_seen, a_worker_that_signs_off_is_gone_at_once,
+                a_worker_that_signs_off_keeps_its_leases, an_erased_job_leaves_nothing;
             outbox: every_transition_is_announced_once_in_order, numbers_have_no_gaps_and_do_not_change,
                 old_announcements_go_and_numbers_go_on, a_job_s_announcements_are_read_from_a_row_on,
                 old_announcements_of_a_job_are_left_out, an_erased_job_announces_nothing;
@@ -113,7 +122,9 @@ macro_rules! conformance_shared {
             nodes_that_are_long_gone_are_forgotten, everybody_else_hears_the_news, what_is_done_is_told_with_it,
             news_that_nobody_took_yet_is_heard_together, what_one_node_does_the_others_see,
             a_report_at_one_node_knows_what_happened_at_another,
-            a_lease_that_another_node_gave_counts_everywhere
+            a_lease_that_another_node_gave_counts_everywhere,
+            everything_that_is_set_is_counted, a_node_confirms_what_it_acts_by,
+            whoever_was_silent_is_not_waited_for
         }
     };
     ($open:path; $($promise:ident),+) => {

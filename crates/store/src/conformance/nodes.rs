@@ -1,11 +1,18 @@
 //! What holds between the nodes of one store: one leads, all are seen, and each hears the others.
 
-use super::house::{House, email, ending, job_type, keyed, settling, token, wish};
+use super::{
+    audit::{note, recorded},
+    credentials::key,
+    house::{House, email, ending, job_type, keyed, settling, token, wish},
+};
 use crate::{
     Answer, Attendance, Claimed, LEADS_FOR, NODE_LOST_AFTER, NODES_KEPT, News, NodeCard, NodeSeen,
-    Reply, Request, Store,
+    Reply, Request, Store, UnconfirmedNode,
 };
-use engine::{Command, JobId, OutcomeWord, Pulse, Refusal, Scope, Status, Timestamp};
+use engine::{
+    Chance, Command, JobId, OutcomeWord, Policy, Pulse, Refusal, Scope, SigningKey, Status,
+    Timestamp,
+};
 use pollster::block_on;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -338,4 +345,84 @@ pub(crate) fn a_lease_that_another_node_gave_counts_everywhere(near: &Neighbours
     };
     assert_eq!(command(&one, id, completing(&lost)), Err(Refusal::LeaseLost));
     assert_eq!(command(&one, id, completing(&jobs[0])), COMPLETED);
+}
+
+fn settings_version(store: &Arc<dyn Store>) -> u64 {
+    block_on(store.settings_version()).expect("the store works")
+}
+
+/// How many live nodes have not confirmed this version.
+fn unconfirmed(store: &Arc<dyn Store>, version: u64) -> usize {
+    let nodes = block_on(store.unconfirmed_nodes(version)).expect("the store works");
+    nodes.iter().filter(|node| node.live).count()
+}
+
+fn confirm(store: &Arc<dyn Store>, id: &str, version: u64) {
+    block_on(store.confirm_settings(&card(id), version)).expect("the store works");
+}
+
+/// Everything that nodes keep in memory.
+fn settings() -> Vec<Request> {
+    vec![
+        Request::SetPolicy { job_type: job_type("email"), policy: Policy::default() },
+        Request::Pause { scope: Scope::All, job_type: job_type("email") },
+        Request::Resume { scope: Scope::All, job_type: job_type("email") },
+        Request::PutKey(key(1, Scope::All)),
+        Request::PutSigningKey(SigningKey::new(
+            Chance(2),
+            [Chance(3), Chance(4)],
+            Timestamp::default(),
+        )),
+        recorded("key", Request::PutKey(key(1, Scope::All))),
+    ]
+}
+
+pub(crate) fn everything_that_is_set_is_counted(near: &Neighbours) {
+    let [one, two] = near.pair();
+    for setting in settings() {
+        let before = settings_version(&two);
+        block_on(one.execute(vec![setting.clone()])).unwrap().remove(0).unwrap();
+        assert!(settings_version(&two) > before, "{setting:?}");
+    }
+    let before = settings_version(&two);
+    near.house.submit(email());
+    near.house.complete(&near.house.take()).unwrap();
+    let noted = Request::Record { note: note(Scope::All, "job"), request: None };
+    block_on(one.execute(vec![noted])).unwrap().remove(0).unwrap();
+    assert_eq!(settings_version(&two), before, "jobs and notes set nothing");
+}
+
+pub(crate) fn a_node_confirms_what_it_acts_by(near: &Neighbours) {
+    let [one, two] = near.pair();
+    assert_eq!(unconfirmed(&one, 1), 0, "no node, no wait");
+    attend(&one, &card("one"));
+    attend(&two, &card("two"));
+    assert_eq!((unconfirmed(&one, 0), unconfirmed(&one, 3)), (0, 2));
+    confirm(&two, "two", 3);
+    assert_eq!((unconfirmed(&one, 3), unconfirmed(&one, 4)), (1, 2));
+    attend(&two, &card("two"));
+    confirm(&two, "two", 2);
+    assert_eq!(unconfirmed(&one, 3), 1, "what was confirmed stays so");
+    confirm(&one, "one", 4);
+    assert_eq!((unconfirmed(&two, 3), unconfirmed(&two, 4)), (0, 1));
+    let three = (near.another)();
+    confirm(&three, "three", 3);
+    assert_eq!(unconfirmed(&two, 4), 2, "whoever confirms is a node");
+}
+
+pub(crate) fn whoever_was_silent_is_not_waited_for(near: &Neighbours) {
+    let [one, two] = near.pair();
+    attend(&one, &card("one"));
+    attend(&two, &card("two"));
+    near.pass(NODE_LOST_AFTER - MOMENT);
+    assert_eq!(unconfirmed(&one, 1), 2);
+    confirm(&one, "one", 0);
+    near.pass(MOMENT);
+    assert_eq!(unconfirmed(&one, 1), 1, "a confirmation is a sign of life");
+    let mut nodes = block_on(one.unconfirmed_nodes(1)).unwrap();
+    nodes.sort_by(|a, b| a.id.cmp(&b.id));
+    let named = |id: &str, live| UnconfirmedNode { id: id.into(), live };
+    assert_eq!(nodes, [named("one", true), named("two", false)], "the silent one is named");
+    confirm(&two, "two", 1);
+    assert_eq!(block_on(one.unconfirmed_nodes(1)).unwrap(), [named("one", true)]);
 }

@@ -3,7 +3,8 @@
 use super::house::{House, email, job_type, only, wish};
 use crate::{Answer, Request};
 use engine::{
-    Command, JobDraft, Policy, PolicyDraft, ReadyMadeDraft, Refusal, Scope, Status, explain,
+    Command, JobDraft, Policy, PolicyDraft, Pulse, ReadyMadeDraft, Refusal, Scope, Status,
+    WorkerId, explain,
 };
 use pollster::block_on;
 
@@ -34,6 +35,19 @@ pub(crate) fn a_paused_queue_is_not_claimed_from(house: &House) {
     assert_eq!(claimable(house), 0, "a pause survives a restart");
     resume(house, only("acme"));
     assert_eq!(claimable(house), 1);
+}
+
+pub(crate) fn pauses_are_told(house: &House) {
+    let told = || block_on(house.store.pauses()).unwrap().into_iter().collect::<Vec<_>>();
+    assert!(told().is_empty());
+    pause(house, only("acme"));
+    pause(house, Scope::All);
+    (house.restart)();
+    assert_eq!(told(), [(job_type("email"), only("acme")), (job_type("email"), Scope::All)]);
+    resume(house, only("acme"));
+    assert_eq!(told(), [(job_type("email"), Scope::All)], "also of a type that no job has come of");
+    resume(house, Scope::All);
+    assert!(told().is_empty());
 }
 
 pub(crate) fn a_pause_of_all_holds_for_everybody(house: &House) {
@@ -140,6 +154,55 @@ pub(crate) fn workers_are_seen(house: &House) {
     house.one(Request::Seen { scope: Scope::All, worker }).unwrap();
     assert!(seen().live, "a heartbeat is a sign of life, too");
     assert_eq!(seen().job_types, [job_type("email")], "and does not change what it can do");
+}
+
+fn leave(house: &House, scope: Scope, name: &str) {
+    let worker = WorkerId::parse(name).unwrap();
+    house.one(Request::Leave { scope, worker }).unwrap();
+}
+
+pub(crate) fn a_worker_that_signs_off_is_gone_at_once(house: &House) {
+    let waiting = house.submit(JobDraft { delay_seconds: Some(60), ..email() });
+    let workers = || block_on(house.store.workers(&Scope::All)).unwrap();
+    let claim = |name: &str| house.claim(wish(name, "c", &["email"], 1));
+    let reasons = || {
+        let found = block_on(house.store.surroundings(&Scope::All, waiting)).unwrap();
+        let (job, around) = found.expect("it is there");
+        explain(&job, &around).into_iter().map(|reason| reason.code()).collect::<Vec<_>>()
+    };
+    assert!(claim("w").is_empty() && claim("v").is_empty());
+    leave(house, Scope::All, "w");
+    assert_eq!(workers().iter().map(|seen| seen.worker.as_str()).collect::<Vec<_>>(), ["v"]);
+    assert_eq!(house.depth("email").live_workers, 1);
+    leave(house, only("default"), "v");
+    assert_eq!(house.depth("email").live_workers, 1, "another tenant's worker of that name");
+    leave(house, Scope::All, "v");
+    leave(house, Scope::All, "nobody");
+    assert!(workers().is_empty() && house.depth("email").live_workers == 0);
+    house.pass(60);
+    assert_eq!(reasons(), ["NO_LIVE_WORKER"]);
+    (house.restart)();
+    assert_eq!(house.depth("email").live_workers, 0, "that is kept");
+    house.one(Request::Seen { scope: Scope::All, worker: WorkerId::parse("w").unwrap() }).unwrap();
+    let [seen] = &workers()[..] else { panic!("one, not {:?}", workers()) };
+    assert!(seen.live && seen.job_types == [job_type("email")], "{seen:?}");
+    assert_eq!(claim("v").len(), 1);
+    assert_eq!(workers().iter().filter(|seen| seen.live).count(), 2);
+}
+
+pub(crate) fn a_worker_that_signs_off_keeps_its_leases(house: &House) {
+    let id = house.submit(email());
+    let claimed = house.take();
+    let name = claimed.job.lease().unwrap().worker.clone();
+    leave(house, Scope::All, name.as_str());
+    let seen = || block_on(house.store.workers(&Scope::All)).unwrap();
+    let [own] = &seen()[..] else { panic!("it holds a job: {:?}", seen()) };
+    assert!(!own.live && own.running == 1, "{own:?}");
+    assert_eq!(house.depth("email").live_workers, 0);
+    assert!(matches!(house.beat(&claimed), Pulse::Extended(_)));
+    assert_eq!(house.complete(&claimed), Ok(Status::Completed));
+    assert_eq!(house.status(id), Status::Completed);
+    assert!(seen().is_empty());
 }
 
 pub(crate) fn an_erased_job_leaves_nothing(house: &House) {

@@ -3,12 +3,14 @@
 use super::tables::{Key, Seen, Tables};
 use crate::{
     dice::Dice,
+    queue::check_pause,
     store::{Answer, Reply, Request, turn},
     taken::{Intent, Taken, decided, queue_of},
 };
 use engine::{
-    AuditEntry, AuditHash, AuditNote, Command, Effect, Facts, Host, JobId, JobType, NewJob,
-    Refusal, Scope, SeededBug, WorkerId, decide, planted, submit, submit_again, submit_same,
+    ApiKey, AuditEntry, AuditHash, AuditNote, Command, Effect, Facts, Host, JobId, JobType, NewJob,
+    Refusal, Scope, SeededBug, Tenant, WorkerId, decide, planted, submit, submit_again,
+    submit_same,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,6 +26,7 @@ impl Tables {
         numbered.sort_by_key(|(_, request)| turn(request)); // stable: the order within a turn stays
         let mut replies: BTreeMap<usize, Reply> = BTreeMap::new();
         for (index, request) in numbered {
+            self.settings_version += u64::from(request.sets());
             let reply = self.request(request, dice, known_keys.as_ref());
             replies.insert(index, reply);
         }
@@ -53,10 +56,11 @@ impl Tables {
                 return Ok(answer);
             }
             Request::Seen { scope, worker } => self.see(scope, worker, None, None),
+            Request::Leave { scope, worker } => self.leave(scope, worker),
             Request::SetPolicy { job_type, policy } => drop(self.policies.insert(job_type, policy)),
-            Request::Pause { scope, job_type } => drop(self.paused.insert((job_type, scope))),
+            Request::Pause { scope, job_type } => self.pause(scope, job_type)?,
             Request::Resume { scope, job_type } => self.resume(&scope, &job_type),
-            Request::PutKey(key) => drop(self.api_keys.insert(key.id, key)),
+            Request::PutKey(key) => self.put_key(key)?,
             Request::PutSigningKey(key) => drop(self.signing_keys.insert(key.id, key)),
         }
         Ok(Answer::Done)
@@ -100,10 +104,53 @@ impl Tables {
                 return Ok(Intent::Again(submit_again(holder, &key.content)?));
             }
         }
-        let queued = self.counts.get(&queue_of(new)).map_or(0, |counts| counts.queued);
-        let queued = queued + taken.queued(new);
-        let policy = self.policy(&new.job_type);
-        Ok(Intent::Begin(Box::new(submit(new, policy, queued, self.now())?)))
+        let counts = self.counts.get(&queue_of(new));
+        let queued = counts.map_or(0, |counts| counts.queued) + taken.queued(new);
+        let opens_type = match counts {
+            Some(_) => false,
+            None => {
+                let is_declared = self.policies.contains_key(&new.job_type);
+                let open = self.undeclared_types(&new.tenant);
+                taken.check_new_type(new, &self.limits, is_declared, open)?
+            }
+        };
+        let change = submit(new, self.policy(&new.job_type), queued, self.now())?;
+        Ok(Intent::Begin { change: Box::new(change), opens_type })
+    }
+
+    fn undeclared_types(&self, tenant: &Tenant) -> u64 {
+        let own = self.counts.keys().filter(|queue| queue.tenant == *tenant);
+        own.filter(|queue| !self.policies.contains_key(&queue.job_type)).count() as u64
+    }
+
+    fn pause(&mut self, scope: Scope, job_type: JobType) -> Result<(), Refusal> {
+        let pause = (job_type, scope);
+        check_pause(&self.paused, &pause, &self.limits)?;
+        self.paused.insert(pause);
+        Ok(())
+    }
+
+    fn put_key(&mut self, key: ApiKey) -> Result<(), Refusal> {
+        if !self.api_keys.contains_key(&key.id) {
+            let kept = self.api_keys.values();
+            let forgotten = self.limits.room_for_key(kept, &key.grant.scope, self.now())?;
+            forgotten.and_then(|id| self.api_keys.remove(&id));
+        }
+        self.api_keys.insert(key.id, key);
+        Ok(())
+    }
+
+    /// Whether a worker is known or may be; one that was lost goes to make room.
+    fn admits_worker(&mut self, name: &(Scope, WorkerId)) -> bool {
+        if self.workers.contains_key(name) {
+            return true;
+        }
+        let own = self.workers.iter().filter(|((own, _), _)| *own == name.0);
+        let own = own.map(|(name, seen)| (name, seen.seen_at));
+        let Ok(forgotten) = self.limits.room_for_worker(own, self.now()) else { return false };
+        let forgotten = forgotten.cloned();
+        forgotten.and_then(|name| self.workers.remove(&name));
+        true
     }
 
     /// Lets the engine decide one command about one job, and saves what it decided.
@@ -139,15 +186,30 @@ impl Tables {
         job_types: Option<Vec<JobType>>,
     ) {
         let now = self.now();
-        let seen = self.workers.entry((scope, worker)).or_insert_with(|| Seen {
+        let name = (scope, worker);
+        // One too many works like any other and is not shown: claims and reports are never refused
+        // for it.
+        if !self.admits_worker(&name) {
+            return;
+        }
+        let seen = self.workers.entry(name).or_insert_with(|| Seen {
             host: None,
             job_types: Vec::new(),
             seen_at: now,
+            left: false,
         });
-        seen.seen_at = now;
+        (seen.seen_at, seen.left) = (now, false);
         seen.host = host.or(seen.host.take());
         if let Some(job_types) = job_types {
             seen.job_types = job_types;
+        }
+    }
+
+    /// A worker signs off. One that was never seen has nothing to leave.
+    fn leave(&mut self, scope: Scope, worker: WorkerId) {
+        let now = self.now();
+        if let Some(seen) = self.workers.get_mut(&(scope, worker)) {
+            (seen.seen_at, seen.left) = (now, true);
         }
     }
 

@@ -13,18 +13,21 @@ mod tables;
 use crate::{
     clock::Clock,
     dice::Dice,
-    node::{Attendance, News, NodeCard, NodeSeen, Part},
+    node::{Attendance, News, NodeCard, NodeSeen, Part, UnconfirmedNode},
     queue::{QueueDepth, WorkerSeen},
-    store::{NumberedEvent, Overdue, Page, Query, Reply, Request, Store, StoreError, Upcoming},
+    store::{
+        NumberedEvent, Overdue, Page, PoisonCounts, Query, Reply, Request, Store, StoreError,
+        Upcoming,
+    },
 };
 use async_trait::async_trait;
 use ears::{Ear, Square};
 use engine::{
     ApiKey, AuditEntry, Event, HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope,
-    SeededBug, SigningKey, Surroundings, Timestamp, planted,
+    SeededBug, SigningKey, Surroundings, TenantLimits, Timestamp, planted,
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard},
 };
 use tables::Tables;
@@ -68,6 +71,13 @@ impl Memory {
     pub fn shared(clock: Arc<dyn Clock>, dice: Arc<dyn Dice>) -> Self {
         let company = Company::join(Arc::default());
         Memory { company: Some(company), ..Memory::new(clock, dice) }
+    }
+
+    /// The same with other limits of what one tenant may have.
+    #[must_use]
+    pub fn with_limits(self, limits: TenantLimits) -> Self {
+        self.locked().limits = limits;
+        self
     }
 
     /// The same store in the hands of another node.
@@ -181,12 +191,24 @@ impl Store for Memory {
         Ok(self.at_this_moment().queues(scope))
     }
 
+    async fn poison_counts(
+        &self,
+        scope: &Scope,
+        job_type: Option<&JobType>,
+    ) -> Result<PoisonCounts, StoreError> {
+        Ok(self.locked().poison_counts(scope, job_type))
+    }
+
     async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError> {
         Ok(self.at_this_moment().workers(scope))
     }
 
     async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError> {
         Ok(self.locked().policies.clone())
+    }
+
+    async fn pauses(&self) -> Result<BTreeSet<(JobType, Scope)>, StoreError> {
+        Ok(self.locked().paused.clone())
     }
 
     async fn keys(&self) -> Result<Vec<ApiKey>, StoreError> {
@@ -248,6 +270,21 @@ impl Store for Memory {
         let part = tables.attend(node);
         *company.part() = part;
         Ok(Attendance { leads: matches!(part, Part::Leads { .. }), nodes: tables.nodes() })
+    }
+
+    async fn settings_version(&self) -> Result<u64, StoreError> {
+        Ok(self.locked().settings_version)
+    }
+
+    async fn confirm_settings(&self, node: &NodeCard, version: u64) -> Result<(), StoreError> {
+        if self.company.is_some() {
+            self.at_this_moment().confirm_settings(node, version);
+        }
+        Ok(())
+    }
+
+    async fn unconfirmed_nodes(&self, version: u64) -> Result<Vec<UnconfirmedNode>, StoreError> {
+        Ok(self.at_this_moment().unconfirmed_nodes(version))
     }
 
     async fn versions(&self, ids: &[JobId]) -> Result<BTreeMap<JobId, u64>, StoreError> {

@@ -1,7 +1,7 @@
 //! Who shares the store, and which of them leads.
 
 use super::tables::Tables;
-use crate::node::{NODES_KEPT, NodeCard, NodeSeen, Part};
+use crate::node::{NODE_LOST_AFTER, NODES_KEPT, NodeCard, NodeSeen, Part, UnconfirmedNode};
 use engine::{JobId, Timestamp};
 use std::collections::BTreeMap;
 
@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 pub(super) struct Sighting {
     card: NodeCard,
     seen_at: Timestamp,
+    /// The version of the settings that it acts by.
+    confirmed: u64,
 }
 
 impl Tables {
@@ -17,9 +19,26 @@ impl Tables {
     pub(super) fn attend(&mut self, card: &NodeCard) -> Part {
         let now = self.now();
         self.nodes.retain(|_, seen| seen.seen_at + NODES_KEPT > now);
-        self.nodes.insert(card.id.clone(), Sighting { card: card.clone(), seen_at: now });
+        self.confirm_settings(card, 0);
         self.lead = std::mem::take(&mut self.lead).after(card, now);
         self.lead.part_of(card, now)
+    }
+
+    /// Notes a sign of life, and which settings the node acts by.
+    pub(super) fn confirm_settings(&mut self, card: &NodeCard, version: u64) {
+        let before = self.nodes.get(&card.id).map_or(0, |seen| seen.confirmed);
+        let confirmed = before.max(version);
+        let seen = Sighting { card: card.clone(), seen_at: self.now(), confirmed };
+        self.nodes.insert(card.id.clone(), seen);
+    }
+
+    pub(super) fn unconfirmed_nodes(&self, version: u64) -> Vec<UnconfirmedNode> {
+        let behind = self.nodes.values().filter(|seen| seen.confirmed < version);
+        let described = behind.map(|seen| UnconfirmedNode {
+            id: seen.card.id.clone(),
+            live: seen.seen_at + NODE_LOST_AFTER > self.now(),
+        });
+        described.collect()
     }
 
     /// Whether somebody of this part may do what one node does for all.

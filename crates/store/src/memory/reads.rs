@@ -3,12 +3,16 @@
 use super::tables::{ClaimName, Key, Place, Seen, Tables};
 use crate::{
     cursor::Cursor,
+    form::facet,
     queue::{Queue, QueueDepth, WorkerSeen, live_workers},
-    store::{EVENTS_KEPT, NumberedEvent, Overdue, PAGE_MAX, Page, Query, Upcoming, WORKERS_KEPT},
+    store::{
+        EVENTS_KEPT, NumberedEvent, Overdue, PAGE_MAX, Page, PoisonCounts, Query, Upcoming,
+        WORKERS_KEPT, told_codes,
+    },
 };
 use engine::{
-    ApiKey, AuditEntry, Event, Job, JobId, Scope, SeededBug, SigningKey, Surroundings, Timestamp,
-    WorkerId, is_live, overdue, planted,
+    ApiKey, AuditEntry, Event, Job, JobId, JobType, Scope, SeededBug, SigningKey, Status,
+    Surroundings, Timestamp, WorkerId, is_live, overdue, planted,
 };
 
 impl Tables {
@@ -47,6 +51,30 @@ impl Tables {
         visible.map(|(queue, counts)| depth(queue, *counts)).collect()
     }
 
+    pub(super) fn poison_counts(&self, scope: &Scope, job_type: Option<&JobType>) -> PoisonCounts {
+        let waits = |job: &&Job| {
+            let wanted = job_type.is_none_or(|wanted| job.envelope.job_type == *wanted);
+            let waits = job.ended().is_some_and(|ended| ended.discarded_at.is_none());
+            wanted && waits && job.status() == Status::Poisoned
+        };
+        let mut all = PoisonCounts { complete: true, ..PoisonCounts::default() };
+        let visible = self.jobs.values().filter(|job| scope.covers(&job.envelope.tenant));
+        for job in visible.filter(waits) {
+            let failure = job.life.last_failure.as_ref();
+            failure.iter().for_each(|last| all.add(&job.envelope.job_type, &last.code, 1));
+        }
+        let codes = all.counts.values().flatten();
+        let groups: Vec<_> =
+            codes.map(|(code, count)| (0, facet::of_error(code), *count)).collect();
+        let (told, complete) = told_codes(&groups);
+        all.complete = complete;
+        all.counts.values_mut().for_each(|codes| {
+            codes.retain(|code, _| told.contains(&facet::of_error(code)));
+        });
+        all.counts.retain(|_, codes| !codes.is_empty());
+        all
+    }
+
     pub(super) fn workers(&self, scope: &Scope) -> Vec<WorkerSeen> {
         let everyone = self.workers.iter();
         let visible = everyone.filter(|((own, _), _)| *scope == Scope::All || scope == own);
@@ -59,10 +87,14 @@ impl Tables {
                 job_types: seen.job_types.clone(),
                 seen_at: seen.seen_at,
                 running: leases.len() as u64,
-                live: is_live(seen.seen_at, leases.into_iter().max(), self.now()),
+                live: !seen.left && is_live(seen.seen_at, leases.into_iter().max(), self.now()),
             }
         };
-        visible.map(|((scope, worker), seen)| describe(scope, worker, seen)).collect()
+        let described =
+            visible.map(|((scope, worker), seen)| (seen, describe(scope, worker, seen)));
+        // A worker that signed off is shown only while it holds something.
+        let there = described.filter(|(seen, described)| !seen.left || described.running > 0);
+        there.map(|(_, described)| described).collect()
     }
 
     /// When each lease of a worker ends.

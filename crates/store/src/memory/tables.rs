@@ -10,7 +10,8 @@ use crate::{
 use engine::{
     ApiKey, AuditEntry, Change, ClaimId, Event, Facts, HistoryEntry, Host, IdempotencyKey, Job,
     JobId, JobType, JsonText, KeyId, Policy, Priority, Scope, SeededBug, SigningKey, Step,
-    StepName, StepsChange, Tenant, Timestamp, WorkerId, clock_jumped, key_is_free, planted,
+    StepName, StepsChange, Tenant, TenantLimits, Timestamp, WorkerId, clock_jumped, key_is_free,
+    planted,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -43,6 +44,8 @@ pub(super) struct Tables {
     /// Who gave a sign of life, by name.
     pub(super) nodes: BTreeMap<String, Sighting>,
     pub(super) lead: Lead,
+    /// How often something was set that nodes keep in memory.
+    pub(super) settings_version: u64,
 
     // What follows is derived from the jobs.
     pub(super) counts: BTreeMap<Queue, Counts>,
@@ -56,6 +59,8 @@ pub(super) struct Tables {
     pub(super) served: BTreeMap<Queue, u64>,
     pub(super) serves: u64,
     default_policy: Policy,
+    /// What one tenant may have, which the opener of the store says.
+    pub(super) limits: TenantLimits,
 }
 
 pub(super) type Key = (Tenant, JobType, IdempotencyKey);
@@ -81,6 +86,8 @@ pub(super) struct Seen {
     pub(super) host: Option<Host>,
     pub(super) job_types: Vec<JobType>,
     pub(super) seen_at: Timestamp,
+    /// It signed off, and gave no sign of life since.
+    pub(super) left: bool,
 }
 
 /// A queued job's place in its queue: priority first, then due time, then age.

@@ -1,10 +1,13 @@
 //! Where a database is: an address as libpq knows it, with a few words of ours.
 
-use super::{error::PostgresError, tls::Trust};
-use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
+use super::{
+    error::PostgresError,
+    tls::{Encryption, Protection, Trust},
+};
+use std::{fmt, net::IpAddr, path::PathBuf, str::FromStr, time::Duration};
 use tokio_postgres::{
     Config,
-    config::{Host, SslMode},
+    config::{Host, SslMode, SslNegotiation},
 };
 
 /// The address of a database, and the schema in it that is ours.
@@ -14,7 +17,7 @@ use tokio_postgres::{
 #[derive(Clone)]
 pub struct PostgresAddress {
     pub(super) config: Config,
-    pub(super) trust: Trust,
+    pub(super) protection: Protection,
     schema: String,
     connections: Option<usize>,
 }
@@ -47,6 +50,12 @@ impl PostgresAddress {
     /// How many connections write side by side, if the address says so.
     pub(super) fn connections(&self) -> Option<usize> {
         self.connections
+    }
+
+    /// What an attacker on the way to the database could make use of: one sentence for each, and
+    /// what to do about it.
+    pub fn weaknesses(&self) -> Vec<String> {
+        self.protection.weaknesses()
     }
 
     /// Host and database, for people.
@@ -92,11 +101,15 @@ impl FromStr for PostgresAddress {
             // It would be part of the password, and hosts are shown to people.
             return Err(wrong("has an @ in its user or password; write it as %40"));
         }
-        own.settle(&mut config)?;
+        if config.get_options().is_some_and(|options| options.ends_with('\\')) {
+            // It would swallow what follows: our own options.
+            return Err(wrong("has options that end with a backslash"));
+        }
+        let protection = own.protection(&config)?;
+        take_over_tls(&mut config)?;
         steady(&mut config);
-        let trust = own.trust(&config)?;
         let schema = own.schema.map_or_else(|| Ok(SCHEMA.into()), checked)?;
-        Ok(PostgresAddress { config, trust, schema, connections: own.connections })
+        Ok(PostgresAddress { config, protection, schema, connections: own.connections })
     }
 }
 
@@ -114,6 +127,8 @@ struct Own<'a> {
     connections: Option<usize>,
     ssl_mode: Option<&'a str>,
     root: Option<PathBuf>,
+    /// Whether the password is told in clear text to a server that nobody vouches for.
+    cleartext: bool,
 }
 
 impl<'a> Own<'a> {
@@ -124,6 +139,12 @@ impl<'a> Own<'a> {
             "schema" => self.schema = Some(value),
             "sslmode" => self.ssl_mode = Some(value),
             "sslrootcert" => self.root = Some(PathBuf::from(unescaped(value))),
+            "sslnegotiation" if value == "postgres" => {}
+            "sslnegotiation" => return Err(wrong("sslnegotiation must be postgres")),
+            "cleartext_password" => match value {
+                "allow" | "refuse" => self.cleartext = value == "allow",
+                _ => return Err(wrong("cleartext_password must be allow or refuse")),
+            },
             "connections" => {
                 let count =
                     value.parse().ok().filter(|count| (1..=CONNECTIONS_MAX).contains(count));
@@ -137,37 +158,84 @@ impl<'a> Own<'a> {
         Ok(None)
     }
 
-    fn settle(&self, config: &mut Config) -> Result<(), PostgresError> {
-        config.ssl_mode(match self.ssl_mode {
-            Some("disable") => SslMode::Disable,
-            None | Some("allow" | "prefer") => SslMode::Prefer,
-            Some("require" | "verify-ca" | "verify-full") => SslMode::Require,
-            Some(_) => {
+    /// What protects the connection, and whom it believes. As with libpq, `require` with a
+    /// certificate at hand checks it. Unlike with libpq, a server on another machine has to prove
+    /// who it is unless the address says otherwise: the first thing that it is sent may be the
+    /// password.
+    fn protection(&self, config: &Config) -> Result<Protection, PostgresError> {
+        let is_elsewhere = is_elsewhere(config);
+        let mode = match self.ssl_mode {
+            None if is_elsewhere => "verify-full",
+            None => "prefer",
+            Some(said) => said,
+        };
+        let encryption = match mode {
+            "disable" => Encryption::Never,
+            "allow" | "prefer" => Encryption::IfOffered,
+            "require" | "verify-ca" | "verify-full" => Encryption::Always,
+            _ => {
                 return Err(wrong(
                     "sslmode must be disable, prefer, require, verify-ca or verify-full",
                 ));
             }
-        });
-        Ok(())
+        };
+        Ok(Protection {
+            trust: self.trust(mode, encryption),
+            encryption,
+            is_elsewhere,
+            is_default: self.ssl_mode.is_none(),
+            cleartext: self.cleartext,
+        })
     }
 
-    /// Whom the connection believes. As with libpq, `require` with a certificate at hand checks it.
-    fn trust(&self, config: &Config) -> Result<Trust, PostgresError> {
-        let verifies = matches!(self.ssl_mode, Some("verify-ca" | "verify-full"));
-        if config.get_ssl_mode() == SslMode::Disable {
-            return Ok(Trust::Nobody);
-        }
-        let name = self.ssl_mode == Some("verify-full");
-        match &self.root {
-            None if verifies => Ok(Trust::System { name }),
-            None => Ok(Trust::Anybody),
-            Some(path) if path.as_os_str() == "system" => Ok(Trust::System { name: true }),
-            Some(_) if matches!(self.ssl_mode, None | Some("allow" | "prefer")) => {
-                Ok(Trust::Anybody)
-            }
-            Some(path) => Ok(Trust::Issuer { path: path.clone(), name }),
+    fn trust(&self, mode: &str, encryption: Encryption) -> Trust {
+        let name = mode == "verify-full";
+        match (&self.root, encryption) {
+            (_, Encryption::Never) => Trust::Nobody,
+            (Some(path), _) if path.as_os_str() == "system" => Trust::System { name: true },
+            (Some(path), Encryption::Always) => Trust::Issuer { path: path.clone(), name },
+            (None, Encryption::Always) if mode != "require" => Trust::System { name },
+            (_, Encryption::IfOffered | Encryption::Always) => Trust::Anybody,
         }
     }
+}
+
+/// Whether a connection may leave this machine. A name that is not this machine's counts even where
+/// `hostaddr` is.
+fn is_elsewhere(config: &Config) -> bool {
+    let is_here = |name: &str| {
+        name.eq_ignore_ascii_case("localhost")
+            || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    };
+    let hosts = config.get_hosts().iter().any(|host| match host {
+        Host::Tcp(name) => !is_here(name),
+        Host::Unix(_) => false,
+    });
+    hosts || config.get_hostaddrs().iter().any(|address| !address.is_loopback())
+}
+
+/// Leaves it to [`Tls`](super::tls::Tls) whether a connection is encrypted: the driver answers any
+/// server's request for the password in clear text, and asks nobody first. It lets us at the stream
+/// only where it takes TLS for certain.
+fn take_over_tls(config: &mut Config) -> Result<(), PostgresError> {
+    let sockets = config.get_hosts().iter().filter(|host| matches!(host, Host::Unix(_))).count();
+    if sockets > 0 && sockets < config.get_hosts().len() {
+        return Err(wrong("names sockets of this machine as well as hosts; name one or the other"));
+    }
+    if sockets > 0 {
+        // Who may put a socket there is decided by the folder's owner, and nothing leaves the
+        // machine.
+        config.ssl_mode(SslMode::Disable);
+        return Ok(());
+    }
+    if config.get_hosts().is_empty() {
+        // The name to be proved.
+        config.get_hostaddrs().to_vec().into_iter().for_each(|address| {
+            config.host(address.to_string());
+        });
+    }
+    config.ssl_mode(SslMode::Require).ssl_negotiation(SslNegotiation::Direct);
+    Ok(())
 }
 
 /// Settings that notice a server which went away.
@@ -237,7 +305,9 @@ impl fmt::Display for PostgresAddress {
 
 impl PartialEq for PostgresAddress {
     fn eq(&self, other: &Self) -> bool {
-        self.config == other.config && self.schema == other.schema && self.trust == other.trust
+        self.config == other.config
+            && self.schema == other.schema
+            && self.protection == other.protection
     }
 }
 
@@ -262,7 +332,7 @@ mod tests {
 
     #[test]
     fn what_protects_the_connection_is_as_libpq_has_it() {
-        let trust = |query: &str| address(&format!("postgres://u@h/d?{query}")).trust;
+        let trust = |query: &str| address(&format!("postgres://u@h/d?{query}")).protection.trust;
         assert_eq!(trust("sslmode=disable"), Trust::Nobody);
         assert_eq!(trust("sslmode=prefer"), Trust::Anybody);
         assert_eq!(trust("sslmode=require"), Trust::Anybody);
@@ -274,6 +344,51 @@ mod tests {
     }
 
     #[test]
+    fn a_server_elsewhere_is_checked_unless_the_address_says_otherwise() {
+        let checked = |text: &str| {
+            let protection = address(text).protection;
+            (protection.encryption == Encryption::Always)
+                && matches!(
+                    protection.trust,
+                    Trust::System { name: true } | Trust::Issuer { name: true, .. }
+                )
+        };
+        for elsewhere in [
+            "postgres://u@db.example/d",
+            "postgres://u@10.0.0.7/d?sslrootcert=%2Fca.pem",
+            "postgres://u@localhost,db.example/d",
+            "postgres://u@localhost/d?hostaddr=10.0.0.7",
+            "postgres://u@db.example/d?hostaddr=127.0.0.1",
+        ] {
+            assert!(checked(elsewhere), "{elsewhere}");
+            assert!(address(elsewhere).weaknesses().is_empty(), "{elsewhere}");
+        }
+        for here in [
+            "postgres://u@localhost/d",
+            "postgres://u@127.0.0.2/d",
+            "postgres://u@[::1]/d",
+            "postgres://u@%2Frun%2Fpostgresql/d",
+        ] {
+            assert!(!checked(here), "{here}");
+            assert!(address(here).weaknesses().is_empty(), "{here}");
+        }
+    }
+
+    #[test]
+    fn what_is_weaker_than_it_could_be_is_told() {
+        for (query, told) in [
+            ("sslmode=disable", "readable"),
+            ("sslmode=prefer", "verify-full"),
+            ("sslmode=require", "verify-full"),
+            ("sslmode=verify-ca", "whatever name"),
+            ("sslmode=require&cleartext_password=allow", "clear text"),
+        ] {
+            let told_of = address(&format!("postgres://u@db.example/d?{query}")).weaknesses();
+            assert!(told_of.iter().any(|weakness| weakness.contains(told)), "{query}: {told_of:?}");
+        }
+    }
+
+    #[test]
     fn what_is_wrong_with_an_address_is_said() {
         for (text, told) in [
             ("mysql://u@h", "postgres://"),
@@ -282,6 +397,10 @@ mod tests {
             ("postgres://u@h/d?schema=Upper", "lower-case"),
             ("postgres://u@h/d?schema=pg_mine", "lower-case"),
             ("postgres://u@h/d?sslmode=maybe", "sslmode"),
+            ("postgres://u@h/d?sslnegotiation=direct", "sslnegotiation"),
+            ("postgres://u@h/d?cleartext_password=yes", "cleartext_password"),
+            ("postgres://u@h/d?options=-c%20x%3D1%5C", "backslash"),
+            ("postgres://u@%2Ftmp,h/d", "sockets"),
             ("postgres://u@h/d?connections=0", "connections"),
             ("postgres://u@h/d?colour=blue", "address"),
         ] {

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     form::{
-        body::{event_about, to_scope},
+        body::event_about,
         sheet::{Sheets, lines},
     },
     store::{EVENTS_KEPT, WORKERS_KEPT},
@@ -133,12 +133,10 @@ impl Inner {
         let leased = workers::leases(db).await?;
         gone.retain(|(name, _)| leased.until(name).is_none_or(|until| until <= now));
         gone.truncate(limit);
-        let scope: Vec<&str> = gone.iter().map(|((scope, _), _)| to_scope(scope)).collect();
-        let name: Vec<&str> = gone.iter().map(|((_, name), _)| name.as_str()).collect();
-        let params: [Param<'_>; 2] = [(&scope, Type::TEXT_ARRAY), (&name, Type::TEXT_ARRAY)];
-        db.run(sql::WORKERS_DROP, &params).await?;
+        let gone: Vec<_> = gone.into_iter().map(|(name, _)| name).collect();
+        workers::drop_rows(db, &gone).await?;
         let mut known = self.workers();
-        gone.iter().for_each(|(name, _)| drop(known.remove(name)));
+        gone.iter().for_each(|name| drop(known.remove(name)));
         Ok(gone.len())
     }
 }

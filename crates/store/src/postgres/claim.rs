@@ -117,11 +117,9 @@ impl Inner {
                 got[served.index] = Some(served.got);
             }
         }
-        if !plan.careful {
-            let none = claims.iter().zip(&got).filter(|(_, got)| is_nothing(got.as_deref()));
-            let none = none.map(|(wanted, _)| wanted.digest).collect();
-            self.expect_new(db, &desk.claim_locks, none).await?;
-        }
+        // Where there was nowhere to look, nothing is locked yet, and one of them may be repeated.
+        let unlocked = std::mem::take(&mut desk.unlocked_claims);
+        expect_new(&unlocked, hold::lock_claims(db, &unlocked).await?)?;
         for (index, wanted) in claims.iter().enumerate() {
             if got[index].is_none() {
                 let first = got[first[&wanted.digest]].clone().unwrap_or_default();
@@ -130,15 +128,6 @@ impl Inner {
             }
         }
         Ok(got.into_iter().flatten().collect())
-    }
-
-    /// Fails where claims that got nothing are repeated: what they were given is theirs. Whoever is about to give it has the lock.
-    async fn expect_new(&self, db: &Lent, locks: &[i64], digests: Vec<i64>) -> Result<(), Trouble> {
-        if digests.is_empty() {
-            return Ok(());
-        }
-        let ((), held) = tokio::try_join!(biased; hold::lock(db, locks), hold::held(db, &digests))?;
-        if held.is_empty() { Ok(()) } else { Err(Trouble::Changed) }
     }
 
     /// The leases that an earlier claim of the same name still holds. Of the types that are wanted: a door has
@@ -243,7 +232,10 @@ impl Inner {
         let early = desk.early.take().filter(|look| look.queues == queues && look.room == room);
         let Look { floors, at, share, rows, clock, .. } = match early {
             Some(look) => look,
-            None => self.ask_lines(db, (queues, room), &desk.claim_locks, Some(desk.now)).await?,
+            None => {
+                let locks = std::mem::take(&mut desk.unlocked_claims);
+                self.ask_lines(db, (queues, room), &locks, Some(desk.now)).await?
+            }
         };
         desk.go_on_at(clock.place);
         // Rows that were locked gave the transaction a number, if it had none.
@@ -302,6 +294,8 @@ impl Inner {
         ];
         let mut rows = db.rows(sql::READY, &params).await?;
         let last = rows.pop().ok_or(Trouble::Impossible("a look without its last row"))?;
+        let new: i64 = last.try_get(12)?;
+        expect_new(locks, usize::try_from(new).unwrap_or(0))?;
         let clock = Clock {
             now: Timestamp::from_unix_ms(last.try_get(8)?),
             epoch: last.try_get(4)?,
@@ -339,8 +333,10 @@ impl Inner {
     }
 }
 
-fn is_nothing(got: Option<&[Claimed]>) -> bool {
-    got.is_some_and(<[Claimed]>::is_empty)
+/// Fails where one of the claims that were locked is repeated: what it was given is its own, and
+/// has to be read first.
+fn expect_new(locked: &[i64], new: usize) -> Result<(), Trouble> {
+    if locked.len() == new { Ok(()) } else { Err(Trouble::Changed) }
 }
 
 fn serving<'a>(index: usize, wanted: &Wanted<'a>) -> Serving<'a> {

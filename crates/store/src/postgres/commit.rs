@@ -31,7 +31,8 @@ impl Inner {
         ready: Ready<'_>,
         news: &News,
     ) -> Result<Vec<Reply>, Trouble> {
-        let Ready { replies, desk, notes, seen, given, lines, served, xact, careful, made } = ready;
+        let Ready { replies, desk, notes, workers, given, lines, served, xact, only_claims, made } =
+            ready;
         let mut desk = desk.ok_or(Trouble::Impossible("a transaction without a desk"))?;
         if !notes.is_empty() || !desk.pending.erased.is_empty() {
             self.lines().note(&desk.pending);
@@ -39,16 +40,25 @@ impl Inner {
             audit::note(db, &notes, desk.now).await?;
         }
         let (now, heard) = (desk.now.unix_ms(), self.is_pulse_old(desk.now));
-        let given = Given::of(&given, desk.now, careful);
+        // Claims that were given nothing leave nothing: a commit would have to reach the disk, and
+        // their rows would be in the way when they ask again. What is to be written beside them is
+        // a transaction of its own.
+        let idle = only_claims && given.is_empty() && desk.pending.is_empty() && notes.is_empty();
+        let commits = !idle || heard || !workers.is_empty();
+        let given = Given::of(&given);
         let sent = {
             let sending = pin!(async {
                 tokio::try_join!(
                     biased;
+                    script_if(db, idle, sql::ROLLBACK),
+                    begin_if(db, idle && commits),
                     save::write(db, &desk.pending, &desk.recalled, &given),
                     desk.write_last(db),
-                    workers::put(db, &seen),
+                    workers::drop_rows(db, &workers.lost),
+                    workers::leave(db, &workers.left),
+                    workers::put(db, &workers.seen),
                     hear(db, heard, now),
-                    db.script(sql::COMMIT),
+                    script_if(db, commits, sql::COMMIT),
                 )
             });
             self.with_word(db, news, sending).await
@@ -58,7 +68,7 @@ impl Inner {
             Ok(_) => {}
             Err(trouble) => self.resolve(trouble, &xact, made).await?,
         }
-        self.committed(&desk, xact.number.map(XactNumber::in_rows), seen, (lines, served));
+        self.committed(&desk, xact.number.map(XactNumber::in_rows), workers, (lines, served));
         Ok(replies)
     }
 
@@ -129,6 +139,14 @@ impl Inner {
         };
         Ok(status.unwrap_or_default())
     }
+}
+
+async fn script_if(db: &Lent, needed: bool, sql: &str) -> Result<(), Trouble> {
+    if needed { db.script(sql).await } else { Ok(()) }
+}
+
+pub(super) async fn begin_if(db: &Lent, needed: bool) -> Result<(), Trouble> {
+    if needed { db.begin().await } else { Ok(()) }
 }
 
 /// Says a word behind what was sent before. Nobody waits for what is said to it.

@@ -16,8 +16,8 @@ use crate::{
 };
 use engine::{
     AttemptRecord, Change, Claim, Command, Effect, Facts, HistoryEntry, Job, JobId, JobType,
-    JsonText, LeaseToken, NewJob, Refusal, Scope, Step, StepsChange, Timestamp, decide,
-    key_is_free, submit, submit_again, submit_same,
+    JsonText, LeaseToken, NewJob, Refusal, Scope, Step, StepsChange, TenantLimit, TenantLimits,
+    Timestamp, decide, key_is_free, submit, submit_again, submit_same,
 };
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -39,8 +39,8 @@ pub(super) struct Desk {
     pub(super) steps: HashMap<i64, Steps>,
     /// How many wait in the queues that have a bound.
     pub(super) queued: HashMap<i64, u64>,
-    /// The claims of this batch, which are locked with every look.
-    pub(super) claim_locks: Vec<i64>,
+    /// The claims of this batch, as long as they are not locked: the first look does it.
+    pub(super) unlocked_claims: Vec<i64>,
     /// What a look has found that was made before the time was known.
     pub(super) early: Option<Look>,
     /// Jobs that are known by heart and not held, and the transactions that wrote their rows.
@@ -48,6 +48,9 @@ pub(super) struct Desk {
     /// Jobs that this transaction changes.
     pub(super) changed: Vec<JobId>,
     pub(super) pending: Pending,
+    /// Settings of the batch that are not set, each with its place in it.
+    pub(super) refused: BTreeMap<usize, Refusal>,
+    pub(super) limits: TenantLimits,
     /// Where the first announcement of this transaction stands.
     pub(super) place: i64,
     numbers: Numbers,
@@ -117,11 +120,13 @@ impl Desk {
             records: HashMap::new(),
             steps: HashMap::new(),
             queued: HashMap::new(),
-            claim_locks: Vec::new(),
+            unlocked_claims: Vec::new(),
             early: None,
             recalled: BTreeMap::new(),
             changed: Vec::new(),
             pending: Pending::default(),
+            refused: BTreeMap::new(),
+            limits: TenantLimits::default(),
             place,
             numbers: Numbers { places, used: 0 },
         }
@@ -154,7 +159,11 @@ impl Desk {
         if let Some(stored) = self.jobs.get(&new.id) {
             return Ok(submit_same(&stored.job, new).map(Intent::Again));
         }
-        let queue = self.queue(new)?;
+        // Its queue was not made, because its tenant has too many types.
+        let Some(queue) = self.known.queues.no(&new.job_type, &new.tenant) else {
+            let max = self.limits.job_types_max;
+            return Ok(Err(Refusal::TenantLimit { limit: TenantLimit::JobTypes, max }));
+        };
         if let Some(key) = &new.key {
             if let Some(holder) = taken.holder(new) {
                 return Ok(submit_again(holder, &key.content).map(Intent::Again));
@@ -165,7 +174,9 @@ impl Desk {
         }
         let policy = self.known.policy(&new.job_type);
         let queued = self.queued.get(&queue).copied().unwrap_or(0) + taken.queued(new);
-        Ok(submit(new, policy, queued, self.now).map(|change| Intent::Begin(Box::new(change))))
+        // Whether it opens a type was asked when its queue was made.
+        let begin = |change| Intent::Begin { change: Box::new(change), opens_type: false };
+        Ok(submit(new, policy, queued, self.now).map(begin))
     }
 
     fn queue(&self, new: &NewJob) -> Result<i64, Trouble> {

@@ -1,6 +1,11 @@
 //! What a database says about itself, for an operator who asks whether all is well. Nothing is judged here.
 
-use super::{address::PostgresAddress, error::PostgresError, schema::way};
+use super::{
+    address::PostgresAddress,
+    error::PostgresError,
+    schema::{of_schema, way},
+    sql,
+};
 use crate::clock::Clock;
 use std::time::Duration;
 use tokio_postgres::{Client, Error, Row};
@@ -22,6 +27,10 @@ pub struct PostgresHealth {
     pub may_migrate: bool,
     /// Tables of ours in which the role may not do everything that a node does.
     pub closed_tables: Vec<String>,
+    /// Functions of ours that the role may not call.
+    pub closed_functions: Vec<String>,
+    /// Other roles that may create in our schema or in `public`.
+    pub creators: Vec<Creator>,
     /// Settings that matter, with their values.
     pub settings: Vec<(String, String)>,
     /// Whether transactions of other roles can be seen.
@@ -38,6 +47,15 @@ pub struct PostgresHealth {
     pub connections: (i64, i64),
 }
 
+/// A role that may create objects in a schema, and is neither its owner nor a superuser.
+#[derive(Clone, Debug)]
+pub struct Creator {
+    /// Where.
+    pub schema: String,
+    /// Which role; none where every role may.
+    pub role: Option<String>,
+}
+
 /// A transaction that has been open for long.
 #[derive(Clone, Debug)]
 pub struct LongTransaction {
@@ -49,33 +67,60 @@ pub struct LongTransaction {
     pub seconds: i64,
 }
 
-const LOOK: &str = "select current_setting('server_version'), current_setting('server_version_num')::int4, \
-    current_user::text, (select rolsuper from pg_roles where rolname = current_user), \
-    to_regnamespace('consign') is not null, \
-    case when to_regnamespace('consign') is null \
-        then has_database_privilege(current_database(), 'create') \
-        else has_schema_privilege(to_regnamespace('consign')::oid, 'create') end, \
-    pg_has_role(current_user, 'pg_read_all_stats', 'member'), \
-    (select count(*) from pg_stat_activity where backend_type = 'client backend'), \
-    current_setting('max_connections')::int8";
+const LOOK: &str = "select pg_catalog.current_setting('server_version'), \
+    pg_catalog.current_setting('server_version_num')::int4, \
+    current_user::text, (select rolsuper from pg_catalog.pg_roles where rolname = current_user), \
+    pg_catalog.to_regnamespace('consign') is not null, \
+    case when pg_catalog.to_regnamespace('consign') is null \
+        then pg_catalog.has_database_privilege(pg_catalog.current_database(), 'create') \
+        else pg_catalog.has_schema_privilege(pg_catalog.to_regnamespace('consign')::oid, 'create') end, \
+    pg_catalog.pg_has_role(current_user, 'pg_read_all_stats', 'member'), \
+    (select pg_catalog.count(*) from pg_catalog.pg_stat_activity where backend_type = 'client backend'), \
+    pg_catalog.current_setting('max_connections')::int8";
 
 /// Partitions are used through their tables, which is where rights are asked for.
-const CLOSED: &str = "select c.relname::text from pg_class c \
-    where c.relnamespace = to_regnamespace('consign') and c.relkind in ('r', 'p') and not c.relispartition \
-    and not (has_table_privilege(c.oid, 'select') and has_table_privilege(c.oid, 'insert') \
-        and has_table_privilege(c.oid, 'update') and has_table_privilege(c.oid, 'delete')) \
+const CLOSED: &str = "select c.relname::text from pg_catalog.pg_class c \
+    where c.relnamespace = pg_catalog.to_regnamespace('consign')::oid \
+    and c.relkind in ('r', 'p') and not c.relispartition \
+    and not (pg_catalog.has_table_privilege(c.oid, 'select') and pg_catalog.has_table_privilege(c.oid, 'insert') \
+        and pg_catalog.has_table_privilege(c.oid, 'update') and pg_catalog.has_table_privilege(c.oid, 'delete')) \
     order by 1";
 
-const SETTINGS: &str = "select name::text, setting::text from pg_settings where name in \
+const CLOSED_FUNCTIONS: &str = "select p.proname::text from pg_catalog.pg_proc p \
+    where p.pronamespace = pg_catalog.to_regnamespace('consign')::oid \
+    and not pg_catalog.has_function_privilege(p.oid, 'execute') order by 1";
+
+/// Owners and superusers are not told: they may do everything anyway. 0 stands for PUBLIC.
+const CREATORS: &str = "select n.nspname::text, \
+        case when a.grantee = 0::oid then null else pg_catalog.pg_get_userbyid(a.grantee)::text end \
+    from pg_catalog.pg_namespace n \
+    cross join lateral pg_catalog.aclexplode( \
+        coalesce(n.nspacl, pg_catalog.acldefault('n'::\"char\", n.nspowner))) a \
+    where (n.nspname = 'public' or n.nspname = 'consign') and a.privilege_type = 'CREATE' \
+    and a.grantee <> n.nspowner and not exists (select from pg_catalog.pg_roles r \
+        where r.oid = a.grantee and (r.rolsuper or r.rolname = current_user)) \
+    order by 1, 2";
+
+const SETTINGS: &str = "select name::text, setting::text from pg_catalog.pg_settings where name in \
     ('fsync', 'full_page_writes', 'synchronous_commit', 'autovacuum', 'track_counts') order by 1";
 
 /// What has been open for longer than this is told.
-const LONG: &str = "select pid, coalesce(usename::text, ''), extract(epoch from now() - xact_start)::int8 \
-    from pg_stat_activity where datname = current_database() and xact_start < now() - interval '5 minutes' \
+const LONG: &str = "select pid, coalesce(usename::text, ''), extract(epoch from pg_catalog.now() - xact_start)::int8 \
+    from pg_catalog.pg_stat_activity where datname = pg_catalog.current_database() \
+    and xact_start < pg_catalog.now() - interval '5 minutes' \
     and backend_type <> 'autovacuum worker' order by xact_start limit 10";
 
-const PREPARED: &str = "select gid::text from pg_prepared_xacts \
-    where database = current_database() and prepared < now() - interval '5 minutes' order by 1 limit 10";
+const PREPARED: &str = "select gid::text from pg_catalog.pg_prepared_xacts \
+    where database = pg_catalog.current_database() \
+    and prepared < pg_catalog.now() - interval '5 minutes' order by 1 limit 10";
+
+const CLOCK: &str =
+    "select (extract(epoch from pg_catalog.clock_timestamp())::numeric * 1000::numeric)::int8";
+
+/// Every statement of the examination, for the test that reads what each of them means.
+#[cfg(test)]
+pub(super) const STATEMENTS: &[&str] =
+    &[LOOK, CLOSED, CLOSED_FUNCTIONS, CREATORS, SETTINGS, LONG, PREPARED, CLOCK];
 
 /// Asks a database how it is. Nothing is changed.
 pub async fn examine_postgres(
@@ -85,8 +130,7 @@ pub async fn examine_postgres(
     let way = way(address)?;
     let client = way.connect().await?;
     let schema = address.schema();
-    let of_schema = |sql: &str| sql.replace("'consign'", &format!("'{schema}'"));
-    let asked = examine(&client, clock, &of_schema).await;
+    let asked = examine(&client, clock, &|sql| of_schema(sql, schema)).await;
     asked.map_err(|source| PostgresError::Migrate { schema: schema.into(), source })
 }
 
@@ -95,9 +139,12 @@ async fn examine(
     clock: &dyn Clock,
     of_schema: &dyn Fn(&str) -> String,
 ) -> Result<PostgresHealth, Error> {
+    client.batch_execute(sql::BEGIN_PINNED).await?;
     let rows = client.query_typed(&of_schema(LOOK), &[]).await?;
     let row = rows.first().expect("a select without a table has one row");
     let closed = client.query_typed(&of_schema(CLOSED), &[]).await?;
+    let functions = client.query_typed(&of_schema(CLOSED_FUNCTIONS), &[]).await?;
+    let creators = client.query_typed(&of_schema(CREATORS), &[]).await?;
     let settings = client.query_typed(SETTINGS, &[]).await?;
     let long = client.query_typed(LONG, &[]).await?;
     let prepared = client.query_typed(PREPARED, &[]).await?;
@@ -110,6 +157,8 @@ async fn examine(
         schema_is_there: row.try_get(4)?,
         may_migrate: row.try_get(5)?,
         closed_tables: closed.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?,
+        closed_functions: functions.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?,
+        creators: creators.iter().map(creator).collect::<Result<_, _>>()?,
         settings: settings.iter().map(pair).collect::<Result<_, _>>()?,
         sees_all: row.try_get(6)?,
         long_transactions: long.iter().map(transaction).collect::<Result<_, _>>()?,
@@ -118,6 +167,10 @@ async fn examine(
         round_trip,
         connections: (row.try_get(7)?, row.try_get(8)?),
     })
+}
+
+fn creator(row: &Row) -> Result<Creator, Error> {
+    Ok(Creator { schema: row.try_get(0)?, role: row.try_get(1)? })
 }
 
 fn pair(row: &Row) -> Result<(String, String), Error> {
@@ -131,8 +184,7 @@ fn transaction(row: &Row) -> Result<LongTransaction, Error> {
 /// How far the database's clock is ahead of ours, as it was in the middle of a round trip.
 async fn clocks(client: &Client, clock: &dyn Clock) -> Result<(i64, Duration), Error> {
     let before = clock.read();
-    let sql = "select (extract(epoch from clock_timestamp()) * 1000)::int8";
-    let rows = client.query_typed(sql, &[]).await?;
+    let rows = client.query_typed(CLOCK, &[]).await?;
     let round_trip = clock.read().monotonic.saturating_sub(before.monotonic);
     let theirs: i64 = rows.first().expect("a select without a table has one row").try_get(0)?;
     let half = i64::try_from(round_trip.as_millis() / 2).unwrap_or(i64::MAX);

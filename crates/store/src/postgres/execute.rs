@@ -3,6 +3,7 @@
 use super::{
     Inner, audit,
     claim::early_look,
+    commit::begin_if,
     desk::{BLOCK, Desk},
     error::Trouble,
     hold::{self, Clock},
@@ -13,6 +14,7 @@ use super::{
     pool::{Lent, Param, Pool},
     sql,
     uuid::Xact,
+    workers::{Sign, WorkersNews},
 };
 use crate::{
     form::{
@@ -20,10 +22,10 @@ use crate::{
         facet,
     },
     node::News,
-    queue::Queue,
+    queue::{Queue, check_pause},
     store::{Answer, Reply, Request},
 };
-use engine::{AuditNote, JobId};
+use engine::{AuditNote, JobId, JobType, Refusal, Scope, Tenant, TenantLimit};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
@@ -135,10 +137,14 @@ impl Inner {
         db: &mut Lent,
         plan: &Plan<'_>,
     ) -> Result<Arc<Known>, Trouble> {
-        let known = self.known();
-        let is_new = |queue: &Queue| known.queues.no(&queue.job_type, &queue.tenant).is_none();
-        let queues = plan.new.iter().map(|new| crate::taken::queue_of(new));
-        let missing: BTreeSet<Queue> = queues.filter(is_new).collect();
+        let mut known = self.known();
+        let mut missing = self.missing_queues(plan, &known);
+        if missing.is_refused {
+            // Another node may have declared the type since.
+            known = self.known_now(db).await?;
+            missing = self.missing_queues(plan, &known);
+        }
+        let missing = missing.queues;
         if missing.is_empty() {
             return Ok(known);
         }
@@ -153,10 +159,46 @@ impl Inner {
             db.run(sql::SETTINGS_CHANGED, &[]),
             db.script(sql::COMMIT),
         )?;
-        let known = Arc::new(Known::load(db).await?);
         db.closed();
+        let known = Arc::new(Known::load(db).await?);
         self.learn(known.clone());
         Ok(known)
+    }
+
+    /// The queues that a batch is the first to need, without those of jobs that will be refused:
+    /// their tenant has too many types already. What came by SQL was counted when it was enqueued.
+    fn missing_queues(&self, plan: &Plan<'_>, known: &Known) -> MissingQueues {
+        let mut missing = MissingQueues::default();
+        for (_, request) in &plan.requests {
+            let Some(Request::Submit(jobs)) = request.bare() else { continue };
+            let queues = jobs.iter().map(crate::taken::queue_of);
+            let is_new = |queue: &Queue| {
+                known.queues.no(&queue.job_type, &queue.tenant).is_none()
+                    && !missing.queues.contains(queue)
+            };
+            let of_list: BTreeSet<Queue> = queues.filter(is_new).collect();
+            let mut opened: BTreeMap<&Tenant, u64> = BTreeMap::new();
+            for queue in &of_list {
+                let opens = !known.policies.contains_key(&queue.job_type);
+                *opened.entry(&queue.tenant).or_default() += u64::from(opens);
+            }
+            // A list is taken whole or not at all, so that the last of its types has to fit.
+            let fits = |(tenant, opened): (&&Tenant, &u64)| {
+                let kept = known.queues.undeclared_types(tenant, &known.policies)
+                    + missing.opened.get(*tenant).copied().unwrap_or(0);
+                let last = (kept + opened).saturating_sub(1);
+                *opened == 0 || self.limits.check(TenantLimit::JobTypes, last).is_ok()
+            };
+            if plan.taking_in || opened.iter().all(fits) {
+                for (tenant, opened) in opened {
+                    *missing.opened.entry(tenant.clone()).or_default() += opened;
+                }
+                missing.queues.extend(of_list);
+            } else {
+                missing.is_refused = true;
+            }
+        }
+        missing
     }
 
     /// Everything but the commit.
@@ -178,16 +220,25 @@ impl Inner {
                 Some(Request::Job { scope, id, command }) => desk.command(scope, *id, command)?,
                 Some(Request::Claim { .. }) => continue,
                 Some(Request::Seen { scope, worker }) => {
-                    seen.push((scope, worker, None, None));
+                    seen.push(Sign::of(scope, worker));
                     Ok(Answer::Done)
                 }
-                Some(_) | None => Ok(Answer::Done), // settings were set before anything else
+                Some(Request::Leave { scope, worker }) => {
+                    seen.push(Sign { left: true, ..Sign::of(scope, worker) });
+                    Ok(Answer::Done)
+                }
+                // Settings were set before anything else.
+                Some(_) | None => match desk.refused.remove(index) {
+                    Some(refusal) => Err(refusal),
+                    None => Ok(Answer::Done),
+                },
             };
             remember(&reply, request, &mut notes);
             replies.insert(*index, reply);
         }
         desk.expect_changes()?;
-        let mut ready = Ready { xact, made, careful: plan.careful, ..Ready::default() };
+        let only_claims = plan.only_claims();
+        let mut ready = Ready { xact, made, only_claims, ..Ready::default() };
         if !plan.claims.is_empty() {
             self.lines().note(&desk.pending);
             desk.write(db).await?;
@@ -199,11 +250,12 @@ impl Inner {
                 request.iter().for_each(|(_, request)| remember(&reply, request, &mut notes));
                 replies.insert(wanted.index, reply);
                 let host = wish.host.as_ref();
-                seen.insert(0, (wanted.scope, &wish.worker, host, Some(&wish.job_types)));
+                let sign = Sign::of(wanted.scope, &wish.worker);
+                seen.insert(0, Sign { host, job_types: Some(&wish.job_types), ..sign });
             }
         }
         ready.replies = replies.into_values().collect();
-        ready.seen = self.news_of_workers(seen, desk.now);
+        ready.workers = self.news_of_workers(seen, desk.now);
         ready.notes = notes;
         ready.desk = Some(desk);
         Ok(ready)
@@ -216,25 +268,27 @@ impl Inner {
         plan: &Plan<'_>,
         known: Arc<Known>,
     ) -> Result<(Desk, HashMap<i64, Vec<JobId>>, Xact), Trouble> {
-        let (audit, claims) = (plan.audit_lock(self.schema()), plan.claim_locks(self.schema()));
-        // Claims are taken to be new at first. One that is not shows when it is written down, or when there was nothing for it.
+        let claims = plan.claim_locks();
+        // Claims are taken to be new at first. One that is not shows when it is locked.
         let digests = if plan.careful { plan.digests() } else { Vec::new() };
-        let locks: &[i64] = if plan.careful { &claims } else { &[] };
+        let (locks, new): (&[i64], &[i64]) =
+            if plan.careful { (&claims, &[]) } else { (&[], &claims) };
         let mut keys = plan.keys(&known);
         let recalled = self.recall(plan);
         let needed: &[JobId] = if recalled.is_some() { &[] } else { &plan.jobs };
         // Most batches need nothing before their locks, and begin in the same journey.
         let early = !plan.rekeyed.is_empty() || plan.sets_anything();
+        let mut refused = BTreeMap::new();
         if early {
             tokio::try_join!(biased; db.begin(), hold::keys_of(db, &plan.rekeyed, &mut keys))?;
-            set(db, plan).await?;
+            refused = self.set(db, plan).await?;
         }
         let first = early_look(plan, &known);
         let hold = async {
             tokio::try_join!(
                 biased;
-                begin(db, !early && !plan.taking_in),
-                hold::lock(db, &audit),
+                begin_if(db, !early && !plan.taking_in),
+                hold::lock_audit(db, plan.notes),
                 hold::lock_keys(db, &keys),
                 load::locked(db, needed),
             )
@@ -243,18 +297,19 @@ impl Inner {
         let read = async {
             tokio::try_join!(
                 biased;
-                hold::lock(db, locks),
+                hold::lock_claims(db, locks),
                 hold::held(db, &digests),
                 hold::clock(db, reads, writes),
-                self.look_early(db, first, &claims),
+                self.look_early(db, first, new),
             )
         };
         // Ended jobs are held by a second statement. Everything else is behind it.
-        let (((), (), keys, jobs), ((), held, clock, look)) = if needed.is_empty() {
+        let (((), (), keys, jobs), (_, held, clock, look)) = if needed.is_empty() {
             tokio::try_join!(biased; hold, read)?
         } else {
             (hold.await?, read.await?)
         };
+        let looked = look.is_some();
         let clock = look.as_ref().map(|look| look.clock).or(clock);
         let clock = clock.ok_or(Trouble::Impossible("nobody looked at the clock"))?;
         let as_known = known.version == clock.settings;
@@ -272,9 +327,11 @@ impl Inner {
             self.note_places(&numbers, now);
         }
         let mut desk = Desk::new(facts, known, self.dice.clone(), clock.place, numbers);
+        desk.limits = self.limits;
         // It went by the database's time, which may have gone back, and by what was known.
         desk.early = look.filter(|_| as_known && now == clock.now);
-        desk.claim_locks = claims;
+        desk.unlocked_claims = if plan.careful || looked { Vec::new() } else { claims };
+        desk.refused = refused;
         desk.jobs = jobs;
         if let Some(recalled) = recalled {
             desk.jobs = recalled.jobs;
@@ -326,13 +383,23 @@ impl Inner {
     }
 }
 
+/// Queues that are to be made.
+#[derive(Default)]
+struct MissingQueues {
+    queues: BTreeSet<Queue>,
+    /// How many undeclared types each tenant has with them and not without them.
+    opened: BTreeMap<Tenant, u64>,
+    /// Whether there are others, which are not made.
+    is_refused: bool,
+}
+
 /// A transaction that has only to be committed.
 #[derive(Default)]
 pub(super) struct Ready<'a> {
     pub(super) replies: Vec<Reply>,
     pub(super) desk: Option<Desk>,
     pub(super) notes: Vec<&'a AuditNote>,
-    pub(super) seen: Vec<super::workers::News>,
+    pub(super) workers: WorkersNews,
     /// What each claim was given.
     pub(super) given: Vec<(i64, Vec<JobId>)>,
     /// What was learned about lines, true as soon as it is committed.
@@ -340,8 +407,8 @@ pub(super) struct Ready<'a> {
     /// The queues that jobs were taken from, each as often, in order.
     pub(super) served: Vec<i64>,
     pub(super) xact: Xact,
-    /// Whether it was looked up what its claims were given before.
-    pub(super) careful: bool,
+    /// Whether there was nothing in the batch but claims.
+    pub(super) only_claims: bool,
     /// How many connections had been made when it began.
     pub(super) made: u64,
 }
@@ -352,43 +419,68 @@ fn remember<'a>(reply: &Reply, request: &'a Request, notes: &mut Vec<&'a AuditNo
     }
 }
 
-async fn begin(db: &Lent, now: bool) -> Result<(), Trouble> {
-    if now { db.begin().await } else { Ok(()) }
-}
-
-/// Settings come first. They are few, and each is a statement.
-async fn set(db: &Lent, plan: &Plan<'_>) -> Result<(), Trouble> {
-    if plan.sets {
-        db.run(sql::SETTINGS_CHANGED, &[]).await?;
-    }
-    for (_, request) in &plan.requests {
-        match request.bare() {
-            Some(Request::SetPolicy { job_type, policy }) => {
-                let name = job_type.as_str();
-                let body = to_row(facet::of_name(&[name]), policy);
-                known::put_policy(db, name, &body, policy).await?;
-            }
-            Some(Request::Pause { scope, job_type }) => {
-                let params: [Param<'_>; 2] =
-                    [(&job_type.as_str(), Type::TEXT), (&to_scope(scope), Type::TEXT)];
-                db.run(sql::PAUSE_PUT, &params).await?;
-            }
-            Some(Request::Resume { scope, job_type }) => {
-                let params: [Param<'_>; 2] =
-                    [(&job_type.as_str(), Type::TEXT), (&to_scope(scope), Type::TEXT)];
-                db.run(sql::PAUSE_LIFT, &params).await?;
-            }
-            Some(Request::PutKey(key)) => audit::put_key(db, key).await?,
-            Some(Request::PutSigningKey(key)) => audit::put_signing_key(db, key).await?,
-            Some(
-                Request::Submit(_)
-                | Request::Job { .. }
-                | Request::Claim { .. }
-                | Request::Seen { .. }
-                | Request::Record { .. },
-            )
-            | None => {}
+impl Inner {
+    /// Settings come first. They are few, and each is a statement. Gives those that are refused.
+    async fn set(&self, db: &Lent, plan: &Plan<'_>) -> Result<BTreeMap<usize, Refusal>, Trouble> {
+        if plan.sets {
+            db.run(sql::SETTINGS_SET, &[]).await?;
+        } else if plan.requests.iter().any(|(_, request)| request.sets()) {
+            db.run(sql::CREDENTIALS_SET, &[]).await?;
         }
+        let mut refused = BTreeMap::new();
+        for (index, request) in &plan.requests {
+            let done = match request.bare() {
+                Some(Request::SetPolicy { job_type, policy }) => {
+                    let name = job_type.as_str();
+                    let body = to_row(facet::of_name(&[name]), policy);
+                    known::put_policy(db, name, &body, policy).await?;
+                    Ok(())
+                }
+                Some(Request::Pause { scope, job_type }) => self.pause(db, scope, job_type).await?,
+                Some(Request::Resume { scope, job_type }) => {
+                    let params: [Param<'_>; 2] =
+                        [(&job_type.as_str(), Type::TEXT), (&to_scope(scope), Type::TEXT)];
+                    db.run(sql::PAUSE_LIFT, &params).await?;
+                    Ok(())
+                }
+                Some(Request::PutKey(key)) => audit::put_key(db, key, &self.limits).await?,
+                Some(Request::PutSigningKey(key)) => {
+                    audit::put_signing_key(db, key).await?;
+                    Ok(())
+                }
+                Some(
+                    Request::Submit(_)
+                    | Request::Job { .. }
+                    | Request::Claim { .. }
+                    | Request::Seen { .. }
+                    | Request::Leave { .. }
+                    | Request::Record { .. },
+                )
+                | None => Ok(()),
+            };
+            if let Err(refusal) = done {
+                refused.insert(*index, refusal);
+            }
+        }
+        Ok(refused)
     }
-    Ok(())
+
+    /// The lock on the number of settings, which is taken, keeps two nodes from adding the last
+    /// one.
+    async fn pause(
+        &self,
+        db: &Lent,
+        scope: &Scope,
+        job_type: &JobType,
+    ) -> Result<Result<(), Refusal>, Trouble> {
+        let paused = known::load_pauses(db).await?;
+        let pause = (job_type.clone(), scope.clone());
+        if let Err(refusal) = check_pause(&paused, &pause, &self.limits) {
+            return Ok(Err(refusal));
+        }
+        let params: [Param<'_>; 2] =
+            [(&job_type.as_str(), Type::TEXT), (&to_scope(scope), Type::TEXT)];
+        db.run(sql::PAUSE_PUT, &params).await?;
+        Ok(Ok(()))
+    }
 }

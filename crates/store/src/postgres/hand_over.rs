@@ -15,6 +15,7 @@ use super::{
     plan::Plan,
     pool::{Lent, Pool},
     save, sql,
+    workers::WorkersNews,
 };
 use crate::{
     node::News,
@@ -159,6 +160,7 @@ impl Inner {
         let Foreseen { now, place } = foreseen;
         let settings = known.version;
         let mut desk = Desk::new((now, 0), known, self.dice.clone(), place, vec![place]);
+        desk.limits = self.limits;
         let mut replies = Vec::with_capacity(plan.requests.len());
         for (_, request) in &plan.requests {
             if let Request::Submit(jobs) = request {
@@ -179,7 +181,7 @@ impl Inner {
         };
         db.closed();
         self.keep_places(&[sent?]);
-        self.committed(&desk, None, Vec::new(), (Vec::new(), Vec::new()));
+        self.committed(&desk, None, WorkersNews::default(), (Vec::new(), Vec::new()));
         Ok(replies)
     }
 

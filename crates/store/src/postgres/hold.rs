@@ -14,11 +14,23 @@ use engine::{Envelope, JobId, Timestamp};
 use std::collections::{BTreeMap, HashMap};
 use tokio_postgres::{Row, types::Type};
 
-pub(super) async fn lock(db: &Lent, locks: &[i64]) -> Result<(), Trouble> {
-    if locks.is_empty() {
+/// Holds the end of the audit log, where two transactions must not write at the same time.
+pub(super) async fn lock_audit(db: &Lent, needed: bool) -> Result<(), Trouble> {
+    if !needed {
         return Ok(());
     }
-    db.rows(sql::LOCK, &[(&locks, Type::INT8_ARRAY)]).await.map(drop)
+    match db.rows(sql::AUDIT_LOCK, &[]).await?.len() {
+        1 => Ok(()),
+        _ => Err(Trouble::Impossible("the audit log has no row to be locked by")),
+    }
+}
+
+/// Holds claims, and says how many of them were given nothing before.
+pub(super) async fn lock_claims(db: &Lent, digests: &[i64]) -> Result<usize, Trouble> {
+    if digests.is_empty() {
+        return Ok(0);
+    }
+    Ok(db.rows(sql::CLAIMS_LOCK, &[(&digests, Type::INT8_ARRAY)]).await?.len())
 }
 
 /// The jobs that claims of these names were given.

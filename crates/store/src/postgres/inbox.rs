@@ -178,7 +178,12 @@ impl Inner {
     fn tell_of(&self, slips: &[Slip], taken: &[JobId]) {
         let new = slips.iter().filter(|slip| taken.contains(&slip.id));
         let work = new.filter_map(|slip| slip.new.as_ref().ok()).map(|new| new.job_type.clone());
-        let news = News { work: work.collect(), any_work: false, touched: !taken.is_empty() };
+        let news = News {
+            work: work.collect(),
+            any_work: false,
+            touched: !taken.is_empty(),
+            ..News::default()
+        };
         self.post.hear_ourselves(news.clone());
         self.post.tell(news);
     }

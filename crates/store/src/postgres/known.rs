@@ -33,17 +33,15 @@ impl Known {
             db.rows(sql::SETTINGS_NOW, &[]),
             db.rows(sql::QUEUES, &[]),
             load_policies(db),
-            db.rows(sql::PAUSES, &[]),
+            load_pauses(db),
         )?;
         let version = version.first().ok_or(Trouble::Impossible("the house has no row"))?;
-        let mut known = Known { version: version.try_get(0)?, policies, ..Known::default() };
+        let mut known =
+            Known { version: version.try_get(0)?, policies, paused, ..Known::default() };
         for row in queues {
             let (no, job_type, tenant): (i32, &str, &str) =
                 (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
             known.queues.add(no.into(), queue(job_type, tenant)?);
-        }
-        for row in paused {
-            known.paused.insert(pause(row.try_get(0)?, row.try_get(1)?)?);
         }
         Ok(known)
     }
@@ -66,6 +64,11 @@ pub(super) async fn load_policies(db: &Lent) -> Result<BTreeMap<JobType, Policy>
         policies.insert(job_type, from_row(facet::of_name(&[name]), row.try_get(1)?)?);
     }
     Ok(policies)
+}
+
+pub(super) async fn load_pauses(db: &Lent) -> Result<BTreeSet<(JobType, Scope)>, Trouble> {
+    let rows = db.rows(sql::PAUSES, &[]).await?;
+    rows.iter().map(|row| pause(row.try_get(0)?, row.try_get(1)?)).collect()
 }
 
 /// Writes a policy, and beside it what `enqueue` must know of it.

@@ -48,7 +48,7 @@ mod verify;
 mod workers;
 
 pub use address::PostgresAddress;
-pub use doctor::{LongTransaction, PostgresHealth, examine_postgres};
+pub use doctor::{Creator, LongTransaction, PostgresHealth, examine_postgres};
 pub use error::PostgresError;
 pub(crate) use schema::clock_connection;
 pub use schema::{migrate_postgres, postgres_schema};
@@ -59,6 +59,7 @@ use crate::{
     clock::Clock, dice::Dice, node::Part, remembered::Remembered, seen::Workers, store::StoreError,
 };
 use booth::Booths;
+use engine::{Scope, TenantLimits, Timestamp};
 use error::Trouble;
 use hand_over::Places;
 use known::Known;
@@ -67,7 +68,7 @@ use news::Post;
 use pool::{Lent, Pool};
 use recall::Written;
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, RwLock},
 };
 use tokio::{runtime::Handle, task::JoinHandle};
@@ -82,18 +83,20 @@ pub struct Postgres {
     taking_in: JoinHandle<()>,
 }
 
-/// How many connections a store has.
+/// How a store is opened: how many connections it has, and what a tenant may have.
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
     /// Batches that are carried out side by side; what the address says goes before it.
     pub writers: usize,
     /// Questions that are answered side by side.
     pub readers: usize,
+    /// What one tenant may have beside its jobs.
+    pub tenant_limits: TenantLimits,
 }
 
 impl Default for PostgresOptions {
     fn default() -> Self {
-        PostgresOptions { writers: 4, readers: 4 }
+        PostgresOptions { writers: 4, readers: 4, tenant_limits: TenantLimits::default() }
     }
 }
 
@@ -115,10 +118,13 @@ struct Inner {
     /// Jobs that this node has leased out.
     remembered: Mutex<Remembered<Written>>,
     workers: Mutex<Workers>,
+    /// Until when a tenant is taken to have no room for another worker.
+    full_scopes: Mutex<BTreeMap<Scope, Timestamp>>,
     /// Jobs that cannot be read. Claims pass them by.
     damaged: Mutex<BTreeSet<i64>>,
     part: Mutex<Part>,
     post: Arc<Post>,
+    limits: TenantLimits,
 }
 
 impl Postgres {
@@ -148,9 +154,11 @@ impl Postgres {
             lines: Mutex::default(),
             remembered: Mutex::default(),
             workers: Mutex::default(),
+            full_scopes: Mutex::default(),
             damaged: Mutex::default(),
             part: Mutex::default(),
             post: post.clone(),
+            limits: options.tenant_limits,
         };
         let started = inner.start().await;
         started.map_err(|trouble| PostgresError::Store {
@@ -189,10 +197,6 @@ impl Inner {
         known::tell_policies(&db, &known).await?;
         self.learn(Arc::new(known));
         self.start_time(&mut db).await
-    }
-
-    fn schema(&self) -> &str {
-        &self.schema
     }
 
     /// What this node knows by heart.
@@ -238,7 +242,7 @@ impl Inner {
         &self,
         desk: &desk::Desk,
         by: Option<Xid>,
-        seen: Vec<workers::News>,
+        news: workers::WorkersNews,
         (looked, served): (Vec<Looked>, Vec<i64>),
     ) {
         self.remember(desk, by);
@@ -247,7 +251,9 @@ impl Inner {
         lines.note(&desk.pending);
         served.iter().for_each(|queue| lines.serve(*queue));
         drop(lines);
-        self.workers().extend(seen.into_iter().map(|(name, seen, _)| (name, seen)));
+        let mut workers = self.workers();
+        news.lost.iter().for_each(|name| drop(workers.remove(name)));
+        workers.extend(news.seen.into_iter().map(|(name, seen, _)| (name, seen)));
     }
 }
 

@@ -153,7 +153,12 @@ impl Post {
                 }
                 sleep(RETRY).await;
                 // Whatever was said in the meantime was not heard.
-                post.inbox.put(News { any_work: true, touched: true, ..News::default() });
+                post.inbox.put(News {
+                    any_work: true,
+                    touched: true,
+                    settings: true,
+                    ..News::default()
+                });
             }
         })
     }
@@ -161,7 +166,7 @@ impl Post {
     /// One connection, as long as it lasts.
     async fn connected(self: &Arc<Self>, way: &Way) -> Result<(), super::error::PostgresError> {
         let failed = |source| way.unreachable(source);
-        let (client, connection) = way.dial(&way.address.config).await.map_err(failed)?;
+        let (client, connection) = way.dial("").await.map_err(failed)?;
         let mut listening = Listening(way.runtime.spawn(self.clone().listen(connection)));
         client.batch_execute(&format!("listen {}", self.channel)).await.map_err(failed)?;
         let mut pause = pin!(sleep(Duration::ZERO));
@@ -222,13 +227,14 @@ fn channel(schema: &str) -> String {
     format!("consign_{schema}")
 }
 
-/// `from touched any type type …`
+/// `from touched settings any type type …`
 fn written(from: u64, news: &News) -> String {
-    let mut text = format!("{from} {} {}", u8::from(news.touched), u8::from(news.any_work));
     let types: usize = news.work.iter().map(|job_type| job_type.as_str().len() + 1).sum();
+    let (touched, settings) = (u8::from(news.touched), u8::from(news.settings));
     if types > BYTES_MAX {
-        return format!("{from} {} 1", u8::from(news.touched));
+        return format!("{from} {touched} {settings} 1");
     }
+    let mut text = format!("{from} {touched} {settings} {}", u8::from(news.any_work));
     for job_type in &news.work {
         text.push(' ');
         text.push_str(job_type.as_str());
@@ -239,9 +245,10 @@ fn written(from: u64, news: &News) -> String {
 fn read(message: &str) -> Option<(u64, News)> {
     let mut words = message.split(' ');
     let from = words.next()?.parse().ok()?;
-    let (touched, any_work) = (words.next()? == "1", words.next()? == "1");
+    let mut is_set = || Some(words.next()? == "1");
+    let (touched, settings, any_work) = (is_set()?, is_set()?, is_set()?);
     let work: BTreeSet<JobType> = words.filter_map(|word| JobType::parse(word).ok()).collect();
-    Some((from, News { work, any_work, touched }))
+    Some((from, News { work, any_work, touched, settings }))
 }
 
 #[cfg(test)]
@@ -251,7 +258,7 @@ mod tests {
     #[test]
     fn news_arrive_as_they_were_told() {
         let types = ["email", "order.ship"].map(|name| JobType::parse(name).unwrap());
-        let news = News { work: types.into(), any_work: false, touched: true };
+        let news = News { work: types.into(), any_work: false, touched: true, settings: true };
         assert_eq!(read(&written(7, &news)), Some((7, news)));
         let nothing = News { any_work: true, ..News::default() };
         assert_eq!(read(&written(u64::MAX, &nothing)), Some((u64::MAX, nothing)));
@@ -265,11 +272,11 @@ mod tests {
         let any = News { any_work: true, ..News::default() };
         let word = |news: &News| post.word(news).1;
         assert_eq!(word(&News::default()), None, "nothing is not worth a word");
-        assert_eq!(word(&touched).as_deref(), Some("notify consign_consign, '7 1 0'"));
+        assert_eq!(word(&touched).as_deref(), Some("notify consign_consign, '7 1 0 0'"));
         assert_eq!(post.word(&any), (any.clone(), None), "it is told with what follows");
         post.tell(any);
         *post.gathers_until.lock().unwrap() -= GATHER;
-        assert_eq!(word(&touched).as_deref(), Some("notify consign_consign, '7 1 1'"));
+        assert_eq!(word(&touched).as_deref(), Some("notify consign_consign, '7 1 0 1'"));
         assert!(post.out.locked().is_empty(), "nobody need tell it again");
     }
 

@@ -6,7 +6,9 @@ use super::{
     pool::{Lent, Param},
     sql,
 };
-use crate::node::{Attendance, Lead, NODES_KEPT, NodeCard, NodeSeen, Part};
+use crate::node::{
+    Attendance, Lead, NODE_LOST_AFTER, NODES_KEPT, NodeCard, NodeSeen, Part, UnconfirmedNode,
+};
 use engine::Timestamp;
 use tokio_postgres::types::Type;
 
@@ -38,15 +40,7 @@ impl Inner {
         let before = lead(db, sql::LEADER_LOCK).await?;
         self.hear_within(db, now).await?;
         let at = now.unix_ms();
-        let started_at = card.started_at.unix_ms();
-        let put: [Param<'_>; 5] = [
-            (&card.id, Type::TEXT),
-            (&card.version, Type::TEXT),
-            (&started_at, Type::INT8),
-            (&card.draining, Type::BOOL),
-            (&at, Type::INT8),
-        ];
-        db.run(sql::NODE_PUT, &put).await?;
+        put_node(db, card, now, 0).await?;
         let old = at - NODES_KEPT.as_millis() as i64;
         db.run(sql::NODES_DROP, &[(&old, Type::INT8)]).await?;
         let lead = before.after(card, now);
@@ -57,6 +51,45 @@ impl Inner {
         let nodes = nodes(db, &lead, now).await?;
         db.script(sql::COMMIT).await?;
         Ok((lead, nodes))
+    }
+
+    /// Notes a sign of life of this node, and which settings it acts by.
+    pub(super) async fn confirm_settings(
+        &self,
+        db: &mut Lent,
+        card: &NodeCard,
+        version: u64,
+    ) -> Result<(), Trouble> {
+        let now = self.now(db).await?;
+        let version = i64::try_from(version).unwrap_or(i64::MAX);
+        db.opened();
+        let confirmed = tokio::try_join!(
+            biased;
+            db.begin(),
+            put_node(db, card, now, version),
+            db.script(sql::COMMIT),
+        );
+        db.end(&confirmed).await;
+        confirmed.map(drop)
+    }
+
+    /// The nodes that have not confirmed this version of the settings.
+    pub(super) async fn unconfirmed_nodes(
+        &self,
+        db: &mut Lent,
+        version: u64,
+    ) -> Result<Vec<UnconfirmedNode>, Trouble> {
+        let now = self.now(db).await?;
+        let mut unconfirmed = Vec::new();
+        for row in db.rows(sql::NODES, &[]).await? {
+            let seen_at = Timestamp::from_unix_ms(row.try_get(4)?);
+            let confirmed: i64 = row.try_get(5)?;
+            if confirmed.unsigned_abs() < version {
+                let live = seen_at + NODE_LOST_AFTER > now;
+                unconfirmed.push(UnconfirmedNode { id: row.try_get(0)?, live });
+            }
+        }
+        Ok(unconfirmed)
     }
 
     /// Within a transaction: whether chores that one node does for all may be done here. The fence is held until the
@@ -81,6 +114,31 @@ impl Inner {
     fn play(&self, part: Part) {
         *self.part.lock().expect("nothing panics with this in hand") = part;
     }
+}
+
+async fn put_node(
+    db: &Lent,
+    card: &NodeCard,
+    now: Timestamp,
+    confirmed: i64,
+) -> Result<(), Trouble> {
+    let (started_at, seen_at) = (card.started_at.unix_ms(), now.unix_ms());
+    let params: [Param<'_>; 6] = [
+        (&card.id, Type::TEXT),
+        (&card.version, Type::TEXT),
+        (&started_at, Type::INT8),
+        (&card.draining, Type::BOOL),
+        (&seen_at, Type::INT8),
+        (&confirmed, Type::INT8),
+    ];
+    db.run(sql::NODE_PUT, &params).await.map(drop)
+}
+
+/// The version of what was set last.
+pub(super) async fn settings_version(db: &Lent) -> Result<u64, Trouble> {
+    let rows = db.rows(sql::SET_VERSION, &[]).await?;
+    let row = rows.first().ok_or(Trouble::Impossible("the house has no row"))?;
+    Ok(row.try_get::<_, i64>(0)?.unsigned_abs())
 }
 
 async fn lead(db: &Lent, sql: &str) -> Result<Lead, Trouble> {

@@ -74,6 +74,7 @@ impl<'a> Plan<'a> {
             }
             Request::Record { request: None, .. }
             | Request::Seen { .. }
+            | Request::Leave { .. }
             | Request::PutKey(_)
             | Request::PutSigningKey(_) => {}
         }
@@ -106,25 +107,16 @@ impl<'a> Plan<'a> {
         keys
     }
 
-    /// The end of the audit log, where two transactions must not write at the same time.
-    pub(super) fn audit_lock(&self, schema: &str) -> Vec<i64> {
-        self.notes.then(|| lock(schema, AUDIT)).into_iter().collect()
+    /// Claims that two transactions must not serve at the same time, each once.
+    pub(super) fn claim_locks(&self) -> Vec<i64> {
+        let digests: BTreeSet<i64> = self.claims.iter().map(|wanted| wanted.digest).collect();
+        digests.into_iter().collect()
     }
 
-    /// Claims that two transactions must not serve at the same time.
-    pub(super) fn claim_locks(&self, schema: &str) -> Vec<i64> {
-        let locks = self.claims.iter().map(|wanted| lock(schema, wanted.digest));
-        let locks: BTreeSet<i64> = locks.collect();
-        locks.into_iter().collect()
+    /// Whether there is nothing in it but claims.
+    pub(super) fn only_claims(&self) -> bool {
+        self.claims.len() == self.requests.len()
     }
-}
-
-/// No claim has this digest: those are below zero.
-const AUDIT: i64 = 1;
-
-/// Advisory locks belong to the whole database, and other schemas may be there.
-fn lock(schema: &str, of: i64) -> i64 {
-    facet::of_name(&[schema, &of.to_string()])
 }
 
 fn may_move_key(command: &Command) -> bool {

@@ -11,7 +11,8 @@ use super::{
 use tokio_postgres::{Client, SimpleQueryMessage};
 
 /// Tables that are small, whatever happens, and may be read as a whole.
-const SMALL: [&str; 13] = [
+const SMALL: [&str; 14] = [
+    "lock",
     "house",
     "pulse",
     "queue",

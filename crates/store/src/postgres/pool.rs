@@ -21,7 +21,8 @@ use tokio::{
     time::timeout,
 };
 use tokio_postgres::{
-    Client, Config, Connection, Row, Socket,
+    Client, Connection, Row, Socket,
+    error::SqlState,
     types::{ToSql, Type},
 };
 
@@ -63,29 +64,55 @@ const ANSWER_MAX: Duration = Duration::from_secs(40);
 const LEND_MAX: Duration = Duration::from_secs(10);
 
 impl Way {
-    /// A connection of one's own.
+    /// A connection of one's own. Where no pooler is in between, its search path is pinned; a
+    /// caller that may meet one begins its transactions with [`sql::BEGIN_PINNED`].
     pub(super) async fn connect(&self) -> Result<Client, PostgresError> {
-        self.connect_with(&self.address.config).await
+        self.connect_with("").await
     }
 
-    pub(super) async fn connect_with(&self, config: &Config) -> Result<Client, PostgresError> {
-        let dialled = self.dial(config).await;
+    /// The same with more options for the session.
+    pub(super) async fn connect_with(&self, options: &str) -> Result<Client, PostgresError> {
+        let dialled = self.dial(options).await;
         let (client, connection) = dialled.map_err(|source| self.unreachable(source))?;
         self.runtime.spawn(connection.map(drop)); // what broke it is told to whoever asks next
         Ok(client)
     }
 
-    /// Both ends of a connection, for somebody who wants to hear what comes unasked.
+    /// Both ends of a connection, for a caller that wants to hear what comes unasked. A pooler that
+    /// refuses options gets none, from then on.
     pub(super) async fn dial(
         &self,
-        config: &Config,
+        options: &str,
     ) -> Result<(Client, Dialled), tokio_postgres::Error> {
-        config.connect(self.tls.clone()).await
+        let plain = &self.address.config;
+        if self.is_pooled.load(Ordering::Relaxed) {
+            return plain.connect(self.tls.clone()).await;
+        }
+        let mut config = plain.clone();
+        let theirs = config.get_options().unwrap_or_default();
+        // The address may set other things. The pin is behind them, and so it is the one that
+        // counts.
+        let all = format!("{theirs} {options} {}", sql::PATH_OPTION);
+        match config.options(all.trim()).connect(self.tls.clone()).await {
+            Err(error) if is_refusal(&error) => {
+                let connected = plain.connect(self.tls.clone()).await?;
+                self.is_pooled.store(true, Ordering::Relaxed);
+                Ok(connected)
+            }
+            connected => connected,
+        }
     }
 
     pub(super) fn unreachable(&self, source: tokio_postgres::Error) -> PostgresError {
         PostgresError::Connect { place: self.address.place(), source }
     }
+}
+
+/// What PgBouncer says of an option that it does not know, and what other proxies say of options at
+/// all.
+fn is_refusal(error: &tokio_postgres::Error) -> bool {
+    let refusals = [SqlState::PROTOCOL_VIOLATION, SqlState::FEATURE_NOT_SUPPORTED];
+    error.code().is_some_and(|code| refusals.contains(code))
 }
 
 impl Pool {
@@ -181,12 +208,12 @@ pub(super) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 impl Lent {
     /// What a statement answers.
     pub(super) async fn rows(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, Trouble> {
-        Box::pin(self.session().rows(&self.pool.way, sql, params)).await
+        Box::pin(self.session().rows(&self.pool.way, (sql, self.clean), params)).await
     }
 
     /// Runs a statement, and says how many rows it touched.
     pub(super) async fn run(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, Trouble> {
-        Box::pin(self.session().run(&self.pool.way, sql, params)).await
+        Box::pin(self.session().run(&self.pool.way, (sql, self.clean), params)).await
     }
 
     /// Runs several statements that have no values.

@@ -15,14 +15,17 @@ use super::{
 use crate::{
     form::{
         body::{COUNTS, Deltas, event_about, event_from_row, from_row},
+        facet,
         sheet::lines,
         stored::{Stored, rank_of},
     },
-    queue::{Counts, Queue, QueueDepth, live_workers},
-    seen::described,
-    store::{NumberedEvent, Overdue, PAGE_MAX},
+    queue::{Counts, LiveWorkers, Queue, QueueDepth, live_workers},
+    seen::{Leases, described, needs_leases},
+    store::{NumberedEvent, Overdue, PAGE_MAX, PoisonCounts, told_codes},
 };
-use engine::{Envelope, Event, Job, JobId, Scope, Surroundings, Timestamp, overdue};
+use engine::{
+    Envelope, ErrorCode, Event, Job, JobId, JobType, Scope, Surroundings, Timestamp, overdue,
+};
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
@@ -39,13 +42,22 @@ impl Inner {
         scope: &Scope,
         now: Timestamp,
     ) -> Result<Vec<QueueDepth>, Trouble> {
-        let known = Known::load(db).await?;
-        let counts = counts(db).await?;
-        let (all, leases) = (self.workers_now(db).await?, workers::leases(db).await?);
+        let known = self.known_now(db).await?;
+        let queues = known.queues.in_scope(scope);
+        let numbers: Vec<i32> = queues.iter().map(|(no, _)| queue_column(*no)).collect();
+        let counts = counts(db, &numbers).await?;
+        let all = self.workers_now(db).await?;
+        // Whoever was heard of lately is alive whatever it holds, and all that runs need not be
+        // read.
+        let leases = match needs_leases(&all, scope, now) {
+            true => workers::leases(db).await?,
+            false => Leases::default(),
+        };
         let workers = described(&all, &leases, &Scope::All, now);
-        let lines = waiting(db, &known, now).await?;
+        let live = LiveWorkers::of(&workers);
+        let lines = waiting(db, &numbers, now).await?;
         let mut depths = Vec::new();
-        for (no, queue) in known.queues.all().filter(|(_, queue)| scope.covers(&queue.tenant)) {
+        for (no, queue) in queues {
             // A queue is made a moment before its first job.
             let Some(counts) = counts.get(&no).filter(|counts| counts.submitted > 0) else {
                 continue;
@@ -58,11 +70,40 @@ impl Inner {
                 due,
                 oldest_due_at: line.and_then(|line| line.oldest).map(Timestamp::from_unix_ms),
                 paused: known.is_paused(queue),
-                live_workers: live_workers(&workers, queue),
+                live_workers: live.count(queue),
             });
         }
-        depths.sort_by(|a, b| a.queue.cmp(&b.queue));
         Ok(depths)
+    }
+
+    /// How many jobs wait for a person, by type and code.
+    pub(super) async fn poison_counts(
+        &self,
+        db: &Lent,
+        scope: &Scope,
+        job_type: Option<&JobType>,
+    ) -> Result<PoisonCounts, Trouble> {
+        let known = self.known_now(db).await?;
+        let wanted = |queue: &Queue| job_type.is_none_or(|wanted| *wanted == queue.job_type);
+        let queues = known.queues.in_scope(scope).into_iter().filter(|(_, queue)| wanted(queue));
+        let queues: Vec<i32> = queues.map(|(no, _)| queue_column(no)).collect();
+        let mut groups: Vec<(i64, i64, u64)> = Vec::new();
+        for row in db.rows(sql::POISON_COUNTS, &[(&queues, Type::INT4_ARRAY)]).await? {
+            let (queue, error, count): (i32, Option<i64>, i64) =
+                (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+            groups.extend(error.map(|error| (queue.into(), error, count.unsigned_abs())));
+        }
+        let (told, complete) = told_codes(&groups);
+        groups.retain(|(_, error, _)| told.contains(error));
+        let names = error_codes(db, &groups).await?;
+        let mut counts = PoisonCounts { complete, ..PoisonCounts::default() };
+        for (no, error, count) in &groups {
+            let (name, queue) = (names.get(error), known.queues.get(*no));
+            name.iter().zip(queue).for_each(|(name, queue)| {
+                counts.add(&queue.job_type, name, *count);
+            });
+        }
+        Ok(counts)
     }
 
     pub(super) async fn surroundings(
@@ -73,11 +114,10 @@ impl Inner {
     ) -> Result<Option<(Job, Surroundings)>, Trouble> {
         let Some(stored) = visible(db, scope, id).await? else { return Ok(None) };
         let queue = Queue::of(&stored.job);
-        let known = Known::load(db).await?;
-        let counts = counts(db).await?;
+        let known = self.known_now(db).await?;
         let of_type = known.queues.of_type(&queue.job_type, &Scope::All);
-        let running = of_type.filter_map(|(no, _)| counts.get(&no)).map(|counts| counts.running);
-        let running = running.sum();
+        let of_type: Vec<i32> = of_type.map(|(no, _)| queue_column(no)).collect();
+        let running = counts(db, &of_type).await?.values().map(|counts| counts.running).sum();
         let (all, leases) = (self.workers_now(db).await?, workers::leases(db).await?);
         let workers = described(&all, &leases, &Scope::All, now);
         let surroundings = Surroundings {
@@ -132,6 +172,10 @@ impl Inner {
         db: &Lent,
         after: Timestamp,
     ) -> Result<Option<Timestamp>, Trouble> {
+        // Nothing is later. A caller who asks so only wants to know what time it is.
+        if after == Timestamp::MAX {
+            return Ok(None);
+        }
         let known = self.known_now(db).await?;
         let queues: Vec<i32> = known.queues.all().map(|(no, _)| queue_column(no)).collect();
         let (ranks, after) = (ranks(), after.unix_ms());
@@ -164,10 +208,26 @@ pub(super) fn numbers(rows: &[tokio_postgres::Row]) -> Result<Vec<i64>, Trouble>
     Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
 }
 
+/// The codes that digests stand for, as one job of each tells it.
+async fn error_codes(
+    db: &Lent,
+    groups: &[(i64, i64, u64)],
+) -> Result<HashMap<i64, ErrorCode>, Trouble> {
+    let of_codes: BTreeMap<i64, i64> =
+        groups.iter().map(|(queue, error, _)| (*error, *queue)).collect();
+    let errors: Vec<i64> = of_codes.keys().copied().collect();
+    let queues: Vec<i32> = of_codes.values().map(|queue| queue_column(*queue)).collect();
+    let params: [Param<'_>; 2] = [(&queues, Type::INT4_ARRAY), (&errors, Type::INT8_ARRAY)];
+    let first = numbers(&db.rows(sql::POISON_FIRST, &params).await?)?;
+    let jobs = load::readable_by_no(db, &first).await?.into_iter();
+    let codes = jobs.filter_map(|stored| stored.job.life.last_failure).map(|last| last.code);
+    Ok(codes.map(|code| (facet::of_error(&code), code)).collect())
+}
+
 /// The counts as they were last added up, with all that has changed since.
-async fn counts(db: &Lent) -> Result<BTreeMap<i64, Counts>, Trouble> {
+async fn counts(db: &Lent, queues: &[i32]) -> Result<BTreeMap<i64, Counts>, Trouble> {
     let mut sums = Deltas::default();
-    for row in db.rows(sql::COUNTS, &[]).await? {
+    for row in db.rows(sql::COUNTS, &[(&queues, Type::INT4_ARRAY)]).await? {
         let (queue, counts): (i32, Vec<i64>) = (row.try_get(0)?, row.try_get(1)?);
         let sum = sums.0.entry(queue.into()).or_insert([0; COUNTS]);
         sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
@@ -185,8 +245,7 @@ struct Line {
     oldest: Option<i64>,
 }
 
-async fn waiting(db: &Lent, known: &Known, now: Timestamp) -> Result<HashMap<i64, Line>, Trouble> {
-    let queues: Vec<i32> = known.queues.all().map(|(no, _)| queue_column(no)).collect();
+async fn waiting(db: &Lent, queues: &[i32], now: Timestamp) -> Result<HashMap<i64, Line>, Trouble> {
     let (ranks, now) = (ranks(), now.unix_ms());
     let params: [Param<'_>; 4] = [
         (&queues, Type::INT4_ARRAY),

@@ -66,7 +66,7 @@ pub(super) async fn write(
     let (told, nothing) = (Told::of(pending)?, Told::default());
     let begins = !pending.new.is_empty() || !rows.begun.no.is_empty();
     let ends = !begins && !removed.no.is_empty();
-    let starts = !begins && !ends && given.is_new() && !rows.moved.no.is_empty();
+    let starts = !begins && !ends && !given.digest.is_empty() && !rows.moved.no.is_empty();
     let by = |this: bool| if this { &told } else { &nothing };
     tokio::try_join!(
         biased;
@@ -204,7 +204,8 @@ fn begun<'a>(handed: &'a HandedRows<'_>, live: &'a LiveRows) -> [Param<'a>; 17] 
     ]
 }
 
-/// Where all of them were started by claims that are new, it is noted by the same statement what those were given.
+/// Where all of them were started by claims, it is noted by the same statement what those were
+/// given.
 async fn update_live(
     db: &Lent,
     rows: &LiveRows,
@@ -337,31 +338,23 @@ async fn announce(db: &Lent, told: &Told<'_>) -> Result<(), Trouble> {
 pub(super) struct Given {
     digest: Vec<i64>,
     jobs: Vec<Vec<u8>>,
-    at: i64,
-    /// Whether they may have been given something before.
-    again: bool,
 }
 
 impl Given {
-    pub(super) fn of(given: &[(i64, Vec<JobId>)], at: Timestamp, again: bool) -> Self {
+    pub(super) fn of(given: &[(i64, Vec<JobId>)]) -> Self {
         let bytes = |ids: &Vec<JobId>| ids.iter().flat_map(|id| id.to_bytes()).collect();
         let (digest, jobs) = given.iter().map(|(digest, ids)| (*digest, bytes(ids))).unzip();
-        Given { digest, jobs, at: at.unix_ms(), again }
+        Given { digest, jobs }
     }
 
-    fn is_new(&self) -> bool {
-        !self.digest.is_empty() && !self.again
-    }
-
-    fn params(&self) -> [Param<'_>; 3] {
-        [(&self.digest, Type::INT8_ARRAY), (&self.jobs, Type::BYTEA_ARRAY), (&self.at, Type::INT8)]
+    fn params(&self) -> [Param<'_>; 2] {
+        [(&self.digest, Type::INT8_ARRAY), (&self.jobs, Type::BYTEA_ARRAY)]
     }
 }
 
 /// Remembers which jobs each claim was given, unless that was done.
 async fn give(db: &Lent, given: &Given, done: bool) -> Result<(), Trouble> {
-    let put = if given.again { sql::CLAIMS_PUT } else { sql::CLAIMS_NEW };
-    run(db, put, &given.params(), if done { 0 } else { given.digest.len() }).await
+    run(db, sql::CLAIMS_GIVE, &given.params(), if done { 0 } else { given.digest.len() }).await
 }
 
 async fn set_keys(db: &Lent, desk: &Desk) -> Result<(), Trouble> {

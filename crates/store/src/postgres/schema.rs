@@ -1,11 +1,16 @@
 //! The tables, and how they come to be: numbered migrations, run by whichever node comes first.
 
-use super::{address::PostgresAddress, error::PostgresError, pool::Way, sql::Names, tls::Tls};
-use crate::form::facet;
+use super::{
+    address::PostgresAddress,
+    error::PostgresError,
+    pool::Way,
+    sql::{self, Names},
+    tls::Tls,
+};
 use crate::{Migration, Schema};
 use std::sync::Arc;
 use tokio::runtime::Handle;
-use tokio_postgres::Client;
+use tokio_postgres::{Client, error::SqlState};
 
 const MIGRATIONS: &[(&str, &str)] = &[
     ("tables", include_str!("migrations/0001_tables.sql")),
@@ -19,7 +24,9 @@ const KNOWN: i64 = MIGRATIONS.len() as i64;
 pub async fn postgres_schema(address: &PostgresAddress) -> Result<Schema, PostgresError> {
     let way = way(address)?;
     let client = way.connect().await?;
+    client.batch_execute(sql::BEGIN_PINNED).await.map_err(failed(&way))?;
     let found = found(&client, &way.names).await.map_err(failed(&way))?;
+    client.batch_execute(sql::ROLLBACK).await.map_err(failed(&way))?;
     refuse_foreign(&found, &way)?;
     Ok(described(found.version, &way.names))
 }
@@ -45,7 +52,7 @@ pub(crate) async fn clock_connection(
 
 pub(super) fn way(address: &PostgresAddress) -> Result<Way, PostgresError> {
     Ok(Way {
-        tls: Tls::new(&address.trust)?,
+        tls: Tls::new(&address.protection)?,
         names: Arc::new(Names::new(address.schema())),
         runtime: Handle::current(),
         made: Arc::default(),
@@ -69,39 +76,55 @@ fn described(found: i64, names: &Names) -> Schema {
     Schema { found, known: KNOWN, missing: missing.collect() }
 }
 
+/// So often a migration begins again that met another node's: with many nodes that start at once,
+/// one makes progress each time.
+const ATTEMPTS_MAX: u32 = 20;
+
 /// Runs what is missing, in one transaction, under a lock: of ten nodes that start at once, one does it and nine find it
 /// done. Gives the version that was there before.
 pub(super) async fn migrate(client: &Client, way: &Way) -> Result<i64, PostgresError> {
-    let failed = failed(way);
-    let before = found(client, &way.names).await.map_err(&failed)?;
-    refuse_foreign(&before, way)?;
-    if before.version == KNOWN {
-        return Ok(KNOWN);
+    for _ in 1..ATTEMPTS_MAX {
+        match try_migrate(client, way).await {
+            Err(PostgresError::Migrate { source, .. }) if is_made_meanwhile(&source) => {}
+            done => return done,
+        }
     }
-    client.batch_execute("begin").await.map_err(&failed)?;
+    try_migrate(client, way).await
+}
+
+async fn try_migrate(client: &Client, way: &Way) -> Result<i64, PostgresError> {
+    let failed = failed(way);
+    client.batch_execute(sql::BEGIN_PINNED).await.map_err(&failed)?;
     let done = migrate_within(client, way).await;
-    let end = if done.is_ok() { "commit" } else { "rollback" };
+    let end = if done.is_ok() { sql::COMMIT } else { sql::ROLLBACK };
     client.batch_execute(end).await.map_err(&failed)?;
     done
 }
 
+/// The lock is the table of migrations. A node that has to make it holds its name, and the
+/// schema's, until it commits: others wait for that, fail, and find it made. An advisory lock would
+/// do as well, but any role that may connect can take one and stop all starts.
 async fn migrate_within(client: &Client, way: &Way) -> Result<i64, PostgresError> {
     let failed = failed(way);
     let names = &way.names;
-    let lock = facet::of_name(&["migrate", names.schema()]);
-    let lock = format!("select pg_advisory_xact_lock({lock})");
-    client.batch_execute(&lock).await.map_err(&failed)?;
-    let before = found(client, names).await.map_err(&failed)?;
+    let mut before = found(client, names).await.map_err(&failed)?;
     refuse_foreign(&before, way)?;
+    if before.version == KNOWN {
+        return Ok(KNOWN);
+    }
     if !before.is_there {
         let create = format!("create schema {}", names.schema());
         client.batch_execute(&create).await.map_err(&failed)?;
     }
     if before.version == 0 {
         client.batch_execute(&names.of(TABLE_OF_MIGRATIONS)).await.map_err(&failed)?;
+    } else {
+        client.batch_execute(&names.of(LOCK)).await.map_err(&failed)?;
+        before = found(client, names).await.map_err(&failed)?;
+        refuse_foreign(&before, way)?;
     }
-    for (number, (name, sql)) in (1..).zip(MIGRATIONS).filter(|(n, _)| *n > before.version) {
-        client.batch_execute(&names.of(sql)).await.map_err(&failed)?;
+    for (number, (name, steps)) in (1..).zip(MIGRATIONS).filter(|(n, _)| *n > before.version) {
+        client.batch_execute(&names.of(steps)).await.map_err(&failed)?;
         let note =
             format!("insert into consign.migration (number, name) values ({number}, '{name}')");
         client.batch_execute(&names.of(&note)).await.map_err(&failed)?;
@@ -109,19 +132,37 @@ async fn migrate_within(client: &Client, way: &Way) -> Result<i64, PostgresError
     Ok(before.version)
 }
 
+/// Whether another node has made the schema or its first table since this one looked.
+fn is_made_meanwhile(error: &tokio_postgres::Error) -> bool {
+    let made = [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_SCHEMA, SqlState::DUPLICATE_TABLE];
+    error.code().is_some_and(|code| made.contains(code))
+}
+
+/// Readers go on.
+const LOCK: &str = "lock table consign.migration in exclusive mode";
+
 const TABLE_OF_MIGRATIONS: &str = "create table consign.migration \
-    (number integer primary key, name text not null, at timestamptz not null default now())";
+    (number integer primary key, name text not null, at timestamptz not null default pg_catalog.now())";
+
+const FOUND: &str = "select pg_catalog.to_regnamespace('consign') is not null, \
+    (select pg_catalog.count(*) from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace \
+     where n.nspname = 'consign' and c.relkind in ('r', 'p', 'v', 'm')), \
+    pg_catalog.to_regclass('consign.migration') is not null, pg_catalog.pg_is_in_recovery()";
+
+const VERSION: &str = "select coalesce(pg_catalog.max(number), 0)::int8 from consign.migration";
+
+/// Every question about the schema, for the test that reads what each of them means.
+#[cfg(test)]
+pub(super) const STATEMENTS: &[&str] = &[FOUND, VERSION];
+
+/// A statement that names the schema as a text, with the schema of the address.
+pub(super) fn of_schema(sql: &str, schema: &str) -> String {
+    sql.replace("'consign'", &format!("'{schema}'")).replace("consign.", &format!("{schema}."))
+}
 
 /// What is there, as one may ask who owns nothing of it.
 async fn found(client: &Client, names: &Names) -> Result<Found, tokio_postgres::Error> {
-    let sql = format!(
-        "select to_regnamespace('{0}') is not null, \
-         (select count(*) from pg_class c join pg_namespace n on n.oid = c.relnamespace \
-          where n.nspname = '{0}' and c.relkind in ('r', 'p', 'v', 'm')), \
-         to_regclass('{0}.migration') is not null, pg_is_in_recovery()",
-        names.schema()
-    );
-    let rows = client.query_typed(&sql, &[]).await?;
+    let rows = client.query_typed(&of_schema(FOUND, names.schema()), &[]).await?;
     let Some(row) = rows.first() else {
         return Ok(Found { is_there: false, tables: 0, version: 0, standby: false });
     };
@@ -132,8 +173,7 @@ async fn found(client: &Client, names: &Names) -> Result<Found, tokio_postgres::
         standby: row.try_get(3)?,
     };
     if row.try_get(2)? {
-        let sql = names.of("select coalesce(max(number), 0)::int8 from consign.migration");
-        let rows = client.query_typed(&sql, &[]).await?;
+        let rows = client.query_typed(&names.of(VERSION), &[]).await?;
         found.version = rows.first().map_or(Ok(0), |row| row.try_get(0))?;
     }
     Ok(found)

@@ -14,13 +14,11 @@ use futures_util::future::try_join_all;
 use std::{
     collections::HashMap,
     hash::{BuildHasher, Hasher, RandomState},
-    sync::atomic::Ordering,
     time::Duration,
 };
 use tokio::time::Instant;
 use tokio_postgres::{
     Client, Row, Statement,
-    error::SqlState,
     types::{ToSql, Type},
 };
 
@@ -36,6 +34,9 @@ pub(super) struct Session {
 /// walks all of it, and nobody tells the session before the next vacuum.
 const PLANS_KEPT: Duration = Duration::from_secs(1);
 
+/// Whether the session knows the word. It is asked before anything is pinned.
+pub(super) const IS_OWN: &str = "select pg_catalog.current_setting($1, true) = $2";
+
 /// What the word is kept under.
 const WORD: &str = "consign.session";
 
@@ -44,7 +45,7 @@ impl Session {
     pub(super) async fn open(way: &Way) -> Result<Self, PostgresError> {
         // Not the store's dice: how many connections are made is chance itself, and must not change what is rolled.
         let word = format!("{:016x}", RandomState::new().build_hasher().finish());
-        let client = connect(way, &word).await?;
+        let client = way.connect_with(&format!("-c {WORD}={word}")).await?;
         let own = is_own(&client, &word).await;
         let prepared = match own {
             Ok(true) => prepare(&client, way).await,
@@ -74,28 +75,54 @@ impl Session {
         self.client.is_closed()
     }
 
+    /// What a statement answers. One that is `alone` is in no transaction.
     pub(super) async fn rows(
         &self,
         way: &Way,
-        sql: &str,
+        (sql, alone): (&str, bool),
         params: &[Param<'_>],
     ) -> Result<Vec<Row>, Trouble> {
         match self.prepared.get(sql) {
             Some(prepared) => within(self.client.query(prepared, &values(params))).await,
-            None => within(self.client.query_typed(&way.names.of(sql), params)).await,
+            None => {
+                let sql = way.names.of(sql);
+                self.pinned(alone, self.client.query_typed(&sql, params)).await
+            }
         }
     }
 
     pub(super) async fn run(
         &self,
         way: &Way,
-        sql: &str,
+        (sql, alone): (&str, bool),
         params: &[Param<'_>],
     ) -> Result<u64, Trouble> {
         match self.prepared.get(sql) {
             Some(prepared) => within(self.client.execute(prepared, &values(params))).await,
-            None => within(self.client.execute_typed(&way.names.of(sql), params)).await,
+            None => {
+                let sql = way.names.of(sql);
+                self.pinned(alone, self.client.execute_typed(&sql, params)).await
+            }
         }
+    }
+
+    /// Runs a statement where unqualified names mean what they mean to us. A session of ours is set
+    /// so, and so is every transaction of ours. Behind a pooler, a statement that is alone gets a
+    /// transaction of its own, in the same journey.
+    async fn pinned<T>(
+        &self,
+        alone: bool,
+        statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, Trouble> {
+        if self.is_own() || !alone {
+            return within(statement).await;
+        }
+        let (begin, commit) =
+            (self.client.batch_execute(sql::BEGIN_PINNED), self.client.batch_execute(sql::COMMIT));
+        let done = within(async {
+            tokio::try_join!(biased; begin, statement, commit).map(|((), done, ())| done)
+        });
+        done.await
     }
 
     pub(super) async fn script(&self, way: &Way, sql: &str) -> Result<(), Trouble> {
@@ -111,33 +138,9 @@ fn values<'a>(params: &[Param<'a>]) -> Vec<&'a (dyn ToSql + Sync)> {
     params.iter().map(|(value, _)| *value).collect()
 }
 
-/// A connection whose session knows `word`, or, where poolers would not have that, one that does not.
-async fn connect(way: &Way, word: &str) -> Result<Client, PostgresError> {
-    if way.is_pooled.load(Ordering::Relaxed) {
-        return way.connect().await;
-    }
-    let mut config = way.address.config.clone();
-    let others = config.get_options().unwrap_or_default();
-    let options = format!("{others} -c {WORD}={word}");
-    match way.connect_with(config.options(options.trim())).await {
-        Err(PostgresError::Connect { source, .. }) if is_refusal(&source) => {
-            let client = way.connect().await?;
-            way.is_pooled.store(true, Ordering::Relaxed);
-            Ok(client)
-        }
-        connected => connected,
-    }
-}
-
-/// What PgBouncer says of a word that it does not know.
-fn is_refusal(error: &tokio_postgres::Error) -> bool {
-    error.code() == Some(&SqlState::PROTOCOL_VIOLATION)
-}
-
 async fn is_own(client: &Client, word: &str) -> Result<bool, tokio_postgres::Error> {
-    let asked = "select current_setting($1, true) = $2";
     let params: [Param<'_>; 2] = [(&WORD, Type::TEXT), (&word, Type::TEXT)];
-    let rows = client.query_typed(asked, &params).await?;
+    let rows = client.query_typed(IS_OWN, &params).await?;
     let same: Option<bool> = rows.first().map_or(Ok(None), |row| row.try_get(0))?;
     Ok(same == Some(true))
 }
@@ -162,7 +165,8 @@ mod tests {
         schema::way,
         tests::{RUNTIME, fresh_address},
     };
-    use test_postgres::{PgBouncer, Server};
+    use std::sync::atomic::Ordering;
+    use test_postgres::{Options, PgBouncer, Server};
 
     /// How the session goes about a statement that it has prepared.
     async fn plan(session: &Session, sql: &str) -> String {
@@ -181,7 +185,10 @@ mod tests {
 
     #[test]
     fn a_plan_for_an_empty_table_is_not_kept_until_it_is_full() {
-        let address = fresh_address();
+        // Of its own: where other tests make schemas meanwhile, the server throws plans away by
+        // itself.
+        let server = Server::start(Options::fast());
+        let address: crate::PostgresAddress = server.address().parse().expect("lawful");
         RUNTIME.block_on(async {
             crate::migrate_postgres(&address).await.expect("it can be made");
             let way = way(&address).expect("lawful");
@@ -205,7 +212,7 @@ mod tests {
     /// Whether a session that is opened this way keeps what is prepared. It answers in any case.
     async fn opened(way: &Way) -> bool {
         let session = Session::open(way).await.expect("it can be opened");
-        let rows = session.rows(way, sql::NOW, &[]).await.expect("it answers");
+        let rows = session.rows(way, (sql::NOW, true), &[]).await.expect("it answers");
         assert_eq!(rows.len(), 1);
         session.is_own()
     }

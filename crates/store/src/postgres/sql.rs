@@ -1,5 +1,10 @@
 //! Every statement that the store runs again and again. There is no rule in here on purpose.
 //!
+//! Tables and functions are named with their schema, and operators have operands for which
+//! `pg_catalog` has an exact match, so that nothing in `public` is ever taken for them
+//! (`tests/hostile_public.rs`). Only `unnest` of several arrays is not qualified: it is a piece of
+//! syntax, which means the server's own.
+//!
 //! They stand in one place so that a test can read the plan of each (`plans.rs`), whatever the statistics say. Values come as
 //! arrays, and tables are asked by `= any(array)` or by a lateral look-up from `unnest`, never by a status beside one.
 
@@ -44,7 +49,7 @@ macro_rules! statements {
 macro_rules! on_shelves {
     ($column:literal) => {
         concat!(
-            "select h.no from generate_series( \
+            "select h.no from pg_catalog.generate_series( \
                 (select no from consign.handed where no < $1::int8 order by no desc limit 1) >> 42, \
                 (select no from consign.handed where no >= $3::int8 order by no limit 1) >> 42, -1) s(shelf) \
             cross join lateral (select no from consign.handed where (no >> 42) = s.shelf and ",
@@ -92,6 +97,38 @@ macro_rules! held_job {
     };
 }
 
+/// Locks claims by their rows, in the order they are named in, and makes the rows first where there
+/// are none. Gives back those that were given nothing before.
+macro_rules! claims_locked {
+    ($digests:literal) => {
+        concat!(
+            "insert into consign.claim as k (digest, at) \
+            select d, (select consign.now_ms()) from pg_catalog.unnest(",
+            $digests,
+            "::int8[]) d \
+            on conflict (digest) do update set at = excluded.at where k.jobs = '' returning digest"
+        )
+    };
+}
+
+/// Writes what claims were given into the rows by which they are locked. A row from an earlier
+/// claim of the same name is kept from now on; that of a new one stays as it is, so that no index
+/// has to be touched.
+macro_rules! claims_given {
+    ($digests:literal, $jobs:literal) => {
+        concat!(
+            "update consign.claim k set jobs = u.jobs, at = case when k.at < n.now - 60000 then n.now else k.at end \
+            from (select consign.now_ms() as now offset 0) n cross join unnest(",
+            $digests,
+            "::int8[], ",
+            $jobs,
+            "::bytea[]) u(digest, jobs) \
+            cross join lateral (select ctid from consign.claim where digest = u.digest offset 0) held \
+            where k.ctid = held.ctid"
+        )
+    };
+}
+
 /// What was handed over, and the jobs that begin with it or begin again: the beginning of a statement. What belongs together is
 /// one statement: each has a price of its own, whatever it writes.
 macro_rules! begun {
@@ -109,9 +146,27 @@ macro_rules! begun {
 pub(super) const WRITE: &str = "begin isolation level read committed";
 pub(super) const READ: &str = "begin isolation level repeatable read read only";
 
-/// They keep the planner from choosing by statistics of a table that was empty a minute ago. And a node that is stopped in
-/// mid-transaction must not hold its jobs for long.
-const SETTINGS: [&str; 11] = [
+/// What unqualified names mean: the server's own objects, and nothing that another role may create.
+/// Listed last, the session's temporary schema goes before none of them.
+macro_rules! search_path {
+    () => {
+        "search_path = pg_catalog, pg_temp"
+    };
+}
+
+/// The same as an option of a session, set before its first statement. A later option of the same
+/// name goes before an earlier one, so this one stands last.
+pub(super) const PATH_OPTION: &str = "-c search_path=pg_catalog,pg_temp";
+
+/// Begins a transaction in a session of which nothing is known: behind a pooler, what was set for
+/// the session is not there, or is another client's.
+pub(super) const BEGIN_PINNED: &str = concat!("begin; set local ", search_path!());
+
+/// They keep strangers' objects out, and they keep the planner from choosing by statistics of a
+/// table that was empty a minute ago. And a node that is stopped in mid-transaction must not hold
+/// its jobs for long.
+const SETTINGS: [&str; 12] = [
+    search_path!(),
     "enable_seqscan = off",
     "enable_hashjoin = off",
     "enable_mergejoin = off",
@@ -145,7 +200,7 @@ pub(super) const FREQUENT: &[&str] = &[
     NOW,
     HEARD,
     SETTINGS_NOW,
-    LOCK,
+    AUDIT_LOCK,
     JOBS_LIVE,
     JOBS_ENDED,
     JOBS_READ,
@@ -169,7 +224,8 @@ pub(super) const FREQUENT: &[&str] = &[
     JOBS_END_KNOWN,
     ANNOUNCE,
     CLAIMS_HELD,
-    CLAIMS_NEW,
+    CLAIMS_LOCK,
+    CLAIMS_GIVE,
     READY,
     READY_NEXT,
     OVERDUE_LEASES,
@@ -188,20 +244,22 @@ pub(super) const FREQUENT: &[&str] = &[
 statements! {
     // Time, and what a transaction needs of the house.
     /// After the locks are held.
-    CLOCK = "select consign.now_ms(), h.epoch, h.settings, nextval('consign.place'), \
-        case when $1::bool then pg_current_xact_id() else pg_current_xact_id_if_assigned() end, \
-        pg_postmaster_start_time() from consign.house h";
+    CLOCK = "select consign.now_ms(), h.epoch, h.settings, pg_catalog.nextval('consign.place'), \
+        case when $1::bool then pg_catalog.pg_current_xact_id() else pg_catalog.pg_current_xact_id_if_assigned() end, \
+        pg_catalog.pg_postmaster_start_time() from consign.house h";
     /// Places beside each other are not needed: each stands for a block of numbers.
-    PLACES = "select nextval('consign.place') from generate_series(1, $1::int4)";
+    PLACES = "select pg_catalog.nextval('consign.place') from pg_catalog.generate_series(1, $1::int4)";
     NOW = "select consign.now_ms()";
     /// A server that crashed gives numbers of transactions that never reached its disk to others: after a restart
     /// "committed" may be said of somebody else's, and only "aborted" can be believed.
-    XACT_STATUS = "select status from (select pg_xact_status($1::xid8) as status) s \
-        where status = 'aborted' or $2::timestamptz = pg_postmaster_start_time()";
+    XACT_STATUS = "select status from (select pg_catalog.pg_xact_status($1::xid8) as status) s \
+        where status = 'aborted' or $2::timestamptz = pg_catalog.pg_postmaster_start_time()";
     HEARD = "with free as (select one from consign.pulse where heard_until < $1 for update skip locked) \
         update consign.pulse p set heard_until = $1 from free where p.one = free.one";
 
-    LOCK = "select pg_advisory_xact_lock(k) from unnest($1::int8[]) k";
+    // Rows that are there to be locked.
+    AUDIT_LOCK = "select name from consign.lock where name = 'audit' for update";
+    STARTUP_LOCK = "select name from consign.lock where name = 'startup' for update";
 
     // Loading.
     /// In the order of their numbers, so that no two transactions wait for each other.
@@ -225,10 +283,10 @@ statements! {
     HISTORY = "select no, seq, place, body from consign.history where no = any($1) and seq > $2 order by no, seq";
     STEPS = "select s.no, s.name, s.body from unnest($1::int8[], $2::text[]) u(no, name) \
         cross join lateral (select * from consign.step where no = u.no and name = u.name offset 0) s";
-    STEPS_COUNT = "select u.no, (select count(*) from consign.step s where s.no = u.no) from unnest($1::int8[]) u(no)";
+    STEPS_COUNT = "select u.no, (select pg_catalog.count(*) from consign.step s where s.no = u.no) from pg_catalog.unnest($1::int8[]) u(no)";
     QUEUED = "select q.no, coalesce((select c.counts[2] from consign.counter c where c.queue = q.no), 0) \
-        + coalesce((select sum(d.counts[2]) from consign.delta d where d.queue = q.no), 0)::int8 \
-        from unnest($1::int4[]) q(no)";
+        + coalesce((select pg_catalog.sum(d.counts[2]) from consign.delta d where d.queue = q.no), 0)::int8 \
+        from pg_catalog.unnest($1::int4[]) q(no)";
 
     // Keys.
     /// Takes keys that are free, and locks those that are not without writing them.
@@ -277,7 +335,7 @@ statements! {
     HAND_OVER = concat!(
         begun!(),
         announced!(within),
-        "select nextval('consign.place'), consign.expect((select count(*) from consign.house \
+        "select pg_catalog.nextval('consign.place'), consign.expect((select pg_catalog.count(*) from consign.house \
             where settings = $31 and consign.now_ms() between $32::int8 and $32::int8 + 50), 1)"
     );
     /// Jobs that were started, and which claims they were given to.
@@ -286,8 +344,7 @@ statements! {
         lease_until = u.lease_until, error = u.error, body = u.body \
         from unnest($14::int8[], $15::int2[], $16::int8[], $17::int8[], $18::int8[], $19::int8[], $20::bytea[]) \
         u(no, rank, run_at, expires_at, lease_until, error, body) ", held_job!(), "), \
-        claims as (insert into consign.claim (digest, at, jobs) \
-        select digest, $23::int8, jobs from unnest($21::int8[], $22::bytea[]) u(digest, jobs) order by 1), ",
+        claims as (", claims_given!("$21", "$22"), "), ",
         announced!()
     );
     JOB_UPDATE = concat!(
@@ -305,10 +362,10 @@ statements! {
         ended as (insert into consign.job_ended (no, queue, status, error, keyed, kept_since, body) \
         select * from unnest($16::int8[], $17::int4[], $18::int2[], $19::int8[], $20::bool[], $21::int8[], $22::bytea[])), ",
         announced!(within),
-        "select consign.expect(count(*), cardinality($14::int8[])) from gone"
+        "select consign.expect(pg_catalog.count(*), pg_catalog.cardinality($14::int8[])) from gone"
     );
     /// The same of rows that are to change otherwise.
-    JOBS_KNOWN = "select consign.expect(count(*), cardinality($1::int8[])) from (select from \
+    JOBS_KNOWN = "select consign.expect(pg_catalog.count(*), pg_catalog.cardinality($1::int8[])) from (select from \
         (select * from unnest($1::int8[], $2::xid[]) order by 1) u(no, by) \
         cross join lateral (select from consign.job where no = u.no and xmin = u.by for update) j) held";
     ENDED_INSERT = "insert into consign.job_ended (no, queue, status, error, keyed, kept_since, body) \
@@ -339,20 +396,17 @@ statements! {
         order by last_place limit $1))";
     /// The sheets on which these places are, locked in their order.
     SHEETS_OF = "select place, sheet from consign.outbox where place = any(array( \
-        select (select place from consign.outbox where place <= p order by place desc limit 1) from unnest($1::int8[]) p)) \
+        select (select place from consign.outbox where place <= p order by place desc limit 1) from pg_catalog.unnest($1::int8[]) p)) \
         order by place for update";
     SHEETS_OF_READ = "select place, sheet from consign.outbox where place = any(array( \
-        select (select place from consign.outbox where place <= p order by place desc limit 1) from unnest($1::int8[]) p)) \
+        select (select place from consign.outbox where place <= p order by place desc limit 1) from pg_catalog.unnest($1::int8[]) p)) \
         order by place";
     SHEET_PUT = "update consign.outbox set sheet = $2 where place = $1";
 
     // Claiming.
     CLAIMS_HELD = "select digest, jobs from consign.claim where digest = any($1)";
-    CLAIMS_NEW = "insert into consign.claim (digest, at, jobs) \
-        select digest, $3::int8, jobs from unnest($1::int8[], $2::bytea[]) u(digest, jobs) order by 1";
-    CLAIMS_PUT = "insert into consign.claim (digest, at, jobs) \
-        select digest, $3::int8, jobs from unnest($1::int8[], $2::bytea[]) u(digest, jobs) order by 1 \
-        on conflict (digest) do update set at = excluded.at, jobs = excluded.jobs";
+    CLAIMS_LOCK = claims_locked!("$1");
+    CLAIMS_GIVE = claims_given!("$1", "$2");
     CLAIMS_OLD = "delete from consign.claim where digest = any(array( \
         select digest from consign.claim where at <= $1 order by at limit $2 for update skip locked))";
     /// The first due jobs of each queue, the highest priority first. Each line has a time below which there was
@@ -364,13 +418,15 @@ statements! {
     /// than that time: what is due was ready before.
     ///
     /// And first of all the claims are locked that it is for, so that who asks again finds what was given or is about to be.
-    READY = "with l as materialized (select count(pg_advisory_xact_lock(k)) as held from unnest($7::int8[]) k), \
+    /// How many of them were given nothing before stands in the last row, too.
+    READY = concat!("with c as (", claims_locked!("$7"), "), \
+        l as materialized (select pg_catalog.count(*) as held from c), \
         t as materialized (select case when l.held >= 0 then coalesce($5, consign.now_ms()) end as now from l) \
         select q.ord, d.no, d.body, h.id, h.queue, h.envelope, h.payload, d.rank, d.run_at, \
-            null::xid8, null::int8, null::timestamptz \
+            null::xid8, null::int8, null::timestamptz, null::int8 \
         from unnest($1::int4[], $2::int4[]) with ordinality q(queue, wanted, ord) \
         cross join lateral (select j.no, j.body, j.run_at, r.rank \
-            from unnest($3::int2[]) r(rank) \
+            from pg_catalog.unnest($3::int2[]) r(rank) \
             cross join lateral (select no, body, run_at from consign.job \
                 where queue = q.queue and rank = r.rank \
                 and run_at >= ($4::int8[])[(q.ord - 1) * $6::int8 + r.rank + 1] \
@@ -378,8 +434,9 @@ statements! {
                 order by run_at, no limit q.wanted for update skip locked) j \
             limit q.wanted) d \
         cross join lateral (select * from consign.handed where no = d.no offset 0) h \
-        union all select 0, nextval('consign.place'), null, null, house.epoch, null, null, null, (select now from t), \
-            pg_current_xact_id_if_assigned(), house.settings, pg_postmaster_start_time() from consign.house";
+        union all select 0, pg_catalog.nextval('consign.place'), null, null, house.epoch, null, null, null, (select now from t), \
+            pg_catalog.pg_current_xact_id_if_assigned(), house.settings, pg_catalog.pg_postmaster_start_time(), \
+            (select held from l) from consign.house");
 
     // What time demands.
     OVERDUE_LEASES = "select no from consign.job where lease_until <= $1 order by lease_until limit $2";
@@ -391,29 +448,35 @@ statements! {
         where j.lease_until > 0 order by j.lease_until";
     LEASES = "select h.id, h.no, h.queue, h.envelope, j.body from consign.job j \
         cross join lateral (select * from consign.handed where no = j.no offset 0) h where j.lease_until > 0 order by j.lease_until";
-    READY_NEXT = "select min((select run_at from consign.job where queue = q.no and rank = r.rank and run_at > $3 \
+    READY_NEXT = "select pg_catalog.min((select run_at from consign.job where queue = q.no and rank = r.rank and run_at > $3 \
             order by run_at limit 1)) \
-        from unnest($1::int4[]) q(no), unnest($2::int2[]) r(rank)";
+        from pg_catalog.unnest($1::int4[]) q(no), pg_catalog.unnest($2::int2[]) r(rank)";
 
     // Depth and age.
     DEPTHS = "select q.no, r.rank, \
-        (select count(*) from (select 1 from consign.job where queue = q.no and rank = r.rank and run_at > $3 \
+        (select pg_catalog.count(*) from (select 1 from consign.job where queue = q.no and rank = r.rank and run_at > $3 \
             limit $4) later), \
         (select run_at from consign.job where queue = q.no and rank = r.rank and run_at <= $3 \
             and (expires_at is null or expires_at > $3) order by run_at limit 1) \
-        from unnest($1::int4[]) q(no), unnest($2::int2[]) r(rank)";
-    DUE_COUNT = "select count(*) from (select 1 from consign.job where queue = $1 and rank = $2 \
+        from pg_catalog.unnest($1::int4[]) q(no), pg_catalog.unnest($2::int2[]) r(rank)";
+    DUE_COUNT = "select pg_catalog.count(*) from (select 1 from consign.job where queue = $1 and rank = $2 \
         and run_at <= $3 and (expires_at is null or expires_at > $3) limit $4) due";
-    DUE_EXPIRED = "select queue, count(*) \
+    DUE_EXPIRED = "select queue, pg_catalog.count(*) \
         from (select queue, run_at from consign.job where expires_at <= $1 offset 0) late where run_at <= $1 group by queue";
-    DUE_BEFORE = "select count(*) from (select 1 from consign.job where queue = $1 and rank = $2 \
+    DUE_BEFORE = "select pg_catalog.count(*) from (select 1 from consign.job where queue = $1 and rank = $2 \
         and (run_at, no) < ($3, $4) and run_at <= $5 and (expires_at is null or expires_at > $5) limit $6) due";
-    COUNTS = "select queue, counts from consign.counter union all select queue, counts from consign.delta";
+    COUNTS = "select queue, counts from consign.counter where queue = any($1) \
+        union all select queue, counts from consign.delta where queue = any($1)";
+    POISON_COUNTS = "select queue, error, pg_catalog.count(*) from consign.job_ended where queue = any($1) \
+        and kept_since is null group by queue, error";
+    POISON_FIRST = "select e.no from unnest($1::int4[], $2::int8[]) u(queue, error) cross join lateral \
+        (select no from consign.job_ended where queue = u.queue and error = u.error \
+        and kept_since is null limit 1) e";
     ROLL_UP = "with gone as (delete from consign.delta where ctid = any(array( \
             select ctid from consign.delta limit $1 for update skip locked)) returning queue, counts), \
-        sums as (select queue, sum(counts[1])::int8 a, sum(counts[2])::int8 b, sum(counts[3])::int8 c, \
-            sum(counts[4])::int8 d, sum(counts[5])::int8 e, sum(counts[6])::int8 f, sum(counts[7])::int8 g, \
-            sum(counts[8])::int8 h, sum(counts[9])::int8 i from gone group by queue order by queue) \
+        sums as (select queue, pg_catalog.sum(counts[1])::int8 a, pg_catalog.sum(counts[2])::int8 b, pg_catalog.sum(counts[3])::int8 c, \
+            pg_catalog.sum(counts[4])::int8 d, pg_catalog.sum(counts[5])::int8 e, pg_catalog.sum(counts[6])::int8 f, pg_catalog.sum(counts[7])::int8 g, \
+            pg_catalog.sum(counts[8])::int8 h, pg_catalog.sum(counts[9])::int8 i from gone group by queue order by queue) \
         insert into consign.counter as k (queue, counts) \
         select queue, array[a, b, c, d, e, f, g, h, i] from sums \
         on conflict (queue) do update set counts = array[k.counts[1] + excluded.counts[1], \
@@ -472,6 +535,9 @@ statements! {
     // Settings, credentials, workers, nodes: small tables, read as a whole.
     SETTINGS_NOW = "select settings from consign.house";
     SETTINGS_CHANGED = "update consign.house set settings = settings + 1";
+    SETTINGS_SET = "update consign.house set settings = settings + 1, set_version = set_version + 1";
+    CREDENTIALS_SET = "update consign.house set set_version = set_version + 1";
+    SET_VERSION = "select set_version from consign.house";
     QUEUES = "select no, job_type, tenant from consign.queue";
     QUEUES_INSERT = "insert into consign.queue (job_type, tenant) select * from unnest($1::text[], $2::text[]) \
         order by 1, 2 on conflict do nothing";
@@ -484,8 +550,10 @@ statements! {
     PAUSE_PUT = "insert into consign.pause (job_type, scope) values ($1, $2) on conflict do nothing";
     PAUSE_LIFT = "delete from consign.pause where job_type = $1 and ($2 = '*' or scope = $2)";
     API_KEYS = "select id, body from consign.api_key";
-    API_KEY_PUT = "insert into consign.api_key (id, body) values ($1, $2) \
-        on conflict (id) do update set body = excluded.body";
+    API_KEYS_OF = "select id, body from consign.api_key where scope = $1";
+    API_KEY_PUT = "insert into consign.api_key (id, scope, body) values ($1, $2, $3) \
+        on conflict (id) do update set scope = excluded.scope, body = excluded.body";
+    API_KEY_DROP = "delete from consign.api_key where id = $1";
     SIGNING_KEYS = "select id, body from consign.signing_key";
     SIGNING_KEY_PUT = "insert into consign.signing_key (id, body) values ($1, $2) \
         on conflict (id) do update set body = excluded.body";
@@ -494,6 +562,10 @@ statements! {
         select * from unnest($1::text[], $2::text[], $3::int8[], $4::bytea[]) order by 1, 2 \
         on conflict (scope, name) do update set seen_at = excluded.seen_at, body = excluded.body \
         where w.seen_at <= excluded.seen_at";
+    WORKERS_LEAVE = "update consign.worker w set seen_at = u.seen_at, body = u.body \
+        from (select * from unnest($1::text[], $2::text[], $3::int8[], $4::bytea[]) order by 1, 2) \
+        u(scope, name, seen_at, body) cross join lateral (select ctid from consign.worker \
+        where scope = u.scope and name = u.name and seen_at <= u.seen_at for update) held where w.ctid = held.ctid";
     WORKERS_DROP = "delete from consign.worker w using unnest($1::text[], $2::text[]) u(scope, name) \
         where w.scope = u.scope and w.name = u.name";
     PULSE_LOCK = "select heard_until from consign.pulse for update";
@@ -501,10 +573,11 @@ statements! {
     LEADER_LOCK = "select node, fence, until from consign.leader for update";
     LEADER_READ = "select node, fence, until from consign.leader for share";
     LEADER_PUT = "update consign.leader set node = $1, fence = $2, until = $3";
-    NODE_PUT = "insert into consign.node (id, version, started_at, draining, seen_at) values ($1, $2, $3, $4, $5) \
+    NODE_PUT = "insert into consign.node as n (id, version, started_at, draining, seen_at, confirmed) \
+        values ($1, $2, $3, $4, $5, $6) \
         on conflict (id) do update set version = excluded.version, started_at = excluded.started_at, \
-        draining = excluded.draining, seen_at = excluded.seen_at";
-    NODES = "select id, version, started_at, draining, seen_at from consign.node order by started_at, id";
+        draining = excluded.draining, seen_at = excluded.seen_at, confirmed = greatest(n.confirmed, excluded.confirmed)";
+    NODES = "select id, version, started_at, draining, seen_at, confirmed from consign.node order by started_at, id";
     NODES_DROP = "delete from consign.node where seen_at <= $1";
     EPOCH_RAISE = "update consign.house set epoch = epoch + 1, settings = settings + 1";
 }

@@ -4,15 +4,18 @@
 use super::{
     Inner, Postgres, audit,
     error::Trouble,
-    inbox, known, list, load,
+    inbox, known, list, load, nodes,
     pool::{Lent, Pool},
     reads, sql, workers,
 };
 use crate::{
-    node::{Attendance, News, NodeCard},
+    node::{Attendance, News, NodeCard, UnconfirmedNode},
     queue::{QueueDepth, WorkerSeen},
     seen::described,
-    store::{NumberedEvent, Overdue, Page, Query, Reply, Request, Store, StoreError, Upcoming},
+    store::{
+        NumberedEvent, Overdue, Page, PoisonCounts, Query, Reply, Request, Store, StoreError,
+        Upcoming,
+    },
 };
 use async_trait::async_trait;
 use engine::{
@@ -20,7 +23,12 @@ use engine::{
     SigningKey, Surroundings, Timestamp,
 };
 use futures_util::future::FutureExt;
-use std::{collections::BTreeMap, future::poll_fn, pin::pin, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::poll_fn,
+    pin::pin,
+    sync::Arc,
+};
 
 impl Postgres {
     /// Has something done on the runtime of the connections.
@@ -248,6 +256,18 @@ impl Store for Postgres {
             .await
     }
 
+    async fn poison_counts(
+        &self,
+        scope: &Scope,
+        job_type: Option<&JobType>,
+    ) -> Result<PoisonCounts, StoreError> {
+        let (scope, job_type) = (scope.clone(), job_type.cloned());
+        self.read_moment(move |inner, db, _| async move {
+            inner.poison_counts(&db, &scope, job_type.as_ref()).await
+        })
+        .await
+    }
+
     async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError> {
         let scope = scope.clone();
         self.read_moment(move |inner, db, now| async move {
@@ -261,8 +281,17 @@ impl Store for Postgres {
         self.read(move |_, db| async move { known::load_policies(&db).await }).await
     }
 
+    async fn pauses(&self) -> Result<BTreeSet<(JobType, Scope)>, StoreError> {
+        self.read(move |_, db| async move { known::load_pauses(&db).await }).await
+    }
+
     async fn keys(&self) -> Result<Vec<ApiKey>, StoreError> {
         self.read(move |_, db| async move { audit::keys(&db).await }).await
+    }
+
+    async fn keys_of(&self, scope: &Scope) -> Result<Vec<ApiKey>, StoreError> {
+        let scope = scope.clone();
+        self.read(move |_, db| async move { audit::keys_of(&db, &scope).await }).await
     }
 
     async fn signing_keys(&self) -> Result<Vec<SigningKey>, StoreError> {
@@ -333,6 +362,26 @@ impl Store for Postgres {
             let mut db = inner.readers.lend().await?;
             inner.attend(&mut db, &node).await
         })
+        .await
+    }
+
+    async fn settings_version(&self) -> Result<u64, StoreError> {
+        self.read(move |_, db| async move { nodes::settings_version(&db).await }).await
+    }
+
+    async fn confirm_settings(&self, node: &NodeCard, version: u64) -> Result<(), StoreError> {
+        let (inner, node) = (self.inner.clone(), node.clone());
+        self.ask(async move {
+            let mut db = inner.readers.lend().await?;
+            inner.confirm_settings(&mut db, &node, version).await
+        })
+        .await
+    }
+
+    async fn unconfirmed_nodes(&self, version: u64) -> Result<Vec<UnconfirmedNode>, StoreError> {
+        self.read(
+            move |inner, mut db| async move { inner.unconfirmed_nodes(&mut db, version).await },
+        )
         .await
     }
 

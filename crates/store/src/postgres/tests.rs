@@ -1,10 +1,14 @@
 //! The conformance suite on PostgreSQL, each promise in a schema of its own.
 
 mod booth;
+mod cleartext;
 mod crossed;
 mod enqueue;
 mod hand_over;
+mod hostile_public;
+mod idle_claims;
 mod order;
+mod outside_locks;
 mod silence;
 
 use super::{Postgres, PostgresAddress, PostgresOptions};
@@ -69,6 +73,16 @@ fn neighbours() -> Neighbours {
     });
     let house = House { store: replaceable, clock, dice, restart, restored };
     Neighbours { house, another: Box::new(move || another()) }
+}
+
+/// Short words for what tests do with one node.
+fn house_of(store: &Arc<Postgres>, clock: &Arc<HandClock>, dice: &Arc<SeededDice>) -> House {
+    let restored = {
+        let store = store.clone();
+        Box::new(move || -> Arc<dyn Store> { store.clone() })
+    };
+    let (clock, dice) = (clock.clone(), dice.clone());
+    House { store: store.clone(), clock, dice, restart: Box::new(|| ()), restored }
 }
 
 conformance!(super::open);

@@ -18,7 +18,7 @@ use std::{
     sync::Arc,
     task::{Context, Poll},
 };
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::TlsConnector;
 
@@ -39,21 +39,94 @@ pub(super) enum Trust {
     System { name: bool },
 }
 
+/// What protects a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Protection {
+    pub(super) encryption: Encryption,
+    pub(super) trust: Trust,
+    /// Whether the server may be on another machine.
+    pub(super) is_elsewhere: bool,
+    /// Whether the address leaves it to us.
+    pub(super) is_default: bool,
+    /// Whether the password is told in clear text to a server that nobody vouches for.
+    pub(super) cleartext: bool,
+}
+
+/// When a connection is encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Encryption {
+    Never,
+    IfOffered,
+    Always,
+}
+
+impl Protection {
+    /// Whether a server whose connection is encrypted has proved who it is.
+    fn proves(&self) -> bool {
+        match self.trust {
+            Trust::Nobody | Trust::Anybody => false,
+            Trust::Issuer { .. } | Trust::System { .. } => true,
+        }
+    }
+
+    pub(super) fn weaknesses(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        if self.is_elsewhere {
+            all.extend(match self.trust {
+                Trust::Nobody => Some(
+                    "sslmode=disable: whoever is on the way to the database finds everything readable; \
+                     say sslmode=verify-full",
+                ),
+                Trust::Anybody => Some(
+                    "sslmode: whoever answers in the database's place is believed, and may read and change \
+                     everything; say sslmode=verify-full, and sslrootcert=FILE where the authority is your own",
+                ),
+                Trust::Issuer { name: false, .. } | Trust::System { name: false } => Some(
+                    "sslmode=verify-ca: a certificate of the same authority is believed whatever name is on it; \
+                     say sslmode=verify-full",
+                ),
+                Trust::Issuer { name: true, .. } | Trust::System { name: true } => None,
+            });
+        }
+        if self.cleartext && !self.proves() {
+            all.push(
+                "cleartext_password=allow: the password is told in clear text to any server that asks for it; let the server \
+                 use scram-sha-256 and leave this out",
+            );
+        }
+        all.into_iter().map(Into::into).collect()
+    }
+
+    /// What went wrong, and what to do about it where the address has not asked for so much.
+    fn explained(&self, error: &io::Error) -> io::Error {
+        let help = if self.is_default && self.is_elsewhere { NOT_ASKED_FOR } else { "" };
+        io::Error::new(error.kind(), format!("{error}{help}"))
+    }
+}
+
+/// What helps where verification is the default.
+const NOT_ASKED_FOR: &str = "; the address names no sslmode, and a server on another machine has to prove who it is \
+    then (verify-full): name the authority that vouches for it with sslrootcert=FILE, or, only where the network is \
+    yours alone, accept any server with sslmode=require";
+
 /// Makes connections secret.
 #[derive(Clone)]
-pub(super) struct Tls(Arc<ClientConfig>);
+pub(super) struct Tls {
+    config: Arc<ClientConfig>,
+    protection: Arc<Protection>,
+}
 
 impl Tls {
-    pub(super) fn new(trust: &Trust) -> Result<Self, PostgresError> {
+    pub(super) fn new(protection: &Protection) -> Result<Self, PostgresError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
-        let verifier = verifier(trust, &provider)?;
+        let verifier = verifier(&protection.trust, &provider)?;
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| PostgresError::Tls(format!("TLS cannot be used: {error}")))?
             .dangerous()
             .with_custom_certificate_verifier(verifier)
             .with_no_client_auth();
-        Ok(Tls(Arc::new(config)))
+        Ok(Tls { config: Arc::new(config), protection: Arc::new(protection.clone()) })
     }
 }
 
@@ -160,17 +233,62 @@ where
     type Error = io::Error;
 
     fn make_tls_connect(&mut self, host: &str) -> io::Result<Secretly> {
-        // A socket of this machine has no name; nobody is asked for one there.
-        let host = if host.is_empty() { "localhost" } else { host };
-        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-        Ok(Secretly { config: self.0.clone(), name })
+        Ok(Secretly { tls: self.clone(), host: host.to_owned() })
     }
 }
 
 /// One connection about to be made secret.
 pub(super) struct Secretly {
-    config: Arc<ClientConfig>,
-    name: ServerName<'static>,
+    tls: Tls,
+    host: String,
+}
+
+/// What a client says to a server that may speak TLS, and how it agrees or does not.
+const TLS_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
+const AGREED: u8 = b'S';
+const NOT_AGREED: u8 = b'N';
+
+impl Secretly {
+    async fn secure<S>(self, mut stream: S) -> io::Result<Secret<S>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let protection = self.tls.protection;
+        let answers = |proved: bool| (!proved && !protection.cleartext).then(Requests::default);
+        if !is_encrypted(protection.encryption, &mut stream)
+            .await
+            .map_err(|error| protection.explained(&error))?
+        {
+            return Ok(Secret { stream: Stream::Plain(stream), requests: answers(false) });
+        }
+        let name = ServerName::try_from(self.host).map_err(io::Error::other)?;
+        let connecting = TlsConnector::from(self.tls.config).connect(name, stream);
+        let stream = connecting.await.map_err(|error| protection.explained(&error))?;
+        let requests = answers(protection.proves());
+        Ok(Secret { stream: Stream::Encrypted(Box::new(stream)), requests })
+    }
+}
+
+/// Agrees with the server on whether TLS begins with the next byte.
+async fn is_encrypted(
+    encryption: Encryption,
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+) -> io::Result<bool> {
+    if encryption == Encryption::Never {
+        return Ok(false);
+    }
+    stream.write_all(&TLS_REQUEST).await?;
+    match (stream.read_u8().await?, encryption) {
+        (AGREED, _) => Ok(true),
+        (NOT_AGREED, Encryption::IfOffered) => Ok(false),
+        (NOT_AGREED, _) => Err(refused("the server does not offer TLS")),
+        _ => Err(refused("the server does not know about TLS")),
+    }
+}
+
+/// An error that waiting does not mend.
+fn refused(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
 impl<S> TlsConnect<S> for Secretly
@@ -182,13 +300,89 @@ where
     type Future = Pin<Box<dyn Future<Output = io::Result<Secret<S>>> + Send>>;
 
     fn connect(self, stream: S) -> Self::Future {
-        let connecting = TlsConnector::from(self.config).connect(self.name, stream);
-        Box::pin(async move { Ok(Secret(Box::new(connecting.await?))) })
+        Box::pin(self.secure(stream))
     }
 }
 
-/// A connection that nobody else can read.
-pub(super) struct Secret<S>(Box<tokio_rustls::client::TlsStream<S>>);
+/// A connection, as secret as it is to be.
+pub(super) struct Secret<S> {
+    stream: Stream<S>,
+    /// What a server that nobody vouches for asks of us.
+    requests: Option<Requests>,
+}
+
+enum Stream<S> {
+    Plain(S),
+    Encrypted(Box<tokio_rustls::client::TlsStream<S>>),
+}
+
+/// Reads along what a server says until it lets the client in, and stops one that asks for the
+/// password in clear text: the driver would tell it.
+#[derive(Default)]
+struct Requests {
+    /// The beginning of a message: its kind, its length, and of a request for proof which one.
+    head: [u8; 9],
+    filled: usize,
+    /// What is left of a message that is of no interest.
+    rest: usize,
+    is_over: bool,
+}
+
+/// Requests for proof, by the first byte of the message and the number in it.
+const AUTHENTICATION: u8 = b'R';
+const LET_IN: u32 = 0;
+const CLEARTEXT_PASSWORD: u32 = 3;
+/// Bytes of a message's kind, of its length, and of a request's number.
+const KIND: usize = 1;
+const LENGTH: usize = 4;
+const NUMBER: usize = 4;
+
+const CLEARTEXT_REFUSED: &str = "the server asks for the password in clear text, and nobody vouches for it: nothing was \
+    sent; let it ask for scram-sha-256 (pg_hba.conf), or prove who it is (sslmode=verify-full)";
+
+impl Requests {
+    fn read(&mut self, bytes: &[u8]) -> io::Result<()> {
+        for byte in bytes {
+            if self.is_over {
+                break;
+            }
+            self.read_one(*byte)?;
+        }
+        Ok(())
+    }
+
+    fn read_one(&mut self, byte: u8) -> io::Result<()> {
+        if self.rest > 0 {
+            self.rest -= 1;
+            return Ok(());
+        }
+        self.head[self.filled] = byte;
+        self.filled += 1;
+        if self.filled < KIND + LENGTH {
+            return Ok(());
+        }
+        // The length counts itself.
+        let length = self.number_at(KIND) as usize;
+        let is_request = self.head[0] == AUTHENTICATION && length >= LENGTH + NUMBER;
+        if is_request && self.filled < self.head.len() {
+            return Ok(());
+        }
+        if is_request {
+            match self.number_at(KIND + LENGTH) {
+                CLEARTEXT_PASSWORD => return Err(refused(CLEARTEXT_REFUSED)),
+                number => self.is_over = number == LET_IN,
+            }
+        }
+        self.rest = (KIND + length).saturating_sub(self.filled);
+        self.filled = 0;
+        Ok(())
+    }
+
+    fn number_at(&self, at: usize) -> u32 {
+        let bytes = &self.head[at..];
+        u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+    }
+}
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Secret<S> {
     /// None is told: SCRAM works without it, and whoever wants to know whom they speak to has `verify-full`.
@@ -203,7 +397,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Secret<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buffer)
+        let before = buffer.filled().len();
+        let read = match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Stream::Encrypted(stream) => Pin::new(stream).poll_read(cx, buffer),
+        };
+        if let (Poll::Ready(Ok(())), Some(requests)) = (&read, &mut self.requests) {
+            requests.read(&buffer.filled()[before..])?;
+        }
+        read
     }
 }
 
@@ -213,14 +415,48 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Secret<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, bytes)
+        match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Stream::Encrypted(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
+        match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Stream::Encrypted(stream) => Pin::new(stream).poll_flush(cx),
+        }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
+        match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Stream::Encrypted(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether a server may say this to a client that does not know it.
+    fn may_say(messages: &[&[u8]]) -> bool {
+        let all = messages.concat();
+        let at_once = Requests::default().read(&all).is_ok();
+        let mut bytewise = Requests::default();
+        assert_eq!(all.iter().all(|byte| bytewise.read(&[*byte]).is_ok()), at_once);
+        at_once
+    }
+
+    #[test]
+    fn a_request_for_the_password_is_found_wherever_it_stands() {
+        let clear = b"R\0\0\0\x08\0\0\0\x03";
+        let scram = b"R\0\0\0\x17\0\0\0\x0aSCRAM-SHA-256\0\0";
+        let let_in = b"R\0\0\0\x08\0\0\0\0";
+        let notice = b"N\0\0\0\x0d\0\0\0\x03R\0\0\0\x08";
+        assert!(may_say(&[scram, notice, let_in]));
+        assert!(!may_say(&[clear]) && !may_say(&[notice, clear]) && !may_say(&[scram, clear]));
+        assert!(may_say(&[let_in, clear]), "these are answers of the database, not requests");
     }
 }

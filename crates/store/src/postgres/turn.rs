@@ -1,7 +1,6 @@
 //! Nodes that start at once take turns at what only the first may do.
 
-use super::{address::PostgresAddress, error::PostgresError};
-use crate::form::facet;
+use super::{address::PostgresAddress, error::PostgresError, sql};
 use tokio_postgres::Client;
 
 /// The right to make what the first node makes. It ends with this value, with the process, or when nothing was
@@ -11,16 +10,17 @@ pub struct Turn {
 }
 
 /// A node that was stopped in its turn loses it after the second of these; whoever waits for one waits longer.
-const BEGIN: &str = "begin; set local lock_timeout = '60s'; set local statement_timeout = '60s'; \
+const TIMEOUTS: &str = "set local lock_timeout = '60s'; set local statement_timeout = '60s'; \
     set local idle_in_transaction_session_timeout = '20s'";
 
 impl PostgresAddress {
-    /// Waits until no other node of this schema has its turn. It is held by a transaction, not by a session, so
-    /// that it works through PgBouncer.
+    /// Waits until no other node of this schema has its turn. It is held by a transaction, not by a
+    /// session, so that it works through PgBouncer, and in a row that only the schema's owner can
+    /// lock. The tables must be there.
     pub async fn turn(&self) -> Result<Turn, PostgresError> {
         let client = self.connect().await?;
-        let lock = facet::of_name(&["start", self.schema()]);
-        let taken = format!("{BEGIN}; select pg_advisory_xact_lock({lock})");
+        let taken = format!("{}; {TIMEOUTS}; {}", sql::BEGIN_PINNED, sql::STARTUP_LOCK);
+        let taken = sql::Names::new(self.schema()).of(&taken).into_owned();
         let failed = |source| PostgresError::Turn { schema: self.schema().into(), source };
         client.batch_execute(&taken).await.map_err(failed)?;
         Ok(Turn { client })

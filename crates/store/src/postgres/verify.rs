@@ -7,13 +7,17 @@ use super::{
     pool::Way,
     postgres_schema,
     schema::way,
+    sql,
 };
 use crate::AuditChain;
 use engine::{AuditEntry, AuditHash};
-use tokio_postgres::{Client, Row, types::Type};
+use tokio_postgres::{
+    Client, Row,
+    types::{ToSql, Type},
+};
 
 /// Entries that are read at once. Nothing is ever put between them, so each page may be of another moment.
-const PAGE: &str =
+pub(super) const PAGE: &str =
     "select number, scope, body from consign.audit where number > $1 order by number limit 1000";
 
 /// Checks that every entry of the audit log follows the one before, also while nodes are at work.
@@ -40,7 +44,15 @@ async fn verify(
     let (mut entries, mut head) = (0, AuditHash::FIRST);
     loop {
         let after = i64::try_from(entries).unwrap_or(i64::MAX);
-        let rows = client.query_typed(&way.names.of(PAGE), &[(&after, Type::INT8)]).await?;
+        let (page, after) = (way.names.of(PAGE), [(&after as &(dyn ToSql + Sync), Type::INT8)]);
+        // A transaction for each page: one for all would hold back vacuum for as long as the log is
+        // read.
+        let ((), rows, ()) = tokio::try_join!(
+            biased;
+            client.batch_execute(sql::BEGIN_PINNED),
+            client.query_typed(&page, &after),
+            client.batch_execute(sql::ROLLBACK),
+        )?;
         if rows.is_empty() {
             return Ok(AuditChain::Whole { entries, head });
         }

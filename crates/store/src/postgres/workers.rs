@@ -1,7 +1,7 @@
 //! Workers as they were last seen: by this node, and by others.
 
 use super::{
-    Inner,
+    Inner, UNPOISONED,
     error::Trouble,
     load,
     pool::{Lent, Param},
@@ -20,35 +20,102 @@ use tokio_postgres::types::Type;
 
 /// A worker who was seen, and whether the table has to be told.
 pub(super) type News = (Name, Seen, bool);
+
+/// What signs of life come to.
+#[derive(Default)]
+pub(super) struct WorkersNews {
+    pub(super) seen: Vec<News>,
+    /// Workers that were lost and go to make room for others.
+    pub(super) lost: Vec<Name>,
+    /// Workers that signed off and that this node never saw.
+    pub(super) left: Vec<(Name, Seen)>,
+}
+
+impl WorkersNews {
+    /// Whether there is nothing that the table has to be told.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lost.is_empty() && self.left.is_empty() && !self.seen.iter().any(|(_, _, news)| *news)
+    }
+}
+
+/// How long a tenant that has no room for another worker is taken to have none, without counting
+/// again.
+const FULL_FOR: Duration = Duration::from_secs(1);
+
 /// A sign of life, with what the worker said of itself.
-type Sign<'a> = (&'a Scope, &'a WorkerId, Option<&'a Host>, Option<&'a Vec<JobType>>);
+pub(super) struct Sign<'a> {
+    pub(super) scope: &'a Scope,
+    pub(super) worker: &'a WorkerId,
+    pub(super) host: Option<&'a Host>,
+    pub(super) job_types: Option<&'a Vec<JobType>>,
+    /// It is the last one: the worker signs off.
+    pub(super) left: bool,
+}
+
+impl<'a> Sign<'a> {
+    pub(super) fn of(scope: &'a Scope, worker: &'a WorkerId) -> Self {
+        Sign { scope, worker, host: None, job_types: None, left: false }
+    }
+}
 
 /// How often a worker that goes on claiming is written down: it is alive, and that is all anybody wants to know. Always
 /// in tests, so that they can compare to the millisecond.
 const WRITTEN_MS: i64 = if cfg!(test) { 1 } else { Duration::from_secs(5).as_millis() as i64 };
 
 impl Inner {
-    /// What signs of life make of those who gave them.
-    pub(super) fn news_of_workers(&self, signs: Vec<Sign<'_>>, now: Timestamp) -> Vec<News> {
+    /// What signs of life make of those who gave them, and which lost workers go to make room. Each
+    /// node counts the workers that it has seen itself.
+    pub(super) fn news_of_workers(&self, signs: Vec<Sign<'_>>, now: Timestamp) -> WorkersNews {
         let mut seen: BTreeMap<Name, (Seen, bool)> = BTreeMap::new();
         let known = self.workers();
-        for (scope, worker, host, job_types) in signs {
+        let mut full = self.full_scopes.lock().expect(UNPOISONED);
+        let mut rooms: BTreeMap<&Scope, Vec<(&WorkerId, Timestamp)>> = BTreeMap::new();
+        let mut news = WorkersNews::default();
+        for Sign { scope, worker, host, job_types, left } in signs {
             let name = (scope.clone(), worker.clone());
             let before = known.get(&name);
-            let (mut is, mut news) = seen.remove(&name).unwrap_or_else(|| {
-                let nobody = Seen { host: None, job_types: Vec::new(), seen_at: now };
-                (before.cloned().unwrap_or(nobody), false)
-            });
-            is.seen_at = now;
+            if before.is_none() && !seen.contains_key(&name) {
+                if left {
+                    // Another node may have seen it, whose row is the only trace of it.
+                    news.left.push((name, Seen { left, ..nobody(now) }));
+                    continue;
+                }
+                // One too many works like any other and is not shown: claims and reports are never
+                // refused for it.
+                if full.get(scope).is_some_and(|until| now < *until) {
+                    continue;
+                }
+                let own = rooms.entry(scope).or_insert_with(|| {
+                    let own = known.iter().filter(|((own, _), _)| own == scope);
+                    own.map(|((_, worker), seen)| (worker, seen.seen_at)).collect()
+                });
+                match self.limits.room_for_worker(own.iter().copied(), now) {
+                    Ok(None) => drop(full.remove(scope)),
+                    Ok(Some(lost)) => {
+                        news.lost.push((scope.clone(), lost.clone()));
+                        own.retain(|(worker, _)| *worker != lost);
+                    }
+                    Err(_) => {
+                        full.insert(scope.clone(), now + FULL_FOR);
+                        continue;
+                    }
+                }
+                own.push((worker, now));
+            }
+            let (mut is, mut is_news) = seen
+                .remove(&name)
+                .unwrap_or_else(|| (before.cloned().unwrap_or_else(|| nobody(now)), false));
+            (is.seen_at, is.left) = (now, left);
             is.host = host.cloned().or(is.host);
             is.job_types = job_types.cloned().unwrap_or(is.job_types);
-            news |= before.is_none_or(|before| {
-                (&before.host, &before.job_types) != (&is.host, &is.job_types)
+            is_news |= before.is_none_or(|before| {
+                (&before.host, &before.job_types, before.left) != (&is.host, &is.job_types, left)
                     || now.unix_ms() / WRITTEN_MS != before.seen_at.unix_ms() / WRITTEN_MS
             });
-            seen.insert(name, (is, news));
+            seen.insert(name, (is, is_news));
         }
-        seen.into_iter().map(|(name, (seen, news))| (name, seen, news)).collect()
+        news.seen = seen.into_iter().map(|(name, (seen, news))| (name, seen, news)).collect();
+        news
     }
 
     pub(super) fn workers(&self) -> MutexGuard<'_, Workers> {
@@ -58,27 +125,54 @@ impl Inner {
     /// Everybody who was seen, here or elsewhere.
     pub(super) async fn workers_now(&self, db: &Lent) -> Result<Workers, Trouble> {
         let mut workers = load(db).await?;
-        for (name, seen) in &*self.workers() {
-            let newer = workers.get(name).is_none_or(|told| told.seen_at <= seen.seen_at);
-            if newer {
-                workers.insert(name.clone(), seen.clone());
+        for (name, seen) in &mut *self.workers() {
+            match workers.get(name) {
+                // It signed off at another node. Its next sign of life here is news to the table.
+                Some(told) if told.left && told.seen_at >= seen.seen_at => *seen = told.clone(),
+                Some(told) if told.seen_at > seen.seen_at => {}
+                Some(_) | None => drop(workers.insert(name.clone(), seen.clone())),
             }
         }
         Ok(workers)
     }
 }
 
+fn nobody(now: Timestamp) -> Seen {
+    Seen { host: None, job_types: Vec::new(), seen_at: now, left: false }
+}
+
+/// Forgets workers.
+pub(super) async fn drop_rows(db: &Lent, names: &[Name]) -> Result<(), Trouble> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let scope: Vec<&str> = names.iter().map(|(scope, _)| to_scope(scope)).collect();
+    let name: Vec<&str> = names.iter().map(|(_, name)| name.as_str()).collect();
+    let params: [Param<'_>; 2] = [(&scope, Type::TEXT_ARRAY), (&name, Type::TEXT_ARRAY)];
+    db.run(sql::WORKERS_DROP, &params).await.map(drop)
+}
+
 /// Tells the table of workers who were seen, in one order: their rows are locks, too.
 pub(super) async fn put(db: &Lent, news: &[News]) -> Result<(), Trouble> {
-    let told: Vec<&News> = news.iter().filter(|(_, _, news)| *news).collect();
+    let told = news.iter().filter(|(_, _, news)| *news).map(|(name, seen, _)| (name, seen));
+    write(db, sql::WORKERS_PUT, &told.collect::<Vec<_>>()).await
+}
+
+/// Tells the table of workers that signed off, if it knows them.
+pub(super) async fn leave(db: &Lent, left: &[(Name, Seen)]) -> Result<(), Trouble> {
+    let told = left.iter().map(|(name, seen)| (name, seen));
+    write(db, sql::WORKERS_LEAVE, &told.collect::<Vec<_>>()).await
+}
+
+async fn write(db: &Lent, sql: &str, told: &[(&Name, &Seen)]) -> Result<(), Trouble> {
     if told.is_empty() {
         return Ok(());
     }
-    let scope: Vec<&str> = told.iter().map(|((scope, _), _, _)| to_scope(scope)).collect();
-    let name: Vec<&str> = told.iter().map(|((_, name), _, _)| name.as_str()).collect();
-    let seen_at: Vec<i64> = told.iter().map(|(_, seen, _)| seen.seen_at.unix_ms()).collect();
-    let body = |((scope, name), seen, _): &&News| {
-        to_row(facet::of_name(&[to_scope(scope), name.as_str()]), seen)
+    let scope: Vec<&str> = told.iter().map(|((scope, _), _)| to_scope(scope)).collect();
+    let name: Vec<&str> = told.iter().map(|((_, name), _)| name.as_str()).collect();
+    let seen_at: Vec<i64> = told.iter().map(|(_, seen)| seen.seen_at.unix_ms()).collect();
+    let body = |((scope, name), seen): &(&Name, &Seen)| {
+        to_row(facet::of_name(&[to_scope(scope), name.as_str()]), *seen)
     };
     let body: Vec<Vec<u8>> = told.iter().map(body).collect();
     let params: [Param<'_>; 4] = [
@@ -87,7 +181,7 @@ pub(super) async fn put(db: &Lent, news: &[News]) -> Result<(), Trouble> {
         (&seen_at, Type::INT8_ARRAY),
         (&body, Type::BYTEA_ARRAY),
     ];
-    db.run(sql::WORKERS_PUT, &params).await.map(drop)
+    db.run(sql, &params).await.map(drop)
 }
 
 pub(super) async fn load(db: &Lent) -> Result<Workers, Trouble> {

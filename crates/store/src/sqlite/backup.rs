@@ -5,7 +5,7 @@ use super::{
     body::to_row,
     doctor::{Finding, examine_files},
     error::{OpenError, Trouble},
-    file::{beside, make_private, sync_folder, with},
+    file::{open_private, private_folder_beside, sync_folder, with},
     known::load_house,
     lock::LockFile,
     open::{Files, Role},
@@ -17,8 +17,8 @@ use std::{
     fs::{self, File},
     io,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
 };
+use tempfile::TempDir;
 
 impl Sqlite {
     /// Copies everything as it is at one moment to a new file, while work goes on.
@@ -57,17 +57,18 @@ fn refuse_existing(path: &Path, endings: &[&str]) -> Result<(), OpenError> {
 struct Partial<'a> {
     path: PathBuf,
     to: &'a Path,
+    /// Holds the file, and what SQLite makes beside it while it is filled.
+    _folder: TempDir,
 }
 
 impl<'a> Partial<'a> {
     fn beside(to: &'a Path) -> Result<Self, OpenError> {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = beside(to, &format!("{}-{number}.partial", std::process::id()));
-        // SQLite copies into an empty file.
-        let made = make_private(&path);
-        made.map_err(|source| OpenError::File { path: to.to_owned(), source })?;
-        Ok(Partial { path, to })
+        let failed = |source| OpenError::File { path: to.to_owned(), source };
+        let folder = private_folder_beside(to).map_err(failed)?;
+        let path = folder.path().join("partial.db");
+        // SQLite copies into an empty file, and would make one that others can read.
+        drop(open_private(&path)?);
+        Ok(Partial { path, to, _folder: folder })
     }
 
     fn fill_from(&self, files: &Files) -> Result<(), OpenError> {
@@ -115,14 +116,6 @@ impl<'a> Partial<'a> {
             let taken = source.kind() == io::ErrorKind::AlreadyExists;
             if taken { OpenError::Exists { path } } else { OpenError::File { path, source } }
         })
-    }
-}
-
-impl Drop for Partial<'_> {
-    fn drop(&mut self) {
-        for ending in ["", "-wal", "-shm", "-journal"] {
-            drop(fs::remove_file(with(&self.path, ending)));
-        }
     }
 }
 

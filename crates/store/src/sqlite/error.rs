@@ -129,6 +129,14 @@ pub enum OpenError {
         /// What is wrong with it.
         what: String,
     },
+    /// Another user, or a link, decides what this file is.
+    #[error("{} {why}", path.display())]
+    Untrusted {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it, and what mends it.
+        why: String,
+    },
     /// The file system said no.
     #[error("{} cannot be opened", path.display())]
     File {

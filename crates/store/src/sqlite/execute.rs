@@ -4,11 +4,14 @@ use super::{
     body::{Seen, to_row, to_scope},
     error::Trouble,
     facet,
+    known::Known,
     load::{self, Stored},
     sql,
     writer::Writer,
 };
 use crate::{
+    queue::check_pause,
+    seen::room_for_worker,
     store::{Answer, Reply, Request, turn},
     taken::{Intent, Taken, decided},
 };
@@ -43,10 +46,11 @@ impl Writer {
             }
             Request::Record { note, request } => return self.record(note, request),
             Request::Seen { scope, worker } => self.see(scope, worker, None, None)?,
+            Request::Leave { scope, worker } => self.leave(scope, worker)?,
             Request::SetPolicy { job_type, policy } => self.set_policy(job_type, policy)?,
-            Request::Pause { scope, job_type } => self.pause(job_type, scope)?,
+            Request::Pause { scope, job_type } => return self.pause(job_type, scope),
             Request::Resume { scope, job_type } => self.resume(&job_type, &scope)?,
-            Request::PutKey(key) => self.put_key(&key)?,
+            Request::PutKey(key) => return self.put_key(&key),
             Request::PutSigningKey(key) => self.put_signing_key(&key)?,
         }
         Ok(Ok(Answer::Done))
@@ -96,12 +100,27 @@ impl Writer {
                 return Ok(submit_again(&holder.job, &key.content).map(Intent::Again));
             }
         }
+        let opens_type = match queue {
+            Some(_) => false,
+            None => match self.check_new_type(new, taken) {
+                Ok(opens_type) => opens_type,
+                Err(refusal) => return Ok(Err(refusal)),
+            },
+        };
         let policy = self.known.policy(&new.job_type);
         // Asked only where it matters: nobody else needs the sum.
         let queued = policy
             .max_queued
             .map_or(0, |_| queue.map_or(0, |queue| self.known.queued(queue)) + taken.queued(new));
-        Ok(submit(new, policy, queued, self.now()).map(|change| Intent::Begin(Box::new(change))))
+        let begin = |change| Intent::Begin { change: Box::new(change), opens_type };
+        Ok(submit(new, policy, queued, self.now()).map(begin))
+    }
+
+    fn check_new_type(&self, new: &NewJob, taken: &Taken<'_>) -> Result<bool, Refusal> {
+        let Known { queues, policies, .. } = &self.known;
+        let is_declared = policies.contains_key(&new.job_type);
+        let undeclared = queues.undeclared_types(&new.tenant, policies);
+        taken.check_new_type(new, &self.limits, is_declared, undeclared)
     }
 
     /// Whether a job may be here. Ids begin with the moment at which they were made, so nearly every new
@@ -177,21 +196,43 @@ impl Writer {
         let now = self.now();
         let mut workers = self.shared.workers();
         let name = (scope, worker);
+        // One too many works like any other and is not shown: claims and reports are never refused
+        // for it.
+        let Ok(forgotten) = room_for_worker(&workers, &name, &self.limits, now) else {
+            return Ok(());
+        };
+        if let Some(lost) = forgotten {
+            let values = (to_scope(&lost.0), lost.1.as_str());
+            self.db.prepare_cached(sql::WORKER_DROP)?.execute(values)?;
+            workers.remove(&lost);
+        }
         let before = workers.get(&name).cloned();
-        let mut seen =
-            before.clone().unwrap_or(Seen { host: None, job_types: Vec::new(), seen_at: now });
-        seen.seen_at = now;
+        let nobody = Seen { host: None, job_types: Vec::new(), seen_at: now, left: false };
+        let mut seen = before.clone().unwrap_or(nobody);
+        (seen.seen_at, seen.left) = (now, false);
         seen.host = host.or(seen.host);
         seen.job_types = job_types.unwrap_or(seen.job_types);
         // The file is told now and then: a worker that claims a thousand times a second is alive, and
         // that is all anybody wants to know after a restart.
         let told = before.is_some_and(|before| {
-            (&before.host, &before.job_types) == (&seen.host, &seen.job_types)
+            (&before.host, &before.job_types, before.left) == (&seen.host, &seen.job_types, false)
                 && now.unix_ms() / SEEN_WRITTEN_MS == before.seen_at.unix_ms() / SEEN_WRITTEN_MS
         });
         if !told {
             self.save_worker(&name.0, &name.1, &seen)?;
         }
+        workers.insert(name, seen);
+        Ok(())
+    }
+
+    /// A worker signs off. One that was never seen has nothing to leave.
+    fn leave(&mut self, scope: Scope, worker: WorkerId) -> Result<(), Trouble> {
+        let now = self.now();
+        let mut workers = self.shared.workers();
+        let name = (scope, worker);
+        let Some(before) = workers.get(&name).cloned() else { return Ok(()) };
+        let seen = Seen { seen_at: now, left: true, ..before };
+        self.save_worker(&name.0, &name.1, &seen)?;
         workers.insert(name, seen);
         Ok(())
     }
@@ -204,13 +245,16 @@ impl Writer {
         Ok(())
     }
 
-    fn pause(&mut self, job_type: JobType, scope: Scope) -> Result<(), Trouble> {
+    fn pause(&mut self, job_type: JobType, scope: Scope) -> Result<Reply, Trouble> {
         let pause = (job_type, scope);
+        if let Err(refusal) = check_pause(&self.known.paused, &pause, &self.limits) {
+            return Ok(Err(refusal));
+        }
         let (job_type, scope) = (pause.0.as_str(), to_scope(&pause.1));
         let values = (job_type, scope, to_row(facet::of_name(&[job_type, scope]), &pause));
         self.db.prepare_cached(sql::PAUSE_PUT)?.execute(values)?;
         self.known.paused.insert(pause);
-        Ok(())
+        Ok(Ok(Answer::Done))
     }
 
     fn resume(&mut self, job_type: &JobType, scope: &Scope) -> Result<(), Trouble> {

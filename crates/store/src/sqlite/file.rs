@@ -1,21 +1,106 @@
 //! What SQLite leaves to us about files: that nobody else reads them, and that their names are on the
 //! disk as well.
 
+use super::error::OpenError;
+use rustix::fs::OFlags;
 use std::{
     ffi::OsString,
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, Read, Seek, SeekFrom, Write},
+    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
+use tempfile::TempDir;
+use tracing::warn;
 
-/// Makes sure that there is a file at `path`. A new one is for its owner's eyes only: payloads are in
-/// it, and SQLite gives the files beside it the same rights.
-pub(super) fn make_private(path: &Path) -> io::Result<()> {
+/// Opens the file at `path` for reading and writing, and makes it where there is none: mode 0600
+/// whatever the umask says. SQLite gives its `-wal` and `-shm` files the rights of the file beside
+/// them, so this one decides for all three.
+pub(super) fn open_private(path: &Path) -> Result<File, OpenError> {
+    let failed = |source| OpenError::File { path: path.to_owned(), source };
+    for _ in 0..OPEN_TRIES {
+        match options().create_new(true).open(path) {
+            Ok(file) => {
+                set_mode_0600(&file).map_err(failed)?;
+                return Ok(file);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(failed(error)),
+        }
+        if let Some(file) = open_present(path)? {
+            return Ok(file);
+        }
+    }
+    Err(failed(io::ErrorKind::Interrupted.into()))
+}
+
+/// A file can vanish between the two calls that find it; nothing makes it vanish this often.
+const OPEN_TRIES: usize = 8;
+
+/// Takes a file that SQLite left beside the store, if there is one: refused unless it is a regular
+/// file of this user, and made private where an older version or another program left it wider.
+pub(super) fn secure(path: &Path) -> Result<(), OpenError> {
+    open_present(path).map(drop)
+}
+
+/// Opens what is at `path`, unless another user or a link decides what that is.
+fn open_present(path: &Path) -> Result<Option<File>, OpenError> {
+    let untrusted = |why: String| OpenError::Untrusted { path: path.to_owned(), why };
+    let failed = |source| OpenError::File { path: path.to_owned(), source };
+    let file = match options().open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => {
+            return Err(match fs::symlink_metadata(path) {
+                Ok(found) if found.is_symlink() => {
+                    untrusted("is a link; name the file that it leads to".into())
+                }
+                Ok(found) if !found.is_file() => untrusted(NO_REGULAR_FILE.into()),
+                Ok(_) | Err(_) => failed(error),
+            });
+        }
+    };
+    let found = file.metadata().map_err(failed)?;
+    if !found.is_file() {
+        return Err(untrusted(NO_REGULAR_FILE.into()));
+    }
+    let user = rustix::process::geteuid().as_raw();
+    if found.uid() != user {
+        let owner = found.uid();
+        return Err(untrusted(format!(
+            "belongs to user {owner}, and this process is user {user}; run it as that user, or give it the \
+             file: chown {user} {}",
+            path.display()
+        )));
+    }
+    if found.mode() & 0o077 != 0 {
+        set_mode_0600(&file).map_err(failed)?;
+        let (path, mode) = (path.display(), found.mode() & 0o777);
+        warn!(%path, "others could read or write this file (mode {mode:o}); it is for its owner alone now");
+    }
+    Ok(Some(file))
+}
+
+const NO_REGULAR_FILE: &str = "is no regular file; move it away";
+
+/// Links are not followed, and a planted FIFO does not block the start.
+fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path).map(drop)
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    options.read(true).write(true).mode(0o600).custom_flags(flags);
+    options
+}
+
+fn set_mode_0600(file: &File) -> io::Result<()> {
+    file.set_permissions(fs::Permissions::from_mode(0o600))
+}
+
+/// A folder of this user alone beside `of`, under a random name, and gone when it is dropped. What
+/// is made in it is out of reach for other users, also what SQLite makes there by itself.
+pub(super) fn private_folder_beside(of: &Path) -> io::Result<TempDir> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".consign-").permissions(fs::Permissions::from_mode(0o700));
+    builder.tempdir_in(folder(of))
 }
 
 /// Brings the name of a new file to the disk. SQLite does so for its logs, but not for the file itself:

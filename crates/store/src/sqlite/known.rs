@@ -14,7 +14,7 @@ use crate::queue::{Counts, Queue};
 pub(super) use crate::queue::{Queues, is_paused};
 pub(super) use crate::seen::Workers;
 use engine::{JobId, JobType, Policy, Priority, Scope, Timestamp, WorkerId};
-use rusqlite::Connection;
+use rusqlite::{Connection, Params};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) struct Known {
@@ -134,9 +134,25 @@ pub(super) struct Unlisted {
 }
 
 pub(super) fn load_queues(db: &Connection) -> Result<Queues, Trouble> {
+    read_queues(db, sql::QUEUES, [])
+}
+
+/// The queues in scope: those of one tenant cost nobody else's.
+pub(super) fn load_queues_of(db: &Connection, scope: &Scope) -> Result<Queues, Trouble> {
+    match scope {
+        Scope::One(tenant) => read_queues(db, sql::QUEUES_OF, [tenant.as_str()]),
+        Scope::All => load_queues(db),
+    }
+}
+
+pub(super) fn load_queues_of_type(db: &Connection, job_type: &JobType) -> Result<Queues, Trouble> {
+    read_queues(db, sql::QUEUES_OF_TYPE, [job_type.as_str()])
+}
+
+fn read_queues(db: &Connection, sql: &str, params: impl Params) -> Result<Queues, Trouble> {
     let mut queues = Queues::default();
-    let mut statement = db.prepare_cached(sql::QUEUES)?;
-    let mut rows = statement.query([])?;
+    let mut statement = db.prepare_cached(sql)?;
+    let mut rows = statement.query(params)?;
     while let Some(row) = rows.next()? {
         let (no, job_type, tenant): (i64, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
         let queue: Queue = from_row(no, blob(row, 3)?)?;
@@ -200,6 +216,42 @@ pub(super) fn load_counts(db: &Connection) -> Result<Counted, Trouble> {
         uncounted.extend(last.deltas.0.keys());
     }
     Ok(Counted { counts, uncounted, last_commit, last })
+}
+
+/// The counts of queues that were loaded by their scope.
+pub(super) fn load_counts_of(
+    db: &Connection,
+    queues: &Queues,
+    scope: &Scope,
+) -> Result<BTreeMap<i64, Counts>, Trouble> {
+    match scope {
+        Scope::One(_) => load_counts_of_few(db, queues),
+        Scope::All => Ok(load_counts(db)?.counts),
+    }
+}
+
+/// The counts of a few queues of many.
+pub(super) fn load_counts_of_few(
+    db: &Connection,
+    queues: &Queues,
+) -> Result<BTreeMap<i64, Counts>, Trouble> {
+    let mut counts = BTreeMap::new();
+    let mut statement = db.prepare_cached(sql::COUNTER)?;
+    for (no, _) in queues.all() {
+        let mut rows = statement.query([no])?;
+        if let Some(row) = rows.next()? {
+            counts.insert(no, from_row::<Counts>(no, blob(row, 0)?)?);
+        }
+    }
+    let mut statement = db.prepare_cached(sql::DELTAS)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let no = row.get(0)?;
+        let mut commit: Commit = from_row(no, blob(row, 1)?)?;
+        commit.deltas.0.retain(|queue, _| queues.get(*queue).is_some());
+        commit.deltas.apply(&mut counts).ok_or(Damage { kind: Kind::Commit, no })?;
+    }
+    Ok(counts)
 }
 
 pub(super) fn load_policies(db: &Connection) -> Result<BTreeMap<JobType, Policy>, Trouble> {

@@ -2,11 +2,12 @@
 
 use super::{
     error::OpenError,
-    file::{beside, make_private},
+    file::{beside, open_private},
 };
 use std::{
-    fs::{File, OpenOptions, TryLockError},
+    fs::{File, TryLockError},
     io::{Read, Seek, Write},
+    os::unix::fs::MetadataExt,
     path::Path,
 };
 
@@ -23,9 +24,13 @@ impl LockFile {
     pub(super) fn take(path: &Path, who: &str) -> Result<Self, OpenError> {
         let lock_path = beside(path, "lock");
         let failed = |source| OpenError::File { path: path.to_owned(), source };
-        make_private(&lock_path).map_err(failed)?;
-        let mut file =
-            OpenOptions::new().read(true).write(true).open(&lock_path).map_err(failed)?;
+        let mut file = open_private(&lock_path)?;
+        // The name of the holder is written over what the file held: a second name of another file
+        // of this user must not lose its content.
+        if file.metadata().map_err(failed)?.nlink() > 1 {
+            let why = "is a second name of another file; move it away".into();
+            return Err(OpenError::Untrusted { path: lock_path, why });
+        }
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

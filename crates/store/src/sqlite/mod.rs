@@ -47,23 +47,26 @@ use crate::{
     keeper::Keeper,
     promise::{Awaited, Broken},
     queue::{QueueDepth, WorkerSeen},
-    store::{NumberedEvent, Overdue, Page, Query, Reply, Request, Store, StoreError, Upcoming},
+    store::{
+        NumberedEvent, Overdue, Page, PoisonCounts, Query, Reply, Request, Store, StoreError,
+        Upcoming,
+    },
 };
 use async_trait::async_trait;
 use engine::{
     ApiKey, AuditEntry, Event, HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope,
-    SigningKey, Surroundings, Timestamp,
+    SigningKey, Surroundings, TenantLimits, Timestamp,
 };
 use error::Trouble;
 use open::Files;
 use readers::Readers;
 use rusqlite::Connection;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io::Write,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 use writer::{Need, Shared, Writer};
@@ -77,6 +80,8 @@ pub struct Sqlite {
     readers: Arc<Readers>,
     writer: Keeper<Writer>,
     writer_is_gone: AtomicBool,
+    /// How often something was set. No other process can, so nothing has to be kept.
+    settings_version: AtomicU64,
     fail_stop: FailStop,
     shared: Arc<Shared>,
     files: Files,
@@ -91,6 +96,8 @@ pub struct Options {
     pub room_bytes_min: u64,
     /// The log is moved into the file whenever it has grown by so many pages.
     pub log_pages: i64,
+    /// What one tenant may have beside its jobs.
+    pub tenant_limits: TenantLimits,
     /// Ends the process when the outcome of a commit is not known.
     pub fail_stop: FailStop,
     /// The SQLite file system to use, where it is not the system's own: for tests.
@@ -105,6 +112,7 @@ impl Default for Options {
             holder: format!("process {}", std::process::id()),
             room_bytes_min: ROOM_BYTES_MIN,
             log_pages: LOG_PAGES,
+            tenant_limits: TenantLimits::default(),
             fail_stop: Arc::new(end_the_process),
             vfs: None,
         }
@@ -197,7 +205,10 @@ impl Store for Sqlite {
             return Ok(Vec::new());
         }
         let need = if batch.iter().any(Request::begins) { Need::Begin } else { Need::Finish };
-        self.write(need, |writer| writer.execute(batch)).await
+        let sets = batch.iter().any(Request::sets);
+        let replies = self.write(need, |writer| writer.execute(batch)).await;
+        self.settings_version.fetch_add(u64::from(sets), Ordering::SeqCst);
+        replies
     }
 
     async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError> {
@@ -249,17 +260,38 @@ impl Store for Sqlite {
         self.read_slowly(move |db| reads::queues(db, &workers, &scope, now)).await
     }
 
+    async fn poison_counts(
+        &self,
+        scope: &Scope,
+        job_type: Option<&JobType>,
+    ) -> Result<PoisonCounts, StoreError> {
+        let (scope, job_type) = (scope.clone(), job_type.cloned());
+        self.read_slowly(move |db| reads::poison_counts(db, &scope, job_type.as_ref())).await
+    }
+
     async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError> {
         let (scope, now, workers) = (scope.clone(), self.now().await?, self.shared.workers_now());
         self.read_slowly(move |db| reads::workers(db, &workers, &scope, now)).await
+    }
+
+    async fn settings_version(&self) -> Result<u64, StoreError> {
+        Ok(self.settings_version.load(Ordering::SeqCst))
     }
 
     async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError> {
         self.readers.ask_at_once(known::load_policies)
     }
 
+    async fn pauses(&self) -> Result<BTreeSet<(JobType, Scope)>, StoreError> {
+        self.readers.ask_at_once(known::load_paused)
+    }
+
     async fn keys(&self) -> Result<Vec<ApiKey>, StoreError> {
         self.readers.ask_at_once(credentials::load_keys)
+    }
+
+    async fn keys_of(&self, scope: &Scope) -> Result<Vec<ApiKey>, StoreError> {
+        self.readers.ask_at_once(|db| credentials::load_keys_of(db, scope))
     }
 
     async fn signing_keys(&self) -> Result<Vec<SigningKey>, StoreError> {
@@ -292,6 +324,11 @@ impl Store for Sqlite {
 
     async fn next_due(&self, after: Timestamp) -> Result<Upcoming, StoreError> {
         let now = self.now().await?;
+        // Nothing is later. A caller who asks so only wants to know what time it is, and need not
+        // wait for the sweeper's questions.
+        if after == Timestamp::MAX {
+            return Ok(Upcoming { now, due_at: None });
+        }
         let due_at = self.read_for_chores(move |db| reads::next_due(db, after)).await?;
         Ok(Upcoming { now, due_at })
     }

@@ -5,7 +5,7 @@ use super::{
     body::{HouseRow, to_row},
     checkpoint::{Checkpoints, checkpoint_all},
     error::{OpenError, Trouble},
-    file::{folder, make_private, sync_folder, with, write_again},
+    file::{folder, open_private, secure, sync_folder, with, write_again},
     known::{Known, load_workers},
     lock::LockFile,
     log::commits_out_of_reach,
@@ -24,7 +24,10 @@ use std::{
     fs::File,
     io::{self, BufReader},
     path::{Path, PathBuf},
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64},
+    },
     time::Duration,
 };
 
@@ -67,12 +70,13 @@ impl Sqlite {
         let shared = Arc::new(Shared::new(clock, time, workers));
         let checkpointer = files.connect(Role::Checkpointer).map_err(troubled)?;
         let cannot_start = |source| OpenError::File { path: files.path.clone(), source };
-        let Options { log_pages, room_bytes_min, fail_stop, .. } = options;
+        let Options { log_pages, room_bytes_min, tenant_limits: limits, fail_stop, .. } = options;
         let checkpoints = Checkpoints::start(checkpointer, log_pages, fail_stop.clone());
         let checkpoints = checkpoints.map_err(cannot_start)?;
         let room = room(&files, room_bytes_min);
         let (jumped, shared_too) = (tick.jumped, shared.clone());
-        let parts = Parts { db, dice, known, shared: shared_too, jumped, checkpoints, room };
+        let parts =
+            Parts { db, dice, known, shared: shared_too, jumped, checkpoints, room, limits };
         let mut writer = Writer::new(parts);
         // Leases go on from here: nobody could hear their workers while the store was closed. On a full disk
         // they wait for the first transaction that has room.
@@ -87,6 +91,7 @@ impl Sqlite {
             chores: read("consign-chores")?,
             writer: Keeper::start("consign-writer", writer).map_err(cannot_start)?,
             writer_is_gone: AtomicBool::new(false),
+            settings_version: AtomicU64::new(0),
             fail_stop,
             readers,
             shared,
@@ -118,8 +123,12 @@ impl Files {
     pub(super) fn take(&self, holder: &str) -> Result<LockFile, OpenError> {
         let failed = |source| OpenError::File { path: self.path.clone(), source };
         let lock = LockFile::take(&self.path, holder)?;
+        for ending in ["-wal", "-shm", "-journal"] {
+            secure(&with(&self.path, ending))?;
+        }
         self.check_log()?;
-        make_private(&self.path).and_then(|()| sync_folder(&self.path)).map_err(failed)?;
+        drop(open_private(&self.path)?);
+        sync_folder(&self.path).map_err(failed)?;
         lock.and_file(&self.path)
     }
 

@@ -83,7 +83,7 @@ fn fill(db: &Connection) {
         "with recursive n (no) as (select 1 union all select no + 1 from n where no < {JOBS})"
     );
     for insert in [
-        "insert into queue select no, 'type-' || no, 'acme', x'' from n where no <= 100",
+        "insert into queue select no, 'type-' || no, 'tenant-' || (no % 10), x'' from n where no <= 100",
         "insert into handed select no, randomblob(16), x'', x'' from n",
         "insert into job select no, no % 100, iif(no % 10 = 0, null, no % 7), \
             iif(no % 10 = 0, null, no), iif(no % 50 = 1, no, null), iif(no % 10 = 0, no, null), \

@@ -5,19 +5,27 @@ use super::{
     body::{event_about, event_from_row},
     chores::{before, to_i64},
     error::Trouble,
-    known::{Workers, is_paused, load_counts, load_house, load_paused, load_policies, load_queues},
+    known::{
+        Workers, is_paused, load_counts_of, load_counts_of_few, load_house, load_paused,
+        load_policies, load_queues, load_queues_of, load_queues_of_type,
+    },
     load,
     sheet::{Announced, lines},
     sql,
 };
 use crate::{
-    queue::{Queue, QueueDepth, WorkerSeen, live_workers},
-    seen::{Leases, described},
-    store::{NumberedEvent, Overdue, PAGE_MAX},
+    queue::{LiveWorkers, Queue, QueueDepth, WorkerSeen, live_workers},
+    seen::{Leases, described, needs_leases},
+    store::{NumberedEvent, Overdue, PAGE_MAX, PoisonCounts, told_codes},
 };
-use engine::{Event, Job, JobId, Policy, Scope, Surroundings, Timestamp, overdue};
+use engine::{
+    ErrorCode, Event, Job, JobId, JobType, Policy, Scope, Surroundings, Timestamp, overdue,
+};
 use rusqlite::Connection;
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::Arc,
+};
 
 /// The leases of every worker. Running jobs are few: workers have slots.
 pub(super) fn leases(db: &Connection) -> Result<Leases, Trouble> {
@@ -44,13 +52,16 @@ pub(super) fn queues(
     scope: &Scope,
     now: Timestamp,
 ) -> Result<Vec<QueueDepth>, Trouble> {
-    let counts = load_counts(db)?.counts;
+    let queues = load_queues_of(db, scope)?;
+    let counts = load_counts_of(db, &queues, scope)?;
     let paused = load_paused(db)?;
-    let workers = workers(db, known, &Scope::All, now)?;
+    // Whoever was heard of lately is alive whatever it holds, and all that runs need not be read.
+    let leases = if needs_leases(known, scope, now) { leases(db)? } else { Leases::default() };
+    let workers = described(known, &leases, &Scope::All, now);
+    let live = LiveWorkers::of(&workers);
     let expired = expired(db, now)?;
-    let queues = load_queues(db)?;
     let mut depths = Vec::new();
-    for (no, queue) in queues.all().filter(|(_, queue)| scope.covers(&queue.tenant)) {
+    for (no, queue) in queues.in_scope(scope) {
         let counts = counts.get(&no).copied().unwrap_or_default();
         let mut line =
             Line { due: 0, not_due: expired.get(&no).copied().unwrap_or(0), oldest: None };
@@ -63,11 +74,49 @@ pub(super) fn queues(
             due: line.due_of(counts.queued),
             oldest_due_at: line.oldest.map(Timestamp::from_unix_ms),
             paused: is_paused(&paused, queue),
-            live_workers: live_workers(&workers, queue),
+            live_workers: live.count(queue),
         });
     }
-    depths.sort_by(|a, b| a.queue.cmp(&b.queue));
     Ok(depths)
+}
+
+/// How many jobs wait for a person, by type and code.
+pub(super) fn poison_counts(
+    db: &Connection,
+    scope: &Scope,
+    job_type: Option<&JobType>,
+) -> Result<PoisonCounts, Trouble> {
+    let queues = load_queues_of(db, scope)?;
+    let mut groups: Vec<(i64, i64, u64)> = Vec::new();
+    let mut statement = db.prepare_cached(sql::POISON_COUNTS)?;
+    let wanted = |queue: &Queue| job_type.is_none_or(|wanted| *wanted == queue.job_type);
+    for (no, _) in queues.in_scope(scope).into_iter().filter(|(_, queue)| wanted(queue)) {
+        let mut rows = statement.query([no])?;
+        while let Some(row) = rows.next()? {
+            let (error, count): (Option<i64>, u64) = (row.get(0)?, row.get(1)?);
+            groups.extend(error.map(|error| (no, error, count)));
+        }
+    }
+    let (told, complete) = told_codes(&groups);
+    let mut names: HashMap<i64, Option<ErrorCode>> = HashMap::new();
+    let mut counts = PoisonCounts { complete, ..PoisonCounts::default() };
+    for (no, error, count) in groups.iter().filter(|(_, error, _)| told.contains(error)) {
+        let name = match names.entry(*error) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(error_code(db, *no, *error)?),
+        };
+        let queue = queues.get(*no);
+        name.iter().zip(queue).for_each(|(name, queue)| counts.add(&queue.job_type, name, *count));
+    }
+    Ok(counts)
+}
+
+/// The code that a digest stands for, as one job tells it.
+fn error_code(db: &Connection, queue: i64, error: i64) -> Result<Option<ErrorCode>, Trouble> {
+    let first = load::numbers(&mut db.prepare_cached(sql::POISON_FIRST)?, (queue, error))?;
+    let Some(no) = first.first() else { return Ok(None) };
+    let stored = load::readable(load::job_by_no(db, *no))?.flatten();
+    Ok(stored.and_then(|stored| stored.job.life.last_failure).map(|failure| failure.code))
 }
 
 /// What waits in a queue, due or not.
@@ -136,10 +185,9 @@ pub(super) fn surroundings(
         return Ok(None);
     };
     let queue = Queue::of(&stored.job);
-    let counts = load_counts(db)?.counts;
-    let queues = load_queues(db)?;
-    let of_type = queues.of_type(&queue.job_type, &Scope::All);
-    let running = of_type.filter_map(|(no, _)| counts.get(&no)).map(|counts| counts.running).sum();
+    let queues = load_queues_of_type(db, &queue.job_type)?;
+    let counts = load_counts_of_few(db, &queues)?;
+    let running = counts.values().map(|counts| counts.running).sum();
     let policy = load_policies(db)?.remove(&queue.job_type).unwrap_or_default();
     let surroundings = Surroundings {
         now,

@@ -122,6 +122,12 @@ statements! {
     DUE_BESIDE = "select count(*) from (select 1 from job where queue = ?1 and rank = ?2 \
         and run_at = ?3 and no < ?4 and (expires_at is null or expires_at > ?5) limit ?6)";
 
+    // What waits for a person.
+    POISON_COUNTS = "select error, count(*) from job_ended where queue = ?1 \
+        and kept_since is null group by error";
+    POISON_FIRST = "select no from job_ended where queue = ?1 and error = ?2 \
+        and kept_since is null limit 1";
+
     // Announcements.
     /// The sheets from the one that holds ?1.
     SHEETS = "select event, sheet from outbox where event >= \
@@ -175,6 +181,9 @@ statements! {
     // Settings, credentials, workers, counters: small tables, read as a whole.
     HOUSE = "select body from house";
     QUEUES = "select no, job_type, tenant, body from queue";
+    QUEUES_OF = "select no, job_type, tenant, body from queue where tenant = ?1";
+    QUEUES_OF_TYPE = "select no, job_type, tenant, body from queue where job_type = ?1";
+    COUNTER = "select body from counter where queue = ?1";
     POLICIES = "select job_type, body from policy";
     PAUSES = "select job_type, scope, body from pause";
     WORKERS = "select scope, name, body from worker";
@@ -189,7 +198,9 @@ statements! {
     WORKER_DROP = "delete from worker where scope = ?1 and name = ?2";
     COUNTER_PUT = "insert or replace into counter (queue, body) values (?1, ?2)";
     API_KEYS = "select id, body from api_key";
-    API_KEY_PUT = "insert or replace into api_key (id, body) values (?1, ?2)";
+    API_KEYS_OF = "select id, body from api_key where scope = ?1";
+    API_KEY_PUT = "insert or replace into api_key (id, scope, body) values (?1, ?2, ?3)";
+    API_KEY_DROP = "delete from api_key where id = ?1";
     SIGNING_KEYS = "select id, body from signing_key";
     SIGNING_KEY_PUT = "insert or replace into signing_key (id, body) values (?1, ?2)";
     DELTAS_FORGET = "delete from delta where commit_no < ?1";

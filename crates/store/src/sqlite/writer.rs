@@ -24,7 +24,7 @@ use crate::{
     remembered::Remembered,
     store::StoreError,
 };
-use engine::{JobId, Scope, Timestamp, WorkerId, clock_jumped};
+use engine::{JobId, Scope, TenantLimits, Timestamp, WorkerId, clock_jumped};
 use rusqlite::{Connection, ErrorCode};
 use std::{
     collections::BTreeMap,
@@ -50,6 +50,7 @@ pub(super) struct Writer {
     jumped: Duration,
     pub(super) checkpoints: Checkpoints,
     room: Room,
+    pub(super) limits: TenantLimits,
     /// Planted: callers are answered although nothing was committed.
     acks_before_commit: bool,
 }
@@ -124,11 +125,12 @@ pub(super) struct Parts {
     pub(super) jumped: Duration,
     pub(super) checkpoints: Checkpoints,
     pub(super) room: Room,
+    pub(super) limits: TenantLimits,
 }
 
 impl Writer {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { db, dice, known, shared, jumped, checkpoints, room } = parts;
+        let Parts { db, dice, known, shared, jumped, checkpoints, room, limits } = parts;
         Writer {
             db,
             pending: Pending::default(),
@@ -142,6 +144,7 @@ impl Writer {
             jumped,
             checkpoints,
             room,
+            limits,
             acks_before_commit: engine::planted(engine::SeededBug::AckBeforeCommit),
         }
     }

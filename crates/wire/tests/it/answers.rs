@@ -113,7 +113,7 @@ fn a_history_row_says_who_did_what_when() {
     let began = entry(engine::claim(&full, &jobs::by_worker_1(), &jobs::facts(&policy, 100)));
     let lost = entry(decide(&running, &Command::LeaseExpiry, &jobs::facts(&policy, 130)));
     let items = [began, lost].iter().map(HistoryShape::from).collect();
-    check("history", &HistoryAnswer { items });
+    check("history", &Page { items, next_cursor: None });
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The catalogue knows every code, once.
 
 use crate::jobs;
-use engine::{JobType, Refusal, Status, failure_codes};
+use engine::{JobType, Refusal, Status, TenantLimit, failure_codes};
 use wire::{CATALOGUE, codes, entry};
 
 /// The status that doors answer each refusal with. A new refusal stops the build here, and then
@@ -10,9 +10,11 @@ fn expected_status(refusal: &Refusal) -> Option<u16> {
     match refusal {
         Refusal::Invalid(_) => Some(400),
         Refusal::PayloadTooLarge { .. } => Some(413),
-        Refusal::KeyReused { .. } | Refusal::UnknownJobType { .. } | Refusal::SchemaMismatch(_) => {
-            Some(422)
-        }
+        Refusal::KeyReused { .. }
+        | Refusal::KeyReusedUnseen
+        | Refusal::UnknownJobType { .. }
+        | Refusal::TenantLimit { .. }
+        | Refusal::SchemaMismatch(_) => Some(422),
         Refusal::QueueFull { .. } => Some(429),
         Refusal::JobNotFound | Refusal::KeyNotFound => Some(404),
         Refusal::LeaseLost
@@ -34,8 +36,10 @@ fn one_of_each() -> Vec<Refusal> {
         Refusal::Invalid(vec![]),
         Refusal::PayloadTooLarge { bytes: 2, bytes_max: 1 },
         Refusal::KeyReused { holder: jobs::id() },
+        Refusal::KeyReusedUnseen,
         Refusal::QueueFull { job_type: job_type.clone(), max_queued: 1 },
         Refusal::UnknownJobType { job_type },
+        Refusal::TenantLimit { limit: TenantLimit::ApiKeys, max: 1 },
         Refusal::SchemaMismatch(vec![]),
         Refusal::JobNotFound,
         Refusal::KeyNotFound,

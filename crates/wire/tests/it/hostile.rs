@@ -235,7 +235,7 @@ fn heartbeat() {
 fn settle() {
     let good = report(
         r#","outcome":"failed","retryable":true,"errorCode":"E","errorMessage":"m",
-        "retryAfterSeconds":1,"message":"m","result":1,"resultUrl":"u""#,
+        "retryAfterSeconds":1,"message":"m","result":1,"resultUrl":"https://u""#,
     );
     check_lease(SETTLE, &good);
     check(SETTLE, &good, "/outcome", &required_texts());

@@ -4,7 +4,7 @@ use engine::{
     ApiKey, AuditEntry, AuditHash, AuditNote, Chance, CorrelationId, KeyDraft, KeySecret, Right,
     Scope, Tenant, Timestamp,
 };
-use wire::{AuditShape, KeyCreated, KeyRequest, KeyShape, read};
+use wire::{AuditShape, KeyCreated, KeyRequest, KeyShape, read, read_setting};
 
 fn request(body: &str) -> KeyRequest {
     read(body.as_bytes()).unwrap()
@@ -43,9 +43,9 @@ fn all_that_is_wrong_with_a_key_is_named_at_once() {
 #[test]
 fn a_misspelt_limit_is_no_key_without_limits() {
     let wrong = br#"{"name": "ci", "scopes": ["work"], "type": ["mail.*"]}"#;
-    let refused = read::<KeyRequest>(wrong).unwrap_err();
+    let refused = read_setting::<KeyRequest>(wrong).unwrap_err();
     assert_eq!(refused.pointer.as_deref(), Some("/type"));
-    assert!(refused.detail.starts_with("must be one of"), "{}", refused.detail);
+    assert!(refused.detail.ends_with("did you mean `types`?"), "{}", refused.detail);
 }
 
 #[test]

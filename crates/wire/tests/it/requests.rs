@@ -87,7 +87,7 @@ fn a_heartbeat_carries_progress() {
     let item = report(r#""progress": {"percent": 40, "note": "2 of 5"}"#);
     let request: HeartbeatRequest = parse(&format!(r#"{{"workerId":"w","leases":[{item}]}}"#));
     assert_eq!(request.check().unwrap().as_str(), "w");
-    let beat = request.leases[0].check().unwrap();
+    let beat = request.leases[0].read().unwrap().check().unwrap();
     assert_eq!((beat.order.job_id, &beat.left_out), (jobs::id(), &None));
     let Command::Heartbeat { token: shown, progress: Some(progress) } = beat.order.command else {
         panic!("not a heartbeat with progress")
@@ -106,7 +106,7 @@ fn a_bad_progress_does_not_cost_the_lease() {
 fn how(rest: &str) -> How {
     let request: SettleRequest = parse(&format!(r#"{{"items": [{}]}}"#, report(rest)));
     request.check_count().unwrap();
-    let command = request.items[0].check().unwrap().command;
+    let command = request.items[0].read().unwrap().check().unwrap().command;
     let Command::Settle { ending, .. } = command else { panic!("{command:?}") };
     ending.how
 }
@@ -152,7 +152,7 @@ fn a_release_with_a_delay_is_a_snooze() {
     let released = |rest: &str| {
         let request: ReleaseRequest = parse(&format!(r#"{{"items": [{}]}}"#, report(rest)));
         request.check_count().unwrap();
-        let command = request.items[0].check().unwrap().command;
+        let command = request.items[0].read().unwrap().check().unwrap().command;
         let Command::Release { reason, delay, .. } = command else { panic!("{command:?}") };
         (reason, delay.as_secs())
     };

@@ -17,7 +17,8 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use wire::{
-    HeartbeatRequest, PolicyShape, ReleaseRequest, SettleRequest, StepRequest, SubmitRequest,
+    HeartbeatRequest, LeaveRequest, PolicyShape, ReleaseRequest, SettleRequest, StepRequest,
+    SubmitRequest,
 };
 
 pub(crate) struct Remote {
@@ -80,7 +81,7 @@ impl Port for Remote {
 
     fn heartbeat<'a>(&'a self, worker: &'a WorkerId, beats: Vec<Beat>) -> Asked<'a, Vec<Sign>> {
         Box::pin(async move {
-            let leases: Vec<_> = beats.into_iter().map(write::beat).collect();
+            let leases: Vec<_> = beats.into_iter().map(|beat| write::beat(beat).into()).collect();
             let count = leases.len();
             let request = HeartbeatRequest { worker_id: worker.to_string(), leases };
             let answered = timeout(HEARTBEAT_MAX, self.office.heartbeat(&request)).await;
@@ -95,7 +96,7 @@ impl Port for Remote {
         Box::pin(async move {
             let mut verdicts = Vec::with_capacity(reports.len());
             for page in reports.chunks(PAGE_MAX) {
-                let items = page.iter().map(write::report).collect();
+                let items = page.iter().map(|report| write::report(report).into()).collect();
                 let answer = self.office.settle(&SettleRequest { items }).await?;
                 verdicts.extend(read::verdicts(answer, page.len())?);
             }
@@ -105,9 +106,16 @@ impl Port for Remote {
 
     fn release(&self, releases: Vec<Release>) -> Asked<'_, Vec<Verdict>> {
         Box::pin(async move {
-            let items: Vec<_> = releases.iter().map(write::release).collect();
+            let items = releases.iter().map(|release| write::release(release).into()).collect();
             let answer = self.office.release(&ReleaseRequest { items }).await?;
             read::verdicts(answer, releases.len())
+        })
+    }
+
+    fn leave<'a>(&'a self, worker: &'a WorkerId) -> Asked<'a, ()> {
+        Box::pin(async move {
+            let request = LeaveRequest { worker_id: worker.to_string() };
+            Ok(self.office.leave(&request).await.map(drop)?)
         })
     }
 

@@ -2,7 +2,9 @@
 
 use super::CLAIM_MAX;
 use crate::fail::whole_seconds;
-use engine::{Failure, How, JobId, JsonText, LeaseToken, ProgressReport, StepName, Wish};
+use engine::{
+    Failure, How, JobId, JsonText, LeaseToken, ProgressReport, ReleaseReason, StepName, Wish,
+};
 use platform::{Beat, Release, Report};
 use std::time::Duration;
 use wire::{
@@ -31,7 +33,8 @@ pub(super) fn beat(beat: Beat) -> HeartbeatItem {
 }
 
 fn progress(report: ProgressReport) -> ProgressRequest {
-    ProgressRequest { percent: Some(report.percent.into()), note: report.note.map(String::from) }
+    let (percent, note) = (Some(report.percent.into()), report.note.map(String::from));
+    ProgressRequest { percent, note, misread: None }
 }
 
 pub(super) fn report(report: &Report) -> SettleItem {
@@ -70,7 +73,11 @@ fn failed(item: SettleItem, failure: &Failure, retryable: bool) -> SettleItem {
 pub(super) fn release(release: &Release) -> ReleaseItem {
     let delay = (!release.delay.is_zero()).then(|| whole_seconds(release.delay));
     let (job_id, token) = (release.id.to_string(), secret(release.token));
-    ReleaseItem { job_id, token, delay_seconds: delay }
+    let started = match release.reason {
+        ReleaseReason::Undelivered | ReleaseReason::NotStarted => Some(false),
+        ReleaseReason::Released | ReleaseReason::Snoozed => None,
+    };
+    ReleaseItem { job_id, token, delay_seconds: delay, started }
 }
 
 /// A step begins, or, with its result, is finished.
@@ -138,6 +145,7 @@ mod tests {
         for (delay, reason) in [
             (Duration::ZERO, engine::ReleaseReason::Released),
             (Duration::from_secs(9), engine::ReleaseReason::Snoozed),
+            (Duration::ZERO, engine::ReleaseReason::NotStarted),
         ] {
             let back = release(&Release { id, token, reason, delay }).check().unwrap();
             assert_eq!(back.command, Command::Release { token, reason, delay });

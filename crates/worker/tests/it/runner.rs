@@ -256,6 +256,7 @@ async fn a_runner_is_seen_as_a_live_worker_of_each_of_its_types() {
         assert!(seen.live);
     }
     working.stop(SOON).await;
+    assert!(shop.node.workers(&Scope::All).await.unwrap().is_empty(), "it signed off");
 }
 
 #[tokio::test]

@@ -58,6 +58,8 @@ fn each_exit_code_means_what_the_contract_says() {
     let told =
         prompt.types(&["work", "--type", "a", "--until-empty", "--exec", "sh", "-c", script]);
     assert_eq!(told.code, Some(0), "{}", told.err);
+    let workers = house.admin().get("/api/workers").send().ok(200);
+    assert_eq!(workers["items"], json!([]), "it signed off");
     let status = |id: &str| status(&house, id);
     let done = status(&fine);
     assert_eq!((&done["status"], &done["attempt"]), (&json!("Completed"), &json!(1)));

@@ -135,6 +135,8 @@ fn a_worker_that_shall_end_lets_handlers_end(language: Language) {
     worker.terminate();
     assert_eq!(worker.ended(), Some(0), "{}", worker.said());
     assert_eq!(life(&customer, &job), ["Queued", "Running", "Completed"]);
+    let workers = customer.owner.get("/api/workers").send().ok(200);
+    assert_eq!(workers["items"], json!([]), "it signed off");
 }
 
 fn whoever_has_no_key_is_told_so(language: Language) {

@@ -6,7 +6,7 @@ use std::fs;
 
 #[test]
 fn what_is_set_is_changed_and_the_rest_stays() {
-    let house = House::start();
+    let house = House::with("[handlers]\nexec = \"all\"");
     let prompt = Prompt::of(&house);
     assert!(prompt.types(&["types"]).well().contains("no type yet"));
     assert_eq!(prompt.types(&["types", "email"]).code, Some(1));

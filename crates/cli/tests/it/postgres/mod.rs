@@ -5,7 +5,9 @@
 mod bouncer;
 mod commands;
 mod crowd;
+mod hostile;
 mod hunt;
+mod in_force;
 mod killed;
 mod life;
 mod migrate;

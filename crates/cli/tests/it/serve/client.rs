@@ -2,11 +2,11 @@
 //! as the protocol allows.
 
 use super::house::ANSWER_WITHIN;
-use rustix::net::sockopt;
+use rustix::net::{AddressFamily, SocketType, sockopt};
 use serde_json::Value;
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
-    net::{SocketAddr, TcpStream},
+    net::{IpAddr, SocketAddr, TcpStream},
     sync::{
         Arc,
         atomic::{AtomicU16, Ordering},
@@ -22,7 +22,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(port: Arc<AtomicU16>) -> Self {
+    pub(crate) fn new(port: Arc<AtomicU16>) -> Self {
         Client { port, key: None }
     }
 
@@ -68,6 +68,14 @@ impl Client {
 
     pub(crate) fn address(&self) -> SocketAddr {
         address(&self.port)
+    }
+
+    /// A connection whose other end sees it come from `local`.
+    pub(crate) fn connect_from(&self, local: IpAddr) -> io::Result<Connection> {
+        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
+        rustix::net::bind(&socket, &SocketAddr::new(local, 0))?;
+        rustix::net::connect(&socket, &self.address())?;
+        Connection::over(TcpStream::from(socket), ANSWER_WITHIN)
     }
 }
 
@@ -149,13 +157,25 @@ impl Ask {
     /// Sends it and reads the answer as a stream of events.
     #[track_caller]
     pub(crate) fn events(self) -> Events {
+        let asked = format!("{} {}", self.method, self.path);
+        self.try_events().unwrap_or_else(|refused| panic!("{asked}: {}", refused.text()))
+    }
+
+    /// The same, where it may be refused.
+    #[track_caller]
+    pub(crate) fn try_events(self) -> Result<Events, Answer> {
         let mut connection = Connection::open(&self.port, self.within).unwrap();
         connection.write(&self.bytes()).unwrap();
-        let head = connection.head().unwrap();
-        assert_eq!(head.status, 200, "{} {}", self.method, self.path);
+        let mut head = connection.head().unwrap();
+        let mut body = connection.body_of(&head, &self.method);
+        if head.status != 200 {
+            while let Some(piece) = body.next(&mut connection.stream).unwrap() {
+                head.body.extend(piece);
+            }
+            return Err(head);
+        }
         assert_eq!(head.header("content-type"), Some("text/event-stream"));
-        let body = connection.body_of(&head, &self.method);
-        Events { answer: head, connection, body, ended: false }
+        Ok(Events { answer: head, connection, body, ended: false })
     }
 
     /// What is sent, for those who send it in pieces.
@@ -241,7 +261,10 @@ pub(crate) struct Connection {
 
 impl Connection {
     fn open(port: &AtomicU16, within: Duration) -> io::Result<Self> {
-        let stream = TcpStream::connect_timeout(&address(port), within)?;
+        Connection::over(TcpStream::connect_timeout(&address(port), within)?, within)
+    }
+
+    fn over(stream: TcpStream, within: Duration) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(within))?;
         stream.set_write_timeout(Some(within))?;
@@ -276,6 +299,13 @@ impl Connection {
         self.stream.get_mut().write_all(bytes)
     }
 
+    /// Everything that comes until the other side hangs up.
+    pub(crate) fn read_all(&mut self) -> io::Result<String> {
+        let mut all = Vec::new();
+        self.stream.read_to_end(&mut all)?;
+        Ok(String::from_utf8_lossy(&all).into_owned())
+    }
+
     fn head(&mut self) -> io::Result<Answer> {
         let line = self.line()?;
         let mut words = line.splitn(3, ' ');
@@ -295,7 +325,8 @@ impl Connection {
         }
     }
 
-    fn line(&mut self) -> io::Result<String> {
+    /// The next line of an answer, such as its first.
+    pub(crate) fn line(&mut self) -> io::Result<String> {
         read_line(&mut self.stream)
     }
 

@@ -41,6 +41,7 @@ const PROVOKED: &[(&str, Provoke)] = &[
     ("LEASE_EXPIRED",          Job(|c| lost(c, 9, "Queued"))),
     ("LEASE_LOST",             Told(lease_lost)),
     ("MALFORMED_BODY",         Told(|c| typed(c, "{").send())),
+    ("MALFORMED_REQUEST",      Told(|c| c.owner.get("/healthz").header("host", "a").header("host", "b").send())),
     ("MESSAGE_UNREADABLE",     Job(|c| c.ended(&fresh("type"), json!({"outcome": "poisoned"})))),
     ("METHOD_NOT_ALLOWED",     Told(|c| c.owner.put("/api/jobs").send())),
     ("NOT_ACCEPTABLE",         Told(|c| c.owner.get("/api/jobs").header("accept", "image/png").send())),
@@ -58,6 +59,7 @@ const PROVOKED: &[(&str, Provoke)] = &[
     ("STEP_LIMIT",             Told(steps)),
     ("STEP_NOT_BEGUN",         Told(step_not_begun)),
     ("STORE_DAMAGED",          Told(broken::damaged)),
+    ("TENANT_LIMIT",           Told(one_type_too_many)),
     ("UNAUTHENTICATED",        Told(|c| c.house.stranger().get("/api/jobs").send())),
     ("UNKNOWN_JOB_TYPE",       Told(undeclared)),
     ("UNSUPPORTED_MEDIA_TYPE", Told(|c| c.owner.post("/api/jobs").header("content-type", "text/plain").body("x").send())),
@@ -215,6 +217,12 @@ fn other_shape(customer: &Customer) -> Answer {
     let job_type = fresh("type");
     customer.policy(&job_type, json!({"schema": {"type": "object"}}));
     submit(customer, json!({"jobType": job_type, "payload": 5}))
+}
+
+fn one_type_too_many(_: &Customer) -> Answer {
+    let customer = Customer::of(&Arc::new(House::with("[limits]\njob_types = 1\n")));
+    customer.queued("first");
+    submit(&customer, json!({"jobType": "second"}))
 }
 
 fn limited(_: &Customer) -> Answer {

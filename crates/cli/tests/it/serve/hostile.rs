@@ -33,7 +33,7 @@ const MORE_MIB_MAX: u64 = 120;
 const P99_MAX: Duration = Duration::from_secs(3);
 
 /// Only one of these tests at a time: each counts what the whole machine can bear.
-fn alone() -> MutexGuard<'static, ()> {
+pub(super) fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let mut files = getrlimit(Resource::Nofile);
@@ -107,13 +107,13 @@ fn p99(mut times: Vec<Duration>) -> Duration {
     times[times.len() * 99 / 100]
 }
 
-fn memory_mib(process: u32) -> u64 {
+pub(super) fn memory_mib(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.split_whitespace().next().unwrap().parse::<u64>().unwrap() / 1_024
 }
 
-fn files(process: u32) -> usize {
+pub(super) fn files(process: u32) -> usize {
     fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
 }
 

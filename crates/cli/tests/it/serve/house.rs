@@ -24,6 +24,8 @@ pub(crate) struct House {
     address: String,
     /// What it finds in its environment.
     variables: Vec<(String, String)>,
+    /// How many files it may open, where that is not what we may.
+    open_files_max: Option<u64>,
     port: Arc<AtomicU16>,
     child: Mutex<Child>,
     admin: OnceLock<String>,
@@ -50,6 +52,17 @@ impl House {
         house
     }
 
+    /// Starts a server that cannot open more files than this, whatever it asks for.
+    pub(crate) fn with_open_files_max(open_files_max: u64, settings: &str) -> Self {
+        let folder = TempDir::new().unwrap();
+        let data = folder.path().join("data");
+        let address = format!("sqlite:{}", data.join("consign.db").display());
+        let limit = Some(open_files_max);
+        let house = House::made(folder, data, address, settings, Vec::new(), limit);
+        house.wait_until_ready();
+        house
+    }
+
     /// Starts one of the nodes of a database.
     pub(crate) fn of_database(address: &str, settings: &str) -> Self {
         let house = House::launched_on_database(address, settings);
@@ -70,11 +83,11 @@ impl House {
     ) -> Self {
         let folder = TempDir::new().unwrap();
         let data = folder.path().join("consign-data");
-        House::made(folder, data, address.into(), settings, variables)
+        House::made(folder, data, address.into(), settings, variables, None)
     }
 
     fn launched(folder: TempDir, data: PathBuf, address: String, settings: &str) -> Self {
-        House::made(folder, data, address, settings, Vec::new())
+        House::made(folder, data, address, settings, Vec::new(), None)
     }
 
     fn made(
@@ -83,11 +96,13 @@ impl House {
         address: String,
         settings: &str,
         variables: Vec<(String, String)>,
+        open_files_max: Option<u64>,
     ) -> Self {
         fs::write(folder.path().join("consign.toml"), settings).unwrap();
         let port = Arc::new(AtomicU16::new(0));
-        let child = Mutex::new(launch(folder.path(), &address, &variables, &port));
-        House { folder, data, address, variables, port, child, admin: OnceLock::new() }
+        let child = launch(folder.path(), &address, &variables, open_files_max, &port);
+        let (child, admin) = (Mutex::new(child), OnceLock::new());
+        House { folder, data, address, variables, open_files_max, port, child, admin }
     }
 
     /// A client that shows nothing. It finds the house after a restart, too.
@@ -160,7 +175,7 @@ impl House {
     }
 
     fn launch(&self) -> Child {
-        launch(self.folder.path(), &self.address, &self.variables, &self.port)
+        launch(self.folder.path(), &self.address, &self.variables, self.open_files_max, &self.port)
     }
 
     /// Starts it again at the address where it was, for those who know no other.
@@ -172,7 +187,13 @@ impl House {
     /// The same, without waiting for it.
     pub(crate) fn launch_in_place(&self) {
         let port = self.port.load(Ordering::SeqCst);
-        let child = launch_at(self.folder.path(), &self.address, &self.variables, port);
+        let child = launch_at(
+            self.folder.path(),
+            &self.address,
+            &self.variables,
+            self.open_files_max,
+            port,
+        );
         *self.child() = child;
     }
 
@@ -221,16 +242,37 @@ const OUT: &str = "out";
 
 type Variables = [(String, String)];
 
-fn launch(folder: &Path, store: &str, variables: &Variables, port: &AtomicU16) -> Child {
+fn launch(
+    folder: &Path,
+    store: &str,
+    variables: &Variables,
+    open_files_max: Option<u64>,
+    port: &AtomicU16,
+) -> Child {
     let free = free_port();
     port.store(free, Ordering::SeqCst);
-    launch_at(folder, store, variables, free)
+    launch_at(folder, store, variables, open_files_max, free)
 }
 
-fn launch_at(folder: &Path, store: &str, variables: &Variables, port: u16) -> Child {
+fn launch_at(
+    folder: &Path,
+    store: &str,
+    variables: &Variables,
+    open_files_max: Option<u64>,
+    port: u16,
+) -> Child {
     let listen = format!("127.0.0.1:{port}");
     let append = |name| File::options().create(true).append(true).open(folder.join(name)).unwrap();
-    Command::new(env!("CARGO_BIN_EXE_consign"))
+    let program = env!("CARGO_BIN_EXE_consign");
+    let mut command = match open_files_max {
+        None => Command::new(program),
+        Some(max) => {
+            let mut shell = Command::new("/bin/sh");
+            shell.args(["-c", &format!("ulimit -n {max}; exec \"$0\" \"$@\""), program]);
+            shell
+        }
+    };
+    command
         .args(["serve", "--listen", &listen, "--config", "consign.toml", "--store", store])
         .current_dir(folder)
         .env_clear()

@@ -103,6 +103,7 @@ const ROWS: &[Row] = &[
     row("POST",   "/api/work/settle",             200, settle,       ONE_ITEM),
     row("POST",   "/api/work/release",            200, release,      ONE_ITEM),
     row("POST",   "/api/work/steps",              200, steps,        ONE_JOB),
+    row("POST",   "/api/work/leave",              200, leave,        [Anybody, Anybody, Anybody]),
     row("GET",    "/metrics",                     200, metrics,      [Nothing, Anybody, Nothing]),
     row("GET",    "/healthz",                     200, |_| plain("/healthz"),       [Anybody, Anybody, Anybody]),
     row("GET",    "/readyz",                      200, |_| plain("/readyz"),        [Anybody, Anybody, Anybody]),
@@ -263,6 +264,12 @@ fn steps(customer: &Customer) -> Sample {
     let job = customer.running(&fresh("type"));
     let body = held(&job, json!({"name": "one", "action": "begin"}));
     about("/api/work/steps".into(), Some(body), &id_of(&job), &[])
+}
+
+/// Its own worker of that name, whoever else has one.
+fn leave(customer: &Customer) -> Sample {
+    let job = customer.running(&fresh("type"));
+    about("/api/work/leave".into(), Some(json!({"workerId": "w1"})), &id_of(&job), &[])
 }
 
 fn metrics(customer: &Customer) -> Sample {

@@ -3,6 +3,7 @@
 //! Nothing here knows more of the server than its contract does, its table of routes and its catalogue of
 //! codes. Every wait has an end: sockets give up, and [`wait_until`] does.
 
+mod attacks;
 mod client;
 mod codes;
 mod contract;
@@ -18,7 +19,7 @@ mod ready_made;
 mod secrets;
 pub(crate) mod storm;
 
-pub(crate) use client::{Answer, Ask, Client, Connection, Event};
+pub(crate) use client::{Answer, Ask, Client, Connection, Event, Events};
 pub(crate) use customer::Customer;
 pub(crate) use house::{House, free_port};
 

@@ -55,6 +55,12 @@ impl Claims {
         Ok(())
     }
 
+    /// When it ends, without the leeway: what is made with it ends by its own word.
+    fn expires_at(&self) -> Result<Option<Timestamp>, JwtRefused> {
+        let ms = self.seconds("exp")?.map(|seconds| (seconds * 1_000.0) as i64);
+        Ok(ms.map(Timestamp::from_unix_ms))
+    }
+
     /// A number and nothing else: a text that looks like one is where implementations differ.
     fn seconds(&self, name: &str) -> Result<Option<f64>, JwtRefused> {
         let Some(value) = self.0.get(name) else { return Ok(None) };
@@ -121,7 +127,7 @@ impl Mapping {
             types: patterns(claims, &self.types_claim)?,
             subjects: patterns(claims, &self.subjects_claim)?,
         };
-        Ok(Principal { who, grant })
+        Ok(Principal { who, grant, expires_at: claims.expires_at()? })
     }
 
     fn scope(&self, claims: &Claims) -> Result<Scope, JwtRefused> {
@@ -158,10 +164,28 @@ fn sub(claims: &Claims) -> Result<&str, JwtRefused> {
     if sub.is_empty() {
         return Err(claim("sub", "is missing"));
     }
-    if sub.chars().any(char::is_control) || sub.chars().count() > SUB_CHARS_MAX {
-        return Err(claim("sub", "has control characters or is too long"));
+    if sub.chars().any(is_deceptive) || sub.chars().count() > SUB_CHARS_MAX {
+        return Err(claim("sub", "has control or format characters or is too long"));
     }
     Ok(sub)
+}
+
+/// Letters that cannot be seen, or that change how others are shown: two subjects would look like
+/// one where a person reads the log or the audit.
+fn is_deceptive(letter: char) -> bool {
+    letter.is_control()
+        || matches!(
+            letter,
+            '\u{ad}'
+                | '\u{61c}'
+                | '\u{180e}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
 }
 
 /// A claim that is there limits. One that names nothing would, as a grant, mean everything, so it is refused.

@@ -458,6 +458,12 @@ async fn somebody_is_named() {
     for sub in [json!(null), json!(""), json!(7), json!("a\nb"), json!("x".repeat(257))] {
         wrong_claim("sub", means(json!({"sub": sub})).await);
     }
+    for letter in
+        ['\u{202e}', '\u{2066}', '\u{200b}', '\u{200f}', '\u{ad}', '\u{feff}', '\u{e0041}']
+    {
+        let sub = json!(format!("ali{letter}ce"));
+        wrong_claim("sub", means(json!({"sub": sub})).await);
+    }
     let long = "ä".repeat(256);
     assert_eq!(*means(json!({"sub": long})).await.unwrap().who, format!("jwt:{long}"));
 }

@@ -100,6 +100,8 @@ pub(crate) struct Seen {
     pub(crate) host: Option<Host>,
     pub(crate) job_types: Vec<JobType>,
     pub(crate) seen_at: Timestamp,
+    /// It signed off, and gave no sign of life since.
+    pub(crate) left: bool,
 }
 
 impl Body for Seen {
@@ -110,6 +112,7 @@ impl Body for Seen {
         out.number(self.job_types.len() as u64);
         self.job_types.iter().for_each(|job_type| out.text(job_type.as_str()));
         out.time(self.seen_at);
+        out.flag(self.left);
     }
 
     fn read(from: &mut In<'_>) -> Option<Self> {
@@ -117,7 +120,7 @@ impl Body for Seen {
         let count = from.number()?;
         let job_type = |from: &mut In<'_>| JobType::parse(from.text()?).ok();
         let job_types = (0..count).map(|_| job_type(from)).collect::<Option<_>>()?;
-        Some(Seen { host, job_types, seen_at: from.time()? })
+        Some(Seen { host, job_types, seen_at: from.time()?, left: from.flag()? })
     }
 }
 

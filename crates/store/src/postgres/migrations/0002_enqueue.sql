@@ -11,6 +11,9 @@ alter table consign.policy add key_window_ms bigint, add max_queued bigint, add 
 -- from here.
 alter table consign.house add enqueue_bytes_max integer not null default 65536
     check (enqueue_bytes_max between 1 and 1048576);
+-- How many types without a policy a tenant may have with what comes this way, for the same reason.
+alter table consign.house add enqueue_job_types_max integer not null default 1000
+    check (enqueue_job_types_max >= 1);
 
 -- What was enqueued and is not a job yet. A row is gone when it is one.
 create table consign.inbox (
@@ -38,6 +41,9 @@ create table consign.inbox (
     refused text
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000,
         autovacuum_vacuum_insert_scale_factor = 0.2);
+-- By which the types of a tenant are found without walking its rows. Not only of rows that are taken in: an index with
+-- such a condition would be as good as any other for questions that have nothing to do with types.
+create index inbox_type on consign.inbox (tenant, job_type);
 create index inbox_new on consign.inbox (id) where refused is null;
 -- Whoever comes with the key of a transaction that is still open waits for its end.
 create unique index inbox_key on consign.inbox (tenant, job_type, key_name) where key_name is not null and refused is null;
@@ -178,6 +184,24 @@ begin
     is_same := held.subject is not distinct from came_subject and consign.same_json(held.payload, came_payload);
 end $$;
 
+-- How many types without a policy a tenant has jobs of, or will have when what it enqueued is taken in.
+create function consign.undeclared_types(of_tenant text) returns bigint
+language sql stable set search_path = pg_catalog, pg_temp
+as $$
+    with recursive enqueued (job_type) as (
+        (select i.job_type from consign.inbox i where i.tenant = of_tenant order by i.job_type limit 1)
+        union all
+        select (select i.job_type from consign.inbox i where i.tenant = of_tenant
+            and i.job_type > e.job_type order by i.job_type limit 1)
+        from enqueued e where e.job_type is not null
+    )
+    select pg_catalog.count(*) from (
+        select q.job_type from consign.queue q where q.tenant = of_tenant
+        union
+        select e.job_type from enqueued e where e.job_type is not null
+    ) every where not exists (select from consign.policy p where p.job_type = every.job_type)
+$$;
+
 -- Takes the key of a row, when its transaction is about to commit and not before: no node ever waits for a transaction that
 -- stays open. Triggers that are deferred run as whoever commits.
 create function consign.take_key() returns trigger
@@ -244,6 +268,7 @@ declare
     now_ms constant bigint := consign.now_ms();
     body text;
     bytes_max constant integer := (select h.enqueue_bytes_max from consign.house h where h.one);
+    types_max constant integer := (select h.enqueue_job_types_max from consign.house h where h.one);
     delay_s constant numeric := extract(epoch from enqueue.delay);
     starts_ms bigint;
     expires_ms bigint;
@@ -347,6 +372,16 @@ begin
                     hint = 'come again a little later; if it stays full, add workers or raise max_queued of the type';
             end if;
         end if;
+        -- Only the first job of a type adds one.
+        if not exists (select from consign.queue q
+                where q.job_type = enqueue.job_type and q.tenant = enqueue.tenant)
+            and not exists (select from consign.policy p where p.job_type = enqueue.job_type)
+            and consign.undeclared_types(enqueue.tenant) > types_max
+        then
+            raise exception using errcode = 'CN422', detail = 'TENANT_LIMIT',
+                message = 'the tenant has ' || types_max || ' undeclared job types, and enqueue_job_types_max allows no more',
+                hint = 'declare the types that are meant, or raise enqueue_job_types_max of the table house';
+        end if;
         -- It is heard when this transaction is committed; many in one transaction are one.
         perform pg_notify('consign_' || split_part('consign.inbox', '.', 1), 'inbox');
     elsif was.is_same then
@@ -365,4 +400,4 @@ end $$;
 revoke all on consign.inbox from public;
 revoke all on function consign.same_json, consign.payload_problem, consign.text_problem, consign.range_problem,
     consign.name_problem, consign.moment_problem, consign.unix_ms, consign.new_id, consign.key_holder,
-    consign.take_key, consign.enqueue from public;
+    consign.undeclared_types, consign.take_key, consign.enqueue from public;

@@ -20,6 +20,7 @@ create table queue (
     body blob not null,
     unique (job_type, tenant)
 ) strict;
+create index queue_tenant on queue (tenant);
 
 -- What was handed over. Written once, never changed, gone when the job is erased.
 create table handed (
@@ -65,6 +66,8 @@ create table job_ended (
 -- Nearly all are completed (2), and those are found by walking all.
 create index ended_status on job_ended (status) where status <> 2;
 create index ended_error on job_ended (error) where error is not null;
+-- Jobs that wait for a person, counted by their codes: no other ended job has no moment from which its retention counts.
+create index ended_poison on job_ended (queue, error) where kept_since is null;
 create index ended_kept on job_ended (queue, keyed, kept_since) where kept_since is not null;
 
 -- Which job a key means. Only jobs that were given a key are here, and expiry keeps it small.

@@ -3,8 +3,11 @@
 -- API keys, by a digest only. The id is 64 bits of chance, and no secret.
 create table api_key (
     id integer primary key,
+    -- A tenant, or '*'.
+    scope text not null,
     body blob not null
 ) strict;
+create index api_key_scope on api_key (scope);
 
 -- Keys that sign status addresses. Whoever can read this table can sign.
 create table signing_key (

@@ -48,6 +48,45 @@ fn nobody_else_may_read_the_files() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn wide_files_of_ours_become_private_and_planted_ones_are_refused() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+    let (clock, dice) = hands();
+    let Desk { house, path, _folder } = desk();
+    drop(house);
+    let lock = super::super::file::beside(&path, "lock");
+    for file in [&path, &lock] {
+        std::fs::set_permissions(file, PermissionsExt::from_mode(0o666)).unwrap();
+    }
+    drop(Sqlite::open(&path, clock.clone(), dice.clone(), options()).unwrap());
+    for file in [&path, &lock] {
+        assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o600, "{}", file.display());
+    }
+    let precious = path.with_file_name("precious");
+    for ending in ["-wal", "-shm", "-journal", ".lock"] {
+        let planted = super::super::file::with(&path, ending);
+        for link in [true, false] {
+            std::fs::write(&precious, "precious").unwrap();
+            drop(std::fs::remove_file(&planted));
+            match link {
+                true => symlink(&precious, &planted).unwrap(),
+                false => std::fs::create_dir(&planted).unwrap(),
+            }
+            let refused = Sqlite::open(&path, clock.clone(), dice.clone(), options()).err();
+            let refused = refused.unwrap_or_else(|| panic!("{ending} was taken"));
+            assert!(matches!(refused, OpenError::Untrusted { .. }), "{ending}: {refused}");
+            assert_eq!(std::fs::read(&precious).unwrap(), b"precious", "{ending}");
+            drop(std::fs::remove_file(&planted));
+            drop(std::fs::remove_dir(&planted));
+        }
+    }
+    std::fs::hard_link(&precious, &lock).unwrap();
+    let refused = Sqlite::open(&path, clock, dice, options()).err().unwrap();
+    assert!(refused.to_string().contains("second name of another file"), "{refused}");
+    assert_eq!(std::fs::read(&precious).unwrap(), b"precious");
+}
+
 #[test]
 fn a_closed_store_is_one_file() {
     let desk = desk();
@@ -69,10 +108,10 @@ fn another_name_for_the_file_is_no_way_around_the_lock() {
     let (soft, hard) = (desk.path.with_file_name("soft.db"), desk.path.with_file_name("hard.db"));
     std::os::unix::fs::symlink(&desk.path, &soft).unwrap();
     std::fs::hard_link(&desk.path, &hard).unwrap();
-    for path in [soft, hard] {
-        let refused = Sqlite::open(path, clock.clone(), dice.clone(), options()).err().unwrap();
-        assert!(matches!(refused, OpenError::InUse { .. }), "{refused}");
-    }
+    let refused = Sqlite::open(soft, clock.clone(), dice.clone(), options()).err().unwrap();
+    assert!(matches!(refused, OpenError::Untrusted { .. }), "{refused}");
+    let refused = Sqlite::open(hard, clock, dice, options()).err().unwrap();
+    assert!(matches!(refused, OpenError::InUse { .. }), "{refused}");
 }
 
 #[test]

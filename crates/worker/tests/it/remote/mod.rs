@@ -52,6 +52,7 @@ async fn whoever_waits_for_a_job_gets_it_as_it_comes() {
     far.shop.wait_for(id, Status::Completed).await;
     assert!(far.line.claims() <= 2, "the claim that waited brought it");
     working.stop(SOON).await;
+    assert!(far.shop.node.workers(&Scope::All).await.unwrap().is_empty(), "it signed off");
 }
 
 #[tokio::test]

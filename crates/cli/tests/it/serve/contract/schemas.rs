@@ -133,7 +133,8 @@ fn what_is_no_schema_is_refused_and_nothing_changes() {
 
 #[test]
 fn schemas_and_handlers_are_shown_and_can_be_sent_back() {
-    let customer = Customer::new();
+    let house = House::with("[handlers]\nexec = \"all\"");
+    let customer = Customer::of(&Arc::new(house));
     let job_type = fresh("type");
     let said = r#"{"schema": {"required": ["z", "a"], "minProperties": 1.0}, "handler": {"exec": ["convert", "-"]}}"#;
     let path = format!("/api/types/{job_type}");
@@ -141,7 +142,7 @@ fn schemas_and_handlers_are_shown_and_can_be_sent_back() {
     let set = ask.body(said).send();
     set.ok(200);
     assert!(set.text().contains(r#""schema":{"required": ["z", "a"], "minProperties": 1.0}"#));
-    let all = customer.house.admin().get("/api/types").send().ok(200);
+    let all = customer.house.admin().get("/api/types?top=1000").send().ok(200);
     let shown = all["items"].as_array().unwrap().iter().find(|shown| shown["jobType"] == job_type);
     let shown = shown.unwrap();
     assert_eq!(shown["handler"], json!({"exec": ["convert", "-"]}));

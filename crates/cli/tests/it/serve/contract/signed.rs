@@ -102,7 +102,7 @@ fn a_signing_key_can_be_revoked() {
     house.kill();
     house.restart();
     house.stranger().get(&url).send().ok(200);
-    let keys = house.admin().get("/api/keys").send().ok(200);
+    let keys = house.admin().get("/api/keys?top=1000").send().ok(200);
     let signing = keys["items"].as_array().unwrap().iter().filter(|key| key["kind"] == "signing");
     let ids: Vec<&str> = signing.map(|key| key["id"].as_str().unwrap()).collect();
     assert!(!ids.is_empty(), "{keys}");

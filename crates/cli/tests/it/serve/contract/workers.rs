@@ -20,6 +20,43 @@ fn claiming_makes_a_worker_alive() {
     assert!(ours["lastSeenAt"].is_string());
 }
 
+/// Who stops in order is not missed first.
+#[test]
+fn a_worker_that_leaves_is_gone_at_once_and_keeps_its_leases() {
+    let customer = Customer::new();
+    let (job_type, worker) = (fresh("type"), fresh("worker"));
+    let claim = || customer.claim_with(&job_type, json!({"workerId": worker}));
+    let job = customer.queued(&job_type);
+    let waiting = customer.queued(&job_type);
+    let claimed = claim();
+    let owner = &customer.owner;
+    let live =
+        || owner.get(&format!("/api/queues/{job_type}")).send().ok(200)["liveWorkers"].clone();
+    let states = || {
+        let workers = owner.get("/api/workers").send().ok(200);
+        let items = workers["items"].as_array().unwrap().clone();
+        items.into_iter().map(|seen| seen["state"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!((live(), states()), (json!(1), vec![json!("live")]));
+    let leave = json!({"workerId": worker});
+    let left = owner.post("/api/work/leave").json(&leave).send().ok(200);
+    assert_eq!(left, leave);
+    assert_eq!((live(), states()), (json!(0), vec![json!("lost")]), "it holds a job");
+    let why = owner.get(&format!("/api/jobs/{waiting}/explain")).send().ok(200);
+    assert!(why.to_string().contains("NO_LIVE_WORKER"), "{why}");
+    let item = json!({"jobId": job, "token": claimed[0]["lease"]["token"], "outcome": "completed"});
+    let settled = owner.post("/api/work/settle").json(&json!({"items": [item]})).send().ok(200);
+    assert_eq!(settled["items"][0]["status"], "Completed");
+    assert_eq!((live(), states()), (json!(0), vec![]));
+    assert_eq!(claim().len(), 1);
+    assert_eq!((live(), states()), (json!(1), vec![json!("live")]), "it is back");
+    owner
+        .post("/api/work/leave")
+        .json(&json!({"workerId": ""}))
+        .send()
+        .problem(400, "INVALID_FIELD");
+}
+
 /// Who waits is given the job that comes.
 #[test]
 fn a_claim_waits_for_work() {

@@ -2,7 +2,7 @@
 
 mod changes;
 mod exec;
-mod push;
+pub(super) mod push;
 mod rights;
 mod shutdown;
 
@@ -20,8 +20,12 @@ struct Place {
 }
 
 impl Place {
+    /// A server that takes programs from the API, unless `settings` say who names them.
     fn new(settings: &str) -> Self {
-        Place { customer: Customer::of(&Arc::new(House::with(settings))) }
+        let by_api = "\n[handlers]\nexec = \"all\"\n";
+        let rest = if settings.contains("[handlers]") { "" } else { by_api };
+        let house = House::with(&format!("{settings}{rest}"));
+        Place { customer: Customer::of(&Arc::new(house)) }
     }
 
     fn house(&self) -> &House {

@@ -1,12 +1,12 @@
 //! Jobs that are pushed to an address.
 
 use super::Place;
+use crate::consign;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
 use std::{
-    fs,
     io::{BufRead, BufReader, Read, Write},
     net::TcpListener,
     process::Command,
@@ -15,7 +15,7 @@ use std::{
 };
 
 /// Answers one request after the other, each on a connection of its own, and passes them on.
-fn receiver(answers: &'static [&'static str]) -> (u16, Receiver<Request>) {
+pub(crate) fn receiver(answers: &'static [&'static str]) -> (u16, Receiver<Request>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let (tell, told) = channel();
@@ -29,7 +29,7 @@ fn receiver(answers: &'static [&'static str]) -> (u16, Receiver<Request>) {
     (port, told)
 }
 
-struct Request {
+pub(crate) struct Request {
     headers: Vec<(String, String)>,
     body: String,
 }
@@ -58,7 +58,7 @@ impl Request {
 }
 
 /// As any receiver would, with the secret that the operator gave it.
-fn is_signed(request: &Request, secret: &str) -> bool {
+pub(crate) fn is_signed(request: &Request, secret: &str) -> bool {
     let key = STANDARD.decode(secret.trim().strip_prefix("whsec_").unwrap()).unwrap();
     let mut mac = Hmac::<Sha256>::new_from_slice(&key).unwrap();
     let (id, at) = (request.header("webhook-id"), request.header("webhook-timestamp"));
@@ -98,7 +98,8 @@ fn a_receiver_gets_the_job_signed_and_says_when_to_come_again() {
     let backoff = json!({"base": "10m", "jitter": "none"});
     place.declare("mail", json!({"handler": handler, "backoff": backoff}));
     let id = place.customer.submit(json!({"jobType": "mail", "payload": {"to": "ada"}}));
-    let secret = fs::read_to_string(place.house().data().join("webhook.key")).unwrap();
+    let store = format!("sqlite:{}", place.house().store().display());
+    let secret = consign(place.folder(), &["keys", "webhook", "mail", "--store", &store]).out;
     for attempt in [1, 2] {
         let request = told.recv().unwrap();
         assert!(is_signed(&request, &secret));

@@ -217,6 +217,31 @@ fn a_full_queue_takes_no_more() {
 }
 
 #[test]
+fn a_tenant_cannot_open_types_without_end() {
+    let world = World::idle();
+    world.sql("update consign.house set enqueue_job_types_max = 3");
+    let taken_in = world.must("'type-1'");
+    assert!(world.job(taken_in).is_some());
+    // Those that are not taken in yet count as well, within the transaction and after it.
+    world.sql("begin");
+    world.must("'type-2', key => 'k'");
+    world.must("'type-2'");
+    world.must("'type-3'");
+    let (state, code, message) = refused(world.enqueue("'type-4'"));
+    assert_eq!((state.as_str(), code.as_str()), ("CN422", "TENANT_LIMIT"));
+    assert!(message.contains("enqueue_job_types_max"), "{message}");
+    world.sql("rollback");
+    let ids = [world.must("'type-2'"), world.must("'type-3'")];
+    assert_eq!(refused(world.enqueue("'type-4'")).1, "TENANT_LIMIT");
+    assert!(ids.iter().all(|id| world.job(*id).is_some()));
+    assert_eq!(refused(world.enqueue("'type-4', key => 'k'")).1, "TENANT_LIMIT");
+    world.must("'type-1'");
+    world.must("'type-4', tenant => 'acme'");
+    world.set_policy("type-4", Policy::default());
+    world.must("'type-4'");
+}
+
+#[test]
 fn what_was_enqueued_is_taken_in_even_if_its_queue_is_full_by_then() {
     let world = World::idle();
     let ids = [world.must("'email'"), world.must("'email'")];

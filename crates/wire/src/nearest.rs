@@ -1,19 +1,30 @@
-//! The name that somebody probably meant.
+//! The name that was probably meant, where a name is not known.
 
 use std::mem;
 
-/// The candidate that is nearest to `name`, if any is near at all.
-pub(super) fn nearest<'a>(
-    name: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+/// Longer names are no slips, and would take long to measure.
+const NAME_BYTES_MAX: usize = 128;
+/// A shorter beginning says too little.
+const BEGINNING_BYTES_MIN: usize = 4;
+
+/// The candidate that is nearest to `name`, if any is near at all: by its letters, or because
+/// `name` only adds to it (`retentionSeconds`, `retention`).
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if name.len() > NAME_BYTES_MAX {
+        return None;
+    }
     let far = 1 + name.chars().count() / 4;
-    let measured = candidates.into_iter().map(|candidate| (distance(name, candidate), candidate));
-    measured.filter(|(distance, _)| *distance <= far).min().map(|(_, candidate)| candidate)
+    let measured = candidates.into_iter().map(|candidate| {
+        let adds = candidate.len() >= BEGINNING_BYTES_MIN && name.starts_with(candidate);
+        (distance(name, candidate), adds, candidate)
+    });
+    let near = measured.filter(|(distance, adds, _)| *distance <= far || *adds);
+    near.min_by_key(|(distance, _, candidate)| (*distance, *candidate))
+        .map(|(_, _, candidate)| candidate)
 }
 
 /// `; did you mean …?`, or nothing.
-pub(super) fn hint<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+pub fn hint<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     nearest(name, candidates).map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
 }
 
@@ -49,6 +60,7 @@ mod tests {
             ("stroe", Some("store")),
             ("behindproxy", Some("behind_proxy")),
             ("logs", Some("log")),
+            ("limitsBytes", Some("limits")),
             ("database", None),
             ("", None),
         ] {

@@ -1,0 +1,242 @@
+//! The honest load: clients that submit and look, workers that claim and settle, each over a
+//! connection that it opens again when it ends, and with requests that may be repeated.
+
+use super::super::{
+    client::{Ask, Line, Target},
+    lives::{ClaimAnswer, Claimed, claim_of, settle_of},
+    requests::{Submitted, read},
+};
+use super::hostile::key_for;
+use crate::{Error, house::joined};
+use bytes::Bytes;
+use hyper::{Method, StatusCode};
+use platform::SystemClock;
+use serde::Deserialize;
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use store::Clock;
+use tokio::{task::JoinSet, time::sleep};
+
+const JOB_TYPE: &str = "honest";
+/// Clients, and the jobs that all of them submit in a second.
+const CLIENTS: u32 = 8;
+const JOBS_PER_SECOND: u32 = 100;
+const WORKERS: u32 = 2;
+/// How long a worker rests that found nothing, and a client whose connection ended.
+const REST: Duration = Duration::from_millis(5);
+const RECONNECT: Duration = Duration::from_millis(50);
+/// A request that fails so often in a row is not answered at all.
+const TRIES: usize = 40;
+/// How long the workers may take to end what is left, after the last submit.
+const DRAIN_MAX: Duration = Duration::from_secs(60);
+
+/// What a part of the load came to.
+#[derive(Default)]
+pub(super) struct Measured {
+    /// How long each request took, repeats included.
+    pub(super) times: Vec<Duration>,
+    pub(super) repeated: usize,
+}
+
+impl Measured {
+    pub(super) fn add(&mut self, other: Measured) {
+        self.times.extend(other.times);
+        self.repeated += other.repeated;
+    }
+}
+
+/// The honest clients of one server.
+#[derive(Clone)]
+pub(super) struct HonestLoad {
+    target: Target,
+    clock: Arc<SystemClock>,
+    /// Numbers idempotency keys and claims over all parts.
+    number: Arc<AtomicUsize>,
+    /// The status addresses of all jobs that were answered with 202.
+    acknowledged: Arc<Mutex<Vec<String>>>,
+}
+
+impl HonestLoad {
+    pub(super) async fn prepare(admin: &Target, clock: Arc<SystemClock>) -> Result<Self, Error> {
+        let target = key_for(admin, "honest").await?;
+        Ok(HonestLoad { target, clock, number: Arc::default(), acknowledged: Arc::default() })
+    }
+
+    /// Loads the server for so long.
+    pub(super) async fn run(&self, length: Duration) -> Result<Measured, Error> {
+        let end = self.now() + length;
+        let mut tasks = JoinSet::new();
+        for _ in 0..CLIENTS {
+            tasks.spawn(self.clone().submit_until(end));
+        }
+        for worker in 0..WORKERS {
+            tasks.spawn(self.clone().work_until(worker, end));
+        }
+        let mut all = Measured::default();
+        joined(tasks).await?.into_iter().for_each(|part| all.add(part));
+        Ok(all)
+    }
+
+    /// Submits a job and reads its status, again and again. A job that is late because the one
+    /// before took long is submitted at once, so that a slow server is not spared.
+    async fn submit_until(self, end: Duration) -> Result<Measured, Error> {
+        let gap = Duration::from_secs(CLIENTS.into()) / JOBS_PER_SECOND;
+        let mut connection = Connection::new(&self);
+        let mut due = self.now();
+        while due.max(self.now()) < end {
+            sleep(due.saturating_sub(self.now())).await;
+            due += gap;
+            let answer = connection.ask(&self.submit()).await?;
+            let job: Submitted = read("a submit", &answer)?;
+            connection.ask(&status(&job.status_url)).await?;
+            self.acknowledged.lock().expect(UNPOISONED).push(job.status_url);
+        }
+        Ok(connection.measured)
+    }
+
+    fn submit(&self) -> Ask {
+        let number = self.number.fetch_add(1, Ordering::Relaxed);
+        let body = format!(
+            r#"{{"jobType":"{JOB_TYPE}","idempotencyKey":"{number}","payload":{{"number":{number}}}}}"#
+        );
+        Ask {
+            what: "a submit",
+            method: Method::POST,
+            path: "/api/jobs".into(),
+            body: body.into(),
+            expected: StatusCode::ACCEPTED,
+        }
+    }
+
+    /// Claims and settles. Only requests that moved jobs are timed.
+    async fn work_until(self, worker: u32, end: Duration) -> Result<Measured, Error> {
+        let worker = format!("honest-{worker}");
+        let mut connection = Connection::new(&self);
+        while self.now() < end {
+            let claimed = connection.claim(&worker).await?;
+            if claimed.is_empty() {
+                sleep(REST).await;
+            } else {
+                connection.settle(&claimed).await?;
+            }
+        }
+        Ok(connection.measured)
+    }
+
+    /// Lets workers end what is left, and reads the status of every job that was acknowledged: how
+    /// many there were, and how many are not `Completed`.
+    pub(super) async fn count_lost(&self) -> Result<(usize, usize), Error> {
+        let mut connection = Connection::new(self);
+        let end = self.now() + DRAIN_MAX;
+        loop {
+            let claimed = connection.claim("honest-last").await?;
+            if !claimed.is_empty() {
+                connection.settle(&claimed).await?;
+            } else if self.now() > end || self.is_drained(&mut connection).await? {
+                break;
+            }
+            sleep(REST).await;
+        }
+        let acknowledged = std::mem::take(&mut *self.acknowledged.lock().expect(UNPOISONED));
+        let mut lost = 0;
+        for url in &acknowledged {
+            let answer = connection.ask(&status(url)).await;
+            let completed = answer.and_then(|body| Ok(read::<Status>("a status", &body)?.status));
+            lost += usize::from(!completed.is_ok_and(|status| status == "Completed"));
+        }
+        Ok((acknowledged.len(), lost))
+    }
+
+    async fn is_drained(&self, connection: &mut Connection) -> Result<bool, Error> {
+        let depth = connection.ask(&status(&format!("/api/queues/{JOB_TYPE}"))).await?;
+        let depth: Depth = read("a queue", &depth)?;
+        Ok(depth.queued == 0 && depth.running == 0)
+    }
+
+    fn now(&self) -> Duration {
+        self.clock.read().monotonic
+    }
+}
+
+#[derive(Deserialize)]
+struct Status {
+    status: String,
+}
+
+#[derive(Deserialize)]
+struct Depth {
+    queued: u64,
+    running: u64,
+}
+
+fn status(url: &str) -> Ask {
+    let (method, expected, body) = (Method::GET, StatusCode::OK, Bytes::new());
+    Ask { what: "a status", method, path: url.into(), body, expected }
+}
+
+/// A connection that is opened again when it ends, and the times of its requests.
+struct Connection {
+    load: HonestLoad,
+    line: Option<Line>,
+    measured: Measured,
+}
+
+impl Connection {
+    fn new(load: &HonestLoad) -> Self {
+        Connection { load: load.clone(), line: None, measured: Measured::default() }
+    }
+
+    async fn ask(&mut self, ask: &Ask) -> Result<Bytes, Error> {
+        let began = self.load.now();
+        let answer = self.repeat(ask).await?;
+        self.measured.times.push(self.load.now() - began);
+        Ok(answer)
+    }
+
+    async fn claim(&mut self, worker: &str) -> Result<Vec<Claimed>, Error> {
+        let began = self.load.now();
+        let number = self.load.number.fetch_add(1, Ordering::Relaxed);
+        let answer = self.repeat(&claim_of(worker, number, JOB_TYPE)).await?;
+        let claimed = read::<ClaimAnswer>("a claim", &answer)?.jobs;
+        if !claimed.is_empty() {
+            self.measured.times.push(self.load.now() - began);
+        }
+        Ok(claimed)
+    }
+
+    async fn settle(&mut self, claimed: &[Claimed]) -> Result<(), Error> {
+        self.ask(&settle_of(claimed)).await.map(drop)
+    }
+
+    /// Sends a request, and again over a new connection when the old one has ended. An answer that
+    /// is not the expected one ends the soak: honest requests are served.
+    async fn repeat(&mut self, ask: &Ask) -> Result<Bytes, Error> {
+        let mut tries = 1;
+        loop {
+            match self.send(ask).await {
+                Err(Error::Unanswered(..)) if tries < TRIES => {
+                    self.line = None;
+                    self.measured.repeated += 1;
+                    tries += 1;
+                    sleep(RECONNECT).await;
+                }
+                answered => return answered,
+            }
+        }
+    }
+
+    async fn send(&mut self, ask: &Ask) -> Result<Bytes, Error> {
+        let line = match &mut self.line {
+            Some(line) => line,
+            None => self.line.insert(Line::open(&self.load.target).await?),
+        };
+        line.ask(ask.clone()).await
+    }
+}
+
+const UNPOISONED: &str = "no task panics while it notes a job";

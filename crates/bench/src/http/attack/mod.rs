@@ -1,0 +1,187 @@
+//! Honest clients beside hostile ones: whether the honest ones notice, and whether the server's
+//! memory stays flat (`cargo xtask soak --attack`).
+//!
+//! The server is the real binary over a new store. The honest load is measured alone first, which
+//! is the baseline, and then beside every attack at once. At the end each acknowledged job must
+//! have ended.
+
+mod honest;
+mod hostile;
+
+use super::processes::{Door, Programs};
+use crate::{Bench, Error, Place, Settings, figures::percentile_ms, machine::memory_mib_of};
+use honest::{HonestLoad, Measured};
+use hostile::Attackers;
+use std::{path::Path, pin::pin, time::Duration};
+use tokio::time::interval;
+
+/// The honest p99 under attack may be so many times its baseline.
+pub const ATTACK_RATIO_MAX: f64 = 3.0;
+/// The server's memory in the last quarter may exceed the second quarter's by this factor and this
+/// much.
+const MEMORY_GROWTH_MAX: f64 = 1.15;
+const MEMORY_SLACK_MIB: f64 = 16.0;
+/// And never be more than this: the budgets of bodies, the connections, and the allocator's share.
+pub const ATTACK_MEMORY_MIB_MAX: f64 = 512.0;
+/// How often the server's memory is read.
+const MEMORY_SAMPLES_APART: Duration = Duration::from_millis(100);
+
+/// The baseline takes a tenth of the attack's time, and at most this.
+const BASELINE_MAX: Duration = Duration::from_secs(180);
+/// The attack is told in so many parts.
+const PARTS: u32 = 12;
+
+/// Low enough that the attackers reach the limit of connections.
+const SETTINGS: &str = "[limits]\nconnections = 2000\nwaiting = 1000\n";
+
+/// How the honest requests of one part fared.
+#[derive(Clone, Copy, Debug)]
+pub struct HonestRequests {
+    /// How many were answered.
+    pub count: usize,
+    /// How many had to be sent again, because a connection ended.
+    pub repeated: usize,
+    /// The middle, in milliseconds.
+    pub p50: f64,
+    /// What one in a hundred exceeded.
+    pub p99: f64,
+}
+
+/// What a soak under attack came to.
+#[derive(Clone, Debug)]
+pub struct AttackSoak {
+    /// Without attackers.
+    pub baseline: HonestRequests,
+    /// Beside them.
+    pub attacked: HonestRequests,
+    /// The most memory that the server had in each part of the attack, in MiB.
+    pub memory_mib: Vec<f64>,
+    /// Jobs that the server acknowledged to honest clients.
+    pub acknowledged: usize,
+    /// Of these, jobs that were not `Completed` at the end.
+    pub lost: usize,
+    /// Each kind of attack with the number of times that it was carried out.
+    pub attacks: Vec<(&'static str, usize)>,
+}
+
+impl AttackSoak {
+    /// How many times slower the slow honest requests became.
+    pub fn ratio(&self) -> f64 {
+        self.attacked.p99 / self.baseline.p99
+    }
+
+    /// Whether the memory in the last quarter of the attack was about that of the second, and never
+    /// much.
+    pub fn is_memory_flat(&self) -> bool {
+        let quarter = self.memory_mib.len() / 4;
+        let highest = |parts: &[f64]| parts.iter().copied().fold(0.0, f64::max);
+        let early = highest(&self.memory_mib[quarter..2 * quarter]);
+        let late = highest(&self.memory_mib[self.memory_mib.len() - quarter..]);
+        late <= early * MEMORY_GROWTH_MAX + MEMORY_SLACK_MIB
+            && highest(&self.memory_mib) <= ATTACK_MEMORY_MIB_MAX
+    }
+
+    /// Whether everything that is wanted of it was so.
+    pub fn is_met(&self) -> bool {
+        let every_attack_happened = self.attacks.iter().all(|(_, count)| *count > 0);
+        self.ratio() <= ATTACK_RATIO_MAX
+            && self.is_memory_flat()
+            && self.lost == 0
+            && every_attack_happened
+    }
+}
+
+/// Attacks the server of `program` for so long, saying what it is at. This blocks.
+pub fn attack_soak(
+    place: &Place,
+    program: &Path,
+    length: Duration,
+    say: &mut dyn FnMut(&str),
+) -> Result<AttackSoak, Error> {
+    let bench = Bench::new(Settings { jobs: 0, deep: 0, ended: 0 }, place, say)?;
+    let server = Door::start_with(&bench, &Programs { program, place }, SETTINGS)?;
+    let ((load, attackers), _) = bench.timed(async {
+        let load = HonestLoad::prepare(&server.target, bench.clock.clone()).await?;
+        Ok((load, Attackers::prepare(&server.target).await?))
+    })?;
+    let Bench { runtime, say, .. } = bench;
+    say("honest clients alone");
+    let alone = (length / 10).min(BASELINE_MAX);
+    let (baseline, memory) = runtime.block_on(measure(&load, server.process, alone))?;
+    let baseline = told(&baseline, memory, say);
+    say("honest clients beside every attack");
+    let attack = attackers.start()?;
+    let (mut all, mut memory_mib) = (Measured::default(), Vec::new());
+    for _ in 0..PARTS {
+        let (part, memory) = runtime.block_on(measure(&load, server.process, length / PARTS))?;
+        told(&part, memory, say);
+        memory_mib.push(memory);
+        all.add(part);
+    }
+    let attacks = attack.end();
+    say("counting what was acknowledged");
+    let (acknowledged, lost) = runtime.block_on(load.count_lost())?;
+    server.stop();
+    let attacked = requests(&all);
+    Ok(AttackSoak { baseline, attacked, memory_mib, acknowledged, lost, attacks })
+}
+
+/// Loads the server for so long: how its honest requests fared, and the most memory that it had.
+async fn measure(
+    load: &HonestLoad,
+    process: u32,
+    length: Duration,
+) -> Result<(Measured, f64), Error> {
+    let mut memory_mib = memory_mib_of(process)?;
+    let mut samples = interval(MEMORY_SAMPLES_APART);
+    let mut running = pin!(load.run(length));
+    loop {
+        tokio::select! {
+            measured = &mut running => return Ok((measured?, memory_mib)),
+            _ = samples.tick() => memory_mib = memory_mib.max(memory_mib_of(process)?),
+        }
+    }
+}
+
+fn told(part: &Measured, memory_mib: f64, say: &mut dyn FnMut(&str)) -> HonestRequests {
+    let found = requests(part);
+    let HonestRequests { count, repeated, p50, p99 } = found;
+    say(&format!(
+        "  {count:>8} requests, {repeated} repeated, p50 {p50:.2} ms, p99 {p99:.2} ms, {memory_mib:.0} MiB"
+    ));
+    found
+}
+
+fn requests(measured: &Measured) -> HonestRequests {
+    let percentile = |percent| percentile_ms(&measured.times, percent);
+    HonestRequests {
+        count: measured.times.len(),
+        repeated: measured.repeated,
+        p50: percentile(50.0),
+        p99: percentile(99.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn soak(p99: f64, memory_mib: Vec<f64>, lost: usize) -> AttackSoak {
+        let of = |p99| HonestRequests { count: 1, repeated: 0, p50: 1.0, p99 };
+        let attacks = vec![("idle connections", 1)];
+        let (baseline, attacked) = (of(2.0), of(p99));
+        AttackSoak { baseline, attacked, memory_mib, acknowledged: 9, lost, attacks }
+    }
+
+    #[test]
+    fn slow_answers_growing_memory_lost_jobs_and_absent_attacks_are_each_a_miss() {
+        let flat = vec![50.0, 80.0, 81.0, 80.0];
+        assert!(soak(6.0, flat.clone(), 0).is_met());
+        assert!(!soak(6.1, flat.clone(), 0).is_met(), "slow");
+        assert!(!soak(6.0, vec![50.0, 80.0, 100.0, 120.0], 0).is_met(), "growing");
+        assert!(!soak(6.0, vec![50.0, 900.0, 80.0, 80.0], 0).is_met(), "a peak");
+        assert!(!soak(6.0, flat.clone(), 1).is_met(), "lost");
+        let idle = AttackSoak { attacks: vec![("idle connections", 0)], ..soak(6.0, flat, 0) };
+        assert!(!idle.is_met(), "no attack");
+    }
+}

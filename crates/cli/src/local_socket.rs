@@ -1,0 +1,215 @@
+//! The Unix socket of a server in its data folder: how commands on the same machine ask it.
+//!
+//! A TCP port on loopback belongs to the first process that takes it, of any user. A socket in the
+//! data folder belongs to the user of that folder. So the key of the data folder goes by this
+//! socket and never over TCP. The name has the server's TCP port in it: nodes that share a folder
+//! have a socket each, and a command finds the one that its URL means.
+
+use crate::data_folder::TEMPORARY;
+use anyhow::{Context, Result, bail};
+use rustix::{
+    fs::{Mode, OFlags},
+    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType},
+};
+use std::{
+    fs,
+    io::{self, ErrorKind},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::{
+            fs::{FileTypeExt, MetadataExt, PermissionsExt},
+            net::{UnixListener, UnixStream},
+        },
+    },
+    path::{Path, PathBuf},
+};
+use tracing::warn;
+
+/// Where the server at `port` has its socket.
+pub(crate) fn path(folder: &Path, port: u16) -> PathBuf {
+    folder.join(format!("consign-{port}.sock"))
+}
+
+/// Whether a file name is one that [`path`] gives.
+pub(crate) fn is_name(name: &str) -> bool {
+    let port = name.strip_prefix("consign-").and_then(|rest| rest.strip_suffix(".sock"));
+    port.is_some_and(|port| port.parse::<u16>().is_ok())
+}
+
+/// A socket that is listened at. Dropped, it takes its file away.
+pub(crate) struct LocalSocket {
+    path: PathBuf,
+    /// Device and inode: the file at `path` may be that of a server which started since.
+    identity: (u64, u64),
+}
+
+/// Listens in the data folder. `None` where that is not possible: the server is reached over TCP
+/// then, and commands say that they need a key.
+pub(crate) fn listen(folder: &Path, port: u16) -> Result<Option<(UnixListener, LocalSocket)>> {
+    let path = path(folder, port);
+    if is_taken(&path)? {
+        let path = path.display();
+        warn!(%path, "another server listens at this socket; commands on this machine ask that one");
+        return Ok(None);
+    }
+    match bind(folder, &path) {
+        Ok(listening) => Ok(Some(listening)),
+        Err(error) => {
+            let path = path.display();
+            warn!(%path, %error, "no socket could be made in the data folder; commands on this machine need --key");
+            Ok(None)
+        }
+    }
+}
+
+/// Whether a living server has this socket. What is in its place and is no socket of this user is
+/// refused: it stays as it is.
+fn is_taken(path: &Path) -> Result<bool> {
+    let shown = path.display();
+    let found = match fs::symlink_metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error).with_context(|| format!("{shown} cannot be looked at")),
+    };
+    if !found.file_type().is_socket() || found.uid() != rustix::process::geteuid().as_raw() {
+        bail!(
+            "{shown} is in the place of the server's socket and is none of this user; move it away"
+        );
+    }
+    let reachable = Reachable::new(path).with_context(|| format!("{shown} cannot be looked at"))?;
+    // A server that was killed leaves its file behind, and then connections are refused.
+    Ok(UnixStream::connect(reachable.path()).is_ok())
+}
+
+/// Binds under a random name and renames: the socket has its mode before it listens, and takes the
+/// place of one that a killed server left in one step.
+fn bind(folder: &Path, path: &Path) -> io::Result<(UnixListener, LocalSocket)> {
+    let reachable = Reachable::new(path)?;
+    let around = reachable.path().parent().unwrap_or(folder).to_owned();
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(TEMPORARY).suffix(".sock");
+    let bound = builder.make_in(around, |path| {
+        let socket = rustix::net::socket_with(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+        rustix::net::listen(&socket, CONNECTIONS_PENDING_MAX)?;
+        Ok(UnixListener::from(socket))
+    })?;
+    let found = fs::symlink_metadata(bound.path())?;
+    let identity = (found.dev(), found.ino());
+    let listener = bound.persist(reachable.path()).map_err(|failed| failed.error)?;
+    Ok((listener, LocalSocket { path: path.to_owned(), identity }))
+}
+
+const CONNECTIONS_PENDING_MAX: i32 = 128;
+
+impl Drop for LocalSocket {
+    fn drop(&mut self) {
+        let found = fs::symlink_metadata(&self.path);
+        if found.is_ok_and(|found| (found.dev(), found.ino()) == self.identity) {
+            drop(fs::remove_file(&self.path));
+        }
+    }
+}
+
+/// A path by which a socket can be bound or reached. The system takes 107 bytes and no more; a
+/// longer path goes through a descriptor of its folder.
+pub(crate) struct Reachable {
+    path: PathBuf,
+    _folder: Option<OwnedFd>,
+}
+
+impl Reachable {
+    pub(crate) fn new(path: &Path) -> io::Result<Self> {
+        if path.as_os_str().len() <= SOCKET_PATH_BYTES_MAX {
+            return Ok(Reachable { path: path.to_owned(), _folder: None });
+        }
+        let (folder, name) = (path.parent(), path.file_name());
+        let (Some(folder), Some(name)) = (folder, name) else {
+            return Err(ErrorKind::InvalidFilename.into());
+        };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(folder, flags, Mode::empty())?;
+        let path = Path::new("/proc/self/fd").join(opened.as_raw_fd().to_string()).join(name);
+        Ok(Reachable { path, _folder: Some(opened) })
+    }
+
+    /// Good for as long as `self` lives.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::TempDir;
+
+    fn listened(folder: &Path) -> (UnixListener, LocalSocket) {
+        listen(folder, 1).unwrap().unwrap()
+    }
+
+    #[test]
+    fn a_socket_is_private_and_gone_after_an_orderly_end() {
+        let folder = TempDir::new().unwrap();
+        let (_listener, socket) = listened(folder.path());
+        let found = fs::symlink_metadata(path(folder.path(), 1)).unwrap();
+        assert!(found.file_type().is_socket());
+        assert_eq!(found.mode() & 0o777, 0o600);
+        drop(socket);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_socket_that_was_left_is_replaced_and_a_living_one_is_not() {
+        let folder = TempDir::new().unwrap();
+        let (listener, socket) = listened(folder.path());
+        assert!(listen(folder.path(), 1).unwrap().is_none());
+        drop(listener); // as after `kill -9`: nothing listens, and the file is there
+        let (_second, _its_socket) = listened(folder.path());
+        drop(socket); // the first one takes away only its own
+        assert!(UnixStream::connect(path(folder.path(), 1)).is_ok());
+    }
+
+    #[test]
+    fn what_is_no_socket_of_ours_stays_and_stops_the_start() {
+        let folder = TempDir::new().unwrap();
+        let precious = folder.path().join("precious");
+        fs::write(&precious, "precious").unwrap();
+        std::os::unix::fs::symlink(&precious, path(folder.path(), 1)).unwrap();
+        let told = listen(folder.path(), 1).err().unwrap().to_string();
+        assert!(told.contains("move it away"), "{told}");
+        fs::rename(&precious, path(folder.path(), 1)).unwrap();
+        assert!(listen(folder.path(), 1).is_err());
+        assert_eq!(fs::read(path(folder.path(), 1)).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn a_path_that_is_too_long_for_a_socket_works() {
+        let parent = TempDir::new().unwrap();
+        let folder = parent.path().join("f".repeat(120));
+        fs::create_dir(&folder).unwrap();
+        let (_listener, socket) = listened(&folder);
+        let long = path(&folder, 1);
+        assert!(UnixStream::connect(&long).is_err(), "the system takes long paths now");
+        let reachable = Reachable::new(&long).unwrap();
+        UnixStream::connect(reachable.path()).unwrap();
+        drop(socket);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn names_of_sockets_are_known() {
+        assert!(is_name("consign-8470.sock"));
+        for other in ["consign-.sock", "consign-x.sock", "consign-70000.sock", "consign.sock"] {
+            assert!(!is_name(other), "{other}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What one client may have of what is limited for all.
+
+use super::key;
+use server::{AddressShare, Limits};
+
+/// The shares that the settings name. Each one that they do not name is a part of its total.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shares {
+    pub(super) connections_per_address: Option<usize>,
+    pub(super) waiting_per_principal: Option<usize>,
+    pub(super) waiting_per_job: Option<usize>,
+    pub(super) behind_proxy: bool,
+}
+
+impl Shares {
+    /// Sets the shares of `limits` by its totals. Whatever lowers a total calls it again: a share
+    /// that is as large as its total holds nothing off.
+    pub(crate) fn apply(&self, limits: &mut Limits) {
+        let (connections, waiting) = (limits.connections_max, limits.waiting_max);
+        limits.connections_per_address = match self.connections_per_address {
+            Some(share) => AddressShare::All(share),
+            // All clients come from the address of the proxy, or of the few that there are.
+            None if self.behind_proxy => AddressShare::Unlimited,
+            None => AddressShare::Remote((connections / 4).max(1)),
+        };
+        let per_principal = (waiting.saturating_mul(3) / 4).max(1);
+        limits.waiting_per_principal_max = self.waiting_per_principal.unwrap_or(per_principal);
+        limits.waiting_per_job_max = self.waiting_per_job.unwrap_or((waiting / 16).max(1));
+    }
+
+    /// One sentence for each share that is named and leaves nothing of its total to others.
+    pub(super) fn warnings(&self, limits: &Limits) -> Vec<String> {
+        let (connections, waiting) = (limits.connections_max, limits.waiting_max);
+        let named = [
+            (
+                &key::CONNECTIONS_PER_ADDRESS,
+                self.connections_per_address,
+                "connections",
+                connections,
+            ),
+            (&key::WAITING_PER_PRINCIPAL, self.waiting_per_principal, "waiting", waiting),
+            (&key::WAITING_PER_JOB, self.waiting_per_job, "waiting", waiting),
+        ];
+        let reaches = |(key, share, of, total): (&key::Key, Option<usize>, _, _)| {
+            let share = share.filter(|share| *share >= total)?;
+            let path = key.path();
+            Some(format!(
+                "{path} is {share}, and limits.{of} allows {total}: one can take the places of all"
+            ))
+        };
+        named.into_iter().filter_map(reaches).collect()
+    }
+}

@@ -1,0 +1,83 @@
+//! Neighbours in the database and strangers on the way to it.
+
+use super::{PASSWORD, SETTINGS, fresh, live};
+use crate::{consign, serve::House};
+use std::{
+    io::{Read, Write},
+    net::TcpListener,
+    thread,
+    time::Duration,
+};
+use store::PostgresAddress;
+use tempfile::TempDir;
+use test_postgres::Server;
+use tokio::runtime::Runtime;
+
+#[test]
+fn the_doctor_names_who_may_create_or_may_not_call_and_what_mends_it() {
+    let (folder, address) = (TempDir::new().unwrap(), fresh(Server::shared()));
+    let house = House::of_database(&address, SETTINGS);
+    live(&house.admin(), "before");
+    let owner: PostgresAddress = address.parse().unwrap();
+    let schema = owner.schema();
+    let run = |sql: &str| {
+        Runtime::new().unwrap().block_on(async {
+            owner.connect().await.unwrap().batch_execute(sql).await.unwrap();
+        });
+    };
+    let doctor = || consign(folder.path(), &["doctor", "--store", &address]).out;
+    run(&format!("grant create on schema {schema} to pg_monitor"));
+    let told = doctor();
+    assert!(told.contains(&format!("pg_monitor may create in the schema {schema}")), "{told}");
+    let cure = format!("revoke create on schema {schema} from \"pg_monitor\"");
+    assert!(told.contains(&cure), "{told}");
+    run(&cure);
+    run(&format!("revoke execute on function {schema}.expect from consign"));
+    let told = doctor();
+    assert!(!told.contains("may create in the schema"), "{told}");
+    let cure = format!("grant execute on all functions in schema {schema} to \"consign\"");
+    assert!(told.contains("consign may not call expect") && told.contains(&cure), "{told}");
+    run(&cure);
+    let told = doctor();
+    assert!(!told.contains("may not call"), "{told}");
+}
+
+#[test]
+fn a_weaker_sslmode_than_verify_full_is_worth_a_second_look() {
+    let folder = TempDir::new().unwrap();
+    let check = |query: &str| {
+        let address = format!("postgres://u:{PASSWORD}@db.example/d{query}");
+        consign(folder.path(), &["config", "check", "--store", &address]).out
+    };
+    for weak in ["?sslmode=disable", "?sslmode=prefer", "?sslmode=require", "?sslmode=verify-ca"] {
+        let told = check(weak);
+        assert!(told.contains("warning: store: sslmode") && told.contains("verify-full"), "{told}");
+        assert!(!told.contains(PASSWORD), "{told}");
+    }
+    for strong in ["", "?sslmode=verify-full"] {
+        assert!(!check(strong).contains("warning: store"), "{strong}");
+    }
+}
+
+#[test]
+fn a_stranger_that_asks_for_the_password_in_clear_text_does_not_get_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let stranger = thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut said = [0; 1_024];
+        assert_eq!(client.read(&mut said).unwrap(), 8, "a client asks for TLS first");
+        client.write_all(b"N").unwrap();
+        assert!(client.read(&mut said).unwrap() > 8, "and greets");
+        client.write_all(b"R\0\0\0\x08\0\0\0\x03").unwrap();
+        let length = client.read(&mut said).unwrap_or(0);
+        String::from_utf8_lossy(&said[..length]).into_owned()
+    });
+    let folder = TempDir::new().unwrap();
+    let address = format!("postgres://consign:{PASSWORD}@127.0.0.1:{port}/consign");
+    let told = consign(folder.path(), &["migrate", "status", "--store", &address]);
+    assert_eq!(stranger.join().unwrap(), "", "what the stranger got");
+    assert!(!told.success && told.err.contains("clear text"), "{}", told.err);
+    assert!(told.err.contains("sslmode=verify-full"), "{}", told.err);
+}

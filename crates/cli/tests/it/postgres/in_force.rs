@@ -1,0 +1,208 @@
+//! What is set at one node is in force at every live node when it is answered.
+
+use super::{fresh, schema_at};
+use crate::serve::{Client, House, PATIENCE, wait_until};
+use engine::{Chance, KeySecret};
+use platform::SystemClock;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::{thread, time::Duration};
+use store::Clock;
+use test_postgres::{PgBouncer, Server};
+
+const REPEATS: usize = 25;
+const HEADER: &str = "consign-unconfirmed-nodes";
+/// A sign of life lasts ten seconds; the rest is for a busy machine.
+const LOST_WITHIN: Duration = Duration::from_secs(25);
+
+/// Two nodes of one database, which know of each other.
+fn two(address: &str) -> [House; 2] {
+    let one = House::of_database(address, "");
+    let two = House::of_database(address, "");
+    wait_until("each knows both", || {
+        [&one, &two].iter().all(|house| {
+            let nodes = house.stranger().with_key(one.admin_key()).get("/api/nodes").send();
+            nodes.status == 200 && live(&nodes.json()) == 2
+        })
+    });
+    [one, two]
+}
+
+fn live(nodes: &Value) -> usize {
+    nodes["items"].as_array().unwrap().iter().filter(|node| node["state"] == "live").count()
+}
+
+/// Makes a key at a node: the key, and its id.
+fn make(admin: &Client) -> (String, String) {
+    let grant = json!({"name": "k", "tenant": "acme", "scopes": ["jobs:read", "jobs:enqueue"]});
+    let answer = admin.post("/api/keys").json(&grant).send();
+    assert_eq!(answer.header(HEADER), None, "every node has confirmed it");
+    let made = answer.ok(201);
+    (made["key"].as_str().unwrap().into(), made["id"].as_str().unwrap().into())
+}
+
+fn revoke(admin: &Client, id: &str) {
+    let answer = admin.delete(&format!("/api/keys/{id}")).send();
+    assert_eq!(answer.status, 204, "{}", answer.text());
+    assert_eq!(answer.header(HEADER), None, "every node has confirmed it");
+}
+
+fn opens(client: &Client) -> u16 {
+    client.get("/api/queues").send().status
+}
+
+#[test]
+fn a_key_is_good_and_revoked_at_every_node_when_it_is_answered() {
+    let [one, two] = two(&fresh(Server::shared()));
+    for _ in 0..REPEATS {
+        let (key, id) = make(&one.admin());
+        let there = two.stranger().with_key(&key);
+        assert_eq!(opens(&there), 200, "made at the other node");
+        revoke(&one.admin(), &id);
+        assert_eq!(opens(&there), 401, "revoked at the other node");
+    }
+}
+
+#[test]
+fn schemas_and_pauses_hold_at_every_node_when_they_are_answered() {
+    let [one, two] = two(&fresh(Server::shared()));
+    let admin = one.admin();
+    let there = two.stranger().with_key(one.admin_key());
+    for number in 0..REPEATS {
+        let job_type = format!("letter-{number}");
+        let job = json!({"jobType": job_type, "payload": {}});
+        let submit = || there.post("/api/jobs").json(&job).send();
+        submit().ok(202);
+        let policy = json!({"schema": {"type": "object", "required": ["to"]}});
+        let set = admin.put(&format!("/api/types/{job_type}")).json(&policy).send();
+        assert_eq!((set.status, set.header(HEADER)), (200, None), "{}", set.text());
+        submit().problem(422, "SCHEMA_MISMATCH");
+        admin.post(&format!("/api/queues/{job_type}/pause")).send().ok(200);
+        let wish = json!({"workerId": "w", "claimId": job_type, "jobTypes": [job_type]});
+        let claimed = there.post("/api/work/claim").json(&wish).send().ok(200);
+        assert_eq!(claimed["jobs"], json!([]), "its queue is paused");
+        admin.post(&format!("/api/queues/{job_type}/resume")).send().ok(200);
+        let claimed = there.post("/api/work/claim").json(&wish).send().ok(200);
+        assert_eq!(claimed["jobs"].as_array().unwrap().len(), 1);
+    }
+}
+
+/// LISTEN does not pass the pooler, so each change waits until the other node looks by itself.
+#[test]
+fn a_key_is_in_force_behind_a_pooler_where_no_node_hears_another() {
+    let server = Server::shared();
+    let bouncer = PgBouncer::before(server);
+    let [one, two] = two(&schema_at(&bouncer.address(), server));
+    for _ in 0..2 {
+        let (key, id) = make(&one.admin());
+        let there = two.stranger().with_key(&key);
+        assert_eq!(opens(&there), 200);
+        revoke(&one.admin(), &id);
+        assert_eq!(opens(&there), 401);
+    }
+}
+
+/// A signed address opens its job at every node as soon as there is one, and nowhere when its key
+/// is revoked.
+#[test]
+fn a_signing_key_that_is_revoked_opens_nothing_at_any_node() {
+    let [one, two] = two(&fresh(Server::shared()));
+    let admin = one.admin();
+    let there = two.stranger();
+    for _ in 0..3 {
+        let job = admin.post("/api/jobs?withSignedUrl=true").json(&json!({"jobType": "letter"}));
+        let address = job.send().ok(202)["signedStatusUrl"].as_str().unwrap().to_owned();
+        assert_eq!(there.get(&address).send().status, 200, "{address}");
+        let keys = admin.get("/api/keys").send().ok(200);
+        let keys = keys["items"].as_array().unwrap();
+        let signing = keys.iter().filter(|key| key["kind"] == "signing");
+        for key in signing.filter(|key| key["revokedAt"].is_null()) {
+            revoke(&admin, key["id"].as_str().unwrap());
+        }
+        assert_eq!(there.get(&address).send().status, 401);
+    }
+}
+
+/// A node that is paused cannot confirm. It is waited for as long as its sign of life lasts, the
+/// answer says so, and when it goes on it does not act by what it remembers.
+#[test]
+fn a_paused_node_delays_a_revocation_for_a_while_and_never_serves_the_key_again() {
+    let [one, two] = two(&fresh(Server::shared()));
+    let (key, id) = make(&one.admin());
+    let there = two.stranger().with_key(&key);
+    assert_eq!(opens(&there), 200, "it is in the memory of the node");
+    two.send(Signal::STOP);
+    // The request lies in the socket, and is served as soon as the node goes on.
+    let asked = thread::spawn({
+        let there = there.clone();
+        move || there.get("/api/queues").within(PATIENCE * 2).send().status
+    });
+    let begun = SystemClock::new();
+    let revoked = one.admin().delete(&format!("/api/keys/{id}")).within(PATIENCE * 2).send();
+    let took = begun.read().monotonic;
+    two.send(Signal::CONT);
+    assert_eq!(revoked.status, 204, "{}", revoked.text());
+    assert!(took < LOST_WITHIN, "{took:?}");
+    assert_eq!(revoked.header(HEADER), Some("1"), "the answer says so: {took:?}");
+    // It may find that the database has cut its connections off in the meantime. It never says yes.
+    let told = asked.join().unwrap();
+    assert!(matches!(told, 401 | 503), "{told}");
+    wait_until("it has looked", || match opens(&there) {
+        401 => true,
+        503 => false,
+        other => panic!("it acts by what it remembers: {other}"),
+    });
+    // And it is a node among others again.
+    wait_until("it confirms again", || {
+        let (_, id) = make_anyhow(&one.admin());
+        let answer = one.admin().delete(&format!("/api/keys/{id}")).within(PATIENCE * 2).send();
+        answer.status == 204 && answer.header(HEADER).is_none()
+    });
+}
+
+fn make_anyhow(admin: &Client) -> (String, String) {
+    let grant = json!({"name": "k", "tenant": "acme", "scopes": ["jobs:read"]});
+    let made = admin.post("/api/keys").json(&grant).within(PATIENCE * 2).send().ok(201);
+    (made["key"].as_str().unwrap().into(), made["id"].as_str().unwrap().into())
+}
+
+/// A node that has ended in order is not waited for.
+#[test]
+fn a_node_that_has_stopped_keeps_no_change_waiting() {
+    let [one, two] = two(&fresh(Server::shared()));
+    assert!(two.stop().success(), "{}", two.log());
+    let begun = SystemClock::new();
+    let (_, id) = make(&one.admin());
+    revoke(&one.admin(), &id);
+    let took = begun.read().monotonic;
+    assert!(took < Duration::from_secs(8), "{took:?}");
+}
+
+/// Every guess is looked up, but looks are apart, and guesses that come together share one.
+#[test]
+fn guessed_keys_share_few_looks_at_the_database() {
+    let house = House::of_database(&fresh(Server::shared()), "");
+    let guess = |number: u128| {
+        let secret = KeySecret::new(Chance(number << 64), [Chance(number), Chance(1)]).expose();
+        house
+            .stranger()
+            .with_key(&secret)
+            .get("/api/queues")
+            .send()
+            .problem(401, "UNAUTHENTICATED");
+    };
+    let clock = SystemClock::new();
+    (1..=11).for_each(guess);
+    let one_by_one = clock.read().monotonic;
+    assert!(one_by_one >= Duration::from_secs(1), "a look for each, 100 ms apart: {one_by_one:?}");
+    let clock = SystemClock::new();
+    thread::scope(|scope| {
+        for number in 0..100 {
+            let guess = &guess;
+            scope.spawn(move || guess(100 + number));
+        }
+    });
+    let together = clock.read().monotonic;
+    assert!(together < Duration::from_secs(10), "as if each had its own look: {together:?}");
+    house.admin().get("/api/queues").send().ok(200);
+}

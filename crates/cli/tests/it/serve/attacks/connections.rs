@@ -1,0 +1,316 @@
+//! Connections without a credential: how much memory they cost, and whether they keep others out.
+
+use crate::{
+    consign,
+    serve::{
+        Client, Connection, Customer, House, free_port,
+        hostile::{alone, files, memory_mib},
+        wait_until,
+    },
+};
+use serde_json::json;
+use std::{
+    fs, io,
+    net::{IpAddr, Ipv4Addr},
+    process::Command,
+    sync::{Arc, atomic::AtomicU16},
+};
+use tempfile::TempDir;
+
+/// Longer than any test: whatever ends in spite of it was ended by something else.
+const NEVER: &str = "10m";
+
+/// 1,500 heads of 24 KiB are 36 MiB; the rest is what a connection costs beside its head, and what
+/// the allocator keeps. With heads of 128 KiB it was 396 MiB.
+const MORE_MIB_MAX: u64 = 150;
+
+#[test]
+fn unfinished_headers_cost_little_memory() {
+    let _turn = alone();
+    let house = House::with(&format!("[limits]\nheader_timeout = \"{NEVER}\""));
+    let client = house.stranger();
+    let (quiet_mib, quiet_files) = (memory_mib(house.id()), files(house.id()));
+    let begun = "GET /healthz HTTP/1.1\r\nhost: x\r\nx-long: ";
+    for bytes in [23 * 1024, 120 * 1024] {
+        let head = format!("{begun}{}", "x".repeat(bytes));
+        let unfinished: Vec<Connection> = (0..1_500)
+            .map(|_| {
+                let mut connection = client.connect().unwrap();
+                // Refused before all of it was sent, where it is too long.
+                drop(connection.write(head.as_bytes()));
+                connection
+            })
+            .collect();
+        client.get("/healthz").send().ok(200);
+        let more = memory_mib(house.id()).saturating_sub(quiet_mib);
+        assert!(more <= MORE_MIB_MAX, "{more} MiB for 1,500 heads of {bytes} bytes");
+        drop(unfinished);
+        wait_until("they are gone", || files(house.id()) <= quiet_files + 5);
+    }
+}
+
+/// A head that is too long is answered, and not only cut off.
+#[test]
+fn a_head_that_is_too_long_is_answered() {
+    let customer = Customer::new();
+    for bytes in [17_000, 23_000, 26_000, 60_000, 120_000, 400_000] {
+        let mut connection = customer.owner.connect().unwrap();
+        let ask = customer.owner.get("/healthz").header("x-long", &"x".repeat(bytes));
+        let answer = connection.send(ask).unwrap_or_else(|error| panic!("{bytes}: {error}"));
+        assert_eq!((answer.status, answer.header("connection")), (431, Some("close")), "{bytes}");
+    }
+}
+
+fn streams(client: &Client, path: &str, count: usize) -> Vec<Connection> {
+    let open = |_| {
+        let mut stream = client.connect().unwrap();
+        stream.write(&client.get(path).bytes()).unwrap();
+        stream
+    };
+    (0..count).map(open).collect()
+}
+
+#[test]
+fn idle_connections_yield_to_health_checks_and_heartbeats() {
+    let settings = format!(
+        "[limits]\nconnections = 100\nwaiting = 50\nheader_timeout = \"{NEVER}\"\nwrite_timeout = \"{NEVER}\""
+    );
+    let customer = Customer::of(&Arc::new(House::with(&settings)));
+    let job = customer.running("held");
+    let watched = customer.queued("watched");
+    let events = format!("/api/jobs/{watched}/events");
+    let mut stream = customer.owner.get(&events).events();
+    assert_eq!(stream.next().unwrap().data["status"], "Queued");
+    let health = customer.house.stranger().get("/healthz");
+    let idle: Vec<Connection> = (0..300)
+        .map(|number| {
+            let mut connection = customer.owner.connect().unwrap();
+            match number % 3 {
+                0 => drop(connection.send(health.clone()).unwrap()),
+                1 => connection.write(b"GET /healthz HTTP/1.1\r\nho").unwrap(),
+                _ => {} // says nothing at all
+            }
+            connection
+        })
+        .collect();
+    for _ in 0..20 {
+        health.clone().send().ok(200);
+        customer.house.stranger().get("/readyz").send().ok(200);
+        let beat = customer.heartbeat(&job, json!({}));
+        assert!(beat["problem"].is_null(), "{beat}");
+    }
+    // Whoever is being served does not yield.
+    customer.owner.post(&format!("/api/jobs/{watched}/cancel")).send().ok(202);
+    let last = std::iter::from_fn(|| stream.next()).last().unwrap();
+    assert_eq!(last.data["status"], "Cancelled", "{last:?}");
+    drop(idle);
+}
+
+/// Answers that strangers do not read take no places from callers with a credential.
+#[test]
+fn unread_answers_of_strangers_do_not_lock_out_a_heartbeat() {
+    let settings = format!("[limits]\nconnections = 12\nwaiting = 10\nwrite_timeout = \"{NEVER}\"");
+    let customer = Customer::of(&Arc::new(House::with(&settings)));
+    let job = customer.running("held");
+    // More than the buffers of both ends hold.
+    let pipelined = customer.house.stranger().get("/openapi.json").bytes().repeat(400);
+    let unread: Vec<Connection> = (0..12)
+        .map(|_| {
+            let mut connection = customer.owner.connect().unwrap();
+            connection.write(&pipelined).unwrap();
+            assert_eq!(connection.line().unwrap(), "HTTP/1.1 200 OK");
+            connection
+        })
+        .collect();
+    for _ in 0..5 {
+        let beat = customer.heartbeat(&job, json!({}));
+        assert!(beat["problem"].is_null(), "{beat}");
+    }
+    drop(unread);
+}
+
+/// Requests that are being served are not cut off to make room, however many come.
+#[test]
+fn requests_under_way_keep_their_places() {
+    let settings = "[limits]\nconnections = 12\nwaiting = 10\n\
+                    waiting_per_principal = 10\nwaiting_per_job = 10";
+    let customer = Customer::of(&Arc::new(House::with(settings)));
+    let id = customer.queued("waited-for");
+    let wait = format!("/api/jobs/{id}/status?wait=60");
+    let mut waiting = streams(&customer.owner, &wait, 10);
+    wait_until("they wait", || files_of_connections(&customer) >= 10);
+    for _ in 0..50 {
+        let idle = customer.owner.connect().unwrap();
+        customer.house.stranger().get("/healthz").send().ok(200);
+        drop(idle);
+    }
+    customer.owner.post(&format!("/api/jobs/{id}/cancel")).send().ok(202);
+    for connection in &mut waiting {
+        assert_eq!(connection.answer("GET").unwrap().ok(200)["status"], "Cancelled");
+    }
+}
+
+fn files_of_connections(customer: &Customer) -> usize {
+    let fd = format!("/proc/{}/fd", customer.house.id());
+    let links = fs::read_dir(fd)
+        .unwrap()
+        .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok()?.to_str().map(str::to_owned));
+    links.filter(|link| link.starts_with("socket:")).count()
+}
+
+#[test]
+fn a_connection_that_says_nothing_is_closed_soon() {
+    let settings =
+        format!("[limits]\nfirst_byte_timeout = \"300ms\"\nheader_timeout = \"{NEVER}\"");
+    let house = House::with(&settings);
+    let mut silent = house.stranger().connect().unwrap();
+    let end = silent.answer("GET").unwrap_err();
+    assert_eq!(end.kind(), io::ErrorKind::UnexpectedEof);
+    // One that has begun has the time that headers have.
+    let mut begun = house.stranger().connect().unwrap();
+    begun.write(b"GET /healthz HTTP/1.1\r\n").unwrap();
+    let mut silent = house.stranger().connect().unwrap();
+    silent.answer("GET").unwrap_err();
+    begun.write(b"host: x\r\n\r\n").unwrap();
+    begun.answer("GET").unwrap().ok(200);
+}
+
+#[test]
+fn one_address_does_not_get_all_connections() {
+    let settings = format!(
+        "[limits]\nconnections = 100\nwaiting = 50\nwaiting_per_job = 40\nconnections_per_address = 10\nheader_timeout = \"{NEVER}\""
+    );
+    let customer = Customer::of(&Arc::new(House::with(&settings)));
+    let id = customer.queued("watched");
+    let client = customer.owner.clone();
+    let (greedy, other) = (Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::new(127, 0, 0, 3));
+    let ask = client.get(&format!("/api/jobs/{id}/events"));
+    let streams: Vec<Connection> = (0..10)
+        .map(|_| {
+            let mut stream = client.connect_from(IpAddr::V4(greedy)).unwrap();
+            stream.write(&ask.bytes()).unwrap();
+            assert_eq!(stream.line().unwrap(), "HTTP/1.1 200 OK");
+            stream
+        })
+        .collect();
+    let health = client.get("/healthz");
+    let ask_from = |address| client.connect_from(IpAddr::V4(address))?.send(health.clone());
+    for _ in 0..5 {
+        assert!(ask_from(greedy).is_err(), "the address has its share");
+        ask_from(other).unwrap().ok(200);
+    }
+    client.post(&format!("/api/jobs/{id}/cancel")).send().ok(202);
+    drop(streams);
+    wait_until("it has room again", || ask_from(greedy).is_ok());
+    // Idle ones yield to others of their own address.
+    let idle: Vec<Connection> = (0..30)
+        .map(|_| {
+            let mut connection = client.connect_from(IpAddr::V4(greedy)).unwrap();
+            connection.send(health.clone()).unwrap().ok(200);
+            connection
+        })
+        .collect();
+    drop(idle);
+}
+
+#[test]
+fn a_proxy_that_is_trusted_has_no_share() {
+    let settings = "[limits]\nconnections = 100\nwaiting = 50\nwaiting_per_job = 40\nconnections_per_address = 5\n\
+                    [proxy]\ntrusted = [\"127.0.0.2/32\"]";
+    let customer = Customer::of(&Arc::new(House::with(settings)));
+    let id = customer.queued("watched");
+    let ask = customer.owner.get(&format!("/api/jobs/{id}/status?wait=60"));
+    let proxy = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+    let mut waiting: Vec<Connection> =
+        (0..20).map(|_| customer.owner.connect_from(proxy).unwrap()).collect();
+    waiting.iter_mut().for_each(|one| one.write(&ask.bytes()).unwrap());
+    customer.owner.post(&format!("/api/jobs/{id}/cancel")).send().ok(202);
+    waiting.iter_mut().for_each(|one| drop(one.answer("GET").unwrap().ok(200)));
+}
+
+#[test]
+fn health_and_metrics_can_have_a_listener_of_their_own() {
+    let port = free_port();
+    let settings = format!(
+        "[health]\nlisten = \"127.0.0.1:{port}\"\n[limits]\nconnections = 12\nwaiting = 10\n\
+         waiting_per_principal = 10\nwaiting_per_job = 10\n"
+    );
+    let customer = Customer::of(&Arc::new(House::with(&settings)));
+    let metrics = customer.client(json!({"tenant": "*", "scopes": ["metrics:read"]}));
+    let job = customer.client(json!({"scopes": ["jobs:read"]}));
+    let apart = Client::new(Arc::new(AtomicU16::new(port)));
+    let id = customer.queued("watched");
+    let waiting = streams(&customer.owner, &format!("/api/jobs/{id}/status?wait=60"), 10);
+    // The rest is held by requests that do not come to an end.
+    let begun = customer.owner.post("/api/jobs").header("content-type", "application/json");
+    let begun = begun.header("content-length", "1000").bytes();
+    let mut slow: Vec<Connection> = (0..2).map(|_| customer.owner.connect().unwrap()).collect();
+    slow.iter_mut().for_each(|one| one.write(&begun).unwrap());
+    apart.get("/healthz").send().ok(200);
+    apart.get("/readyz").send().ok(200);
+    apart.get("/metrics").send().problem(401, "UNAUTHENTICATED");
+    let page = metrics.get("/metrics").at(&apart).send();
+    assert!(page.status == 200 && page.text().contains("consign_http_requests_total"));
+    job.get("/metrics").at(&apart).send().problem(403, "FORBIDDEN");
+    customer.owner.get("/api/jobs").at(&apart).send().problem(404, "NOT_FOUND");
+    apart.get("/docs").send().problem(404, "NOT_FOUND");
+    drop((waiting, slow));
+    // Idle ones do not fill it either.
+    let idle: Vec<Connection> = (0..200).map(|_| apart.connect().unwrap()).collect();
+    apart.get("/healthz").send().ok(200);
+    drop(idle);
+    assert_eq!(customer.house.stop().code(), Some(0));
+}
+
+/// As many as may be open at all: they yield before files run out.
+#[test]
+fn connections_stay_below_the_limit_of_open_files() {
+    let _turn = alone();
+    let house = House::with_open_files_max(256, &format!("[limits]\nheader_timeout = \"{NEVER}\""));
+    assert!(house.log().contains("connections are limited"), "{}", house.log());
+    let client = house.stranger();
+    let idle: Vec<Connection> = (0..600)
+        .map(|_| {
+            let mut connection = client.connect().unwrap();
+            drop(connection.send(client.get("/healthz")).unwrap());
+            connection
+        })
+        .collect();
+    assert!(files(house.id()) < 256 - 20, "{} files", files(house.id()));
+    house.admin().post("/api/jobs").json(&json!({"jobType": "x"})).send().ok(202);
+    assert!(!house.log().contains("was not accepted"), "{}", house.log());
+    drop(idle);
+}
+
+#[test]
+fn the_check_says_that_fewer_connections_will_be_open() {
+    let folder = TempDir::new().unwrap();
+    let said = |words: &str| {
+        let script = format!("ulimit -n 512; exec \"$0\" {words}");
+        let run = Command::new("/bin/sh")
+            .args(["-c", &script, env!("CARGO_BIN_EXE_consign")])
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        String::from_utf8(run.stdout).unwrap()
+    };
+    let check = said("config check");
+    assert!(
+        check.contains("warning: limits.connections is 10000") && check.contains("384"),
+        "{check}"
+    );
+    let doctor = said("doctor --quick");
+    assert!(doctor.contains("384 connections"), "{doctor}");
+    fs::write(folder.path().join("consign.toml"), "[limits]\nconnections = 300\nwaiting = 100")
+        .unwrap();
+    let fits = said("config check");
+    assert!(fits.contains("are sound") && !fits.contains("limits.connections is"), "{fits}");
+}
+
+#[test]
+fn what_listens_for_health_must_be_protected_too() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("consign.toml"), "[health]\nlisten = \"0.0.0.0:1\"").unwrap();
+    let said = consign(folder.path(), &["config", "check"]);
+    assert!(!said.success && said.out.contains("others could reach"), "{}", said.out);
+}

@@ -1,0 +1,146 @@
+//! The key of the data folder goes to the server of that folder, and to no other process.
+
+use super::files::Running;
+use crate::{
+    client::{Prompt, url},
+    serve::House,
+};
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use std::{
+    fs,
+    io::{Read, Write},
+    net::TcpListener,
+    os::unix::{
+        fs::{FileTypeExt, chown},
+        net::UnixListener,
+    },
+    path::PathBuf,
+    sync::mpsc::{Receiver, channel},
+    thread,
+    time::Duration,
+};
+use tempfile::TempDir;
+
+/// A process that took a port and answers everything; it tells what it was sent.
+fn stranger() -> (u16, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (told, heard) = channel();
+    // It ends with the test's process; only this thread knows the listener.
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            let mut buffer = [0; 4096];
+            let count = stream.read(&mut buffer).unwrap_or(0);
+            drop(told.send(String::from_utf8_lossy(&buffer[..count]).into_owned()));
+            let answer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 12\r\n\
+                          Connection: close\r\n\r\n{\"items\":[]}";
+            drop(stream.write_all(answer.as_bytes()));
+        }
+    });
+    (port, heard)
+}
+
+/// A person at a prompt who knows the data folder of a server, and no key.
+fn neighbour(house: &House, port: u16) -> Prompt {
+    let store = format!("sqlite:{}", house.store().display());
+    let prompt = Prompt::nobody().set("CONSIGN_STORE", &store);
+    prompt.set("CONSIGN_URL", &format!("http://127.0.0.1:{port}"))
+}
+
+fn port(house: &House) -> u16 {
+    url(house).rsplit(':').next().unwrap().parse().unwrap()
+}
+
+fn socket(house: &House) -> PathBuf {
+    house.data().join(format!("consign-{}.sock", port(house)))
+}
+
+#[test]
+fn a_stranger_at_the_port_gets_no_key() {
+    let house = House::start();
+    let key = house.admin_key().to_owned();
+    let (port, heard) = stranger();
+    let told = neighbour(&house, port).types(&["queues"]);
+    let sent: Vec<String> = heard.try_iter().collect();
+    assert!(!sent.iter().any(|sent| sent.contains(&key)), "the stranger has the key");
+    assert!(sent.is_empty(), "the stranger was asked: {sent:?}");
+    assert_eq!(told.code, Some(4), "{told:?}");
+    let remedy = format!("--key @{}", house.data().join("admin.key").display());
+    assert!(told.err.contains(".sock") && told.err.contains(&remedy), "{}", told.err);
+    // A person who knows the server says so.
+    let named = neighbour(&house, port).types(&["queues", "--key", &remedy["--key ".len()..]]);
+    named.well();
+    assert!(heard.try_iter().any(|sent| sent.contains(&key)));
+}
+
+#[test]
+fn commands_on_this_machine_ask_by_the_socket_of_the_data_folder() {
+    let house = House::start();
+    let prompt = || neighbour(&house, port(&house));
+    prompt().types(&["queues"]).well();
+    assert!(fs::symlink_metadata(socket(&house)).unwrap().file_type().is_socket());
+    house.kill();
+    assert!(socket(&house).exists(), "a killed server cannot take its socket away");
+    assert_eq!(prompt().types(&["queues"]).code, Some(4));
+    house.restart_in_place();
+    let id = prompt().enqueues(&["mail", "-p", "{}"]);
+    assert!(prompt().types(&["show", &id]).well().contains(&id));
+    let path = socket(&house);
+    assert!(house.stop().success());
+    assert!(!path.exists(), "an orderly end leaves no socket");
+}
+
+#[test]
+fn a_data_folder_with_a_long_path_has_a_socket_too() {
+    let folder = TempDir::new().unwrap();
+    let data = folder.path().join("deep".repeat(30));
+    let house = House::on(folder, data, "");
+    assert!(socket(&house).exists());
+    neighbour(&house, port(&house)).types(&["queues"]).well();
+    assert!(house.stop().success());
+    assert!(!socket(&house).exists());
+}
+
+#[test]
+fn a_socket_in_a_place_that_others_can_change_gets_no_key() {
+    use std::os::unix::fs::PermissionsExt;
+    let house = House::start();
+    let prompt = neighbour(&house, port(&house));
+    fs::set_permissions(house.data(), PermissionsExt::from_mode(0o770)).unwrap();
+    let told = prompt.types(&["queues"]);
+    assert!(told.code == Some(1) && told.err.contains("chmod go-w"), "{told:?}");
+    fs::set_permissions(house.data(), PermissionsExt::from_mode(0o700)).unwrap();
+    prompt.types(&["queues"]).well();
+    if rustix::process::geteuid().is_root() {
+        let path = socket(&house);
+        fs::remove_file(&path).unwrap();
+        let planted = UnixListener::bind(&path).unwrap();
+        chown(&path, Some(65_534), None).unwrap();
+        planted.set_nonblocking(true).unwrap();
+        let told = prompt.types(&["queues"]);
+        assert!(told.code == Some(1) && told.err.contains("is no socket of user 0"), "{told:?}");
+        assert!(planted.accept().is_err(), "the planted socket was asked");
+    }
+}
+
+#[test]
+fn a_server_with_tls_is_asked_by_its_socket_without_a_certificate() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = TempDir::new().unwrap();
+    let CertifiedKey { cert, signing_key } =
+        generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+    let key = folder.path().join("key.pem");
+    fs::write(folder.path().join("cert.pem"), cert.pem()).unwrap();
+    fs::write(&key, signing_key.serialize_pem()).unwrap();
+    fs::set_permissions(&key, PermissionsExt::from_mode(0o600)).unwrap();
+    let settings = "[tls]\ncert = \"cert.pem\"\nkey = \"key.pem\"\n";
+    fs::write(folder.path().join("consign.toml"), settings).unwrap();
+    let running = Running::start(folder.path(), ":", &[]);
+    let store = folder.path().join("consign-data/consign.db");
+    let prompt = Prompt::nobody()
+        .set("CONSIGN_STORE", &format!("sqlite:{}", store.display()))
+        .set("CONSIGN_URL", &format!("https://localhost:{}", running.port));
+    prompt.types(&["queues"]).well();
+    running.stop();
+}

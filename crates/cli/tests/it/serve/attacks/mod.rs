@@ -1,0 +1,22 @@
+//! Attacks on the running binary, one file per topic: each is the test that fails without its
+//! defence. `docs/security.md` lists them.
+
+mod accountability;
+mod bodies;
+mod certificates;
+mod claims;
+mod connections;
+mod cursors;
+mod exhausted;
+mod files;
+mod grants;
+mod growth;
+mod handlers;
+mod local_socket;
+mod log_lines;
+mod requests;
+mod schemas;
+mod settings;
+mod waiting;
+mod waits;
+mod webhooks;

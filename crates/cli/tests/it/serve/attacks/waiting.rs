@@ -1,0 +1,132 @@
+//! One credential, or one signed address, waits with all its might: it gets its share of the
+//! places, and others wait as before.
+
+use crate::serve::{
+    Answer, Ask, Connection, Customer, Events, House, PATIENCE, customer::fresh, wait_for,
+    wait_until,
+};
+use serde_json::json;
+use std::sync::Arc;
+
+const SMALL: &str = "[limits]\nwaiting = 7\nwaiting_per_principal = 4\nwaiting_per_job = 2\n";
+
+/// Sends a request and leaves it open.
+fn open(customer: &Customer, ask: &Ask) -> Connection {
+    let mut connection = customer.owner.connect().unwrap();
+    connection.write(&ask.bytes()).unwrap();
+    connection
+}
+
+/// Opens a stream, or says why there is no place for it.
+fn stream(ask: Ask) -> Result<Events, String> {
+    let refused = |no: Answer| no.problem(503, "OVERLOADED")["detail"].as_str().unwrap().to_owned();
+    let mut events = ask.try_events().map_err(refused)?;
+    events.next().expect("it tells how things stand");
+    Ok(events)
+}
+
+#[test]
+fn one_signed_address_cannot_take_all_places() {
+    let house = Arc::new(House::with(SMALL));
+    let (customer, neighbour) = (Customer::of(&house), Customer::of(&house));
+    let job = json!({"jobType": "email"});
+    let submit = |customer: &Customer| {
+        let taken = customer.owner.post("/api/jobs?withSignedUrl=true").json(&job).send().ok(202);
+        let events = |url: &str| url.replace("/status?", "/events?");
+        (
+            taken["jobId"].as_str().unwrap().to_owned(),
+            events(taken["signedStatusUrl"].as_str().unwrap()),
+        )
+    };
+    let stranger = customer.house.stranger();
+    let (id, signed) = submit(&customer);
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        held.push(stream(stranger.get(&signed)).expect("there is a place"));
+    }
+    let told = stream(stranger.get(&signed)).err().expect("its share is used up");
+    assert!(told.contains("limits.waiting_per_job"), "{told}");
+    // Whatever address is used: a share is of the job.
+    let own = format!("/api/jobs/{id}/events");
+    let told = stream(customer.owner.get(&own)).err().expect("its share is used up");
+    assert!(told.contains("limits.waiting_per_job"), "{told}");
+    // All signed addresses of a tenant together have the share of one principal.
+    let (_, second) = submit(&customer);
+    for _ in 0..2 {
+        held.push(stream(stranger.get(&second)).expect("there is a place"));
+    }
+    let (third_id, third) = submit(&customer);
+    let told = stream(stranger.get(&third)).err().expect("the share is used up");
+    assert!(told.contains("limits.waiting_per_principal"), "{told}");
+    // Those of another tenant have theirs, and so have the credentials.
+    let (_, of_neighbour) = submit(&neighbour);
+    held.push(stream(stranger.get(&of_neighbour)).expect("there is a place"));
+    let own = format!("/api/jobs/{third_id}/events");
+    held.push(stream(customer.owner.get(&own)).expect("there is a place"));
+    // A wait without a place is answered at once with what there is.
+    let wait = format!("/api/jobs/{id}/status?wait=60");
+    let at_once = customer.owner.get(&wait).within(PATIENCE).send().ok(200);
+    assert_eq!(at_once["status"], "Queued");
+    // What is closed is free again.
+    held.clear();
+    wait_for("a place is free again", || stream(stranger.get(&signed)).ok());
+}
+
+#[test]
+fn one_worker_key_cannot_take_all_places() {
+    let customer = Customer::of(&Arc::new(House::with(SMALL)));
+    let claim = |worker: &str| {
+        customer.owner.post("/api/work/claim").json(&json!({
+            "workerId": worker, "claimId": fresh("claim"), "jobTypes": ["email"], "waitSeconds": 60
+        }))
+    };
+    let waiting: Vec<Connection> =
+        (0..4).map(|number| open(&customer, &claim(&format!("w{number}")))).collect();
+    wait_until("all of them wait", || {
+        let workers = customer.owner.get("/api/workers").send().ok(200);
+        workers["items"].as_array().unwrap().len() == waiting.len()
+    });
+    let refused = claim("one-more").send();
+    let problem = refused.problem(503, "OVERLOADED");
+    assert!(problem["detail"].as_str().unwrap().contains("limits.waiting_per_principal"));
+    assert!(refused.header("retry-after").is_some());
+    // Another key waits as before, and what there is goes out also to one that may not wait.
+    let other = customer.client(json!({"scopes": ["jobs:read"]}));
+    let id = customer.submit(json!({"jobType": "scan"}));
+    stream(other.get(&format!("/api/jobs/{id}/events"))).expect("there is a place");
+    let now = json!({
+        "workerId": "one-more", "claimId": fresh("claim"), "jobTypes": ["scan"], "waitSeconds": 60
+    });
+    let given = customer.owner.post("/api/work/claim").json(&now).send().ok(200);
+    assert_eq!(given["jobs"].as_array().unwrap().len(), 1);
+    drop(waiting);
+}
+
+/// A listener that comes back to a job that only went on is told how far.
+#[test]
+fn a_resumed_stream_tells_the_progress_that_it_missed() {
+    let customer = Customer::new();
+    let job = customer.running(&fresh("type"));
+    let id = job["jobId"].as_str().unwrap();
+    let resume = |seen: &str| {
+        customer.owner.get(&format!("/api/jobs/{id}/events")).header("last-event-id", seen).events()
+    };
+    // Nothing was missed: the first thing that is told is what comes next.
+    let mut nothing_missed = resume("2");
+    customer.heartbeat(&job, json!({"progress": {"percent": 30, "note": "a third"}}));
+    let next = nothing_missed.next().unwrap();
+    assert_eq!((next.id.as_deref(), &next.data["progress"]["percent"]), (Some("2"), &json!(30)));
+    // Progress was made meanwhile, without a transition.
+    let mut missed = resume("2");
+    let told = missed.next().unwrap();
+    assert_eq!((told.id.as_deref(), &told.data["progress"]["percent"]), (Some("2"), &json!(30)));
+    // A transition was missed as well: it is told as it stands by now.
+    let mut both = resume("1");
+    let told = both.next().unwrap();
+    assert_eq!((told.id.as_deref(), &told.data["progress"]["percent"]), (Some("2"), &json!(30)));
+    customer.settle(&job, json!({"outcome": "completed"}));
+    for events in [&mut nothing_missed, &mut missed, &mut both] {
+        assert_eq!(events.next().unwrap().data["status"], "Completed");
+        assert!(events.next().is_none());
+    }
+}

@@ -1,0 +1,45 @@
+//! What a receiver of one type can do to the receiver of another.
+
+use crate::consign;
+use crate::serve::{
+    Customer, House,
+    ready_made::push::{is_signed, receiver},
+};
+use serde_json::json;
+use std::{fs, sync::Arc};
+
+const WELL: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+
+/// One secret signed for all types: whoever got one type's jobs could forge another's.
+#[test]
+fn the_secret_of_one_type_signs_nothing_of_another() {
+    let (port, told) = receiver(&[WELL, WELL]);
+    let house = Arc::new(House::with(&format!("[outbound]\nallow = [\"127.0.0.1:{port}\"]")));
+    let customer = Customer::of(&house);
+    let handler = json!({"handler": {"http": format!("http://127.0.0.1:{port}/jobs")}});
+    let store = format!("sqlite:{}", house.store().display());
+    let secret = |job_type: &str| {
+        let said = consign(house.data(), &["keys", "webhook", job_type, "--store", &store]);
+        assert!(said.success, "{}", said.err);
+        assert!(said.out.starts_with("whsec_"), "{}", said.out);
+        said.out
+    };
+    let mut pushed = Vec::new();
+    for job_type in ["mail", "fax"] {
+        customer.policy(job_type, handler.clone());
+        customer.queued(job_type);
+        pushed.push(told.recv().unwrap());
+    }
+    let [mail, fax] = ["mail", "fax"].map(secret);
+    assert_ne!(mail, fax);
+    assert_eq!([&mail, &fax].map(|key| is_signed(&pushed[0], key)), [true, false]);
+    assert_eq!([&mail, &fax].map(|key| is_signed(&pushed[1], key)), [false, true]);
+    let master = fs::read_to_string(house.data().join("webhook.key")).unwrap();
+    assert!(pushed.iter().all(|request| !is_signed(request, &master)), "it signs nothing itself");
+    assert_eq!(secret("mail"), mail, "it stays");
+    house.kill();
+    house.restart();
+    assert_eq!(secret("mail"), mail, "also after a restart");
+    let wrong = consign(house.data(), &["keys", "webhook", "NO TYPE", "--store", &store]);
+    assert!(!wrong.success, "{}", wrong.out);
+}

@@ -1,0 +1,354 @@
+//! What the audit log says of a setting: how it was, and how it is.
+//!
+//! Only what changed is told. Secrets, schemas and whatever is long stand there as SHA-256 digests:
+//! who has the text can show that it was this one, and who reads the log learns nothing from it.
+
+use crate::{
+    credential::ApiKey,
+    key::{hex, sha256},
+    policy::{Jitter, Policy},
+    principal::{Pattern, Right},
+    ready_made::ReadyMade,
+    text::{JobType, PauseReason, Scope},
+    time::Timestamp,
+};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+/// No detail is longer, in bytes.
+pub const AUDIT_DETAIL_BYTES_MAX: usize = 2_000;
+
+/// A list that is longer than this, in bytes, is told as its length and a digest.
+const LIST_BYTES_MAX: usize = 256;
+/// A word of a command or an origin that is longer than this is cut.
+const WORD_CHARS_MAX: usize = 64;
+
+/// What changed in the policy of a type. A type that nothing was set for has the default policy.
+pub fn policy_change(before: Option<&Policy>, after: &Policy) -> Arc<str> {
+    let default = Policy::default();
+    let (before, after) = (fields(before.unwrap_or(&default)), fields(after));
+    let pairs = before.into_iter().zip(after).filter(|(before, after)| before != after);
+    let changes: Vec<String> =
+        pairs.map(|((name, before), (_, after))| change(name, &before, &after)).collect();
+    if changes.is_empty() {
+        return "nothing changed".into();
+    }
+    bounded(&changes.join("; "))
+}
+
+/// What a new key may.
+pub fn key_grant(key: &ApiKey) -> Arc<str> {
+    let rights: Vec<&str> = key.grant.rights.iter().map(Right::as_str).collect();
+    let mut told = vec![
+        name_of(key),
+        format!("tenant {}", scope_word(&key.grant.scope)),
+        format!("scopes {}", rights.join(" ")),
+    ];
+    told.extend(limit("types", &key.grant.types));
+    told.extend(limit("subjects", &key.grant.subjects));
+    told.extend(key.expires_at.map(|at| format!("expiresAt {}", rfc3339(at))));
+    bounded(&told.join("; "))
+}
+
+/// That a key was ended, and when.
+pub fn key_revocation(key: &ApiKey) -> Arc<str> {
+    bounded(&format!("{}; {}", name_of(key), revocation(key.revoked_at)))
+}
+
+/// That a key which signs addresses was ended, and when.
+pub fn signing_key_revocation(revoked_at: Option<Timestamp>) -> Arc<str> {
+    bounded(&revocation(revoked_at))
+}
+
+/// What a pause of `scope` changes where `pauses` hold already, and why it was asked for.
+pub fn pause_change(
+    pauses: &BTreeSet<(JobType, Scope)>,
+    scope: &Scope,
+    job_type: &JobType,
+    reason: Option<&PauseReason>,
+) -> Arc<str> {
+    let own = pauses.contains(&(job_type.clone(), scope.clone()));
+    let told = if own { "paused already" } else { "active → paused" };
+    let why = reason.map(|reason| format!("; reason: {reason}")).unwrap_or_default();
+    bounded(&format!("{}: {told}{why}", tenants_of(scope)))
+}
+
+/// What a resume of `scope` changes where `pauses` hold. A resume for all tenants lifts each of
+/// them.
+pub fn resume_change(
+    pauses: &BTreeSet<(JobType, Scope)>,
+    scope: &Scope,
+    job_type: &JobType,
+) -> Arc<str> {
+    let of_type = pauses.iter().filter(|(paused, _)| paused == job_type).map(|(_, of)| of);
+    let (lifted, kept): (Vec<&Scope>, Vec<&Scope>) =
+        of_type.partition(|of| *scope == Scope::All || *of == scope);
+    let told = match (scope, lifted.is_empty()) {
+        (_, true) => "active already".to_owned(),
+        (Scope::One(_), false) => "paused → active".to_owned(),
+        (Scope::All, false) => {
+            let whose: Vec<String> = lifted.into_iter().map(tenants_of).collect();
+            format!("paused for {} → active", list(&whose))
+        }
+    };
+    let still = kept.contains(&&Scope::All);
+    let still = if still { ", but paused for every tenant" } else { "" };
+    bounded(&format!("{}: {told}{still}", tenants_of(scope)))
+}
+
+/// Every field of a policy by its name in the API, in a fixed order.
+fn fields(policy: &Policy) -> [(&'static str, String); 14] {
+    let backoff = &policy.backoff;
+    let factor = f64::from(backoff.factor_hundredths) / 100.0;
+    let jitter = match backoff.jitter {
+        Jitter::Full => "full",
+        Jitter::None => "none",
+    };
+    let schema = policy.schema.as_ref().map(|schema| digest(schema.as_str().as_bytes()));
+    [
+        ("backoff.base", span(backoff.base)),
+        ("backoff.factor", factor.to_string()),
+        ("backoff.jitter", jitter.into()),
+        ("backoff.max", span(backoff.max)),
+        ("concurrency", or_none(policy.concurrency)),
+        ("handler", or_none(policy.handler.as_ref().map(handler))),
+        ("keyWindow", span(policy.key_window)),
+        ("lease", span(policy.lease)),
+        ("lostWorkersMax", policy.lost_workers_max.to_string()),
+        ("maxAttempts", policy.max_attempts.to_string()),
+        ("maxQueued", or_none(policy.max_queued)),
+        ("retention", span(policy.retention)),
+        ("schema", or_none(schema)),
+        ("timeout", span(policy.timeout)),
+    ]
+}
+
+/// A program or the origin of an address in plain sight: where jobs went is what an auditor asks.
+/// Arguments, paths and queries may hold secrets.
+fn handler(handler: &ReadyMade) -> String {
+    match handler {
+        ReadyMade::Http(url) => {
+            let origin_end = url.as_str().splitn(4, '/').take(3).map(str::len).sum::<usize>() + 2;
+            let origin = url.as_str().get(..origin_end).unwrap_or_default();
+            let origin = origin.split(['?', '#']).next().unwrap_or_default();
+            format!("http {} {}", word(origin), digest(url.as_str().as_bytes()))
+        }
+        ReadyMade::Exec(command) => {
+            // A word has no NUL, so no two commands have one text.
+            let whole = command.words().join("\0");
+            format!("exec {} {}", word(command.program()), digest(whole.as_bytes()))
+        }
+    }
+}
+
+fn change(name: &str, before: &str, after: &str) -> String {
+    format!("{name} {before} → {after}")
+}
+
+fn revocation(at: Option<Timestamp>) -> String {
+    change("revokedAt", "none", &or_none(at.map(rfc3339)))
+}
+
+fn name_of(key: &ApiKey) -> String {
+    format!("name {:?}", key.name.as_str())
+}
+
+fn limit(name: &str, patterns: &[Pattern]) -> Option<String> {
+    let texts: Vec<&str> = patterns.iter().map(Pattern::as_str).collect();
+    (!texts.is_empty()).then(|| format!("{name} {}", list(&texts)))
+}
+
+fn list(texts: &[impl AsRef<str>]) -> String {
+    let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
+    let whole = texts.join(" ");
+    if whole.len() <= LIST_BYTES_MAX {
+        return whole;
+    }
+    format!("{} {}", texts.len(), digest(whole.as_bytes()))
+}
+
+fn word(text: &str) -> String {
+    let cut: String = text.chars().take(WORD_CHARS_MAX).flat_map(char::escape_debug).collect();
+    if text.chars().count() > WORD_CHARS_MAX { cut + "…" } else { cut }
+}
+
+fn digest(bytes: &[u8]) -> String {
+    format!("sha256:{}", hex(&sha256(bytes)))
+}
+
+fn or_none(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "none".into(), |value| value.to_string())
+}
+
+fn scope_word(scope: &Scope) -> &str {
+    match scope {
+        Scope::All => "*",
+        Scope::One(tenant) => tenant.as_str(),
+    }
+}
+
+fn tenants_of(scope: &Scope) -> String {
+    match scope {
+        Scope::All => "every tenant".into(),
+        Scope::One(tenant) => format!("tenant {tenant}"),
+    }
+}
+
+/// In the largest unit that divides it, as policies are written.
+fn span(span: Duration) -> String {
+    const UNITS: [(&str, u128); 4] =
+        [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
+    let ms = span.as_millis();
+    let unit = UNITS.into_iter().find(|(_, size)| ms > 0 && ms.is_multiple_of(*size));
+    match unit {
+        Some((unit, size)) => format!("{}{unit}", ms / size),
+        None if ms == 0 => "0s".into(),
+        None => format!("{ms}ms"),
+    }
+}
+
+/// As the API writes moments. The calendar is counted from March, so that a leap day ends a year.
+fn rfc3339(at: Timestamp) -> String {
+    const DAY_MS: i64 = 86_400_000;
+    let (days, ms) = (at.unix_ms() / DAY_MS + 719_468, at.unix_ms() % DAY_MS);
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = year + era * 400 + i64::from(month <= 2);
+    let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1_000 % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", ms % 1_000)
+}
+
+fn bounded(text: &str) -> Arc<str> {
+    const CUT: &str = " …";
+    if text.len() <= AUDIT_DETAIL_BYTES_MAX {
+        return text.into();
+    }
+    let end = text.floor_char_boundary(AUDIT_DETAIL_BYTES_MAX - CUT.len());
+    format!("{}{CUT}", &text[..end]).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Grant, KeyDigest, KeyId, KeyName, PolicyDraft, ReadyMadeDraft, text::Tenant};
+
+    fn tenant(name: &str) -> Scope {
+        Scope::One(Tenant::parse(name).unwrap())
+    }
+
+    #[test]
+    fn only_what_changed_is_told() {
+        let policy = |draft: PolicyDraft| draft.check().unwrap();
+        let first = policy(PolicyDraft { max_attempts: Some(7), ..PolicyDraft::default() });
+        assert_eq!(&*policy_change(None, &first), "maxAttempts 3 → 7");
+        assert_eq!(&*policy_change(Some(&first), &first), "nothing changed");
+        let second = policy(PolicyDraft {
+            max_attempts: Some(7),
+            backoff_factor_hundredths: Some(150),
+            retention_ms: Some(0),
+            lease_ms: Some(1_500),
+            max_queued: Some(5),
+            ..PolicyDraft::default()
+        });
+        let told =
+            "backoff.factor 2 → 1.5; lease 30s → 1500ms; maxQueued none → 5; retention 30d → 0s";
+        assert_eq!(&*policy_change(Some(&first), &second), told);
+    }
+
+    #[test]
+    fn secrets_are_told_as_digests() {
+        let with = |handler: ReadyMadeDraft| {
+            let schema = Some(r#"{"title": "planted"}"#.into());
+            let draft = PolicyDraft { handler: Some(handler), schema, ..PolicyDraft::default() };
+            policy_change(None, &draft.check().unwrap())
+        };
+        let words = ["sh", "-c", "planted"].map(String::from).to_vec();
+        let exec = with(ReadyMadeDraft::Exec(words));
+        assert!(exec.starts_with("handler none → exec sh sha256:"), "{exec}");
+        assert!(exec.contains("; schema none → sha256:") && !exec.contains("planted"), "{exec}");
+        for (url, told) in [
+            ("https://a.example/planted", "http https://a.example sha256:"),
+            ("https://a.example?planted=1", "http https://a.example sha256:"),
+            ("http://a.example:8080", "http http://a.example:8080 sha256:"),
+            ("https://a.example#planted/x", "http https://a.example sha256:"),
+        ] {
+            let http = with(ReadyMadeDraft::Http(url.into()));
+            assert!(http.contains(told) && !http.contains("planted"), "{http}");
+        }
+    }
+
+    #[test]
+    fn a_grant_is_told_and_bounded() {
+        let patterns = |texts: &[String]| -> Vec<Pattern> {
+            texts.iter().map(|text| Pattern::parse("types", text).unwrap()).collect()
+        };
+        let mut key = ApiKey {
+            id: KeyId(1),
+            name: KeyName::parse("shop").unwrap(),
+            digest: KeyDigest([0; 32]),
+            grant: Grant {
+                scope: tenant("acme"),
+                rights: [Right::JobsRead, Right::Work].into_iter().collect(),
+                types: patterns(&["mail.*".into(), "fax".into()]),
+                subjects: Vec::new(),
+            },
+            created_at: Timestamp::from_unix_ms(0),
+            created_by: "test".into(),
+            expires_at: Some(Timestamp::from_unix_ms(1_924_992_000_000)),
+            revoked_at: None,
+        };
+        let told = "name \"shop\"; tenant acme; scopes jobs:read work; types mail.* fax; \
+                    expiresAt 2031-01-01T00:00:00.000Z";
+        assert_eq!(&*key_grant(&key), told);
+        key.revoked_at = Some(Timestamp::from_unix_ms(951_782_400_000));
+        let told = "name \"shop\"; revokedAt none → 2000-02-29T00:00:00.000Z";
+        assert_eq!(&*key_revocation(&key), told);
+        let many: Vec<String> = (0..100).map(|n| format!("{n}{}", "x".repeat(250))).collect();
+        key.grant.types = patterns(&many);
+        assert!(key_grant(&key).contains("types 100 sha256:"), "{}", key_grant(&key));
+        key.name = KeyName::parse(&"\u{e000}".repeat(128)).unwrap();
+        key.grant.subjects = patterns(&["ä".repeat(128)]);
+        assert!(key_grant(&key).len() <= AUDIT_DETAIL_BYTES_MAX);
+    }
+
+    #[test]
+    fn pauses_are_told_by_what_they_change() {
+        let job_type = JobType::parse("mail").unwrap();
+        let (acme, all) = (tenant("acme"), Scope::All);
+        let none = BTreeSet::new();
+        let one = BTreeSet::from([(job_type.clone(), acme.clone())]);
+        let both =
+            BTreeSet::from([(job_type.clone(), acme.clone()), (job_type.clone(), Scope::All)]);
+        let check = |told: Arc<str>, expected: &str| assert_eq!(&*told, expected);
+        check(pause_change(&none, &acme, &job_type, None), "tenant acme: active → paused");
+        check(pause_change(&one, &acme, &job_type, None), "tenant acme: paused already");
+        check(pause_change(&one, &all, &job_type, None), "every tenant: active → paused");
+        let reason = PauseReason::parse("SMTP is down").unwrap();
+        let told = "tenant acme: active → paused; reason: SMTP is down";
+        check(pause_change(&none, &acme, &job_type, Some(&reason)), told);
+        check(resume_change(&one, &acme, &job_type), "tenant acme: paused → active");
+        check(resume_change(&none, &acme, &job_type), "tenant acme: active already");
+        let still = "tenant acme: paused → active, but paused for every tenant";
+        check(resume_change(&both, &acme, &job_type), still);
+        let lifted = "every tenant: paused for tenant acme every tenant → active";
+        check(resume_change(&both, &all, &job_type), lifted);
+    }
+
+    #[test]
+    fn moments_are_written_as_the_api_writes_them() {
+        for (ms, text) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (68_169_599_999, "1972-02-28T23:59:59.999Z"),
+            (68_169_600_000, "1972-02-29T00:00:00.000Z"),
+            (1_763_193_600_123, "2025-11-15T08:00:00.123Z"),
+            (4_107_542_399_999, "2100-02-28T23:59:59.999Z"),
+            (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
+            (253_402_300_799_999, "9999-12-31T23:59:59.999Z"),
+        ] {
+            assert_eq!(rfc3339(Timestamp::from_unix_ms(ms)), text);
+        }
+    }
+}

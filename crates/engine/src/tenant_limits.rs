@@ -1,0 +1,131 @@
+//! How much one tenant may have the store keep beside its jobs.
+//!
+//! A queue, a pause, a credential and a worker each cost every node memory, and every listing time.
+//! Without a bound, one credential of one tenant could make them grow until the other tenants are
+//! slow.
+
+use crate::{
+    credential::{ApiKey, KeyId},
+    refusal::Refusal,
+    text::Scope,
+    time::Timestamp,
+    worker::WORKER_SILENCE_MAX,
+};
+use std::collections::BTreeSet;
+
+/// How many of each a tenant may have. A store enforces them where it would write one more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TenantLimits {
+    /// Job types without a policy of which the tenant has had jobs, and job types that it has
+    /// paused.
+    pub job_types_max: u64,
+    /// API keys, good or not.
+    pub api_keys_max: u64,
+    /// Workers that were seen lately.
+    pub workers_max: u64,
+}
+
+impl Default for TenantLimits {
+    fn default() -> Self {
+        TenantLimits { job_types_max: 1_000, api_keys_max: 1_000, workers_max: 10_000 }
+    }
+}
+
+/// What a tenant has too much of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named after the fields of TenantLimits")]
+pub enum TenantLimit {
+    JobTypes,
+    ApiKeys,
+    Workers,
+}
+
+impl TenantLimit {
+    /// The setting that raises it.
+    pub fn setting(self) -> &'static str {
+        match self {
+            TenantLimit::JobTypes => "limits.job_types",
+            TenantLimit::ApiKeys => "limits.api_keys",
+            TenantLimit::Workers => "limits.workers",
+        }
+    }
+
+    pub(crate) fn noun(self) -> &'static str {
+        match self {
+            TenantLimit::JobTypes => "undeclared or paused job types",
+            TenantLimit::ApiKeys => "API keys",
+            TenantLimit::Workers => "live workers",
+        }
+    }
+}
+
+impl TenantLimits {
+    /// Whether a tenant that has `kept` of them may have one more.
+    pub fn check(&self, limit: TenantLimit, kept: u64) -> Result<(), Refusal> {
+        let max = match limit {
+            TenantLimit::JobTypes => self.job_types_max,
+            TenantLimit::ApiKeys => self.api_keys_max,
+            TenantLimit::Workers => self.workers_max,
+        };
+        if kept < max { Ok(()) } else { Err(Refusal::TenantLimit { limit, max }) }
+    }
+
+    /// Whether there may be another key of `scope`, and which goes to make room: one that ended
+    /// first, and made none of those that are kept. The audit log still tells of it. So a tenant
+    /// that makes and revokes keys is not locked out, and what a key made is found from its maker
+    /// for as long as it is kept.
+    ///
+    /// `kept` has all keys that a key of `scope` may have made: those of the same tenant, or all
+    /// there are.
+    pub fn room_for_key<'a>(
+        &self,
+        kept: impl Iterator<Item = &'a ApiKey> + Clone,
+        scope: &Scope,
+        now: Timestamp,
+    ) -> Result<Option<KeyId>, Refusal> {
+        let own = kept.clone().filter(|key| key.grant.scope == *scope);
+        let Err(refusal) = self.check(TenantLimit::ApiKeys, own.clone().count() as u64) else {
+            return Ok(None);
+        };
+        let makers: BTreeSet<&str> = kept.map(|key| &*key.created_by).collect();
+        let ended = |key: &ApiKey| {
+            let ends = [key.revoked_at, key.expires_at].into_iter().flatten().min()?;
+            (ends <= now).then_some((ends, key.id))
+        };
+        let is_leaf = |key: &&ApiKey| !makers.contains(key.id.principal().as_str());
+        own.filter(is_leaf).filter_map(ended).min().map(|(_, id)| Some(id)).ok_or(refusal)
+    }
+
+    /// Whether a tenant with `workers`, each with the time it was last seen, may have another, and
+    /// which of them goes to make room: the lost one that was silent for longest.
+    pub fn room_for_worker<N>(
+        &self,
+        workers: impl Iterator<Item = (N, Timestamp)> + Clone,
+        now: Timestamp,
+    ) -> Result<Option<N>, Refusal> {
+        let Err(refusal) = self.check(TenantLimit::Workers, workers.clone().count() as u64) else {
+            return Ok(None);
+        };
+        let stalest = workers.min_by_key(|(_, seen_at)| *seen_at);
+        let lost = stalest.filter(|(_, seen_at)| *seen_at + WORKER_SILENCE_MAX <= now);
+        lost.map(|(name, _)| Some(name)).ok_or(refusal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_that_fits_is_taken_and_the_next_is_refused() {
+        let limits = TenantLimits { job_types_max: 1, api_keys_max: 2, workers_max: 3 };
+        for (limit, max) in
+            [(TenantLimit::JobTypes, 1), (TenantLimit::ApiKeys, 2), (TenantLimit::Workers, 3)]
+        {
+            assert_eq!(limits.check(limit, max - 1), Ok(()));
+            let refusal = limits.check(limit, max).unwrap_err();
+            assert_eq!(refusal, Refusal::TenantLimit { limit, max });
+            assert!(refusal.to_string().contains(limit.setting()), "{refusal}");
+        }
+    }
+}

@@ -1,0 +1,676 @@
+//! How often a schema asks about one value of a payload, before any payload comes.
+//!
+//! A schema is a graph: subschemas apply others to the same value (`anyOf`, `$ref`, `if` …) or to a
+//! value within it (`properties`, `items` …). Where a path to the same value can be chosen twice,
+//! the work doubles; where that happens on every round of a recursion or on every level of a chain,
+//! it is exponential. Such a schema is refused when it is set, where its author can still mend it.
+//!
+//! The bound errs on the side of refusal: it does not know which alternatives exclude each other.
+//! What it lets through is still metered (`meter.rs`).
+
+use super::{meter::Rates, words::below};
+use engine::FieldProblem;
+use serde_json::{Map, Value};
+use std::{
+    collections::{BTreeMap, HashMap},
+    ptr,
+};
+
+/// How many subschemas may be asked about one value of a payload.
+const SUBSCHEMAS_PER_VALUE_MAX: u64 = 10_000;
+/// How many references and combinations may follow one another at one value.
+const CHAIN_MAX: usize = 200;
+/// What `unevaluatedProperties` and `unevaluatedItems` may unfold to when a schema is compiled.
+const UNEVALUATED_MAX: u64 = 100_000;
+
+/// How many subschemas all references together may mean, where it is not clear which is meant.
+const TARGETS_MAX: usize = 20_000;
+
+/// A pattern has no more states than this: its size is bounded when it is compiled.
+const REPETITIONS_MAX: u64 = 50_000;
+
+/// What a schema costs per value, or why it costs too much.
+pub(super) fn rates(schema: &Value) -> Result<Rates, FieldProblem> {
+    let graph = Graph::of(schema)?;
+    let chains = graph.check_chains()?;
+    graph.check_values(&chains)?;
+    let subschemas = chains.unfolded.iter().copied().max().unwrap_or(1);
+    Ok(Rates {
+        value: 1 + subschemas / 16,
+        name: 1 + graph.patterns_max as u64 / 2,
+        text: 1 + graph.repetitions_max / 4,
+    })
+}
+
+/// Applied to the same value, one subschema each.
+const SAME_ONE: [&str; 5] = ["not", "if", "then", "else", "contentSchema"];
+/// Applied to the same value, a list of subschemas.
+const SAME_LIST: [&str; 3] = ["allOf", "anyOf", "oneOf"];
+/// Applied to the same value, subschemas by name.
+const SAME_MAP: [&str; 2] = ["dependentSchemas", "dependencies"];
+const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
+
+/// The values within a value that a subschema is applied to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Selector<'s> {
+    /// The field of this name.
+    Field(&'s str),
+    /// Fields of any name.
+    Fields,
+    /// Fields that this subschema's own `properties` do not name.
+    OtherFields,
+    /// The item at this place.
+    Item(usize),
+    /// All items.
+    Items,
+    /// Items that this subschema's own list does not place.
+    OtherItems,
+    /// The names of fields.
+    Names,
+}
+
+#[derive(Default)]
+struct Subschema<'s> {
+    fields: Option<&'s Map<String, Value>>,
+    schema: Option<&'s Value>,
+    pointer: String,
+    /// Applied to the same value. Only one of the targets of an edge is meant, but which one is
+    /// known only at run time where a reference is dynamic.
+    same: Vec<Vec<usize>>,
+    /// Applied to values within.
+    within: Vec<(Selector<'s>, Vec<usize>)>,
+}
+
+#[derive(Default)]
+struct Graph<'s> {
+    subschemas: Vec<Subschema<'s>>,
+    places: HashMap<*const Value, usize>,
+    /// The first is the whole schema.
+    resources: Vec<Resource<'s>>,
+    /// The innermost resource around each object.
+    resource_of: HashMap<*const Value, usize>,
+    anchors: Vec<Anchor<'s>>,
+    targets: usize,
+    patterns_max: usize,
+    repetitions_max: u64,
+}
+
+/// What has an address of its own. Drafts differ in which keyword gives it one and where, so that
+/// each of these may be none, and what is below it a part of the resource around it.
+struct Resource<'s> {
+    id: &'s str,
+    schema: &'s Value,
+    around: Option<usize>,
+}
+
+impl Resource<'_> {
+    /// Whether a reference to `base` may mean it, whatever address it is relative to. Addresses
+    /// that are the same end with the same name.
+    fn may_be(&self, base: &str) -> bool {
+        match (last_name(self.id), last_name(base)) {
+            // The whole schema, where nothing gives it an address, has one without a name.
+            _ if self.around.is_none() => last_name(base).is_none(),
+            (Some(own), Some(other)) => own.eq_ignore_ascii_case(other),
+            (None, _) | (_, None) => true,
+        }
+    }
+}
+
+/// The last name of an address; none where the same address can be written with another one.
+fn last_name(address: &str) -> Option<&str> {
+    let name = address.rsplit(['/', ':']).next().unwrap_or_default();
+    let is_host = address.rsplit_once('/').is_some_and(|(before, _)| before.ends_with('/'));
+    let is_plain = !is_host && !address.contains(['?', '%', '\\']);
+    (is_plain && !["", ".", ".."].contains(&name)).then_some(name)
+}
+
+struct Anchor<'s> {
+    name: &'s str,
+    is_dynamic: bool,
+    schema: &'s Value,
+}
+
+/// What is known of each subschema at one value.
+struct Chains {
+    /// How many subschemas it unfolds to, itself included.
+    unfolded: Vec<u64>,
+    /// The subschemas that it leads to, each with the number of ways there.
+    reached: Vec<BTreeMap<usize, u64>>,
+}
+
+impl<'s> Graph<'s> {
+    fn of(schema: &'s Value) -> Result<Self, FieldProblem> {
+        let mut graph = Graph::default();
+        graph.resources.push(Resource { id: "", schema, around: None });
+        graph.note_names(schema, 0);
+        graph.place(schema, String::new());
+        let mut next = 0;
+        while next < graph.subschemas.len() {
+            graph.connect(next)?;
+            next += 1;
+        }
+        Ok(graph)
+    }
+
+    /// Notes what references may name, wherever it stands.
+    fn note_names(&mut self, schema: &'s Value, mut resource: usize) {
+        match schema {
+            Value::Object(fields) => {
+                let text = |name: &str| fields.get(name).and_then(Value::as_str);
+                for id in [text("$id"), text("id")].into_iter().flatten() {
+                    let (id, name) = id.split_once('#').unwrap_or((id, ""));
+                    if !name.is_empty() {
+                        self.note_anchor(name, false, schema);
+                    }
+                    if !id.is_empty() {
+                        self.resources.push(Resource { id, schema, around: Some(resource) });
+                        resource = self.resources.len() - 1;
+                    }
+                }
+                self.resource_of.insert(ptr::from_ref(schema), resource);
+                if let Some(name) = text("$anchor") {
+                    self.note_anchor(name, false, schema);
+                }
+                if let Some(name) = text("$dynamicAnchor") {
+                    self.note_anchor(name, true, schema);
+                }
+                if fields.get("$recursiveAnchor") == Some(&Value::Bool(true)) {
+                    self.note_anchor("", true, schema);
+                }
+                fields.values().for_each(|inner| self.note_names(inner, resource));
+            }
+            Value::Array(items) => items.iter().for_each(|inner| self.note_names(inner, resource)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    fn note_anchor(&mut self, name: &'s str, is_dynamic: bool, schema: &'s Value) {
+        self.anchors.push(Anchor { name, is_dynamic, schema });
+    }
+
+    /// The number of the subschema `schema`; none for `true` and `false`, which cost nothing.
+    fn place(&mut self, schema: &'s Value, pointer: String) -> Option<usize> {
+        let fields = Some(schema.as_object()?);
+        let place = ptr::from_ref(schema);
+        if let Some(known) = self.places.get(&place) {
+            return Some(*known);
+        }
+        self.places.insert(place, self.subschemas.len());
+        let schema = Some(schema);
+        self.subschemas.push(Subschema { fields, schema, pointer, ..Subschema::default() });
+        Some(self.subschemas.len() - 1)
+    }
+
+    /// Finds all edges that begin at the subschema `from`.
+    fn connect(&mut self, from: usize) -> Result<(), FieldProblem> {
+        let Some(fields) = self.subschemas[from].fields else { return Ok(()) };
+        for (keyword, value) in fields {
+            let keyword = keyword.as_str();
+            let at = below(&self.subschemas[from].pointer, keyword);
+            if SAME_ONE.contains(&keyword) {
+                self.apply(from, None, value, at);
+            } else if SAME_LIST.contains(&keyword) {
+                self.apply_each(from, |_| None, value, &at);
+            } else if SAME_MAP.contains(&keyword) {
+                self.apply_named(from, |_| None, value, &at);
+            } else if REFERENCES.contains(&keyword) {
+                self.refer(from, keyword, value)?;
+            } else {
+                self.connect_within(from, keyword, value, at);
+            }
+        }
+        Ok(())
+    }
+
+    fn connect_within(&mut self, from: usize, keyword: &str, value: &'s Value, at: String) {
+        match keyword {
+            "properties" => self.apply_named(from, |name| Some(Selector::Field(name)), value, &at),
+            "patternProperties" => {
+                let patterns = value.as_object().map_or(0, Map::len);
+                self.patterns_max = self.patterns_max.max(patterns);
+                value
+                    .as_object()
+                    .into_iter()
+                    .flatten()
+                    .for_each(|(name, _)| self.note_pattern(name));
+                self.apply_named(from, |_| Some(Selector::Fields), value, &at);
+            }
+            "additionalProperties" | "unevaluatedProperties" => {
+                self.apply(from, Some(Selector::OtherFields), value, at);
+            }
+            "pattern" => self.note_pattern(value.as_str().unwrap_or_default()),
+            "propertyNames" => self.apply(from, Some(Selector::Names), value, at),
+            "prefixItems" => self.apply_each(from, |i| Some(Selector::Item(i)), value, &at),
+            "items" if value.is_array() => {
+                self.apply_each(from, |i| Some(Selector::Item(i)), value, &at);
+            }
+            "items" | "additionalItems" | "unevaluatedItems" => {
+                self.apply(from, Some(Selector::OtherItems), value, at);
+            }
+            "contains" => self.apply(from, Some(Selector::Items), value, at),
+            _ => {}
+        }
+    }
+
+    /// Counted repetitions multiply where they nest; that some only follow one another is not
+    /// looked at.
+    fn note_pattern(&mut self, pattern: &str) {
+        let counts = pattern.split('{').skip(1).filter_map(|after| {
+            let (count, _) = after.split_once('}')?;
+            count.split(',').filter_map(|number| number.trim().parse::<u64>().ok()).max()
+        });
+        let repetitions = counts.fold(1_u64, |product, count| product.saturating_mul(count.max(1)));
+        self.repetitions_max = self.repetitions_max.max(repetitions.min(REPETITIONS_MAX));
+    }
+
+    fn apply(
+        &mut self,
+        from: usize,
+        selector: Option<Selector<'s>>,
+        schema: &'s Value,
+        at: String,
+    ) {
+        let Some(to) = self.place(schema, at) else { return };
+        match selector {
+            None => self.subschemas[from].same.push(vec![to]),
+            Some(selector) => self.subschemas[from].within.push((selector, vec![to])),
+        }
+    }
+
+    fn apply_each(
+        &mut self,
+        from: usize,
+        selector: impl Fn(usize) -> Option<Selector<'s>>,
+        schemas: &'s Value,
+        at: &str,
+    ) {
+        for (index, schema) in schemas.as_array().into_iter().flatten().enumerate() {
+            self.apply(from, selector(index), schema, format!("{at}/{index}"));
+        }
+    }
+
+    fn apply_named(
+        &mut self,
+        from: usize,
+        selector: impl Fn(&'s str) -> Option<Selector<'s>>,
+        schemas: &'s Value,
+        at: &str,
+    ) {
+        for (name, schema) in schemas.as_object().into_iter().flatten() {
+            self.apply(from, selector(name), schema, below(at, name));
+        }
+    }
+
+    /// Notes everything that a reference may mean, whichever of it the validator takes.
+    fn refer(&mut self, from: usize, keyword: &str, reference: &Value) -> Result<(), FieldProblem> {
+        let Some(reference) = reference.as_str() else { return Ok(()) };
+        let at = below(&self.subschemas[from].pointer, keyword);
+        let (base, fragment) = match reference.strip_prefix('#') {
+            Some(fragment) => ("", fragment),
+            None => reference.rsplit_once('#').unwrap_or((reference, "")),
+        };
+        let decoded = percent_decoded(fragment);
+        let mut targets: Vec<&'s Value> = Vec::new();
+        if fragment.is_empty() || fragment.starts_with('/') {
+            let meant = self.meant(from, base).into_iter();
+            targets.extend(meant.filter_map(|resource| pointed_at(resource.schema, &decoded)));
+        }
+        if !fragment.is_empty() || keyword != "$ref" {
+            let is_named = |name: &str| name == fragment || name == decoded;
+            let anchors = self.anchors.iter().filter(|anchor| is_named(anchor.name));
+            targets.extend(anchors.map(|anchor| anchor.schema));
+        }
+        if is_meta_schema(base) {
+            // The validator knows it by heart, and it leads back to what says that it extends it.
+            let extending = self.anchors.iter().filter(|anchor| anchor.is_dynamic);
+            targets.extend(extending.map(|anchor| anchor.schema));
+        } else if targets.is_empty() {
+            let detail =
+                "must lead to a place within the schema: nothing is fetched from elsewhere";
+            return Err(FieldProblem::new("schema", detail).within(at));
+        }
+        let mut places: Vec<usize> =
+            targets.into_iter().filter_map(|to| self.place(to, at.clone())).collect();
+        places.sort_unstable();
+        places.dedup();
+        self.targets += places.len();
+        if self.targets > TARGETS_MAX {
+            let detail = "is one of too many references that may each mean many places";
+            return Err(FieldProblem::new("schema", detail).within(at));
+        }
+        if !places.is_empty() {
+            self.subschemas[from].same.push(places);
+        }
+        Ok(())
+    }
+
+    /// The resources that a reference to `base` may mean: where it names none, those around it, and
+    /// others of the same address.
+    fn meant(&self, from: usize, base: &str) -> Vec<&Resource<'s>> {
+        if !base.is_empty() {
+            return self.resources.iter().filter(|resource| resource.may_be(base)).collect();
+        }
+        let own = self.subschemas[from].schema.map(ptr::from_ref);
+        let innermost = own.and_then(|own| self.resource_of.get(&own)).copied();
+        let mut around: Vec<&Resource<'s>> = Vec::new();
+        let mut next = Some(innermost.unwrap_or_default());
+        while let Some(resource) = next {
+            around.push(&self.resources[resource]);
+            next = self.resources[resource].around;
+        }
+        let named = || around.iter().filter(|around| around.around.is_some());
+        let is_same = |resource: &&Resource<'s>| {
+            let is_nameless = last_name(resource.id).is_none();
+            resource.around.is_some()
+                && (is_nameless || named().any(|around| resource.may_be(around.id)))
+        };
+        let same: Vec<&Resource<'s>> = self.resources.iter().filter(is_same).collect();
+        around.into_iter().chain(same).collect()
+    }
+
+    /// Follows what is applied to the same value.
+    fn check_chains(&self) -> Result<Chains, FieldProblem> {
+        let count = self.subschemas.len();
+        let same = |place: usize| self.subschemas[place].same.iter().flatten().copied();
+        let components = Components::of(count, same);
+        let mut chains = Chains { unfolded: vec![1; count], reached: vec![BTreeMap::new(); count] };
+        let mut depths = vec![1_usize; count];
+        for members in components.members.iter() {
+            let component = components.of[members[0]];
+            let outside = |to: &usize| components.of[*to] != component;
+            let (mut unfolded, mut depth, mut reached) = (0_u64, 0, BTreeMap::new());
+            for member in members {
+                unfolded = unfolded.saturating_add(1);
+                add(&mut reached, *member, 1);
+                let edges = &self.subschemas[*member].same;
+                if edges.iter().filter(|edge| !edge.iter().all(outside)).count() > 1 {
+                    return Err(self.branching(*member));
+                }
+                for edge in edges {
+                    let out = || edge.iter().filter(|to| outside(to)).copied();
+                    let most = out().map(|to| chains.unfolded[to]).max().unwrap_or_default();
+                    unfolded = unfolded.saturating_add(most);
+                    depth = depth.max(out().map(|to| depths[to]).max().unwrap_or_default());
+                    let mut ways: BTreeMap<usize, u64> = BTreeMap::new();
+                    for (place, count) in out().flat_map(|to| &chains.reached[to]) {
+                        let most = ways.entry(*place).or_default();
+                        *most = (*most).max(*count);
+                    }
+                    ways.into_iter().for_each(|(place, ways)| add(&mut reached, place, ways));
+                }
+                // Before the next one is added up: the sums must not outgrow what they measure.
+                if unfolded > SUBSCHEMAS_PER_VALUE_MAX {
+                    return Err(self.too_many(*member));
+                }
+            }
+            let depth = depth + members.len();
+            if depth > CHAIN_MAX {
+                let detail = format!(
+                    "leads through more than {CHAIN_MAX} references and combinations at one value"
+                );
+                return Err(self.problem(members[0], detail));
+            }
+            for member in members {
+                chains.unfolded[*member] = unfolded;
+                depths[*member] = depth;
+                chains.reached[*member].clone_from(&reached);
+            }
+        }
+        let has_unevaluated = |place: &usize| {
+            let fields = self.subschemas[*place].fields;
+            fields.is_some_and(|fields| {
+                fields.contains_key("unevaluatedProperties")
+                    || fields.contains_key("unevaluatedItems")
+            })
+        };
+        let unevaluated = (0..count).filter(has_unevaluated);
+        if unevaluated.map(|place| chains.unfolded[place]).sum::<u64>() > UNEVALUATED_MAX {
+            let detail = "has unevaluatedProperties or unevaluatedItems over too many subschemas";
+            return Err(FieldProblem::new("schema", detail));
+        }
+        Ok(chains)
+    }
+
+    /// Follows what is applied to values within, round after round.
+    fn check_values(&self, chains: &Chains) -> Result<(), FieldProblem> {
+        let count = self.subschemas.len();
+        let all = |place: usize| {
+            let subschema = &self.subschemas[place];
+            let within = subschema.within.iter().flat_map(|(_, to)| to);
+            subschema.same.iter().flatten().chain(within).copied()
+        };
+        let components = Components::of(count, all);
+        let mut per_value = chains.unfolded.clone();
+        for members in components.members.iter() {
+            let component = components.of[members[0]];
+            let mut most = 0;
+            for member in members {
+                let mut demand = Demand::default();
+                for (place, ways) in &chains.reached[*member] {
+                    let subschema = &self.subschemas[*place];
+                    for (selector, to) in &subschema.within {
+                        let rounds = to.iter().any(|to| components.of[*to] == component);
+                        let out = to.iter().filter(|to| components.of[**to] != component);
+                        let subschemas = out.map(|to| per_value[*to]).max().unwrap_or_default();
+                        let load = Load {
+                            subschemas: subschemas.saturating_mul(*ways),
+                            rounds: u64::from(rounds).saturating_mul(*ways),
+                        };
+                        demand.add(*selector, subschema.fields, load);
+                    }
+                }
+                let highest = demand.highest();
+                if highest.rounds > 1 {
+                    return Err(self.branching(*member));
+                }
+                most = most.max(highest.subschemas).max(chains.unfolded[*member]);
+                if most > SUBSCHEMAS_PER_VALUE_MAX {
+                    return Err(self.too_many(*member));
+                }
+            }
+            members.iter().for_each(|member| per_value[*member] = most);
+        }
+        Ok(())
+    }
+
+    fn branching(&self, place: usize) -> FieldProblem {
+        let detail = "leads back to itself in more than one way for the same value, so that the time \
+                      to check a payload doubles with each of its levels; let one alternative recurse, \
+                      or tell them apart before (by separate properties)";
+        self.problem(place, detail)
+    }
+
+    fn too_many(&self, place: usize) -> FieldProblem {
+        let detail = format!(
+            "asks more than {SUBSCHEMAS_PER_VALUE_MAX} subschemas about one value of a payload"
+        );
+        self.problem(place, detail)
+    }
+
+    fn problem(&self, place: usize, detail: impl Into<String>) -> FieldProblem {
+        FieldProblem::new("schema", detail).within(self.subschemas[place].pointer.as_str())
+    }
+}
+
+fn add(counts: &mut BTreeMap<usize, u64>, place: usize, more: u64) {
+    let count = counts.entry(place).or_default();
+    *count = count.saturating_add(more);
+}
+
+/// What one value within is asked.
+#[derive(Clone, Copy, Default)]
+struct Load {
+    subschemas: u64,
+    /// How often the recursion goes on there.
+    rounds: u64,
+}
+
+impl Load {
+    fn and(self, other: Load) -> Load {
+        Load {
+            subschemas: self.subschemas.saturating_add(other.subschemas),
+            rounds: self.rounds.saturating_add(other.rounds),
+        }
+    }
+
+    fn or(self, other: Load) -> Load {
+        Load {
+            subschemas: self.subschemas.max(other.subschemas),
+            rounds: self.rounds.max(other.rounds),
+        }
+    }
+}
+
+/// What the values within one value are asked, all subschemas of that value together.
+#[derive(Default)]
+struct Demand<'s> {
+    fields: BTreeMap<&'s str, Load>,
+    all_fields: Load,
+    other_fields: Vec<(&'s Map<String, Value>, Load)>,
+    items: BTreeMap<usize, Load>,
+    all_items: Load,
+    other_items: Vec<(usize, Load)>,
+    names: Load,
+}
+
+impl<'s> Demand<'s> {
+    fn add(&mut self, selector: Selector<'s>, of: Option<&'s Map<String, Value>>, load: Load) {
+        let Some(of) = of else { return };
+        match selector {
+            Selector::Field(name) => {
+                let sum = self.fields.entry(name).or_default();
+                *sum = sum.and(load);
+            }
+            Selector::Fields => self.all_fields = self.all_fields.and(load),
+            Selector::OtherFields => self.other_fields.push((of, load)),
+            Selector::Item(index) => {
+                let sum = self.items.entry(index).or_default();
+                *sum = sum.and(load);
+            }
+            Selector::Items => self.all_items = self.all_items.and(load),
+            Selector::OtherItems => {
+                let list = |keyword: &str| of.get(keyword).and_then(Value::as_array).map(Vec::len);
+                let placed = list("prefixItems").or(list("items")).unwrap_or_default();
+                self.other_items.push((placed, load));
+            }
+            Selector::Names => self.names = self.names.and(load),
+        }
+    }
+
+    /// The most that any one value is asked.
+    fn highest(&self) -> Load {
+        let named = |of: &Map<String, Value>, name: &str| {
+            let properties = of.get("properties").and_then(Value::as_object);
+            properties.is_some_and(|properties| properties.contains_key(name))
+        };
+        let mut highest = self.names;
+        for (name, load) in &self.fields {
+            let others = self.other_fields.iter().filter(|(of, _)| !named(of, name));
+            let load = others.fold(load.and(self.all_fields), |sum, (_, load)| sum.and(*load));
+            highest = highest.or(load);
+        }
+        let others = self.other_fields.iter();
+        highest = highest.or(others.fold(self.all_fields, |sum, (_, load)| sum.and(*load)));
+        for (index, load) in &self.items {
+            let others = self.other_items.iter().filter(|(placed, _)| index >= placed);
+            let load = others.fold(load.and(self.all_items), |sum, (_, load)| sum.and(*load));
+            highest = highest.or(load);
+        }
+        let others = self.other_items.iter();
+        highest.or(others.fold(self.all_items, |sum, (_, load)| sum.and(*load)))
+    }
+}
+
+/// The strongly connected components of a graph (Kosaraju, without recursion: a schema of 64 KiB
+/// can be a chain of thousands).
+struct Components {
+    /// The component of each place.
+    of: Vec<usize>,
+    /// The places of each component; what a component leads to comes before it.
+    members: Vec<Vec<usize>>,
+}
+
+impl Components {
+    fn of<E: Iterator<Item = usize>>(count: usize, edges: impl Fn(usize) -> E) -> Self {
+        let mut back: Vec<Vec<usize>> = vec![Vec::new(); count];
+        for from in 0..count {
+            edges(from).for_each(|to| back[to].push(from));
+        }
+        let mut seen = vec![false; count];
+        // Walked against the edges: what is finished last is led to by nothing that is left.
+        let mut finished = Vec::with_capacity(count);
+        for start in 0..count {
+            let mut path: Vec<(usize, usize)> = Vec::new();
+            if !seen[start] {
+                seen[start] = true;
+                path.push((start, 0));
+            }
+            while let Some((place, next)) = path.last_mut() {
+                match back[*place].get(*next) {
+                    Some(to) => {
+                        *next += 1;
+                        if !seen[*to] {
+                            seen[*to] = true;
+                            path.push((*to, 0));
+                        }
+                    }
+                    None => {
+                        finished.push(*place);
+                        path.pop();
+                    }
+                }
+            }
+        }
+        let mut of = vec![usize::MAX; count];
+        let mut members: Vec<Vec<usize>> = Vec::new();
+        for start in finished.into_iter().rev() {
+            if of[start] != usize::MAX {
+                continue;
+            }
+            let (component, mut open, mut found) = (members.len(), vec![start], Vec::new());
+            of[start] = component;
+            while let Some(place) = open.pop() {
+                found.push(place);
+                for to in edges(place) {
+                    if of[to] == usize::MAX {
+                        of[to] = component;
+                        open.push(to);
+                    }
+                }
+            }
+            members.push(found);
+        }
+        Components { of, members }
+    }
+}
+
+/// Whether the validator has it without being given it.
+fn is_meta_schema(base: &str) -> bool {
+    let rest = base.strip_prefix("https://").or_else(|| base.strip_prefix("http://"));
+    rest.is_some_and(|rest| rest.starts_with("json-schema.org/"))
+}
+
+/// What a pointer leads to, as the validator sees it: it takes an index that begins with zeros.
+/// What is not escaped properly leads nowhere.
+fn pointed_at<'s>(schema: &'s Value, pointer: &str) -> Option<&'s Value> {
+    let is_proper = |name: &str| name.split('~').skip(1).all(|after| after.starts_with(['0', '1']));
+    pointer.split('/').skip(1).try_fold(schema, |within, name| match within.as_array() {
+        Some(items) => items.get(name.parse::<usize>().ok()?),
+        None if is_proper(name) => within.get(name.replace("~1", "/").replace("~0", "~")),
+        None => None,
+    })
+}
+
+/// A fragment as it is meant; what is no escape stands for itself.
+fn percent_decoded(text: &str) -> String {
+    let (bytes, mut out, mut at) = (text.as_bytes(), Vec::with_capacity(text.len()), 0);
+    while at < bytes.len() {
+        let escaped = match bytes[at] {
+            b'%' => text.get(at + 1..at + 3).and_then(|hex| u8::from_str_radix(hex, 16).ok()),
+            _ => None,
+        };
+        out.push(escaped.unwrap_or(bytes[at]));
+        at += if escaped.is_some() { 3 } else { 1 };
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}

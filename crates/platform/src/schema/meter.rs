@@ -1,0 +1,316 @@
+//! Stops a check that costs too much.
+//!
+//! The validator has no limit of its own and cannot be interrupted. But whatever a keyword wants to
+//! know of a payload it asks the payload's representation for, which may be ours: [`Metered`]
+//! counts these questions, and unwinds out of the validator when the budget is spent or the stack
+//! is deep.
+
+#[cfg(not(panic = "unwind"))]
+compile_error!(
+    "a check that costs too much is stopped by unwinding: with panic = \"abort\", a payload could end \
+     the process"
+);
+
+use jsonschema::JsonType;
+use jsonschema::json::{Array, Json, Node, NodeIdentity, Object, cmp, unique};
+use serde_json::{Map, Number, Value};
+use std::{
+    borrow::Cow,
+    cell::Cell,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    ptr,
+};
+
+/// How much a check may cost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Budget {
+    /// Questions about the payload, weighted by how much work each stands for.
+    pub(crate) steps: u64,
+    /// Bytes of stack below the frame that begins the check.
+    pub(crate) stack_bytes: usize,
+}
+
+/// What one question costs with the schema at hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rates {
+    /// One value that is visited: the validator may pass many subschemas without a question.
+    pub(super) value: u64,
+    /// One name of a field: it is matched against every pattern of the schema.
+    pub(super) name: u64,
+    /// Letters that are read, as a multiple: a pattern with counted repetitions reads each many
+    /// times.
+    pub(super) text: u64,
+}
+
+/// The budget is spent: whether the payload is valid is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Exhausted;
+
+/// Runs `check`, and stops it when it costs more than `budget`. What is left is given back.
+pub(super) fn within<T>(
+    budget: &mut Budget,
+    rates: Rates,
+    check: impl FnOnce() -> T,
+) -> Result<T, Exhausted> {
+    METER.with(|meter| {
+        meter.steps_left.set(budget.steps);
+        meter.rates.set(rates);
+        meter.stack_floor.set(stack_address().saturating_sub(budget.stack_bytes));
+    });
+    // The validator keeps its state in the call: nothing that outlives it is left half done.
+    let done = catch_unwind(AssertUnwindSafe(check));
+    budget.steps = METER.with(|meter| meter.steps_left.get());
+    done.map_err(|cause| match cause.downcast::<Exhausted>() {
+        Ok(exhausted) => *exhausted,
+        Err(other) => resume_unwind(other),
+    })
+}
+
+struct Meter {
+    steps_left: Cell<u64>,
+    rates: Cell<Rates>,
+    /// The stack grows downwards; a check that gets below this address is stopped.
+    stack_floor: Cell<usize>,
+}
+
+thread_local! {
+    // Not in the node: the validator makes nodes of field names without one to copy from.
+    static METER: Meter = const {
+        Meter {
+            steps_left: Cell::new(0),
+            rates: Cell::new(Rates { value: 1, name: 1, text: 1 }),
+            stack_floor: Cell::new(0),
+        }
+    };
+}
+
+fn stack_address() -> usize {
+    let here = 0_u8;
+    ptr::from_ref(&here) as usize
+}
+
+fn charge(steps: impl FnOnce(Rates) -> u64) {
+    METER.with(|meter| {
+        let left = meter.steps_left.get().checked_sub(steps(meter.rates.get()));
+        match left {
+            Some(left) if stack_address() > meter.stack_floor.get() => meter.steps_left.set(left),
+            Some(_) | None => {
+                meter.steps_left.set(left.unwrap_or(0));
+                // Not a panic: no hook is called, and nothing is logged.
+                resume_unwind(Box::new(Exhausted))
+            }
+        }
+    });
+}
+
+/// One question that is answered at once.
+fn charge_one() {
+    charge(|_| 1);
+}
+
+/// Letters that are read: patterns are matched in linear time.
+fn charge_text(bytes: usize) {
+    charge(|rates| 1 + rates.text * (bytes as u64 / BYTES_PER_STEP));
+}
+
+const BYTES_PER_STEP: u64 = 32;
+
+/// Payloads as `serde_json` holds them, each question counted.
+pub(super) struct Metered;
+
+/// One value of a payload.
+#[derive(Clone, Copy)]
+pub(super) struct MeteredValue<'a>(pub(super) &'a Value);
+
+impl Json for Metered {
+    type Node<'a> = MeteredValue<'a>;
+    type PreparedKey = String;
+    type StringBuffer = Value;
+
+    // As the validator's own representation of these values says.
+    const KEYS_PER_LOOKUP: usize = 2;
+
+    fn prepare_key(key: &str) -> String {
+        key.to_owned()
+    }
+
+    fn with_string_node<T>(
+        buffer: &mut Value,
+        string: &str,
+        ask: impl FnOnce(MeteredValue<'_>) -> T,
+    ) -> T {
+        charge_text(string.len());
+        *buffer = Value::String(string.to_owned());
+        ask(MeteredValue(buffer))
+    }
+}
+
+impl<'a> Node<'a, Metered> for MeteredValue<'a> {
+    type Object = MeteredObject<'a>;
+    type Array = MeteredArray<'a>;
+    type Number = &'a Number;
+
+    fn as_object(&self) -> Option<MeteredObject<'a>> {
+        charge_one();
+        self.0.as_object().map(MeteredObject)
+    }
+
+    fn as_array(&self) -> Option<MeteredArray<'a>> {
+        charge_one();
+        self.0.as_array().map(|items| MeteredArray(items))
+    }
+
+    fn as_string(&self) -> Option<Cow<'a, str>> {
+        let text = self.0.as_str();
+        charge_text(text.map_or(0, str::len));
+        text.map(Cow::Borrowed)
+    }
+
+    fn as_number(&self) -> Option<&'a Number> {
+        charge_one();
+        self.0.as_number()
+    }
+
+    fn as_boolean(&self) -> Option<bool> {
+        charge_one();
+        self.0.as_bool()
+    }
+
+    fn is_null(&self) -> bool {
+        charge_one();
+        self.0.is_null()
+    }
+
+    fn json_type(&self) -> JsonType {
+        charge_one();
+        match self.0 {
+            Value::Null => JsonType::Null,
+            Value::Bool(_) => JsonType::Boolean,
+            Value::Number(_) => JsonType::Number,
+            Value::String(_) => JsonType::String,
+            Value::Array(_) => JsonType::Array,
+            Value::Object(_) => JsonType::Object,
+        }
+    }
+
+    fn equals_value(&self, expected: &Value) -> bool {
+        charge_comparison(self.0, expected);
+        cmp::equal(self.0, expected)
+    }
+
+    fn to_value(&self) -> Cow<'a, Value> {
+        charge_one();
+        Cow::Borrowed(self.0)
+    }
+
+    fn identity(&self) -> Option<NodeIdentity> {
+        charge_one();
+        Some(NodeIdentity::new(ptr::from_ref(self.0) as usize))
+    }
+}
+
+/// Values of different kinds or lengths are told apart at once; others are walked through.
+fn charge_comparison(value: &Value, expected: &Value) {
+    match (value, expected) {
+        (Value::Array(items), Value::Array(wanted)) if items.len() == wanted.len() => {
+            charge_whole(value);
+        }
+        (Value::Object(fields), Value::Object(wanted)) if fields.len() == wanted.len() => {
+            charge_whole(value);
+        }
+        (Value::String(text), Value::String(_)) => charge_text(text.len()),
+        _ => charge_one(),
+    }
+}
+
+/// Everything in `value` is looked at.
+fn charge_whole(value: &Value) {
+    match value {
+        Value::Array(items) => {
+            charge_one();
+            items.iter().for_each(charge_whole);
+        }
+        Value::Object(fields) => {
+            charge_one();
+            fields.iter().for_each(|(name, value)| {
+                charge_text(name.len());
+                charge_whole(value);
+            });
+        }
+        Value::String(text) => charge_text(text.len()),
+        Value::Null | Value::Bool(_) | Value::Number(_) => charge_one(),
+    }
+}
+
+/// The fields of an object.
+pub(super) struct MeteredObject<'a>(&'a Map<String, Value>);
+
+impl<'a> Object<'a, Metered> for MeteredObject<'a> {
+    type Node = MeteredValue<'a>;
+    type MemberName = &'a str;
+    type MembersIter = MeteredFields<'a>;
+
+    fn len(&self) -> usize {
+        charge_one();
+        self.0.len()
+    }
+
+    fn get(&self, key: &String) -> Option<MeteredValue<'a>> {
+        charge(|rates| rates.value);
+        self.0.get(key).map(MeteredValue)
+    }
+
+    fn members(&self) -> MeteredFields<'a> {
+        charge_one();
+        MeteredFields(self.0.iter())
+    }
+}
+
+pub(super) struct MeteredFields<'a>(serde_json::map::Iter<'a>);
+
+impl<'a> Iterator for MeteredFields<'a> {
+    type Item = (&'a str, MeteredValue<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (name, value) = self.0.next()?;
+        charge(|rates| {
+            rates.value + rates.name * (1 + rates.text * (name.len() as u64 / BYTES_PER_STEP))
+        });
+        Some((name, MeteredValue(value)))
+    }
+}
+
+/// The items of a list.
+pub(super) struct MeteredArray<'a>(&'a [Value]);
+
+impl<'a> Array<'a, Metered> for MeteredArray<'a> {
+    type Node = MeteredValue<'a>;
+    type ElementsIter = MeteredItems<'a>;
+
+    fn len(&self) -> usize {
+        charge_one();
+        self.0.len()
+    }
+
+    fn elements(&self) -> MeteredItems<'a> {
+        charge_one();
+        MeteredItems(self.0.iter())
+    }
+
+    fn is_unique(&self) -> bool {
+        self.0.iter().for_each(charge_whole);
+        unique::is_unique(self.0)
+    }
+}
+
+pub(super) struct MeteredItems<'a>(std::slice::Iter<'a, Value>);
+
+impl<'a> Iterator for MeteredItems<'a> {
+    type Item = MeteredValue<'a>;
+
+    fn next(&mut self) -> Option<MeteredValue<'a>> {
+        let item = self.0.next()?;
+        charge(|rates| rates.value);
+        Some(MeteredValue(item))
+    }
+}

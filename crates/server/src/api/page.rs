@@ -1,0 +1,108 @@
+//! Pages of lists that are put together here: queues, types, keys, workers, history.
+//!
+//! Each item has a key, and a list is in the order of its keys. A cursor is the key of the last
+//! item of its page, so that it stays good whatever comes or goes, and says nothing that its page
+//! did not say.
+
+use super::list::top;
+use crate::{no::Reply, sent::Params};
+use engine::{FieldProblem, hex, unhex_all};
+use wire::Page;
+
+/// Which page of a list is wanted.
+pub(super) struct PageQuery {
+    top: usize,
+    after: Option<Vec<u8>>,
+}
+
+/// No key is longer.
+const KEY_BYTES_MAX: usize = 1_024;
+
+impl PageQuery {
+    pub(super) fn of(params: &Params) -> Reply<Self> {
+        Self::with(params, &[])
+    }
+
+    /// The page of a list that takes `more` parameters than which page of it is wanted.
+    pub(super) fn with(params: &Params, more: &[&str]) -> Reply<Self> {
+        params.only(&[&["top", "$top", "cursor"], more].concat())?;
+        let wrong = || FieldProblem::new("cursor", "must be a nextCursor of this list");
+        let after = params.get("cursor").map(|text| key_of(text).ok_or_else(wrong)).transpose()?;
+        Ok(PageQuery { top: top(params)?, after })
+    }
+
+    /// The number behind which the page begins, in a list whose keys are numbers.
+    pub(super) fn after_number(&self) -> u64 {
+        let digits = self.after.iter().flatten().take(size_of::<u64>());
+        digits.fold(0, |number, digit| number << 8 | u64::from(*digit))
+    }
+
+    /// The page, of all items that there are.
+    pub(super) fn cut<T, S>(
+        self,
+        items: Vec<T>,
+        key: impl Fn(&T) -> Vec<u8>,
+        shown: impl Fn(&T) -> S,
+    ) -> Page<S> {
+        let mut keyed: Vec<(Vec<u8>, T)> =
+            items.into_iter().map(|item| (key(&item), item)).collect();
+        keyed.retain(|(key, _)| self.after.as_ref().is_none_or(|after| key > after));
+        keyed.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let more = keyed.len() > self.top;
+        keyed.truncate(self.top);
+        let next_cursor = keyed.last().filter(|_| more).map(|(key, _)| hex(key));
+        Page { items: keyed.iter().map(|(_, item)| shown(item)).collect(), next_cursor }
+    }
+}
+
+fn key_of(text: &str) -> Option<Vec<u8>> {
+    if text.is_empty() || text.len() > 2 * KEY_BYTES_MAX {
+        return None;
+    }
+    unhex_all(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(top: usize, cursor: Option<&str>) -> PageQuery {
+        PageQuery { top, after: cursor.map(|text| key_of(text).expect("it is a cursor")) }
+    }
+
+    #[test]
+    fn pages_are_in_order_and_leave_nothing_out() {
+        let items = || vec!["c", "a", "e", "b", "d"];
+        let (mut told, mut cursor, mut pages) = (Vec::new(), None, 0);
+        loop {
+            let key = |item: &&str| item.as_bytes().to_vec();
+            let page = query(2, cursor.as_deref()).cut(items(), key, |item| *item);
+            told.extend(page.items);
+            pages += 1;
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!((told, pages), (vec!["a", "b", "c", "d", "e"], 3));
+    }
+
+    #[test]
+    fn a_cursor_stays_good_when_its_item_is_gone() {
+        let page =
+            query(9, Some("62")).cut(vec!["a", "c"], |item| item.as_bytes().to_vec(), |i| *i);
+        assert_eq!((page.items, page.next_cursor), (vec!["c"], None));
+    }
+
+    #[test]
+    fn only_a_cursor_is_read_as_one() {
+        for bad in ["", "6", "6G", "6A", "-1", "6 ", "\u{0}\u{0}"] {
+            assert_eq!(key_of(bad), None, "{bad:?}");
+        }
+        assert_eq!(key_of(&"a".repeat(2 * KEY_BYTES_MAX + 2)), None);
+        assert_eq!(key_of("00ff"), Some(vec![0, 255]));
+        assert_eq!(hex(&[0, 255]), "00ff");
+        assert_eq!(query(1, Some("0000000000000007")).after_number(), 7);
+        assert_eq!(query(1, None).after_number(), 0);
+    }
+}

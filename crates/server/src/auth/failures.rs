@@ -1,0 +1,135 @@
+//! Credentials that opened nothing: counted, and told to the log now and then.
+//!
+//! Whoever tries keys must be seen, and must not fill the log. The first failure of a kind is a
+//! line at once; those that follow are gathered, and are one line every few seconds. Nothing of the
+//! credential is kept.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use tokio::time::sleep;
+use tracing::warn;
+
+/// Why a credential opened nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CredentialFailure {
+    /// There was none.
+    Missing,
+    /// An API key that is unknown, expired or revoked.
+    Key,
+    /// Neither an API key nor a token of an issuer that is believed.
+    Token,
+    /// A signed address that is forged, expired or of another job.
+    Signature,
+}
+
+impl CredentialFailure {
+    pub(crate) const ALL: [CredentialFailure; 4] = [
+        CredentialFailure::Missing,
+        CredentialFailure::Key,
+        CredentialFailure::Token,
+        CredentialFailure::Signature,
+    ];
+
+    /// The word that metrics and logs have for it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            CredentialFailure::Missing => "missing",
+            CredentialFailure::Key => "key",
+            CredentialFailure::Token => "token",
+            CredentialFailure::Signature => "signature",
+        }
+    }
+}
+
+/// How often a kind of failure is a line in the log at most.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+
+/// The failures so far.
+#[derive(Clone, Default)]
+pub(crate) struct CredentialFailures(Arc<[Kind; CredentialFailure::ALL.len()]>);
+
+#[derive(Default)]
+struct Kind {
+    total: AtomicU64,
+    pending: Mutex<Pending>,
+}
+
+/// What the log does not know yet.
+#[derive(Default)]
+struct Pending {
+    count: u64,
+    /// A line was written a moment ago, and the next is under way.
+    is_quiet: bool,
+}
+
+impl CredentialFailures {
+    /// How often this has happened since the start.
+    pub(crate) fn total(&self, failure: CredentialFailure) -> u64 {
+        self.0[failure as usize].total.load(Ordering::Relaxed)
+    }
+
+    /// Counts a failure, and tells the log now or a little later.
+    pub(crate) fn note(&self, failure: CredentialFailure) {
+        let kind = &self.0[failure as usize];
+        kind.total.fetch_add(1, Ordering::Relaxed);
+        let mut pending = kind.pending.lock().expect(UNPOISONED);
+        if pending.is_quiet {
+            pending.count += 1;
+            return;
+        }
+        pending.is_quiet = true;
+        drop(pending);
+        tell(failure, 1);
+        // One task for each kind at most: it ends when a whole interval brought nothing.
+        let failures = self.clone();
+        tokio::spawn(async move {
+            loop {
+                sleep(LINE_EVERY).await;
+                let mut pending = failures.0[failure as usize].pending.lock().expect(UNPOISONED);
+                let count = std::mem::take(&mut pending.count);
+                pending.is_quiet = count > 0;
+                drop(pending);
+                if count == 0 {
+                    break;
+                }
+                tell(failure, count);
+            }
+        });
+    }
+}
+
+fn tell(failure: CredentialFailure, count: u64) {
+    warn!(reason = failure.as_str(), count, "credentials refused");
+}
+
+const UNPOISONED: &str = "nothing panics with the failures in hand";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kind_is_quiet_after_a_line_and_speaks_again_later() {
+        let failures = CredentialFailures::default();
+        let state = || {
+            let pending = failures.0[CredentialFailure::Key as usize].pending.lock().unwrap();
+            (pending.count, pending.is_quiet)
+        };
+        for _ in 0..100 {
+            failures.note(CredentialFailure::Key);
+        }
+        assert_eq!((state(), failures.total(CredentialFailure::Key)), ((99, true), 100));
+        assert_eq!(failures.total(CredentialFailure::Token), 0);
+        sleep(LINE_EVERY + Duration::from_millis(1)).await;
+        assert_eq!(state(), (0, true), "they were told, and the next line waits");
+        sleep(LINE_EVERY).await;
+        assert_eq!(state(), (0, false), "a whole interval brought nothing");
+        failures.note(CredentialFailure::Key);
+        assert_eq!(state(), (0, true));
+    }
+}

@@ -1,0 +1,605 @@
+//! The open connections of a listener: how many there are, whose they are, and which one is closed
+//! when another needs its place.
+//!
+//! A connection without a credential costs its client nothing. So one that serves no recognised
+//! caller yields: at the limit, the oldest of them is closed for the one that comes, also while it
+//! is sent an answer. A request of a recognised caller is never cut off for another.
+
+use crate::settings::{AddressShare, Limits};
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use std::{
+    collections::HashMap,
+    io,
+    net::{IpAddr, Ipv6Addr},
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+use store::Clock;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    sync::Notify,
+    time::{Sleep, sleep, timeout},
+};
+
+/// All connections of one listener.
+pub(crate) struct Connections {
+    connections_max: usize,
+    shares: Shares,
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+    /// Rung when a connection is gone.
+    freed: Notify,
+}
+
+/// How many connections one address may have.
+#[derive(Clone)]
+pub(crate) struct Shares {
+    share: AddressShare,
+    trusted_proxies: outbound::AddressList,
+}
+
+#[derive(Default)]
+struct State {
+    open: usize,
+    next_id: u64,
+    by_address: HashMap<IpAddr, HashMap<u64, Arc<Connection>>>,
+    /// The oldest connections that were idle at the last look, the oldest of them last.
+    candidates: Vec<(u64, Arc<Connection>)>,
+}
+
+/// So many candidates are remembered from one look at all connections: at the limit, every accepted
+/// connection would otherwise cost a look at all of them.
+const CANDIDATES_MAX: usize = 64;
+
+/// How long the accept loop waits for a place before it looks again for a connection that has
+/// become idle.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// No more places for this address.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ShareExceeded;
+
+impl Shares {
+    pub(crate) fn new(limits: &Limits, trusted_proxies: &outbound::AddressList) -> Self {
+        Shares { share: limits.connections_per_address, trusted_proxies: trusted_proxies.clone() }
+    }
+
+    pub(crate) fn unlimited() -> Self {
+        let trusted_proxies = outbound::AddressList::default();
+        Shares { share: AddressShare::Unlimited, trusted_proxies }
+    }
+
+    /// The share of this peer, if it has one. A trusted proxy has none: it stands for all its
+    /// clients.
+    fn of(&self, peer: IpAddr) -> Option<usize> {
+        let share = match self.share {
+            AddressShare::Unlimited => None,
+            AddressShare::Remote(share) => {
+                Some(share).filter(|_| !peer.to_canonical().is_loopback())
+            }
+            AddressShare::All(share) => Some(share),
+        };
+        share.filter(|_| !self.trusted_proxies.contains(peer))
+    }
+}
+
+impl Connections {
+    pub(crate) fn new(connections_max: usize, shares: Shares, clock: Arc<dyn Clock>) -> Arc<Self> {
+        let (state, freed) = (Mutex::default(), Notify::new());
+        Arc::new(Connections { connections_max, shares, clock, state, freed })
+    }
+
+    /// Takes a connection of `peer` in, as soon as there is a place for it. Called by one accept
+    /// loop.
+    pub(crate) async fn admit(self: &Arc<Self>, peer: IpAddr) -> Result<Admitted, ShareExceeded> {
+        let address = counted_address(peer);
+        if let Some(share) = self.shares.of(peer) {
+            self.state().make_room_of(address, share)?;
+        }
+        loop {
+            {
+                let mut state = self.state();
+                if state.open < self.connections_max {
+                    return Ok(self.add(&mut state, address));
+                }
+                state.cut_oldest();
+            }
+            // Where every connection is being served, the new one waits until one of them ends.
+            drop(timeout(LOOK_AGAIN, self.freed.notified()).await);
+        }
+    }
+
+    fn add(self: &Arc<Self>, state: &mut State, address: IpAddr) -> Admitted {
+        let id = state.next_id;
+        state.next_id += 1;
+        state.open += 1;
+        let phase = AtomicU64::new(self.now_ms());
+        let connection = Arc::new(Connection { phase, cut: Notify::new() });
+        state.by_address.entry(address).or_default().insert(id, connection.clone());
+        Admitted { connections: self.clone(), connection, address, id }
+    }
+
+    fn now_ms(&self) -> u64 {
+        let now = u64::try_from(self.clock.read().monotonic.as_millis()).unwrap_or(SINCE_MAX);
+        now.min(SINCE_MAX)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics with the connections in hand")
+    }
+}
+
+/// What a share counts. A host of IPv6 has a whole network of addresses.
+fn counted_address(peer: IpAddr) -> IpAddr {
+    const NETWORK: u128 = u128::MAX << 64;
+    match peer.to_canonical() {
+        IpAddr::V4(address) => IpAddr::V4(address),
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & NETWORK)),
+    }
+}
+
+impl State {
+    /// Sees to it that `address` has a place left in its share: its own oldest idle connection
+    /// yields.
+    fn make_room_of(&self, address: IpAddr, share: usize) -> Result<(), ShareExceeded> {
+        let Some(own) = self.by_address.get(&address).filter(|own| own.len() >= share) else {
+            return Ok(());
+        };
+        let mut idle: Vec<(u64, &Arc<Connection>)> =
+            own.values().filter_map(|one| Some((one.idle_since()?, one))).collect();
+        idle.sort_unstable_by_key(|(since, _)| *since);
+        let cut = idle.into_iter().any(|(since, one)| one.cut_if_idle_since(since));
+        if cut { Ok(()) } else { Err(ShareExceeded) }
+    }
+
+    /// Closes the connection that has been idle for longest, if one is.
+    fn cut_oldest(&mut self) {
+        if !self.cut_a_candidate() {
+            self.look_for_candidates();
+            self.cut_a_candidate();
+        }
+    }
+
+    fn cut_a_candidate(&mut self) -> bool {
+        while let Some((since, connection)) = self.candidates.pop() {
+            if connection.cut_if_idle_since(since) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn look_for_candidates(&mut self) {
+        let all = self.by_address.values().flat_map(HashMap::values);
+        let mut idle: Vec<(u64, Arc<Connection>)> =
+            all.filter_map(|one| Some((one.idle_since()?, one.clone()))).collect();
+        if idle.len() > CANDIDATES_MAX {
+            idle.select_nth_unstable_by_key(CANDIDATES_MAX, |(since, _)| *since);
+            idle.truncate(CANDIDATES_MAX);
+        }
+        idle.sort_unstable_by_key(|(since, _)| std::cmp::Reverse(*since));
+        self.candidates = idle;
+    }
+}
+
+/// A connection that has its place. Dropped, it gives the place back.
+pub(crate) struct Admitted {
+    connections: Arc<Connections>,
+    pub(crate) connection: Arc<Connection>,
+    address: IpAddr,
+    id: u64,
+}
+
+impl Admitted {
+    /// Follows what happens on `stream`; `first_byte_timeout` bounds the wait for its first byte,
+    /// and `answer_timeout` the time in which a caller that was not recognised reads a whole
+    /// answer.
+    pub(crate) fn track<S>(
+        &self,
+        stream: S,
+        first_byte_timeout: Duration,
+        answer_timeout: Duration,
+    ) -> Tracked<S> {
+        let (connections, connection) = (self.connections.clone(), self.connection.clone());
+        let first_byte = Some(Box::pin(sleep(first_byte_timeout)));
+        Tracked { stream, connections, connection, first_byte, answer_timeout, answer: None }
+    }
+
+    /// Waits until the connection has to yield.
+    pub(crate) async fn cut(&self) {
+        self.connection.cut.notified().await;
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        let mut state = self.connections.state();
+        state.open -= 1;
+        if let Some(own) = state.by_address.get_mut(&self.address) {
+            own.remove(&self.id);
+            if own.is_empty() {
+                state.by_address.remove(&self.address);
+            }
+        }
+        drop(state);
+        self.connections.freed.notify_one();
+    }
+}
+
+/// One connection, as the accept loop and its own task see it.
+pub(crate) struct Connection {
+    /// Milliseconds since when it is idle (no request, an unfinished head, or a request without a
+    /// recognised caller), or one of the values below.
+    phase: AtomicU64,
+    cut: Notify,
+}
+
+/// A request of a recognised caller is being served.
+const BUSY: u64 = u64::MAX;
+/// The answer has ended, but has not all been written.
+const FLUSHING: u64 = u64::MAX - 1;
+/// It yields to another.
+const CUT: u64 = u64::MAX - 2;
+const SINCE_MAX: u64 = u64::MAX - 3;
+
+impl Connection {
+    /// A request has come. None where the connection is being closed: then nothing may be done for
+    /// it.
+    pub(crate) fn begin(self: &Arc<Self>) -> Option<Serving> {
+        (self.phase.load(Ordering::Acquire) != CUT).then(|| Serving(self.clone()))
+    }
+
+    /// The caller of the request is recognised: the connection does not yield until the answer is
+    /// written. False where it is being closed: then nothing may be done for the request.
+    pub(crate) fn protect(&self) -> bool {
+        let busy = |phase: u64| (phase != CUT).then_some(BUSY);
+        self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, busy).is_ok()
+    }
+
+    fn is_protected(&self) -> bool {
+        self.phase.load(Ordering::Acquire) > SINCE_MAX
+    }
+
+    fn idle_since(&self) -> Option<u64> {
+        Some(self.phase.load(Ordering::Acquire)).filter(|phase| *phase <= SINCE_MAX)
+    }
+
+    /// Decides between a request that comes and the connection's end: one of the two wins.
+    fn cut_if_idle_since(&self, since: u64) -> bool {
+        let order = (Ordering::AcqRel, Ordering::Acquire);
+        let won = self.phase.compare_exchange(since, CUT, order.0, order.1).is_ok();
+        if won {
+            self.cut.notify_one();
+        }
+        won
+    }
+
+    /// All that was answered has been written.
+    fn flushed(&self, now_ms: impl FnOnce() -> u64) {
+        if self.phase.load(Ordering::Acquire) == FLUSHING {
+            let order = (Ordering::AcqRel, Ordering::Acquire);
+            // A request that came first has made it busy again.
+            let _lost = self.phase.compare_exchange(FLUSHING, now_ms(), order.0, order.1);
+        }
+    }
+}
+
+/// A request that is being served, until its answer has ended.
+pub(crate) struct Serving(Arc<Connection>);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let order = (Ordering::AcqRel, Ordering::Acquire);
+        let _only = self.0.phase.compare_exchange(BUSY, FLUSHING, order.0, order.1);
+    }
+}
+
+/// The body of an answer, and that its request is being served as long as the body lasts.
+pub(crate) struct ServedBody {
+    body: axum::body::Body,
+    _serving: Serving,
+}
+
+impl ServedBody {
+    pub(crate) fn new(body: axum::body::Body, serving: Serving) -> Self {
+        ServedBody { body, _serving: serving }
+    }
+}
+
+impl Body for ServedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A stream that says when its connection becomes idle, and ends when its first byte does not come.
+pub(crate) struct Tracked<S> {
+    stream: S,
+    connections: Arc<Connections>,
+    connection: Arc<Connection>,
+    /// Runs until the first byte has come.
+    first_byte: Option<Pin<Box<Sleep>>>,
+    answer_timeout: Duration,
+    /// Runs from the first byte of an answer until all of it is written, however slowly it is read.
+    answer: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Tracked<S> {
+    /// Passes on what came of a write, unless a caller that was not recognised reads for too long.
+    fn bounded<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        polled: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if self.connection.is_protected() {
+            self.answer = None;
+            return polled;
+        }
+        let timeout = self.answer_timeout;
+        let answer = self.answer.get_or_insert_with(|| Box::pin(sleep(timeout)));
+        match answer.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => polled,
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Tracked<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if polled.is_ready() {
+            self.first_byte = None;
+            return polled;
+        }
+        match &mut self.first_byte {
+            Some(first_byte) => match first_byte.as_mut().poll(cx) {
+                Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+                Poll::Pending => Poll::Pending,
+            },
+            None => polled,
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Tracked<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.bounded(cx, polled)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.bounded(cx, polled)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.stream).poll_flush(cx);
+        if let Poll::Ready(Ok(())) = polled {
+            self.answer = None;
+            self.connection.flushed(|| self.connections.now_ms());
+            return polled;
+        }
+        self.bounded(cx, polled)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use store::Reading;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    /// Moves by a millisecond whenever it is read, so that every age is another.
+    #[derive(Default)]
+    struct Ticking(AtomicU64);
+
+    impl Clock for Ticking {
+        fn read(&self) -> Reading {
+            let ms = self.0.fetch_add(1, Ordering::Relaxed);
+            Reading { wall: Default::default(), monotonic: Duration::from_millis(ms) }
+        }
+    }
+
+    fn connections(max: usize, share: AddressShare) -> Arc<Connections> {
+        let trusted_proxies = outbound::AddressList::parse(&["10.0.0.0/8"]).unwrap();
+        let shares = Shares { share, trusted_proxies };
+        Connections::new(max, shares, Arc::new(Ticking::default()))
+    }
+
+    async fn admit(to: &Arc<Connections>, peer: &str) -> Result<Admitted, ShareExceeded> {
+        to.admit(peer.parse().unwrap()).await
+    }
+
+    const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+    fn begin_recognised(admitted: &Admitted) -> Option<Serving> {
+        let serving = admitted.connection.begin()?;
+        admitted.connection.protect().then_some(serving)
+    }
+
+    fn is_cut(admitted: &Admitted) -> bool {
+        admitted.connection.phase.load(Ordering::Acquire) == CUT
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_oldest_idle_connection_yields_and_one_that_is_served_does_not() {
+        let all = connections(3, AddressShare::Unlimited);
+        let served = admit(&all, "192.0.2.1").await.unwrap();
+        let serving = begin_recognised(&served).unwrap();
+        let oldest = admit(&all, "192.0.2.2").await.unwrap();
+        let younger = admit(&all, "192.0.2.3").await.unwrap();
+        let leaves = async {
+            oldest.cut().await;
+            drop(oldest);
+        };
+        let (new, ()) = tokio::join!(admit(&all, "192.0.2.4"), leaves);
+        assert!(new.is_ok() && !is_cut(&served) && !is_cut(&younger));
+        // Answered, but not written yet, it stays where it is; written, it is as old as its last
+        // answer.
+        drop(serving);
+        assert_eq!(served.connection.idle_since(), None);
+        let mut stream = served.track(tokio::io::sink(), Duration::from_secs(1), ANSWER_TIMEOUT);
+        stream.flush().await.unwrap();
+        let (new, since) = (new.unwrap(), served.connection.idle_since().unwrap());
+        assert!(since > new.connection.idle_since().unwrap());
+    }
+
+    /// A request costs its client nothing until its credential is recognised.
+    #[tokio::test(start_paused = true)]
+    async fn a_request_without_a_recognised_caller_yields_also_while_it_is_answered() {
+        let all = connections(1, AddressShare::Unlimited);
+        let stranger = admit(&all, "192.0.2.1").await.unwrap();
+        let serving = stranger.connection.begin().unwrap();
+        let leaves = async {
+            stranger.cut().await;
+            drop((serving, stranger));
+        };
+        let (new, ()) = tokio::join!(admit(&all, "192.0.2.2"), leaves);
+        // After a request of a recognised caller, one without does not keep the place either.
+        let new = new.unwrap();
+        drop(begin_recognised(&new).unwrap());
+        let mut stream = new.track(tokio::io::sink(), Duration::from_secs(1), ANSWER_TIMEOUT);
+        stream.flush().await.unwrap();
+        let _answered = new.connection.begin().unwrap();
+        assert!(new.connection.idle_since().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stranger_reads_a_whole_answer_in_time_and_a_recognised_caller_takes_its_own() {
+        for recognised in [false, true] {
+            let all = connections(1, AddressShare::Unlimited);
+            let admitted = admit(&all, "192.0.2.1").await.unwrap();
+            let _serving = admitted.connection.begin().unwrap();
+            assert!(!recognised || admitted.connection.protect());
+            let (mut client, server) = duplex(1);
+            let mut server = admitted.track(server, Duration::from_secs(1), ANSWER_TIMEOUT);
+            // A byte a second: a bound on each write alone would let it go on for ever.
+            let reading = tokio::spawn(async move {
+                while client.read(&mut [0; 1]).await.is_ok_and(|bytes| bytes > 0) {
+                    sleep(Duration::from_secs(1)).await;
+                }
+            });
+            let written = server.write_all(&[1; 100]).await;
+            assert_eq!(written.is_ok(), recognised, "{written:?}");
+            reading.abort();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn where_all_are_served_the_next_one_waits() {
+        let all = connections(1, AddressShare::Unlimited);
+        let served = admit(&all, "192.0.2.1").await.unwrap();
+        let serving = begin_recognised(&served).unwrap();
+        assert!(timeout(Duration::from_secs(60), admit(&all, "192.0.2.2")).await.is_err());
+        drop((serving, served));
+        assert!(admit(&all, "192.0.2.2").await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_was_cut_serves_nothing() {
+        let all = connections(1, AddressShare::Unlimited);
+        let admitted = admit(&all, "192.0.2.1").await.unwrap();
+        let since = admitted.connection.idle_since().unwrap();
+        assert!(admitted.connection.cut_if_idle_since(since));
+        assert!(admitted.connection.begin().is_none() && !admitted.connection.protect());
+        admitted.cut().await;
+    }
+
+    #[tokio::test]
+    async fn an_address_has_its_share_and_a_network_of_version_6_is_one_address() {
+        for (peer, other) in [("192.0.2.1", "192.0.2.2"), ("2001:db8::1", "2001:db8:0:1::1")] {
+            let all = connections(100, AddressShare::All(2));
+            let held: Vec<_> = [admit(&all, peer).await, admit(&all, peer).await]
+                .into_iter()
+                .map(|admitted| admitted.ok().unwrap())
+                .map(|admitted| (begin_recognised(&admitted).unwrap(), admitted))
+                .collect();
+            assert!(admit(&all, peer).await.is_err());
+            let neighbour = peer.replace("::1", "::ffff:2");
+            assert!(admit(&all, &neighbour).await.is_err(), "{neighbour}");
+            assert!(admit(&all, other).await.is_ok());
+            drop(held);
+            assert!(admit(&all, peer).await.is_ok());
+            assert_eq!(all.state().by_address.len(), 0, "nothing is remembered of who is gone");
+        }
+        for (share, peer, limited) in [
+            (AddressShare::All(1), "10.1.2.3", false), // a trusted proxy
+            (AddressShare::All(1), "127.0.0.1", true),
+            (AddressShare::Remote(1), "127.0.0.1", false),
+            (AddressShare::Remote(1), "::ffff:127.0.0.1", false),
+            (AddressShare::Remote(1), "192.0.2.1", true),
+        ] {
+            let all = connections(100, share);
+            let first = admit(&all, peer).await.unwrap();
+            let serving = begin_recognised(&first);
+            assert_eq!(admit(&all, peer).await.is_err(), limited, "{share:?} {peer}");
+            drop(serving);
+        }
+    }
+
+    #[tokio::test]
+    async fn an_idle_connection_yields_to_another_of_its_address() {
+        let all = connections(100, AddressShare::All(2));
+        let oldest = admit(&all, "192.0.2.1").await.unwrap();
+        let younger = admit(&all, "192.0.2.1").await.unwrap();
+        let newest = admit(&all, "192.0.2.1").await.unwrap();
+        assert_eq!([&oldest, &younger, &newest].map(is_cut), [true, false, false]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_first_byte_that_does_not_come_ends_the_stream() {
+        let all = connections(100, AddressShare::Unlimited);
+        let admitted = admit(&all, "192.0.2.1").await.unwrap();
+        let (mut client, server) = duplex(16);
+        let mut server = admitted.track(server, Duration::from_secs(5), ANSWER_TIMEOUT);
+        let error = server.read(&mut [0; 1]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        let (mut client_2, server) = duplex(16);
+        let mut server = admitted.track(server, Duration::from_secs(5), ANSWER_TIMEOUT);
+        client_2.write_all(b"x").await.unwrap();
+        server.read_exact(&mut [0; 1]).await.unwrap();
+        let silent = timeout(Duration::from_secs(60), server.read(&mut [0; 1])).await;
+        assert!(silent.is_err(), "only the first byte is waited for");
+        client.shutdown().await.unwrap();
+    }
+}

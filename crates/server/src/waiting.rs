@@ -1,0 +1,152 @@
+//! Places for requests that wait: status streams, `?wait` and waiting claims.
+//!
+//! A request that waits holds a connection, memory and a watch for up to a minute, a stream for as
+//! long as its job lives. One bound holds for all of them, a share for each principal, and one for
+//! each job, so that one credential or one signed address cannot take the places of all others.
+
+use crate::{auth::Caller, settings::Limits};
+use engine::{Job, JobId};
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+/// All places, and who holds them.
+pub(crate) struct WaitingPlaces {
+    max: usize,
+    per_principal_max: usize,
+    per_job_max: usize,
+    held: Mutex<Held>,
+}
+
+#[derive(Default)]
+struct Held {
+    count: usize,
+    by_principal: HashMap<Arc<str>, usize>,
+    by_job: HashMap<JobId, usize>,
+}
+
+/// One place. It is free again when this is dropped.
+pub(crate) struct WaitingPlace {
+    places: Arc<WaitingPlaces>,
+    principal: Arc<str>,
+    job: Option<JobId>,
+}
+
+/// There is no place. Names the setting that says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NoPlace {
+    pub(crate) setting: &'static str,
+}
+
+impl WaitingPlaces {
+    pub(crate) fn new(limits: &Limits) -> Arc<Self> {
+        Arc::new(WaitingPlaces {
+            max: limits.waiting_max,
+            per_principal_max: limits.waiting_per_principal_max,
+            per_job_max: limits.waiting_per_job_max,
+            held: Mutex::default(),
+        })
+    }
+
+    /// A place for `caller`, who waits for `job` or for whatever comes.
+    pub(crate) fn take(
+        self: &Arc<Self>,
+        caller: &Caller,
+        job: Option<&Job>,
+    ) -> Result<WaitingPlace, NoPlace> {
+        self.take_for(caller.waits_as(job), job.map(|job| job.envelope.id))
+    }
+
+    fn take_for(
+        self: &Arc<Self>,
+        principal: Arc<str>,
+        job: Option<JobId>,
+    ) -> Result<WaitingPlace, NoPlace> {
+        let mut held = self.held();
+        let full = |setting| Err(NoPlace { setting });
+        if held.count >= self.max {
+            return full("limits.waiting");
+        }
+        if count(&held.by_principal, &principal) >= self.per_principal_max {
+            return full("limits.waiting_per_principal");
+        }
+        if job.is_some_and(|job| count(&held.by_job, &job) >= self.per_job_max) {
+            return full("limits.waiting_per_job");
+        }
+        held.count += 1;
+        *held.by_principal.entry(principal.clone()).or_default() += 1;
+        job.into_iter().for_each(|job| *held.by_job.entry(job).or_default() += 1);
+        Ok(WaitingPlace { places: self.clone(), principal, job })
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().expect("no code of ours panics with the places in hand")
+    }
+}
+
+fn count<K: Hash + Eq>(counts: &HashMap<K, usize>, key: &K) -> usize {
+    counts.get(key).copied().unwrap_or(0)
+}
+
+fn give_back<K: Hash + Eq>(counts: &mut HashMap<K, usize>, key: &K) {
+    let left = counts.get_mut(key).map(|count| {
+        *count -= 1;
+        *count
+    });
+    if left == Some(0) {
+        counts.remove(key);
+    }
+}
+
+impl Drop for WaitingPlace {
+    fn drop(&mut self) {
+        let mut held = self.places.held();
+        held.count -= 1;
+        give_back(&mut held.by_principal, &self.principal);
+        self.job.iter().for_each(|job| give_back(&mut held.by_job, job));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::{Chance, Timestamp};
+
+    fn places(waiting_max: usize, per_principal: usize, per_job: usize) -> Arc<WaitingPlaces> {
+        WaitingPlaces::new(&Limits {
+            waiting_max,
+            waiting_per_principal_max: per_principal,
+            waiting_per_job_max: per_job,
+            ..Limits::default()
+        })
+    }
+
+    fn job(number: i64) -> Option<JobId> {
+        Some(JobId::new(Timestamp::from_unix_ms(number), Chance(1)))
+    }
+
+    #[track_caller]
+    fn full(taken: Result<WaitingPlace, NoPlace>) -> &'static str {
+        taken.err().expect("there is no place").setting
+    }
+
+    #[test]
+    fn each_share_has_its_end_and_what_is_given_back_is_free() {
+        let places = places(4, 3, 2);
+        let take = |who: &str, job| places.take_for(who.into(), job);
+        let first = take("a", job(1)).ok();
+        let second = take("a", job(1)).ok();
+        assert_eq!(full(take("b", job(1))), "limits.waiting_per_job");
+        let third = take("a", None).ok();
+        assert_eq!(full(take("a", job(2))), "limits.waiting_per_principal");
+        let other = take("b", job(2)).ok();
+        assert_eq!(full(take("c", job(3))), "limits.waiting");
+        drop((first, third));
+        assert!(take("a", job(1)).is_ok() && take("c", job(3)).is_ok());
+        drop((second, other));
+        let held = places.held();
+        assert_eq!((held.count, held.by_principal.len(), held.by_job.len()), (0, 0, 0));
+    }
+}

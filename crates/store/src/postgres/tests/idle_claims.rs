@@ -1,0 +1,48 @@
+//! A claim that is given nothing leaves nothing: neither a row nor a commit that has to reach the
+//! disk.
+
+use super::{RUNTIME, by_hand, house_of, open_at};
+use crate::{
+    Store,
+    conformance::house::{email, wish},
+};
+use engine::Scope;
+use tokio_postgres::Client;
+
+/// How many claims have a row, and which transaction last wrote the worker's.
+fn rows(client: &Client, schema: &str) -> (i64, Option<String>) {
+    let rows = format!(
+        "select (select count(*) from {schema}.claim), (select xmin::text from {schema}.worker)"
+    );
+    let rows = RUNTIME.block_on(client.query_typed(&rows, &[])).expect("lawful");
+    (rows[0].get(0), rows[0].get(1))
+}
+
+#[test]
+fn claims_that_are_given_nothing_write_nothing() {
+    let (clock, dice, address) = by_hand();
+    let store = open_at(&address, &clock, &dice);
+    let house = house_of(&store, &clock, &dice);
+    house.submit(email());
+    house.claim(wish("w", "given", &["email"], 1));
+    let client = RUNTIME.block_on(address.connect()).expect("it answers");
+    let before = rows(&client, address.schema());
+    assert_eq!(before.0, 1, "of the claim that was given a job");
+    // Of a type that has a queue, and of one that has none, for which nothing is looked up.
+    for types in [&["email"][..], &["scan"]] {
+        // What a worker says of itself is written once.
+        assert!(house.claim(wish("w", "first", types, 1)).is_empty());
+        let told = rows(&client, address.schema());
+        assert_eq!(told.0, before.0, "only the worker is written");
+        for number in 0..20 {
+            let claim = format!("idle-{number}");
+            assert!(house.claim(wish("w", &claim, types, 1)).is_empty());
+        }
+        assert_eq!(rows(&client, address.schema()), told);
+    }
+    house.pass(60);
+    assert!(house.claim(wish("w", "later", &["scan"], 1)).is_empty());
+    let workers = RUNTIME.block_on(store.workers(&Scope::All)).expect("the store works");
+    assert!(workers[0].live, "a node remembers a worker that it gives nothing");
+    assert_eq!(rows(&client, address.schema()).0, before.0);
+}

@@ -1,0 +1,84 @@
+//! A role that may connect and nothing else holds every advisory lock that Consign was ever known
+//! to take. Whatever nodes lock, they lock in rows that only the schema's owner can touch.
+
+use super::{PostgresAddress, RUNTIME, by_hand, fresh_address, house_of, open_at};
+use crate::{
+    Answer, Request, Store,
+    conformance::{
+        audit::recorded,
+        house::{claiming, email, job_type, wish},
+    },
+    form::facet,
+    postgres::migrate_postgres,
+};
+use engine::Scope;
+use std::time::Duration;
+use test_postgres::Server;
+use tokio::time::timeout;
+use tokio_postgres::Client;
+
+/// Below the 10 s after which PostgreSQL gives up waiting for a lock, and far above what an
+/// unhindered action needs.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+/// A role that may connect holds these locks until its connection ends.
+fn outsider(address: &PostgresAddress, locks: &[i64]) -> Client {
+    let role = format!("{}_outsider", address.schema());
+    let superuser: PostgresAddress = Server::shared().superuser_address().parse().expect("lawful");
+    let theirs = Server::shared().address().replace("//consign@", &format!("//{role}@"));
+    let theirs: PostgresAddress = theirs.parse().expect("lawful");
+    RUNTIME.block_on(async {
+        let superuser = superuser.connect().await.expect("it answers");
+        superuser.batch_execute(&format!("create role {role} login")).await.expect("lawful");
+        let outsider = theirs.connect().await.expect("anybody may connect");
+        for lock in locks {
+            let take = format!("select pg_catalog.pg_advisory_lock({lock})");
+            outsider.batch_execute(&take).await.expect("anybody may take it");
+        }
+        outsider
+    })
+}
+
+/// What is done, unless it waits for the outsider.
+async fn soon<T>(what: &str, done: impl Future<Output = T>) -> T {
+    let done = timeout(PATIENCE, done).await;
+    done.unwrap_or_else(|_| panic!("{what} waits for an outsider"))
+}
+
+#[test]
+fn an_outsider_s_advisory_locks_stop_no_start_no_audited_action_and_no_claim() {
+    let (clock, dice, address) = by_hand();
+    let (schema, not_made) = (address.schema(), fresh_address());
+    let wanted = wish("w", "c", &["email"], 1);
+    let digest = facet::of_claim(&Scope::All, &wanted.worker, &wanted.claim);
+    let of = |of: i64| facet::of_name(&[schema, &of.to_string()]);
+    let migration = facet::of_name(&["migrate", not_made.schema()]);
+    let start = facet::of_name(&["start", schema]);
+    let outsider = outsider(&address, &[migration, start, of(1), of(digest)]);
+    let store = open_at(&address, &clock, &dice);
+    house_of(&store, &clock, &dice).submit(email());
+    RUNTIME.block_on(async {
+        let turn = soon("a start", address.turn()).await.expect("nobody else starts");
+        turn.end().await;
+        soon("a migration", migrate_postgres(&not_made)).await.expect("it can be made");
+        let claimed = soon("a claim", store.execute(vec![claiming(wanted)])).await;
+        let claimed = claimed.expect("the store works");
+        assert!(matches!(&claimed[..], [Ok(Answer::Claimed(jobs))] if jobs.len() == 1));
+        let pause = Request::Pause { scope: Scope::All, job_type: job_type("email") };
+        let paused = soon("an audited action", store.execute(vec![recorded("email", pause)])).await;
+        assert_eq!(paused.expect("the store works"), [Ok(Answer::Done)]);
+    });
+    drop(outsider);
+}
+
+#[test]
+fn no_advisory_lock_is_left_in_any_statement() {
+    let sources = [
+        include_str!("../sql.rs"),
+        include_str!("../schema.rs"),
+        include_str!("../turn.rs"),
+        include_str!("../migrations/0001_tables.sql"),
+        include_str!("../migrations/0002_enqueue.sql"),
+    ];
+    assert!(sources.iter().all(|source| !source.contains("pg_advisory")));
+}

@@ -1,0 +1,72 @@
+//! One item of a page of reports. An item of the wrong kind refuses itself, and not its page: the
+//! other reports must not be lost with it.
+
+use crate::body::{Unreadable, read};
+use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
+use serde_json::value::RawValue;
+
+/// An item as it came: read, or not.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub enum PageItem<T> {
+    /// It has the right shape.
+    Read(T),
+    /// It has not.
+    #[serde(skip)]
+    Misread(Misread),
+}
+
+/// An item that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Misread {
+    /// The job that it names, if it does.
+    pub job_id: String,
+    /// What is wrong with it. The pointer begins at the item.
+    pub error: Unreadable,
+}
+
+impl<T> PageItem<T> {
+    /// The item, or what is wrong with it.
+    pub fn read(&self) -> Result<&T, &Unreadable> {
+        match self {
+            PageItem::Read(item) => Ok(item),
+            PageItem::Misread(misread) => Err(&misread.error),
+        }
+    }
+
+    /// The job that the item names, as it came.
+    pub fn job_id<'a>(&'a self, of: impl FnOnce(&'a T) -> &'a str) -> &'a str {
+        match self {
+            PageItem::Read(item) => of(item),
+            PageItem::Misread(misread) => &misread.job_id,
+        }
+    }
+}
+
+impl<T> From<T> for PageItem<T> {
+    fn from(item: T) -> Self {
+        PageItem::Read(item)
+    }
+}
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for PageItem<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <&RawValue>::deserialize(deserializer)?.get().as_bytes();
+        Ok(match read(text) {
+            Ok(item) => PageItem::Read(item),
+            Err(error) => {
+                PageItem::Misread(Misread { job_id: named_job(text), error: error.of_part() })
+            }
+        })
+    }
+}
+
+/// Whatever else is wrong, the sender should recognise its item.
+fn named_job(item: &[u8]) -> String {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Named {
+        job_id: String,
+    }
+    read::<Named>(item).map(|named| named.job_id).unwrap_or_default()
+}

@@ -1,0 +1,343 @@
+//! Known vulnerabilities: what the RustSec advisories say of the locked packages.
+//!
+//! The RustSec database is a git repository, and this project talks to package registries only.
+//! The facts therefore come from a snapshot in the tree, and from the copy of the database that
+//! `CONSIGN_ADVISORY_DB` names. The check warns in capitals where the snapshot is old or was not
+//! read for a package: a pass says what it rests on.
+
+use super::{Package, database::Database, snapshot::Snapshot};
+use semver::VersionReq;
+use std::collections::BTreeSet;
+use toml::{Table, Value};
+
+/// The facts of an advisory; its prose stays in the database.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Advisory {
+    pub(super) id: String,
+    pub(super) package: String,
+    /// `YYYY-MM-DD`, as all dates here.
+    pub(super) date: String,
+    /// `unmaintained`, `unsound` or `notice`; a vulnerability has no such kind.
+    pub(super) informational: Option<String>,
+    /// The day on which the database took the advisory back.
+    pub(super) withdrawn: Option<String>,
+    pub(super) patched: Vec<VersionReq>,
+    pub(super) unaffected: Vec<VersionReq>,
+}
+
+/// What a check has to say. Only refusals fail it.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    pub(super) notes: Vec<String>,
+    pub(super) warnings: Vec<String>,
+    pub(super) refusals: Vec<String>,
+}
+
+/// Advisories that are younger than their source are not known: after so many days it is old.
+const AGE_DAYS_MAX: i64 = 90;
+
+/// Holds the packages against the snapshot, and against a copy of the database where there is one.
+///
+/// `today` is the number of days since 1970-01-01.
+pub(super) fn check(
+    packages: &[Package],
+    ignored: &BTreeSet<String>,
+    snapshot: &Snapshot,
+    database: Option<&Database>,
+    today: i64,
+) -> Report {
+    let mut report = Report::default();
+    let foreign: Vec<&Package> =
+        packages.iter().filter(|package| package.source.is_some()).collect();
+
+    let names: BTreeSet<&str> = foreign.iter().map(|package| package.name.as_str()).collect();
+    let (covered, uncovered): (Vec<&str>, Vec<&str>) =
+        names.iter().partition(|name| snapshot.packages.contains(**name));
+    let what = format!(
+        "the snapshot holds {} advisories, read for {} of the {} foreign packages in Cargo.lock",
+        snapshot.advisories.len(),
+        covered.len(),
+        names.len(),
+    );
+    report.age(&what, &snapshot.until, today);
+    if !uncovered.is_empty() && database.is_none() {
+        report.warnings.push(format!(
+            "the snapshot was not read for: {}.\nKNOWN VULNERABILITIES OF THESE \
+             PACKAGES WERE NOT LOOKED FOR. Renew the snapshot (cargo xtask deny renew).",
+            uncovered.join(", ")
+        ));
+    }
+    if let Some(database) = database {
+        let what = format!(
+            "the database in {} holds {} advisories",
+            database.folder.display(),
+            database.advisories.len()
+        );
+        report.age(&what, &database.newest, today);
+        for file in &database.unreadable {
+            report.warnings.push(format!("{file}.\nTHIS ADVISORY WAS NOT LOOKED AT."));
+        }
+    }
+
+    let newer = database.map(|database| database.advisories.as_slice()).unwrap_or_default();
+    // The database replaces the snapshot's word on an advisory: ranges are corrected over time.
+    let replaced: BTreeSet<&str> = newer.iter().map(|advisory| advisory.id.as_str()).collect();
+    let kept = snapshot.advisories.iter().filter(|known| !replaced.contains(known.id.as_str()));
+    for advisory in newer.iter().chain(kept) {
+        for package in foreign.iter().filter(|package| advisory.concerns(package)) {
+            if ignored.contains(&advisory.id) {
+                let Package { name, version, .. } = package;
+                report.notes.push(format!("{} is ignored for {name} {version}", advisory.id));
+            } else {
+                report.refusals.push(advisory.refusal(package));
+            }
+        }
+    }
+    report
+}
+
+impl Report {
+    fn age(&mut self, what: &str, until: &str, today: i64) {
+        let age_days = day_number(until).map(|day| today - day);
+        let age = age_days.map_or("of unknown age".into(), |days| format!("{days} days old"));
+        self.notes.push(format!("{what}, up to {until} ({age})"));
+        if age_days.is_none_or(|days| days > AGE_DAYS_MAX) {
+            self.warnings.push(format!(
+                "{what}; it ends on {until} ({age}).\nVULNERABILITIES THAT BECAME KNOWN SINCE ARE \
+                 NOT FOUND. Renew it: docs/decisions/0028-what-we-are-made-of.md says how."
+            ));
+        }
+    }
+}
+
+impl Advisory {
+    /// Reads the facts: in the database they are two tables, in the snapshot one.
+    pub(super) fn from_tables(facts: &Table, versions: &Table) -> Result<Self, String> {
+        let optional = |key: &str| facts.get(key).and_then(Value::as_str).map(str::to_owned);
+        let text = |key: &str| optional(key).ok_or_else(|| format!("`{key}` is missing"));
+        let id = text("id")?;
+        let in_this = |error: String| format!("{id}: {error}");
+        let advisory = Self {
+            package: text("package").map_err(in_this)?,
+            date: text("date").map_err(in_this)?,
+            informational: optional("informational"),
+            withdrawn: optional("withdrawn"),
+            patched: requirements(versions, "patched").map_err(in_this)?,
+            unaffected: requirements(versions, "unaffected").map_err(in_this)?,
+            id: id.clone(),
+        };
+        match day_number(&advisory.date) {
+            Some(_) => Ok(advisory),
+            None => Err(in_this(format!("`{}` is no date", advisory.date))),
+        }
+    }
+
+    fn concerns(&self, package: &Package) -> bool {
+        // A pre-release of a patched version counts as affected: no advisory says that it is not.
+        let mut safe = self.patched.iter().chain(&self.unaffected);
+        self.withdrawn.is_none()
+            && self.package == package.name
+            && !safe.any(|requirement| requirement.matches(&package.version))
+    }
+
+    fn refusal(&self, package: &Package) -> String {
+        let Package { name, version, .. } = package;
+        let kind = self.informational.as_deref().unwrap_or("vulnerable");
+        let patched: Vec<String> = self.patched.iter().map(VersionReq::to_string).collect();
+        let remedy = match patched[..] {
+            [] => "no version is patched".into(),
+            _ => format!("patched: {}", patched.join(" or ")),
+        };
+        format!(
+            "{name} {version} is {kind}: {} of {} ({remedy}); update it, or give a reason to \
+             ignore it in deny.toml",
+            self.id, self.date
+        )
+    }
+}
+
+fn requirements(versions: &Table, key: &str) -> Result<Vec<VersionReq>, String> {
+    let list = match versions.get(key) {
+        Some(list) => list.as_array().ok_or_else(|| format!("`{key}` is no list"))?.as_slice(),
+        None if key == "patched" => return Err("`patched` is missing".into()),
+        None => &[],
+    };
+    let requirement = |text: &Value| {
+        let requirement = text.as_str().and_then(|text| text.parse().ok());
+        requirement.ok_or_else(|| format!("`{key}` has {text}, which is no version requirement"))
+    };
+    list.iter().map(requirement).collect()
+}
+
+/// The ids that `deny.toml` ignores. An entry without a reason ignores nothing.
+pub(super) fn ignored(rules: &Table) -> BTreeSet<String> {
+    let entries = rules.get("advisories").and_then(|table| table.get("ignore"));
+    let entries = entries.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let reasoned = entries.iter().filter(|entry| {
+        let reason = entry.get("reason").and_then(Value::as_str);
+        reason.is_some_and(|reason| !reason.trim().is_empty())
+    });
+    reasoned.filter_map(|entry| Some(entry.get("id")?.as_str()?.to_owned())).collect()
+}
+
+/// The number of days from 1970-01-01 to a date of the Gregorian calendar.
+pub(super) fn day_number(date: &str) -> Option<i64> {
+    let mut parts = date.split('-').map(|part| part.parse::<i64>().ok());
+    let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
+    let is_date = parts.next().is_none() && (1..=12).contains(&month) && (1..=31).contains(&day);
+    // Years begin in March here, so that the leap day is the last of its year.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    // 719 468 days lie between the first of March of the year 0 and 1970-01-01.
+    is_date.then_some(year * 365 + leap_days + (153 * month + 2) / 5 + day - 1 - 719_468)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A made-up snapshot: `leaky` is vulnerable, `frail` unsound, `alone` unmaintained.
+    pub(in super::super) const SNAPSHOT: &str = r#"
+        until = "2026-01-31"
+        packages = ["leaky", "frail", "alone", "tight"]
+
+        [[advisory]]
+        id = "RUSTSEC-2026-9999"
+        package = "leaky"
+        date = "2026-01-01"
+        patched = [">= 1.2.3", "^0.9.7"]
+        unaffected = ["< 0.5"]
+
+        [[advisory]]
+        id = "RUSTSEC-2026-9998"
+        package = "frail"
+        date = "2026-01-02"
+        informational = "unsound"
+        patched = [">= 2.0.0"]
+
+        [[advisory]]
+        id = "RUSTSEC-2026-9997"
+        package = "alone"
+        date = "2026-01-03"
+        informational = "unmaintained"
+        patched = []
+    "#;
+    const TODAY: &str = "2026-02-01";
+
+    fn snapshot() -> Snapshot {
+        Snapshot::parse(SNAPSHOT).unwrap()
+    }
+
+    fn package(name: &str, version: &str) -> Package {
+        Package {
+            id: String::new(),
+            name: name.into(),
+            version: version.parse().unwrap(),
+            license: None,
+            source: Some("registry".into()),
+        }
+    }
+
+    fn report(packages: &[Package], snapshot: &Snapshot) -> Report {
+        check(packages, &BTreeSet::new(), snapshot, None, day_number(TODAY).unwrap())
+    }
+
+    #[track_caller]
+    fn check_version(version: &str, is_refused: bool) {
+        let refusals = report(&[package("leaky", version)], &snapshot()).refusals;
+        assert_eq!(!refusals.is_empty(), is_refused, "{version}: {refusals:?}");
+    }
+
+    #[test]
+    fn a_version_is_refused_unless_it_is_patched_or_unaffected() {
+        check_version("1.2.2", true);
+        check_version("1.2.3", false);
+        check_version("0.9.6", true);
+        check_version("0.9.9", false);
+        check_version("0.4.1", false);
+        check_version("1.2.3-beta.1", true);
+    }
+
+    #[test]
+    fn an_advisory_that_matches_names_package_id_and_patched_versions() {
+        let refusals = report(&[package("leaky", "1.0.0")], &snapshot()).refusals;
+        let expected = "leaky 1.0.0 is vulnerable: RUSTSEC-2026-9999 of 2026-01-01 (patched: \
+                        >=1.2.3 or ^0.9.7)";
+        assert!(refusals.len() == 1 && refusals[0].starts_with(expected), "{refusals:?}");
+    }
+
+    #[test]
+    fn unsound_and_unmaintained_packages_are_refused_too() {
+        let packages = [package("frail", "1.0.0"), package("alone", "3.0.0")];
+        let refusals = report(&packages, &snapshot()).refusals;
+        assert_eq!(refusals.len(), 2, "{refusals:?}");
+        assert!(refusals[0].contains("is unsound"), "{refusals:?}");
+        assert!(refusals[1].contains("is unmaintained"), "{refusals:?}");
+        assert!(refusals[1].contains("no version is patched"), "{refusals:?}");
+    }
+
+    #[test]
+    fn an_advisory_is_ignored_only_with_a_reason() {
+        let rules = r#"[advisories]
+            ignore = [
+                { id = "RUSTSEC-2026-9999", reason = "the function is not called" },
+                { id = "RUSTSEC-2026-9998" },
+                { id = "RUSTSEC-2026-9997", reason = " " },
+            ]"#;
+        let ignored = ignored(&rules.parse().unwrap());
+        assert_eq!(ignored.iter().collect::<Vec<_>>(), ["RUSTSEC-2026-9999"]);
+        let packages = [package("leaky", "1.0.0"), package("frail", "1.0.0")];
+        let report = check(&packages, &ignored, &snapshot(), None, day_number(TODAY).unwrap());
+        assert_eq!(report.refusals.len(), 1, "{report:?}");
+        assert!(report.refusals[0].contains("frail"), "{report:?}");
+        assert!(report.notes.iter().any(|note| note.contains("9999 is ignored")), "{report:?}");
+    }
+
+    #[test]
+    fn packages_of_the_workspace_and_withdrawn_advisories_do_not_count() {
+        let mut ours = package("leaky", "1.0.0");
+        ours.source = None;
+        assert!(report(&[ours], &snapshot()).refusals.is_empty());
+        let mut snapshot = snapshot();
+        snapshot.advisories[0].withdrawn = Some("2026-01-20".into());
+        assert!(report(&[package("leaky", "1.0.0")], &snapshot).refusals.is_empty());
+    }
+
+    #[track_caller]
+    fn check_age(today: &str, expected_warnings: usize) {
+        let today = day_number(today).unwrap();
+        let packages = [package("tight", "1.0.0")];
+        let report = check(&packages, &BTreeSet::new(), &snapshot(), None, today);
+        assert_eq!(report.warnings.len(), expected_warnings, "{report:?}");
+        assert!(report.notes[0].contains("up to 2026-01-31"), "{report:?}");
+        assert!(report.refusals.is_empty(), "{report:?}");
+    }
+
+    #[test]
+    fn a_snapshot_older_than_90_days_is_a_warning() {
+        check_age("2026-02-01", 0);
+        check_age("2026-05-01", 0);
+        check_age("2026-05-02", 1);
+        check_age("2027-01-01", 1);
+    }
+
+    #[test]
+    fn a_package_that_the_snapshot_was_not_read_for_is_a_warning() {
+        let warnings =
+            report(&[package("new", "1.0.0"), package("tight", "1.0.0")], &snapshot()).warnings;
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(warnings[0].contains("was not read for: new."), "{warnings:?}");
+    }
+
+    #[test]
+    fn days_are_counted_from_1970() {
+        for (date, day) in [("1970-01-01", 0), ("2000-03-01", 11_017), ("2026-11-18", 20_775)] {
+            assert_eq!(day_number(date), Some(day), "{date}");
+        }
+        let across_leap_day = day_number("2024-03-01").unwrap() - day_number("2024-02-28").unwrap();
+        assert_eq!(across_leap_day, 2);
+        for wrong in ["", "2026", "2026-13-01", "2026-01-32", "2026-01-01-01", "soon"] {
+            assert_eq!(day_number(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! A copy of the RustSec advisory database in its usual layout: `crates/<package>/<id>.md`.
+
+use super::advisories::Advisory;
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
+use toml::Table;
+
+#[derive(Debug)]
+pub(super) struct Database {
+    pub(super) folder: PathBuf,
+    pub(super) advisories: Vec<Advisory>,
+    /// The date of the newest advisory. The database gains some every week, so this is its age.
+    pub(super) newest: String,
+    /// Files that are no advisory, and why.
+    pub(super) unreadable: Vec<String>,
+}
+
+/// The environment variable that names the folder.
+pub(super) const VARIABLE: &str = "CONSIGN_ADVISORY_DB";
+
+impl Database {
+    /// The copy that the environment names. A folder that is named and holds no advisories is an
+    /// error: the caller asked for a check that cannot be made.
+    #[expect(clippy::disallowed_methods, reason = "a command of the project's own")]
+    pub(super) fn from_environment() -> Result<Option<Self>, String> {
+        env::var_os(VARIABLE).map(|folder| Self::read(Path::new(&folder))).transpose()
+    }
+
+    pub(super) fn read(folder: &Path) -> Result<Self, String> {
+        let entries = |folder: &Path| {
+            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+            entries.map(|entry| entry.path()).collect::<Vec<_>>()
+        };
+        let files = entries(&folder.join("crates")).into_iter().flat_map(|crate_| entries(&crate_));
+        let (mut advisories, mut unreadable) = (Vec::new(), Vec::new());
+        for file in files.filter(|file| file.extension().is_some_and(|end| end == "md")) {
+            let text = fs::read_to_string(&file).map_err(|error| error.to_string());
+            match text.and_then(|text| parse(&text)) {
+                Ok(advisory) => advisories.push(advisory),
+                Err(error) => unreadable.push(format!("{}: {error}", file.display())),
+            }
+        }
+        let newest = advisories.iter().map(|advisory| advisory.date.clone()).max();
+        match newest {
+            Some(newest) => Ok(Self { folder: folder.to_owned(), advisories, newest, unreadable }),
+            None => Err(format!("{VARIABLE}: {} holds no advisories", folder.display())),
+        }
+    }
+}
+
+/// A file of the database is TOML between fences, then prose.
+fn parse(text: &str) -> Result<Advisory, String> {
+    let front = text.split_once("```toml").and_then(|(_, rest)| rest.split_once("```"));
+    let (front, _) = front.ok_or("there is no TOML at its beginning")?;
+    let tables: Table = front.parse().map_err(|error| format!("{error}"))?;
+    let table = |key: &str| {
+        let table = tables.get(key).and_then(|table| table.as_table());
+        table.ok_or_else(|| format!("`[{key}]` is missing"))
+    };
+    Advisory::from_tables(table("advisory")?, table("versions")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{Package, advisories, snapshot::Snapshot},
+        *,
+    };
+    use std::collections::BTreeSet;
+
+    const FILE: &str = "```toml\n[advisory]\nid = \"RUSTSEC-2026-9999\"\npackage = \"leaky\"\n\
+                        date = \"2026-03-01\"\n\n[versions]\npatched = [\">= 1.2.4\"]\n```\n\n# It leaks\n";
+
+    /// Reads a database with these files in the folder of `leaky`, and removes it.
+    fn read(test: &str, files: &[(&str, &str)]) -> Result<Database, String> {
+        let folder = env::temp_dir().join(format!("consign-{test}-{}", std::process::id()));
+        let leaky = folder.join("crates/leaky");
+        fs::create_dir_all(&leaky).unwrap();
+        for (name, text) in files {
+            fs::write(leaky.join(name), text).unwrap();
+        }
+        let database = Database::read(&folder);
+        fs::remove_dir_all(&folder).unwrap();
+        database
+    }
+
+    fn leaky(version: &str) -> Package {
+        Package {
+            id: String::new(),
+            name: "leaky".into(),
+            version: version.parse().unwrap(),
+            license: None,
+            source: Some("registry".into()),
+        }
+    }
+
+    #[test]
+    fn a_newer_database_replaces_what_the_snapshot_says_of_an_advisory() {
+        let database = read("newer", &[("RUSTSEC-2026-9999.md", FILE)]).unwrap();
+        let snapshot = Snapshot::parse(advisories::tests::SNAPSHOT).unwrap();
+        let today = advisories::day_number("2026-03-02").unwrap();
+        // The snapshot takes 1.2.3 for patched; the database has learned better.
+        let check = |database| {
+            advisories::check(&[leaky("1.2.3")], &BTreeSet::new(), &snapshot, database, today)
+        };
+        assert_eq!(check(None).refusals.len(), 0);
+        assert_eq!(check(Some(&database)).refusals.len(), 1);
+    }
+
+    #[test]
+    fn files_that_cannot_be_read_are_told_and_a_folder_without_advisories_is_an_error() {
+        let files =
+            [("RUSTSEC-2026-9999.md", FILE), ("broken.md", "# It leaks"), ("notes.txt", "")];
+        let database = read("broken", &files).unwrap();
+        assert_eq!((database.advisories.len(), database.unreadable.len()), (1, 1));
+        assert!(database.unreadable[0].contains("broken.md"), "{database:?}");
+        assert!(read("empty", &[]).is_err());
+    }
+
+    #[test]
+    fn a_snapshot_takes_over_only_advisories_on_locked_packages() {
+        let other = FILE.replace("leaky", "stranger");
+        let files = [("RUSTSEC-2026-9999.md", FILE), ("RUSTSEC-2026-9996.md", other.as_str())];
+        let database = read("renew", &files).unwrap();
+        let snapshot = Snapshot::of(&[leaky("1.0.0")], &database);
+        assert_eq!(snapshot.until, "2026-03-01");
+        assert_eq!(snapshot.packages.iter().collect::<Vec<_>>(), ["leaky"]);
+        assert_eq!(snapshot.advisories.len(), 1);
+    }
+}

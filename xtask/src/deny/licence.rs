@@ -1,0 +1,116 @@
+//! SPDX licence expressions: `(MIT OR Apache-2.0) AND Unicode-3.0`.
+
+/// Whether an expression can be met with the allowed licences alone. One that cannot be read is
+/// not met.
+pub(super) fn is_met(expression: &str, allowed: &[String]) -> bool {
+    let tokens = tokens(expression);
+    let mut parser = Parser { tokens: &tokens, allowed };
+    parser.either() == Some(true) && parser.tokens.is_empty()
+}
+
+/// The licences that an expression names; an exception belongs to its licence.
+pub(super) fn names(expression: &str) -> Vec<&str> {
+    let words = tokens(expression);
+    words.into_iter().filter(|word| !["(", ")", "AND", "OR", "WITH"].contains(word)).collect()
+}
+
+/// Before SPDX, Cargo wrote `MIT/Apache-2.0` for a choice.
+fn tokens(expression: &str) -> Vec<&str> {
+    let mut tokens = Vec::new();
+    for word in expression.split_whitespace() {
+        let mut rest = word;
+        while !rest.is_empty() {
+            let end = rest.find(['(', ')', '/']).unwrap_or(rest.len());
+            let (token, behind) = rest.split_at(end.max(1));
+            tokens.push(if token == "/" { "OR" } else { token });
+            rest = behind;
+        }
+    }
+    tokens
+}
+
+/// Each rule answers whether its part is met, and `None` where there is no such part.
+struct Parser<'a> {
+    tokens: &'a [&'a str],
+    allowed: &'a [String],
+}
+
+impl<'a> Parser<'a> {
+    fn either(&mut self) -> Option<bool> {
+        let mut met = self.both()?;
+        while self.take("OR") {
+            met |= self.both()?;
+        }
+        Some(met)
+    }
+
+    fn both(&mut self) -> Option<bool> {
+        let mut met = self.one()?;
+        while self.take("AND") {
+            met &= self.one()?;
+        }
+        Some(met)
+    }
+
+    fn one(&mut self) -> Option<bool> {
+        if self.take("(") {
+            let met = self.either()?;
+            return self.take(")").then_some(met);
+        }
+        let name = self.name()?;
+        // An exception only gives more rights.
+        if self.take("WITH") {
+            self.name()?;
+        }
+        Some(self.allowed.iter().any(|allowed| allowed == name))
+    }
+
+    fn name(&mut self) -> Option<&'a str> {
+        let (first, rest) = self.tokens.split_first()?;
+        let is_name = !["(", ")", "AND", "OR", "WITH"].contains(first);
+        self.tokens = if is_name { rest } else { self.tokens };
+        is_name.then_some(first)
+    }
+
+    fn take(&mut self, token: &str) -> bool {
+        let (first, rest) = match self.tokens.split_first() {
+            Some((first, rest)) if *first == token => (true, rest),
+            Some(_) | None => (false, self.tokens),
+        };
+        self.tokens = rest;
+        first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(expression: &str, expected: bool) {
+        let allowed = ["MIT", "Apache-2.0", "ISC"].map(String::from);
+        assert_eq!(is_met(expression, &allowed), expected, "{expression}");
+    }
+
+    #[test]
+    fn a_choice_needs_one_and_a_sum_needs_all() {
+        check("MIT", true);
+        check("GPL-3.0", false);
+        check("GPL-3.0 OR MIT", true);
+        check("MIT/Apache-2.0", true);
+        check("GPL-3.0/AGPL-3.0", false);
+        check("MIT AND ISC", true);
+        check("MIT AND GPL-3.0", false);
+        check("(GPL-3.0 OR ISC) AND MIT", true);
+        check("ISC AND (GPL-3.0 OR AGPL-3.0) AND MIT", false);
+        check("GPL-3.0 AND MIT OR ISC", true);
+        check("Apache-2.0 WITH LLVM-exception OR GPL-3.0", true);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_not_met() {
+        for wrong in ["", "MIT MIT", "(MIT", "MIT)", "MIT OR", "AND MIT", "MIT WITH"] {
+            check(wrong, false);
+        }
+    }
+}

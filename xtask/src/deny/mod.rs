@@ -1,0 +1,238 @@
+//! Licences, sources and known vulnerabilities of all packages in `Cargo.lock`, as `deny.toml`
+//! wants them. Why this is no cargo-deny: docs/decisions/0028-what-we-are-made-of.md.
+
+mod advisories;
+mod database;
+mod licence;
+mod snapshot;
+mod sources;
+
+use crate::{complain_about, root, say};
+use advisories::Report;
+use database::Database;
+use semver::Version;
+use serde_json::Value;
+use snapshot::Snapshot;
+use std::{
+    collections::BTreeSet,
+    fs,
+    process::Command,
+    time::{SystemTime, UNIX_EPOCH},
+};
+use toml::Table;
+
+/// A package of `Cargo.lock`, as `cargo metadata` describes it.
+pub(crate) struct Package {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) version: Version,
+    pub(crate) license: Option<String>,
+    /// Packages of the workspace have none.
+    pub(crate) source: Option<String>,
+}
+
+/// Checks everything, and says all that is wrong.
+pub(crate) fn deny() -> bool {
+    let Some(metadata) = metadata(&["--all-features"]) else {
+        return complain_about("cargo metadata failed: dependencies were not checked");
+    };
+    let packages = packages(&metadata);
+    let report = match check(&metadata, &packages, today()) {
+        Ok(report) => report,
+        Err(error) => {
+            return complain_about(&format!("deny: {error}: dependencies were not checked"));
+        }
+    };
+    for note in &report.notes {
+        say(&format!("deny: {note}\n"));
+    }
+    for warning in &report.warnings {
+        let line = "*".repeat(80);
+        complain_about(&format!("{line}\nWARNING: {warning}\n{line}"));
+    }
+    for refusal in &report.refusals {
+        complain_about(&format!("deny: {refusal}"));
+    }
+    let (count, refused) = (packages.len(), report.refusals.len());
+    say(&format!("deny: {count} packages checked against deny.toml, {refused} refusals\n"));
+    report.refusals.is_empty()
+}
+
+/// Writes the snapshot of advisories anew, from the database that the environment names.
+pub(crate) fn renew() -> bool {
+    let Some(metadata) = metadata(&["--all-features"]) else {
+        return complain_about("cargo metadata failed: the snapshot was not renewed");
+    };
+    let database = match Database::from_environment() {
+        Ok(Some(database)) => database,
+        Ok(None) => {
+            let variable = database::VARIABLE;
+            return complain_about(&format!(
+                "{variable} has to name a copy of the RustSec advisory database"
+            ));
+        }
+        Err(error) => return complain_about(&error),
+    };
+    for file in &database.unreadable {
+        complain_about(&format!("skipped {file}"));
+    }
+    let snapshot = Snapshot::of(&packages(&metadata), &database);
+    match fs::write(root().join(snapshot::FILE), snapshot.render()) {
+        Ok(()) => say(&format!(
+            "{}: {} advisories for {} packages, up to {}\n",
+            snapshot::FILE,
+            snapshot.advisories.len(),
+            snapshot.packages.len(),
+            snapshot.until
+        )),
+        Err(error) => complain_about(&format!("{}: {error}", snapshot::FILE)),
+    }
+}
+
+/// Holds the packages against all rules. An error means that the check could not be made.
+fn check(metadata: &Value, packages: &[Package], today: i64) -> Result<Report, String> {
+    let read = |file: &str| {
+        fs::read_to_string(root().join(file)).map_err(|error| format!("{file}: {error}"))
+    };
+    let table = |file: &str| {
+        read(file)?.parse::<Table>().map_err(|error| format!("{file} is no TOML: {error}"))
+    };
+    let (rules, lock) = (table("deny.toml")?, table("Cargo.lock")?);
+    let snapshot = Snapshot::parse(&read(snapshot::FILE)?)
+        .map_err(|error| format!("{}: {error}", snapshot::FILE))?;
+    let database = Database::from_environment()?;
+
+    let ignored = advisories::ignored(&rules);
+    let mut report = advisories::check(packages, &ignored, &snapshot, database.as_ref(), today);
+    report.refusals.extend(packages.iter().flat_map(|package| judge(package, &rules)));
+    report.refusals.extend(unused_licences(packages, &rules));
+    report.refusals.extend(sources::check(&lock, &members(metadata, packages)));
+    Ok(report)
+}
+
+/// The names of the workspace's own packages.
+fn members(metadata: &Value, packages: &[Package]) -> BTreeSet<String> {
+    let ids = metadata["workspace_members"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let ids: BTreeSet<&str> = ids.iter().filter_map(Value::as_str).collect();
+    let members = packages.iter().filter(|package| ids.contains(package.id.as_str()));
+    members.map(|package| package.name.clone()).collect()
+}
+
+/// The number of days since 1970-01-01.
+#[expect(clippy::disallowed_methods, reason = "a command of the project's own")]
+fn today() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_secs() / (24 * 60 * 60)).unwrap_or(i64::MAX)
+}
+
+/// What `cargo metadata` says of the whole workspace; for all platforms, unless `more` says
+/// otherwise.
+pub(crate) fn metadata(more: &[&str]) -> Option<Value> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["metadata", "--format-version", "1", "--locked"]).args(more);
+    let output = cargo.current_dir(root()).output().ok()?;
+    if !output.status.success() {
+        complain_about(&String::from_utf8_lossy(&output.stderr));
+        return None;
+    }
+    serde_json::from_slice(&output.stdout).ok()
+}
+
+pub(crate) fn packages(metadata: &Value) -> Vec<Package> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let read = |package: &Value| {
+        Some(Package {
+            id: text(&package["id"])?,
+            name: text(&package["name"])?,
+            version: package["version"].as_str()?.parse().ok()?,
+            license: text(&package["license"]),
+            source: text(&package["source"]),
+        })
+    };
+    let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
+    packages.iter().map(|package| read(package).expect("cargo describes packages so")).collect()
+}
+
+/// What is wrong with the licence and the name of one package.
+fn judge(package: &Package, rules: &Table) -> Vec<String> {
+    let Package { name, version, license, .. } = package;
+    let mut wrong = Vec::new();
+    match license {
+        Some(license) if licence::is_met(license, &texts(rules, "licenses", "allow")) => {}
+        Some(license) => {
+            wrong.push(format!("{name} {version}: licence `{license}` is not allowed"))
+        }
+        None => wrong.push(format!("{name} {version} names no licence")),
+    }
+    let banned =
+        rules.get("bans").and_then(|bans| bans.get("deny")).and_then(toml::Value::as_array);
+    let banned = banned.map(Vec::as_slice).unwrap_or_default();
+    if banned.iter().any(|ban| ban.get("crate").and_then(toml::Value::as_str) == Some(name)) {
+        wrong.push(format!("{name} {version} is banned"));
+    }
+    wrong
+}
+
+/// A licence that no package needs any more is taken off the list.
+fn unused_licences(packages: &[Package], rules: &Table) -> Vec<String> {
+    let used = |allowed: &String| {
+        let licenses = packages.iter().filter_map(|package| package.license.as_deref());
+        licenses.into_iter().any(|license| licence::names(license).contains(&allowed.as_str()))
+    };
+    let unused = texts(rules, "licenses", "allow").into_iter().filter(|allowed| !used(allowed));
+    unused
+        .map(|name| format!("deny.toml allows the licence {name}, which no package has"))
+        .collect()
+}
+
+/// A list of texts in a table of `deny.toml`.
+fn texts(rules: &Table, table: &str, key: &str) -> Vec<String> {
+    let list = rules.get(table).and_then(|table| table.get(key)).and_then(toml::Value::as_array);
+    let list = list.map(Vec::as_slice).unwrap_or_default();
+    list.iter().filter_map(toml::Value::as_str).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules() -> Table {
+        fs::read_to_string(root().join("deny.toml")).unwrap().parse().unwrap()
+    }
+
+    fn package(name: &str, license: Option<&str>) -> Package {
+        Package {
+            id: String::new(),
+            name: name.into(),
+            version: Version::new(1, 0, 0),
+            license: license.map(Into::into),
+            source: Some("registry".into()),
+        }
+    }
+
+    #[track_caller]
+    fn check_package(package: &Package, expected: &[&str]) {
+        let wrong = judge(package, &rules());
+        assert_eq!(wrong.len(), expected.len(), "{wrong:?}");
+        for (wrong, expected) in wrong.iter().zip(expected) {
+            assert!(wrong.contains(expected), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn packages_are_judged_by_licence_and_name() {
+        check_package(&package("good", Some("MIT OR GPL-3.0")), &[]);
+        check_package(&package("viral", Some("GPL-3.0-only")), &["licence `GPL-3.0-only`"]);
+        check_package(&package("silent", None), &["names no licence"]);
+        check_package(&package("openssl-sys", Some("MIT")), &["is banned"]);
+    }
+
+    #[test]
+    fn the_dependencies_of_today_pass() {
+        let metadata = metadata(&["--all-features"]).unwrap();
+        let packages = packages(&metadata);
+        assert!(packages.len() > 100, "only {} packages were read", packages.len());
+        let report = check(&metadata, &packages, today()).unwrap();
+        assert_eq!(report.refusals, Vec::<String>::new());
+    }
+}

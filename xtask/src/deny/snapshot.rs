@@ -1,0 +1,135 @@
+//! `xtask/advisories.toml`: the facts of all advisories on the packages of `Cargo.lock`.
+
+use super::{
+    Package,
+    advisories::{Advisory, day_number},
+    database::Database,
+};
+use std::{collections::BTreeSet, fmt::Write};
+use toml::{Table, Value};
+
+pub(super) struct Snapshot {
+    /// The date of the newest advisory in the database from which the snapshot was read.
+    pub(super) until: String,
+    /// The packages for which the database was read; most of them have no advisory.
+    pub(super) packages: BTreeSet<String>,
+    pub(super) advisories: Vec<Advisory>,
+}
+
+pub(super) const FILE: &str = "xtask/advisories.toml";
+
+const HEADER: &str = "\
+# What the RustSec advisory database says of the packages in Cargo.lock: facts only, no prose.
+# `until` is the date of the newest advisory in the copy that was read; `packages` are those for
+# which it was read. `cargo xtask deny` warns where this is older than 90 days, or misses a package.
+#
+# To renew it, put a copy of the database (RustSec/advisory-db, usual layout) into a folder, and run
+#     CONSIGN_ADVISORY_DB=<folder> cargo xtask deny renew
+# The command writes this file. Why it is in the tree: docs/decisions/0028-what-we-are-made-of.md.
+";
+
+impl Snapshot {
+    /// What a copy of the database says of these packages.
+    pub(super) fn of(packages: &[Package], database: &Database) -> Self {
+        let foreign = packages.iter().filter(|package| package.source.is_some());
+        let packages: BTreeSet<String> = foreign.map(|package| package.name.clone()).collect();
+        let advisories = database.advisories.iter();
+        let mut advisories: Vec<Advisory> =
+            advisories.filter(|advisory| packages.contains(&advisory.package)).cloned().collect();
+        advisories.sort_by(|a, b| (&a.package, &a.id).cmp(&(&b.package, &b.id)));
+        Self { until: database.newest.clone(), packages, advisories }
+    }
+
+    /// A snapshot that cannot be read whole is an error: an advisory that is skipped in silence
+    /// would pass for one that does not exist.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let table: Table = text.parse().map_err(|error| format!("{error}"))?;
+        let until = table.get("until").and_then(Value::as_str).ok_or("`until` is missing")?;
+        day_number(until).ok_or_else(|| format!("`until` is {until}, which is no date"))?;
+        let list = |key: &str| {
+            let list = table.get(key).and_then(Value::as_array);
+            list.ok_or_else(|| format!("`{key}` is missing"))
+        };
+        let name = |name: &Value| name.as_str().map(str::to_owned);
+        let packages = list("packages")?.iter().map(name).collect::<Option<_>>();
+        let advisory = |entry: &Value| {
+            let facts = entry.as_table().ok_or("an advisory is no table")?;
+            Advisory::from_tables(facts, facts)
+        };
+        Ok(Self {
+            until: until.to_owned(),
+            packages: packages.ok_or("`packages` are no names")?,
+            advisories: list("advisory")?.iter().map(advisory).collect::<Result<_, _>>()?,
+        })
+    }
+
+    pub(super) fn render(&self) -> String {
+        let mut text = format!("{HEADER}\nuntil = {:?}\npackages = [\n", self.until);
+        let mut line = |line: String| {
+            writeln!(text, "{line}").expect("writing to memory works");
+        };
+        for package in &self.packages {
+            line(format!("    {package:?},"));
+        }
+        line("]".into());
+        for advisory in &self.advisories {
+            line(format!("\n[[advisory]]\nid = {:?}", advisory.id));
+            line(format!("package = {:?}\ndate = {:?}", advisory.package, advisory.date));
+            if let Some(kind) = &advisory.informational {
+                line(format!("informational = {kind:?}"));
+            }
+            if let Some(date) = &advisory.withdrawn {
+                line(format!("withdrawn = {date:?}"));
+            }
+            let lists = [("patched", &advisory.patched), ("unaffected", &advisory.unaffected)];
+            for (key, list) in lists {
+                let list: Vec<String> = list.iter().map(ToString::to_string).collect();
+                if key == "patched" || !list.is_empty() {
+                    line(format!("{key} = {list:?}"));
+                }
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::advisories::tests::SNAPSHOT, *};
+    use crate::root;
+    use std::fs;
+
+    #[test]
+    fn the_snapshot_in_the_tree_is_as_renew_writes_it() {
+        let text = fs::read_to_string(root().join(FILE)).unwrap();
+        let snapshot = Snapshot::parse(&text).unwrap();
+        assert!(snapshot.advisories.len() > 50, "only {}", snapshot.advisories.len());
+        assert_eq!(snapshot.render(), text);
+        let newest = snapshot.advisories.iter().map(|advisory| advisory.date.as_str()).max();
+        assert!(newest <= Some(&snapshot.until), "{newest:?} is newer than {}", snapshot.until);
+    }
+
+    #[test]
+    fn what_is_written_is_what_is_read() {
+        let snapshot = Snapshot::parse(SNAPSHOT).unwrap();
+        let again = Snapshot::parse(&snapshot.render()).unwrap();
+        assert_eq!(again.advisories, snapshot.advisories);
+        assert_eq!((again.packages, again.until), (snapshot.packages, snapshot.until));
+    }
+
+    #[test]
+    fn a_snapshot_with_a_fact_that_cannot_be_read_is_an_error() {
+        let changes = [
+            (">= 2.0.0", "two"),
+            ("until = \"2026-01-31\"", ""),
+            ("2026-01-31", "last year"),
+            ("date = \"2026-01-02\"", ""),
+            ("patched = []", ""),
+            ("id = \"RUSTSEC-2026-9997\"", ""),
+        ];
+        for (from, to) in changes {
+            assert!(SNAPSHOT.contains(from), "{from}");
+            assert!(Snapshot::parse(&SNAPSHOT.replacen(from, to, 1)).is_err(), "{from} to {to}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! What users get: the binary, a list of what is in it (SBOM), and sums over both.
+
+use crate::{
+    cargo, complain_about,
+    deny::{Package, metadata, packages},
+    root, say,
+};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, File},
+    io,
+    path::Path,
+    process::Command,
+};
+
+/// The package whose binary is released.
+const RELEASED: &str = "consign-cli";
+
+/// Builds the binary, and puts it into `target/dist` with its SBOM and `SHA256SUMS`.
+pub(crate) fn release() -> bool {
+    if !cargo(&["build", "--release", "--locked", "-p", RELEASED]) {
+        return false;
+    }
+    let Some(metadata) = built() else { return false };
+    let dist = root().join("target/dist");
+    match fill(&dist, &metadata) {
+        Ok(()) => say(&format!("{} holds the binary, its SBOM and their sums\n", dist.display())),
+        Err(error) => complain_about(&format!("{} cannot be filled: {error}", dist.display())),
+    }
+}
+
+/// The packages and features of a build for this machine.
+fn built() -> Option<Value> {
+    let output = Command::new("rustc").arg("-vV").output().ok()?;
+    let said = String::from_utf8(output.stdout).ok()?;
+    let platform = said.lines().find_map(|line| line.strip_prefix("host: "))?;
+    metadata(&["--filter-platform", platform])
+}
+
+fn fill(dist: &Path, metadata: &Value) -> io::Result<()> {
+    fs::create_dir_all(dist)?;
+    let binary = dist.join("consign");
+    fs::copy(root().join("target/release/consign"), &binary)?;
+    let bom = dist.join("consign.cdx.json");
+    fs::write(&bom, serde_json::to_string_pretty(&sbom(metadata))? + "\n")?;
+    let mut sums = String::new();
+    for (name, path) in [("consign", &binary), ("consign.cdx.json", &bom)] {
+        sums += &format!("{}  {name}\n", sum(path)?);
+    }
+    fs::write(dist.join("SHA256SUMS"), sums)
+}
+
+fn sum(path: &Path) -> io::Result<String> {
+    let mut digest = Sha256::new();
+    let mut file = File::open(path)?;
+    let mut piece = vec![0; 1 << 16];
+    loop {
+        match io::Read::read(&mut file, &mut piece)? {
+            0 => return Ok(hex(&digest.finalize())),
+            count => digest.update(&piece[..count]),
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A CycloneDX 1.5 document of what the binary is made of: its dependencies on this platform,
+/// without what only builds or tests it. It has neither a date nor a random number, so that the
+/// same `Cargo.lock` gives the same document.
+fn sbom(metadata: &Value) -> Value {
+    let packages = packages(metadata);
+    let by_id: BTreeMap<&str, &Package> =
+        packages.iter().map(|package| (package.id.as_str(), package)).collect();
+    let edges = edges(metadata);
+    let released = packages.iter().find(|package| package.name == RELEASED);
+    let released = released.expect("the workspace has the package");
+    let inside = reached(&released.id, &edges);
+    let component = |id: &&str| component(by_id[*id]);
+    let components: Vec<Value> =
+        inside.iter().filter(|id| **id != released.id).map(component).collect();
+    let dependencies: Vec<Value> = inside
+        .iter()
+        .map(|id| {
+            let on: BTreeSet<String> =
+                edges[*id].iter().map(|id| reference(by_id[id.as_str()])).collect();
+            json!({"ref": reference(by_id[*id]), "dependsOn": on})
+        })
+        .collect();
+    let mut main = self::component(released);
+    main["type"] = "application".into();
+    main["name"] = "consign".into();
+    json!({
+        "$schema": "http://cyclonedx.org/schema/bom-1.5.schema.json",
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "metadata": {"component": main},
+        "components": components,
+        "dependencies": dependencies,
+    })
+}
+
+fn component(package: &Package) -> Value {
+    let mut component = json!({
+        "type": "library",
+        "bom-ref": reference(package),
+        "name": package.name,
+        "version": package.version.to_string(),
+        "purl": reference(package),
+    });
+    if let Some(license) = &package.license {
+        // Cargo's old form of a choice is no SPDX expression.
+        component["licenses"] = json!([{"expression": license.replace('/', " OR ")}]);
+    }
+    component
+}
+
+/// The package URL; a `+` in a version is escaped in it.
+fn reference(package: &Package) -> String {
+    format!("pkg:cargo/{}@{}", package.name, package.version.to_string().replace('+', "%2B"))
+}
+
+/// Which package uses which, by id, when it runs.
+fn edges(metadata: &Value) -> BTreeMap<String, BTreeSet<String>> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let is_inside = |dep: &Value| list(&dep["dep_kinds"]).iter().any(|kind| kind["kind"].is_null());
+    let nodes = list(&metadata["resolve"]["nodes"]);
+    let edge = |node: &Value| {
+        let deps = list(&node["deps"]);
+        let inside = deps.iter().filter(|dep| is_inside(dep));
+        let ids = inside.filter_map(|dep| dep["pkg"].as_str().map(str::to_owned)).collect();
+        (node["id"].as_str().unwrap_or_default().to_owned(), ids)
+    };
+    nodes.iter().map(edge).collect()
+}
+
+fn reached<'a>(from: &'a str, edges: &'a BTreeMap<String, BTreeSet<String>>) -> BTreeSet<&'a str> {
+    let mut inside = BTreeSet::from([from]);
+    let mut next = vec![from];
+    while let Some(id) = next.pop() {
+        let new = edges[id].iter().map(String::as_str).filter(|id| inside.insert(id));
+        next.extend(new.collect::<Vec<_>>());
+    }
+    inside
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sbom_lists_what_the_binary_is_made_of_and_nothing_else() {
+        let bom = sbom(&built().unwrap());
+        assert_eq!(bom["bomFormat"], "CycloneDX");
+        let of = |field| {
+            let components = bom["components"].as_array().unwrap().iter();
+            components.map(|found| found[field].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let names = of("name");
+        for inside in ["tokio", "rustls", "libsqlite3-sys", "consign-engine"] {
+            assert!(names.iter().any(|name| name == inside), "{inside} is missing");
+        }
+        for outside in
+            ["proptest", "rcgen", "consign-crash-disk", "cc", "xtask", "shuttle", "windows-sys"]
+        {
+            assert!(!names.iter().any(|name| name == outside), "{outside} is in no binary");
+        }
+        let references: BTreeSet<String> = of("bom-ref").into_iter().collect();
+        assert_eq!(references.len(), names.len(), "each component has a reference of its own");
+        for dependency in bom["dependencies"].as_array().unwrap() {
+            for on in dependency["dependsOn"].as_array().unwrap() {
+                assert!(references.contains(on.as_str().unwrap()), "{on} is no component");
+            }
+        }
+    }
+
+    #[test]
+    fn sums_are_those_that_sha256sum_gives() {
+        let digest = Sha256::digest(b"abc");
+        let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(hex(&digest), expected);
+    }
+}
