@@ -68,7 +68,8 @@ impl<'a> Door<'a> {
 /// As an operator starts it. Its log goes to a file, as it would.
 fn serve(program: &Path, folder: &Path, address: SocketAddr, log: &Path) -> io::Result<Child> {
     let log = File::create(log)?;
-    Command::new(program)
+    // A relative path would be looked for in the folder that the server is started in.
+    Command::new(std::path::absolute(program)?)
         .args(["serve", "--store", "sqlite:store.db", "--listen", &address.to_string()])
         .current_dir(folder)
         .env_clear() // somebody's CONSIGN_… is not for measuring

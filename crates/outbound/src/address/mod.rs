@@ -9,13 +9,14 @@ mod public;
 pub use allow::{AddressList, AddressListError, Allow, AllowError};
 pub use public::is_public;
 
+use crate::ended::is_exhausted;
 use reqwest::{
     Url,
     dns::{Addrs, Name, Resolve, Resolving},
 };
 use std::{
     io,
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket},
     pin::Pin,
     sync::Arc,
 };
@@ -29,10 +30,18 @@ pub type Looking = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>
 pub fn system_lookup() -> Lookup {
     Arc::new(|name| {
         Box::pin(async move {
-            let found = tokio::net::lookup_host((name, 0)).await?;
+            let found = tokio::net::lookup_host((name, 0)).await.map_err(with_lack)?;
             Ok(found.map(|address| address.ip()).collect())
         })
     })
+}
+
+/// The error of a lookup, or what this process lacks to look anything up. The system's resolver says
+/// only that a name is not known, also where it has no descriptor left to ask with; a socket of our
+/// own says which it is.
+fn with_lack(error: io::Error) -> io::Error {
+    let lack = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).err();
+    lack.filter(is_exhausted).unwrap_or(error)
 }
 
 /// We do not go there. It does not say where that would have been: whoever asks might be looking for just that.

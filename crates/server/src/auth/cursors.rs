@@ -3,9 +3,10 @@
 //!
 //! A store's cursor is a position among the jobs of all tenants. In plain sight, the difference of
 //! two would tell one tenant how much the others do. So a cursor is encrypted and authenticated
-//! (SIV: the tag over everything is the nonce), under a key that is derived from those that sign
-//! addresses: all nodes share them.
+//! with AES-256-GCM-SIV, under a key that is derived from those that sign addresses: all nodes share
+//! them.
 
+use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, Nonce, UnboundKey};
 use engine::{Scope, SigningKey, hex, unhex_all};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -19,69 +20,62 @@ pub(crate) struct CursorOwner<'a> {
     pub(crate) scope: &'a Scope,
 }
 
+impl CursorOwner<'_> {
+    /// What a seal vouches for beside the position.
+    fn associated_data(&self) -> Aad<Vec<u8>> {
+        let scope = match self.scope {
+            Scope::All => "*",
+            Scope::One(tenant) => tenant.as_str(),
+        };
+        let mut bytes = Vec::new();
+        for text in [self.list, scope] {
+            // Length first: no text can run over into the next.
+            bytes.extend((text.len() as u64).to_be_bytes());
+            bytes.extend(text.as_bytes());
+        }
+        Aad::from(bytes)
+    }
+}
+
 const TAG_BYTES: usize = 16;
 /// More is no cursor of ours.
 const PLAIN_BYTES_MAX: usize = 512;
 
 /// Seals a position. Positions of one list should have one length, because a seal does not hide it.
 pub(super) fn seal(key: &SigningKey, owner: CursorOwner<'_>, position: &[u8]) -> String {
-    let tag = tag(key, owner, position);
-    let mut sealed = tag.to_vec();
-    sealed.extend(masked(key, &tag, position));
-    hex(&sealed)
+    let mut bytes = position.to_vec();
+    let sealed =
+        cipher(key).seal_in_place_append_tag(nonce(), owner.associated_data(), &mut bytes);
+    sealed.expect("a position is far shorter than what the cipher takes");
+    hex(&bytes)
 }
 
 /// The position that one of `keys` sealed for this owner.
 pub(super) fn open(keys: &[SigningKey], owner: CursorOwner<'_>, text: &str) -> Option<Vec<u8>> {
-    let bytes = unhexed(text)?;
-    let (tag, sealed) = bytes.split_first_chunk::<TAG_BYTES>()?;
+    let sealed = unhexed(text)?;
     let good = keys.iter().filter(|key| key.revoked_at.is_none());
-    let mut opened = good.map(|key| (key, masked(key, tag, sealed)));
-    let found = opened.find(|(key, position)| {
-        let expected = self::tag(key, owner, position);
-        // Takes the same time wherever the two differ.
-        let differences = expected.iter().zip(tag).fold(0, |all, (a, b)| all | (a ^ b));
-        std::hint::black_box(differences) == 0
+    let mut opened = good.filter_map(|key| {
+        let mut bytes = sealed.clone();
+        let opened = cipher(key).open_in_place(nonce(), owner.associated_data(), &mut bytes);
+        opened.ok().map(|position| position.to_vec())
     });
-    found.map(|(_, position)| position)
+    opened.next()
 }
 
-fn tag(key: &SigningKey, owner: CursorOwner<'_>, position: &[u8]) -> [u8; TAG_BYTES] {
-    let scope = match owner.scope {
-        Scope::All => "*",
-        Scope::One(tenant) => tenant.as_str(),
-    };
-    let mut mac = keyed(&derived(key, b"consign/cursor/v1/tag"));
-    for text in [owner.list, scope] {
-        // Length first: no text can run over into the next.
-        mac.update(&(text.len() as u64).to_be_bytes());
-        mac.update(text.as_bytes());
-    }
-    mac.update(position);
-    let whole: [u8; 32] = mac.finalize().into_bytes().into();
-    whole[..TAG_BYTES].try_into().expect("a digest is longer")
+/// The cipher of cursors. Its key is not the one that signs, so that neither use can weaken the
+/// other.
+fn cipher(key: &SigningKey) -> LessSafeKey {
+    let mut mac = Hmac::<Sha256>::new_from_slice(&key.secret).expect("any length is a key");
+    mac.update(b"consign/cursor/v2");
+    let secret = mac.finalize().into_bytes();
+    let key = UnboundKey::new(&AES_256_GCM_SIV, &secret).expect("32 bytes are a key");
+    LessSafeKey::new(key)
 }
 
-/// Exclusive-or with a stream that belongs to this tag: done twice, it is undone.
-fn masked(key: &SigningKey, tag: &[u8; TAG_BYTES], bytes: &[u8]) -> Vec<u8> {
-    let stream_key = derived(key, b"consign/cursor/v1/stream");
-    let block = |number: u32| -> [u8; 32] {
-        let mut mac = keyed(&stream_key);
-        mac.update(tag);
-        mac.update(&number.to_be_bytes());
-        mac.finalize().into_bytes().into()
-    };
-    bytes.iter().zip((0..).flat_map(block)).map(|(byte, mask)| byte ^ mask).collect()
-}
-
-fn derived(key: &SigningKey, purpose: &[u8]) -> [u8; 32] {
-    let mut mac = keyed(&key.secret);
-    mac.update(purpose);
-    mac.finalize().into_bytes().into()
-}
-
-fn keyed(secret: &[u8; 32]) -> Hmac<Sha256> {
-    Hmac::<Sha256>::new_from_slice(secret).expect("any length is a key")
+/// Always the same. GCM-SIV allows that: it shows only that two cursors are the same position, and
+/// the caller who has both knows that from the page.
+fn nonce() -> Nonce {
+    Nonce::assume_unique_for_key([0; 12])
 }
 
 /// Lower-case digits alone, so that a cursor has one spelling.

@@ -10,8 +10,9 @@ use crate::{
 };
 use engine::{JobId, Policy, Scope};
 use pollster::block_on;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use test_postgres::{ChaosProxy, Server, When};
+use tokio::time::{sleep, timeout};
 
 /// A store behind a line that breaks, with a clock that stands still.
 struct Scene {
@@ -29,6 +30,7 @@ impl Scene {
         let address: PostgresAddress = proxy.address().parse().expect("lawful");
         let address = address.with_schema(direct.schema()).expect("lawful");
         let store = open_at(&address, &clock, &dice);
+        stop_inbox(&store);
         Scene { proxy, dice, store, direct }
     }
 
@@ -47,6 +49,21 @@ impl Scene {
         self.hand_over();
         assert!(place.is_some() && self.store.inner.next_place() > place, "{place:?}");
     }
+}
+
+/// Ends the task that takes in what came by SQL. It opens connections and commits whenever its turn
+/// comes: a new connection makes the store forget its places, and one of its commits could be the
+/// one that the proxy is told to lose.
+fn stop_inbox(store: &Postgres) {
+    const APART: Duration = Duration::from_millis(1);
+    store.taking_in.abort();
+    let ended = async {
+        while !store.taking_in.is_finished() {
+            sleep(APART).await;
+        }
+    };
+    let ended = RUNTIME.block_on(async { timeout(Duration::from_secs(60), ended).await });
+    ended.expect("a task that is aborted ends");
 }
 
 #[test]

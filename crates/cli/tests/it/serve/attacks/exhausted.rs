@@ -80,8 +80,19 @@ fn a_program_that_cannot_start_for_lack_of_descriptors_costs_its_job_nothing() {
 
 #[test]
 fn a_push_that_cannot_connect_for_lack_of_descriptors_costs_its_job_nothing() {
+    check_starved_push("127.0.0.1");
+}
+
+/// The system's resolver does not say that it had no descriptor.
+#[test]
+fn a_push_that_cannot_look_its_host_up_for_lack_of_descriptors_costs_its_job_nothing() {
+    check_starved_push("localhost");
+}
+
+#[track_caller]
+fn check_starved_push(host: &str) {
     let receiver = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = receiver.local_addr().unwrap();
+    let address = format!("{host}:{}", receiver.local_addr().unwrap().port());
     let settings = format!(
         "[outbound]\nallow = [\"{address}\"]\n[types.pushed]\nhandler = {{ http = \"http://{address}/\" }}"
     );
