@@ -108,6 +108,7 @@ fn told(wrong: PostgresError, when_passing: &str) -> Error {
         | PostgresError::Tls(_)
         | PostgresError::TooNew { .. }
         | PostgresError::NotOurs { .. }
+        | PostgresError::ForeignOwner { .. }
         | PostgresError::Standby { .. }
         | PostgresError::Turn { .. }
         | PostgresError::Store { .. } => "",

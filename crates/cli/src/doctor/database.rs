@@ -133,6 +133,14 @@ fn creators(address: &PostgresAddress, health: &PostgresHealth) -> Vec<Finding> 
         Finding::note("schemas", what).run("as its owner", cure)
     });
     let mut findings: Vec<Finding> = told.collect();
+    if let Some(owner) = &health.foreign_owner {
+        let (schema, role) = (address.schema(), quoted_name(&health.role));
+        let what = format!(
+            "rights: the schema {schema} belongs to {owner}, which may put its own code in the place of Consign's"
+        );
+        let cure = psql(&format!("alter schema {schema} owner to {role}"));
+        findings.push(Finding::wrong("schemas", what).run("as a superuser", cure));
+    }
     if findings.is_empty() {
         let what = format!("rights: no other role may create in {} or public", address.schema());
         findings.push(Finding::well("schemas", what));

@@ -179,6 +179,11 @@ impl<'a> Own<'a> {
                 ));
             }
         };
+        if self.root_is_system() && mode != "verify-full" {
+            // As with libpq: anybody can have a certificate of a public authority, and where TLS is
+            // only preferred, the first to answer says that there is none.
+            return Err(wrong("sslrootcert=system needs sslmode=verify-full"));
+        }
         Ok(Protection {
             trust: self.trust(mode, encryption),
             encryption,
@@ -188,11 +193,15 @@ impl<'a> Own<'a> {
         })
     }
 
+    fn root_is_system(&self) -> bool {
+        self.root.as_ref().is_some_and(|path| path.as_os_str() == "system")
+    }
+
     fn trust(&self, mode: &str, encryption: Encryption) -> Trust {
         let name = mode == "verify-full";
         match (&self.root, encryption) {
             (_, Encryption::Never) => Trust::Nobody,
-            (Some(path), _) if path.as_os_str() == "system" => Trust::System { name: true },
+            (Some(_), _) if self.root_is_system() => Trust::System { name: true },
             (Some(path), Encryption::Always) => Trust::Issuer { path: path.clone(), name },
             (None, Encryption::Always) if mode != "require" => Trust::System { name },
             (_, Encryption::IfOffered | Encryption::Always) => Trust::Anybody,
@@ -221,6 +230,12 @@ fn take_over_tls(config: &mut Config) -> Result<(), PostgresError> {
     let sockets = config.get_hosts().iter().filter(|host| matches!(host, Host::Unix(_))).count();
     if sockets > 0 && sockets < config.get_hosts().len() {
         return Err(wrong("names sockets of this machine as well as hosts; name one or the other"));
+    }
+    if sockets > 0 && !config.get_hostaddrs().is_empty() {
+        // The driver would go there instead, over the network and without TLS.
+        return Err(wrong(
+            "names a socket of this machine as well as a hostaddr; name one or the other",
+        ));
     }
     if sockets > 0 {
         // Who may put a socket there is decided by the folder's owner, and nothing leaves the
@@ -401,6 +416,10 @@ mod tests {
             ("postgres://u@h/d?cleartext_password=yes", "cleartext_password"),
             ("postgres://u@h/d?options=-c%20x%3D1%5C", "backslash"),
             ("postgres://u@%2Ftmp,h/d", "sockets"),
+            ("postgres://u@%2Frun%2Fpg/d?hostaddr=10.0.0.7", "hostaddr"),
+            ("postgres://u@h/d?sslmode=prefer&sslrootcert=system", "verify-full"),
+            ("postgres://u@h/d?sslmode=require&sslrootcert=system", "verify-full"),
+            ("postgres://u@localhost/d?sslrootcert=system", "verify-full"),
             ("postgres://u@h/d?connections=0", "connections"),
             ("postgres://u@h/d?colour=blue", "address"),
         ] {

@@ -31,6 +31,8 @@ pub struct PostgresHealth {
     pub closed_functions: Vec<String>,
     /// Other roles that may create in our schema or in `public`.
     pub creators: Vec<Creator>,
+    /// Another role than the one that made our tables, to which the schema belongs.
+    pub foreign_owner: Option<String>,
     /// Settings that matter, with their values.
     pub settings: Vec<(String, String)>,
     /// Whether transactions of other roles can be seen.
@@ -101,6 +103,13 @@ const CREATORS: &str = "select n.nspname::text, \
         where r.oid = a.grantee and (r.rolsuper or r.rolname = current_user)) \
     order by 1, 2";
 
+/// The owner of a schema may replace what is in it, whoever made that. Superusers may do everything
+/// anyway.
+const FOREIGN_OWNER: &str = "select owner.rolname::text from pg_catalog.pg_namespace n \
+    join pg_catalog.pg_class c on c.relnamespace = n.oid and c.relname = 'migration' \
+    join pg_catalog.pg_roles owner on owner.oid = n.nspowner \
+    where n.nspname = 'consign' and c.relowner <> n.nspowner and not owner.rolsuper";
+
 const SETTINGS: &str = "select name::text, setting::text from pg_catalog.pg_settings where name in \
     ('fsync', 'full_page_writes', 'synchronous_commit', 'autovacuum', 'track_counts') order by 1";
 
@@ -120,7 +129,7 @@ const CLOCK: &str =
 /// Every statement of the examination, for the test that reads what each of them means.
 #[cfg(test)]
 pub(super) const STATEMENTS: &[&str] =
-    &[LOOK, CLOSED, CLOSED_FUNCTIONS, CREATORS, SETTINGS, LONG, PREPARED, CLOCK];
+    &[LOOK, CLOSED, CLOSED_FUNCTIONS, CREATORS, FOREIGN_OWNER, SETTINGS, LONG, PREPARED, CLOCK];
 
 /// Asks a database how it is. Nothing is changed.
 pub async fn examine_postgres(
@@ -145,6 +154,7 @@ async fn examine(
     let closed = client.query_typed(&of_schema(CLOSED), &[]).await?;
     let functions = client.query_typed(&of_schema(CLOSED_FUNCTIONS), &[]).await?;
     let creators = client.query_typed(&of_schema(CREATORS), &[]).await?;
+    let foreign_owner = client.query_typed(&of_schema(FOREIGN_OWNER), &[]).await?;
     let settings = client.query_typed(SETTINGS, &[]).await?;
     let long = client.query_typed(LONG, &[]).await?;
     let prepared = client.query_typed(PREPARED, &[]).await?;
@@ -159,6 +169,7 @@ async fn examine(
         closed_tables: closed.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?,
         closed_functions: functions.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?,
         creators: creators.iter().map(creator).collect::<Result<_, _>>()?,
+        foreign_owner: foreign_owner.first().map(|row| row.try_get(0)).transpose()?,
         settings: settings.iter().map(pair).collect::<Result<_, _>>()?,
         sees_all: row.try_get(6)?,
         long_transactions: long.iter().map(transaction).collect::<Result<_, _>>()?,

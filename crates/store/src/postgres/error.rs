@@ -213,6 +213,17 @@ pub enum PostgresError {
         /// Which schema.
         schema: String,
     },
+    /// Another role could put code of its own in the place of ours.
+    #[error(
+        "the schema {schema} belongs to the role {owner}, which could replace everything in it; have it handed over \
+         (alter schema {schema} owner to the role of the address), or name another one in the address, as in ?schema=jobs"
+    )]
+    ForeignOwner {
+        /// Which schema.
+        schema: String,
+        /// Whose it is.
+        owner: String,
+    },
     /// The database is a copy that only reads.
     #[error("the database at {place} is a standby: nothing can be decided there; name the primary")]
     Standby {
@@ -259,6 +270,7 @@ impl PostgresError {
             | PostgresError::Tls(_)
             | PostgresError::TooNew { .. }
             | PostgresError::NotOurs { .. }
+            | PostgresError::ForeignOwner { .. }
             | PostgresError::Standby { .. }
             | PostgresError::Store { .. } => false,
         }

@@ -62,11 +62,14 @@ pub(super) fn way(address: &PostgresAddress) -> Result<Way, PostgresError> {
 }
 
 /// What a database has.
+#[derive(Default)]
 struct Found {
     is_there: bool,
     tables: i64,
     version: i64,
     standby: bool,
+    /// The schema's owner, where that is a role which may not do what it likes with ours.
+    foreign_owner: Option<String>,
 }
 
 fn described(found: i64, names: &Names) -> Schema {
@@ -147,7 +150,12 @@ const TABLE_OF_MIGRATIONS: &str = "create table consign.migration \
 const FOUND: &str = "select pg_catalog.to_regnamespace('consign') is not null, \
     (select pg_catalog.count(*) from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace \
      where n.nspname = 'consign' and c.relkind in ('r', 'p', 'v', 'm')), \
-    pg_catalog.to_regclass('consign.migration') is not null, pg_catalog.pg_is_in_recovery()";
+    pg_catalog.to_regclass('consign.migration') is not null, pg_catalog.pg_is_in_recovery(), \
+    (select owner.rolname::text from pg_catalog.pg_namespace n \
+     join pg_catalog.pg_roles owner on owner.oid = n.nspowner \
+     join pg_catalog.pg_roles own on own.rolname = current_user \
+     where n.nspname = 'consign' and owner.oid <> own.oid and not owner.rolsuper \
+     and (own.rolsuper or not pg_catalog.pg_has_role(own.oid, owner.oid, 'usage')))";
 
 const VERSION: &str = "select coalesce(pg_catalog.max(number), 0)::int8 from consign.migration";
 
@@ -164,13 +172,14 @@ pub(super) fn of_schema(sql: &str, schema: &str) -> String {
 async fn found(client: &Client, names: &Names) -> Result<Found, tokio_postgres::Error> {
     let rows = client.query_typed(&of_schema(FOUND, names.schema()), &[]).await?;
     let Some(row) = rows.first() else {
-        return Ok(Found { is_there: false, tables: 0, version: 0, standby: false });
+        return Ok(Found::default());
     };
     let mut found = Found {
         is_there: row.try_get(0)?,
         tables: row.try_get(1)?,
         version: 0,
         standby: row.try_get(3)?,
+        foreign_owner: row.try_get(4)?,
     };
     if row.try_get(2)? {
         let rows = client.query_typed(&names.of(VERSION), &[]).await?;
@@ -189,6 +198,10 @@ fn refuse_foreign(found: &Found, way: &Way) -> Result<(), PostgresError> {
     }
     if found.version == 0 && found.tables > 0 {
         return Err(PostgresError::NotOurs { schema });
+    }
+    if let Some(owner) = found.foreign_owner.clone().filter(|_| found.version == 0) {
+        // The owner of a schema may replace everything in it, and what it puts there runs as us.
+        return Err(PostgresError::ForeignOwner { schema, owner });
     }
     Ok(())
 }

@@ -61,11 +61,12 @@ pub(super) enum Encryption {
 }
 
 impl Protection {
-    /// Whether a server whose connection is encrypted has proved who it is.
+    /// Whether a server whose connection is encrypted has proved who it is. A certificate of a
+    /// public authority proves nothing without its name: anybody can have one.
     fn proves(&self) -> bool {
         match self.trust {
-            Trust::Nobody | Trust::Anybody => false,
-            Trust::Issuer { .. } | Trust::System { .. } => true,
+            Trust::Nobody | Trust::Anybody | Trust::System { name: false } => false,
+            Trust::Issuer { .. } | Trust::System { name: true } => true,
         }
     }
 

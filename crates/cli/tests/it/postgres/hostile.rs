@@ -20,11 +20,7 @@ fn the_doctor_names_who_may_create_or_may_not_call_and_what_mends_it() {
     live(&house.admin(), "before");
     let owner: PostgresAddress = address.parse().unwrap();
     let schema = owner.schema();
-    let run = |sql: &str| {
-        Runtime::new().unwrap().block_on(async {
-            owner.connect().await.unwrap().batch_execute(sql).await.unwrap();
-        });
-    };
+    let run = |sql: &str| run_as(&owner, sql);
     let doctor = || consign(folder.path(), &["doctor", "--store", &address]).out;
     run(&format!("grant create on schema {schema} to pg_monitor"));
     let told = doctor();
@@ -40,6 +36,50 @@ fn the_doctor_names_who_may_create_or_may_not_call_and_what_mends_it() {
     run(&cure);
     let told = doctor();
     assert!(!told.contains("may not call"), "{told}");
+}
+
+/// The owner of a schema may replace everything in it, and what it puts there runs as Consign.
+#[test]
+fn a_schema_of_another_role_is_refused_and_named() {
+    let (folder, server) = (TempDir::new().unwrap(), Server::shared());
+    let superuser: PostgresAddress = server.superuser_address().parse().unwrap();
+    let run = |sql: &str| run_as(&superuser, sql);
+    let migrate = |address: &str| consign(folder.path(), &["migrate", "up", "--store", address]);
+    run("create role squatter");
+
+    let squatted = fresh(server);
+    let schema = schema_of(&squatted);
+    let grant = |schema: &str| run(&format!("grant create, usage on schema {schema} to consign"));
+    run(&format!("create schema {schema} authorization squatter"));
+    grant(&schema);
+    let told = migrate(&squatted);
+    assert!(!told.success && told.err.contains("belongs to the role squatter"), "{}", told.err);
+
+    let handed_over = fresh(server);
+    let schema = schema_of(&handed_over);
+    let made = migrate(&handed_over);
+    assert!(made.success, "{}", made.err);
+    run(&format!("alter schema {schema} owner to squatter"));
+    grant(&schema);
+    let doctor = || consign(folder.path(), &["doctor", "--store", &handed_over]).out;
+    let told = doctor();
+    assert!(told.contains(&format!("the schema {schema} belongs to squatter")), "{told}");
+    let cure = format!("alter schema {schema} owner to \"consign\"");
+    assert!(told.contains(&cure), "{told}");
+    run(&cure);
+    let told = doctor();
+    assert!(!told.contains("belongs to squatter"), "{told}");
+}
+
+fn schema_of(address: &str) -> String {
+    address.parse::<PostgresAddress>().unwrap().schema().to_owned()
+}
+
+/// Runs statements as the role of an address.
+fn run_as(role: &PostgresAddress, sql: &str) {
+    Runtime::new().unwrap().block_on(async {
+        role.connect().await.unwrap().batch_execute(sql).await.unwrap();
+    });
 }
 
 #[test]

@@ -25,4 +25,15 @@ fn a_certificate_is_checked_to_the_letter() {
         assert!(!said.success && said.err.contains(why), "{}", said.err);
         assert!(!said.err.contains(super::PASSWORD), "{}", said.err);
     }
+    // The authority is the right one, and the certificate is for another name.
+    let misnamed = address.replace("@127.0.0.1:", "@db.example:");
+    let status = |mode: &str| {
+        let root = authority.display();
+        let store = format!("{misnamed}&hostaddr=127.0.0.1&sslmode={mode}&sslrootcert={root}");
+        consign(folder.path(), &["migrate", "status", "--store", &store])
+    };
+    let refused = status("verify-full");
+    assert!(!refused.success && refused.err.contains("not valid for name"), "{}", refused.err);
+    let accepted = status("verify-ca");
+    assert!(accepted.success && accepted.out.contains("is up to date"), "{}", accepted.err);
 }
