@@ -464,7 +464,8 @@ fn counted_repetitions_cost_what_they_repeat() {
         let payload = JsonText::from_stored(&json!("a".repeat(10_000)).to_string());
         let mut budget = Budget { steps: PAYLOAD_STEPS_MAX, stack_bytes: 1 << 20 };
         assert!(compile(&schema).unwrap().check(&payload, &mut budget, 1_000).is_ok());
-        PAYLOAD_STEPS_MAX - budget.steps
+        let parsing = payload.as_str().len() as u64 / PARSED_BYTES_PER_STEP;
+        PAYLOAD_STEPS_MAX - budget.steps - parsing
     };
     assert!(spent("^a") < 1_000);
     assert!(spent("^(a?){2,1000}") > 100 * spent("^a"));
@@ -511,4 +512,29 @@ fn a_check_that_nests_deep_does_not_run_out_of_stack() {
     let tenant = engine::Tenant::default_tenant();
     let verdicts = pollster::block_on(CheckPool::default().run(&tenant, work)).unwrap();
     assert_eq!(verdicts, [Ok(())]);
+}
+
+/// To find out whether a text is a pattern takes time that grows with the square of its length.
+#[test]
+fn a_pattern_in_a_payload_is_checked_up_to_a_length() {
+    let of = json!({"format": "regex"});
+    assert_eq!(found(&of, &json!("^(?<name>a+)$")), []);
+    wrong(of.clone(), json!("("), "", "must have the format regex");
+    assert_eq!(found(&of, &json!("a".repeat(PATTERN_TEXT_BYTES_MAX))), []);
+    wrong(of, json!("a".repeat(PATTERN_TEXT_BYTES_MAX + 1)), "", "must have the format regex");
+}
+
+/// A schema that asks nothing of a large payload has it parsed all the same.
+#[test]
+fn to_parse_a_payload_costs_steps() {
+    let schema = schema(&json!({"type": "array"}));
+    let payload = |items: usize| format!("[{}0]", "0,".repeat(items));
+    let check = |text: &str| {
+        let payload = JsonText::parse("payload", text, usize::MAX).unwrap();
+        let mut budget = QUICK;
+        schema.check_quickly(&payload, &mut budget).is_ok()
+    };
+    assert_eq!(refusal(&schema, &payload(1)), None, "it is compiled now");
+    assert!(check(&payload(1_000)));
+    assert!(!check(&payload(25_000)), "that is for a thread of the pool");
 }
