@@ -198,7 +198,8 @@ fn a_job_whose_time_comes_is_called_out_at_every_node() {
     let id = submit(&far, JobDraft { delay_seconds: Some(1), ..email() }).unwrap();
     assert_eq!(within(standing)[0].job.id(), id);
     let waited = clock.read().monotonic;
-    assert!(waited >= Duration::from_secs(1) && waited < POLLED, "{waited:?}");
+    // The store counts in whole milliseconds: a second that began within one is a little shorter.
+    assert!(waited >= Duration::from_millis(999) && waited < POLLED, "{waited:?}");
 }
 
 #[test]
