@@ -61,7 +61,7 @@ pub struct Reasons {
 
 /// No more jobs of a poison queue are counted for a caller who is limited to subjects: it means
 /// reading each of them, and somebody waits for it.
-pub const POISON_COUNTED_MAX: usize = 20_000;
+pub const POISON_COUNTED_MAX: usize = PAGE_MAX;
 
 impl Platform {
     /// Cancels all that have not ended, and says how many: waiting ones at once, running ones are asked to stop.

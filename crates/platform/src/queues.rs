@@ -1,8 +1,11 @@
 //! Look at the queues, as an operator does: by type.
 
 use crate::{Error, Platform};
-use engine::{JobType, Scope, Tenant, Timestamp};
-use std::{collections::BTreeMap, time::Duration};
+use engine::{JobType, Scope, Timestamp};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 use store::{QueueDepth, WorkerSeen};
 
 /// The queues of one type, of all tenants in scope.
@@ -45,8 +48,10 @@ impl Platform {
             Scope::All => self.store.workers(&Scope::All).await?,
         };
         let now = self.store_time().await?;
+        let live = live_by_type(&workers, &types);
         let summary = |(job_type, depths): (JobType, Vec<QueueDepth>)| {
-            summary(job_type, &depths, &workers, now)
+            let workers = live.get(&job_type).map_or(&[][..], Vec::as_slice);
+            summary(job_type, &depths, workers, now)
         };
         Ok(types.into_iter().map(summary).collect())
     }
@@ -60,7 +65,7 @@ impl Platform {
 fn summary(
     job_type: JobType,
     depths: &[QueueDepth],
-    workers: &[WorkerSeen],
+    workers: &[&WorkerSeen],
     now: Timestamp,
 ) -> QueueSummary {
     let sum = |count: fn(&QueueDepth) -> u64| depths.iter().map(count).sum();
@@ -72,20 +77,35 @@ fn summary(
         running: sum(|depth| depth.counts.running),
         poisoned: sum(|depth| depth.counts.poisoned),
         paused: depths.iter().all(|depth| depth.paused),
-        live_workers: live_workers(workers, &job_type, depths),
+        live_workers: live_workers(workers, depths),
         job_type,
     }
 }
 
-/// Each counts once, however many of the queues it may claim from.
-fn live_workers(workers: &[WorkerSeen], job_type: &JobType, depths: &[QueueDepth]) -> u64 {
+/// Live workers by what they claim, of the types that several tenants have. In one pass: workers may
+/// name many types of which no job has ever come.
+fn live_by_type<'w>(
+    workers: &'w [WorkerSeen],
+    types: &BTreeMap<JobType, Vec<QueueDepth>>,
+) -> BTreeMap<&'w JobType, Vec<&'w WorkerSeen>> {
+    let is_shared = |of: &JobType| types.get(of).is_some_and(|depths| depths.len() > 1);
+    let mut live: BTreeMap<&JobType, Vec<&WorkerSeen>> = BTreeMap::new();
+    for seen in workers.iter().filter(|seen| seen.live) {
+        let named: BTreeSet<&JobType> = seen.job_types.iter().collect();
+        for of in named.into_iter().filter(|of| is_shared(of)) {
+            live.entry(of).or_default().push(seen);
+        }
+    }
+    live
+}
+
+/// Each of `workers`, which claim this type, counts once, however many of the queues it may claim
+/// from.
+fn live_workers(workers: &[&WorkerSeen], depths: &[QueueDepth]) -> u64 {
     if let [depth] = depths {
         return depth.live_workers;
     }
     let tenants = || depths.iter().map(|depth| &depth.queue.tenant);
-    let claims = |seen: &&WorkerSeen| {
-        let covers = |tenant: &Tenant| seen.scope.covers(tenant);
-        seen.live && seen.job_types.contains(job_type) && tenants().any(covers)
-    };
+    let claims = |seen: &&&WorkerSeen| tenants().any(|tenant| seen.scope.covers(tenant));
     workers.iter().filter(claims).count() as u64
 }

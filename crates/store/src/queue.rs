@@ -112,11 +112,18 @@ pub struct WorkerSeen {
 pub(crate) struct LiveWorkers<'a>(HashMap<&'a JobType, Vec<&'a Scope>>);
 
 impl<'a> LiveWorkers<'a> {
-    pub(crate) fn of(workers: &'a [WorkerSeen]) -> Self {
-        let mut by_type: HashMap<&JobType, Vec<&Scope>> = HashMap::new();
+    /// Of the listed queues alone: workers may name types of which no job has ever come.
+    pub(crate) fn of(
+        workers: &'a [WorkerSeen],
+        listed: impl Iterator<Item = (i64, &'a Queue)>,
+    ) -> Self {
+        let mut by_type: HashMap<&JobType, Vec<&Scope>> =
+            listed.map(|(_, queue)| (&queue.job_type, Vec::new())).collect();
         for seen in workers.iter().filter(|seen| seen.live) {
             let types: BTreeSet<&JobType> = seen.job_types.iter().collect();
-            types.into_iter().for_each(|of| by_type.entry(of).or_default().push(&seen.scope));
+            for of in types {
+                by_type.get_mut(of).into_iter().for_each(|scopes| scopes.push(&seen.scope));
+            }
         }
         LiveWorkers(by_type)
     }

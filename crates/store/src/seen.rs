@@ -2,7 +2,7 @@
 
 use crate::{form::body::Seen, queue::WorkerSeen};
 use engine::{Job, Refusal, Scope, TenantLimits, Timestamp, WorkerId, is_live};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 /// Two tenants may both have a `worker-1`.
 pub(crate) type Name = (Scope, WorkerId);
@@ -34,11 +34,26 @@ impl Leases {
     }
 }
 
-/// Whether some of those who may claim in scope could be alive only by a lease.
-pub(crate) fn needs_leases(workers: &Workers, scope: &Scope, now: Timestamp) -> bool {
-    let claims = |own: &Scope| *scope == Scope::All || *own == Scope::All || own == scope;
-    workers.iter().any(|((own, _), seen)| claims(own) && !is_live(seen.seen_at, None, now))
+/// Whether a worker of `own` may claim what `scope` covers.
+pub(crate) fn may_claim(own: &Scope, scope: &Scope) -> bool {
+    *scope == Scope::All || *own == Scope::All || own == scope
 }
+
+/// A copy of the workers that may claim what `scope` covers. A listing for one tenant must not cost
+/// what the workers of all others would.
+pub(crate) fn claiming_in(workers: &Workers, scope: &Scope) -> Workers {
+    let theirs = workers.iter().filter(|((own, _), _)| may_claim(own, scope));
+    theirs.map(|(name, seen)| (name.clone(), seen.clone())).collect()
+}
+
+/// Whether some of these could be alive only by a lease.
+pub(crate) fn needs_leases(workers: &Workers, now: Timestamp) -> bool {
+    workers.values().any(|seen| !is_live(seen.seen_at, None, now))
+}
+
+/// How long a tenant that has no room for another worker is taken to have none, without counting
+/// again.
+pub(crate) const FULL_FOR: Duration = Duration::from_secs(1);
 
 /// Whether a worker is known or may be, and which one goes to make room for it.
 pub(crate) fn room_for_worker(
@@ -69,10 +84,34 @@ pub(crate) fn described(
         scope: name.0.clone(),
         worker: name.1.clone(),
         host: seen.host.clone(),
-        job_types: seen.job_types.clone(),
+        job_types: seen.job_types.to_vec(),
         seen_at: seen.seen_at,
         running: leases.0.get(name).map_or(0, |held| held.count),
         live: !seen.left && is_live(seen.seen_at, leases.until(name), now),
     });
     described.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::Tenant;
+
+    /// What one tenant's workers say of themselves must not make another tenant's lists slow.
+    #[test]
+    fn a_listing_looks_at_the_workers_that_may_claim_in_its_scope() {
+        let one = |tenant: &str| Scope::One(Tenant::parse(tenant).expect("lawful"));
+        let worker = |scope: Scope| (scope, WorkerId::parse("w").expect("lawful"));
+        let seen_at = Timestamp::from_unix_ms(1);
+        let seen = Seen { host: None, job_types: [].into(), seen_at, left: false };
+        let scopes = [Scope::All, one("acme"), one("hostile")];
+        let workers: Workers =
+            scopes.iter().map(|scope| (worker(scope.clone()), seen.clone())).collect();
+        let claiming = |scope: &Scope| -> Vec<Scope> {
+            claiming_in(&workers, scope).into_keys().map(|(own, _)| own).collect()
+        };
+        assert_eq!(claiming(&one("acme")), [one("acme"), Scope::All]);
+        assert_eq!(claiming(&one("another")), [Scope::All]);
+        assert_eq!(claiming(&Scope::All).len(), 3);
+    }
 }

@@ -19,7 +19,7 @@ use crate::{
     },
     store::{EVENTS_KEPT, WORKERS_KEPT},
 };
-use engine::{JobId, Timestamp, is_live, key_is_free};
+use engine::{JobId, Scope, Timestamp, is_live, key_is_free};
 use std::time::Duration;
 use tokio_postgres::types::Type;
 
@@ -119,7 +119,7 @@ impl Inner {
         now: Timestamp,
         limit: usize,
     ) -> Result<usize, Trouble> {
-        let all = self.workers_now(db).await?;
+        let all = self.workers_now(db, &Scope::All).await?;
         let mut gone: Vec<_> = all
             .into_iter()
             .filter(|(_, seen)| {

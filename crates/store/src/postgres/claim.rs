@@ -79,11 +79,11 @@ impl Serving<'_> {
 
 impl Inner {
     /// Serves the claims of a batch; what each got is in their order.
-    pub(super) async fn claim(
+    pub(super) async fn claim<'a>(
         &self,
         db: &Lent,
         desk: &mut Desk,
-        plan: &Plan<'_>,
+        plan: &Plan<'a>,
         held: &HashMap<i64, Vec<JobId>>,
         ready: &mut Ready<'_>,
     ) -> Result<Vec<Vec<Claimed>>, Trouble> {
@@ -96,10 +96,12 @@ impl Inner {
             others.push(other);
         }
         let mut groups: BTreeMap<Vec<i64>, Vec<usize>> = BTreeMap::new();
-        let mut first: HashMap<i64, usize> = HashMap::new();
+        // By name and not by digest: a worker can choose its name so that two digests are the same.
+        let name = |wanted: &Wanted<'a>| (wanted.scope, &wanted.wish.worker, &wanted.wish.claim);
+        let mut first: BTreeMap<_, usize> = BTreeMap::new();
         for (index, wanted) in claims.iter().enumerate() {
             // A claim and its repetition may meet in one batch, and get the same.
-            let is_first = *first.entry(wanted.digest).or_insert(index) == index;
+            let is_first = *first.entry(name(wanted)).or_insert(index) == index;
             if got[index].is_none() && is_first {
                 let queues = open_queues(&desk.known, wanted.scope, wanted.wish);
                 groups.entry(queues).or_default().push(index);
@@ -122,7 +124,7 @@ impl Inner {
         expect_new(&unlocked, hold::lock_claims(db, &unlocked).await?)?;
         for (index, wanted) in claims.iter().enumerate() {
             if got[index].is_none() {
-                let first = got[first[&wanted.digest]].clone().unwrap_or_default();
+                let first = got[first[&name(wanted)]].clone().unwrap_or_default();
                 let wants = |claimed: &Claimed| wanted.wish.wants(&claimed.job.envelope.job_type);
                 got[index] = Some(first.into_iter().filter(wants).collect());
             }

@@ -251,7 +251,7 @@ impl Inner {
                 replies.insert(wanted.index, reply);
                 let host = wish.host.as_ref();
                 let sign = Sign::of(wanted.scope, &wish.worker);
-                seen.insert(0, Sign { host, job_types: Some(&wish.job_types), ..sign });
+                seen.insert(0, Sign { host, job_types: Some(&wish.job_types[..]), ..sign });
             }
         }
         ready.replies = replies.into_values().collect();

@@ -46,15 +46,15 @@ impl Inner {
         let queues = known.queues.in_scope(scope);
         let numbers: Vec<i32> = queues.iter().map(|(no, _)| queue_column(*no)).collect();
         let counts = counts(db, &numbers).await?;
-        let all = self.workers_now(db).await?;
+        let all = self.workers_now(db, scope).await?;
         // Whoever was heard of lately is alive whatever it holds, and all that runs need not be
         // read.
-        let leases = match needs_leases(&all, scope, now) {
+        let leases = match needs_leases(&all, now) {
             true => workers::leases(db).await?,
             false => Leases::default(),
         };
         let workers = described(&all, &leases, &Scope::All, now);
-        let live = LiveWorkers::of(&workers);
+        let live = LiveWorkers::of(&workers, queues.iter().copied());
         let lines = waiting(db, &numbers, now).await?;
         let mut depths = Vec::new();
         for (no, queue) in queues {
@@ -118,7 +118,7 @@ impl Inner {
         let of_type = known.queues.of_type(&queue.job_type, &Scope::All);
         let of_type: Vec<i32> = of_type.map(|(no, _)| queue_column(no)).collect();
         let running = counts(db, &of_type).await?.values().map(|counts| counts.running).sum();
-        let (all, leases) = (self.workers_now(db).await?, workers::leases(db).await?);
+        let (all, leases) = (self.workers_now(db, scope).await?, workers::leases(db).await?);
         let workers = described(&all, &leases, &Scope::All, now);
         let surroundings = Surroundings {
             now,

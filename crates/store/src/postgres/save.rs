@@ -342,8 +342,12 @@ pub(super) struct Given {
 
 impl Given {
     pub(super) fn of(given: &[(i64, Vec<JobId>)]) -> Self {
-        let bytes = |ids: &Vec<JobId>| ids.iter().flat_map(|id| id.to_bytes()).collect();
-        let (digest, jobs) = given.iter().map(|(digest, ids)| (*digest, bytes(ids))).unzip();
+        // Two claims may have one digest. They share its row, and whose a lease is stands in the job.
+        let mut rows: BTreeMap<i64, Vec<u8>> = BTreeMap::new();
+        for (digest, ids) in given {
+            rows.entry(*digest).or_default().extend(ids.iter().flat_map(|id| id.to_bytes()));
+        }
+        let (digest, jobs) = rows.into_iter().unzip();
         Given { digest, jobs }
     }
 

@@ -336,7 +336,7 @@ statements! {
         begun!(),
         announced!(within),
         "select pg_catalog.nextval('consign.place'), consign.expect((select pg_catalog.count(*) from consign.house \
-            where settings = $31 and consign.now_ms() between $32::int8 and $32::int8 + 50), 1)"
+            where settings = $31 and consign.now_ms() between $32::int8 and $32::int8 + 50), 1::int8)"
     );
     /// Jobs that were started, and which claims they were given to.
     JOBS_START = concat!(
@@ -362,10 +362,10 @@ statements! {
         ended as (insert into consign.job_ended (no, queue, status, error, keyed, kept_since, body) \
         select * from unnest($16::int8[], $17::int4[], $18::int2[], $19::int8[], $20::bool[], $21::int8[], $22::bytea[])), ",
         announced!(within),
-        "select consign.expect(pg_catalog.count(*), pg_catalog.cardinality($14::int8[])) from gone"
+        "select consign.expect(pg_catalog.count(*), pg_catalog.cardinality($14::int8[])::int8) from gone"
     );
     /// The same of rows that are to change otherwise.
-    JOBS_KNOWN = "select consign.expect(pg_catalog.count(*), pg_catalog.cardinality($1::int8[])) from (select from \
+    JOBS_KNOWN = "select consign.expect(pg_catalog.count(*), pg_catalog.cardinality($1::int8[])::int8) from (select from \
         (select * from unnest($1::int8[], $2::xid[]) order by 1) u(no, by) \
         cross join lateral (select from consign.job where no = u.no and xmin = u.by for update) j) held";
     ENDED_INSERT = "insert into consign.job_ended (no, queue, status, error, keyed, kept_since, body) \
@@ -558,6 +558,7 @@ statements! {
     SIGNING_KEY_PUT = "insert into consign.signing_key (id, body) values ($1, $2) \
         on conflict (id) do update set body = excluded.body";
     WORKERS = "select scope, name, body from consign.worker";
+    WORKERS_OF = "select scope, name, body from consign.worker where scope = any($1)";
     WORKERS_PUT = "insert into consign.worker as w (scope, name, seen_at, body) \
         select * from unnest($1::text[], $2::text[], $3::int8[], $4::bytea[]) order by 1, 2 \
         on conflict (scope, name) do update set seen_at = excluded.seen_at, body = excluded.body \

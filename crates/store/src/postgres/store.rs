@@ -271,7 +271,8 @@ impl Store for Postgres {
     async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError> {
         let scope = scope.clone();
         self.read_moment(move |inner, db, now| async move {
-            let (all, leases) = (inner.workers_now(&db).await?, workers::leases(&db).await?);
+            let (all, leases) =
+                (inner.workers_now(&db, &scope).await?, workers::leases(&db).await?);
             Ok(described(&all, &leases, &scope, now))
         })
         .await

@@ -17,7 +17,7 @@ use crate::{
     clock::{Reading, StoreClock},
     form::body::Seen,
 };
-use engine::{JobId, Timestamp, clock_jumped};
+use engine::{JobId, Scope, Timestamp, clock_jumped};
 use std::{
     sync::{Mutex, MutexGuard},
     time::Duration,
@@ -198,7 +198,7 @@ impl Inner {
 
     async fn delay_workers(&self, db: &Lent, by: Duration) -> Result<(), Trouble> {
         let later = |seen: &mut Seen| seen.seen_at = seen.seen_at + by;
-        let mut all = self.workers_now(db).await?;
+        let mut all = self.workers_now(db, &Scope::All).await?;
         all.values_mut().for_each(later);
         let news: Vec<workers::News> =
             all.iter().map(|(name, seen)| (name.clone(), seen.clone(), true)).collect();

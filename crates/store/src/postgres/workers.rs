@@ -12,7 +12,7 @@ use crate::{
         body::{Seen, from_row, from_scope, to_row, to_scope},
         facet,
     },
-    seen::{Leases, Name, Workers},
+    seen::{FULL_FOR, Leases, Name, Workers, may_claim},
 };
 use engine::{Host, JobType, Scope, Timestamp, WorkerId};
 use std::{collections::BTreeMap, sync::MutexGuard, time::Duration};
@@ -38,16 +38,12 @@ impl WorkersNews {
     }
 }
 
-/// How long a tenant that has no room for another worker is taken to have none, without counting
-/// again.
-const FULL_FOR: Duration = Duration::from_secs(1);
-
 /// A sign of life, with what the worker said of itself.
 pub(super) struct Sign<'a> {
     pub(super) scope: &'a Scope,
     pub(super) worker: &'a WorkerId,
     pub(super) host: Option<&'a Host>,
-    pub(super) job_types: Option<&'a Vec<JobType>>,
+    pub(super) job_types: Option<&'a [JobType]>,
     /// It is the last one: the worker signs off.
     pub(super) left: bool,
 }
@@ -107,7 +103,7 @@ impl Inner {
                 .unwrap_or_else(|| (before.cloned().unwrap_or_else(|| nobody(now)), false));
             (is.seen_at, is.left) = (now, left);
             is.host = host.cloned().or(is.host);
-            is.job_types = job_types.cloned().unwrap_or(is.job_types);
+            is.job_types = job_types.map_or(is.job_types, Into::into);
             is_news |= before.is_none_or(|before| {
                 (&before.host, &before.job_types, before.left) != (&is.host, &is.job_types, left)
                     || now.unix_ms() / WRITTEN_MS != before.seen_at.unix_ms() / WRITTEN_MS
@@ -122,10 +118,11 @@ impl Inner {
         self.workers.lock().expect("no code of ours panics with the workers in hand")
     }
 
-    /// Everybody who was seen, here or elsewhere.
-    pub(super) async fn workers_now(&self, db: &Lent) -> Result<Workers, Trouble> {
-        let mut workers = load(db).await?;
-        for (name, seen) in &mut *self.workers() {
+    /// The workers that may claim what `scope` covers and were seen, here or elsewhere.
+    pub(super) async fn workers_now(&self, db: &Lent, scope: &Scope) -> Result<Workers, Trouble> {
+        let mut workers = load(db, scope).await?;
+        let mut own = self.workers();
+        for (name, seen) in own.iter_mut().filter(|((own, _), _)| may_claim(own, scope)) {
             match workers.get(name) {
                 // It signed off at another node. Its next sign of life here is news to the table.
                 Some(told) if told.left && told.seen_at >= seen.seen_at => *seen = told.clone(),
@@ -138,7 +135,7 @@ impl Inner {
 }
 
 fn nobody(now: Timestamp) -> Seen {
-    Seen { host: None, job_types: Vec::new(), seen_at: now, left: false }
+    Seen { host: None, job_types: [].into(), seen_at: now, left: false }
 }
 
 /// Forgets workers.
@@ -184,9 +181,16 @@ async fn write(db: &Lent, sql: &str, told: &[(&Name, &Seen)]) -> Result<(), Trou
     db.run(sql, &params).await.map(drop)
 }
 
-pub(super) async fn load(db: &Lent) -> Result<Workers, Trouble> {
+async fn load(db: &Lent, scope: &Scope) -> Result<Workers, Trouble> {
     let mut workers = BTreeMap::new();
-    for row in db.rows(sql::WORKERS, &[]).await? {
+    let rows = match scope {
+        Scope::All => db.rows(sql::WORKERS, &[]).await?,
+        Scope::One(_) => {
+            let scopes = [to_scope(scope), to_scope(&Scope::All)].to_vec();
+            db.rows(sql::WORKERS_OF, &[(&scopes, Type::TEXT_ARRAY)]).await?
+        }
+    };
+    for row in rows {
         let (scope, name): (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
         let no = facet::of_name(&[scope, name]);
         let (Some(scope), Ok(name)) = (from_scope(scope), WorkerId::parse(name)) else {

@@ -198,7 +198,11 @@ impl Writer {
         let name = (scope, worker);
         // One too many works like any other and is not shown: claims and reports are never refused
         // for it.
+        if !workers.contains_key(&name) && self.shared.is_full(&name.0, now) {
+            return Ok(());
+        }
         let Ok(forgotten) = room_for_worker(&workers, &name, &self.limits, now) else {
+            self.shared.note_full(name.0, now);
             return Ok(());
         };
         if let Some(lost) = forgotten {
@@ -207,11 +211,11 @@ impl Writer {
             workers.remove(&lost);
         }
         let before = workers.get(&name).cloned();
-        let nobody = Seen { host: None, job_types: Vec::new(), seen_at: now, left: false };
+        let nobody = Seen { host: None, job_types: [].into(), seen_at: now, left: false };
         let mut seen = before.clone().unwrap_or(nobody);
         (seen.seen_at, seen.left) = (now, false);
         seen.host = host.or(seen.host);
-        seen.job_types = job_types.unwrap_or(seen.job_types);
+        seen.job_types = job_types.map_or(seen.job_types, Into::into);
         // The file is told now and then: a worker that claims a thousand times a second is alive, and
         // that is all anybody wants to know after a restart.
         let told = before.is_some_and(|before| {

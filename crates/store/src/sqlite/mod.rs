@@ -256,7 +256,8 @@ impl Store for Sqlite {
     }
 
     async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>, StoreError> {
-        let (scope, now, workers) = (scope.clone(), self.now().await?, self.shared.workers_now());
+        let (scope, now, workers) =
+            (scope.clone(), self.now().await?, self.shared.workers_now(scope));
         self.read_slowly(move |db| reads::queues(db, &workers, &scope, now)).await
     }
 
@@ -270,7 +271,8 @@ impl Store for Sqlite {
     }
 
     async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError> {
-        let (scope, now, workers) = (scope.clone(), self.now().await?, self.shared.workers_now());
+        let (scope, now, workers) =
+            (scope.clone(), self.now().await?, self.shared.workers_now(scope));
         self.read_slowly(move |db| reads::workers(db, &workers, &scope, now)).await
     }
 
@@ -313,7 +315,8 @@ impl Store for Sqlite {
         scope: &Scope,
         id: JobId,
     ) -> Result<Option<(Job, Surroundings)>, StoreError> {
-        let (scope, now, workers) = (scope.clone(), self.now().await?, self.shared.workers_now());
+        let (scope, now, workers) =
+            (scope.clone(), self.now().await?, self.shared.workers_now(scope));
         self.read_slowly(move |db| reads::surroundings(db, &workers, &scope, id, now)).await
     }
 

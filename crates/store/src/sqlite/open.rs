@@ -21,7 +21,7 @@ use crate::{
 use engine::{SeededBug, planted};
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, BufReader},
     path::{Path, PathBuf},
     sync::{
@@ -135,9 +135,11 @@ impl Files {
     /// Those at `path`, to be looked at from outside. Who may not read them hears that, and not "damage".
     pub(super) fn of_visitor(path: &Path) -> Result<Self, OpenError> {
         let failed = |source| OpenError::File { path: path.to_owned(), source };
-        if !File::open(path).and_then(|file| file.metadata()).map_err(failed)?.is_file() {
+        // Before it is opened: to open a FIFO would wait for a writer.
+        if !fs::metadata(path).map_err(failed)?.is_file() {
             return Err(OpenError::NotOurs { path: path.to_owned() });
         }
+        File::open(path).map_err(failed)?;
         Ok(Files { path: path.to_owned(), vfs: None })
     }
 

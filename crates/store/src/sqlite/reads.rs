@@ -56,9 +56,9 @@ pub(super) fn queues(
     let counts = load_counts_of(db, &queues, scope)?;
     let paused = load_paused(db)?;
     // Whoever was heard of lately is alive whatever it holds, and all that runs need not be read.
-    let leases = if needs_leases(known, scope, now) { leases(db)? } else { Leases::default() };
+    let leases = if needs_leases(known, now) { leases(db)? } else { Leases::default() };
     let workers = described(known, &leases, &Scope::All, now);
-    let live = LiveWorkers::of(&workers);
+    let live = LiveWorkers::of(&workers, queues.in_scope(scope).into_iter());
     let expired = expired(db, now)?;
     let mut depths = Vec::new();
     for (no, queue) in queues.in_scope(scope) {

@@ -22,6 +22,7 @@ use crate::{
     keeper::Tended,
     queue::Counts,
     remembered::Remembered,
+    seen::{FULL_FOR, claiming_in},
     store::StoreError,
 };
 use engine::{JobId, Scope, TenantLimits, Timestamp, WorkerId, clock_jumped};
@@ -60,11 +61,15 @@ pub(super) struct Shared {
     clock: Arc<dyn Clock>,
     time: Mutex<StoreClock>,
     workers: Mutex<Workers>,
+    /// Tenants without room for another worker, and until when that is believed: a worker can give
+    /// itself a new name with every claim, and to look for room means to look at all workers.
+    full_scopes: Mutex<BTreeMap<Scope, Timestamp>>,
 }
 
 impl Shared {
     pub(super) fn new(clock: Arc<dyn Clock>, time: StoreClock, workers: Workers) -> Self {
-        Shared { clock, time: Mutex::new(time), workers: Mutex::new(workers) }
+        let (time, workers) = (Mutex::new(time), Mutex::new(workers));
+        Shared { clock, time, workers, full_scopes: Mutex::default() }
     }
 
     /// Moves the time on. Workers were not silent while the clock jumped, whatever becomes of the
@@ -88,9 +93,23 @@ impl Shared {
         self.time.lock().expect("no code of ours panics with the time in hand")
     }
 
-    /// The workers as they are now. A copy: a reader that took its time would keep the writer waiting.
-    pub(super) fn workers_now(&self) -> Workers {
-        self.workers().clone()
+    /// The workers that may claim what `scope` covers, as they are now. A copy: a reader that took its time would keep
+    /// the writer waiting.
+    pub(super) fn workers_now(&self, scope: &Scope) -> Workers {
+        claiming_in(&self.workers(), scope)
+    }
+
+    /// Whether a tenant had no room for another worker a moment ago.
+    pub(super) fn is_full(&self, scope: &Scope, now: Timestamp) -> bool {
+        self.full_scopes().get(scope).is_some_and(|until| now < *until)
+    }
+
+    pub(super) fn note_full(&self, scope: Scope, now: Timestamp) {
+        self.full_scopes().insert(scope, now + FULL_FOR);
+    }
+
+    fn full_scopes(&self) -> MutexGuard<'_, BTreeMap<Scope, Timestamp>> {
+        self.full_scopes.lock().expect("no code of ours panics with these in hand")
     }
 
     pub(super) fn workers(&self) -> MutexGuard<'_, Workers> {

@@ -12,7 +12,7 @@ use engine::{
     Backoff, ExecCommand, HandlerUrl, Host, Jitter, Job, JobType, JsonText, Policy, ReadyMade,
     Scope, Tenant, Timestamp,
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 impl Body for Policy {
     const KIND: Kind = Kind::Policy;
@@ -98,7 +98,8 @@ fn read_handler(from: &mut In<'_>) -> Option<ReadyMade> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) host: Option<Host>,
-    pub(crate) job_types: Vec<JobType>,
+    /// Shared: every listing copies those of all workers.
+    pub(crate) job_types: Arc<[JobType]>,
     pub(crate) seen_at: Timestamp,
     /// It signed off, and gave no sign of life since.
     pub(crate) left: bool,

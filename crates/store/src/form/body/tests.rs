@@ -181,7 +181,12 @@ fn everything_else_comes_back_as_it_went() {
     let run = Some(ReadyMade::Exec(ExecCommand::parse(&["convert", "-"]).unwrap()));
     check(Policy { schema, handler: run, ..Policy::default() });
     let job_types = vec![JobType::parse("a").unwrap(), JobType::parse("b").unwrap()];
-    check(Seen { host: Host::parse("h").ok(), job_types, seen_at: at(1), left: true });
+    check(Seen {
+        host: Host::parse("h").ok(),
+        job_types: job_types.into(),
+        seen_at: at(1),
+        left: true,
+    });
     let deltas = Deltas(BTreeMap::from([(1, [-1, 2, 0, 0, 0, 0, 0, 0, i64::MAX]), (9, [0; 9])]));
     check(Commit { at: at(1), last_no: 7, last_event: i64::MAX, deltas });
     let key = SigningKey { id: KeyId(7), secret: [8; 32], created_at: at(1), revoked_at: None };
