@@ -1,6 +1,6 @@
 //! What operators ask: queues, poison, workers, types, keys, the audit log.
 
-use crate::{Client, ClientError};
+use crate::{Client, ClientError, send::unconfirmed_nodes};
 use reqwest::Method;
 use serde::de::DeserializeOwned;
 use wire::{
@@ -101,15 +101,17 @@ impl Client {
         self.every_page(&["api", "keys"]).await
     }
 
-    /// Ends a key.
-    pub async fn revoke_key(&self, id: &str) -> Result<(), ClientError> {
-        self.send(self.request(Method::DELETE, &["api", "keys", id])).await.map(drop)
+    /// Ends a key, and gives the number of nodes that have not confirmed it.
+    pub async fn revoke_key(&self, id: &str) -> Result<u64, ClientError> {
+        let response = self.send(self.request(Method::DELETE, &["api", "keys", id])).await?;
+        Ok(unconfirmed_nodes(response.headers()))
     }
 
-    /// Ends a key, and every key that was made with it.
-    pub async fn revoke_key_and_descendants(&self, id: &str) -> Result<(), ClientError> {
+    /// The same for a key and every key that was made with it.
+    pub async fn revoke_key_and_descendants(&self, id: &str) -> Result<u64, ClientError> {
         let request = self.request(Method::DELETE, &["api", "keys", id]);
-        self.send(request.query(&[("descendants", "true")])).await.map(drop)
+        let response = self.send(request.query(&[("descendants", "true")])).await?;
+        Ok(unconfirmed_nodes(response.headers()))
     }
 
     /// A page of what operators did, newest first.

@@ -220,6 +220,12 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
+/// How many nodes have not confirmed what was set; 0 where the answer does not say.
+pub(crate) fn unconfirmed_nodes(headers: &HeaderMap) -> u64 {
+    let nodes = headers.get("consign-unconfirmed-nodes").and_then(|value| value.to_str().ok());
+    nodes.and_then(|nodes| nodes.trim().parse().ok()).unwrap_or(0)
+}
+
 fn credential(key: Option<&Secret>) -> Result<HeaderMap, ClientError> {
     let mut headers = HeaderMap::new();
     if let Some(key) = key {
@@ -256,6 +262,16 @@ mod tests {
         let client = Client::new("http://127.0.0.1:1/under/", None).unwrap();
         let url = client.address.below(&["api", "jobs", "../keys?x#y", "status"]);
         assert_eq!(url.as_str(), "http://127.0.0.1:1/under/api/jobs/..%2Fkeys%3Fx%23y/status");
+    }
+
+    #[test]
+    fn nodes_that_have_not_confirmed_are_counted_where_the_answer_says_so() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(unconfirmed_nodes(&headers), 0);
+        for (value, expected) in [("1", 1), ("12", 12), ("many", 0)] {
+            headers.insert("consign-unconfirmed-nodes", HeaderValue::from_static(value));
+            assert_eq!(unconfirmed_nodes(&headers), expected, "{value}");
+        }
     }
 
     #[test]

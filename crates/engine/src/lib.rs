@@ -88,7 +88,7 @@ pub use submit::{Submitted, key_is_free, submit, submit_again, submit_same};
 pub use tenant_limits::{TenantLimit, TenantLimits};
 pub use text::{
     ClaimId, CorrelationId, ErrorCode, HandlerUrl, Host, JobType, PauseReason, ResultUrl, Scope,
-    StepName, SubjectId, Tenant, TraceParent, WorkerId,
+    StepName, SubjectId, Tenant, TraceParent, WorkerId, is_deceptive,
 };
 pub use time::{DELAY_SECONDS_MAX, Timestamp, check_delay};
 pub use worker::{WORKER_SILENCE_MAX, is_live};

@@ -114,6 +114,24 @@ impl ClaimId {
     }
 }
 
+/// Whether a letter cannot be seen, or changes how others are shown: two texts would look like one
+/// where a person reads an address, the log or the audit.
+pub fn is_deceptive(letter: char) -> bool {
+    letter.is_control()
+        || matches!(
+            letter,
+            '\u{ad}'
+                | '\u{61c}'
+                | '\u{180e}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
+}
+
 impl Tenant {
     /// The tenant of an installation that has only one.
     pub fn default_tenant() -> Self {
@@ -226,8 +244,9 @@ fn check_web_address(field: &'static str, text: &str, instead: &str) -> Checked<
         return no(format!("must have at most {BYTES_MAX} bytes"));
     }
     // Some who read addresses take a backslash for a slash, and would find another host in it.
-    if text.chars().any(|letter| letter.is_control() || letter.is_whitespace() || letter == '\\') {
-        return no("must have no spaces, backslashes or control characters".into());
+    let is_barred = |letter: char| is_deceptive(letter) || letter.is_whitespace() || letter == '\\';
+    if text.chars().any(is_barred) {
+        return no("must have no spaces, backslashes, control or format characters".into());
     }
     let after = |scheme: &str| {
         let (before, rest) = text.split_at_checked(scheme.len())?;
@@ -317,6 +336,12 @@ mod tests {
             " https://a",
             "https://a/\nb",
             "https://user:secret@a/",
+            "https://a/\u{202e}gpj.exe",
+            "https://a\u{200b}.example/",
+            "https://a/\u{2066}b\u{2069}",
+            "https://a/\u{ad}b",
+            "https://a/\u{feff}",
+            "https://a/\u{e0041}",
             &long,
         ] {
             assert_eq!(ResultUrl::parse(bad).unwrap_err().field, "resultUrl", "{bad:?}");

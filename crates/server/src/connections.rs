@@ -5,12 +5,15 @@
 //! caller yields: at the limit, the oldest of them is closed for the one that comes, also while it
 //! is sent an answer. A request of a recognised caller is never cut off for another.
 
+mod bounded_stream;
+
+use bounded_stream::BoundedStream;
+
 use crate::settings::{AddressShare, Limits};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use std::{
     collections::HashMap,
-    io,
     net::{IpAddr, Ipv6Addr},
     pin::Pin,
     sync::{
@@ -21,11 +24,7 @@ use std::{
     time::Duration,
 };
 use store::Clock;
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    sync::Notify,
-    time::{Sleep, sleep, timeout},
-};
+use tokio::{sync::Notify, time::timeout};
 
 /// All connections of one listener.
 pub(crate) struct Connections {
@@ -151,11 +150,17 @@ impl State {
         let Some(own) = self.by_address.get(&address).filter(|own| own.len() >= share) else {
             return Ok(());
         };
-        let mut idle: Vec<(u64, &Arc<Connection>)> =
-            own.values().filter_map(|one| Some((one.idle_since()?, one))).collect();
-        idle.sort_unstable_by_key(|(since, _)| *since);
-        let cut = idle.into_iter().any(|(since, one)| one.cut_if_idle_since(since));
-        if cut { Ok(()) } else { Err(ShareExceeded) }
+        let oldest = || {
+            let idle = own.values().filter_map(|one| Some((one.idle_since()?, one)));
+            idle.min_by_key(|(since, _)| *since)
+        };
+        // One that becomes busy in between is passed over, and the next is looked for.
+        while let Some((since, one)) = oldest() {
+            if one.cut_if_idle_since(since) {
+                return Ok(());
+            }
+        }
+        Err(ShareExceeded)
     }
 
     /// Closes the connection that has been idle for longest, if one is.
@@ -197,18 +202,16 @@ pub(crate) struct Admitted {
 }
 
 impl Admitted {
-    /// Follows what happens on `stream`; `first_byte_timeout` bounds the wait for its first byte,
-    /// and `answer_timeout` the time in which a caller that was not recognised reads a whole
-    /// answer.
-    pub(crate) fn track<S>(
+    /// Bounds what happens on `stream`: `first_byte_timeout` the wait for its first byte, and
+    /// `write_timeout` the time in which a client reads something of an answer, and in which one
+    /// that was not recognised reads all of it.
+    pub(crate) fn bound<S>(
         &self,
         stream: S,
         first_byte_timeout: Duration,
-        answer_timeout: Duration,
-    ) -> Tracked<S> {
-        let (connections, connection) = (self.connections.clone(), self.connection.clone());
-        let first_byte = Some(Box::pin(sleep(first_byte_timeout)));
-        Tracked { stream, connections, connection, first_byte, answer_timeout, answer: None }
+        write_timeout: Duration,
+    ) -> BoundedStream<S> {
+        BoundedStream::new(stream, self, first_byte_timeout, write_timeout)
     }
 
     /// Waits until the connection has to yield.
@@ -332,102 +335,15 @@ impl Body for ServedBody {
     }
 }
 
-/// A stream that says when its connection becomes idle, and ends when its first byte does not come.
-pub(crate) struct Tracked<S> {
-    stream: S,
-    connections: Arc<Connections>,
-    connection: Arc<Connection>,
-    /// Runs until the first byte has come.
-    first_byte: Option<Pin<Box<Sleep>>>,
-    answer_timeout: Duration,
-    /// Runs from the first byte of an answer until all of it is written, however slowly it is read.
-    answer: Option<Pin<Box<Sleep>>>,
-}
-
-impl<S> Tracked<S> {
-    /// Passes on what came of a write, unless a caller that was not recognised reads for too long.
-    fn bounded<T>(
-        &mut self,
-        cx: &mut Context<'_>,
-        polled: Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        if self.connection.is_protected() {
-            self.answer = None;
-            return polled;
-        }
-        let timeout = self.answer_timeout;
-        let answer = self.answer.get_or_insert_with(|| Box::pin(sleep(timeout)));
-        match answer.as_mut().poll(cx) {
-            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-            Poll::Pending => polled,
-        }
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Tracked<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        if polled.is_ready() {
-            self.first_byte = None;
-            return polled;
-        }
-        match &mut self.first_byte {
-            Some(first_byte) => match first_byte.as_mut().poll(cx) {
-                Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-                Poll::Pending => Poll::Pending,
-            },
-            None => polled,
-        }
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Tracked<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.bounded(cx, polled)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
-        self.bounded(cx, polled)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let polled = Pin::new(&mut self.stream).poll_flush(cx);
-        if let Poll::Ready(Ok(())) = polled {
-            self.answer = None;
-            self.connection.flushed(|| self.connections.now_ms());
-            return polled;
-        }
-        self.bounded(cx, polled)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io;
     use store::Reading;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt, duplex},
+        time::sleep,
+    };
 
     /// Moves by a millisecond whenever it is read, so that every age is another.
     #[derive(Default)]
@@ -478,7 +394,7 @@ mod tests {
         // answer.
         drop(serving);
         assert_eq!(served.connection.idle_since(), None);
-        let mut stream = served.track(tokio::io::sink(), Duration::from_secs(1), ANSWER_TIMEOUT);
+        let mut stream = served.bound(tokio::io::sink(), Duration::from_secs(1), ANSWER_TIMEOUT);
         stream.flush().await.unwrap();
         let (new, since) = (new.unwrap(), served.connection.idle_since().unwrap());
         assert!(since > new.connection.idle_since().unwrap());
@@ -498,7 +414,7 @@ mod tests {
         // After a request of a recognised caller, one without does not keep the place either.
         let new = new.unwrap();
         drop(begin_recognised(&new).unwrap());
-        let mut stream = new.track(tokio::io::sink(), Duration::from_secs(1), ANSWER_TIMEOUT);
+        let mut stream = new.bound(tokio::io::sink(), Duration::from_secs(1), ANSWER_TIMEOUT);
         stream.flush().await.unwrap();
         let _answered = new.connection.begin().unwrap();
         assert!(new.connection.idle_since().is_some());
@@ -512,7 +428,7 @@ mod tests {
             let _serving = admitted.connection.begin().unwrap();
             assert!(!recognised || admitted.connection.protect());
             let (mut client, server) = duplex(1);
-            let mut server = admitted.track(server, Duration::from_secs(1), ANSWER_TIMEOUT);
+            let mut server = admitted.bound(server, Duration::from_secs(1), ANSWER_TIMEOUT);
             // A byte a second: a bound on each write alone would let it go on for ever.
             let reading = tokio::spawn(async move {
                 while client.read(&mut [0; 1]).await.is_ok_and(|bytes| bytes > 0) {
@@ -591,15 +507,33 @@ mod tests {
         let all = connections(100, AddressShare::Unlimited);
         let admitted = admit(&all, "192.0.2.1").await.unwrap();
         let (mut client, server) = duplex(16);
-        let mut server = admitted.track(server, Duration::from_secs(5), ANSWER_TIMEOUT);
+        let mut server = admitted.bound(server, Duration::from_secs(5), ANSWER_TIMEOUT);
         let error = server.read(&mut [0; 1]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         let (mut client_2, server) = duplex(16);
-        let mut server = admitted.track(server, Duration::from_secs(5), ANSWER_TIMEOUT);
+        let mut server = admitted.bound(server, Duration::from_secs(5), ANSWER_TIMEOUT);
         client_2.write_all(b"x").await.unwrap();
         server.read_exact(&mut [0; 1]).await.unwrap();
         let silent = timeout(Duration::from_secs(60), server.read(&mut [0; 1])).await;
         assert!(silent.is_err(), "only the first byte is waited for");
         client.shutdown().await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_read_is_cut_off_and_one_that_does_is_not() {
+        let all = connections(100, AddressShare::Unlimited);
+        let admitted = admit(&all, "192.0.2.1").await.unwrap();
+        let _serving = begin_recognised(&admitted).unwrap();
+        let (mut client, server) = duplex(16);
+        let mut server = admitted.bound(server, Duration::from_secs(5), ANSWER_TIMEOUT);
+        let reading = tokio::spawn(async move {
+            let mut bytes = [0; 16];
+            client.read_exact(&mut bytes).await.unwrap();
+            client
+        });
+        server.write_all(&[1; 16]).await.unwrap();
+        let _client = reading.await.unwrap();
+        let error = server.write_all(&[1; 64]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 }

@@ -102,10 +102,16 @@ impl Inside {
         Some(format!("{}?sig={sig}", wire::status_url(job)))
     }
 
-    /// Waits until what was set is in force on every live node. A node that does not confirm it is
-    /// waited for no longer than a sign of life lasts: after that it looks at the store before it
-    /// serves, and the headers of the answer say how many such nodes there are.
+    /// Waits until what was set is in force on every live node. The headers of the answer say how
+    /// many nodes have not confirmed it.
     pub(crate) async fn in_force(&self) -> HeaderMap {
+        unconfirmed_headers(self.unconfirmed_nodes().await)
+    }
+
+    /// The same, and gives the number of nodes that have not confirmed what was set. Such a node is
+    /// waited for no longer than a sign of life lasts: after that it looks at the store before it
+    /// serves.
+    pub(crate) async fn unconfirmed_nodes(&self) -> usize {
         let until = Instant::now() + NODE_LOST_AFTER;
         let mut pause = CONFIRMED_AFTER;
         // Nodes that were alive when it was set, or came since.
@@ -118,14 +124,12 @@ impl Inside {
                     awaited.extend(live.clone().map(|node| node.id.clone()));
                     if over || live.count() == 0 {
                         let missing = unconfirmed.iter().filter(|node| awaited.contains(&node.id));
-                        return unconfirmed_headers(missing.count());
+                        return missing.count();
                     }
                 }
                 // The store is away. What was set is set; which nodes act by it cannot be known.
                 Err(_) if over => {
-                    return unconfirmed_headers(
-                        self.node.nodes().iter().filter(|n| n.live).count(),
-                    );
+                    return self.node.nodes().iter().filter(|node| node.live).count();
                 }
                 Err(_) => {}
             }
@@ -194,7 +198,7 @@ const CONFIRMED_AFTER: Duration = Duration::from_millis(5);
 /// One that does not hear of it looks once a second.
 const CONFIRMED_AFTER_MAX: Duration = Duration::from_millis(100);
 
-fn unconfirmed_headers(nodes: usize) -> HeaderMap {
+pub(crate) fn unconfirmed_headers(nodes: usize) -> HeaderMap {
     if nodes == 0 {
         return HeaderMap::new();
     }

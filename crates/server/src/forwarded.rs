@@ -39,12 +39,21 @@ pub(crate) fn client_address(
     farthest
 }
 
-/// The value of `for` in one element of `Forwarded`.
+/// The value of `for` in one element of `Forwarded`. Nothing where quotes hold what separates
+/// elements or pairs: a proxy quotes the client's Host, and the part that was cut out of it could
+/// say `for` in the client's own words.
 fn forwarded_for(element: &str) -> Option<&str> {
+    if element.contains('\\') || element.split(';').any(has_open_quote) {
+        return None;
+    }
     let pairs = element.split(';').filter_map(|pair| pair.split_once('='));
     let (_, value) = pairs.into_iter().find(|(name, _)| name.trim().eq_ignore_ascii_case("for"))?;
     let value = value.trim();
     Some(value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value))
+}
+
+fn has_open_quote(pair: &str) -> bool {
+    !pair.matches('"').count().is_multiple_of(2)
 }
 
 /// An address, with or without a port.
@@ -99,5 +108,16 @@ mod tests {
         check("for=\"[2001:db8::1]:80\"", Some("2001:db8::1"));
         check("for=203.0.113.9, by=10.0.0.2", None);
         check("for=_hidden", None);
+    }
+
+    #[test]
+    fn what_a_client_has_quoted_is_no_element_of_its_own() {
+        let check = |value, expected| check(ForwardedHeader::Forwarded, value, expected);
+        check("host=\"a.example\";for=203.0.113.9", Some("203.0.113.9"));
+        check("for=203.0.113.9;host=\"x, for=8.8.8.8, y\"", None);
+        check("for=203.0.113.9;host=\"x, for=8.8.8.8\"", None);
+        check("for=203.0.113.9;host=\"x, for=8.8.8.8;y=\"", None);
+        check("host=\"x;for=8.8.8.8;y\";for=203.0.113.9", None);
+        check("for=203.0.113.9;host=\"x\\\", for=8.8.8.8;y=\\\"\"", None);
     }
 }

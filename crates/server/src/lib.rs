@@ -16,7 +16,6 @@ mod listener;
 mod metrics;
 mod no;
 mod openapi;
-mod patient;
 mod routes;
 mod sent;
 mod serve;
@@ -28,7 +27,7 @@ use door::Door;
 
 pub use auth::jwt::{JwtSetupError, KeysError};
 pub use routes::{Access, ROUTES, Route};
-pub use serve::{Listeners, Server, StartError};
+pub use serve::{LOCAL_CONNECTIONS_MAX, Listeners, Server, StartError};
 pub use settings::{
     AddressShare, ForwardedHeader, JwksSource, JwtSettings, Limits, ProxySettings, Rate, Settings,
 };

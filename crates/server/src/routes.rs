@@ -11,7 +11,7 @@ use crate::{
     },
     auth::pass,
     guard::{guard, no_such_address, no_such_method},
-    openapi::{self as doc, Doc},
+    openapi::{self as doc, Doc, Place},
     work::{claim, heartbeat, leave, release, settle, steps},
 };
 use axum::{
@@ -117,6 +117,12 @@ impl Route {
         }
     }
 
+    /// Whether it changes something and takes no parameter of a query.
+    pub(crate) fn refuses_query(&self) -> bool {
+        let takes_some = self.doc.takes.iter().any(|param| param.place == Place::Query);
+        self.method != "GET" && !takes_some
+    }
+
     /// Whether workers report here.
     pub(crate) fn is_report(&self) -> bool {
         self.path.starts_with("/api/work/") && self.path != "/api/work/claim"
@@ -178,6 +184,14 @@ mod tests {
             Access::Signed(right) => format!("`{right}`, or a signed address"),
         };
         format!("| `{}` | `{}` | {needs} |", route.method, route.path)
+    }
+
+    #[test]
+    fn what_changes_something_takes_no_parameter_unless_its_document_names_one() {
+        let changing = ROUTES.iter().filter(|route| route.method != "GET");
+        let taking = changing.filter(|route| !route.refuses_query());
+        let taking: Vec<&str> = taking.map(|route| route.path).collect();
+        assert_eq!(taking, ["/api/jobs", "/api/jobs/batch", "/api/keys/{id}"]);
     }
 
     #[test]

@@ -15,13 +15,14 @@ use bytes::{Bytes, BytesMut};
 use engine::{FieldProblem, JobId, JobType, Refusal};
 use http_body::Body as _;
 use http_body_util::BodyExt;
+use platform::Credentials;
 use serde::de::DeserializeOwned;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::Instant;
 use wire::{SettingBody, Unreadable, codes};
 
-/// A JSON body of ordinary size.
-pub(crate) struct Sent<T>(pub(crate) T);
+/// A JSON body of ordinary size, and its memory until it is dealt with.
+pub(crate) struct Sent<T>(pub(crate) T, pub(crate) Option<BodyPermit>);
 
 /// A JSON body that sets something: it takes no field that is not known.
 pub(crate) struct Setting<T>(pub(crate) T);
@@ -39,8 +40,8 @@ impl<T: DeserializeOwned> FromRequest<Door> for Sent<T> {
     type Rejection = No;
 
     async fn from_request(request: Request, door: &Door) -> Result<Self, No> {
-        let (bytes, _permit) = read(request, door, Kind::Ordinary).await?;
-        Ok(Sent(wire::read(&bytes)?))
+        let (bytes, permit) = read(request, door, Kind::Ordinary).await?;
+        Ok(Sent(wire::read(&bytes)?, permit))
     }
 }
 
@@ -129,10 +130,10 @@ async fn read(
         bytes: UNCOUNTED_BYTES,
         permit: None,
     };
+    let (began, credentials) = (Instant::now(), door.node.credentials());
     if let Some(bytes) = announced {
         memory.grow_to(bytes).await?;
     }
-    let began = Instant::now();
     let whole =
         tokio::time::timeout(limits.body_timeout, gather(body, bytes_max, &mut memory)).await;
     let whole = whole.unwrap_or_else(|_| {
@@ -140,11 +141,18 @@ async fn read(
         Err(No::stated(codes::REQUEST_TIMEOUT, detail))
     });
     let whole = whole?;
-    // A credential may end while the body of its request trickles in.
-    if began.elapsed() >= SLOW_BODY {
+    // A credential may expire or be revoked while the body of its request trickles in, or waits for
+    // memory.
+    if began.elapsed() >= SLOW_BODY || !is_current(door, credentials.as_ref()) {
         Shown::with(&parts).is_good(door).await?;
     }
     Ok((whole, memory.permit))
+}
+
+/// Whether the node acts by the same credentials as before.
+fn is_current(door: &Door, before: Option<&Arc<Credentials>>) -> bool {
+    let now = door.node.credentials();
+    before.zip(now.as_ref()).is_some_and(|(before, now)| Arc::ptr_eq(before, now))
 }
 
 /// The memory that a body has been given so far.

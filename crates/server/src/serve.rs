@@ -6,7 +6,6 @@ use crate::{
     connections::{Admitted, Connections, ServedBody, Shares},
     guard::ADDRESS_BYTES_MAX,
     listener::{Listener, Stream},
-    patient::Patient,
     routes::{health_router, router},
 };
 use axum::{Router, body::Body};
@@ -70,7 +69,7 @@ type ConnectionsGone = mpsc::Receiver<()>;
 /// Connections of the listener for health and metrics.
 const HEALTH_CONNECTIONS_MAX: usize = 32;
 /// Connections of the Unix socket.
-const LOCAL_CONNECTIONS_MAX: usize = 256;
+pub const LOCAL_CONNECTIONS_MAX: usize = 256;
 
 /// Why the door could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -320,8 +319,7 @@ impl Conversation {
         admitted: &Admitted,
     ) {
         let limits = &self.door.settings.limits;
-        let stream = Patient::new(stream, limits.write_timeout);
-        let stream = admitted.track(stream, limits.first_byte_timeout, limits.write_timeout);
+        let stream = admitted.bound(stream, limits.first_byte_timeout, limits.write_timeout);
         // HTTP/1.1 and no other: a client of HTTP/2 that keeps its window shut can make us hold
         // hundreds of answers on one connection, and nobody here needs it: a proxy in front speaks
         // it for us.

@@ -55,7 +55,7 @@ pub struct PolicyShape {
 #[serde(rename_all = "camelCase")]
 #[expect(dead_code, reason = "it only describes; a body is read as the policy itself")]
 pub struct PolicyRequest {
-    /// As lists show it; the one in the path counts, and this one is not read.
+    /// As lists show it. The one in the path counts: another one here is refused.
     job_type: Option<Json>,
     /// As lists show it; not read.
     declared: Option<Json>,

@@ -185,25 +185,44 @@ pub(crate) fn revoke(args: &KeysRevokeArgs) -> Result<ExitCode> {
 }
 
 async fn end(session: &Session, args: &KeysRevokeArgs) -> Result<ExitCode> {
+    let descendants = args.descendants;
     for id in &args.ids {
-        let told = if args.descendants {
-            session.client.revoke_key_and_descendants(id).await?;
-            format!(
-                "key {id} and every key that was made with it are revoked: they get 401 from now on"
-            )
-        } else {
-            session.client.revoke_key(id).await?;
-            format!("key {id} is revoked: whoever shows it gets 401 from now on")
+        let unconfirmed = match descendants {
+            true => session.client.revoke_key_and_descendants(id).await?,
+            false => session.client.revoke_key(id).await?,
         };
         if session.show.is_json() {
-            let descendants = args.descendants;
-            let told = serde_json::json!({ "id": id, "revoked": true, "descendants": descendants });
-            session.show.json(&told)?;
+            session.show.json(&serde_json::json!({
+                "id": id,
+                "revoked": true,
+                "descendants": descendants,
+                "unconfirmedNodes": unconfirmed,
+            }))?;
         } else {
-            session.show.lines(&[Line::of(Tone::Plain, told)])?;
+            session.show.lines(&about_end(id, descendants, unconfirmed))?;
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn about_end(id: &str, descendants: bool, unconfirmed: u64) -> Vec<Line> {
+    let (ended, keys) = match descendants {
+        true => (
+            format!("key {id} and every key that was made with it are revoked: they get"),
+            "these keys",
+        ),
+        false => (format!("key {id} is revoked: whoever shows it gets"), "the key"),
+    };
+    let mut lines = vec![Line::of(Tone::Plain, format!("{ended} 401 from now on"))];
+    let nodes = match unconfirmed {
+        0 => return lines,
+        1 => "1 node has".to_owned(),
+        nodes => format!("{nodes} nodes have"),
+    };
+    // A node acts by what it remembers until it takes itself for lost, which is 10 s at most.
+    let warning = format!("{nodes} not confirmed it and may serve {keys} for up to 10 s");
+    lines.push(Line::of(Tone::Waiting, warning));
+    lines
 }
 
 #[cfg(test)]
@@ -221,6 +240,19 @@ mod tests {
         for wrong in ["", "soon", "90", "2027-01-31"] {
             assert!(expiry(wrong, now()).unwrap_err().is::<Usage>(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn nodes_that_have_not_confirmed_an_end_are_told() {
+        let told = |descendants, unconfirmed| -> Vec<String> {
+            let lines = about_end("k", descendants, unconfirmed);
+            lines.iter().map(Line::text).collect()
+        };
+        assert_eq!(told(false, 0).len(), 1);
+        let one = "1 node has not confirmed it and may serve the key for up to 10 s";
+        assert_eq!(told(false, 1)[1..], [one]);
+        let two = "2 nodes have not confirmed it and may serve these keys for up to 10 s";
+        assert_eq!(told(true, 2)[1..], [two]);
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub(crate) async fn audit(
     caller.grant().may_everything()?;
     let limit = top(&params)?;
     let owner = CursorOwner { list: "/api/audit", scope: caller.scope() };
-    let before = position(&door, &params, owner)?.map(u64::from_be_bytes);
+    let before = position(&door, &params, owner).await?.map(u64::from_be_bytes);
     let entries = door.node.audit(caller.scope(), before, limit).await?;
     let more = entries.len() == limit;
     let next = entries.last().map(|entry| entry.number).filter(|number| more && *number > 1);

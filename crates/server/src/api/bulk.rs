@@ -1,6 +1,12 @@
 //! One order for all jobs that a filter means.
 
-use crate::{Door, auth::Caller, guard::Correlation, no::Reply, sent::Setting};
+use crate::{
+    Door,
+    auth::Caller,
+    guard::Correlation,
+    no::{No, Reply},
+    sent::Setting,
+};
 use axum::{Json, extract::State, http::StatusCode};
 use engine::Job;
 use platform::Chosen;
@@ -26,9 +32,10 @@ pub(crate) async fn cancel(
 }
 
 /// Goes on to its end also when the client does not wait for it.
-pub(super) async fn in_full<T: Send + 'static>(
-    work: impl Future<Output = Result<T, platform::Error>> + Send + 'static,
+pub(super) async fn in_full<T: Send + 'static, E: Into<No> + Send + 'static>(
+    work: impl Future<Output = Result<T, E>> + Send + 'static,
 ) -> Reply<T> {
     let done = tokio::spawn(work).await;
-    Ok(done.unwrap_or_else(|broken| std::panic::resume_unwind(broken.into_panic()))?)
+    let done = done.unwrap_or_else(|broken| std::panic::resume_unwind(broken.into_panic()));
+    done.map_err(Into::into)
 }

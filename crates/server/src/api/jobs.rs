@@ -1,6 +1,7 @@
 //! One job: handed over, looked at, stopped, given another life, erased.
 
 use super::{
+    no_fields::NoFields,
     page::PageQuery,
     status::status_of,
     submission::{draft, key_header, pace, shown, with_key, with_signed_url, without_hidden_job},
@@ -30,7 +31,7 @@ pub(crate) async fn submit(
     correlation: Correlation,
     params: Params,
     headers: HeaderMap,
-    Sent(request): Sent<SubmitRequest>,
+    Sent(request, _permit): Sent<SubmitRequest>,
 ) -> Reply<Response> {
     let signed = with_signed_url(&params, &caller)?;
     let request = with_key(request, key_header(&headers)?)?;
@@ -116,6 +117,7 @@ pub(crate) async fn cancel(
     caller: Caller,
     correlation: Correlation,
     Id(id): Id,
+    _: SettingOrNothing<NoFields>,
 ) -> Reply<(StatusCode, Json<StatusShape>)> {
     let job = door.job(&caller, id).await?;
     let job = door.about(&job, &caller, &correlation).cancel(caller.scope(), id).await?;
@@ -143,6 +145,7 @@ pub(crate) async fn erase(
     caller: Caller,
     correlation: Correlation,
     Id(id): Id,
+    _: SettingOrNothing<NoFields>,
 ) -> Reply<StatusCode> {
     let job = door.job(&caller, id).await?;
     door.about(&job, &caller, &correlation).erase(caller.scope(), id).await?;

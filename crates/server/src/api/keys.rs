@@ -1,12 +1,13 @@
 //! Keys: made, listed, ended.
 
-use super::page::PageQuery;
+use super::{bulk::in_full, no_fields::NoFields, page::PageQuery};
 use crate::{
     Door,
     auth::{Caller, Shown},
+    door::unconfirmed_headers,
     guard::Correlation,
     no::{No, Reply},
-    sent::{Params, Segment, Setting},
+    sent::{Params, Segment, Setting, SettingOrNothing},
 };
 use axum::{
     Json,
@@ -89,36 +90,66 @@ pub(crate) async fn revoke(
     correlation: Correlation,
     params: Params,
     Segment(id): Segment,
+    _: SettingOrNothing<NoFields>,
 ) -> Reply<(StatusCode, HeaderMap)> {
     // A misspelt parameter would leave those keys good that were meant to end.
     params.only(&["descendants"])?;
     let descendants = params.flag("descendants")?;
     let id = KeyId::parse(&id).map_err(|_| Refusal::KeyNotFound)?;
+    // In full: a client that hangs up after the first key must not keep its descendants alive.
+    let unconfirmed = in_full(end(door, caller, correlation, id, descendants)).await?;
+    Ok((StatusCode::NO_CONTENT, unconfirmed_headers(unconfirmed)))
+}
+
+/// Ends a key, and gives the number of nodes that have not confirmed it.
+async fn end(
+    door: Door,
+    caller: Caller,
+    correlation: Correlation,
+    id: KeyId,
+    descendants: bool,
+) -> Reply<usize> {
     let is_signing = *caller.scope() == Scope::All
         && door.node.signing_keys().await?.iter().any(|key| key.id == id);
     if is_signing {
         caller.grant().may_everything()?;
         door.node.revoke_signing_key(&caller.0, correlation.id, id).await?;
         door.rotate_signing_key().await?;
-    } else {
-        // Whoever could not have made a key cannot end it.
-        let keys = door.node.keys(caller.scope()).await?;
-        if let Some(key) = keys.iter().find(|key| key.id == id) {
-            caller.grant().may_grant(&key.grant)?;
-        }
-        door.node.revoke_key(&caller.0, correlation.id.clone(), caller.scope(), id).await?;
-        if descendants {
-            let may = |key: &ApiKey| Ok(caller.grant().may_grant(&key.grant)?);
-            for _ in 0..GENERATIONS_MAX {
-                // In force at every node before descendants are looked for: no key that was ended
-                // makes another after that.
-                door.in_force().await;
-                let (node, by) = (&door.node, &caller.0);
-                if !node.revoke_descendants::<No>(by, &correlation.id, id, may).await? {
-                    break;
-                }
-            }
-        }
+        return Ok(door.unconfirmed_nodes().await);
     }
-    Ok((StatusCode::NO_CONTENT, door.in_force().await))
+    // Whoever could not have made a key cannot end it.
+    let keys = door.node.keys(caller.scope()).await?;
+    if let Some(key) = keys.iter().find(|key| key.id == id) {
+        caller.grant().may_grant(&key.grant)?;
+    }
+    door.node.revoke_key(&caller.0, correlation.id.clone(), caller.scope(), id).await?;
+    let unconfirmed = door.unconfirmed_nodes().await;
+    match descendants {
+        true => Ok(unconfirmed.max(end_descendants(&door, &caller, &correlation, id).await?)),
+        false => Ok(unconfirmed),
+    }
+}
+
+/// Ends what was made with a key. The key itself is in force as revoked at every node before its
+/// descendants are looked for, and so is each generation of them: no key that was ended makes
+/// another after that.
+///
+/// Gives the largest number of nodes that have not confirmed a generation. A node that was waited
+/// for in vain counts as lost in the rounds that follow, and would be missing in the last number.
+async fn end_descendants(
+    door: &Door,
+    caller: &Caller,
+    correlation: &Correlation,
+    id: KeyId,
+) -> Reply<usize> {
+    let may = |key: &ApiKey| Ok(caller.grant().may_grant(&key.grant)?);
+    let mut unconfirmed = 0;
+    for _ in 0..GENERATIONS_MAX {
+        let (node, by) = (&door.node, &caller.0);
+        if !node.revoke_descendants::<No>(by, &correlation.id, id, may).await? {
+            break;
+        }
+        unconfirmed = unconfirmed.max(door.unconfirmed_nodes().await);
+    }
+    Ok(unconfirmed)
 }

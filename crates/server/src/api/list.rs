@@ -23,7 +23,7 @@ pub(crate) async fn list(
     params.only(&["filter", "$filter", "top", "$top", "cursor"])?;
     let filter = filter(&params)?.map_or(Ok(Filter::Everything), |text| job_filter(&text))?;
     let owner = CursorOwner { list: "/api/jobs", scope: caller.scope() };
-    let (limit, before) = (top(&params)?, cursor(&door, &params, owner)?);
+    let (limit, before) = (top(&params)?, cursor(&door, &params, owner).await?);
     let query = Query { scope: caller.scope().clone(), filter, before, limit };
     let page = door.node.list_reached(&query, &|job| caller.reaches(job)).await?;
     let items = page.jobs.iter().map(|job| status_of(&caller, job)).collect();
@@ -50,12 +50,12 @@ pub(super) fn top(params: &Params) -> Reply<usize> {
 }
 
 /// The place that the caller's cursor stands for.
-pub(super) fn cursor(
+pub(super) async fn cursor(
     door: &Door,
     params: &Params,
     owner: CursorOwner<'_>,
 ) -> Reply<Option<Cursor>> {
-    Ok(position(door, params, owner)?.map(Cursor::from_bytes))
+    Ok(position(door, params, owner).await?.map(Cursor::from_bytes))
 }
 
 /// What the client sends to get the page after this one.
@@ -68,14 +68,14 @@ pub(super) fn next_cursor(
 }
 
 /// The position in the caller's cursor, in as many bytes as positions of this list have.
-pub(super) fn position<const BYTES: usize>(
+pub(super) async fn position<const BYTES: usize>(
     door: &Door,
     params: &Params,
     owner: CursorOwner<'_>,
 ) -> Reply<Option<[u8; BYTES]>> {
     let Some(text) = params.get("cursor") else { return Ok(None) };
-    let opened =
-        seals::open_cursor(&door.node, owner, text).and_then(|bytes| bytes.try_into().ok());
+    let opened = seals::open_cursor(&door.gate.credentials, &door.node, owner, text).await?;
+    let opened = opened.and_then(|bytes| bytes.try_into().ok());
     let wrong = || FieldProblem::new("cursor", "must be a nextCursor of this list");
     Ok(Some(opened.ok_or_else(wrong).map_err(No::from)?))
 }

@@ -26,7 +26,7 @@ pub(crate) async fn list(
     let job_type = params.get("jobType").map(JobType::parse).transpose()?;
     let error_code = params.get("errorCode").map(ErrorCode::parse).transpose()?;
     let owner = CursorOwner { list: "/api/poison", scope: caller.scope() };
-    let (before, limit) = (cursor(&door, &params, owner)?, top(&params)?);
+    let (before, limit) = (cursor(&door, &params, owner).await?, top(&params)?);
     let query = PoisonQuery { scope: caller.scope().clone(), job_type, error_code, before, limit };
     let page = door.node.poisoned(&query, caller.grant()).await?;
     let counts = page.reasons.unwrap_or_default().counts.into_iter();

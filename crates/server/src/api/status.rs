@@ -94,6 +94,9 @@ async fn awaited(door: &Door, caller: &Caller, id: JobId, asked: &Asked) -> Repl
     let mut job = door.job(caller, id).await?;
     // Where too many wait already, this one gets what there is.
     let place = door.place_to_wait(caller, Some(&job));
+    if place.is_ok() {
+        shown.protect_connection().await;
+    }
     let until = Instant::now() + if place.is_ok() { *wait } else { Duration::ZERO };
     loop {
         let arrived = match known {

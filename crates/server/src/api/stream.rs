@@ -45,7 +45,8 @@ pub(crate) async fn events(
     if job.status().is_ended() && seen.is_some_and(|seen| seen >= job.seq) {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let place = door.place_to_wait(&caller, Some(&job))?;
+    let (place, shown) = (door.place_to_wait(&caller, Some(&job))?, Shown::with(&request));
+    shown.protect_connection().await;
     let version = match seen {
         Some(seen) => version_at(&door, &caller, id, seen).await?.unwrap_or(0),
         None => 0,
@@ -53,7 +54,7 @@ pub(crate) async fn events(
     let story = Story {
         door,
         caller,
-        shown: Shown::with(&request),
+        shown,
         correlation: correlation.id,
         id,
         watch,

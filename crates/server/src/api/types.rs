@@ -5,12 +5,18 @@ use crate::{
     Door,
     auth::Caller,
     guard::Correlation,
-    no::Reply,
-    sent::{Params, Setting, Type},
+    no::{No, Reply},
+    sent::{Params, Sent, Type},
 };
-use axum::{Json, extract::State, http::HeaderMap};
-use engine::{Denied, JobType, PolicyDraft, ReadyMadeDraft, Right, Scope};
+use axum::{
+    Json,
+    extract::{FromRequest, Request, State},
+    http::HeaderMap,
+};
+use engine::{Denied, FieldProblem, JobType, PolicyDraft, ReadyMadeDraft, Right, Scope};
 use platform::KnownType;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use wire::{Page, PolicyShape, TypeShape};
 
 pub(crate) async fn all(
@@ -42,17 +48,45 @@ pub(crate) async fn set(
     caller: Caller,
     correlation: Correlation,
     Type(job_type): Type,
-    Setting(policy): Setting<PolicyShape>,
+    PolicyBody { policy, named }: PolicyBody,
 ) -> Reply<(HeaderMap, Json<TypeShape>)> {
     if *caller.scope() != Scope::All {
         return Err(Denied::Tenants.into());
     }
     caller.grant().may_whole_type(&job_type)?;
+    if named.is_some_and(|named| named != job_type.as_str()) {
+        return Err(FieldProblem::new("jobType", "must be the type in the path").into());
+    }
     let draft = policy.to_draft()?;
     check_handler(&door, &caller, &job_type, &draft).await?;
     let managed = door.by(&caller, &correlation);
     let policy = managed.set_policy(job_type.clone(), &draft).await?;
     Ok((door.in_force().await, Json(TypeShape::new(&job_type, &policy, true))))
+}
+
+/// A policy, and the type that its body names beside it. What lists show may be sent back, but to
+/// the type that it was shown of.
+pub(crate) struct PolicyBody {
+    policy: PolicyShape,
+    named: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", expecting = "an object")]
+struct NamedType {
+    job_type: Option<String>,
+}
+
+impl FromRequest<Door> for PolicyBody {
+    type Rejection = No;
+
+    async fn from_request(request: Request, door: &Door) -> Result<Self, No> {
+        let Sent(body, _permit) = Sent::<Box<RawValue>>::from_request(request, door).await?;
+        let body = body.get().as_bytes();
+        let policy = wire::read_setting(body)?;
+        let NamedType { job_type: named } = wire::read(body)?;
+        Ok(PolicyBody { policy, named })
+    }
 }
 
 /// A handler that differs from what the type has needs a grant without limits, and a switch that

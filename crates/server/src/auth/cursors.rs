@@ -44,8 +44,7 @@ const PLAIN_BYTES_MAX: usize = 512;
 /// Seals a position. Positions of one list should have one length, because a seal does not hide it.
 pub(super) fn seal(key: &SigningKey, owner: CursorOwner<'_>, position: &[u8]) -> String {
     let mut bytes = position.to_vec();
-    let sealed =
-        cipher(key).seal_in_place_append_tag(nonce(), owner.associated_data(), &mut bytes);
+    let sealed = cipher(key).seal_in_place_append_tag(nonce(), owner.associated_data(), &mut bytes);
     sealed.expect("a position is far shorter than what the cipher takes");
     hex(&bytes)
 }
@@ -60,6 +59,11 @@ pub(super) fn open(keys: &[SigningKey], owner: CursorOwner<'_>, text: &str) -> O
         opened.ok().map(|position| position.to_vec())
     });
     opened.next()
+}
+
+/// Whether a text could be a cursor of ours, under whatever key.
+pub(super) fn may_be_sealed(text: &str) -> bool {
+    unhexed(text).is_some_and(|sealed| sealed.len() >= TAG_BYTES)
 }
 
 /// The cipher of cursors. Its key is not the one that signs, so that neither use can weaken the
@@ -109,6 +113,7 @@ mod tests {
             let sealed = seal(&key(1), owner, &position);
             assert_eq!(open(&[key(2), key(1)], owner, &sealed), Some(position), "{length}");
             assert_eq!(open(&[key(2)], owner, &sealed), None);
+            assert!(may_be_sealed(&sealed), "another node may know its key");
             let revoked = SigningKey { revoked_at: Some(Timestamp::MAX), ..key(1) };
             assert_eq!(open(&[revoked], owner, &sealed), None);
             for foreign in [
@@ -133,6 +138,9 @@ mod tests {
         }
         for wrong in ["", "0", "00", "7", "1-0", &sealed[2..], &sealed.to_uppercase(), "ä"] {
             assert_eq!(open(&[key(1)], owner, wrong), None, "{wrong}");
+        }
+        for wrong in ["", "0", "00", "1-0", &sealed[..30], &sealed.to_uppercase(), "ä"] {
+            assert!(!may_be_sealed(wrong), "{wrong}");
         }
         let next = seal(&key(1), owner, &8_u64.to_be_bytes());
         let same = sealed.bytes().zip(next.bytes()).filter(|(a, b)| a == b).count();

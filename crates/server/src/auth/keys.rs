@@ -3,7 +3,7 @@
 //! know what a client sent.
 
 use crate::{Door, no::Reply};
-use engine::{ApiKey, KeySecret, Principal};
+use engine::{KeySecret, Principal};
 use platform::{Credentials, Node};
 use std::{sync::Arc, time::Duration};
 use tokio::{
@@ -16,6 +16,16 @@ pub(crate) struct CredentialLookup {
     /// One look at a time, which all requests share that wait for one. Holds when the last look for
     /// an unknown credential began.
     looking: Mutex<Option<Instant>>,
+}
+
+/// What is known of a key that a client showed.
+pub(super) enum KeyState {
+    /// It is good now, and this is its owner.
+    Good(Arc<Principal>),
+    /// It is revoked or has expired. Its secret was right, so the log may name its owner.
+    Ended(Arc<Principal>),
+    /// No key has this secret.
+    Unknown,
 }
 
 /// Looks for unknown credentials are at least this far apart: a client that tries keys must not
@@ -35,18 +45,17 @@ impl CredentialLookup {
         node.look_at_credentials().await
     }
 
-    /// The owner of a key, if the key is good now.
-    pub(crate) async fn find(
-        &self,
-        door: &Door,
-        secret: &KeySecret,
-    ) -> Reply<Option<Arc<Principal>>> {
+    /// How the key with this secret stands now.
+    pub(super) async fn find(&self, door: &Door, secret: &KeySecret) -> Reply<KeyState> {
         let known = self.current(&door.node).await?;
-        if is_unknown(&known, secret) {
-            let known = self.look_for_unknown(&door.node).await?;
-            return Ok(owner(&known, secret, door));
+        match state(&known, secret, door) {
+            // A key that is known and revoked or expired stays so: that costs no look.
+            KeyState::Unknown => {
+                let known = self.look_for_unknown(&door.node).await?;
+                Ok(state(&known, secret, door))
+            }
+            found @ (KeyState::Good(_) | KeyState::Ended(_)) => Ok(found),
         }
-        Ok(owner(&known, secret, door))
     }
 
     /// The credentials after a look that began after this call: another node may have made one a
@@ -70,17 +79,12 @@ impl CredentialLookup {
     }
 }
 
-/// A key that is known and revoked or expired stays so: that costs no look.
-fn is_unknown(known: &Credentials, secret: &KeySecret) -> bool {
-    known.key(secret.id()).is_none_or(|known| !is_same(&known.key, secret))
-}
-
-fn owner(known: &Credentials, secret: &KeySecret, door: &Door) -> Option<Arc<Principal>> {
-    let known = known.key(secret.id())?;
-    let good = is_same(&known.key, secret) && known.key.is_good(door.now());
-    good.then(|| known.principal.clone())
-}
-
-fn is_same(key: &ApiKey, secret: &KeySecret) -> bool {
-    key.digest.is(&secret.digest())
+fn state(known: &Credentials, secret: &KeySecret, door: &Door) -> KeyState {
+    let same = known.key(secret.id()).filter(|known| known.key.digest.is(&secret.digest()));
+    let Some(known) = same else { return KeyState::Unknown };
+    let principal = known.principal.clone();
+    match known.key.is_good(door.now()) {
+        true => KeyState::Good(principal),
+        false => KeyState::Ended(principal),
+    }
 }

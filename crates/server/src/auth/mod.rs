@@ -80,18 +80,21 @@ impl Caller {
         self.grant().may_touch(&job.envelope).is_ok()
     }
 
+    /// Whether it came with a signed address.
+    pub(crate) fn is_signed(&self) -> bool {
+        self.0.who.starts_with(SIGNED)
+    }
+
     /// Whether answers name the tenant: only those who see several need it.
     pub(crate) fn sees_tenants(&self) -> bool {
-        *self.scope() == Scope::All && !self.0.who.starts_with(SIGNED)
+        *self.scope() == Scope::All && !self.is_signed()
     }
 
     /// In whose name it waits for `job`. A tenant can have any number of addresses signed, so all
     /// of them share what one principal has, and take nothing from those of another tenant.
     pub(crate) fn waits_as(&self, job: Option<&Job>) -> Arc<str> {
         match job {
-            Some(job) if self.0.who.starts_with(SIGNED) => {
-                format!("{SIGNED}{}", job.envelope.tenant).into()
-            }
+            Some(job) if self.is_signed() => format!("{SIGNED}{}", job.envelope.tenant).into(),
             Some(_) | None => self.0.who.clone(),
         }
     }

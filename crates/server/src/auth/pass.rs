@@ -1,6 +1,6 @@
 //! Lets those in who may use a route, and nobody else.
 
-use super::{Caller, CredentialFailure, SIGNED, seals};
+use super::{Caller, CredentialFailure, SIGNED, keys::KeyState, seals};
 use crate::{
     Door,
     connections::Connection,
@@ -31,18 +31,21 @@ pub(crate) async fn pass(State(door): State<Door>, mut request: Request, next: N
         Ok(Some(caller)) => Some(Who(caller.0.who.clone())),
         Ok(None) | Err(_) => None,
     };
-    if who.is_some() {
+    // A signed address can be passed on to anybody: it keeps a connection only while it waits.
+    if matches!(&recognised, Ok(Some(caller)) if !caller.is_signed()) {
         protect_connection(&parts).await;
     }
     let entered = recognised.and_then(|caller| {
-        caller.map(|caller| check(route, &caller, &parts).map(|()| caller)).transpose()
+        let checked = caller.map(|caller| check(route, &caller, &parts).map(|()| caller));
+        checked.transpose().map_err(Rejected::from)
     });
     let caller = match entered {
         Ok(caller) => caller,
-        Err(no) => {
+        Err(rejected) => {
             let_pass(&parts.headers, body).await;
-            let mut response = no.into_response();
+            let mut response = rejected.no.into_response();
             // The log names the caller of what was refused, too.
+            let who = who.or_else(|| rejected.who.map(Who));
             who.map(|who| response.extensions_mut().insert(who));
             return response;
         }
@@ -86,12 +89,18 @@ impl Shown {
         Shown(parts.clone())
     }
 
+    /// See [`protect_connection`]: for a request that has a place to wait.
+    pub(crate) async fn protect_connection(&self) {
+        protect_connection(&self.0).await;
+    }
+
     /// Whether it still opens the door.
     pub(crate) async fn is_good(&self, door: &Door) -> Reply<()> {
         let path = self.0.extensions.get::<MatchedPath>();
         let route = path.and_then(|path| route_of(&self.0.method, path.as_str()));
         let route = route.expect("it came by a route");
-        match recognise(door, route, &self.0).await? {
+        let recognised = recognise(door, route, &self.0).await;
+        match recognised.map_err(|rejected| rejected.no)? {
             Some(caller) => check(route, &caller, &self.0),
             None => Ok(()),
         }
@@ -106,8 +115,20 @@ impl<S: Sync> FromRequestParts<S> for Shown {
     }
 }
 
+/// Why a request does not pass, and whose it is: a key that has ended still names its owner.
+struct Rejected {
+    no: No,
+    who: Option<Arc<str>>,
+}
+
+impl From<No> for Rejected {
+    fn from(no: No) -> Self {
+        Rejected { no, who: None }
+    }
+}
+
 /// The caller, where the route wants one. What it may do is not asked yet.
-async fn recognise(door: &Door, route: &Route, parts: &Parts) -> Reply<Option<Caller>> {
+async fn recognise(door: &Door, route: &Route, parts: &Parts) -> Result<Option<Caller>, Rejected> {
     if route.access == Access::Open {
         return Ok(None);
     }
@@ -122,16 +143,29 @@ async fn recognise(door: &Door, route: &Route, parts: &Parts) -> Reply<Option<Ca
     Ok(Some(caller))
 }
 
-/// Whether a caller may use the route, and can read its answers.
+/// Whether a caller may use the route, can read its answers, and asks for nothing that the route
+/// would pass over.
 fn check(route: &Route, caller: &Caller, parts: &Parts) -> Reply<()> {
     match route.access {
         Access::Open => {}
         Access::Right(right) | Access::Signed(right) => caller.grant().may(right)?,
     }
-    accepts(&parts.headers, route.forms())
+    accepts(&parts.headers, route.forms())?;
+    check_query(route, parts.uri.query())
 }
 
-async fn authenticate(door: &Door, parts: &Parts) -> Reply<Caller> {
+/// Refuses parameters of what changes something and takes none. A caller may mean one as a limit:
+/// `pause?tenant=acme` would pause every tenant.
+fn check_query(route: &Route, query: Option<&str>) -> Reply<()> {
+    if !route.refuses_query() {
+        return Ok(());
+    }
+    // A signature limits nothing, and a client may DELETE the signed address that it has.
+    let known = Params::of(query)?.only(&["sig"]);
+    known.map_err(|_| No::stated("INVALID_FIELD", "this address takes no parameters in its query"))
+}
+
+async fn authenticate(door: &Door, parts: &Parts) -> Result<Caller, Rejected> {
     let note = |failure| door.gate.failures.note(failure);
     let none = || {
         note(CredentialFailure::Missing);
@@ -140,15 +174,17 @@ async fn authenticate(door: &Door, parts: &Parts) -> Reply<Caller> {
     let given = parts.headers.get(header::AUTHORIZATION).ok_or_else(none)?;
     let bearer = given.to_str().ok().and_then(bearer).ok_or_else(none)?;
     if let Some(secret) = KeySecret::parse(bearer) {
-        let found = door.gate.credentials.find(door, &secret).await?;
-        return found.map(Caller).ok_or_else(|| {
-            note(CredentialFailure::Key);
-            unknown()
-        });
+        let who = match door.gate.credentials.find(door, &secret).await? {
+            KeyState::Good(principal) => return Ok(Caller(principal)),
+            KeyState::Ended(principal) => Some(principal.who.clone()),
+            KeyState::Unknown => None,
+        };
+        note(CredentialFailure::Key);
+        return Err(Rejected { no: unknown(), who });
     }
     let Some(jwt) = &door.gate.jwt else {
         note(CredentialFailure::Token);
-        return Err(unknown());
+        return Err(unknown().into());
     };
     let verified = jwt.verify(bearer, door.now()).await;
     let principal = verified.map_err(|refused| {

@@ -35,11 +35,20 @@ pub(crate) fn seal_cursor(node: &Node, owner: CursorOwner<'_>, position: &[u8]) 
     Some(cursors::seal(signing?, owner, position))
 }
 
-/// The position in a cursor that was sealed for this owner.
-pub(crate) fn open_cursor(node: &Node, owner: CursorOwner<'_>, text: &str) -> Option<Vec<u8>> {
-    let signer = signer(&node.last_credentials());
-    let (keys, _) = signer.keys();
-    cursors::open(keys, owner, text)
+/// The position in a cursor that was sealed for this owner. A cursor that no known key opens may
+/// have been sealed with one that another node made a moment ago.
+pub(crate) async fn open_cursor(
+    lookup: &CredentialLookup,
+    node: &Node,
+    owner: CursorOwner<'_>,
+    text: &str,
+) -> Reply<Option<Vec<u8>>> {
+    let opened = cursors::open(signer(&node.last_credentials()).keys().0, owner, text);
+    if opened.is_some() || !cursors::may_be_sealed(text) {
+        return Ok(opened);
+    }
+    let credentials = lookup.look_for_unknown(node).await?;
+    Ok(cursors::open(signer(&credentials).keys().0, owner, text))
 }
 
 /// Whether this opens that job now. A key that is not known may be one that another node made a

@@ -252,8 +252,7 @@ fn of_kind(route: &Route) -> Vec<&'static str> {
     }
     if route.method != "GET" {
         all.extend([codes::STORE_FULL, codes::OUTCOME_UNKNOWN]);
-    }
-    if route.doc.body.is_some() {
+        // A route that takes no body reads one all the same, and refuses its fields.
         all.extend([codes::MALFORMED_BODY, codes::BODY_TOO_LARGE, codes::REQUEST_TIMEOUT]);
         all.extend([codes::UNSUPPORTED_MEDIA_TYPE, codes::OVERLOADED]);
     }

@@ -15,7 +15,7 @@ mod said;
 mod tests;
 mod work;
 
-pub(crate) use doc::Doc;
+pub(crate) use doc::{Doc, Place};
 pub(crate) use house::*;
 pub(crate) use jobs::*;
 pub(crate) use operators::*;

@@ -127,7 +127,7 @@ pub(crate) static LIST_TYPES: Doc = Doc {
 
 pub(crate) static SET_TYPE: Doc = Doc {
     about: "The whole policy: what is left out is the default. It holds for all tenants, so that only a credential for `*` \
-            may set it.",
+            may set it. A `jobType` in the body must be that of the path.",
     body: Some(Body::setting::<PolicyRequest>(
         r#"{"maxAttempts": 5, "timeout": "2m", "backoff": {"base": "2s", "factor": 2, "max": "10m", "jitter": "full"}}"#,
     )),

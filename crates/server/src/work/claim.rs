@@ -31,7 +31,7 @@ pub(crate) async fn claim(
     State(door): State<Door>,
     caller: Caller,
     shown: Shown,
-    Sent(request): Sent<ClaimRequest>,
+    Sent(request, _): Sent<ClaimRequest>,
 ) -> Reply<Response> {
     let ClaimOrder { mut wish, wait } = request.check()?;
     caller.grant().may_claim(&wish.job_types)?;

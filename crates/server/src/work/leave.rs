@@ -7,7 +7,7 @@ use wire::{LeaveAnswer, LeaveRequest};
 pub(crate) async fn leave(
     State(door): State<Door>,
     caller: Caller,
-    Sent(request): Sent<LeaveRequest>,
+    Sent(request, _): Sent<LeaveRequest>,
 ) -> Reply<Json<LeaveAnswer>> {
     let worker = request.check()?;
     door.node.leave(caller.scope(), &worker).await?;

@@ -2,7 +2,7 @@
 
 use super::{JwtRefused, JwtSetupError};
 use crate::settings::JwtSettings;
-use engine::{Grant, Pattern, Principal, Right, Rights, Scope, Tenant, Timestamp};
+use engine::{Grant, Pattern, Principal, Right, Rights, Scope, Tenant, Timestamp, is_deceptive};
 use serde_json::{Map, Value};
 
 /// Clocks of two houses differ.
@@ -168,24 +168,6 @@ fn sub(claims: &Claims) -> Result<&str, JwtRefused> {
         return Err(claim("sub", "has control or format characters or is too long"));
     }
     Ok(sub)
-}
-
-/// Letters that cannot be seen, or that change how others are shown: two subjects would look like
-/// one where a person reads the log or the audit.
-fn is_deceptive(letter: char) -> bool {
-    letter.is_control()
-        || matches!(
-            letter,
-            '\u{ad}'
-                | '\u{61c}'
-                | '\u{180e}'
-                | '\u{200b}'..='\u{200f}'
-                | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}'
-                | '\u{feff}'
-                | '\u{fff9}'..='\u{fffb}'
-                | '\u{e0000}'..='\u{e007f}'
-        )
 }
 
 /// A claim that is there limits. One that names nothing would, as a grant, mean everything, so it is refused.

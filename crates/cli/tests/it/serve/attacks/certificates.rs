@@ -2,7 +2,10 @@
 
 use crate::{command, serve::wait_until};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::{
+    fs::{CWD, Mode, mkfifoat},
+    process::{Pid, Signal, kill_process},
+};
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned, pki_types::CertificateDer,
 };
@@ -83,17 +86,21 @@ impl Drop for Secure {
 
 /// Writes a new certificate and its key into `folder`.
 fn issue(folder: &Path) -> CertificateDer<'static> {
+    issue_with_key_mode(folder, 0o600)
+}
+
+fn issue_with_key_mode(folder: &Path, key_mode: u32) -> CertificateDer<'static> {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(vec!["localhost".into()]).unwrap();
     // As those do it who renew: written beside, and moved into place.
-    let place = |name: &str, text: String| {
+    let place = |name: &str, text: String, mode: u32| {
         let new = folder.join(format!("{name}.new"));
         fs::write(&new, text).unwrap();
-        fs::set_permissions(&new, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::set_permissions(&new, fs::Permissions::from_mode(mode)).unwrap();
         fs::rename(new, folder.join(name)).unwrap();
     };
-    place("cert.pem", cert.pem());
-    place("key.pem", signing_key.serialize_pem());
+    place("cert.pem", cert.pem(), 0o600);
+    place("key.pem", signing_key.serialize_pem(), key_mode);
     cert.der().clone()
 }
 
@@ -126,6 +133,31 @@ fn a_renewed_certificate_is_served_without_a_restart() {
     assert!(ask(&mut secure.connect(&second).unwrap()).unwrap().starts_with("HTTP/1.1 200"));
     let third = issue(secure.folder.path());
     wait_until("it is mended", || secure.connect(&third).is_ok());
+}
+
+/// `chmod` changes neither the text of a key nor the time at which it was written.
+#[test]
+fn a_renewed_key_that_others_can_read_is_served_after_the_chmod_that_the_log_asks_for() {
+    let (secure, first) = Secure::start("");
+    let second = issue_with_key_mode(secure.folder.path(), 0o644);
+    wait_until("it is said", || secure.log().contains("mend it with: chmod 600"));
+    assert!(secure.connect(&first).is_ok(), "the old one is served meanwhile");
+    let key = secure.folder.path().join("key.pem");
+    fs::set_permissions(key, fs::Permissions::from_mode(0o600)).unwrap();
+    wait_until("the new one is served", || secure.connect(&second).is_ok());
+    assert_eq!(secure.log().matches("mend it with: chmod 600").count(), 1, "{}", secure.log());
+}
+
+#[test]
+fn a_fifo_in_the_place_of_a_certificate_does_not_end_renewals() {
+    let (secure, first) = Secure::start("");
+    let cert = secure.folder.path().join("cert.pem");
+    fs::remove_file(&cert).unwrap();
+    mkfifoat(CWD, &cert, Mode::RUSR | Mode::WUSR).unwrap();
+    wait_until("it is said", || secure.log().contains("is no regular file"));
+    assert!(secure.connect(&first).is_ok(), "the old one is served meanwhile");
+    let second = issue(secure.folder.path());
+    wait_until("the new one is served", || secure.connect(&second).is_ok());
 }
 
 #[test]

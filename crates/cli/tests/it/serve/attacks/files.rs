@@ -1,12 +1,18 @@
 //! Files that other users can read, replace or plant.
 
-use crate::{forget_ours, serve::free_port};
-use rustix::process::{Pid, Signal, kill_process};
+use crate::{
+    forget_ours,
+    serve::{free_port, wait_for},
+};
+use rustix::{
+    fs::{CWD, Mode, mkfifoat},
+    process::{Pid, Signal, kill_process},
+};
 use std::{
-    fs,
+    fs::{self, File},
     io::{BufRead, BufReader},
     net::SocketAddr,
-    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
+    os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
 };
@@ -188,6 +194,52 @@ fn planted_links_are_refused_and_what_they_lead_to_stays() {
     }
 }
 
+#[test]
+fn planted_fifos_stop_the_start_and_do_not_hold_it_up() {
+    let folder = TempDir::new().unwrap();
+    Running::start(folder.path(), ":", &[]).stop();
+    let data = folder.path().join("consign-data");
+    for name in ["admin.key", "consign.db.lock", "consign.db"] {
+        let (place, aside) = (data.join(name), folder.path().join("aside"));
+        fs::rename(&place, &aside).unwrap();
+        mkfifoat(CWD, &place, Mode::RUSR | Mode::WUSR).unwrap();
+        let said = serve_in_vain(folder.path());
+        assert!(said.contains(name) && said.contains("is no regular file"), "{name}: {said}");
+        fs::rename(&aside, &place).unwrap();
+    }
+}
+
+#[test]
+fn a_data_folder_of_another_user_is_refused() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("not tested: only root can give a folder to another user");
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    Running::start(folder.path(), ":", &[]).stop();
+    let data = folder.path().join("consign-data");
+    chown(&data, Some(65_534), None).unwrap();
+    let said = serve_in_vain(folder.path());
+    let remedy = "chown 0 consign-data";
+    assert!(said.contains("belongs to user 65534") && said.contains(remedy), "{said}");
+    chown(&data, Some(0), None).unwrap();
+    Running::start(folder.path(), ":", &[]).stop();
+}
+
+/// Starts a server that must end by itself and soon, and gives what it said; one that does not is
+/// killed.
+#[track_caller]
+fn serve_in_vain(folder: &Path) -> String {
+    let log = folder.join("log");
+    let mut command = after(folder, ":", &["serve", "--listen", "127.0.0.1:0"]);
+    let child = command.stderr(File::create(&log).unwrap()).spawn().unwrap();
+    let mut running = Running { child, port: 0 };
+    let ended = wait_for("the start is refused", || running.child.try_wait().unwrap());
+    let said = fs::read_to_string(log).unwrap();
+    assert!(!ended.success(), "{said}");
+    said
+}
+
 /// Starts a server that should refuse to start, and gives what it said; one that starts is ended.
 #[track_caller]
 fn serve_briefly(folder: &Path, words: &[&str]) -> String {
@@ -238,7 +290,7 @@ fn a_key_that_others_know_stops_the_start() {
     assert!(said.contains("chmod 600"), "{said}");
     set_mode(&key, 0o600);
     if rustix::process::geteuid().is_root() {
-        std::os::unix::fs::chown(&key, Some(65_534), None).unwrap();
+        chown(&key, Some(65_534), None).unwrap();
         let said = serve_briefly(folder.path(), &["--listen", "127.0.0.1:0"]);
         assert!(said.contains("belongs to user 65534"), "{said}");
     }

@@ -10,7 +10,7 @@ use std::{fs, path::PathBuf, sync::Arc};
 /// The admin key of a fresh installation ran any program as the server's user.
 #[test]
 fn a_program_named_by_the_api_is_not_run_unless_a_setting_says_so() {
-    let house = House::start();
+    let house = Arc::new(House::start());
     let marker = house.data().join("ran");
     let script = format!("touch {}", marker.display());
     let policy = json!({"handler": {"exec": ["sh", "-c", script]}});
@@ -20,6 +20,12 @@ fn a_program_named_by_the_api_is_not_run_unless_a_setting_says_so() {
     assert!(problem["detail"].as_str().unwrap().contains("[handlers] exec"), "{problem}");
     let types = house.admin().get("/api/types").send().ok(200);
     assert_eq!(types["items"], json!([]), "nothing was set");
+    // A job of the type waits for a worker, and gets one that is not the program.
+    let customer = Customer::of(&house);
+    let id = customer.queued("evil");
+    assert_eq!(customer.reasons(&id), ["NO_LIVE_WORKER"]);
+    let job = customer.claim("evil");
+    assert_eq!(customer.settle(&job, json!({"outcome": "completed"}))["status"], "Completed");
     assert!(!marker.exists());
 }
 

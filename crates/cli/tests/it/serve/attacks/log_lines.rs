@@ -40,6 +40,14 @@ fn refused_requests_are_logged_with_their_caller() {
     assert_eq!(who(&stranger, &house, "GET", "/api/jobs", 401), Value::Null);
     let wrong = stranger.with_key("csk_0000000000000000_nothing");
     assert_eq!(who(&wrong, &house, "GET", "/api/jobs", 401), Value::Null);
+    // Who goes on with a key that was revoked is named; who only knows the key's id is not.
+    let id = key.split('_').nth(1).unwrap();
+    assert_eq!(house.admin().delete(&format!("/api/keys/{id}")).send().status, 204);
+    assert_eq!(ask("GET", "/api/jobs", 401), named);
+    assert_eq!(ask("POST", "/api/jobs", 401), named);
+    let (head, last) = key.split_at(key.len() - 1);
+    let guess = stranger.with_key(&format!("{head}{}", if last == "A" { "B" } else { "A" }));
+    assert_eq!(who(&guess, &house, "GET", "/api/jobs", 401), Value::Null);
 }
 
 /// Asks from that address, with these headers more, and gives what is logged: the peer, and the

@@ -66,3 +66,86 @@ fn every_route_that_sets_something_refuses_what_it_does_not_know() {
     let beat = json!({"workerId": "w1", "leases": [], "mood": "good"});
     owner.post("/api/work/heartbeat").json(&beat).send().ok(200);
 }
+
+/// `pause?tenant=acme` with a key of `*` paused every tenant: the parameter was passed over.
+#[test]
+fn a_parameter_that_a_route_does_not_take_is_refused_and_nothing_is_done() {
+    let customer = Customer::new();
+    let (admin, job_type) = (customer.house.admin(), fresh("type"));
+    let poisoned = customer.poisoned(&job_type);
+    let queued = customer.queued(&job_type);
+    let queue = format!("/api/queues/{job_type}");
+    let filter = json!({"filter": format!("jobType eq '{job_type}'")});
+    let refused: [(&str, String, Value); 11] = [
+        ("POST", format!("{queue}/pause?tenant={}", customer.tenant), json!({})),
+        ("POST", format!("{queue}/resume?tenant={}", customer.tenant), json!({})),
+        ("POST", format!("/api/jobs/{queued}/cancel?dryRun=true"), json!({})),
+        ("DELETE", format!("/api/jobs/{queued}/status?dryRun=true"), json!({})),
+        ("DELETE", format!("/api/jobs/{poisoned}?dryRun=true"), json!({})),
+        ("POST", format!("/api/jobs/{poisoned}/redrive?maxAttempts=5"), json!({})),
+        ("POST", "/api/jobs/cancel?dryRun=true".into(), filter.clone()),
+        ("POST", "/api/poison/redrive?dryRun=true".into(), filter.clone()),
+        ("POST", "/api/poison/discard?dryRun=true".into(), filter),
+        ("PUT", format!("/api/types/{job_type}?tenant=a"), json!({"maxAttempts": 9})),
+        ("POST", "/api/work/leave?workerId=w2".into(), json!({"workerId": "w1"})),
+    ];
+    for (method, path, body) in &refused {
+        let problem = admin.ask(method, path).json(body).send().problem(400, "INVALID_FIELD");
+        assert!(problem["detail"].as_str().unwrap().contains("no parameters"), "{path}: {problem}");
+    }
+    assert_eq!(admin.get(&queue).send().ok(200)["paused"], false);
+    assert_eq!(customer.status(&queued)["status"], "Queued");
+    assert_eq!(customer.status(&poisoned)["status"], "Poisoned");
+    // The signature of an address limits nothing: a client may DELETE the address that it has.
+    admin.delete(&format!("/api/jobs/{queued}/status?sig=x")).send().ok(202);
+}
+
+#[test]
+fn a_route_that_reads_no_settings_refuses_a_body_that_has_some() {
+    let customer = Customer::new();
+    let (owner, job_type) = (&customer.owner, fresh("type"));
+    let queued = customer.queued(&job_type);
+    let completed = customer.completed(&fresh("type"));
+    let grant = json!({"name": "x", "scopes": ["jobs:read"]});
+    let key = owner.post("/api/keys").json(&grant).send().ok(201);
+    let key = key["id"].as_str().unwrap();
+    let acting = [
+        ("POST", format!("/api/jobs/{queued}/cancel"), 202),
+        ("DELETE", format!("/api/jobs/{queued}/status"), 202),
+        ("DELETE", format!("/api/jobs/{completed}"), 204),
+        ("DELETE", format!("/api/keys/{key}"), 204),
+    ];
+    for (method, path, _) in &acting {
+        let body = json!({"dryRun": true});
+        let problem = owner.ask(method, path).json(&body).send().problem(400, "INVALID_FIELD");
+        assert_eq!(problem["errors"][0]["pointer"], "/dryRun", "{path}: {problem}");
+    }
+    assert_eq!(customer.status(&queued)["status"], "Queued");
+    assert_eq!(customer.status(&completed)["status"], "Completed");
+    let keys = owner.get("/api/keys").send().ok(200);
+    let mut keys = keys["items"].as_array().unwrap().iter();
+    assert!(keys.find(|one| one["id"] == key).unwrap()["revokedAt"].is_null());
+    // An empty object says nothing. The DELETE of the status is left out: the cancel before it ends
+    // the job.
+    for (method, path, expected) in [&acting[0], &acting[2], &acting[3]] {
+        let answer = owner.ask(method, path).json(&json!({})).send();
+        assert_eq!(answer.status, *expected, "{path}: {}", answer.text());
+    }
+}
+
+#[test]
+fn a_policy_that_was_shown_of_one_type_is_not_set_for_another() {
+    let customer = Customer::new();
+    let (admin, one, other) = (customer.house.admin(), fresh("type"), fresh("type"));
+    let path = format!("/api/types/{one}");
+    let shown = admin.put(&path).json(&json!({"maxAttempts": 7})).send().ok(200);
+    admin.put(&path).json(&shown).send().ok(200);
+    for wrong in [json!(other), json!(""), json!(5)] {
+        let body = json!({"jobType": wrong, "maxAttempts": 9});
+        let problem = admin.put(&path).json(&body).send().problem(400, "INVALID_FIELD");
+        assert_eq!(problem["errors"][0]["pointer"], "/jobType", "{problem}");
+    }
+    let types = admin.get("/api/types?top=1000").send().ok(200);
+    let mut types = types["items"].as_array().unwrap().iter();
+    assert_eq!(types.find(|shown| shown["jobType"] == one.as_str()).unwrap()["maxAttempts"], 7);
+}

@@ -103,6 +103,18 @@ fn a_claim_whose_wait_ends_in_vain_says_that_its_key_was_revoked() {
 /// The head of the request comes with a good key, its body when the key is revoked.
 #[test]
 fn a_body_that_comes_after_its_key_was_revoked_sets_nothing_in_motion() {
+    check_late_body(Duration::from_millis(1_200));
+}
+
+/// However soon it comes.
+#[test]
+fn a_body_that_comes_right_after_its_key_was_revoked_sets_nothing_in_motion() {
+    check_late_body(Duration::from_millis(300));
+}
+
+/// Sends a head, and after `pause` the end of its body, with a revocation in between.
+#[track_caller]
+fn check_late_body(pause: Duration) {
     let house = House::start();
     let (owner, _) = key(&house, json!({}));
     let (thief, id) = key(&house, json!({}));
@@ -111,8 +123,7 @@ fn a_body_that_comes_after_its_key_was_revoked_sets_nothing_in_motion() {
     let bytes = ask.bytes();
     let mut slow = thief.connect().unwrap();
     slow.write(&bytes[..bytes.len() - 1]).unwrap();
-    // Longer than a body takes that is only on its way.
-    thread::sleep(Duration::from_millis(1_200));
+    thread::sleep(pause);
     revoke(&house, &id);
     slow.write(&bytes[bytes.len() - 1..]).unwrap();
     slow.answer("POST").unwrap().problem(401, "UNAUTHENTICATED");

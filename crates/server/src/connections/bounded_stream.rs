@@ -1,0 +1,142 @@
+//! The stream of a connection, with limits on how long its client may keep it waiting.
+
+use super::{Admitted, Connection, Connections};
+use std::{
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::{Sleep, sleep},
+};
+
+/// Ends when its first byte does not come, when the client reads nothing of an answer for too long,
+/// and when a client that was not recognised takes too long for a whole answer. Tells its connection
+/// when everything is written.
+pub(crate) struct BoundedStream<S> {
+    stream: S,
+    connections: Arc<Connections>,
+    connection: Arc<Connection>,
+    write_timeout: Duration,
+    /// Runs until the first byte has come.
+    first_byte: Option<Timer>,
+    /// Runs while the client does not read.
+    stalled: Option<Timer>,
+    /// Runs from the first byte of an answer until all of it is written, however slowly it is read.
+    answer: Option<Timer>,
+}
+
+type Timer = Pin<Box<Sleep>>;
+
+impl<S> BoundedStream<S> {
+    pub(super) fn new(
+        stream: S,
+        admitted: &Admitted,
+        first_byte_timeout: Duration,
+        write_timeout: Duration,
+    ) -> Self {
+        BoundedStream {
+            stream,
+            connections: admitted.connections.clone(),
+            connection: admitted.connection.clone(),
+            write_timeout,
+            first_byte: Some(Box::pin(sleep(first_byte_timeout))),
+            stalled: None,
+            answer: None,
+        }
+    }
+
+    /// Passes on what came of a write, unless nothing has for too long.
+    fn unless_stalled<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        polled: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if polled.is_ready() {
+            self.stalled = None;
+            return polled;
+        }
+        if is_over(&mut self.stalled, self.write_timeout, cx) { timed_out() } else { polled }
+    }
+
+    /// The same, unless a client that was not recognised reads for too long.
+    fn bounded<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        polled: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        let polled = self.unless_stalled(cx, polled);
+        if self.connection.is_protected() {
+            self.answer = None;
+            return polled;
+        }
+        if is_over(&mut self.answer, self.write_timeout, cx) { timed_out() } else { polled }
+    }
+}
+
+/// Whether a timer that runs, or begins now, has run down.
+fn is_over(timer: &mut Option<Timer>, timeout: Duration, cx: &mut Context<'_>) -> bool {
+    timer.get_or_insert_with(|| Box::pin(sleep(timeout))).as_mut().poll(cx).is_ready()
+}
+
+fn timed_out<T>() -> Poll<io::Result<T>> {
+    Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for BoundedStream<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if polled.is_ready() {
+            self.first_byte = None;
+            return polled;
+        }
+        let late = self.first_byte.as_mut().is_some_and(|timer| timer.as_mut().poll(cx).is_ready());
+        if late { timed_out() } else { Poll::Pending }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for BoundedStream<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.bounded(cx, polled)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.bounded(cx, polled)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.stream).poll_flush(cx);
+        if let Poll::Ready(Ok(())) = polled {
+            (self.stalled, self.answer) = (None, None);
+            self.connection.flushed(|| self.connections.now_ms());
+            return polled;
+        }
+        self.bounded(cx, polled)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.stream).poll_shutdown(cx);
+        self.unless_stalled(cx, polled)
+    }
+}
