@@ -69,13 +69,21 @@ fn warning(found: &Metadata, address: &StoreAddress) -> Option<String> {
     })
 }
 
-/// Refuses to make a copy in a folder where any user could replace it while it is made. A folder
-/// that a group shares for backups, or a sticky one, is the operator's choice.
+/// Refuses to make a copy in a folder where any user, or the folder's owner, could replace it while
+/// it is made. A folder that a group shares for backups, or a sticky one, is the operator's choice.
 pub(crate) fn check_target(copy: &Path) -> Result<()> {
     let folder = folder_of(copy);
     let Ok(found) = fs::metadata(folder) else { return Ok(()) };
-    if found.mode() & 0o1002 == 0o002 {
-        let (shown, mode) = (folder.display(), found.mode() & 0o7777);
+    let (shown, owner, mode) = (folder.display(), found.uid(), found.mode() & 0o7777);
+    let user = rustix::process::geteuid().as_raw();
+    // The sticky bit binds other users, and not the owner of the folder.
+    if owner != user && owner != 0 {
+        bail!(
+            "the folder {shown} belongs to user {owner}, who could exchange the copy while it is made; give it to \
+             user {user}, as which consign runs, with `chown {user} {shown}`, or name another folder"
+        );
+    }
+    if mode & 0o1002 == 0o002 {
         bail!(
             "all users can write to {shown} (mode {mode:o}), and could take the copy away while it is made; mend it \
              with `chmod o-w {shown}`, or name another folder"
@@ -94,26 +102,34 @@ fn refuse_if_writable(found: &Metadata, address: &StoreAddress) -> Result<()> {
         return Ok(());
     }
     let (folder, mode) = (address.folder().display(), found.mode() & 0o7777);
-    let moved = match address {
-        StoreAddress::Sqlite(path) => format!(
-            "give the store a folder of its own: --store sqlite:{}",
-            address
-                .folder()
-                .join("consign-data")
-                .join(path.file_name().unwrap_or_default())
-                .display()
-        ),
-        StoreAddress::Postgres(_) => "start consign in another folder".into(),
-    };
-    // A sticky folder such as /tmp is shared on purpose, and one of root is not ours to change.
-    let is_shared =
-        found.mode() & 0o1000 != 0 || found.uid() != rustix::process::geteuid().as_raw();
-    let mend =
-        if is_shared { moved } else { format!("mend it with `chmod go-w {folder}`, or {moved}") };
+    let remedy = writable_remedy(found, address);
     bail!(
         "other users can write to the data folder {folder} (mode {mode:o}), and could replace the store and its \
-         keys; {mend}"
+         keys; {remedy}"
     )
+}
+
+/// What to do about a data folder that other users can write to.
+fn writable_remedy(found: &Metadata, address: &StoreAddress) -> String {
+    let elsewhere = match address {
+        StoreAddress::Sqlite(_) => "name a store in another folder with --store",
+        StoreAddress::Postgres(_) => "start consign in another folder",
+    };
+    // A sticky folder such as /tmp is shared on purpose. Other users cannot exchange a folder of
+    // ours in it; without the sticky bit they could.
+    if found.mode() & 0o1000 != 0 {
+        return match address {
+            StoreAddress::Sqlite(path) => {
+                let name = path.file_name().unwrap_or_default();
+                let own = address.folder().join("consign-data").join(name);
+                format!("give the store a folder of its own: --store sqlite:{}", own.display())
+            }
+            StoreAddress::Postgres(_) => elsewhere.into(),
+        };
+    }
+    let is_own = found.uid() == rustix::process::geteuid().as_raw();
+    let mend = if is_own { "mend it" } else { "have root mend it" };
+    format!("{mend} with `chmod go-w {}`, or {elsewhere}", address.folder().display())
 }
 
 /// Whether the folder is the current one or the home folder, where a shell or a project lives, or a
@@ -165,6 +181,7 @@ pub(crate) const TEMPORARY: &str = ".consign-";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::chown;
     use tempfile::TempDir;
 
     fn folder_of_mode(mode: u32, names: &[&str]) -> (TempDir, StoreAddress) {
@@ -210,8 +227,19 @@ mod tests {
     fn a_folder_in_which_others_can_write_is_refused_with_the_remedy() {
         check(0o777, &["thesis.txt"], Err("chmod go-w "));
         check(0o775, &["consign.db", "consign.db.bak"], Err("chmod go-w "));
-        check(0o777, &["thesis.txt"], Err("consign-data/consign.db"));
+        check(0o777, &["thesis.txt"], Err("name a store in another folder with --store"));
         check(0o1777, &[], Err("a folder of its own"));
+        check(0o1777, &[], Err("data/consign-data/consign.db"));
+    }
+
+    /// In a folder that is not sticky, a neighbour could exchange the folder of its own.
+    #[test]
+    fn a_folder_of_its_own_is_offered_only_where_it_would_be_safe() {
+        for mode in [0o777, 0o775, 0o770] {
+            let (_parent, address) = folder_of_mode(mode, &["thesis.txt"]);
+            let told = format!("{:#}", prepare(&address).unwrap_err());
+            assert!(!told.contains("consign-data"), "{mode:o}: {told}");
+        }
     }
 
     #[test]
@@ -239,6 +267,21 @@ mod tests {
             let (_parent, address) = folder_of_mode(mode, &[]);
             let copy = address.folder().join("copy.db");
             assert_eq!(check_target(&copy).is_ok(), allowed, "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn a_copy_is_not_made_in_a_folder_of_another_user() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("not tested: only root can give a folder to another user");
+            return;
+        }
+        for mode in [0o700, 0o755, 0o1777] {
+            let (_parent, address) = folder_of_mode(mode, &[]);
+            chown(address.folder(), Some(65_534), None).unwrap();
+            let told = check_target(&address.folder().join("copy.db")).unwrap_err().to_string();
+            let remedy = format!("`chown 0 {}`", address.folder().display());
+            assert!(told.contains("belongs to user 65534") && told.contains(&remedy), "{told}");
         }
     }
 

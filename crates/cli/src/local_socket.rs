@@ -12,6 +12,7 @@ use rustix::{
     net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType},
 };
 use std::{
+    ffi::OsStr,
     fs,
     io::{self, ErrorKind},
     os::{
@@ -27,10 +28,15 @@ use tracing::warn;
 
 /// Where the server at `port` has its socket.
 pub(crate) fn path(folder: &Path, port: u16) -> PathBuf {
-    folder.join(format!("consign-{port}.sock"))
+    folder.join(name(port))
 }
 
-/// Whether a file name is one that [`path`] gives.
+/// What that socket is called in its folder.
+pub(crate) fn name(port: u16) -> String {
+    format!("consign-{port}.sock")
+}
+
+/// Whether a file name is one that [`name`] gives.
 pub(crate) fn is_name(name: &str) -> bool {
     let port = name.strip_prefix("consign-").and_then(|rest| rest.strip_suffix(".sock"));
     port.is_some_and(|port| port.parse::<u16>().is_ok())
@@ -118,7 +124,8 @@ impl Drop for LocalSocket {
 }
 
 /// A path by which a socket can be bound or reached. The system takes 107 bytes and no more; a
-/// longer path goes through a descriptor of its folder.
+/// longer path goes through a descriptor of its folder, and so does one into a folder that must not
+/// be looked up again.
 pub(crate) struct Reachable {
     path: PathBuf,
     _folder: Option<OwnedFd>,
@@ -135,8 +142,13 @@ impl Reachable {
         };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = rustix::fs::open(folder, flags, Mode::empty())?;
-        let path = Path::new("/proc/self/fd").join(opened.as_raw_fd().to_string()).join(name);
-        Ok(Reachable { path, _folder: Some(opened) })
+        Ok(Reachable::within(opened, name))
+    }
+
+    /// A path to `name` in a folder that is open already. It leads nowhere without `/proc`.
+    pub(crate) fn within(folder: OwnedFd, name: impl AsRef<OsStr>) -> Self {
+        let path = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string());
+        Reachable { path: path.join(name.as_ref()), _folder: Some(folder) }
     }
 
     /// Good for as long as `self` lives.

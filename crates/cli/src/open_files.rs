@@ -5,7 +5,7 @@
 
 use crate::settings::Shares;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use server::Limits;
+use server::{LOCAL_CONNECTIONS_MAX, Limits};
 use tracing::warn;
 
 /// Kept back for the store, handlers, logs and the listener for health.
@@ -50,7 +50,10 @@ impl Clamp {
         let open_files_max = open_files_max?;
         let reserve = (open_files_max / 4).clamp(RESERVE_MIN, RESERVE_MAX);
         let fit = usize::try_from(open_files_max.saturating_sub(reserve)).unwrap_or(usize::MAX);
-        let connections_max = fit.max(CONNECTIONS_MIN);
+        // Connections of the Unix socket come on top of those over TCP. Of a small limit, the socket,
+        // which only this user can open, has no more than half: clients over TCP need places, too.
+        let local = LOCAL_CONNECTIONS_MAX.min(fit / 2);
+        let connections_max = (fit - local).max(CONNECTIONS_MIN);
         (connections_max < limits.connections_max)
             .then_some(Clamp { open_files_max, connections_max })
     }
@@ -96,10 +99,11 @@ mod tests {
     fn connections_stay_below_the_limit_with_a_reserve() {
         check(None, None);
         check(Some(1_048_576), None);
-        check(Some(11_024), None);
-        check(Some(11_023), Some(9_999));
-        check(Some(1_024), Some(768));
-        check(Some(256), Some(160));
+        check(Some(11_280), None);
+        check(Some(11_279), Some(9_999));
+        check(Some(1_024), Some(512));
+        check(Some(512), Some(192));
+        check(Some(256), Some(80));
         check(Some(64), Some(8));
         check(Some(0), Some(8));
     }
@@ -115,8 +119,8 @@ mod tests {
                 limits.waiting_per_job_max,
             )
         };
-        // 768 connections, and 614 of them may wait.
-        assert_eq!(clamped(settings("")), (AddressShare::Remote(192), 460, 38));
+        // 512 connections, and 409 of them may wait.
+        assert_eq!(clamped(settings("")), (AddressShare::Remote(128), 306, 25));
         let named = settings(
             "connections_per_address = 700\nwaiting_per_principal = 500\nwaiting_per_job = 400",
         );

@@ -2,6 +2,7 @@
 
 use crate::settings::TlsFiles;
 use anyhow::{Context, Result, bail};
+use rustix::fs::OFlags;
 use rustls::{
     ServerConfig,
     crypto::aws_lc_rs,
@@ -13,8 +14,9 @@ use rustls::{
     sign::CertifiedKey,
 };
 use std::{
-    fs,
-    os::unix::fs::MetadataExt,
+    fs::{self, File, Metadata, OpenOptions},
+    io::Read,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::Path,
     sync::{Arc, RwLock},
     time::Duration,
@@ -67,9 +69,7 @@ impl Certificates {
     }
 
     async fn look_again_and_again(mut self) {
-        // A certificate is written before its key, so files that do not fit are tried again, and
-        // complained about when the next look finds them as they were.
-        let mut broken = None;
+        let mut failed = FailedLooks::default();
         loop {
             sleep(LOOK_EVERY).await;
             let stamp = Stamp::of(&self.files);
@@ -82,18 +82,44 @@ impl Certificates {
                 Ok(certified) => {
                     *self.served.0.write().expect(UNPOISONED) = certified;
                     self.stamp = stamp;
-                    broken = None;
+                    failed = FailedLooks::default();
                     info!(cert = %self.files.cert.display(), "a renewed certificate is served");
                 }
-                Err(error) if broken.as_ref() == Some(&stamp) => {
-                    self.stamp = stamp;
-                    broken = None;
-                    let error = format!("{error:#}");
-                    warn!(error, "the new certificate cannot be used: the old one is still served");
+                Err(error) => {
+                    // The next look tries again, also where the files stay as they are: the old
+                    // certificate would otherwise be served until it expires.
+                    if failed.count(stamp) == WARN_AT_LOOK {
+                        let error = format!("{error:#}");
+                        warn!(
+                            error,
+                            "the new certificate cannot be used: the old one is still served"
+                        );
+                    }
                 }
-                Err(_) => broken = Some(stamp),
             }
         }
+    }
+}
+
+/// A certificate is written before its key. So the first look at files that do not fit together
+/// passes in silence, the second one warns, and later ones repeat nothing.
+const WARN_AT_LOOK: u64 = 2;
+
+/// How often the same files could not be used, one look after the other.
+#[derive(Default)]
+struct FailedLooks {
+    stamp: Option<Stamp>,
+    count: u64,
+}
+
+impl FailedLooks {
+    /// Counts one more look that failed, and gives how many there were at files with this stamp.
+    fn count(&mut self, stamp: Stamp) -> u64 {
+        if self.stamp.as_ref() != Some(&stamp) {
+            *self = FailedLooks { stamp: Some(stamp), count: 0 };
+        }
+        self.count += 1;
+        self.count
     }
 }
 
@@ -109,7 +135,7 @@ impl ResolvesServerCert for Served {
 
 const UNPOISONED: &str = "nothing panics with the certificate in hand";
 
-/// What changes when a file is written or replaced.
+/// What changes when a file is written or replaced, or gets another mode or owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stamp([Option<FileStamp>; 2]);
 
@@ -118,6 +144,8 @@ struct FileStamp {
     device: u64,
     inode: u64,
     modified: (i64, i64),
+    /// Without it, the `chmod` that a warning asks for would not be seen.
+    changed: (i64, i64),
     bytes: u64,
 }
 
@@ -126,8 +154,13 @@ impl Stamp {
     fn of(files: &TlsFiles) -> Self {
         Stamp([&files.cert, &files.key].map(|path| {
             let file = fs::metadata(path).ok()?;
-            let modified = (file.mtime(), file.mtime_nsec());
-            Some(FileStamp { device: file.dev(), inode: file.ino(), modified, bytes: file.len() })
+            Some(FileStamp {
+                device: file.dev(),
+                inode: file.ino(),
+                modified: (file.mtime(), file.mtime_nsec()),
+                changed: (file.ctime(), file.ctime_nsec()),
+                bytes: file.len(),
+            })
         }))
     }
 }
@@ -151,7 +184,7 @@ pub(crate) fn load(files: &TlsFiles) -> Result<Arc<CertifiedKey>> {
 }
 
 fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
-    let pem = read(path, "certificate")?;
+    let pem = PemFile::open(path, "certificate")?.read()?;
     let chain: Vec<_> = CertificateDer::pem_slice_iter(&pem)
         .collect::<Result<_, _>>()
         .map_err(|error| unreadable(path, &error))?;
@@ -162,8 +195,9 @@ fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
 }
 
 fn key(path: &Path) -> Result<PrivateKeyDer<'static>> {
-    refuse_exposed(path)?;
-    let pem = read(path, "key")?;
+    let file = PemFile::open(path, "key")?;
+    refuse_exposed(&file)?;
+    let pem = file.read()?;
     match PrivateKeyDer::from_pem_slice(&pem) {
         Ok(key) => Ok(key),
         Err(Error::NoItemsFound) if has(&pem, "ENCRYPTED PRIVATE KEY") => bail!(
@@ -178,16 +212,10 @@ fn key(path: &Path) -> Result<PrivateKeyDer<'static>> {
     }
 }
 
-/// Refuses a key that other users can read. It is a regular file of this user with mode 0600, or
-/// one of root that our group may read (0640), as PostgreSQL wants it. Links are followed: tools
-/// that renew certificates point with them to the newest.
-fn refuse_exposed(path: &Path) -> Result<()> {
-    // What cannot be looked at cannot be read either, and reading says why.
-    let Ok(found) = fs::metadata(path) else { return Ok(()) };
-    let (shown, mode, owner) = (path.display(), found.mode() & 0o7777, found.uid());
-    if !found.is_file() {
-        bail!("the key {shown} is no regular file");
-    }
+/// Refuses a key that other users can read. It is a file of this user with mode 0600, or one of
+/// root that our group may read (0640), as PostgreSQL wants it.
+fn refuse_exposed(key: &PemFile<'_>) -> Result<()> {
+    let (shown, mode, owner) = (key.path.display(), key.found.mode() & 0o7777, key.found.uid());
     let user = rustix::process::geteuid().as_raw();
     let (mode_max, mend) = match owner {
         owner if owner == user => (0o600, "chmod 600"),
@@ -202,20 +230,49 @@ fn refuse_exposed(path: &Path) -> Result<()> {
     Ok(())
 }
 
-fn read(path: &Path, what: &str) -> Result<Vec<u8>> {
-    fs::read(path).with_context(|| {
-        let user = rustix::process::geteuid().as_raw();
-        let owner = fs::metadata(path).map(|file| {
-            format!(
-                " (mode {:o}, of user {} and group {})",
-                file.mode() & 0o7777,
-                file.uid(),
-                file.gid()
-            )
-        });
-        let owner = owner.unwrap_or_default();
-        format!("the {what} {}{owner} cannot be read by user {user}", path.display())
-    })
+/// A file that is opened once: what is checked is what is read. Links are followed: tools that
+/// renew certificates point with them to the newest.
+struct PemFile<'a> {
+    path: &'a Path,
+    what: &'a str,
+    file: File,
+    found: Metadata,
+}
+
+impl<'a> PemFile<'a> {
+    fn open(path: &'a Path, what: &'a str) -> Result<Self> {
+        // A FIFO would hold up the thread that reads renewed certificates, for ever.
+        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
+        let opened = opened.and_then(|file| Ok((file.metadata()?, file)));
+        let (found, file) = opened.with_context(|| access_problem(path, what))?;
+        if !found.is_file() {
+            bail!("the {what} {} is no regular file", path.display());
+        }
+        Ok(PemFile { path, what, file, found })
+    }
+
+    fn read(mut self) -> Result<Vec<u8>> {
+        let mut pem = Vec::new();
+        let read = self.file.read_to_end(&mut pem);
+        read.with_context(|| access_problem(self.path, self.what))?;
+        Ok(pem)
+    }
+}
+
+/// What is said of a file that the system does not let us read: whose it is, and who we are.
+fn access_problem(path: &Path, what: &str) -> String {
+    let user = rustix::process::geteuid().as_raw();
+    let owner = fs::metadata(path).map(|file| {
+        format!(
+            " (mode {:o}, of user {} and group {})",
+            file.mode() & 0o7777,
+            file.uid(),
+            file.gid()
+        )
+    });
+    let owner = owner.unwrap_or_default();
+    format!("the {what} {}{owner} cannot be read by user {user}", path.display())
 }
 
 /// The text of a key is nobody's business: only what kind of damage it has is told.

@@ -8,14 +8,42 @@ use crate::{
 };
 use anyhow::{Context, Result, anyhow};
 use client::{Address, Client};
-use rustix::fs::OFlags;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use std::{
-    fs::{self, OpenOptions},
-    io::Read,
-    os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt},
+    fs::File,
+    io::{self, Read},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 use wire::Secret;
+
+/// A client of the server at `address` on this machine. With the key of the data folder it asks
+/// the socket in that folder and nothing else: over TCP it could not know which user listens.
+/// Without that key it asks over TCP, and the server says what it thinks of callers without one.
+pub(super) fn client(address: &Address, args: &ConnectionArgs) -> Result<Option<Client>> {
+    let settings = SettingsArgs { store: args.store.clone(), ..SettingsArgs::default() };
+    let Ok(settings) = config::load(&settings) else { return Ok(None) };
+    let Some(folder) = OpenFolder::open(settings.store.folder()) else { return Ok(None) };
+    let Some(key) = folder.read_key() else { return Ok(None) };
+    let port = address.port();
+    key.check(&folder, port).map_err(|why| {
+        let path = key.path.display();
+        anyhow!("the key in {path} was sent to nobody: {why}; where you know the server, give it: --key @{path}")
+    })?;
+    let socket = local_socket::path(folder.path, port);
+    let unusable = format!("the folder {} cannot be used", folder.path.display());
+    let by = folder.into_reachable(port).context(unusable)?;
+    Ok(Some(Client::over_socket(&address.to_string(), Some(&key.secret), &socket, &by)?))
+}
+
+/// A data folder that is opened once. The key and the socket are looked up from this handle: a user
+/// who can write to a parent folder could otherwise exchange the folder between the checks and the
+/// connection.
+struct OpenFolder<'a> {
+    /// As people know it.
+    path: &'a Path,
+    handle: File,
+}
 
 /// `admin.key` of a data folder on this machine.
 struct FolderKey {
@@ -24,59 +52,115 @@ struct FolderKey {
     owner: u32,
 }
 
-/// A client of the server at `address` on this machine. With the key of the data folder it asks
-/// the socket in that folder and nothing else: over TCP it could not know which user listens.
-/// Without that key it asks over TCP, and the server says what it thinks of callers without one.
-pub(super) fn client(address: &Address, args: &ConnectionArgs) -> Result<Option<Client>> {
-    let settings = SettingsArgs { store: args.store.clone(), ..SettingsArgs::default() };
-    let Ok(settings) = config::load(&settings) else { return Ok(None) };
-    let folder = settings.store.folder();
-    let Some(key) = read_key(folder) else { return Ok(None) };
-    let socket = local_socket::path(folder, address.port());
-    key.check(folder, &socket).map_err(|why| {
-        let path = key.path.display();
-        anyhow!("the key in {path} was sent to nobody: {why}; where you know the server, give it: --key @{path}")
-    })?;
-    let reachable = Reachable::new(&socket)
-        .with_context(|| format!("the folder {} cannot be used", folder.display()))?;
-    let by = reachable.path().to_owned();
-    // A path through a descriptor is good while that is open, and the client may connect again.
-    std::mem::forget(reachable);
-    Ok(Some(Client::over_socket(&address.to_string(), Some(&key.secret), &socket, &by)?))
-}
+impl<'a> OpenFolder<'a> {
+    /// The folder, where this user can use it.
+    fn open(path: &'a Path) -> Option<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let handle = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+        Some(OpenFolder { path, handle: File::from(handle) })
+    }
 
-/// The key, where this user can read it.
-fn read_key(folder: &Path) -> Option<FolderKey> {
-    let path = folder.join(admin_key::NAME);
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let mut file = OpenOptions::new().read(true).custom_flags(flags).open(&path).ok()?;
-    let found = file.metadata().ok()?;
-    let mut text = String::new();
-    file.read_to_string(&mut text).ok()?;
-    Some(FolderKey { secret: Secret::new(text.trim()), path, owner: found.uid() })
+    /// The key, where this user can read it.
+    fn read_key(&self) -> Option<FolderKey> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(&self.handle, admin_key::NAME, flags, Mode::empty());
+        let mut file = File::from(opened.ok()?);
+        let found = file.metadata().ok().filter(|found| found.is_file())?;
+        let mut text = String::new();
+        file.read_to_string(&mut text).ok()?;
+        let path = self.path.join(admin_key::NAME);
+        Some(FolderKey { secret: Secret::new(text.trim()), path, owner: found.uid() })
+    }
+
+    /// A path to the socket of the server at `port`, good for as long as this process lives.
+    fn into_reachable(self, port: u16) -> io::Result<PathBuf> {
+        let within = Reachable::within(self.handle.into(), local_socket::name(port));
+        // Without /proc, the path of the folder is the only way to the socket.
+        let has_proc = within.path().parent().is_some_and(Path::exists);
+        let reachable = match has_proc {
+            true => within,
+            false => Reachable::new(&local_socket::path(self.path, port))?,
+        };
+        let path = reachable.path().to_owned();
+        // The path goes through a descriptor, and the client may connect again.
+        std::mem::forget(reachable);
+        Ok(path)
+    }
 }
 
 impl FolderKey {
     /// Makes sure that the socket is one of the user whose key this is. Root may use the key of
     /// another user, with a server of that user.
-    fn check(&self, folder: &Path, socket: &Path) -> Result<(), String> {
+    fn check(&self, folder: &OpenFolder<'_>, port: u16) -> Result<(), String> {
         let user = rustix::process::geteuid().as_raw();
         if self.owner != user && user != 0 {
             return Err(format!("it belongs to user {}", self.owner));
         }
-        let unreadable = |error| format!("{} cannot be looked at: {error}", folder.display());
-        let around = fs::metadata(folder).map_err(unreadable)?;
+        let shown = folder.path.display();
+        let unreadable = |error| format!("{shown} cannot be looked at: {error}");
+        let around = folder.handle.metadata().map_err(unreadable)?;
         if data_folder::is_writable_by_others(&around) || ![self.owner, 0].contains(&around.uid()) {
-            let folder = folder.display();
             return Err(format!(
-                "other users can write to {folder}, and may have put a socket there (chmod go-w {folder} mends that)"
+                "other users can write to {shown}, and may have put a socket there (chmod go-w {shown} mends that)"
             ));
         }
         // A server that is not up has none, and to connect will fail.
-        let Ok(found) = fs::symlink_metadata(socket) else { return Ok(()) };
-        if !found.file_type().is_socket() || found.uid() != self.owner {
+        let (name, flags) = (local_socket::name(port), AtFlags::SYMLINK_NOFOLLOW);
+        let Ok(found) = rustix::fs::statat(&folder.handle, name, flags) else { return Ok(()) };
+        let is_socket = FileType::from_raw_mode(found.st_mode).is_socket();
+        if !is_socket || found.st_uid != self.owner {
+            let socket = local_socket::path(folder.path, port);
             return Err(format!("{} is no socket of user {}", socket.display(), self.owner));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        fs,
+        os::unix::{
+            fs::DirBuilderExt,
+            net::{UnixListener, UnixStream},
+        },
+    };
+    use tempfile::TempDir;
+
+    const PORT: u16 = 1;
+
+    /// Makes a folder with a key and a socket.
+    fn fill(folder: &Path, key: &str) -> UnixListener {
+        fs::DirBuilder::new().mode(0o700).create(folder).unwrap();
+        fs::write(folder.join(admin_key::NAME), key).unwrap();
+        let listener = UnixListener::bind(local_socket::path(folder, PORT)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        listener
+    }
+
+    #[test]
+    fn a_folder_that_a_neighbour_exchanges_gets_neither_key_nor_connection() {
+        let parent = TempDir::new().unwrap();
+        let (data, aside) = (parent.path().join("data"), parent.path().join("aside"));
+        let ours = fill(&data, "ours");
+        let folder = OpenFolder::open(&data).unwrap();
+        fs::rename(&data, &aside).unwrap();
+        let planted = fill(&data, "planted");
+        let key = folder.read_key().unwrap();
+        assert_eq!((key.secret.expose(), &key.path), ("ours", &data.join(admin_key::NAME)));
+        key.check(&folder, PORT).unwrap();
+        UnixStream::connect(folder.into_reachable(PORT).unwrap()).unwrap();
+        assert!(ours.accept().is_ok() && planted.accept().is_err());
+    }
+
+    #[test]
+    fn what_is_no_file_is_no_key() {
+        let parent = TempDir::new().unwrap();
+        let path = parent.path().join(admin_key::NAME);
+        let folder = OpenFolder::open(parent.path()).unwrap();
+        assert!(folder.read_key().is_none());
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, Mode::RUSR | Mode::WUSR).unwrap();
+        assert!(folder.read_key().is_none());
     }
 }
