@@ -51,7 +51,9 @@ public sealed class JobFailedException(string errorCode, string message) : Excep
 public sealed class JobWorker(ConsignClient consign, IJobHandler handler, ILogger<JobWorker> log) : BackgroundService
 {
     private const int Slots = 4;
-    private readonly string workerId = $"{Environment.MachineName}-{Environment.ProcessId}";
+
+    // With the job type: each service signs off for itself, and not for the others of this process.
+    private readonly string workerId = $"{Environment.MachineName}-{Environment.ProcessId}/{handler.JobType}";
 
     private sealed record Claim(ClaimedJob[] Jobs);
 

@@ -49,7 +49,7 @@ def work():  # one slot: claims, runs, settles; a claimId that is asked again br
             if stopping.is_set(): return  # it came too late, and is given back with the others
             told = post("settle", {"items": [job.says(**run(job))]})["items"][0]
             logging.info("%s %s: %s", job.jobType, job.jobId, told.get("status") or told["problem"])
-            del held[job.lease["token"]]
+            held.pop(job.lease["token"], None)
 
 def run(job):
     logging.info("%s %s: attempt %s (%s)", job.jobType, job.jobId, job.attempt, job.correlationId)
@@ -61,19 +61,19 @@ def run(job):
     except Exception as bug:
         logging.exception("%s", job.jobId); return {"outcome": "failed", "errorMessage": repr(bug)[:500]}
 
-def beat():  # every second: we live, and so far is each job; the answer says which ones should stop
-    while not time.sleep(1):
-        jobs = list(held.values())
-        beats = {"workerId": WORKER, "leases": [job.says(progress=job.said) for job in jobs]}
-        told = post("heartbeat", beats)["leases"] if jobs else []
-        for job, lease in zip(jobs, told): job.cancelled = lease["state"] != "extended"
+def beat():  # we live, and so far is each job; the answer says which ones should stop
+    jobs = list(held.values())
+    beats = {"workerId": WORKER, "leases": [job.says(progress=job.said) for job in jobs]}
+    told = jobs and post("heartbeat", beats, tries=1) or {"leases": []}  # the next one says it again
+    for job, lease in zip(jobs, told["leases"]): job.cancelled = lease["state"] != "extended"
 
 logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
 for number in (signal.SIGTERM, signal.SIGINT):  # asked once it ends in order, asked twice at once
     signal.signal(number, lambda *_: os._exit(1) if stopping.is_set() else stopping.set())
 logging.info("%s works on %s", WORKER, ", ".join(handlers))
-for loop in [beat] + [work] * SLOTS: threading.Thread(target=loop, daemon=True).start()
-stopping.wait()
-for _ in range(int(GRACE * 20)): time.sleep(0.05 if threading.active_count() > 2 else 0)  # us and beat
+for _ in range(SLOTS): threading.Thread(target=work, daemon=True).start()
+while not stopping.wait(1): beat()  # on this thread: none follows `leave`, to make us alive again
+grace_end = time.monotonic() + GRACE
+while threading.active_count() > 1 and time.monotonic() < grace_end: beat(); time.sleep(1)
 if held: post("release", {"items": [job.says(delaySeconds=1) for job in list(held.values())]})  # not to us
-post("leave", {"workerId": WORKER}, tries=1); sys.exit(refused.is_set())  # gone at once, not missed
+held.clear(); post("leave", {"workerId": WORKER}, tries=1); sys.exit(refused.is_set())  # gone at once

@@ -13,6 +13,7 @@ const slots = Number(process.env.CONSIGN_SLOTS ?? 4); // how many jobs at once
 const graceMs = Number(process.env.CONSIGN_GRACE ?? 20) * 1000; // for what runs when we are asked to end
 const workerId = `${hostname()}-${process.pid}`;
 const held = new Set<Job>();
+const lastBeat = new AbortController(); // aborted when no more heartbeats may be sent
 let stopping = false;
 
 type Ending = { outcome: "completed" | "failed" | "poisoned" | "cancelled"; [more: string]: unknown };
@@ -59,7 +60,7 @@ async function send(job: Job) {
 }
 
 /** Asks until there is an answer: whatever a worker says may be said twice, and counts once. */
-async function post<Answer>(path: string, body: object): Promise<Answer> {
+async function post<Answer>(path: string, body: object, tries = Infinity): Promise<Answer> {
   const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json" };
   for (let waitMs = 200; ; waitMs = Math.min(waitMs * 2, 5000)) {
     try {
@@ -73,6 +74,7 @@ async function post<Answer>(path: string, body: object): Promise<Answer> {
     } catch (lost) {
       log(`${path}: ${lost instanceof Error ? (lost.cause ?? lost.message) : lost}`);
     }
+    if (--tries === 0) throw new Error(`${path}: no answer`);
     await sleep(waitMs);
   }
 }
@@ -111,12 +113,14 @@ async function run(job: Job): Promise<Ending> {
 /** Says every second that we live and how far each job is, and hears which ones should stop. */
 async function beat() {
   for (;;) {
-    await sleep(1000);
+    await sleep(1000, undefined, { signal: lastBeat.signal }).catch(() => null);
+    if (lastBeat.signal.aborted) return;
     const jobs = [...held];
     if (jobs.length === 0) continue;
     const leases = jobs.map((job) => ({ ...job.lease, progress: job.progress }));
-    const told = await post<{ leases: { state: string }[] }>("heartbeat", { workerId, leases });
-    told.leases.forEach((lease, at) => lease.state === "extended" || jobs[at]?.stop.abort());
+    const sent = post<{ leases: { state: string }[] }>("heartbeat", { workerId, leases }, 1);
+    const told = await sent.catch(() => null); // the next one says it again
+    told?.leases.forEach((lease, at) => lease.state === "extended" || jobs[at]?.stop.abort());
   }
 }
 
@@ -125,7 +129,10 @@ async function end() {
   if (stopping) process.exit(1); // asked twice
   stopping = true;
   await Promise.race([Promise.all(working), sleep(graceMs)]);
+  lastBeat.abort();
+  await beating; // a heartbeat beside `leave` or after it would make us alive again
   const items = [...held].map((job) => ({ ...job.lease, delaySeconds: 1 }));
+  held.clear();
   if (items.length > 0) await post("release", { items });
   await Promise.race([post("leave", { workerId }), sleep(2000)]); // gone at once, and not missed first
   process.exit(0);
@@ -136,5 +143,5 @@ function leave(text: string): never { console.error(text); process.exit(1); }
 
 process.on("SIGTERM", end).on("SIGINT", end);
 log(`${workerId} works on ${Object.keys(handlers).join(", ")}`);
-void beat();
+const beating = beat();
 const working = Array.from({ length: slots }, work);

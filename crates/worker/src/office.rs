@@ -9,7 +9,7 @@ use crate::{
 use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::{mpsc, watch},
-    task::JoinHandle,
+    task::{JoinHandle, JoinSet},
     time::{Instant, sleep, sleep_until, timeout},
 };
 use tracing::{debug, info};
@@ -55,16 +55,20 @@ pub(crate) async fn run(
 
 /// Signs the workers off, so that others need not wait until they are missed. That is a courtesy: a
 /// server that cannot be reached keeps nobody here.
-async fn leave(shop: &Shop) {
-    let farewells = async {
-        for desk in &shop.desks {
-            if let Err(error) = shop.port.leave(&desk.worker).await {
+async fn leave(shop: &Arc<Shop>) {
+    // All at once: one after another, many job types on a slow line would not be done in time.
+    let mut farewells = JoinSet::new();
+    for number in 0..shop.desks.len() {
+        let shop = shop.clone();
+        farewells.spawn(async move {
+            let worker = &shop.desks[number].worker;
+            if let Err(error) = shop.port.leave(worker).await {
                 let error: &dyn std::error::Error = &error;
-                debug!(error, worker = %desk.worker, "a worker could not sign off");
+                debug!(error, %worker, "a worker could not sign off");
             }
-        }
-    };
-    drop(timeout(FLUSH_MIN, farewells).await);
+        });
+    }
+    drop(timeout(FLUSH_MIN, farewells.join_all()).await);
 }
 
 /// Takes no more jobs, lets handlers end, gives back what did not, and reports everything.
