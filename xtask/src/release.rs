@@ -11,7 +11,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File},
     io,
-    path::Path,
+    path::{Path, PathBuf},
     process::Command,
 };
 
@@ -42,7 +42,7 @@ fn built() -> Option<Value> {
 fn fill(dist: &Path, metadata: &Value) -> io::Result<()> {
     fs::create_dir_all(dist)?;
     let binary = dist.join("consign");
-    fs::copy(root().join("target/release/consign"), &binary)?;
+    fs::copy(built_binary(metadata)?, &binary)?;
     let bom = dist.join("consign.cdx.json");
     fs::write(&bom, serde_json::to_string_pretty(&sbom(metadata))? + "\n")?;
     let mut sums = String::new();
@@ -50,6 +50,14 @@ fn fill(dist: &Path, metadata: &Value) -> io::Result<()> {
         sums += &format!("{}  {name}\n", sum(path)?);
     }
     fs::write(dist.join("SHA256SUMS"), sums)
+}
+
+/// Where cargo has put the binary. With `CARGO_TARGET_DIR`, `target` may hold one of an older
+/// build.
+fn built_binary(metadata: &Value) -> io::Result<PathBuf> {
+    let folder = metadata["target_directory"].as_str();
+    let folder = folder.ok_or_else(|| io::Error::other("cargo names no target directory"))?;
+    Ok(Path::new(folder).join("release/consign"))
 }
 
 fn sum(path: &Path) -> io::Result<String> {
@@ -69,8 +77,8 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// A CycloneDX 1.5 document of what the binary is made of: its dependencies on this platform,
-/// without what only builds or tests it. It has neither a date nor a random number, so that the
-/// same `Cargo.lock` gives the same document.
+/// without what only builds or tests it, such as procedural macros and what only they need. It has
+/// neither a date nor a random number, so that the same `Cargo.lock` gives the same document.
 fn sbom(metadata: &Value) -> Value {
     let packages = packages(metadata);
     let by_id: BTreeMap<&str, &Package> =
@@ -124,18 +132,32 @@ fn reference(package: &Package) -> String {
     format!("pkg:cargo/{}@{}", package.name, package.version.to_string().replace('+', "%2B"))
 }
 
-/// Which package uses which, by id, when it runs.
+/// Which package uses which, by id, when it runs. Procedural macros run in the compiler; cargo
+/// lists them among the ordinary dependencies.
 fn edges(metadata: &Value) -> BTreeMap<String, BTreeSet<String>> {
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let is_inside = |dep: &Value| list(&dep["dep_kinds"]).iter().any(|kind| kind["kind"].is_null());
-    let nodes = list(&metadata["resolve"]["nodes"]);
+    let macros = procedural_macros(metadata);
+    let is_ordinary =
+        |dep: &Value| list(&dep["dep_kinds"]).iter().any(|kind| kind["kind"].is_null());
     let edge = |node: &Value| {
-        let deps = list(&node["deps"]);
-        let inside = deps.iter().filter(|dep| is_inside(dep));
-        let ids = inside.filter_map(|dep| dep["pkg"].as_str().map(str::to_owned)).collect();
-        (node["id"].as_str().unwrap_or_default().to_owned(), ids)
+        let ordinary = list(&node["deps"]).iter().filter(|dep| is_ordinary(dep));
+        let ids = ordinary.filter_map(|dep| dep["pkg"].as_str());
+        let inside = ids.filter(|id| !macros.contains(id)).map(str::to_owned).collect();
+        (node["id"].as_str().unwrap_or_default().to_owned(), inside)
     };
-    nodes.iter().map(edge).collect()
+    list(&metadata["resolve"]["nodes"]).iter().map(edge).collect()
+}
+
+/// The ids of the packages that are procedural macros.
+fn procedural_macros(metadata: &Value) -> BTreeSet<&str> {
+    let is_macro = |target: &Value| list(&target["kind"]).iter().any(|kind| kind == "proc-macro");
+    let macros = list(&metadata["packages"])
+        .iter()
+        .filter(|package| list(&package["targets"]).iter().any(is_macro));
+    macros.filter_map(|package| package["id"].as_str()).collect()
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 fn reached<'a>(from: &'a str, edges: &'a BTreeMap<String, BTreeSet<String>>) -> BTreeSet<&'a str> {
@@ -164,9 +186,9 @@ mod tests {
         for inside in ["tokio", "rustls", "libsqlite3-sys", "consign-engine"] {
             assert!(names.iter().any(|name| name == inside), "{inside} is missing");
         }
-        for outside in
-            ["proptest", "rcgen", "consign-crash-disk", "cc", "xtask", "shuttle", "windows-sys"]
-        {
+        let build_and_tests = ["proptest", "rcgen", "consign-crash-disk", "cc", "xtask", "shuttle"];
+        let macros = ["serde_derive", "async-trait", "tokio-macros", "syn", "quote", "proc-macro2"];
+        for outside in build_and_tests.iter().chain(&macros).chain(&["windows-sys"]) {
             assert!(!names.iter().any(|name| name == outside), "{outside} is in no binary");
         }
         let references: BTreeSet<String> = of("bom-ref").into_iter().collect();
@@ -176,6 +198,39 @@ mod tests {
                 assert!(references.contains(on.as_str().unwrap()), "{on} is no component");
             }
         }
+    }
+
+    #[test]
+    fn what_only_macros_need_is_outside_and_what_the_binary_needs_too_is_inside() {
+        let package = |id: &str, kind: &str| json!({"id": id, "targets": [{"kind": [kind]}]});
+        let node = |id: &str, deps: &[(&str, Value)]| {
+            let dep =
+                |(id, kind): &(&str, Value)| json!({"pkg": id, "dep_kinds": [{"kind": kind}]});
+            json!({"id": id, "deps": deps.iter().map(dep).collect::<Vec<_>>()})
+        };
+        let (ordinary, build) = (|| Value::Null, json!("build"));
+        let metadata = json!({
+            "packages": [
+                package("app", "bin"), package("derive", "proc-macro"), package("parser", "lib"),
+                package("both", "lib"), package("builder", "lib"),
+            ],
+            "resolve": {"nodes": [
+                node("app", &[("derive", ordinary()), ("both", ordinary()), ("builder", build)]),
+                node("derive", &[("parser", ordinary()), ("both", ordinary())]),
+                node("parser", &[]),
+                node("both", &[]),
+                node("builder", &[]),
+            ]},
+        });
+        assert_eq!(reached("app", &edges(&metadata)), BTreeSet::from(["app", "both"]));
+    }
+
+    #[test]
+    fn the_binary_is_taken_from_where_cargo_builds() {
+        let elsewhere = json!({"target_directory": "/elsewhere"});
+        assert_eq!(built_binary(&elsewhere).unwrap(), Path::new("/elsewhere/release/consign"));
+        assert!(built_binary(&json!({})).is_err());
+        assert!(built_binary(&built().unwrap()).is_ok(), "cargo names the folder");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::advisories::Advisory;
 use std::{
-    env, fs,
+    env, fs, io,
     path::{Path, PathBuf},
 };
 use toml::Table;
@@ -13,7 +13,7 @@ pub(super) struct Database {
     pub(super) advisories: Vec<Advisory>,
     /// The date of the newest advisory. The database gains some every week, so this is its age.
     pub(super) newest: String,
-    /// Files that are no advisory, and why.
+    /// Files that are no advisory, folders that cannot be read, and why.
     pub(super) unreadable: Vec<String>,
 }
 
@@ -29,14 +29,18 @@ impl Database {
     }
 
     pub(super) fn read(folder: &Path) -> Result<Self, String> {
-        let entries = |folder: &Path| {
-            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-            entries.map(|entry| entry.path()).collect::<Vec<_>>()
-        };
-        let files = entries(&folder.join("crates")).into_iter().flat_map(|crate_| entries(&crate_));
         let (mut advisories, mut unreadable) = (Vec::new(), Vec::new());
-        for file in files.filter(|file| file.extension().is_some_and(|end| end == "md")) {
-            let text = fs::read_to_string(&file).map_err(|error| error.to_string());
+        let mut files = Vec::new();
+        let packages = entries(&folder.join("crates"));
+        let packages = packages.map_err(|error| format!("{VARIABLE}: {error}"))?;
+        for package in packages.iter().filter(|package| package.is_dir()) {
+            match entries(package) {
+                Ok(found) => files.extend(found),
+                Err(error) => unreadable.push(error),
+            }
+        }
+        for file in files.iter().filter(|file| file.extension().is_some_and(|end| end == "md")) {
+            let text = fs::read_to_string(file).map_err(|error| error.to_string());
             match text.and_then(|text| parse(&text)) {
                 Ok(advisory) => advisories.push(advisory),
                 Err(error) => unreadable.push(format!("{}: {error}", file.display())),
@@ -48,6 +52,13 @@ impl Database {
             None => Err(format!("{VARIABLE}: {} holds no advisories", folder.display())),
         }
     }
+}
+
+/// What a folder holds, or why that is not known.
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let failed = |error: io::Error| format!("{}: {error}", folder.display());
+    let entries = fs::read_dir(folder).map_err(failed)?;
+    entries.map(|entry| entry.map(|entry| entry.path()).map_err(failed)).collect()
 }
 
 /// A file of the database is TOML between fences, then prose.
@@ -117,6 +128,8 @@ mod tests {
         assert_eq!((database.advisories.len(), database.unreadable.len()), (1, 1));
         assert!(database.unreadable[0].contains("broken.md"), "{database:?}");
         assert!(read("empty", &[]).is_err());
+        let refused = Snapshot::of(&[leaky("1.0.0")], &database).err().unwrap();
+        assert!(refused.contains("broken.md"), "a snapshot without it says too much: {refused}");
     }
 
     #[test]
@@ -124,7 +137,7 @@ mod tests {
         let other = FILE.replace("leaky", "stranger");
         let files = [("RUSTSEC-2026-9999.md", FILE), ("RUSTSEC-2026-9996.md", other.as_str())];
         let database = read("renew", &files).unwrap();
-        let snapshot = Snapshot::of(&[leaky("1.0.0")], &database);
+        let snapshot = Snapshot::of(&[leaky("1.0.0")], &database).unwrap();
         assert_eq!(snapshot.until, "2026-03-01");
         assert_eq!(snapshot.packages.iter().collect::<Vec<_>>(), ["leaky"]);
         assert_eq!(snapshot.advisories.len(), 1);

@@ -73,10 +73,10 @@ pub(crate) fn renew() -> bool {
         }
         Err(error) => return complain_about(&error),
     };
-    for file in &database.unreadable {
-        complain_about(&format!("skipped {file}"));
-    }
-    let snapshot = Snapshot::of(&packages(&metadata), &database);
+    let snapshot = match Snapshot::of(&packages(&metadata), &database) {
+        Ok(snapshot) => snapshot,
+        Err(error) => return complain_about(&format!("{error}\nthe snapshot was not renewed")),
+    };
     match fs::write(root().join(snapshot::FILE), snapshot.render()) {
         Ok(()) => say(&format!(
             "{}: {} advisories for {} packages, up to {}\n",

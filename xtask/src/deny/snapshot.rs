@@ -29,15 +29,20 @@ const HEADER: &str = "\
 ";
 
 impl Snapshot {
-    /// What a copy of the database says of these packages.
-    pub(super) fn of(packages: &[Package], database: &Database) -> Self {
+    /// What a copy of the database says of these packages. A copy that cannot be read whole is an
+    /// error: a package whose advisory was skipped would be listed as one that has none.
+    pub(super) fn of(packages: &[Package], database: &Database) -> Result<Self, String> {
+        if !database.unreadable.is_empty() {
+            let files = database.unreadable.join("\n");
+            return Err(format!("the copy of the database cannot be read whole:\n{files}"));
+        }
         let foreign = packages.iter().filter(|package| package.source.is_some());
         let packages: BTreeSet<String> = foreign.map(|package| package.name.clone()).collect();
         let advisories = database.advisories.iter();
         let mut advisories: Vec<Advisory> =
             advisories.filter(|advisory| packages.contains(&advisory.package)).cloned().collect();
         advisories.sort_by(|a, b| (&a.package, &a.id).cmp(&(&b.package, &b.id)));
-        Self { until: database.newest.clone(), packages, advisories }
+        Ok(Self { until: database.newest.clone(), packages, advisories })
     }
 
     /// A snapshot that cannot be read whole is an error: an advisory that is skipped in silence
