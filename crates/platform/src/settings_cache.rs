@@ -94,8 +94,9 @@ impl State {
         self.kept_look > self.changed_at_look
     }
 
-    fn is_current(&self, is_member: bool, now: Reading) -> bool {
-        self.is_known() && !self.closed && (!is_member || self.was_looked_at(now))
+    /// The clock is read only where another node may set something: every request asks.
+    fn is_current(&self, is_member: bool, now: impl FnOnce() -> Reading) -> bool {
+        self.is_known() && !self.closed && (!is_member || self.was_looked_at(now()))
     }
 
     /// By both clocks: the monotonic one stands still while a virtual machine is suspended, and the
@@ -179,7 +180,7 @@ impl Platform {
     pub fn credentials(&self) -> Option<Arc<Credentials>> {
         let state = self.settings_cache.read();
         let is_member = self.settings_cache.member.get().is_some();
-        state.is_current(is_member, self.clock.read()).then(|| state.credentials.clone())
+        state.is_current(is_member, || self.clock.read()).then(|| state.credentials.clone())
     }
 
     /// The credentials that were read last, however long ago.
@@ -318,11 +319,11 @@ mod tests {
         let early = cache.begin(at(1));
         drop(cache.change());
         cache.keep(&early, 1, signing(1));
-        assert!(!cache.read().is_current(false, at(1)));
+        assert!(!cache.read().is_current(false, || at(1)));
         let late = cache.begin(at(2));
         assert_eq!(late.known, None, "it reads everything again, whatever the version");
         cache.keep(&late, 1, signing(2));
-        assert!(cache.read().is_current(false, at(1_000)), "nobody else can set anything");
+        assert!(cache.read().is_current(false, || at(1_000)), "nobody else can set anything");
         assert_eq!(cache.begin(at(3)).known, Some(1));
     }
 
@@ -332,7 +333,7 @@ mod tests {
         let cache = SettingsCache::default();
         let look = cache.begin(at(10));
         cache.keep(&look, 1, signing(1));
-        let is_current = |now| cache.read().is_current(true, now);
+        let is_current = |now| cache.read().is_current(true, || now);
         assert!(is_current(at(17)) && !is_current(at(18)));
         assert!(!is_current(Reading { monotonic: Duration::from_secs(11), ..at(60) }), "suspended");
         assert!(!is_current(Reading { monotonic: Duration::from_secs(60), ..at(11) }), "set back");

@@ -170,6 +170,10 @@ const PATH_CHARS_MAX: usize = 200;
 /// A path as the log has it: of a bounded length, and only with letters that do nothing where a
 /// person reads them. A client chooses every byte of it.
 fn loggable_path(path: &str) -> String {
+    // Most paths are as they should be, and every request has one.
+    if path.len() <= PATH_CHARS_MAX && path.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return path.to_owned();
+    }
     let mut cut: String = path
         .chars()
         .take(PATH_CHARS_MAX)
