@@ -93,8 +93,8 @@ impl Shared {
         self.time.lock().expect("no code of ours panics with the time in hand")
     }
 
-    /// The workers that may claim what `scope` covers, as they are now. A copy: a reader that took its time would keep
-    /// the writer waiting.
+    /// The workers that may claim what `scope` covers, as they are now. A copy: a reader that took
+    /// its time would keep the writer waiting.
     pub(super) fn workers_now(&self, scope: &Scope) -> Workers {
         claiming_in(&self.workers(), scope)
     }
