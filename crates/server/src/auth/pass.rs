@@ -157,7 +157,8 @@ fn check(route: &Route, caller: &Caller, parts: &Parts) -> Reply<()> {
 /// Refuses parameters of what changes something and takes none. A caller may mean one as a limit:
 /// `pause?tenant=acme` would pause every tenant.
 fn check_query(route: &Route, query: Option<&str>) -> Reply<()> {
-    if !route.refuses_query() {
+    // Most requests have no query, and every one of them comes by here.
+    if query.is_none() || !route.refuses_query() {
         return Ok(());
     }
     // A signature limits nothing, and a client may DELETE the signed address that it has.
