@@ -5,7 +5,7 @@
 //! secret was never written down could not be used by anybody. Of many nodes that start at once on an empty database,
 //! one makes it.
 
-use crate::secret_file;
+use crate::{opening, secret_file};
 use anyhow::{Context, Result, bail};
 use engine::{
     ApiKey, AuditEntry, AuditNote, CorrelationId, Grant, JobId, KeyName, KeySecret, Right, Scope,
@@ -14,6 +14,7 @@ use engine::{
 use std::{
     fs,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 use store::{Clock, Dice, PAGE_MAX, Request, Store};
 use tracing::warn;
@@ -23,7 +24,7 @@ pub(crate) const NAME: &str = "admin.key";
 
 /// Makes the first key where the store has none, and says where its secret is, if it is still there.
 pub(crate) async fn ensure(
-    store: &dyn Store,
+    store: &Arc<dyn Store>,
     folder: &Path,
     clock: &dyn Clock,
     dice: &dyn Dice,
@@ -51,7 +52,7 @@ const FIRST_START: &str = "first start";
 
 /// Whether no other node was faster. Nodes take turns at this, but one that was stopped in its turn loses it and
 /// may wake up later: then the order of the audit log decides, which is the same for everybody.
-async fn is_first(store: &dyn Store, secret: &KeySecret) -> Result<bool> {
+async fn is_first(store: &Arc<dyn Store>, secret: &KeySecret) -> Result<bool> {
     let noted = store.audit(&Scope::All, None, PAGE_MAX).await.context("the log cannot be read")?;
     let made = |entry: &&AuditEntry| &*entry.action == "key.create" && &*entry.who == FIRST_START;
     let first = noted.iter().filter(made).min_by_key(|entry| entry.number);
@@ -60,7 +61,7 @@ async fn is_first(store: &dyn Store, secret: &KeySecret) -> Result<bool> {
 
 /// Ends a key that came too late, before anybody was told of it.
 async fn withdraw(
-    store: &dyn Store,
+    store: &Arc<dyn Store>,
     secret: &KeySecret,
     clock: &dyn Clock,
     dice: &dyn Dice,
@@ -86,7 +87,7 @@ fn is_known(path: &Path, keys: &[ApiKey]) -> Result<bool> {
 
 /// Makes another key that may do everything, for an operator who has lost the first.
 pub(crate) async fn another(
-    store: &dyn Store,
+    store: &Arc<dyn Store>,
     folder: &Path,
     clock: &dyn Clock,
     dice: &dyn Dice,
@@ -102,7 +103,7 @@ pub(crate) async fn another(
 }
 
 async fn keep(
-    store: &dyn Store,
+    store: &Arc<dyn Store>,
     secret: &KeySecret,
     who: &'static str,
     clock: &dyn Clock,
@@ -111,12 +112,9 @@ async fn keep(
     execute(store, put(secret, who, clock.read().wall, dice)?).await
 }
 
-async fn execute(store: &dyn Store, put: Request) -> Result<()> {
-    let answers = store.execute(vec![put]).await.context("the key cannot be stored")?;
-    for answer in answers {
-        answer.map_err(|refusal| anyhow::anyhow!("the key was refused: {refusal}"))?;
-    }
-    Ok(())
+async fn execute(store: &Arc<dyn Store>, put: Request) -> Result<()> {
+    let done = opening::execute(store.clone(), put).await.context("the key cannot be stored")?;
+    done.map(drop).map_err(|refusal| anyhow::anyhow!("the key was refused: {refusal}"))
 }
 
 /// The key and the note about it, in one transaction.

@@ -41,7 +41,7 @@ fn bootstrap(args: &KeysBootstrapArgs) -> Result<ExitCode> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let key = runtime.block_on(async {
         let store = opening::visit(&address, clock.clone(), dice.clone()).await?;
-        admin_key::another(&*store, address.folder(), &*clock, &*dice).await
+        admin_key::another(&store, address.folder(), &*clock, &*dice).await
     })?;
     println!("a key that may do everything is in {}", key.display());
     println!("revoke the one that was lost: `consign keys list`, then `consign keys revoke ID`");

@@ -5,8 +5,8 @@ use anyhow::{Error, Result, anyhow};
 use engine::TenantLimits;
 use std::{sync::Arc, time::Duration};
 use store::{
-    Clock, Dice, Options, Postgres, PostgresAddress, PostgresError, PostgresOptions, Sqlite, Store,
-    Turn,
+    Clock, Dice, Execute, News, Options, Postgres, PostgresAddress, PostgresError, PostgresOptions,
+    Reply, Request, Sqlite, Store, Turn,
 };
 use tokio::runtime::Builder;
 use tracing::warn;
@@ -137,4 +137,12 @@ pub(crate) async fn visit(
     let store = opened.store.clone();
     opened.end_turn().await;
     Ok(store)
+}
+
+/// Carries out one request in a transaction of its own, on a thread that may be blocked: for a command
+/// that has no node running.
+pub(crate) async fn execute(store: Arc<dyn Execute>, request: Request) -> Result<Reply> {
+    let work = move || store.execute(vec![request], News::default());
+    let mut replies = tokio::task::spawn_blocking(work).await??;
+    Ok(replies.pop().expect("one reply for each request"))
 }

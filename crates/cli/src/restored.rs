@@ -5,7 +5,7 @@ use anyhow::{Result, anyhow, bail};
 use engine::{AuditNote, CorrelationId, JobId, Scope};
 use platform::{SystemClock, SystemDice};
 use std::{process::ExitCode, sync::Arc};
-use store::{Clock, Dice, Postgres, PostgresAddress, PostgresOptions, Request, Store};
+use store::{Clock, Dice, Postgres, PostgresAddress, PostgresOptions, Request};
 use tokio::runtime::Builder;
 
 pub(crate) fn run(args: &RestoredArgs) -> Result<ExitCode> {
@@ -37,8 +37,6 @@ async fn void_leases(address: &PostgresAddress) -> Result<()> {
         detail: None,
         correlation: CorrelationId::parse(&JobId::new(clock.read().wall, dice.roll()).to_string())?,
     };
-    for answer in store.execute(vec![Request::Record { note, request: None }]).await? {
-        answer.map_err(|refusal| anyhow!("the note for the audit log was refused: {refusal}"))?;
-    }
-    Ok(())
+    let done = opening::execute(Arc::new(store), Request::Record { note, request: None }).await?;
+    done.map(drop).map_err(|refusal| anyhow!("the note for the audit log was refused: {refusal}"))
 }

@@ -71,7 +71,7 @@ async fn serve(settings: Settings, looks: Looks) -> Result<()> {
         }
     };
     let store = opened.store.clone();
-    let admin_key = admin_key::ensure(&*store, folder, &*clock, &*dice).await?;
+    let admin_key = admin_key::ensure(&store, folder, &*clock, &*dice).await?;
     let (payload_bytes_max, strict_types) = (settings.payload_bytes_max, settings.strict_types);
     let node = platform::Settings { payload_bytes_max, strict_types };
     let node = Arc::new(Node::start(store, clock.clone(), dice.clone(), node)?);

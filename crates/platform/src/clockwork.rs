@@ -20,7 +20,7 @@ use std::{
     thread,
     time::Duration,
 };
-use store::{ATTEND_EVERY, News, Store};
+use store::{ATTEND_EVERY, News};
 use tracing::{debug, info, warn};
 
 /// The clockwork of one node. Dropped, it stops.
@@ -56,7 +56,7 @@ impl Clockwork {
         presence: Arc<Presence>,
     ) -> io::Result<Self> {
         let bell = platform.bell.clone();
-        let shared = batcher.is_shared();
+        let shared = platform.store.is_shared();
         let mut works = Works {
             next_sweep: Duration::ZERO,
             next_attend: Duration::ZERO,
@@ -174,7 +174,7 @@ impl Works {
         self.next_attend = self.monotonic() + ATTEND_EVERY;
         let led = std::mem::replace(&mut self.leads, false);
         let card = self.presence.card();
-        let told = match self.batcher.attend(&card).await {
+        let told = match self.platform.store.attend(&card).await {
             Ok(told) => told,
             Err(error) => {
                 self.presence.unheard();
@@ -264,7 +264,7 @@ impl Works {
         let now = self.monotonic();
         if now >= self.next_call {
             self.next_call = now + CALLS_APART;
-            self.batcher.tell(News { any_work: true, ..News::default() });
+            self.batcher.notify_peers(News { any_work: true, ..News::default() });
         }
     }
 

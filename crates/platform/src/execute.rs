@@ -11,7 +11,7 @@ pub(crate) type Fate = Result<Answer, Error>;
 impl Platform {
     /// One request, one reply.
     pub(crate) async fn execute_one(&self, request: Request) -> Result<Answer, Error> {
-        let mut replies = self.store.execute(vec![request]).await?;
+        let mut replies = self.writes.execute(vec![request]).await?;
         let reply = replies.pop().expect("one reply for each request");
         Ok(reply?)
     }
@@ -96,7 +96,7 @@ impl Platform {
             return Ok(Vec::new());
         }
         let batch = if part.len() == 1 { mem::take(part) } else { part.clone() };
-        let replies = self.store.execute(batch).await?;
+        let replies = self.writes.execute(batch).await?;
         Ok(replies.into_iter().map(|reply| Ok(reply?)).collect())
     }
 }

@@ -63,10 +63,13 @@ use pace::Pace;
 use schema::CheckPool;
 use settings_cache::SettingsCache;
 use std::sync::Arc;
-use store::{Clock, Dice, Store};
+use store::{Clock, Dice, Execute, News, Reply, Request, Store, StoreError};
 
 /// Consign over one store.
 pub struct Platform {
+    /// How batches reach the store.
+    writes: Writes,
+    /// Everything beside batches.
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     dice: Arc<dyn Dice>,
@@ -81,6 +84,32 @@ pub struct Platform {
     checks: CheckPool,
     /// What was set in the store, and how old it is.
     settings_cache: SettingsCache,
+}
+
+/// How batches reach a store.
+pub enum Writes {
+    /// Straight, on the caller's thread, which is blocked for as long as a transaction takes: for
+    /// tools and tests.
+    Direct(Arc<dyn Execute>),
+    /// Together with those of other callers.
+    Batched(Arc<Batcher>),
+}
+
+impl Writes {
+    pub(crate) async fn execute(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError> {
+        match self {
+            Writes::Direct(store) => store.execute(batch, News::default()),
+            Writes::Batched(batcher) => batcher.execute(batch).await,
+        }
+    }
+
+    /// Lets other nodes know, where there are any.
+    pub(crate) fn notify_peers(&self, news: News) {
+        match self {
+            Writes::Direct(store) => store.notify_peers(news),
+            Writes::Batched(batcher) => batcher.notify_peers(news),
+        }
+    }
 }
 
 /// What an installation may choose.
@@ -107,7 +136,19 @@ impl Platform {
         dice: Arc<dyn Dice>,
         settings: Settings,
     ) -> Self {
+        Platform::with_writes(Writes::Direct(store.clone()), store, clock, dice, settings)
+    }
+
+    /// The same, where batches take another way than straight to the store.
+    pub fn with_writes(
+        writes: Writes,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        dice: Arc<dyn Dice>,
+        settings: Settings,
+    ) -> Self {
         Platform {
+            writes,
             store,
             clock,
             dice,

@@ -63,7 +63,7 @@ impl Lookout {
             watchers,
         };
         // A greeting: those who believe that they are alone have told nobody anything.
-        post.batcher.tell(News { touched: true, ..News::default() });
+        post.batcher.notify_peers(News { touched: true, ..News::default() });
         let builder = thread::Builder::new().name("consign-lookout".into());
         let thread = builder.spawn(move || post.run())?;
         Ok(Lookout { bell, thread: Mutex::new(Some(thread)) })
@@ -114,11 +114,10 @@ type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 impl Post {
     fn run(mut self) {
-        let (batcher, bell) = (self.batcher.clone(), self.watchers.bell.clone());
-        let platform = self.platform.clone();
+        let (platform, bell) = (self.platform.clone(), self.watchers.bell.clone());
         let waker = Waker::from(bell.clone());
         let mut cx = Context::from_waker(&waker);
-        let mut news: Pending<'_, News> = batcher.news();
+        let mut news: Pending<'_, News> = platform.store.news();
         // Beside the news and not before it: work that is called out does not wait for a look.
         let mut look: Option<Pending<'_, Look>> = None;
         let mut settings: Option<Pending<'_, Result<(), Error>>> = None;
@@ -129,14 +128,14 @@ impl Post {
             }
             if let Poll::Ready(told) = news.as_mut().poll(&mut cx) {
                 self.heed(told);
-                news = batcher.news();
+                news = platform.store.news();
                 bell.ring(); // it was not asked whether there is more
                 thread::sleep(NEWS_APART);
             }
             if look.is_none() && self.is_time_to_look() {
                 // Whatever is heard from now on, this look may have been too early for it.
                 (self.look_began, self.hurry) = (self.now(), false);
-                look = Some(look_at(&batcher, self.watchers.ids()));
+                look = Some(look_at(&*platform.store, self.watchers.ids()));
             }
             if let Some(Poll::Ready(seen)) = look.as_mut().map(|look| look.as_mut().poll(&mut cx)) {
                 self.note(seen);
@@ -260,9 +259,9 @@ impl Post {
     }
 }
 
-fn look_at(batcher: &Batcher, ids: Vec<JobId>) -> Pending<'_, Look> {
+fn look_at(store: &dyn Store, ids: Vec<JobId>) -> Pending<'_, Look> {
     Box::pin(async move {
-        let versions = batcher.versions(&ids).await;
+        let versions = store.versions(&ids).await;
         (ids, versions)
     })
 }

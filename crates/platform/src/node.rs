@@ -2,12 +2,12 @@
 //! what other nodes do.
 
 use crate::{
-    Batcher, Limits, Platform, Settings, Standing, Waiting, Watch, clockwork::Clockwork,
+    Batcher, Limits, Platform, Settings, Standing, Waiting, Watch, Writes, clockwork::Clockwork,
     lookout::Lookout, presence::Presence,
 };
 use engine::{JobId, Scope, Wish};
 use std::{io, ops::Deref, sync::Arc};
-use store::{Clock, Dice, NodeSeen, Store};
+use store::{Clock, Dice, Execute, NodeSeen, Store};
 
 /// One process that takes jobs in, gives them out and sees to what time demands.
 ///
@@ -29,10 +29,25 @@ impl Node {
         dice: Arc<dyn Dice>,
         settings: Settings,
     ) -> io::Result<Self> {
+        Node::start_with(store.clone(), store, clock, dice, settings)
+    }
+
+    /// The same, where batches go through `execute`: how tests inject faults.
+    pub fn start_with(
+        execute: Arc<dyn Execute>,
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        dice: Arc<dyn Dice>,
+        settings: Settings,
+    ) -> io::Result<Self> {
         let (shared, writers) = (store.is_shared(), store.writers());
         let presence = Arc::new(Presence::new(&*clock, &*dice));
-        let batcher = Arc::new(Batcher::start(store, Limits { writers, ..Limits::default() })?);
-        let platform = Arc::new(Platform::new(batcher.clone(), clock, dice, settings));
+        let limits = Limits { writers, ..Limits::default() };
+        let batcher = Arc::new(Batcher::start(execute, limits)?);
+        // Other nodes are taken for granted until the maintenance loop has looked.
+        batcher.be_in_company(shared);
+        let writes = Writes::Batched(batcher.clone());
+        let platform = Arc::new(Platform::with_writes(writes, store, clock, dice, settings));
         if shared {
             platform.settings_cache.join(presence.clone());
         }
@@ -49,7 +64,7 @@ impl Node {
 
     /// Whether other nodes may serve the same store.
     pub fn is_shared(&self) -> bool {
-        self.batcher.is_shared()
+        self.platform.store.is_shared()
     }
 
     /// Everybody who serves the store, this node included, oldest first, as of about a second ago.

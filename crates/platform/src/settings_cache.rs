@@ -230,7 +230,7 @@ impl Platform {
     /// becomes of this: where the store cannot be asked, the next request looks before it is
     /// served.
     pub(crate) async fn apply_settings(&self) {
-        self.store.tell(News { settings: true, ..News::default() });
+        self.writes.notify_peers(News { settings: true, ..News::default() });
         if let Err(error) = self.look_at_settings().await {
             let error: &dyn std::error::Error = &error;
             tracing::warn!(error, "settings were changed and cannot be read again yet");

@@ -67,7 +67,7 @@ impl Platform {
             checked.into_iter().map(|job| job.and_then(&mut fitting).map(&mut take)).collect();
         let replies = match batch.is_empty() {
             true => Vec::new(),
-            false => self.store.execute(batch).await.map_err(|e| naming(e.into(), ids))?,
+            false => self.writes.execute(batch).await.map_err(|e| naming(e.into(), ids))?,
         };
         if later {
             self.bell.ring();

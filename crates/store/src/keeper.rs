@@ -28,6 +28,9 @@ pub trait Tended: Send + 'static {
     }
 }
 
+/// A thread for work that brings along what it needs.
+impl Tended for () {}
+
 /// Where work is left and found.
 struct Desk<T> {
     pile: Mutex<Pile<T>>,

@@ -24,13 +24,14 @@ mod queue;
 mod remembered;
 mod seen;
 mod sqlite;
+mod statements;
 mod store;
 #[doc(hidden)]
 pub mod sync;
 mod taken;
 mod way;
 
-pub use by_hand::{HandClock, Replaceable, SeededDice, take_the_clock, wipe};
+pub use by_hand::{FaultInjector, HandClock, SeededDice, take_the_clock, wipe};
 pub use clock::{Clock, Reading, StoreClock};
 pub use cursor::Cursor;
 pub use dice::Dice;
@@ -52,6 +53,6 @@ pub use sqlite::{
     examine, migrate, restore, schema, verify_audit,
 };
 pub use store::{
-    Answer, Claimed, EVENTS_KEPT, NumberedEvent, Overdue, PAGE_MAX, POISON_CODES_MAX, Page,
-    PoisonCounts, Query, Reply, Request, Store, StoreError, Upcoming, WORKERS_KEPT,
+    Answer, Claimed, EVENTS_KEPT, Execute, NumberedEvent, Overdue, PAGE_MAX, POISON_CODES_MAX,
+    Page, PoisonCounts, Query, Reply, Request, Store, StoreError, Upcoming, WORKERS_KEPT,
 };

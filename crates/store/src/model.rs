@@ -1,8 +1,8 @@
 //! The model against the stores: whatever is asked of both, the memory store and a store of our own answer alike.
 
 use crate::{
-    Answer, Clock, Dice, HandClock, Memory, News, Options, Postgres, PostgresOptions, Query, Reply,
-    Request, Sqlite, Store,
+    Answer, Clock, Dice, Execute, HandClock, Memory, News, Options, Postgres, PostgresOptions,
+    Query, Reply, Request, Sqlite, Store,
     conformance::audit::recorded,
     postgres::tests::{RUNTIME, fresh_address},
     take_the_clock, wipe,
@@ -137,8 +137,8 @@ impl Pair {
 
     /// Asks both, and sees that they answer alike.
     fn ask(&mut self, batch: Vec<Request>) -> Vec<Reply> {
-        let by_memory = block_on(self.memory.execute(batch.clone())).unwrap();
-        let by_other = self.other().execute_here(batch.clone(), News::default()).unwrap();
+        let by_memory = self.memory.execute(batch.clone(), News::default()).unwrap();
+        let by_other = self.other().execute(batch.clone(), News::default()).unwrap();
         assert_eq!(by_memory, by_other, "{batch:?}");
         for answer in by_memory.iter().flatten() {
             match answer {

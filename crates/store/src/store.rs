@@ -3,7 +3,6 @@
 use crate::cursor::Cursor;
 use crate::node::{Attendance, News, NodeCard, NodeSeen, UnconfirmedNode};
 use crate::queue::{QueueDepth, WorkerSeen};
-use crate::sync::block_on;
 use async_trait::async_trait;
 use engine::{
     ApiKey, AuditEntry, AuditNote, Command, ErrorCode, Event, Filter, HistoryEntry, Job, JobId,
@@ -16,34 +15,38 @@ use std::{
     time::Duration,
 };
 
+/// Carries out batches. This is the whole of what a wrapper (batcher, fault injection, test double)
+/// has to implement.
+pub trait Execute: Send + Sync {
+    /// Carries out `batch` in one transaction: loads the jobs it touches, lets the engine decide
+    /// each request by the store's own clock, saves what was decided. Replies are in request order.
+    /// Then it tells the other nodes `news`, which are hints: they may be told as well where the
+    /// batch came to nothing.
+    ///
+    /// It blocks, and runs on the caller's thread: a writer thread has nothing else to do, and a
+    /// hand-off to another thread costs two wake-ups per commit.
+    ///
+    /// Within the batch everything has its turn: settings (records, pauses), submits, commands about
+    /// existing jobs (two on one job see each other's effect), claims, signs of life. So a job
+    /// submitted to an idle system is stored and started by one commit. The store may read its clock
+    /// more than once on the way; no job goes back in time.
+    ///
+    /// A claim promises no number: it ends when its payloads are large enough, and it passes over a
+    /// job that another node holds at this moment, so an empty answer means "try again", not "there
+    /// is nothing".
+    fn execute(&self, batch: Vec<Request>, news: News) -> Result<Vec<Reply>, StoreError>;
+
+    /// Lets other nodes know, soon, together with other news, and without waiting for it.
+    fn notify_peers(&self, _: News) {}
+}
+
 /// Where jobs live between one decision and the next.
 ///
-/// All writing goes through [`Store::execute`]; a new rule should not need a new method. Reads see
+/// All writing goes through [`Execute::execute`]; a new rule should not need a new method. Reads see
 /// every write that was answered before they began, and a job never seems to vanish while it moves;
 /// only [`Store::list`] and the depths of [`Store::queues`] may lag a moment behind.
 #[async_trait]
-pub trait Store: Send + Sync {
-    /// Carries out `batch` in one transaction: loads the jobs it touches, lets the engine decide
-    /// each request by the store's own clock, saves what was decided. Replies are in order.
-    ///
-    /// Within the batch everything has its turn: settings (policies, pauses, credentials), submits, commands
-    /// about existing jobs (two on one job see each other's effect), claims, signs of life. So a job
-    /// handed over to an idle system is stored and started by one commit. The clock may be read more
-    /// than once on the way; no job goes back in time.
-    ///
-    /// A claim promises no number: it ends when its payloads are large enough, and a job that another node holds at this moment is passed over, so an
-    /// empty answer means "try again", not "there is nothing".
-    async fn execute(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError>;
-
-    /// The same for a thread that has nothing else to do and no tasks to run, and is kept waiting: what a store does on that
-    /// very thread need not be handed to another and back. Once it is done, other nodes are told `news`, which are hints: they
-    /// may be told as well where it came to nothing.
-    fn execute_here(&self, batch: Vec<Request>, news: News) -> Result<Vec<Reply>, StoreError> {
-        let done = block_on(self.execute(batch))?;
-        self.tell(news);
-        Ok(done)
-    }
-
+pub trait Store: Execute {
     /// One job and its status.
     async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError>;
 
@@ -190,9 +193,6 @@ pub trait Store: Send + Sync {
         }
         Ok(versions)
     }
-
-    /// Lets other nodes know, soon, together with other news, and without waiting for it.
-    fn tell(&self, _: News) {}
 
     /// What other nodes have let know since the last time. Waits for it; where there is only one node, for
     /// ever. One caller at a time.

@@ -5,7 +5,8 @@
 
 use crate::{catalogue::codes, nearest::hint};
 use serde::de::DeserializeOwned;
-use serde_json::{Deserializer, de::SliceRead, error::Category};
+use serde_json::{Deserializer, error::Category};
+use serde_path_to_error::{Path, Segment, Track};
 
 /// A body that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,35 +40,32 @@ impl Unreadable {
 
 /// Reads a request.
 pub fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Unreadable> {
-    read_by(body, |deserializer| T::deserialize(deserializer))
+    // serde would also take an array of the fields in their order, which nobody promised.
+    if body.trim_ascii_start().first().is_some_and(|byte| *byte == b'[') {
+        return Err(Unreadable { pointer: None, detail: "must be a JSON object".into() });
+    }
+    serde_json::from_slice(body).map_err(|error| explain(body, &error, || path_of_error::<T>(body)))
 }
 
 /// Begins the error of a list that goes on beyond its bound.
 pub(crate) const TOO_MANY: &str = "too many items";
 
-/// Reads a request in a way of its own.
-pub(crate) fn read_by<'de, T>(
-    body: &'de [u8],
-    read: impl FnOnce(&mut Deserializer<SliceRead<'de>>) -> serde_json::Result<T>,
-) -> Result<T, Unreadable> {
-    // serde would also take an array of the fields in their order, which nobody promised.
-    if body.trim_ascii_start().first().is_some_and(|byte| *byte == b'[') {
-        return Err(Unreadable { pointer: None, detail: "must be a JSON object".into() });
-    }
-    let mut deserializer = Deserializer::from_slice(body);
-    let whole = read(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
-    whole.map_err(|error| explain(body, &error))
+/// Reads a wrong body once more, to see where it fails. The first reading does not keep track,
+/// because that copies every name of the bodies that are right.
+fn path_of_error<T: DeserializeOwned>(body: &[u8]) -> Path {
+    let (mut deserializer, mut track) = (Deserializer::from_slice(body), Track::new());
+    let tracked = serde_path_to_error::Deserializer::new(&mut deserializer, &mut track);
+    drop(T::deserialize(tracked));
+    track.path()
 }
 
-fn explain(body: &[u8], error: &serde_json::Error) -> Unreadable {
+fn explain(body: &[u8], error: &serde_json::Error, path: impl FnOnce() -> Path) -> Unreadable {
     let (line, column) = (error.line(), error.column());
     let text = error.to_string();
     match error.classify() {
-        Category::Data => wrong_kind(body, error, &text),
+        Category::Data => wrong_kind(&path(), &text),
         // Well-formed, but no number of ours is so large.
-        Category::Syntax if text.starts_with("number out of range") => {
-            wrong_kind(body, error, &text)
-        }
+        Category::Syntax if text.starts_with("number out of range") => wrong_kind(&path(), &text),
         Category::Syntax => not_json(format!("is not JSON, as of line {line} column {column}")),
         Category::Eof if body.is_empty() => {
             not_json("is empty, and a JSON object is needed".into())
@@ -80,11 +78,15 @@ fn not_json(detail: String) -> Unreadable {
     Unreadable { pointer: None, detail }
 }
 
-fn wrong_kind(body: &[u8], error: &serde_json::Error, text: &str) -> Unreadable {
-    let mut pointer = pointer_at(body, offset(body, error));
-    if let Some(name) = missing(text) {
+fn wrong_kind(path: &Path, text: &str) -> Unreadable {
+    let mut pointer = pointer(path);
+    if let Some(name) = named(text, "missing field `") {
         pointer.push_str(&format!("/{name}"));
         return Unreadable { pointer: Some(pointer), detail: "is missing".into() };
+    }
+    if let Some(name) = named(text, "duplicate field `") {
+        pointer.push_str(&format!("/{name}"));
+        return Unreadable { pointer: Some(pointer), detail: "must not be given twice".into() };
     }
     if text.starts_with(TOO_MANY) {
         // The list is to blame, not the item that reading stopped at.
@@ -99,9 +101,20 @@ fn wrong_kind(body: &[u8], error: &serde_json::Error, text: &str) -> Unreadable 
     Unreadable { pointer, detail: wanted(text) }
 }
 
-/// The field that serde did not find. Its name is ours.
-fn missing(text: &str) -> Option<&str> {
-    text.strip_prefix("missing field `")?.split('`').next()
+fn pointer(path: &Path) -> String {
+    let token = |segment: &Segment| match segment {
+        Segment::Seq { index } => format!("/{index}"),
+        Segment::Map { key } | Segment::Enum { variant: key } => {
+            format!("/{}", key.replace('~', "~0").replace('/', "~1"))
+        }
+        Segment::Unknown => String::new(),
+    };
+    path.iter().map(token).collect()
+}
+
+/// The field that serde names behind `what`. The name is ours: serde knows it.
+fn named<'a>(text: &'a str, what: &str) -> Option<&'a str> {
+    text.strip_prefix(what)?.split('`').next()
 }
 
 /// What to say of a field that is not known. The text ends with the names of those that are; before
@@ -129,9 +142,6 @@ fn unknown(pointer: &str, text: &str) -> String {
 
 /// What serde expected, without what it found.
 fn wanted(text: &str) -> String {
-    if text.starts_with("duplicate field") {
-        return "must not be given twice".into();
-    }
     let Some((_, expected)) = text.rsplit_once(", expected ") else {
         return "must be a value that this field can hold".into();
     };
@@ -142,68 +152,6 @@ fn wanted(text: &str) -> String {
         "a sequence" => "must be a list".into(),
         expected => format!("must be {expected}"),
     }
-}
-
-fn offset(body: &[u8], error: &serde_json::Error) -> usize {
-    // Line 0 is serde's word for a place that it does not know.
-    let lines_before = body.split(|byte| *byte == b'\n').take(error.line().saturating_sub(1));
-    lines_before.map(|line| line.len() + 1).sum::<usize>() + error.column()
-}
-
-/// Where in a document we are: a name in an object, once it was read, or a place in a list.
-enum Step {
-    Name(Option<String>),
-    Place(usize),
-}
-
-/// The JSON pointer of the value at `end`. Everything before it is known to be well-formed.
-fn pointer_at(body: &[u8], end: usize) -> String {
-    let mut trail: Vec<Step> = Vec::new();
-    let mut at = 0;
-    let end = end.min(body.len());
-    while at < end {
-        match (body[at], trail.last_mut()) {
-            // The last byte opens the very value that is of the wrong kind: we do not go in.
-            (b'{' | b'[', _) if at + 1 == end => {}
-            (b'{', _) => trail.push(Step::Name(None)),
-            (b'[', _) => trail.push(Step::Place(0)),
-            (b'}' | b']', _) => drop(trail.pop()),
-            (b',', Some(Step::Place(place))) => *place += 1,
-            (b',', Some(Step::Name(name))) => *name = None,
-            (b'"', last) => {
-                let length = string_length(&body[at..]);
-                if let Some(Step::Name(name @ None)) = last {
-                    *name = serde_json::from_slice(&body[at..at + length]).ok();
-                }
-                at += length - 1;
-            }
-            _ => {}
-        }
-        at += 1;
-    }
-    trail.iter().filter_map(Step::token).map(|token| format!("/{token}")).collect()
-}
-
-impl Step {
-    fn token(&self) -> Option<String> {
-        match self {
-            Step::Name(name) => {
-                name.as_ref().map(|name| name.replace('~', "~0").replace('/', "~1"))
-            }
-            Step::Place(place) => Some(place.to_string()),
-        }
-    }
-}
-
-/// The length of the string that `text` begins with, quotes included.
-fn string_length(text: &[u8]) -> usize {
-    let mut escaped = true; // the opening quote does not end it
-    let end = text.iter().position(|byte| {
-        let ends = *byte == b'"' && !escaped;
-        escaped = *byte == b'\\' && !escaped;
-        ends
-    });
-    end.map_or(text.len(), |end| end + 1)
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ impl<'de, T: Deserialize<'de>, const MAX: usize> Visitor<'de> for AtMost<T, MAX>
             let Some(item) = list.next_element()? else { return Ok(items) };
             items.push(item);
         }
-        // Refused where it begins, so that the place of the error is within the list.
+        // Refused where it begins: nothing of it is read.
         list.next_element::<OneTooMany<MAX>>()?;
         Ok(items)
     }

@@ -78,6 +78,7 @@ mod tests {
     #[test]
     fn a_list_of_fields_is_no_object() {
         refused::<PolicyShape>(r#"{"backoff": ["2s", 2]}"#, "/backoff");
+        refused::<PolicyShape>(r#"{"backoff": []}"#, "/backoff");
         refused::<PolicyShape>(r#"{"handler": ["http://a/"]}"#, "/handler");
     }
 

@@ -7,10 +7,10 @@
 use crate::{
     BulkRequest, KeyRequest, PauseRequest, PoisonRequest, PolicyShape, RedriveRequest,
     ResumeRequest,
-    body::{Unreadable, read_by},
+    body::{Unreadable, read},
 };
 use serde::{
-    Deserializer,
+    Deserialize, Deserializer,
     de::{DeserializeOwned, DeserializeSeed, Error, MapAccess, SeqAccess, Unexpected, Visitor},
 };
 use std::fmt;
@@ -34,10 +34,19 @@ impl SettingBody for PolicyShape {
 
 /// Reads a body that sets something.
 pub fn read_setting<T: SettingBody>(body: &[u8]) -> Result<T, Unreadable> {
-    read_by(body, |deserializer| T::deserialize(Strict { inner: deserializer, shown: T::SHOWN }))
+    read(body).map(|Setting(value)| value)
 }
 
-/// Refuses unknown fields of structs, at any depth.
+struct Setting<T>(T);
+
+impl<'de, T: SettingBody> Deserialize<'de> for Setting<T> {
+    fn deserialize<D: Deserializer<'de>>(inner: D) -> Result<Self, D::Error> {
+        T::deserialize(Strict { inner, shown: T::SHOWN }).map(Setting)
+    }
+}
+
+/// Refuses unknown fields of structs, at any depth. Not `serde_ignored`: that does not say which
+/// fields a struct has, and the hint names the one that was meant.
 struct Strict<D> {
     inner: D,
     shown: &'static [&'static str],
@@ -324,6 +333,7 @@ mod tests {
         check::<PolicyShape>(r#"{"backoff": ["2s"]}"#, "/backoff", "must be an object");
         check::<PolicyShape>(r#"{"backoff": {"base": 5}}"#, "/backoff/base", "must be a string");
         check::<KeyRequest>(r#"{"scopes": "x"}"#, "/scopes", "must be a list");
+        check::<KeyRequest>(r#"{"scopes": [[]]}"#, "/scopes/0", "must be a string");
         check::<RedriveRequest>(
             r#"{"maxAttempts": "5"}"#,
             "/maxAttempts",

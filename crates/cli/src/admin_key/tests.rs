@@ -2,23 +2,19 @@
 
 use super::*;
 use platform::{SystemClock, SystemDice};
-use pollster::block_on;
-use std::{
-    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
-    sync::Arc,
-};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use store::Memory;
 use tempfile::TempDir;
 
 struct House {
     folder: TempDir,
-    store: Memory,
+    store: Arc<dyn Store>,
 }
 
 impl House {
     fn new() -> Self {
         let store = Memory::new(Arc::new(SystemClock::new()), Arc::new(SystemDice));
-        House { folder: TempDir::new().unwrap(), store }
+        House { folder: TempDir::new().unwrap(), store: Arc::new(store) }
     }
 
     fn path(&self) -> PathBuf {
@@ -42,6 +38,10 @@ impl House {
         fs::write(self.path(), text).unwrap();
         fs::set_permissions(self.path(), fs::Permissions::from_mode(mode)).unwrap();
     }
+}
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
 }
 
 fn a_secret() -> KeySecret {
@@ -79,7 +79,7 @@ fn a_start_that_died_after_the_store_finds_everything_done() {
     let house = House::new();
     let secret = a_secret();
     let put = put(&secret, "first start", SystemClock::new().read().wall, &SystemDice).unwrap();
-    block_on(house.store.execute(vec![put])).unwrap()[0].as_ref().unwrap();
+    block_on(execute(&house.store, put)).unwrap();
     // Whoever took the file away keeps the secret elsewhere: no second key is made behind their back.
     assert_eq!(house.start().unwrap(), None);
     assert!(house.keys().len() == 1 && !house.path().exists());

@@ -19,7 +19,7 @@ use engine::{Intake, JobDraft, JobId, Scope, Tenant};
 use platform::{SystemClock, SystemDice};
 use pollster::block_on;
 use std::{path::Path, process::Command, sync::Arc};
-use store::{Clock, Dice, Options, Request, Sqlite, Store};
+use store::{Clock, Dice, Execute, News, Options, Request, Sqlite, Store};
 use tempfile::TempDir;
 
 /// What a run of `consign` came to.
@@ -71,7 +71,8 @@ fn submit(store: &Sqlite) -> JobId {
     let draft = JobDraft { job_type: "email".into(), ..JobDraft::default() };
     let new = draft.check(intake).unwrap();
     let id = new.id;
-    block_on(store.execute(vec![Request::Submit(vec![new])])).unwrap()[0].as_ref().unwrap();
+    let submit = vec![Request::Submit(vec![new])];
+    store.execute(submit, News::default()).unwrap()[0].as_ref().unwrap();
     id
 }
 

@@ -35,7 +35,7 @@ impl Office {
         units.iter().for_each(|unit| unit.ask(&mut requests));
         let news = self.news_of(&units);
         let told = !news.is_empty();
-        match self.store.execute_here(requests, news) {
+        match self.store.execute(requests, news) {
             Ok(replies) => self.answer(Done::well(units, replies), told),
             // Something that one of them touches is broken. Alone it harms nobody else.
             Err(StoreError::Damaged(_)) if units.len() > 1 => {
@@ -91,7 +91,7 @@ impl Office {
             }
         }
         // Others come after those who wait here.
-        news.into_iter().for_each(|news| self.tell(news));
+        news.into_iter().for_each(|news| self.notify_peers(news));
         // A claim and its repetition may meet in one batch and get the same leases: those go back only
         // if nobody heard of them.
         lost.retain(|claimed| {

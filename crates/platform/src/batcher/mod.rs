@@ -11,24 +11,23 @@ mod lane;
 mod offer;
 mod office;
 mod standing;
-mod store;
 
 pub use standing::Standing;
 
-use self::office::Office;
+use self::{call::Asked, office::Office};
 use crate::{Watch, watch::Watchers};
 use ::store::{
-    Store,
+    Execute, News, Reply, Request, StoreError,
     sync::{Mutex, thread},
 };
 use engine::{JobId, JobType, Scope, Wish};
 use std::{io, sync::Arc};
 
-/// A store that shares its transactions among callers.
+/// Shares the transactions of a store among callers.
 ///
-/// [`Store::execute`] puts the requests of one call into one transaction, together with those of
-/// others; reads go straight through. A caller who leaves early can have its request carried out all
-/// the same, but no job stays leased to somebody who is gone.
+/// [`Batcher::execute`] puts the requests of one call into one transaction, together with those of
+/// others. The request of a caller that leaves early may be carried out all the same, but no job stays
+/// leased to a caller that is gone.
 pub struct Batcher {
     office: Arc<Office>,
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
@@ -78,7 +77,7 @@ pub struct Waiting {
 
 impl Batcher {
     /// Starts the threads that write to `store`.
-    pub fn start(store: Arc<dyn Store>, limits: Limits) -> io::Result<Self> {
+    pub fn start(store: Arc<dyn Execute>, limits: Limits) -> io::Result<Self> {
         let writers = limits.writers.max(1);
         let batcher = Batcher {
             office: Arc::new(Office::new(store, limits)),
@@ -92,6 +91,19 @@ impl Batcher {
             batcher.threads.lock().expect(UNPOISONED).push(thread);
         }
         Ok(batcher)
+    }
+
+    /// Carries out the requests of one caller in one transaction. Replies are in request order.
+    pub async fn execute(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        Asked::new(&self.office, batch)?.await
+    }
+
+    /// Lets other nodes know, where there are any.
+    pub(crate) fn notify_peers(&self, news: News) {
+        self.office.notify_peers(news);
     }
 
     /// Claims, and waits until there is something to claim.

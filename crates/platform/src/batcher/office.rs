@@ -9,7 +9,7 @@ use super::{
 };
 use crate::watch::Watchers;
 use ::store::{
-    Claimed, News, Promise, Request, Store, StoreError,
+    Claimed, Execute, News, Promise, Request, StoreError,
     sync::{
         Condvar, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
@@ -27,15 +27,13 @@ const GATHER_MAX: Duration = Duration::from_micros(200);
 const BESIDE_MAX: Duration = Duration::from_millis(5);
 
 pub(super) struct Office {
-    pub(super) store: Arc<dyn Store>,
+    pub(super) store: Arc<dyn Execute>,
     limits: Limits,
     room: Mutex<Room>,
     /// Only writers wait for it.
     rung: Condvar,
     pub(super) watchers: Arc<Watchers>,
-    /// Whether other processes may write to the store.
-    shared: bool,
-    /// Whether there is another node now. Taken for granted until somebody looked.
+    /// Whether there are other nodes that want to know what this one does.
     company: AtomicBool,
 }
 
@@ -64,7 +62,7 @@ pub(super) struct Room {
 }
 
 impl Office {
-    pub(super) fn new(store: Arc<dyn Store>, limits: Limits) -> Self {
+    pub(super) fn new(store: Arc<dyn Execute>, limits: Limits) -> Self {
         let room = Room {
             reports: Lane::new(limits.waiting_bytes_max),
             ordinary: Lane::new(limits.waiting_bytes_max),
@@ -78,8 +76,7 @@ impl Office {
             holding: 0,
         };
         Office {
-            shared: store.is_shared(),
-            company: AtomicBool::new(true),
+            company: AtomicBool::new(false),
             store,
             limits,
             room: Mutex::new(room),
@@ -200,9 +197,9 @@ impl Office {
         self.ring(room);
     }
 
-    /// Whether anybody elsewhere wants to know what happens here.
+    /// Whether another node wants to know what happens here.
     pub(super) fn has_listeners(&self) -> bool {
-        self.shared && self.company.load(Ordering::SeqCst)
+        self.company.load(Ordering::SeqCst)
     }
 
     pub(super) fn be_in_company(&self, company: bool) {
@@ -210,9 +207,9 @@ impl Office {
     }
 
     /// Lets other nodes know, where there are any.
-    pub(super) fn tell(&self, news: News) {
+    pub(super) fn notify_peers(&self, news: News) {
         if self.has_listeners() && !news.is_empty() {
-            self.store.tell(news);
+            self.store.notify_peers(news);
         }
     }
 

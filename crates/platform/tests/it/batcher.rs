@@ -2,7 +2,7 @@
 
 use crate::watched::{Watched, job_type, wish};
 use engine::{Job, JobDraft, JobId, Scope, Status, WorkerId};
-use platform::{Batcher, Limits, Platform, Settings, Standing};
+use platform::{Batcher, Limits, Platform, Settings, Standing, Writes};
 use pollster::block_on;
 use std::{
     pin::{Pin, pin},
@@ -36,7 +36,7 @@ impl Yard {
 
     /// A call that has been handed in, while the store holds what it has.
     fn call(&self, request: Request) -> Call<'_> {
-        let mut call: Call<'_> = self.batcher.execute(vec![request]);
+        let mut call: Call<'_> = Box::pin(self.batcher.execute(vec![request]));
         assert!(poll(&mut call).is_pending());
         call
     }
@@ -75,7 +75,7 @@ impl Yard {
     }
 
     fn look(&self, id: JobId) -> Job {
-        block_on(self.batcher.job(&Scope::All, id)).unwrap().unwrap()
+        block_on(self.store.memory.job(&Scope::All, id)).unwrap().unwrap()
     }
 
     /// What each transaction was about, one letter for a request; without signs of life, with which
@@ -555,7 +555,8 @@ fn the_verbs_do_not_know_the_difference() {
     let clock = yard.store.clock.clone();
     let dice = Arc::new(store::SeededDice::new(2));
     let batcher = Arc::new(yard.batcher);
-    let platform = Platform::new(batcher.clone(), clock, dice, Settings::default());
+    let (writes, memory) = (Writes::Batched(batcher.clone()), yard.store.memory.clone());
+    let platform = Platform::with_writes(writes, memory, clock, dice, Settings::default());
     let standing = batcher.stand(Scope::All, wish("a", &["email"], 1));
     let tenant = engine::Tenant::default_tenant();
     let id = block_on(platform.submit(&tenant, draft("email"))).unwrap().job_id;

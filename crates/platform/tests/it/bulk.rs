@@ -10,8 +10,8 @@ use engine::{
 };
 use platform::{Chosen, Error, May, Platform, PoisonQuery, Report, Settings};
 use pollster::block_on;
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
-use store::{SeededDice, StoreError};
+use std::{collections::BTreeMap, time::Duration};
+use store::StoreError;
 
 const ANYBODY: May<'static> = &|_| true;
 
@@ -147,8 +147,7 @@ fn lists_have_a_bound() {
 #[test]
 fn a_bulk_that_breaks_off_does_not_say_that_nothing_was_done() {
     let store = Watched::new();
-    let dice = Arc::new(SeededDice::new(2));
-    let platform = Platform::new(store.clone(), store.clock.clone(), dice, Settings::default());
+    let platform = store.platform(Settings::default());
     submit(&platform, "acme", "email", 1_500);
     let cancel = || {
         let everything = Chosen::Matching(Filter::Everything);

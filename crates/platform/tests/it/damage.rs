@@ -8,7 +8,7 @@ use engine::{
 use platform::{Beat, Error, Platform, Release, Report, Settings};
 use pollster::block_on;
 use std::{sync::Arc, time::Duration};
-use store::{SeededDice, StoreError};
+use store::StoreError;
 
 const JOBS: usize = 9;
 
@@ -23,8 +23,7 @@ impl Yard {
     /// Nine jobs that run, two of them damaged.
     fn new() -> Self {
         let store = Watched::new();
-        let dice = Arc::new(SeededDice::new(2));
-        let platform = Platform::new(store.clone(), store.clock.clone(), dice, Settings::default());
+        let platform = store.platform(Settings::default());
         let email = JobDraft { job_type: "email".into(), ..JobDraft::default() };
         block_on(platform.submit_all(&Tenant::default_tenant(), vec![email; JOBS])).unwrap();
         let claimed = block_on(platform.claim(&Scope::All, wish("c", &["email"], JOBS))).unwrap();

@@ -13,8 +13,8 @@ use std::{
     time::Duration,
 };
 use store::{
-    Claimed, Clock, HandClock, Memory, NODE_LOST_AFTER, News, NodeSeen, Replaceable,
-    SETTINGS_TRUSTED_FOR, SeededDice, Store, StoreError,
+    Claimed, Clock, HandClock, Memory, NODE_LOST_AFTER, News, NodeSeen, SETTINGS_TRUSTED_FOR,
+    SeededDice, Store, StoreError,
 };
 
 /// Nothing here takes so long unless it never happens.
@@ -60,9 +60,8 @@ fn two_out_of_time() -> (Node, Node) {
 fn two_deaf() -> (Node, Node, Arc<SystemClock>) {
     let (memory, clock) = shared();
     let [near, far] = [memory.another(), memory].map(|memory| {
-        let store = Replaceable::new(Arc::new(memory));
-        store.be_deaf();
-        start(Arc::new(store), clock.clone())
+        memory.lose_notifications();
+        start(Arc::new(memory), clock.clone())
     });
     (near, far, clock)
 }
@@ -265,7 +264,7 @@ fn the_chores_of_a_node_that_closed_are_done_by_another() {
 #[test]
 fn a_node_that_loses_the_store_goes_on_trying_and_leads_no_more() {
     let (memory, clock) = shared();
-    let line = Arc::new(Replaceable::new(Arc::new(memory.another())));
+    let line = Arc::new(memory.another());
     let near = start(line.clone(), clock.clone());
     wait_until("it leads", || leaders(&near.nodes()) == [near.id()]);
     let far = start(Arc::new(memory), clock);
@@ -273,13 +272,13 @@ fn a_node_that_loses_the_store_goes_on_trying_and_leads_no_more() {
     let id = submit(&far, email()).unwrap();
     let mut watch = near.watch(id);
     wait_until("the first look", || poll(&mut watch) == Poll::Ready(Changed::Touched));
-    line.be_unreachable(true);
+    line.cut_off(true);
     let refused = submit(&near, email()).unwrap_err();
     assert!(matches!(refused, Error::Store(StoreError::Unavailable(_))), "{refused:?}");
     wait_until("it does not lead", || leaders(&near.nodes()).is_empty());
     wait_until("another does", || leaders(&far.nodes()) == [far.id()]);
     block_on(far.cancel(&Scope::All, id)).unwrap();
-    line.be_unreachable(false);
+    line.cut_off(false);
     wait_until("what happened is told", || poll(&mut watch) == Poll::Ready(Changed::Touched));
     let standing = standing(&near, "1");
     let next = submit(&far, email()).unwrap();
@@ -378,12 +377,12 @@ fn a_node_that_cannot_look_does_not_act_by_what_it_remembers() {
     let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
     clock.pass(Duration::from_secs(60));
     let memory = Memory::shared(clock.clone(), Arc::new(SeededDice::new(1)));
-    let line = Arc::new(Replaceable::new(Arc::new(memory.another())));
+    let line = Arc::new(memory.another());
     let near = start(line.clone(), clock.clone());
     let far = start(Arc::new(memory), clock.clone());
     let id = make_key(&near);
     assert_eq!(takes(&near, id), Some(true));
-    line.be_unreachable(true);
+    line.cut_off(true);
     clock.pass(SETTINGS_TRUSTED_FOR - Duration::from_millis(1));
     assert_eq!(takes(&near, id), Some(true), "its sign of life still lasts");
     clock.pass(Duration::from_millis(1));
@@ -396,7 +395,7 @@ fn a_node_that_cannot_look_does_not_act_by_what_it_remembers() {
         block_on(far.look_at_settings()).unwrap();
         awaited(&far) == 0
     });
-    line.be_unreachable(false);
+    line.cut_off(false);
     block_on(near.look_at_settings()).unwrap();
     assert_eq!(takes(&near, id), Some(false));
 }

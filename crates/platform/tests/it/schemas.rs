@@ -11,7 +11,7 @@ const WANTS_TO: &str = r#"{"type": "object", "required": ["to"]}"#;
 
 fn platform(store: &Arc<Watched>, strict_types: bool) -> Platform {
     let settings = Settings { strict_types, ..Settings::default() };
-    Platform::new(store.clone(), store.clock.clone(), Arc::new(SeededDice::new(2)), settings)
+    store.platform(settings)
 }
 
 fn draft(payload: &str) -> JobDraft {
@@ -89,7 +89,7 @@ fn strict_types_and_schemas_go_together_and_cost_one_look() {
         submit(&strict, &[r#"{"to": 1}"#; 3]).unwrap();
         assert_eq!(refused(submit(&strict, &["1"])).code(), "SCHEMA_MISMATCH");
     }
-    assert_eq!(store.policies_read(), 1);
+    assert_eq!(store.memory.policies_read(), 1);
     let other = JobDraft { job_type: "sms".into(), ..draft("1") };
     let outcome = block_on(strict.submit(&Tenant::default_tenant(), other));
     assert_eq!(refused(outcome).code(), "UNKNOWN_JOB_TYPE");
@@ -102,7 +102,7 @@ fn jobs_of_types_without_a_schema_cost_no_look_either() {
     for _ in 0..5 {
         submit(&platform, &["1"; 3]).unwrap();
     }
-    assert_eq!(store.policies_read(), 1);
+    assert_eq!(store.memory.policies_read(), 1);
 }
 
 /// Whether the store took it is not known, so it is asked.
@@ -115,7 +115,7 @@ fn a_schema_that_may_have_been_set_is_looked_for() {
     let set = block_on(platform.set_policy(job_type("email"), &policy(Some(WANTS_TO))));
     assert!(matches!(set, Err(Error::OutcomeUnknown { .. })), "{set:?}");
     drop(submit(&platform, &["1"]));
-    assert_eq!(store.policies_read(), 2);
+    assert_eq!(store.memory.policies_read(), 2);
 }
 
 #[test]
@@ -136,7 +136,9 @@ fn a_job_that_was_taken_before_is_not_checked_again_but_a_repeat_is() {
 fn what_another_node_sets_is_heard_of() {
     let store = Watched::new();
     let (clock, dice) = (store.clock.clone(), Arc::new(SeededDice::new(3)));
-    let node = Node::start(store.clone(), clock, dice, Settings::default()).unwrap();
+    let node =
+        Node::start_with(store.clone(), store.memory.clone(), clock, dice, Settings::default());
+    let node = node.unwrap();
     submit(&node, &["5"]).unwrap();
     set(&platform(&store, false), Some(WANTS_TO));
     let heard = (0..6_000).any(|_| {

@@ -5,11 +5,10 @@ use engine::{JobDraft, PolicyDraft, Refusal, Tenant};
 use platform::{Error, Platform, Settings};
 use pollster::block_on;
 use std::sync::Arc;
-use store::SeededDice;
 
 fn platform(store: &Arc<Watched>, strict_types: bool) -> Platform {
     let settings = Settings { strict_types, ..Settings::default() };
-    Platform::new(store.clone(), store.clock.clone(), Arc::new(SeededDice::new(2)), settings)
+    store.platform(settings)
 }
 
 fn submit(platform: &Platform, names: &[&str]) -> Result<usize, Error> {
@@ -79,7 +78,7 @@ fn a_type_that_is_known_costs_no_look() {
     for _ in 0..5 {
         submit(&strict, &["email"; 3]).unwrap();
     }
-    assert_eq!(store.policies_read(), 1);
+    assert_eq!(store.memory.policies_read(), 1);
 }
 
 #[test]

@@ -52,7 +52,7 @@ impl Yard {
     }
 
     fn status(&self, id: JobId) -> Status {
-        block_on(self.store.job(&Scope::All, id)).unwrap().unwrap().status()
+        block_on(self.store.memory.job(&Scope::All, id)).unwrap().unwrap().status()
     }
 }
 
@@ -121,7 +121,7 @@ fn a_claim_that_nobody_heard_of_is_told_when_it_is_taken_back() {
     let mut watch = yard.batcher.watch(id);
     yard.store.hold();
     let claim = Request::Claim { scope: Scope::All, wish: wish("a", &["email"], 1) };
-    let mut call = yard.batcher.execute(vec![claim]);
+    let mut call = Box::pin(yard.batcher.execute(vec![claim]));
     let polled = Pin::new(&mut call).poll(&mut Context::from_waker(Waker::noop()));
     assert!(polled.is_pending());
     yard.store.begun(3); // a submit, a sign of life, and the claim

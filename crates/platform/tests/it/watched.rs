@@ -2,24 +2,18 @@
 //!
 //! With the locks of `store::sync`, so that the tests under shuttle can use it as well.
 
-use async_trait::async_trait;
 use engine::{
-    ApiKey, AuditEntry, ClaimId, Event, HistoryEntry, Intake, Job, JobDraft, JobId, JobType,
-    JsonText, PAYLOAD_BYTES_MAX, Policy, Scope, SigningKey, Surroundings, Tenant, Timestamp, Wish,
-    WorkerId,
+    ClaimId, Intake, JobDraft, JobId, JobType, PAYLOAD_BYTES_MAX, Tenant, Timestamp, Wish, WorkerId,
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use platform::{Platform, Settings, Writes};
+use std::sync::Arc;
 use store::{
-    Clock, Dice, HandClock, Memory, NumberedEvent, Overdue, Page, PoisonCounts, Query, QueueDepth,
-    Reply, Request, SeededDice, Store, StoreError, Upcoming, WorkerSeen,
+    Clock, Dice, Execute, HandClock, Memory, News, Reply, Request, SeededDice, StoreError,
     sync::{Condvar, Mutex, MutexGuard},
 };
 
 pub(crate) struct Watched {
-    memory: Memory,
+    pub(crate) memory: Arc<Memory>,
     pub(crate) clock: Arc<HandClock>,
     dice: Arc<SeededDice>,
     diary: Mutex<Diary>,
@@ -37,7 +31,6 @@ struct Diary {
     fault: Option<(usize, fn() -> StoreError)>,
     /// Jobs that cannot be read any more.
     damaged: Vec<JobId>,
-    policies_read: usize,
 }
 
 impl Watched {
@@ -45,12 +38,19 @@ impl Watched {
         let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
         let dice = Arc::new(SeededDice::new(1));
         Arc::new(Watched {
-            memory: Memory::new(clock.clone(), dice.clone()),
+            memory: Arc::new(Memory::new(clock.clone(), dice.clone())),
             clock,
             dice,
             diary: Mutex::new(Diary::default()),
             turned: Condvar::new(),
         })
+    }
+
+    /// The verbs over it: batches are watched, reads go to the memory.
+    pub(crate) fn platform(self: &Arc<Self>, settings: Settings) -> Platform {
+        let dice = Arc::new(SeededDice::new(2));
+        let writes = Writes::Direct(self.clone());
+        Platform::with_writes(writes, self.memory.clone(), self.clock.clone(), dice, settings)
     }
 
     /// Lets transactions begin, but not end.
@@ -93,11 +93,6 @@ impl Watched {
     /// Waits until so many transactions have ended.
     pub(crate) fn ended(&self, count: usize) {
         drop(self.until(|diary| diary.ended >= count));
-    }
-
-    /// How often somebody asked for the policies.
-    pub(crate) fn policies_read(&self) -> usize {
-        self.diary().policies_read
     }
 
     /// Every transaction that has begun so far.
@@ -189,123 +184,14 @@ pub(crate) fn wish(claim: &str, job_types: &[&str], max: usize) -> Wish {
     }
 }
 
-#[async_trait]
-impl Store for Watched {
-    async fn execute(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError> {
+impl Execute for Watched {
+    fn execute(&self, batch: Vec<Request>, news: News) -> Result<Vec<Reply>, StoreError> {
         let replies = match self.begin(&batch) {
-            Ok(()) => self.memory.execute(batch).await,
+            Ok(()) => self.memory.execute(batch, news),
             Err(error) => Err(error),
         };
         self.diary().ended += 1;
         self.turned.notify_all();
         replies
-    }
-
-    async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError> {
-        self.memory.job(scope, id).await
-    }
-
-    async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>, StoreError> {
-        self.memory.payload(scope, id).await
-    }
-
-    async fn history(
-        &self,
-        scope: &Scope,
-        id: JobId,
-        after: u64,
-    ) -> Result<Vec<HistoryEntry>, StoreError> {
-        self.memory.history(scope, id, after).await
-    }
-
-    async fn announced(
-        &self,
-        scope: &Scope,
-        id: JobId,
-        after: u64,
-    ) -> Result<Vec<Event>, StoreError> {
-        self.memory.announced(scope, id, after).await
-    }
-
-    async fn list(&self, query: &Query) -> Result<Page, StoreError> {
-        self.memory.list(query).await
-    }
-
-    async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>, StoreError> {
-        self.memory.queues(scope).await
-    }
-
-    async fn poison_counts(
-        &self,
-        scope: &Scope,
-        job_type: Option<&JobType>,
-    ) -> Result<PoisonCounts, StoreError> {
-        self.memory.poison_counts(scope, job_type).await
-    }
-
-    async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError> {
-        self.memory.workers(scope).await
-    }
-
-    async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError> {
-        self.diary().policies_read += 1;
-        self.memory.policies().await
-    }
-
-    async fn settings_version(&self) -> Result<u64, StoreError> {
-        self.memory.settings_version().await
-    }
-
-    async fn pauses(&self) -> Result<BTreeSet<(JobType, Scope)>, StoreError> {
-        self.memory.pauses().await
-    }
-
-    async fn keys(&self) -> Result<Vec<ApiKey>, StoreError> {
-        self.memory.keys().await
-    }
-
-    async fn keys_of(&self, scope: &Scope) -> Result<Vec<ApiKey>, StoreError> {
-        self.memory.keys_of(scope).await
-    }
-
-    async fn signing_keys(&self) -> Result<Vec<SigningKey>, StoreError> {
-        self.memory.signing_keys().await
-    }
-
-    async fn audit(
-        &self,
-        scope: &Scope,
-        before: Option<u64>,
-        limit: usize,
-    ) -> Result<Vec<AuditEntry>, StoreError> {
-        self.memory.audit(scope, before, limit).await
-    }
-
-    async fn surroundings(
-        &self,
-        scope: &Scope,
-        id: JobId,
-    ) -> Result<Option<(Job, Surroundings)>, StoreError> {
-        self.memory.surroundings(scope, id).await
-    }
-
-    async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError> {
-        self.memory.overdue(limit).await
-    }
-
-    async fn next_due(&self, after: Timestamp) -> Result<Upcoming, StoreError> {
-        self.memory.next_due(after).await
-    }
-
-    async fn number_events(&self, limit: usize) -> Result<usize, StoreError> {
-        self.memory.number_events(limit).await
-    }
-
-    async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>, StoreError> {
-        self.memory.events(after, limit).await
-    }
-
-    async fn tidy(&self, limit: usize) -> Result<usize, StoreError> {
-        self.memory.tidy(limit).await
     }
 }

@@ -79,7 +79,7 @@ impl Yard {
     }
 
     fn status(&self, id: JobId) -> Status {
-        block_on(self.store.job(&Scope::All, id)).unwrap().unwrap().status()
+        block_on(self.store.memory.job(&Scope::All, id)).unwrap().unwrap().status()
     }
 }
 
@@ -127,7 +127,7 @@ fn callers_are_answered_in_front_of_a_full_lane() {
         let yard = Yard::with(limits);
         let callers = [(); 2].map(|()| yard.spawn(|yard| yard.submit().unwrap()));
         let gone = yard.spawn(|yard| {
-            leave(yard.batcher.execute(vec![yard.store.submit("email", 1)]));
+            leave(Box::pin(yard.batcher.execute(vec![yard.store.submit("email", 1)])));
         });
         for caller in callers {
             caller.join().unwrap();
@@ -257,7 +257,7 @@ fn a_call_that_is_dropped_keeps_no_job_from_the_next() {
         let yard = Yard::new(2);
         let gone = yard.spawn(|yard| {
             let claim = Request::Claim { scope: Scope::All, wish: wish("a", &["email"], 1) };
-            leave(yard.batcher.execute(vec![claim])).is_some()
+            leave(Box::pin(yard.batcher.execute(vec![claim]))).is_some()
         });
         let id = yard.submit().unwrap();
         // It may have heard that there was nothing, or of the job.

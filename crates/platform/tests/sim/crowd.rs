@@ -10,7 +10,7 @@ use crate::{
 };
 use engine::{Intake, JobId, PAYLOAD_BYTES_MAX, Submitted};
 use platform::Error;
-use store::{Answer, Claimed, Clock, Dice, Reply, Request, Store, StoreError};
+use store::{Answer, Claimed, Clock, Dice, Execute, News, Reply, Request, StoreError};
 
 pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
     let submits: Vec<(Asked, JobId, Request)> =
@@ -23,7 +23,7 @@ pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
         let scope = world.workers[who].scope.clone();
         batch.insert(0, Request::Claim { scope, wish: wish.clone() });
     }
-    let heard = pollster::block_on(world.store.execute(batch));
+    let heard = world.store.execute(batch, News::default());
     let known = heard.is_ok();
     let (claimed, answers) = taken_apart(heard, wish.is_some(), &submits);
     world.say(|| {

@@ -3,10 +3,10 @@
 use crate::nature::SimClock;
 use std::{
     path::Path,
-    sync::{Arc, LazyLock},
+    sync::{Arc, LazyLock, Mutex},
 };
 use store::{
-    Clock, Dice, Memory, Options, Postgres, PostgresAddress, PostgresOptions, Replaceable, Reply,
+    Clock, Dice, Execute, Memory, News, Options, Postgres, PostgresAddress, PostgresOptions, Reply,
     Request, Sqlite, Store, StoreError, take_the_clock, wipe,
 };
 use tempfile::TempDir;
@@ -29,7 +29,7 @@ pub(crate) enum Ground {
 
 /// A store in a file.
 pub(crate) struct File {
-    store: Replaceable,
+    store: Mutex<Option<Arc<dyn Store>>>,
     clock: Arc<dyn Clock>,
     dice: Arc<dyn Dice>,
     // Dropped last: the store is closed before its folder goes.
@@ -38,7 +38,7 @@ pub(crate) struct File {
 
 /// A store in a database.
 pub(crate) struct Database {
-    store: Replaceable,
+    store: Mutex<Option<Arc<dyn Store>>>,
     address: PostgresAddress,
     clock: Arc<dyn Clock>,
     dice: Arc<dyn Dice>,
@@ -52,14 +52,14 @@ impl Ground {
             On::Memory => Ground::Memory(Arc::new(Memory::new(clock, dice))),
             On::Sqlite => {
                 let folder = folder();
-                let store = Replaceable::new(open(&folder, &clock, &dice));
+                let store = Mutex::new(Some(open(&folder, &clock, &dice)));
                 Ground::Sqlite(Box::new(File { store, clock, dice, folder }))
             }
             On::Postgres => {
                 let address = ADDRESS.with(Clone::clone);
                 RUNTIME.block_on(take_the_clock(&address, hand.hand())).expect("it is ours");
                 RUNTIME.block_on(wipe(&address)).expect("it can be emptied");
-                let store = Replaceable::new(open_database(&address, &clock, &dice));
+                let store = Mutex::new(Some(open_database(&address, &clock, &dice)));
                 Ground::Postgres(Box::new(Database { store, address, clock, dice }))
             }
         }
@@ -68,8 +68,8 @@ impl Ground {
     pub(crate) fn store(&self) -> Arc<dyn Store> {
         match self {
             Ground::Memory(memory) => memory.clone(),
-            Ground::Sqlite(file) => file.store.inside(),
-            Ground::Postgres(database) => database.store.inside(),
+            Ground::Sqlite(file) => opened(&file.store),
+            Ground::Postgres(database) => opened(&database.store),
         }
     }
 
@@ -77,27 +77,35 @@ impl Ground {
         match self {
             Ground::Memory(memory) => memory.restart(),
             Ground::Sqlite(file) => {
-                file.store.replace(|| open(&file.folder, &file.clock, &file.dice));
+                reopen(&file.store, || open(&file.folder, &file.clock, &file.dice));
             }
             Ground::Postgres(database) => {
                 let Database { store, address, clock, dice } = &**database;
-                store.replace(|| open_database(address, clock, dice));
+                reopen(store, || open_database(address, clock, dice));
             }
         }
     }
 
     /// How an answer looks that was given before a commit which then failed. The file plants this
     /// mistake by itself, in a test of its own.
-    pub(crate) async fn execute_and_forget(
-        &self,
-        batch: Vec<Request>,
-    ) -> Result<Vec<Reply>, StoreError> {
+    pub(crate) fn execute_and_forget(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError> {
         let Ground::Memory(memory) = self else { unreachable!("planted in memory only") };
         let before = memory.backup();
-        let replies = memory.execute(batch).await;
+        let replies = memory.execute(batch, News::default());
         memory.rewind(before);
         replies
     }
+}
+
+fn opened(store: &Mutex<Option<Arc<dyn Store>>>) -> Arc<dyn Store> {
+    store.lock().unwrap().clone().expect("it is only empty while it is opened again")
+}
+
+/// Closes a store, and only then opens the next one: both want the same file.
+fn reopen(store: &Mutex<Option<Arc<dyn Store>>>, open: impl FnOnce() -> Arc<dyn Store>) {
+    let mut store = store.lock().unwrap();
+    drop(store.take());
+    *store = Some(open());
 }
 
 fn open(folder: &TempDir, clock: &Arc<dyn Clock>, dice: &Arc<dyn Dice>) -> Arc<dyn Store> {

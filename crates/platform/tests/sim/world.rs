@@ -14,9 +14,9 @@ use crate::{
     worker::{self, Worker},
 };
 use engine::{Jitter, JobType, Policy, PolicyDraft, Scope, Tenant};
-use platform::{Platform, Settings};
+use platform::{Platform, Settings, Writes};
 use std::{collections::BTreeMap, sync::Arc};
-use store::{Overdue, Request, SeededDice, Store};
+use store::{Execute, Memory, News, Overdue, Request, SeededDice, Store};
 
 /// The longest `retryAfterSeconds` that handlers of this world ask for.
 pub(crate) const RETRY_AFTER_MAX_S: u64 = 40;
@@ -50,8 +50,7 @@ impl World {
         let dice = Arc::new(SeededDice::new(seed ^ 0xD1CE));
         let ground = Ground::new(on, clock.clone(), dice.clone());
         let store = Arc::new(Flaky::new(ground));
-        let platform =
-            Platform::new(store.clone(), clock.clone(), dice.clone(), Settings::default());
+        let platform = platform_over(&store, store.store(), &clock, &dice);
         let tenants = names(["acme", "birch", "cedar"], 1 + rng.below(3), Tenant::parse);
         let job_types = names(["email", "invoice", "scan"], 1 + rng.below(3), JobType::parse);
         let mut policies = BTreeMap::new();
@@ -133,10 +132,11 @@ impl World {
             command: overdue.command,
         };
         found.iter().for_each(|overdue| self.auditor.touch(overdue.id));
-        let heard =
-            pollster::block_on(self.store.execute(found.into_iter().map(request).collect()));
+        let late = found.into_iter().map(request).collect();
+        let heard = self.store.execute(late, News::default());
         self.say(|| format!("a late sweep: {:?}", heard.map(|replies| replies.len())));
-        self.found_overdue = pollster::block_on(self.store.overdue(5)).expect("reads do not fail");
+        self.found_overdue =
+            pollster::block_on(self.store.store().overdue(5)).expect("reads do not fail");
         self.auditor.look(&self.platform)
     }
 
@@ -156,7 +156,11 @@ impl World {
         let down_ms = if rng.chance(50) { 0 } else { rng.between(0, 600_000) };
         self.say(|| format!("the process dies and comes back after {down_ms} ms"));
         self.clock.advance(down_ms);
+        // The platform lets go of the store first: the next process wants the file for itself.
+        let nowhere = Arc::new(Memory::new(self.clock.clone(), self.dice.clone()));
+        self.platform = platform_over(&self.store, nowhere, &self.clock, &self.dice);
         self.store.restart();
+        self.platform = platform_over(&self.store, self.store.store(), &self.clock, &self.dice);
         self.auditor.restarted();
     }
 
@@ -190,6 +194,17 @@ impl World {
         self.named += 1;
         format!("{prefix}{}", self.named)
     }
+}
+
+/// The verbs of one process: batches may fail, reads do not.
+fn platform_over(
+    batches: &Arc<Flaky>,
+    store: Arc<dyn Store>,
+    clock: &Arc<SimClock>,
+    dice: &Arc<SeededDice>,
+) -> Platform {
+    let writes = Writes::Direct(batches.clone());
+    Platform::with_writes(writes, store, clock.clone(), dice.clone(), Settings::default())
 }
 
 /// Half an hour of retries, in rounds of thirty seconds, and some more.

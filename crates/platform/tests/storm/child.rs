@@ -10,7 +10,7 @@ use engine::{
 };
 use platform::{
     Batcher, Beat, Error, Limits, Platform, Release, Report, Settings, SystemClock, SystemDice,
-    Verdict,
+    Verdict, Writes,
 };
 use pollster::block_on;
 use rustix::process::{Signal, set_parent_process_death_signal};
@@ -66,8 +66,10 @@ fn open(path: &Path) -> Result<Platform, store::OpenError> {
     engine::plant(text(LIES).map(|_| SeededBug::AckBeforeCommit));
     let store = Sqlite::open(path, clock.clone(), dice.clone(), options)?;
     engine::plant(None);
-    let batcher = Batcher::start(Arc::new(store), Limits::default()).expect("a thread starts");
-    Ok(Platform::new(Arc::new(batcher), clock, dice, Settings::default()))
+    let store = Arc::new(store);
+    let batcher = Batcher::start(store.clone(), Limits::default()).expect("a thread starts");
+    let writes = Writes::Batched(Arc::new(batcher));
+    Ok(Platform::with_writes(writes, store, clock, dice, Settings::default()))
 }
 
 fn refuse(error: &store::OpenError) -> ! {

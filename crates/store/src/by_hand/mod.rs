@@ -2,10 +2,10 @@
 //! seed rolls the same dice every time.
 
 mod database;
-mod replaceable;
+mod fault_injector;
 
 pub use database::{take_the_clock, wipe};
-pub use replaceable::Replaceable;
+pub use fault_injector::FaultInjector;
 
 use crate::{
     clock::{Clock, Reading},

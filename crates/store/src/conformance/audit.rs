@@ -1,7 +1,7 @@
 //! The audit log: what was done is noted with it, in one chain.
 
 use super::house::{House, claiming, email, job_type, only, wish};
-use crate::{Answer, Clock, PAGE_MAX, Reply, Request};
+use crate::{Answer, Clock, News, PAGE_MAX, Reply, Request};
 use engine::{
     AuditEntry, AuditHash, AuditNote, Command, CorrelationId, JobId, Policy, Refusal, Scope, Status,
 };
@@ -32,7 +32,7 @@ fn cancel(id: JobId) -> Request {
 }
 
 fn page(house: &House, scope: &Scope, before: Option<u64>, limit: usize) -> Vec<AuditEntry> {
-    block_on(house.store.audit(scope, before, limit)).expect("the store works")
+    block_on(house.store().audit(scope, before, limit)).expect("the store works")
 }
 
 /// The whole log, oldest first, which has to hold.
@@ -162,7 +162,7 @@ pub(crate) fn the_chain_goes_on_after_a_restart_and_a_restore(house: &House) {
     let entries = log(house);
     assert_eq!(targets(&entries), ["a", "b"]);
     let restored = (house.restored)();
-    block_on(restored.execute(vec![only_noted(Scope::All, "c")])).unwrap();
+    restored.execute(vec![only_noted(Scope::All, "c")], News::default()).unwrap();
     let mut after = block_on(restored.audit(&Scope::All, None, 10)).unwrap();
     after.reverse();
     assert_eq!(after[..2], entries);

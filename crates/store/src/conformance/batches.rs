@@ -65,7 +65,7 @@ pub(crate) fn an_empty_batch_is_nothing(house: &House) {
 
 pub(crate) fn odd_numbers_are_survived(house: &House) {
     house.submit(email());
-    let store = &house.store;
+    let store = &house.store();
     for limit in [0, 1, usize::MAX] {
         assert!(block_on(store.overdue(limit)).unwrap().is_empty());
         assert_eq!(block_on(store.tidy(limit)).unwrap(), 0);

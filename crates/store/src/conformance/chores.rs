@@ -9,7 +9,7 @@ use std::time::Duration;
 const DAY: u64 = 86_400;
 
 fn overdue(house: &House, limit: usize) -> usize {
-    block_on(house.store.overdue(limit)).unwrap().len()
+    block_on(house.store().overdue(limit)).unwrap().len()
 }
 
 pub(crate) fn what_is_overdue_comes_in_pages(house: &House) {
@@ -18,7 +18,7 @@ pub(crate) fn what_is_overdue_comes_in_pages(house: &House) {
     house.one(Request::Submit(jobs)).unwrap();
     house.pass(1);
     for left in [25, 15, 5] {
-        let page = block_on(house.store.overdue(10)).unwrap();
+        let page = block_on(house.store().overdue(10)).unwrap();
         assert_eq!(page.len(), left.min(10), "a page is never longer than it may be");
         for late in page {
             house.must(late.id, late.command);
@@ -37,7 +37,7 @@ pub(crate) fn an_expired_job_is_found_and_cancelled(house: &House) {
 }
 
 pub(crate) fn what_becomes_due_next_is_told(house: &House) {
-    let next = |after: Timestamp| block_on(house.store.next_due(after)).unwrap();
+    let next = |after: Timestamp| block_on(house.store().next_due(after)).unwrap();
     let now = next(Timestamp::default()).now;
     assert_eq!(next(now).due_at, None, "nobody waits");
     let later = |job_type: &str, priority, delay| JobDraft {
@@ -105,7 +105,7 @@ pub(crate) fn an_old_job_is_purged_with_all_that_is_its(house: &House) {
     house.pass(30 * DAY);
     assert_eq!(house.sweep(), [id]);
     assert!(house.find(id).is_none() && house.history(id).is_empty());
-    assert_eq!(block_on(house.store.payload(&Scope::All, id)).unwrap(), None);
+    assert_eq!(block_on(house.store().payload(&Scope::All, id)).unwrap(), None);
     let counts = house.depth("email").counts;
     assert_eq!((counts.submitted, counts.completed, counts.erased), (1, 0, 1));
 }
@@ -155,7 +155,7 @@ pub(crate) fn an_overdue_job_that_settled_meanwhile_stays_as_it_is(house: &House
     let id = house.submit(email());
     let claimed = house.take();
     house.pass(60);
-    let found = block_on(house.store.overdue(10)).unwrap();
+    let found = block_on(house.store().overdue(10)).unwrap();
     house.complete(&claimed).unwrap();
     let before = house.job(id);
     for late in found {

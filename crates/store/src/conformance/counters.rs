@@ -84,7 +84,7 @@ fn codes(names: &[&str]) -> Vec<String> {
 }
 
 fn poison(house: &House, scope: &Scope, of: Option<&JobType>) -> PoisonCounts {
-    block_on(house.store.poison_counts(scope, of)).expect("the store works")
+    block_on(house.store().poison_counts(scope, of)).expect("the store works")
 }
 
 type Told = BTreeMap<String, Vec<(String, u64)>>;
@@ -145,7 +145,7 @@ pub(crate) fn queues_of_one_tenant_are_told_alone(house: &House) {
         house.submit_as(of(name), owner);
     }
     house.claim_as(only("acme"), super::house::wish("w1", "c", &["a"], 1));
-    let queues = block_on(house.store.queues(&only("acme"))).expect("the store works");
+    let queues = block_on(house.store().queues(&only("acme"))).expect("the store works");
     let told: Vec<_> = queues
         .iter()
         .map(|depth| {
@@ -155,7 +155,7 @@ pub(crate) fn queues_of_one_tenant_are_told_alone(house: &House) {
         })
         .collect();
     assert_eq!(told, [("a", 1, 0, 1, 1), ("b", 1, 1, 0, 0)]);
-    let all = block_on(house.store.queues(&Scope::All)).expect("the store works");
+    let all = block_on(house.store().queues(&Scope::All)).expect("the store works");
     let all: Vec<_> =
         all.iter().map(|of| (of.queue.job_type.as_str(), of.queue.tenant.as_str())).collect();
     assert_eq!(all, [("a", "acme"), ("a", "birch"), ("b", "acme"), ("c", "birch")]);

@@ -33,11 +33,11 @@ pub(crate) fn key(number: u64, scope: Scope) -> ApiKey {
 }
 
 fn keys(house: &House) -> Vec<ApiKey> {
-    block_on(house.store.keys()).expect("the store works")
+    block_on(house.store().keys()).expect("the store works")
 }
 
 fn signing_keys(house: &House) -> Vec<SigningKey> {
-    block_on(house.store.signing_keys()).expect("the store works")
+    block_on(house.store().signing_keys()).expect("the store works")
 }
 
 /// Ids of all 64 bits: a store must not take the highest for a sign.
@@ -59,7 +59,7 @@ pub(crate) fn keys_of_one_tenant_are_told_alone(house: &House) {
     for key in own.iter().chain(&others) {
         assert_eq!(house.one(Request::PutKey(key.clone())), Ok(Answer::Done));
     }
-    let keys_of = |scope: &Scope| block_on(house.store.keys_of(scope)).expect("the store works");
+    let keys_of = |scope: &Scope| block_on(house.store().keys_of(scope)).expect("the store works");
     assert_eq!(keys_of(&only("acme")), own);
     assert_eq!(keys_of(&Scope::All), others[1..], "those that are good for all tenants");
 }

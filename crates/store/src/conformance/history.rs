@@ -33,7 +33,7 @@ pub(crate) fn every_transition_is_written_once(house: &House) {
 pub(crate) fn history_can_be_read_from_a_row_on(house: &House) {
     let id = house.submit(email());
     house.complete(&house.take()).unwrap();
-    let after = |row| block_on(house.store.history(&Scope::All, id, row)).unwrap();
+    let after = |row| block_on(house.store().history(&Scope::All, id, row)).unwrap();
     assert_eq!(after(1).iter().map(|row| row.seq).collect::<Vec<_>>(), [2, 3]);
     assert!(after(3).is_empty() && after(u64::MAX).is_empty());
 }

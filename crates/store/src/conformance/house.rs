@@ -10,17 +10,41 @@ use engine::{
     Submitted, Tenant, Wish, WorkerId,
 };
 use pollster::block_on;
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, RwLock},
+    time::Duration,
+};
 
 /// An empty store, and what a test may do to the world around it.
 pub(crate) struct House {
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) open: Arc<OpenStore>,
     pub(crate) clock: Arc<HandClock>,
     pub(crate) dice: Arc<SeededDice>,
     /// Ends the process and starts it again.
     pub(crate) restart: Box<dyn Fn()>,
     /// Backs the store up and restores it: another store with the same jobs.
     pub(crate) restored: Box<dyn Fn() -> Arc<dyn Store>>,
+}
+
+/// The store of a process that may end and start again.
+pub(crate) struct OpenStore(RwLock<Option<Arc<dyn Store>>>);
+
+impl OpenStore {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Arc<Self> {
+        Arc::new(OpenStore(RwLock::new(Some(store))))
+    }
+
+    /// Closes the store, and only then opens the next one: both may want the same file.
+    pub(crate) fn reopen(&self, open: impl FnOnce() -> Arc<dyn Store>) {
+        let mut store = self.0.write().expect("nothing panics with the store in hand");
+        drop(store.take());
+        *store = Some(open());
+    }
+
+    fn get(&self) -> Arc<dyn Store> {
+        let store = self.0.read().expect("nothing panics with the store in hand");
+        store.clone().expect("it is only empty while it is opened again")
+    }
 }
 
 pub(crate) fn email() -> JobDraft {
@@ -72,6 +96,11 @@ pub(crate) fn claiming(wish: Wish) -> Request {
 }
 
 impl House {
+    /// The store as it is open now.
+    pub(crate) fn store(&self) -> Arc<dyn Store> {
+        self.open.get()
+    }
+
     pub(crate) fn pass(&self, seconds: u64) {
         self.clock.pass(Duration::from_secs(seconds));
     }
@@ -88,7 +117,7 @@ impl House {
     }
 
     pub(crate) fn run(&self, batch: Vec<Request>) -> Vec<Reply> {
-        self.store.execute_here(batch, News::default()).expect("the store works")
+        self.store().execute(batch, News::default()).expect("the store works")
     }
 
     pub(crate) fn one(&self, request: Request) -> Reply {
@@ -190,7 +219,7 @@ impl House {
     }
 
     pub(crate) fn find(&self, id: JobId) -> Option<Job> {
-        block_on(self.store.job(&Scope::All, id)).expect("the store works")
+        block_on(self.store().job(&Scope::All, id)).expect("the store works")
     }
 
     pub(crate) fn status(&self, id: JobId) -> Status {
@@ -198,7 +227,7 @@ impl House {
     }
 
     pub(crate) fn history(&self, id: JobId) -> Vec<HistoryEntry> {
-        block_on(self.store.history(&Scope::All, id, 0)).expect("the store works")
+        block_on(self.store().history(&Scope::All, id, 0)).expect("the store works")
     }
 
     pub(crate) fn list(&self, filter: Filter) -> Vec<JobId> {
@@ -207,24 +236,24 @@ impl House {
 
     pub(crate) fn page(&self, filter: Filter, before: Option<Cursor>, limit: usize) -> Page {
         let query = Query { scope: Scope::All, filter, before, limit };
-        block_on(self.store.list(&query)).expect("the store works")
+        block_on(self.store().list(&query)).expect("the store works")
     }
 
     pub(crate) fn depth(&self, name: &str) -> QueueDepth {
-        let queues = block_on(self.store.queues(&Scope::All)).expect("the store works");
+        let queues = block_on(self.store().queues(&Scope::All)).expect("the store works");
         let mut queues = queues.into_iter().filter(|depth| depth.queue.job_type.as_str() == name);
         queues.next().expect("the queue is told")
     }
 
     /// Finds what is overdue and deals with it, as the sweeper does.
     pub(crate) fn sweep(&self) -> Vec<JobId> {
-        let overdue = block_on(self.store.overdue(100)).expect("the store works");
+        let overdue = block_on(self.store().overdue(100)).expect("the store works");
         overdue.iter().for_each(|late| drop(self.command(late.id, late.command.clone())));
         overdue.into_iter().map(|late| late.id).collect()
     }
 
     pub(crate) fn tidy(&self, limit: usize) -> usize {
-        block_on(self.store.tidy(limit)).expect("the store works")
+        block_on(self.store().tidy(limit)).expect("the store works")
     }
 
     pub(crate) fn set_policy(&self, name: &str, policy: Policy) {

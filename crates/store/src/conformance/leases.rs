@@ -1,7 +1,7 @@
 //! Leases: who may report, and until when.
 
 use super::house::{House, claiming, email, ending, settling, token, wish};
-use crate::{Answer, Request};
+use crate::{Answer, News, Request};
 use engine::{Command, OutcomeWord, Pulse, Refusal, ReleaseReason, Scope, Status, WorkerId};
 use pollster::block_on;
 use std::time::Duration;
@@ -86,7 +86,7 @@ pub(crate) fn a_restore_voids_every_lease(house: &House) {
     let settle = settling(&claimed[0], &ending(OutcomeWord::Completed));
     let request = Request::Job { scope: Scope::All, id, command: settle };
     let again = claiming(wish("w", "c", &["email"], 1));
-    let replies = block_on(store.execute(vec![request, again])).unwrap();
+    let replies = store.execute(vec![request, again], News::default()).unwrap();
     assert_eq!(replies[0], Err(Refusal::LeaseLost), "it may have settled in a future that is gone");
     assert_eq!(replies[1], Ok(Answer::Claimed(Vec::new())), "nor is the lease given again");
     let job = block_on(store.job(&Scope::All, id)).unwrap().unwrap();

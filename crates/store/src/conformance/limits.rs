@@ -35,7 +35,7 @@ fn open_types(house: &House, count: u64, owner: &str) {
 }
 
 fn queues(house: &House, scope: &Scope) -> usize {
-    block_on(house.store.queues(scope)).expect("the store works").len()
+    block_on(house.store().queues(scope)).expect("the store works").len()
 }
 
 pub(crate) fn undeclared_types_of_a_tenant_are_bounded(house: &House) {
@@ -100,7 +100,7 @@ fn fill_keys(house: &House) -> u64 {
 }
 
 fn keys(house: &House, scope: &Scope) -> Vec<ApiKey> {
-    block_on(house.store.keys_of(scope)).expect("the store works")
+    block_on(house.store().keys_of(scope)).expect("the store works")
 }
 
 pub(crate) fn keys_of_a_tenant_are_bounded(house: &House) {
@@ -180,7 +180,7 @@ fn fill_workers(house: &House) -> u64 {
 }
 
 fn names(house: &House, owner: &str) -> Vec<String> {
-    let workers = block_on(house.store.workers(&only(owner))).expect("the store works");
+    let workers = block_on(house.store().workers(&only(owner))).expect("the store works");
     workers.iter().map(|seen| seen.worker.to_string()).collect()
 }
 

@@ -25,7 +25,7 @@ pub(crate) mod steps;
 pub(crate) mod submits;
 pub(crate) mod tenants;
 
-pub(crate) use house::House;
+pub(crate) use house::{House, OpenStore};
 pub(crate) use nodes::Neighbours;
 
 /// Runs every promise on the stores that `$open` gives.

@@ -31,7 +31,7 @@ pub(crate) struct Neighbours {
 
 impl Neighbours {
     fn pair(&self) -> [Arc<dyn Store>; 2] {
-        [self.house.store.clone(), (self.another)()]
+        [self.house.store().clone(), (self.another)()]
     }
 
     fn pass(&self, span: Duration) {
@@ -70,18 +70,18 @@ fn tidy(store: &Arc<dyn Store>) -> usize {
 pub(crate) fn whoever_is_alone_leads(house: &House) {
     let card = card("a");
     for _ in 0..2 {
-        let told = attend(&house.store, &card);
+        let told = attend(&house.store(), &card);
         assert!(told.leads);
         let [seen] = &told.nodes[..] else { panic!("one node, not {:?}", told.nodes) };
         assert!(seen.card == card && seen.live && seen.leads, "{seen:?}");
         house.pass(3);
     }
     house.submit(email());
-    assert_eq!(number(&house.store), 1);
+    assert_eq!(number(&house.store()), 1);
 }
 
 pub(crate) fn versions_are_told_for_many_jobs_at_once(house: &House) {
-    let versions = |ids: &[JobId]| block_on(house.store.versions(ids)).expect("the store works");
+    let versions = |ids: &[JobId]| block_on(house.store().versions(ids)).expect("the store works");
     assert_eq!(versions(&[]), BTreeMap::new());
     let ended = house.submit(email());
     house.complete(&house.take()).unwrap();
@@ -242,21 +242,21 @@ pub(crate) fn everybody_else_hears_the_news(near: &Neighbours) {
     let [one, two] = near.pair();
     let three = (near.another)();
     for listener in [&two, &three] {
-        hears(listener, || one.tell(work("email")), |all| *all == work("email"));
+        hears(listener, || one.notify_peers(work("email")), |all| *all == work("email"));
     }
     let any = News { any_work: true, ..News::default() };
-    hears(&two, || three.tell(any.clone()), |all| all.any_work);
+    hears(&two, || three.notify_peers(any.clone()), |all| all.any_work);
     // What it said itself would be here as well if it heard that.
-    let back = hears(&one, || two.tell(touched()), |all| all.touched);
+    let back = hears(&one, || two.notify_peers(touched()), |all| all.touched);
     assert_eq!(back.work, BTreeSet::new());
 }
 
 pub(crate) fn what_is_done_is_told_with_it(near: &Neighbours) {
     let [one, two] = near.pair();
-    hears(&two, || one.tell(touched()), |all| all.touched); // from now on it listens
+    hears(&two, || one.notify_peers(touched()), |all| all.touched); // from now on it listens
     let submit = || {
         let new = near.house.new_job(email(), "default");
-        let done = one.execute_here(vec![Request::Submit(vec![new])], work("consign.email"));
+        let done = one.execute(vec![Request::Submit(vec![new])], work("consign.email"));
         done.expect("the store works").remove(0).expect("it is lawful");
     };
     // Whether it is the first word or follows others.
@@ -266,17 +266,17 @@ pub(crate) fn what_is_done_is_told_with_it(near: &Neighbours) {
 
 pub(crate) fn news_that_nobody_took_yet_is_heard_together(near: &Neighbours) {
     let [one, two] = near.pair();
-    hears(&two, || one.tell(touched()), |all| all.touched); // from now on it listens
-    one.tell(work("email"));
-    one.tell(work("invoice"));
-    hears(&two, || one.tell(touched()), |all| all.work.len() == 2);
+    hears(&two, || one.notify_peers(touched()), |all| all.touched); // from now on it listens
+    one.notify_peers(work("email"));
+    one.notify_peers(work("invoice"));
+    hears(&two, || one.notify_peers(touched()), |all| all.work.len() == 2);
 }
 
 pub(crate) fn what_one_node_does_the_others_see(near: &Neighbours) {
     let [one, two] = near.pair();
     let id = near.house.submit(email());
     let claim = Request::Claim { scope: Scope::All, wish: wish("w", "c", &["email"], 1) };
-    block_on(two.execute(vec![claim])).unwrap().remove(0).unwrap();
+    two.execute(vec![claim], News::default()).unwrap().remove(0).unwrap();
     let job = block_on(one.job(&Scope::All, id)).unwrap().unwrap();
     assert_eq!(job.status(), Status::Running);
     assert_eq!(block_on(one.versions(&[id])).unwrap(), block_on(two.versions(&[id])).unwrap());
@@ -284,14 +284,14 @@ pub(crate) fn what_one_node_does_the_others_see(near: &Neighbours) {
 
 fn command(store: &Arc<dyn Store>, id: JobId, command: Command) -> Reply {
     let request = Request::Job { scope: Scope::All, id, command };
-    block_on(store.execute(vec![request])).expect("the store works").remove(0)
+    store.execute(vec![request], News::default()).expect("the store works").remove(0)
 }
 
 /// Reports about several jobs in one batch.
 fn reports(store: &Arc<dyn Store>, reports: Vec<(JobId, Command)>) -> Vec<Reply> {
     let request = |(id, command)| Request::Job { scope: Scope::All, id, command };
     let batch = reports.into_iter().map(request).collect();
-    block_on(store.execute(batch)).expect("the store works")
+    store.execute(batch, News::default()).expect("the store works")
 }
 
 fn beating(claimed: &Claimed) -> Command {
@@ -340,7 +340,8 @@ pub(crate) fn a_lease_that_another_node_gave_counts_everywhere(near: &Neighbours
     }
     near.pass(Duration::from_secs(3_600)); // whatever it had to wait for
     let claim = Request::Claim { scope: Scope::All, wish: wish("v", "d", &["email"], 1) };
-    let Ok(Answer::Claimed(jobs)) = block_on(two.execute(vec![claim])).unwrap().remove(0) else {
+    let Ok(Answer::Claimed(jobs)) = two.execute(vec![claim], News::default()).unwrap().remove(0)
+    else {
         panic!("a claim is answered as one")
     };
     assert_eq!(command(&one, id, completing(&lost)), Err(Refusal::LeaseLost));
@@ -381,14 +382,14 @@ pub(crate) fn everything_that_is_set_is_counted(near: &Neighbours) {
     let [one, two] = near.pair();
     for setting in settings() {
         let before = settings_version(&two);
-        block_on(one.execute(vec![setting.clone()])).unwrap().remove(0).unwrap();
+        one.execute(vec![setting.clone()], News::default()).unwrap().remove(0).unwrap();
         assert!(settings_version(&two) > before, "{setting:?}");
     }
     let before = settings_version(&two);
     near.house.submit(email());
     near.house.complete(&near.house.take()).unwrap();
     let noted = Request::Record { note: note(Scope::All, "job"), request: None };
-    block_on(one.execute(vec![noted])).unwrap().remove(0).unwrap();
+    one.execute(vec![noted], News::default()).unwrap().remove(0).unwrap();
     assert_eq!(settings_version(&two), before, "jobs and notes set nothing");
 }
 

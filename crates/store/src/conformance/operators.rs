@@ -28,7 +28,7 @@ pub(crate) fn a_paused_queue_is_not_claimed_from(house: &House) {
     house.submit_as(email(), "acme");
     house.submit_as(email(), "birch");
     pause(house, only("acme"));
-    let queues = block_on(house.store.queues(&only("acme"))).unwrap();
+    let queues = block_on(house.store().queues(&only("acme"))).unwrap();
     assert!(queues[0].paused);
     assert_eq!(claimable(house), 1, "only the other's");
     (house.restart)();
@@ -38,7 +38,7 @@ pub(crate) fn a_paused_queue_is_not_claimed_from(house: &House) {
 }
 
 pub(crate) fn pauses_are_told(house: &House) {
-    let told = || block_on(house.store.pauses()).unwrap().into_iter().collect::<Vec<_>>();
+    let told = || block_on(house.store().pauses()).unwrap().into_iter().collect::<Vec<_>>();
     assert!(told().is_empty());
     pause(house, only("acme"));
     pause(house, Scope::All);
@@ -64,11 +64,11 @@ pub(crate) fn a_pause_of_all_holds_for_everybody(house: &House) {
 }
 
 pub(crate) fn policies_are_kept_and_used(house: &House) {
-    assert!(block_on(house.store.policies()).unwrap().is_empty());
+    assert!(block_on(house.store().policies()).unwrap().is_empty());
     let policy = Policy { max_attempts: 1, ..Policy::default() };
     house.set_policy("email", policy.clone());
     (house.restart)();
-    let kept = block_on(house.store.policies()).unwrap();
+    let kept = block_on(house.store().policies()).unwrap();
     assert_eq!(kept.into_iter().collect::<Vec<_>>(), [(job_type("email"), policy)]);
     house.submit(email());
     assert_eq!(house.fail(&house.take()), Ok(Status::Poisoned));
@@ -86,7 +86,7 @@ pub(crate) fn schemas_and_ready_made_handlers_are_kept(house: &House) {
     for policy in [push, run, Policy::default()] {
         house.set_policy("email", policy.clone());
         (house.restart)();
-        let kept = block_on(house.store.policies()).unwrap();
+        let kept = block_on(house.store().policies()).unwrap();
         assert_eq!(kept.into_iter().collect::<Vec<_>>(), [(job_type("email"), policy)]);
     }
 }
@@ -125,7 +125,7 @@ pub(crate) fn surroundings_are_told(house: &House) {
     house.pass(1);
     let id = house.submit(email());
     let codes = || {
-        let (job, around) = block_on(house.store.surroundings(&Scope::All, id)).unwrap().unwrap();
+        let (job, around) = block_on(house.store().surroundings(&Scope::All, id)).unwrap().unwrap();
         let codes = explain(&job, &around).into_iter().map(|reason| reason.code());
         (around.ahead, codes.collect::<Vec<_>>())
     };
@@ -142,7 +142,7 @@ pub(crate) fn surroundings_are_told(house: &House) {
 pub(crate) fn workers_are_seen(house: &House) {
     house.submit(email());
     let claimed = house.take();
-    let seen = || block_on(house.store.workers(&Scope::All)).unwrap().pop().unwrap();
+    let seen = || block_on(house.store().workers(&Scope::All)).unwrap().pop().unwrap();
     assert_eq!((seen().running, seen().live), (1, true));
     assert_eq!(seen().job_types, [job_type("email")]);
     house.complete(&claimed).unwrap();
@@ -163,10 +163,10 @@ fn leave(house: &House, scope: Scope, name: &str) {
 
 pub(crate) fn a_worker_that_signs_off_is_gone_at_once(house: &House) {
     let waiting = house.submit(JobDraft { delay_seconds: Some(60), ..email() });
-    let workers = || block_on(house.store.workers(&Scope::All)).unwrap();
+    let workers = || block_on(house.store().workers(&Scope::All)).unwrap();
     let claim = |name: &str| house.claim(wish(name, "c", &["email"], 1));
     let reasons = || {
-        let found = block_on(house.store.surroundings(&Scope::All, waiting)).unwrap();
+        let found = block_on(house.store().surroundings(&Scope::All, waiting)).unwrap();
         let (job, around) = found.expect("it is there");
         explain(&job, &around).into_iter().map(|reason| reason.code()).collect::<Vec<_>>()
     };
@@ -195,7 +195,7 @@ pub(crate) fn a_worker_that_signs_off_keeps_its_leases(house: &House) {
     let claimed = house.take();
     let name = claimed.job.lease().unwrap().worker.clone();
     leave(house, Scope::All, name.as_str());
-    let seen = || block_on(house.store.workers(&Scope::All)).unwrap();
+    let seen = || block_on(house.store().workers(&Scope::All)).unwrap();
     let [own] = &seen()[..] else { panic!("it holds a job: {:?}", seen()) };
     assert!(!own.live && own.running == 1, "{own:?}");
     assert_eq!(house.depth("email").live_workers, 0);
@@ -209,13 +209,13 @@ pub(crate) fn an_erased_job_leaves_nothing(house: &House) {
     let id = house.submit(JobDraft { subject_id: Some("ada".into()), ..email() });
     assert!(matches!(house.command(id, Command::Erase), Err(Refusal::NotEnded { .. })));
     house.must(id, Command::Cancel);
-    block_on(house.store.number_events(1)).unwrap();
+    block_on(house.store().number_events(1)).unwrap();
     house.must(id, Command::Erase);
     assert!(house.find(id).is_none() && house.history(id).is_empty());
-    block_on(house.store.number_events(10)).unwrap();
-    let events = block_on(house.store.events(0, 10)).unwrap();
+    block_on(house.store().number_events(10)).unwrap();
+    let events = block_on(house.store().events(0, 10)).unwrap();
     assert_eq!(events.len(), 2, "that something happened stays");
     assert!(events.iter().all(|e| e.event.job.envelope.subject.is_none()), "to whom does not");
-    assert_eq!(block_on(house.store.payload(&Scope::All, id)).unwrap(), None);
+    assert_eq!(block_on(house.store().payload(&Scope::All, id)).unwrap(), None);
     assert_eq!(house.command(id, Command::Erase), Err(Refusal::JobNotFound));
 }

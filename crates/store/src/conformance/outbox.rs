@@ -6,11 +6,11 @@ use engine::{Command, Event, EventKind, JobId, Scope};
 use pollster::block_on;
 
 fn number(house: &House, limit: usize) -> usize {
-    block_on(house.store.number_events(limit)).unwrap()
+    block_on(house.store().number_events(limit)).unwrap()
 }
 
 fn events(house: &House, after: u64) -> Vec<NumberedEvent> {
-    block_on(house.store.events(after, 100)).unwrap()
+    block_on(house.store().events(after, 100)).unwrap()
 }
 
 pub(crate) fn every_transition_is_announced_once_in_order(house: &House) {
@@ -41,7 +41,7 @@ pub(crate) fn numbers_have_no_gaps_and_do_not_change(house: &House) {
     assert!(all.iter().map(|event| event.number).eq(1..=10));
     assert_eq!(all[..4], first);
     assert_eq!(events(house, 7), all[7..]);
-    assert_eq!(block_on(house.store.events(3, 2)).unwrap(), all[3..5]);
+    assert_eq!(block_on(house.store().events(3, 2)).unwrap(), all[3..5]);
     (house.restart)();
     assert_eq!(events(house, 0), all);
 }
@@ -63,7 +63,7 @@ pub(crate) fn old_announcements_go_and_numbers_go_on(house: &House) {
 }
 
 fn announced(house: &House, id: JobId, after: u64) -> Vec<Event> {
-    block_on(house.store.announced(&Scope::All, id, after)).unwrap()
+    block_on(house.store().announced(&Scope::All, id, after)).unwrap()
 }
 
 fn seqs(house: &House, id: JobId, after: u64) -> Vec<u64> {
@@ -83,7 +83,7 @@ pub(crate) fn a_job_s_announcements_are_read_from_a_row_on(house: &House) {
     let all = announced(house, id, 0);
     number(house, 1_000_000);
     let told: Vec<Event> =
-        block_on(house.store.events(0, 1_000)).unwrap().into_iter().map(|e| e.event).collect();
+        block_on(house.store().events(0, 1_000)).unwrap().into_iter().map(|e| e.event).collect();
     let own: Vec<Event> = told.into_iter().filter(|event| event.job.id() == id).collect();
     assert_eq!(all, own, "in order and as it was then, before there are numbers");
     assert_eq!(announced(house, id, 0), own, "and after");
@@ -91,7 +91,7 @@ pub(crate) fn a_job_s_announcements_are_read_from_a_row_on(house: &House) {
         let later = own.iter().filter(|event| event.job.seq > after).cloned();
         assert_eq!(announced(house, id, after), later.collect::<Vec<_>>(), "after {after}");
     }
-    let theirs = block_on(house.store.announced(&only("birch"), id, 0)).unwrap();
+    let theirs = block_on(house.store().announced(&only("birch"), id, 0)).unwrap();
     assert!(theirs.is_empty(), "nobody hears of another's job");
     assert!(announced(house, JobId::from_bytes([1; 16]), 0).is_empty());
     (house.restart)();

@@ -7,8 +7,8 @@ use std::{collections::BTreeSet, thread};
 
 /// Runs each batch on a thread of its own, all at once, and gives the replies to their only request.
 fn at_once(house: &House, requests: Vec<Request>) -> Vec<crate::Reply> {
-    let store = &house.store;
-    let run = |request| store.execute_here(vec![request], News::default()).unwrap().pop().unwrap();
+    let store = &house.store();
+    let run = |request| store.execute(vec![request], News::default()).unwrap().pop().unwrap();
     thread::scope(|scope| {
         let threads: Vec<_> =
             requests.into_iter().map(|request| scope.spawn(move || run(request))).collect();

@@ -41,7 +41,7 @@ pub(crate) fn what_is_handed_over_is_kept(house: &House) {
     assert_eq!(job.run_at().unwrap().since(envelope.created_at).as_secs(), 60);
     assert_eq!(job.expires_at, Some(Timestamp::from_unix_ms(1_900_000_000_000)));
     assert_eq!(job.max_attempts, 7);
-    let payload = block_on(house.store.payload(&Scope::All, id)).unwrap().unwrap();
+    let payload = block_on(house.store().payload(&Scope::All, id)).unwrap().unwrap();
     assert_eq!(payload.as_str(), "{\"b\": 1, \"a\": [1.0, null]}", "kept as it came");
 }
 
@@ -64,6 +64,6 @@ pub(crate) fn a_job_that_nobody_handed_over_is_not_there(house: &House) {
     let nobody = JobId::new(Timestamp::default(), Chance(5));
     assert!(house.find(nobody).is_none());
     assert!(house.history(nobody).is_empty());
-    assert_eq!(block_on(house.store.payload(&Scope::All, nobody)).unwrap(), None);
-    assert!(block_on(house.store.surroundings(&Scope::All, nobody)).unwrap().is_none());
+    assert_eq!(block_on(house.store().payload(&Scope::All, nobody)).unwrap(), None);
+    assert!(block_on(house.store().surroundings(&Scope::All, nobody)).unwrap().is_none());
 }

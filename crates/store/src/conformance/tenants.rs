@@ -10,7 +10,7 @@ pub(crate) fn nobody_sees_another_s_jobs(house: &House) {
     house.take();
     for scope in [only("acme"), Scope::All, only("birch")] {
         let theirs = scope != only("birch");
-        let store = &house.store;
+        let store = &house.store();
         assert_eq!(block_on(store.job(&scope, id)).unwrap().is_some(), theirs);
         assert_eq!(block_on(store.payload(&scope, id)).unwrap().is_some(), theirs);
         assert_eq!(block_on(store.history(&scope, id, 0)).unwrap().is_empty(), !theirs);
@@ -19,7 +19,7 @@ pub(crate) fn nobody_sees_another_s_jobs(house: &House) {
         let query = Query { scope, filter: Filter::Everything, before: None, limit: 10 };
         assert_eq!(block_on(store.list(&query)).unwrap().jobs.is_empty(), !theirs);
     }
-    let workers = block_on(house.store.workers(&only("birch"))).unwrap();
+    let workers = block_on(house.store().workers(&only("birch"))).unwrap();
     assert!(workers.is_empty(), "nor the workers of everybody");
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn workers_of_one_name_are_not_mixed_up(house: &House) {
     let acme = house.claim_as(only("acme"), wish("worker-1", "c", &["email"], 1)).remove(0);
     let birch = house.claim_as(only("birch"), wish("worker-1", "c", &["email"], 1)).remove(0);
     assert_ne!(acme.job.id(), birch.job.id(), "one name for a claim, but two claims");
-    let seen = |owner| block_on(house.store.workers(&only(owner))).unwrap().remove(0);
+    let seen = |owner| block_on(house.store().workers(&only(owner))).unwrap().remove(0);
     assert_eq!((seen("acme").running, seen("birch").running), (1, 1));
     house.complete(&acme).unwrap();
     house.pass(89);

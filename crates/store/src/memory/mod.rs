@@ -16,8 +16,8 @@ use crate::{
     node::{Attendance, News, NodeCard, NodeSeen, Part, UnconfirmedNode},
     queue::{QueueDepth, WorkerSeen},
     store::{
-        NumberedEvent, Overdue, Page, PoisonCounts, Query, Reply, Request, Store, StoreError,
-        Upcoming,
+        Execute, NumberedEvent, Overdue, Page, PoisonCounts, Query, Reply, Request, Store,
+        StoreError, Upcoming,
     },
 };
 use async_trait::async_trait;
@@ -28,7 +28,10 @@ use engine::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
 };
 use tables::Tables;
 
@@ -39,6 +42,11 @@ pub struct Memory {
     tables: Arc<Mutex<Tables>>,
     /// Where this node meets the others; nothing where there is only one.
     company: Option<Company>,
+    /// Whether a test has cut this handle off from the tables.
+    cut_off: AtomicBool,
+    /// Whether a test has this handle lose all notifications, in both directions.
+    deaf: AtomicBool,
+    policies_read: AtomicUsize,
 }
 
 struct Company {
@@ -64,19 +72,19 @@ pub struct Backup(Tables);
 impl Memory {
     /// An empty store that asks `clock` for the time and `dice` for chance.
     pub fn new(clock: Arc<dyn Clock>, dice: Arc<dyn Dice>) -> Self {
-        Memory { clock, dice, tables: Arc::default(), company: None }
+        Memory::over(clock, dice, Arc::default(), None)
     }
 
     /// An empty store that several nodes of this process may share: each holds one of [`Memory::another`].
     pub fn shared(clock: Arc<dyn Clock>, dice: Arc<dyn Dice>) -> Self {
         let company = Company::join(Arc::default());
-        Memory { company: Some(company), ..Memory::new(clock, dice) }
+        Memory::over(clock, dice, Arc::default(), Some(company))
     }
 
     /// The same with other limits of what one tenant may have.
     #[must_use]
     pub fn with_limits(self, limits: TenantLimits) -> Self {
-        self.locked().limits = limits;
+        self.tables().limits = limits;
         self
     }
 
@@ -87,17 +95,34 @@ impl Memory {
     /// If it was not opened as shared: then there is one node and no other.
     pub fn another(&self) -> Self {
         let square = self.company.as_ref().expect("it was opened as shared").square.clone();
-        Memory {
-            clock: self.clock.clone(),
-            dice: self.dice.clone(),
-            tables: self.tables.clone(),
-            company: Some(Company::join(square)),
-        }
+        let company = Some(Company::join(square));
+        Memory::over(self.clock.clone(), self.dice.clone(), self.tables.clone(), company)
+    }
+
+    fn over(
+        clock: Arc<dyn Clock>,
+        dice: Arc<dyn Dice>,
+        tables: Arc<Mutex<Tables>>,
+        company: Option<Company>,
+    ) -> Self {
+        let (cut_off, deaf, policies_read) = Default::default();
+        Memory { clock, dice, tables, company, cut_off, deaf, policies_read }
+    }
+
+    /// Whether nothing reaches the tables through this handle from now on: batches and reads are
+    /// answered as unavailable. How an outage looks to one node, for tests.
+    pub fn cut_off(&self, cut_off: bool) {
+        self.cut_off.store(cut_off, Ordering::SeqCst);
+    }
+
+    /// Loses all notifications to and from this handle, for tests: they are hints, and may get lost.
+    pub fn lose_notifications(&self) {
+        self.deaf.store(true, Ordering::SeqCst);
     }
 
     /// Copies everything.
     pub fn backup(&self) -> Backup {
-        Backup(self.locked().clone())
+        Backup(self.tables().clone())
     }
 
     /// A store as it was at the time of `backup`. It has a new epoch: whoever held a lease then
@@ -108,14 +133,14 @@ impl Memory {
             tables.epoch += 1;
         }
         let tables = Arc::new(Mutex::new(tables));
-        let memory = Memory { clock, dice, tables, company: None };
+        let memory = Memory::over(clock, dice, tables, None);
         memory.restart();
         memory
     }
 
     /// Forgets what a process forgets when it dies: whatever was not part of a commit.
     pub fn restart(&self) {
-        let mut tables = self.locked();
+        let mut tables = self.tables();
         tables.served.clear();
         tables.start_clock(self.clock.read());
     }
@@ -124,40 +149,68 @@ impl Memory {
     /// committed looks, to a caller who was told that it was.
     #[cfg(feature = "seeded-bugs")]
     pub fn rewind(&self, backup: Backup) {
-        *self.locked() = backup.0;
+        *self.tables() = backup.0;
     }
 
-    fn locked(&self) -> MutexGuard<'_, Tables> {
+    /// How often this handle was asked for the policies: nodes keep them, for tests.
+    pub fn policies_read(&self) -> usize {
+        self.policies_read.load(Ordering::SeqCst)
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().expect("no code of ours panics while it holds the tables")
     }
 
+    /// The tables, unless this handle is cut off from them.
+    fn locked(&self) -> Result<MutexGuard<'_, Tables>, StoreError> {
+        if self.cut_off.load(Ordering::SeqCst) {
+            return Err(StoreError::Unavailable(Some("it was cut off".into())));
+        }
+        Ok(self.tables())
+    }
+
     /// The tables at this moment, with the time brought up to date.
-    fn at_this_moment(&self) -> MutexGuard<'_, Tables> {
-        let mut tables = self.locked();
+    fn at_this_moment(&self) -> Result<MutexGuard<'_, Tables>, StoreError> {
+        let mut tables = self.locked()?;
         tables.tick(self.clock.read());
-        tables
+        Ok(tables)
     }
 
     /// The tables at this moment, for what one node does for all; nothing where another leads.
-    fn as_leader(&self) -> Option<MutexGuard<'_, Tables>> {
-        let tables = self.at_this_moment();
+    fn as_leader(&self) -> Result<Option<MutexGuard<'_, Tables>>, StoreError> {
+        let tables = self.at_this_moment()?;
         let part = self.company.as_ref().map_or(Part::Visitor, |company| *company.part());
-        tables.may_do_chores(part).then_some(tables)
+        Ok(tables.may_do_chores(part).then_some(tables))
+    }
+
+    /// Where this node meets the others, unless it is to hear nothing of them.
+    fn listening(&self) -> Option<&Company> {
+        self.company.as_ref().filter(|_| !self.deaf.load(Ordering::SeqCst))
+    }
+}
+
+impl Execute for Memory {
+    fn execute(&self, batch: Vec<Request>, news: News) -> Result<Vec<Reply>, StoreError> {
+        let replies = self.at_this_moment()?.execute(batch, &*self.dice);
+        self.notify_peers(news);
+        Ok(replies)
+    }
+
+    fn notify_peers(&self, news: News) {
+        if let Some(company) = self.listening().filter(|_| !news.is_empty()) {
+            company.square.tell(&company.ear, &news);
+        }
     }
 }
 
 #[async_trait]
 impl Store for Memory {
-    async fn execute(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError> {
-        Ok(self.at_this_moment().execute(batch, &*self.dice))
-    }
-
     async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError> {
-        Ok(self.locked().visible(scope, id).cloned())
+        Ok(self.locked()?.visible(scope, id).cloned())
     }
 
     async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>, StoreError> {
-        let tables = self.locked();
+        let tables = self.locked()?;
         Ok(tables.visible(scope, id).and_then(|job| tables.payloads.get(&job.id()).cloned()))
     }
 
@@ -167,7 +220,7 @@ impl Store for Memory {
         id: JobId,
         after: u64,
     ) -> Result<Vec<HistoryEntry>, StoreError> {
-        let tables = self.locked();
+        let tables = self.locked()?;
         let rows = tables.visible(scope, id).and_then(|job| tables.history.get(&job.id()));
         // Numbered without gaps from 1, so row `after` is at place `after - 1`.
         let skipped = usize::try_from(after).unwrap_or(usize::MAX);
@@ -180,15 +233,15 @@ impl Store for Memory {
         id: JobId,
         after: u64,
     ) -> Result<Vec<Event>, StoreError> {
-        Ok(self.locked().announced(scope, id, after))
+        Ok(self.locked()?.announced(scope, id, after))
     }
 
     async fn list(&self, query: &Query) -> Result<Page, StoreError> {
-        Ok(self.locked().list(query))
+        Ok(self.locked()?.list(query))
     }
 
     async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>, StoreError> {
-        Ok(self.at_this_moment().queues(scope))
+        Ok(self.at_this_moment()?.queues(scope))
     }
 
     async fn poison_counts(
@@ -196,27 +249,28 @@ impl Store for Memory {
         scope: &Scope,
         job_type: Option<&JobType>,
     ) -> Result<PoisonCounts, StoreError> {
-        Ok(self.locked().poison_counts(scope, job_type))
+        Ok(self.locked()?.poison_counts(scope, job_type))
     }
 
     async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError> {
-        Ok(self.at_this_moment().workers(scope))
+        Ok(self.at_this_moment()?.workers(scope))
     }
 
     async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError> {
-        Ok(self.locked().policies.clone())
+        self.policies_read.fetch_add(1, Ordering::SeqCst);
+        Ok(self.locked()?.policies.clone())
     }
 
     async fn pauses(&self) -> Result<BTreeSet<(JobType, Scope)>, StoreError> {
-        Ok(self.locked().paused.clone())
+        Ok(self.locked()?.paused.clone())
     }
 
     async fn keys(&self) -> Result<Vec<ApiKey>, StoreError> {
-        Ok(self.locked().keys())
+        Ok(self.locked()?.keys())
     }
 
     async fn signing_keys(&self) -> Result<Vec<SigningKey>, StoreError> {
-        Ok(self.locked().signing_keys())
+        Ok(self.locked()?.signing_keys())
     }
 
     async fn audit(
@@ -225,7 +279,7 @@ impl Store for Memory {
         before: Option<u64>,
         limit: usize,
     ) -> Result<Vec<AuditEntry>, StoreError> {
-        Ok(self.locked().audit(scope, before, limit))
+        Ok(self.locked()?.audit(scope, before, limit))
     }
 
     async fn surroundings(
@@ -233,27 +287,27 @@ impl Store for Memory {
         scope: &Scope,
         id: JobId,
     ) -> Result<Option<(Job, Surroundings)>, StoreError> {
-        Ok(self.at_this_moment().surroundings(scope, id))
+        Ok(self.at_this_moment()?.surroundings(scope, id))
     }
 
     async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError> {
-        Ok(self.at_this_moment().overdue(limit))
+        Ok(self.at_this_moment()?.overdue(limit))
     }
 
     async fn next_due(&self, after: Timestamp) -> Result<Upcoming, StoreError> {
-        Ok(self.at_this_moment().next_due(after))
+        Ok(self.at_this_moment()?.next_due(after))
     }
 
     async fn number_events(&self, limit: usize) -> Result<usize, StoreError> {
-        Ok(self.as_leader().map_or(0, |mut tables| tables.number_events(limit)))
+        Ok(self.as_leader()?.map_or(0, |mut tables| tables.number_events(limit)))
     }
 
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>, StoreError> {
-        Ok(self.locked().events(after, limit))
+        Ok(self.locked()?.events(after, limit))
     }
 
     async fn tidy(&self, limit: usize) -> Result<usize, StoreError> {
-        Ok(self.as_leader().map_or(0, |mut tables| tables.tidy(limit)))
+        Ok(self.as_leader()?.map_or(0, |mut tables| tables.tidy(limit)))
     }
 
     fn is_shared(&self) -> bool {
@@ -261,7 +315,7 @@ impl Store for Memory {
     }
 
     async fn attend(&self, node: &NodeCard) -> Result<Attendance, StoreError> {
-        let mut tables = self.at_this_moment();
+        let mut tables = self.at_this_moment()?;
         let Some(company) = &self.company else {
             let seen_at = tables.now();
             let seen = NodeSeen { card: node.clone(), seen_at, live: true, leads: true };
@@ -273,32 +327,26 @@ impl Store for Memory {
     }
 
     async fn settings_version(&self) -> Result<u64, StoreError> {
-        Ok(self.locked().settings_version)
+        Ok(self.locked()?.settings_version)
     }
 
     async fn confirm_settings(&self, node: &NodeCard, version: u64) -> Result<(), StoreError> {
         if self.company.is_some() {
-            self.at_this_moment().confirm_settings(node, version);
+            self.at_this_moment()?.confirm_settings(node, version);
         }
         Ok(())
     }
 
     async fn unconfirmed_nodes(&self, version: u64) -> Result<Vec<UnconfirmedNode>, StoreError> {
-        Ok(self.at_this_moment().unconfirmed_nodes(version))
+        Ok(self.at_this_moment()?.unconfirmed_nodes(version))
     }
 
     async fn versions(&self, ids: &[JobId]) -> Result<BTreeMap<JobId, u64>, StoreError> {
-        Ok(self.locked().versions(ids))
-    }
-
-    fn tell(&self, news: News) {
-        if let Some(company) = self.company.as_ref().filter(|_| !news.is_empty()) {
-            company.square.tell(&company.ear, &news);
-        }
+        Ok(self.locked()?.versions(ids))
     }
 
     async fn news(&self) -> News {
-        match &self.company {
+        match self.listening() {
             Some(company) => company.ear.news().await,
             None => std::future::pending().await,
         }
@@ -310,7 +358,7 @@ mod tests {
     use super::Memory;
     use crate::{
         HandClock, SeededDice,
-        conformance::{self, House, Neighbours, conformance, conformance_shared},
+        conformance::{self, House, Neighbours, OpenStore, conformance, conformance_shared},
     };
     use engine::{SeededBug, Timestamp, plant};
     use std::{io::Write, sync::Arc};
@@ -331,7 +379,7 @@ mod tests {
                 Arc::new(Memory::restore(memory.backup(), clock.clone(), dice.clone()))
             }
         });
-        House { store: memory.clone(), clock, dice, restart, restored }
+        House { open: OpenStore::new(memory.clone()), clock, dice, restart, restored }
     }
 
     fn open() -> House {

@@ -75,7 +75,7 @@ use tokio::{runtime::Handle, task::JoinHandle};
 use uuid::Xid;
 
 /// A store in a database that many nodes share. It does its work on the tokio runtime that opened it, and on threads that have
-/// nothing else to do ([`Store::execute_here`](crate::Store::execute_here)); whoever asks it may be anywhere.
+/// nothing else to do ([`Execute::execute`](crate::Execute::execute)); reads may be asked for from anywhere.
 pub struct Postgres {
     inner: Arc<Inner>,
     post: Arc<Post>,

@@ -13,8 +13,8 @@ use crate::{
     queue::{QueueDepth, WorkerSeen},
     seen::described,
     store::{
-        NumberedEvent, Overdue, Page, PoisonCounts, Query, Reply, Request, Store, StoreError,
-        Upcoming,
+        Execute, NumberedEvent, Overdue, Page, PoisonCounts, Query, Reply, Request, Store,
+        StoreError, Upcoming,
     },
 };
 use async_trait::async_trait;
@@ -25,8 +25,6 @@ use engine::{
 use futures_util::future::FutureExt;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    future::poll_fn,
-    pin::pin,
     sync::Arc,
 };
 
@@ -40,20 +38,6 @@ impl Postgres {
             Ok(done) => done.map_err(Trouble::told),
             Err(ended) => Err(StoreError::OutcomeUnknown(Some(Box::new(ended)))),
         }
-    }
-
-    /// The same on the thread of whoever asks, which saves two ways between threads. If they lose interest, the
-    /// connection ends; what was sent may have been done.
-    async fn do_here<R>(
-        &self,
-        work: impl Future<Output = Result<R, Trouble>> + Send,
-    ) -> Result<R, StoreError> {
-        let mut work = pin!(work);
-        let within = poll_fn(|context| {
-            let _timers = self.inner.runtime.enter();
-            work.as_mut().poll(context)
-        });
-        within.await.map_err(Trouble::told)
     }
 
     /// Answers a question on a connection of its own.
@@ -152,16 +136,9 @@ impl Postgres {
     }
 }
 
-#[async_trait]
-impl Store for Postgres {
-    async fn execute(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError> {
-        if batch.is_empty() {
-            return Ok(Vec::new());
-        }
-        self.do_here(self.inner.execute(&self.inner.writers, &batch, &News::default())).await
-    }
-
-    fn execute_here(&self, batch: Vec<Request>, news: News) -> Result<Vec<Reply>, StoreError> {
+impl Execute for Postgres {
+    /// Not for a thread that runs tasks of tokio, which must not be blocked.
+    fn execute(&self, batch: Vec<Request>, news: News) -> Result<Vec<Reply>, StoreError> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
@@ -172,6 +149,13 @@ impl Store for Postgres {
         inner.booths.within(work).map_err(Trouble::told)
     }
 
+    fn notify_peers(&self, news: News) {
+        self.post.tell(news);
+    }
+}
+
+#[async_trait]
+impl Store for Postgres {
     async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError> {
         let ask = || {
             let scope = scope.clone();
@@ -400,10 +384,6 @@ impl Store for Postgres {
         }
         self.let_in(ids).await?;
         ask().await
-    }
-
-    fn tell(&self, news: News) {
-        self.post.tell(news);
     }
 
     async fn news(&self) -> News {

@@ -13,8 +13,8 @@ mod silence;
 
 use super::{Postgres, PostgresAddress, PostgresOptions};
 use crate::{
-    HandClock, Replaceable, SeededDice, Store,
-    conformance::{House, conformance, conformance_shared, nodes::Neighbours},
+    HandClock, SeededDice, Store,
+    conformance::{House, OpenStore, conformance, conformance_shared, nodes::Neighbours},
     take_the_clock,
 };
 use engine::Timestamp;
@@ -60,10 +60,10 @@ fn neighbours() -> Neighbours {
         let (address, clock, dice) = (address.clone(), clock.clone(), dice.clone());
         move || open_at(&address, &clock, &dice)
     };
-    let replaceable = Arc::new(Replaceable::new(opened()));
+    let open = OpenStore::new(opened());
     let restart = Box::new({
-        let (replaceable, opened) = (replaceable.clone(), opened.clone());
-        move || replaceable.replace(|| opened())
+        let (open, opened) = (open.clone(), opened.clone());
+        move || open.reopen(|| opened())
     });
     let another = opened.clone();
     let restored = Box::new(move || -> Arc<dyn Store> {
@@ -71,7 +71,7 @@ fn neighbours() -> Neighbours {
         RUNTIME.block_on(restored.raise_epoch()).expect("it can be raised");
         restored
     });
-    let house = House { store: replaceable, clock, dice, restart, restored };
+    let house = House { open, clock, dice, restart, restored };
     Neighbours { house, another: Box::new(move || another()) }
 }
 
@@ -82,7 +82,7 @@ fn house_of(store: &Arc<Postgres>, clock: &Arc<HandClock>, dice: &Arc<SeededDice
         Box::new(move || -> Arc<dyn Store> { store.clone() })
     };
     let (clock, dice) = (clock.clone(), dice.clone());
-    House { store: store.clone(), clock, dice, restart: Box::new(|| ()), restored }
+    House { open: OpenStore::new(store.clone()), clock, dice, restart: Box::new(|| ()), restored }
 }
 
 conformance!(super::open);

@@ -129,10 +129,15 @@ impl Writer {
         Ok(gone.len())
     }
 
-    /// Enters the next jobs into the listing when nobody wants anything else. Says whether there are
-    /// more. A listing reads what is not entered yet directly, so nobody waits for this.
+    /// Whether there are so many jobs to enter into the listing that it is worth a transaction.
+    pub(super) fn is_listing_behind(&self) -> bool {
+        self.unlisted() >= LISTING_LAG_MIN
+    }
+
+    /// Enters the next jobs into the listing when no batch waits. Says whether there are more. A
+    /// listing reads what is not entered yet directly, so no caller waits for this.
     pub(super) fn fill_listing(&mut self) -> bool {
-        if self.unlisted() < LISTING_LAG_MIN {
+        if !self.is_listing_behind() {
             return false;
         }
         // What does not work now is tried again after the next batch, which will tell what is wrong.

@@ -1,7 +1,7 @@
 //! The embedded store: one SQLite file, durable to the last word.
 //!
-//! One thread writes ([`writer`]), one moves the log into the file behind its back ([`checkpoint`]), and
-//! readers have connections of their own. Every row that matters is [sealed](seal), so that damage is seen
+//! One thread at a time writes ([`writer`]), the one that has the batch; another moves the log into the
+//! file behind its back ([`checkpoint`]), and readers have connections of their own. Every row that matters is [sealed](seal), so that damage is seen
 //! and never handed out.
 
 mod audit;
@@ -45,11 +45,12 @@ pub use writer::FailStop;
 use crate::{
     form::{body, facet, recent, seal, sheet},
     keeper::Keeper,
+    node::News,
     promise::{Awaited, Broken},
     queue::{QueueDepth, WorkerSeen},
     store::{
-        NumberedEvent, Overdue, Page, PoisonCounts, Query, Reply, Request, Store, StoreError,
-        Upcoming,
+        Execute, NumberedEvent, Overdue, Page, PoisonCounts, Query, Reply, Request, Store,
+        StoreError, Upcoming,
     },
 };
 use async_trait::async_trait;
@@ -65,8 +66,8 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io::Write,
     sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
 };
 use writer::{Need, Shared, Writer};
@@ -77,9 +78,14 @@ pub struct Sqlite {
     // they could not. The lock goes last.
     slow: Keeper<Arc<Readers>>,
     chores: Keeper<Arc<Readers>>,
+    filler: Keeper<()>,
     readers: Arc<Readers>,
-    writer: Keeper<Writer>,
-    writer_is_gone: AtomicBool,
+    /// Whoever has a batch writes on its own thread. Poisoned by a panic: then nothing is written
+    /// any more.
+    writer: Arc<Mutex<Writer>>,
+    /// How many wait for the writer. The filler of the listing lets them go first.
+    waiting: Arc<AtomicUsize>,
+    is_filling: Arc<AtomicBool>,
     /// How often something was set. No other process can, so nothing has to be kept.
     settings_version: AtomicU64,
     fail_stop: FailStop,
@@ -142,25 +148,43 @@ fn end_the_process(reason: &str) {
 }
 
 impl Sqlite {
-    /// Has the writer do something in a transaction of its own.
-    async fn write<R: Send + 'static>(
+    /// Has the writer do something in a transaction of its own, on the caller's thread.
+    fn write<R>(
         &self,
         need: Need,
-        work: impl FnOnce(&mut Writer) -> Result<R, Trouble> + Send + 'static,
+        work: impl FnOnce(&mut Writer) -> Result<R, Trouble>,
     ) -> Result<R, StoreError> {
-        if self.writer_is_gone.load(Ordering::Acquire) {
-            return Err(StoreError::Unavailable(Some(Box::new(Broken))));
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let writer = self.writer.lock();
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        let mut writer = writer.map_err(|_| StoreError::Unavailable(Some(GONE.into())))?;
+        let guard = PanicGuard(&self.fail_stop);
+        let done = writer.transact(need, work);
+        let is_behind = writer.is_listing_behind();
+        drop(writer);
+        drop(guard);
+        if is_behind {
+            self.fill_listing();
         }
-        let asked = self.writer.ask(move |writer| writer.transact(need, work));
-        asked.await.unwrap_or_else(|broken| Err(self.writer_is_gone(broken)))
+        done
     }
 
-    /// The writer panicked, and how far it came, nobody knows.
-    fn writer_is_gone(&self, broken: Broken) -> StoreError {
-        if !self.writer_is_gone.swap(true, Ordering::AcqRel) {
-            (self.fail_stop)("the writer's thread is gone");
+    /// Has the listing brought up to date behind the batches: a batch that comes meanwhile waits for
+    /// one transaction of it at most.
+    fn fill_listing(&self) {
+        if self.is_filling.swap(true, Ordering::SeqCst) {
+            return;
         }
-        StoreError::OutcomeUnknown(Some(Box::new(broken)))
+        let (writer, waiting) = (self.writer.clone(), self.waiting.clone());
+        let (is_filling, fail_stop) = (self.is_filling.clone(), self.fail_stop.clone());
+        drop(self.filler.ask(move |_| {
+            let _guard = PanicGuard(&fail_stop);
+            // Cleared first: a batch that falls behind from now on asks again.
+            is_filling.store(false, Ordering::SeqCst);
+            while waiting.load(Ordering::SeqCst) == 0
+                && writer.lock().is_ok_and(|mut writer| writer.fill_listing())
+            {}
+        }));
     }
 
     /// A question that may take a while.
@@ -186,31 +210,47 @@ impl Sqlite {
         if tick.jumped.is_zero() {
             return Ok(tick.now);
         }
-        match self.write(Need::Finish, |writer| Ok(writer.now())).await {
+        match self.write(Need::Finish, |writer| Ok(writer.now())) {
             Err(StoreError::Full(_)) => Ok(tick.now), // nothing is written now, but everything is read
             heard => heard,
         }
     }
 }
 
+/// Ends the process where a transaction panics: how far it came, nobody knows.
+struct PanicGuard<'a>(&'a FailStop);
+
+impl Drop for PanicGuard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            (self.0)(GONE);
+        }
+    }
+}
+
+/// Why nothing is written after a panic.
+const GONE: &str = "a transaction panicked";
+
 /// What a thread of readers answers, unless it is gone.
 async fn heard<R>(asked: Awaited<Result<R, StoreError>>) -> Result<R, StoreError> {
     asked.await.map_err(|broken: Broken| StoreError::Unavailable(Some(Box::new(broken))))?
 }
 
-#[async_trait]
-impl Store for Sqlite {
-    async fn execute(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError> {
+impl Execute for Sqlite {
+    fn execute(&self, batch: Vec<Request>, _: News) -> Result<Vec<Reply>, StoreError> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
         let need = if batch.iter().any(Request::begins) { Need::Begin } else { Need::Finish };
         let sets = batch.iter().any(Request::sets);
-        let replies = self.write(need, |writer| writer.execute(batch)).await;
+        let replies = self.write(need, |writer| writer.execute(batch));
         self.settings_version.fetch_add(u64::from(sets), Ordering::SeqCst);
         replies
     }
+}
 
+#[async_trait]
+impl Store for Sqlite {
     async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError> {
         let stored = self.readers.ask_at_once(|db| load::job_by_id(db, id))?;
         Ok(stored.map(|stored| stored.job).filter(|job| scope.covers(&job.envelope.tenant)))
@@ -337,7 +377,7 @@ impl Store for Sqlite {
     }
 
     async fn number_events(&self, limit: usize) -> Result<usize, StoreError> {
-        self.write(Need::Finish, move |writer| writer.number_events(limit)).await
+        self.write(Need::Finish, |writer| writer.number_events(limit))
     }
 
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>, StoreError> {
@@ -345,6 +385,6 @@ impl Store for Sqlite {
     }
 
     async fn tidy(&self, limit: usize) -> Result<usize, StoreError> {
-        self.write(Need::Finish, move |writer| writer.tidy(limit)).await
+        self.write(Need::Finish, |writer| writer.tidy(limit))
     }
 }

@@ -24,10 +24,7 @@ use std::{
     fs::{self, File},
     io::{self, BufReader},
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64},
-    },
+    sync::{Arc, Mutex, atomic::AtomicU64},
     time::Duration,
 };
 
@@ -89,8 +86,10 @@ impl Sqlite {
         Ok(Sqlite {
             slow: read("consign-reader")?,
             chores: read("consign-chores")?,
-            writer: Keeper::start("consign-writer", writer).map_err(cannot_start)?,
-            writer_is_gone: AtomicBool::new(false),
+            filler: Keeper::start("consign-listing", ()).map_err(cannot_start)?,
+            writer: Arc::new(Mutex::new(writer)),
+            waiting: Arc::default(),
+            is_filling: Arc::default(),
             settings_version: AtomicU64::new(0),
             fail_stop,
             readers,

@@ -19,7 +19,6 @@ use super::{
 use crate::{
     clock::{Clock, StoreClock, Tick},
     dice::Dice,
-    keeper::Tended,
     queue::Counts,
     remembered::Remembered,
     seen::{FULL_FOR, claiming_in},
@@ -388,12 +387,6 @@ const TIME_WRITTEN_EVERY: Duration = Duration::from_secs(5);
 
 /// The counts are written down after so many commits; until then they are sums of changes.
 const ROLL_UP_COMMITS: i64 = 128;
-
-impl Tended for Writer {
-    fn tend(&mut self) -> bool {
-        self.fill_listing()
-    }
-}
 
 /// Whoever is alive when the store is closed should be found alive when it is opened again, and the time
 /// goes on from the moment at which somebody was last heard.

@@ -11,17 +11,32 @@ use engine::{
     Status, SubjectId, Timestamp,
 };
 
-/// The fields by which jobs can be filtered.
-pub const JOB_FIELDS: &[&str] = &[
-    "status",
-    "jobType",
-    "subjectId",
-    "correlationId",
-    "createdAt",
-    "completedAt",
-    "errorCode",
-    "parentId",
+/// A field by its name, and how a value to compare it with is read.
+type JobField = (&'static str, fn(&'static str, &Literal) -> Checked<Field>);
+
+const FIELDS: [JobField; 8] = [
+    ("status", |field, value| status(text(field, value)?).map(Field::Status)),
+    ("jobType", |field, value| JobType::parse(text(field, value)?).map(Field::JobType)),
+    ("subjectId", |field, value| SubjectId::parse(text(field, value)?).map(Field::SubjectId)),
+    ("correlationId", |field, value| {
+        CorrelationId::parse(text(field, value)?).map(Field::CorrelationId)
+    }),
+    ("createdAt", |field, value| time(field, value).map(Field::CreatedAt)),
+    ("completedAt", |field, value| time(field, value).map(Field::CompletedAt)),
+    ("errorCode", |field, value| ErrorCode::parse(text(field, value)?).map(Field::ErrorCode)),
+    ("parentId", |field, value| job_id(field, value).map(Field::ParentId)),
 ];
+
+/// The fields by which jobs can be filtered.
+pub const JOB_FIELDS: &[&str] = &{
+    let mut names = [""; FIELDS.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = FIELDS[at].0;
+        at += 1;
+    }
+    names
+};
 
 type Read<T> = Result<T, Placed<FilterFault>>;
 
@@ -64,7 +79,7 @@ fn nothing() -> Filter {
 /// No field of a job is true or false.
 fn bare(name: &Placed<Box<str>>) -> Placed<FilterFault> {
     match known(name) {
-        Ok(field) => {
+        Ok((field, _)) => {
             let detail = "must be compared with a value".into();
             Placed { at: name.at, it: FilterFault::WrongValue { field, detail } }
         }
@@ -72,8 +87,8 @@ fn bare(name: &Placed<Box<str>>) -> Placed<FilterFault> {
     }
 }
 
-fn known(name: &Placed<Box<str>>) -> Read<&'static str> {
-    let found = JOB_FIELDS.iter().copied().find(|field| *field == &*name.it);
+fn known(name: &Placed<Box<str>>) -> Read<JobField> {
+    let found = FIELDS.into_iter().find(|(field, _)| *field == &*name.it);
     found.ok_or_else(|| {
         let it = FilterFault::UnknownField { name: snippet(&name.it), known: JOB_FIELDS };
         Placed { at: name.at, it }
@@ -85,29 +100,15 @@ fn compare(
     comparison: Comparison,
     value: &Placed<Literal>,
 ) -> Read<Filter> {
-    let field = known(name)?;
+    let (field, read) = known(name)?;
     let checked = if matches!(value.it, Literal::Null) {
         absent(field, comparison)
     } else {
-        field_with(field, &value.it).map(|field| Filter::Compare(comparison, field))
+        read(field, &value.it).map(|field| Filter::Compare(comparison, field))
     };
     checked.map_err(|FieldProblem { detail, .. }| Placed {
         at: value.at,
         it: FilterFault::WrongValue { field, detail },
-    })
-}
-
-fn field_with(field: &'static str, value: &Literal) -> Checked<Field> {
-    Ok(match field {
-        "status" => Field::Status(status(text(field, value)?)?),
-        "jobType" => Field::JobType(JobType::parse(text(field, value)?)?),
-        "subjectId" => Field::SubjectId(SubjectId::parse(text(field, value)?)?),
-        "correlationId" => Field::CorrelationId(CorrelationId::parse(text(field, value)?)?),
-        "createdAt" => Field::CreatedAt(time(field, value)?),
-        "completedAt" => Field::CompletedAt(time(field, value)?),
-        "errorCode" => Field::ErrorCode(ErrorCode::parse(text(field, value)?)?),
-        "parentId" => Field::ParentId(job_id(field, value)?),
-        _ => unreachable!("{field} is not among the fields"),
     })
 }
 

@@ -153,19 +153,17 @@ impl<'a> Parser<'a> {
     }
 
     fn operand(&mut self, expected: Expected) -> Read<Operand> {
-        match self.ahead.it {
+        match &self.ahead.it {
             Token::Word(word) => self.name_or_constant(word, expected),
-            Token::Literal(_) => self.literal(),
+            Token::Literal(literal) => {
+                let value = Placed { at: self.ahead.at, it: literal.clone() };
+                self.advance()?;
+                Ok(Operand::Value(value))
+            }
             Token::End | Token::Open | Token::Close | Token::Other(_) => {
                 Err(self.unexpected(expected))
             }
         }
-    }
-
-    fn literal(&mut self) -> Read<Operand> {
-        let Placed { at, it } = self.advance()?;
-        let Token::Literal(it) = it else { unreachable!("the caller has seen that it is one") };
-        Ok(Operand::Value(Placed { at, it }))
     }
 
     fn name_or_constant(&mut self, word: &'a str, expected: Expected) -> Read<Operand> {

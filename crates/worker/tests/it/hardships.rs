@@ -11,19 +11,14 @@ use std::{
     },
     time::Duration,
 };
-use store::{Memory, Replaceable, Request, StoreError};
+use store::{Memory, Request, StoreError};
 use tokio::sync::Notify;
 use worker::{Context, Fail, JobRequest, Why, on};
 
-/// A store that fails where a test says so.
-fn moody() -> Arc<Replaceable> {
-    Arc::new(Replaceable::new(memory()))
-}
-
 /// Two nodes that share a store, and the line between the first and the store.
-fn neighbours() -> (Shop, Arc<Replaceable>, Shop) {
+fn neighbours() -> (Shop, Arc<Memory>, Shop) {
     let memory = Memory::shared(Arc::new(SystemClock::new()), Arc::new(SystemDice));
-    let line = Arc::new(Replaceable::new(Arc::new(memory.another())));
+    let line = Arc::new(memory.another());
     (Shop::over(line.clone()), line, Shop::over(Arc::new(memory)))
 }
 
@@ -75,14 +70,13 @@ async fn a_timeout_cancels_no_job() {
 /// One row of the store is damaged: other jobs are reported all the same.
 #[tokio::test]
 async fn a_damaged_job_does_not_stop_the_runner() {
-    let store = moody();
-    let shop = Shop::over(store.clone());
+    let (shop, store) = Shop::with_faults(memory());
     let nap =
         |_: (), context: Context| async move { context.sleep(Duration::from_millis(500)).await };
     let working = shop.runner().with(on("nap", nap).slots(4)).start().await.unwrap();
     let broken = shop.submit(JobRequest::new("nap", &())).await;
     shop.wait_for(broken, Status::Running).await;
-    store.judge(move |batch| {
+    store.inject(move |batch| {
         let hit = batch.iter().any(|r| matches!(r, Request::Job { id, .. } if *id == broken));
         hit.then(|| (false, StoreError::Damaged(None)))
     });
@@ -100,8 +94,7 @@ async fn a_damaged_job_does_not_stop_the_runner() {
 /// One overdue row is damaged: scheduled jobs start, and other leases expire.
 #[tokio::test]
 async fn a_damaged_job_does_not_stop_the_clockwork() {
-    let store = moody();
-    let shop = Shop::over(store.clone());
+    let (shop, store) = Shop::with_faults(memory());
     shop.set_policy("gone", brisk()).await;
     let wish = engine::Wish {
         worker: engine::WorkerId::parse("w").unwrap(),
@@ -113,7 +106,7 @@ async fn a_damaged_job_does_not_stop_the_clockwork() {
     };
     let broken = shop.submit(JobRequest::new("gone", &())).await;
     let other = shop.submit(JobRequest::new("gone", &())).await;
-    store.judge(move |batch| {
+    store.inject(move |batch| {
         let hit = batch.iter().any(|r| matches!(r, Request::Job { id, command: Command::Timeout | Command::LeaseExpiry, .. } if *id == broken));
         hit.then(|| (false, StoreError::Damaged(None)))
     });
@@ -130,13 +123,12 @@ async fn a_damaged_job_does_not_stop_the_clockwork() {
 /// A claim of which nobody knows, then a store that is away for a moment: it costs the job nothing.
 #[tokio::test]
 async fn an_unknown_claim_is_repeated_though_the_store_was_away_in_between() {
-    let store = moody();
-    let shop = Shop::over(store.clone());
+    let (shop, store) = Shop::with_faults(memory());
     shop.set_policy("a", PolicyDraft { timeout_ms: None, ..brisk() }).await;
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
     let id = shop.submit(JobRequest::new("a", &())).await;
     let count = AtomicUsize::new(0);
-    store.judge(move |batch| {
+    store.inject(move |batch| {
         let hit = batch.iter().any(|r| matches!(r, Request::Claim { .. }));
         if !hit {
             return None;
@@ -196,8 +188,8 @@ async fn whoever_cancels_the_token_cancels_no_job() {
 /// A handler that ignores both the cancel and the loss of its lease is cut off after the courtesy.
 #[tokio::test]
 async fn a_lost_and_cancelled_handler_is_cut_off() {
-    let store = moody();
-    let (shop, other) = (Shop::over(store.clone()), Shop::over(store.inside()));
+    let inside = memory();
+    let ((shop, store), other) = (Shop::with_faults(inside.clone()), Shop::over(inside));
     other.set_policy("a", PolicyDraft { timeout_ms: Some(3_600_000), ..brisk() }).await;
     let deaf = |_: (), _: Context| async { std::future::pending::<Result<(), Fail>>().await };
     let working = shop.runner().with(on("a", deaf)).start().await.unwrap();
@@ -205,14 +197,14 @@ async fn a_lost_and_cancelled_handler_is_cut_off() {
     shop.wait_for(id, Status::Running).await;
     other.node.cancel(&Scope::All, id).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await; // the cancel is heard
-    store.judge(|batch| {
+    store.inject(|batch| {
         let hit = batch
             .iter()
             .any(|r| matches!(r, Request::Job { command: Command::Heartbeat { .. }, .. }));
         hit.then(|| (false, StoreError::Unavailable(None)))
     });
     other.wait_for(id, Status::Cancelled).await; // its lease is over
-    store.judge(|_| None);
+    store.inject(|_| None);
     tokio::time::sleep(Duration::from_secs(12)).await;
     let strength = working.strength();
     working.stop(Duration::from_secs(1)).await;
@@ -361,13 +353,13 @@ async fn a_handler_on_a_node_without_its_store_learns_that_its_lease_has_run_out
     let alone = near.runner().with(on("a", first)).start().await.unwrap();
     let id = near.submit(JobRequest::new("a", &())).await;
     eventually("it runs", async || alone.strength().running == 1).await;
-    line.be_unreachable(true);
+    line.cut_off(true);
     eventually("it has heard", async || alone.strength().running == 0).await;
     let second = |_: (), _: Context| async { Ok::<_, Fail>("of the second") };
     let other = far.runner().with(on("a", second)).start().await.unwrap();
     let job = far.wait_for(id, Status::Completed).await;
     assert_eq!(job.life.result.unwrap().as_str(), r#""of the second""#);
-    line.be_unreachable(false);
+    line.cut_off(false);
     eventually("the first has reported", async || alone.strength().unreported == 0).await;
     assert_eq!(alone.strength().too_late, 1);
     alone.stop(Duration::from_secs(2)).await;
@@ -391,11 +383,11 @@ async fn a_handler_that_ends_while_its_node_has_lost_the_store_is_reported_after
     let working = near.runner().with(on("a", waits)).start().await.unwrap();
     let id = far.submit(JobRequest::new("a", &())).await;
     eventually("it runs", async || working.strength().running == 1).await;
-    line.be_unreachable(true);
+    line.cut_off(true);
     go.notify_one();
     eventually("it has ended", async || working.strength().unreported == 1).await;
     assert_eq!(far.job(id).await.status(), Status::Running);
-    line.be_unreachable(false);
+    line.cut_off(false);
     let job = far.wait_for(id, Status::Completed).await;
     assert_eq!((job.life.attempt, job.life.losses), (1, 0));
     working.stop(Duration::from_secs(2)).await;

@@ -3,7 +3,7 @@
 use engine::{HistoryEntry, Job, JobId, JobType, PolicyDraft, Scope, Status, Tenant};
 use platform::{Node, Settings, SystemClock, SystemDice};
 use std::{sync::Arc, time::Duration};
-use store::{Memory, Store};
+use store::{FaultInjector, Memory, Store};
 use worker::{JobRequest, Runner, Working};
 
 pub(crate) struct Shop {
@@ -22,6 +22,14 @@ impl Shop {
         let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
         let node = Node::start(store, clock, dice, Settings::default()).unwrap();
         Shop { node: Arc::new(node) }
+    }
+
+    /// The same, where a test says which batches fail.
+    pub(crate) fn with_faults(store: Arc<dyn Store>) -> (Self, Arc<FaultInjector>) {
+        let faults = Arc::new(FaultInjector::new(store.clone()));
+        let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
+        let node = Node::start_with(faults.clone(), store, clock, dice, Settings::default());
+        (Shop { node: Arc::new(node.unwrap()) }, faults)
     }
 
     pub(crate) fn runner(&self) -> Runner {

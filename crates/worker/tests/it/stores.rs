@@ -2,27 +2,17 @@
 
 use crate::shop::{Shop, at_full_strength, brisk, eventually, memory};
 use engine::{Status, WorkerId};
-use platform::{Batcher, Limits};
 use std::{
-    sync::{Arc, mpsc},
+    sync::{Arc, RwLock, mpsc},
     thread,
     time::Duration,
 };
-use store::{Replaceable, Store};
+use store::FaultInjector;
 use worker::{Context, Fail, JobRequest, on};
-
-/// A store that takes nothing: reads go through, and every change is refused as unavailable.
-fn dead(inside: &Arc<dyn Store>) -> Arc<dyn Store> {
-    let closed = Batcher::start(inside.clone(), Limits::default()).unwrap();
-    closed.close();
-    Arc::new(closed)
-}
 
 #[tokio::test]
 async fn a_dead_store_is_survived_and_nothing_is_run_twice() {
-    let inside = memory();
-    let way = Arc::new(Replaceable::new(inside.clone()));
-    let shop = Shop::over(way.clone());
+    let (shop, way) = Shop::with_faults(memory());
     let nap = |_: String, context: Context| async move {
         context.sleep(Duration::from_millis(300)).await?;
         context.step("late", |_| async { Ok(()) }).await
@@ -33,9 +23,9 @@ async fn a_dead_store_is_survived_and_nothing_is_run_twice() {
         jobs.push(shop.submit(JobRequest::new("nap", &"fine")).await);
     }
     shop.wait_for(jobs[0], Status::Running).await;
-    way.replace(|| dead(&inside));
+    way.refuse_all(true);
     tokio::time::sleep(Duration::from_secs(1)).await; // the handlers end, and nobody takes their reports
-    way.replace(|| inside.clone());
+    way.refuse_all(false);
     for id in jobs {
         let job = shop.wait_for(id, Status::Completed).await;
         assert_eq!(job.life.attempt, 1, "the handler ran once, and its report was kept");
@@ -46,15 +36,13 @@ async fn a_dead_store_is_survived_and_nothing_is_run_twice() {
 
 #[tokio::test]
 async fn a_runner_stops_in_time_though_its_store_is_dead() {
-    let inside = memory();
-    let way = Arc::new(Replaceable::new(inside.clone()));
-    let shop = Shop::over(way.clone());
+    let (shop, way) = Shop::with_faults(memory());
     let fine =
         |_: (), context: Context| async move { context.sleep(Duration::from_millis(200)).await };
     let working = shop.runner().with(on("a", fine)).start().await.unwrap();
     let id = shop.submit(JobRequest::new("a", &())).await;
     shop.wait_for(id, Status::Running).await;
-    way.replace(|| dead(&inside));
+    way.refuse_all(true);
     let stopping = working.stop(Duration::from_secs(1));
     let stopped = tokio::time::timeout(Duration::from_secs(30), stopping).await.unwrap();
     assert_eq!(stopped.unreported, 1, "and it says what it could not tell");
@@ -65,8 +53,7 @@ async fn a_runner_stops_in_time_though_its_store_is_dead() {
 #[tokio::test]
 async fn a_worker_paused_past_its_lease_is_not_heard_any_more() {
     let inside = memory();
-    let way = Arc::new(Replaceable::new(inside.clone()));
-    let (paused, other) = (Shop::over(way.clone()), Shop::over(inside.clone()));
+    let ((paused, way), other) = (Shop::with_faults(inside.clone()), Shop::over(inside));
     other.set_policy("a", engine::PolicyDraft { timeout_ms: Some(60_000), ..brisk() }).await;
     let first = |_: (), context: Context| async move {
         context.sleep(Duration::from_secs(2)).await?; // longer than the lease
@@ -78,7 +65,7 @@ async fn a_worker_paused_past_its_lease_is_not_heard_any_more() {
     // Its own node was not told of the job: the clockwork looks for what others handed over.
     paused.wait_for(id, Status::Running).await;
 
-    let gate = Gate::shut(way, inside);
+    let gate = Gate::shut(&way);
     let working = other.runner().name("other").with(on("a", second)).start().await.unwrap();
     let job = other.wait_for(id, Status::Completed).await;
     assert_eq!(job.life.result.as_ref().unwrap().as_str(), r#""of the second""#);
@@ -101,25 +88,30 @@ async fn a_worker_paused_past_its_lease_is_not_heard_any_more() {
     working.stop(Duration::from_secs(5)).await;
 }
 
-/// Keeps everybody from a store until it is opened.
+/// Holds every batch up until it is opened.
 struct Gate {
     open: mpsc::Sender<()>,
     keeper: thread::JoinHandle<()>,
 }
 
 impl Gate {
-    /// Whoever asks while the store is being replaced waits until that is done.
-    fn shut(way: Arc<Replaceable>, inside: Arc<dyn Store>) -> Self {
+    fn shut(way: &FaultInjector) -> Self {
+        let gate = Arc::new(RwLock::new(()));
         let (open, opened) = mpsc::channel();
         let (shut, is_shut) = mpsc::channel();
-        let keeper = thread::spawn(move || {
-            way.replace(|| {
+        let keeper = thread::spawn({
+            let gate = gate.clone();
+            move || {
+                let _shut = gate.write().unwrap();
                 shut.send(()).unwrap();
                 opened.recv().unwrap();
-                inside
-            });
+            }
         });
         is_shut.recv().unwrap();
+        way.inject(move |_| {
+            drop(gate.read().unwrap());
+            None
+        });
         Gate { open, keeper }
     }
 

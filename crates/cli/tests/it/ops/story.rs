@@ -4,7 +4,6 @@ use super::{claim, poison};
 use crate::{client::Prompt, client::Told, serve::House, submit};
 use engine::{ClaimId, Host, JobId, JobType, Scope, Wish, WorkerId};
 use platform::{SystemClock, SystemDice};
-use pollster::block_on;
 use serde_json::{Value, json};
 use std::{
     env, fs,
@@ -14,7 +13,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use store::{Clock, HandClock, Options, Request, Sqlite, Store};
+use store::{Clock, Execute, HandClock, News, Options, Request, Sqlite};
 use tempfile::TempDir;
 
 /// Longer than a worker may be silent.
@@ -37,7 +36,7 @@ fn abandoned(data: &Path) -> JobId {
         max: 1,
         lease: None,
     };
-    block_on(store.execute(vec![Request::Claim { scope: Scope::All, wish }])).unwrap();
+    store.execute(vec![Request::Claim { scope: Scope::All, wish }], News::default()).unwrap();
     clock.pass(SILENCE);
     submit(&store)
 }

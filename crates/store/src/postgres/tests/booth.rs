@@ -2,7 +2,7 @@
 
 use super::open_at;
 use crate::{
-    HandClock, News, PostgresAddress, SeededDice, Store,
+    Execute, HandClock, News, PostgresAddress, SeededDice,
     conformance::house::{claiming, wish},
 };
 use engine::Timestamp;
@@ -19,7 +19,7 @@ fn a_connection_that_ended_in_the_meantime_costs_no_caller_anything() {
     let store = open_at(&address, &clock, &Arc::new(SeededDice::new(1)));
     let claim = || {
         let claim = claiming(wish("w", "c", &["email"], 1));
-        let done = store.execute_here(vec![claim], News::default());
+        let done = store.execute(vec![claim], News::default());
         done.expect("the store works").remove(0).expect("it is lawful");
     };
     claim();

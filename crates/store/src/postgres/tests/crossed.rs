@@ -5,8 +5,8 @@
 
 use super::{RUNTIME, open_at};
 use crate::{
-    Answer, Claimed, HandClock, News, NodeCard, PAGE_MAX, Postgres, PostgresAddress, Reply,
-    Request, SeededDice, Store,
+    Answer, Claimed, Execute, HandClock, News, NodeCard, PAGE_MAX, Postgres, PostgresAddress,
+    Reply, Request, SeededDice, Store,
     conformance::{
         audit::recorded,
         house::{claiming, email, ending, job_type, settling, tenant, token, wish},
@@ -115,7 +115,7 @@ impl Ground {
         for _ in 0..BATCHES_EACH {
             let batch: Vec<Request> =
                 (0..=dice.next() % BATCH_MAX).filter_map(|_| self.request(&dice)).collect();
-            let replies = self.nodes[number % NODES].execute_here(batch, News::default());
+            let replies = self.nodes[number % NODES].execute(batch, News::default());
             for reply in replies.expect("nobody is told of any trouble") {
                 self.note(reply);
             }
@@ -198,7 +198,7 @@ impl Ground {
                 id: late.id,
                 command: late.command,
             });
-            block_on(store.execute(late.collect())).expect("the store works");
+            store.execute(late.collect(), News::default()).expect("the store works");
             block_on(store.number_events(PAGE_MAX)).expect("the store works");
             block_on(store.tidy(100)).expect("the store works");
         }

@@ -5,7 +5,7 @@ use super::{
     order::{new_job, told},
 };
 use crate::{
-    News, Postgres, PostgresAddress, Request, SeededDice, Store,
+    Execute, News, Postgres, PostgresAddress, Request, SeededDice, Store,
     conformance::house::{email, job_type},
 };
 use engine::{JobId, Policy, Scope};
@@ -38,7 +38,7 @@ impl Scene {
         let new = new_job(&self.dice);
         let id = new.id;
         let batch = vec![Request::Submit(vec![new])];
-        let replies = self.store.execute_here(batch, News::default()).expect("it is carried out");
+        let replies = self.store.execute(batch, News::default()).expect("it is carried out");
         assert!(replies[0].is_ok(), "{replies:?}");
         id
     }
@@ -114,7 +114,7 @@ fn what_was_set_elsewhere_is_heeded() {
     house.submit(email());
     let policy = Policy { max_attempts: 9, ..Policy::default() };
     let set = vec![Request::SetPolicy { job_type: job_type("email"), policy }];
-    other.execute_here(set, News::default()).expect("the store works");
+    other.execute(set, News::default()).expect("the store works");
     assert_eq!(house.job(house.submit(email())).max_attempts, 9);
 }
 

@@ -2,11 +2,12 @@
 
 use super::{RUNTIME, by_hand, open_at};
 use crate::{
-    PAGE_MAX, Postgres, PostgresAddress, Request, SeededDice, Store,
+    Execute, News, PAGE_MAX, Postgres, PostgresAddress, Reply, Request, SeededDice, Store,
+    StoreError,
     conformance::house::{claiming, email, tenant, wish},
 };
 use engine::{Intake, JobId, NewJob, PAYLOAD_BYTES_MAX, Timestamp};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 use tokio::time::{sleep, timeout};
 use tokio_postgres::Client;
 
@@ -32,7 +33,7 @@ fn a_start_is_told_after_the_hand_over_that_it_overtook() {
         let batch = vec![Request::Submit(vec![slow]), claiming(wish("w", "c", &["email"], 10))];
         let waiting = tokio::spawn({
             let store = store.clone();
-            async move { store.execute(batch).await }
+            async move { execute(&store, batch).await }
         });
         wait_until_held(&address).await;
         let overtaken = submit(&store, &dice).await;
@@ -79,12 +80,23 @@ pub(super) fn new_job(dice: &SeededDice) -> NewJob {
     email().check(intake).expect("a lawful draft")
 }
 
-async fn submit(store: &Postgres, dice: &SeededDice) -> JobId {
+async fn submit(store: &Arc<Postgres>, dice: &SeededDice) -> JobId {
     let new = new_job(dice);
     let id = new.id;
-    let replies = store.execute(vec![Request::Submit(vec![new])]).await.expect("the store works");
+    let batch = vec![Request::Submit(vec![new])];
+    let replies = execute(store, batch).await.expect("the store works");
     assert!(replies[0].is_ok(), "{replies:?}");
     id
+}
+
+/// Carries out a batch on a thread that may be blocked.
+pub(super) async fn execute(
+    store: &Arc<Postgres>,
+    batch: Vec<Request>,
+) -> Result<Vec<Reply>, StoreError> {
+    let store = store.clone();
+    let done = tokio::task::spawn_blocking(move || store.execute(batch, News::default()));
+    done.await.expect("no panic")
 }
 
 /// The transitions of a job in the order in which they are told.

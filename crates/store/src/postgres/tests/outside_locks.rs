@@ -1,9 +1,9 @@
 //! A role that may connect and nothing else holds every advisory lock that Consign was ever known
 //! to take. Whatever nodes lock, they lock in rows that only the schema's owner can touch.
 
-use super::{PostgresAddress, RUNTIME, by_hand, fresh_address, house_of, open_at};
+use super::{PostgresAddress, RUNTIME, by_hand, fresh_address, house_of, open_at, order::execute};
 use crate::{
-    Answer, Request, Store,
+    Answer, Request,
     conformance::{
         audit::recorded,
         house::{claiming, email, job_type, wish},
@@ -61,11 +61,12 @@ fn an_outsider_s_advisory_locks_stop_no_start_no_audited_action_and_no_claim() {
         let turn = soon("a start", address.turn()).await.expect("nobody else starts");
         turn.end().await;
         soon("a migration", migrate_postgres(&not_made)).await.expect("it can be made");
-        let claimed = soon("a claim", store.execute(vec![claiming(wanted)])).await;
+        let claimed = soon("a claim", execute(&store, vec![claiming(wanted)])).await;
         let claimed = claimed.expect("the store works");
         assert!(matches!(&claimed[..], [Ok(Answer::Claimed(jobs))] if jobs.len() == 1));
         let pause = Request::Pause { scope: Scope::All, job_type: job_type("email") };
-        let paused = soon("an audited action", store.execute(vec![recorded("email", pause)])).await;
+        let paused =
+            soon("an audited action", execute(&store, vec![recorded("email", pause)])).await;
         assert_eq!(paused.expect("the store works"), [Ok(Answer::Done)]);
     });
     drop(outsider);

@@ -13,7 +13,7 @@ use pollster::block_on;
 fn a_time_in_which_no_node_was_there_costs_no_lease() {
     let near = neighbours();
     let (house, other) = (&near.house, (near.another)());
-    let attend = |card: &NodeCard| block_on(house.store.attend(card)).expect("the store works");
+    let attend = |card: &NodeCard| block_on(house.store().attend(card)).expect("the store works");
     assert!(attend(&card("one")).leads);
     block_on(other.attend(&card("two"))).expect("the store works");
     house.submit(email());
@@ -34,7 +34,7 @@ fn a_silent_worker_among_nodes_loses_its_lease() {
     let held = house.take();
     for _ in 0..60 {
         house.pass(1);
-        block_on(house.store.attend(&card("one"))).expect("the store works");
+        block_on(house.store().attend(&card("one"))).expect("the store works");
     }
     assert_eq!(house.sweep(), [held.job.id()]);
 }

@@ -7,7 +7,7 @@ use super::{
     world::{View, World, events},
 };
 use crate::{
-    Answer, EVENTS_KEPT, Reply, Request, Sqlite, Store, StoreError,
+    Answer, EVENTS_KEPT, Execute, News, Reply, Request, Sqlite, Store, StoreError,
     sqlite::{doctor, open::Files},
 };
 use crash_disk::Disk;
@@ -142,7 +142,7 @@ impl<'a> Checker<'a> {
             }
         }
         let requests = probes.iter().map(|probe| probe.request.clone()).collect();
-        let replies = heard(block_on(store.execute(requests)))?;
+        let replies = heard(store.execute(requests, News::default()))?;
         for (probe, reply) in probes.iter().zip(replies) {
             if !(probe.accepts)(&reply) {
                 return Err(format!("{:?} was answered by {reply:?}", probe.request));

@@ -7,7 +7,7 @@ use super::{
     say,
     story::{Plan, Story, Teller},
 };
-use crate::{Request, Store, StoreError};
+use crate::{Execute, News, Request, Store, StoreError};
 use crash_disk::{Disk, Fault, FaultyOp};
 use engine::{Scope, WorkerId};
 use pollster::block_on;
@@ -110,7 +110,7 @@ fn is_refused_from_now_on(teller: &Teller) {
     for _ in 0..3 {
         let store = teller.store();
         let answers = [
-            block_on(store.execute(vec![seen()])).map(drop),
+            store.execute(vec![seen()], News::default()).map(drop),
             block_on(store.number_events(1)).map(drop),
             block_on(store.tidy(1)).map(drop),
         ];

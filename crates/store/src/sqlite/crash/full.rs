@@ -8,7 +8,9 @@ use super::{
     say, start,
     story::{Plan, Teller},
 };
-use crate::{Request, SeededDice, Sqlite, Store, StoreError, dice::Dice, sqlite::open::Files};
+use crate::{
+    Execute, News, Request, SeededDice, Sqlite, Store, StoreError, dice::Dice, sqlite::open::Files,
+};
 use crash_disk::Disk;
 use engine::{Intake, JobDraft, JobId, NewJob, PAYLOAD_BYTES_MAX, Scope, Tenant};
 use pollster::block_on;
@@ -146,7 +148,7 @@ fn is_there(store: &Sqlite, new: &NewJob) -> bool {
 }
 
 fn submit(store: &Sqlite, new: &NewJob) -> Result<(), StoreError> {
-    block_on(store.execute(vec![Request::Submit(vec![new.clone()])])).map(|replies| {
+    store.execute(vec![Request::Submit(vec![new.clone()])], News::default()).map(|replies| {
         assert!(replies[0].is_ok(), "{replies:?}");
     })
 }

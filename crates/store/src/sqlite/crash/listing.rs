@@ -1,7 +1,7 @@
 //! A crash while jobs are entered into the listing, behind everybody's back.
 
 use super::{super::known::load_house, check::health, open, points::How, say, start};
-use crate::{PAGE_MAX, Query, Request, SeededDice, Sqlite, Store, dice::Dice};
+use crate::{Execute, News, PAGE_MAX, Query, Request, SeededDice, Sqlite, Store, dice::Dice};
 use crash_disk::Disk;
 use engine::{
     Comparison, Field, Filter, Intake, Job, JobDraft, JobId, JobType, NewJob, Scope, SubjectId,
@@ -22,7 +22,9 @@ fn a_crash_while_the_listing_is_filled_hides_no_job() {
     let mut begun = 0;
     for list in jobs.chunks(900) {
         begun = disk.ops();
-        block_on(store.execute(vec![Request::Submit(list.to_vec())])).unwrap()[0].clone().unwrap();
+        store.execute(vec![Request::Submit(list.to_vec())], News::default()).unwrap()[0]
+            .clone()
+            .unwrap();
     }
     while listed(&store) == 0 {
         std::thread::yield_now(); // it is filled when nobody wants anything

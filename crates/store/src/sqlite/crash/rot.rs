@@ -9,7 +9,7 @@ use super::{
     story::{Plan, Story},
     world::World,
 };
-use crate::{Answer, Request, SeededDice, Sqlite, Store, StoreError};
+use crate::{Answer, Execute, News, Request, SeededDice, Sqlite, Store, StoreError};
 use crash_disk::Disk;
 use engine::{ClaimId, JobId, JobType, Scope, Wish, WorkerId};
 use pollster::block_on;
@@ -267,7 +267,7 @@ impl Reading<'_> {
         overdue.map(drop).or_else(|error| self.fails("overdue", &error))?;
         let queues = block_on(self.store.queues(&Scope::All));
         queues.map(drop).or_else(|error| self.fails("queues", &error))?;
-        let claimed = block_on(self.store.execute(vec![claim()]));
+        let claimed = self.store.execute(vec![claim()], News::default());
         match claimed.as_deref() {
             Ok([Ok(Answer::Claimed(jobs))]) => {
                 for claimed in jobs {

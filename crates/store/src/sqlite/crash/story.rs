@@ -7,7 +7,7 @@ use super::{
     tell::{Fact, facts, touched},
     world::World,
 };
-use crate::{Clock, HandClock, Request, SeededDice, Sqlite, Store, StoreError};
+use crate::{Clock, Execute, HandClock, News, Request, SeededDice, Sqlite, Store, StoreError};
 use ask::about;
 use crash_disk::Disk;
 use engine::{Command, JobDraft, JobId, LeaseToken, Scope, Tenant, Timestamp, WorkerId};
@@ -191,7 +191,7 @@ impl Teller {
             // A worker that goes on claiming is written down now and then.
             self.clock.pass(Duration::from_secs(6));
             let seen = Request::Seen { scope: Scope::All, worker: worker.clone() };
-            block_on(self.store().execute(vec![seen]))?;
+            self.store().execute(vec![seen], News::default())?;
         }
         Ok(())
     }
@@ -278,7 +278,7 @@ impl Teller {
 
     pub(super) fn execute(&mut self, batch: Vec<Request>) -> Lived {
         let begun = self.disk.ops();
-        let replies = block_on(self.store().execute(batch.clone()))?;
+        let replies = self.store().execute(batch.clone(), News::default())?;
         let done = self.disk.ops();
         let told: Vec<Fact> = batch.iter().zip(&replies).flat_map(|(q, a)| facts(q, a)).collect();
         for (request, reply) in batch.iter().zip(&replies) {
@@ -331,8 +331,8 @@ impl Teller {
     /// Waits until the checkpointer is done.
     fn catch_breath(&self) {
         if !self.plan.hasty {
-            let waited = self.store().writer.ask(|writer| writer.checkpoints.wait());
-            block_on(waited).expect("the writer is alive");
+            let writer = self.store().writer.lock().expect("no transaction panicked");
+            writer.checkpoints.wait();
         }
     }
 

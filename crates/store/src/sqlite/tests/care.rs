@@ -60,7 +60,7 @@ fn a_long_history_is_whole_and_the_doctor_sees_a_gap_in_it() {
     }
     let rows = u64::from(engine::RELEASES_MAX) * 2 + 1;
     let seqs = |house: &House, after| -> Vec<u64> {
-        let rows = block_on(house.store.history(&engine::Scope::All, job, after)).unwrap();
+        let rows = block_on(house.store().history(&engine::Scope::All, job, after)).unwrap();
         rows.iter().map(|row| row.seq).collect()
     };
     for after in [0, 1, 7, 8, 20, rows - 1, rows] {

@@ -1,7 +1,7 @@
 //! The audit log, verified from outside.
 
 use super::{super::verify_audit, *};
-use crate::{AuditChain, Request};
+use crate::{AuditChain, News, Request};
 use engine::{AuditEntry, AuditHash, AuditNote};
 
 fn verify(desk: &Desk) -> AuditChain {
@@ -9,7 +9,7 @@ fn verify(desk: &Desk) -> AuditChain {
 }
 
 fn last_hash(house: &House) -> AuditHash {
-    block_on(house.store.audit(&Scope::All, None, 1)).unwrap()[0].hash
+    block_on(house.store().audit(&Scope::All, None, 1)).unwrap()[0].hash
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn what_somebody_changed_is_found_where_it_begins() {
 fn an_entry_that_was_forged_breaks_the_chain_behind_it() {
     let desk = desk();
     live_a_little(&desk.house);
-    let entries = block_on(desk.house.store.audit(&Scope::All, None, 10)).unwrap();
+    let entries = block_on(desk.house.store().audit(&Scope::All, None, 10)).unwrap();
     let second = &entries[1];
     let seal = |entry: &AuditEntry| crate::form::body::to_row(2, entry);
     let put = |entry: &AuditEntry| {
@@ -95,7 +95,7 @@ fn what_cannot_be_noted_is_not_done() {
     let job_type = engine::JobType::parse("email").unwrap();
     let pause = || Request::Pause { scope: Scope::All, job_type: job_type.clone() };
     desk.tamper("update audit set body = x'00' where number = 3");
-    let recorded = block_on(desk.house.store.execute(vec![recorded("email", pause())]));
+    let recorded = desk.house.store().execute(vec![recorded("email", pause())], News::default());
     assert!(matches!(recorded, Err(crate::StoreError::Damaged(_))), "{recorded:?}");
     assert!(!desk.house.depth("email").paused);
     (desk.house.restart)();

@@ -59,11 +59,11 @@ fn a_damaged_job_does_not_stop_the_others() {
     let given = house.claim(both).iter().map(|c| c.job.id()).collect::<Vec<_>>();
     assert_eq!(given, [waiting[1]], "the claim passes by what it cannot read");
     house.pass(3_600);
-    let sent = block_on(house.store.job(&Scope::All, running[0]));
+    let sent = block_on(house.store().job(&Scope::All, running[0]));
     assert!(matches!(sent, Err(crate::StoreError::Damaged(_))), "but it is told: {sent:?}");
     house.clock.set_off(3_600_000);
     (house.restart)();
-    assert_eq!(block_on(house.store.workers(&Scope::All)).unwrap().len(), 2);
+    assert_eq!(block_on(house.store().workers(&Scope::All)).unwrap().len(), 2);
     house.pass(3_600);
     assert_eq!(house.sweep(), [waiting[1]], "its lease ends");
     assert!(desk.found().contains("the state of row 1"), "{}", desk.found());

@@ -4,7 +4,7 @@ use super::{
     super::{backup, examine, migrate, open::MIGRATIONS, restore, schema, verify_audit},
     *,
 };
-use crate::{AuditChain, Request};
+use crate::{AuditChain, Execute, News, Request};
 use engine::{AuditHash, JobId};
 
 /// A file of the first schema with the jobs of `desk` in it.
@@ -45,7 +45,7 @@ fn a_store_of_the_first_schema_is_brought_up_to_date() {
     let store = Sqlite::open(&old, clock.clone(), dice, options()).unwrap();
     assert!(block_on(store.keys()).unwrap().is_empty());
     let put = Request::PutKey(key(1, Scope::All));
-    block_on(store.execute(vec![recorded("key", put)])).unwrap()[0].as_ref().unwrap();
+    store.execute(vec![recorded("key", put)], News::default()).unwrap()[0].as_ref().unwrap();
     assert_eq!(block_on(store.keys()).unwrap(), [key(1, Scope::All)]);
     assert!(matches!(verify_audit(&old, &mut |_| {}), Ok(AuditChain::Whole { entries: 1, .. })));
     assert_eq!(examine(&old, clock.read().wall, &mut |_| {}).unwrap().findings, []);

@@ -9,9 +9,9 @@ mod pages;
 
 use super::{OpenError, Options, Sqlite};
 use crate::{
-    Clock, HandClock, Query, Replaceable, Request, SeededDice, Store,
+    Clock, HandClock, Query, Request, SeededDice, Store,
     conformance::{
-        House,
+        House, OpenStore,
         audit::{note, recorded},
         conformance,
         credentials::key,
@@ -59,10 +59,10 @@ fn open_in(folder: Arc<TempDir>) -> (House, Arc<TempDir>) {
         }
     };
     let path = folder.path().join("consign.db");
-    let store = Arc::new(Replaceable::new(open(path.clone())));
+    let opened = OpenStore::new(open(path.clone()));
     let restart = Box::new({
-        let (store, open, path) = (store.clone(), open.clone(), path.clone());
-        move || store.replace(|| open(path.clone()))
+        let (opened, open, path) = (opened.clone(), open.clone(), path.clone());
+        move || opened.reopen(|| open(path.clone()))
     });
     let kept = folder.clone();
     let restored = Box::new(move || {
@@ -71,7 +71,7 @@ fn open_in(folder: Arc<TempDir>) -> (House, Arc<TempDir>) {
         super::restore(&copy, &other).expect("it can be restored");
         open(other)
     });
-    (House { store, clock, dice, restart, restored }, kept)
+    (House { open: opened, clock, dice, restart, restored }, kept)
 }
 
 conformance!(super::open);
@@ -117,7 +117,7 @@ fn live_a_little(house: &House) {
     let claimed = house.take();
     let name = engine::StepName::parse("one").unwrap();
     house.must(claimed.job.id(), Command::BeginStep { token: token(&claimed), name });
-    block_on(house.store.number_events(10)).unwrap();
+    block_on(house.store().number_events(10)).unwrap();
     for n in 1..=3 {
         let put = crate::Request::PutKey(key(n, Scope::All));
         house.one(recorded("key", put)).unwrap();

@@ -1,6 +1,7 @@
 //! Listings of many jobs.
 
 use super::*;
+use crate::News;
 
 /// Enough jobs that most of them are in the listing, some are not yet, and pages are cut short.
 #[test]
@@ -43,7 +44,7 @@ fn listings_are_complete_with_many_jobs() {
             before: None,
             limit: 1_000,
         };
-        let page = block_on(house.store.list(&query)).unwrap();
+        let page = block_on(house.store().list(&query)).unwrap();
         assert!(page.jobs.iter().all(|job| job.envelope.tenant.as_str() == tenant));
         assert_eq!(page.jobs.len(), 1_000);
     }
@@ -83,7 +84,7 @@ fn live_jobs_are_found_without_walking_all_that_have_ended() {
         house.submit_many(1_000, "acme");
         let newest = house.list(Filter::Everything).into_iter();
         let cancel = |id| Request::Job { scope: Scope::All, id, command: Command::Cancel };
-        block_on(house.store.execute(newest.map(cancel).collect())).unwrap();
+        house.store().execute(newest.map(cancel).collect(), News::default()).unwrap();
     }
     let is = |status| Filter::eq(engine::Field::Status(status));
     let live = Filter::Or(vec![is(engine::Status::Queued), is(engine::Status::Running)]);

@@ -8,7 +8,8 @@ mod rights;
 
 use super::{RUNTIME, by_hand, open_at};
 use crate::{
-    Answer, Claimed, HandClock, Postgres, PostgresAddress, Reply, Request, SeededDice, Store,
+    Answer, Claimed, Execute, HandClock, News, Postgres, PostgresAddress, Reply, Request,
+    SeededDice, Store,
     conformance::house::{claiming, job_type, wish},
     postgres::uuid::Uuid,
 };
@@ -85,7 +86,7 @@ impl World {
     }
 
     fn one(&self, request: Request) -> Reply {
-        let replies = RUNTIME.block_on(self.store.execute(vec![request]));
+        let replies = self.store.execute(vec![request], News::default());
         replies.expect("the store works").pop().expect("one reply for one request")
     }
 

@@ -1,0 +1,174 @@
+-- Writes what the engine decided. What belongs together is one statement: each statement has a
+-- price of its own, whatever it writes. There is no rule in here on purpose.
+--
+-- Five statements below announce: they write pages of the outbox ($1, $2), note them as not yet
+-- numbered ($3), and write what changes of the counts ($4 to $13), one row for each queue.
+--
+-- Rows that change are looked up by number in a lateral `held` and met by `ctid`. Where a table and
+-- an array are joined as equals, PostgreSQL may walk the table: when statistics were taken of a
+-- moment in which all jobs had ended. A row that is locked stays where it is. Of a row that is not,
+-- a statement must compare more: servers differ in whether they meet one that has moved meanwhile.
+
+-- name: JOBS_BEGIN
+-- New jobs, and jobs that begin again.
+with handed as (
+  insert into consign.handed
+    (no, id, queue, by_subject, by_correlation, by_parent, subject, envelope, payload)
+  select * from unnest($14::int8[], $15::uuid[], $16::int4[], $17::int8[], $18::int8[],
+                       $19::int8[], $20::text[], $21::bytea[], $22::text[])),
+jobs as (
+  insert into consign.job (no, queue, rank, run_at, expires_at, lease_until, error, body)
+  select * from unnest($23::int8[], $24::int4[], $25::int2[], $26::int8[], $27::int8[],
+                       $28::int8[], $29::int8[], $30::bytea[])),
+sheets as (
+  insert into consign.outbox (place, sheet) select * from unnest($1::int8[], $2::bytea[])),
+news as (
+  insert into consign.outbox_new (place, lines) select * from unnest($1::int8[], $3::int4[]))
+insert into consign.delta (queue, counts)
+select queue, array[a, b, c, d, e, f, g, h, i]
+  from unnest($4::int4[], $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::int8[], $10::int8[],
+              $11::int8[], $12::int8[], $13::int8[]) u(queue, a, b, c, d, e, f, g, h, i);
+
+-- name: HAND_OVER
+-- The same for new jobs only, in a transaction of its own. The node decided by a time that it
+-- foresaw, so the statement fails where that time is not near enough or settings were changed. It
+-- gives back a place for the next time.
+with handed as (
+  insert into consign.handed
+    (no, id, queue, by_subject, by_correlation, by_parent, subject, envelope, payload)
+  select * from unnest($14::int8[], $15::uuid[], $16::int4[], $17::int8[], $18::int8[],
+                       $19::int8[], $20::text[], $21::bytea[], $22::text[])),
+jobs as (
+  insert into consign.job (no, queue, rank, run_at, expires_at, lease_until, error, body)
+  select * from unnest($23::int8[], $24::int4[], $25::int2[], $26::int8[], $27::int8[],
+                       $28::int8[], $29::int8[], $30::bytea[])),
+sheets as (
+  insert into consign.outbox (place, sheet) select * from unnest($1::int8[], $2::bytea[])),
+news as (
+  insert into consign.outbox_new (place, lines) select * from unnest($1::int8[], $3::int4[])),
+counts as (
+  insert into consign.delta (queue, counts)
+  select queue, array[a, b, c, d, e, f, g, h, i]
+    from unnest($4::int4[], $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::int8[], $10::int8[],
+                $11::int8[], $12::int8[], $13::int8[]) u(queue, a, b, c, d, e, f, g, h, i))
+select pg_catalog.nextval('consign.place'),
+       consign.expect((select pg_catalog.count(*) from consign.house
+                        where settings = $31
+                          and consign.now_ms() between $32::int8 and $32::int8 + 50), 1::int8);
+
+-- name: JOBS_START
+-- Jobs that were started, and which claims they were given to (as in `CLAIMS_GIVE`).
+with jobs as (
+  update consign.job j
+     set rank = u.rank, run_at = u.run_at, expires_at = u.expires_at, lease_until = u.lease_until,
+         error = u.error, body = u.body
+    from unnest($14::int8[], $15::int2[], $16::int8[], $17::int8[], $18::int8[], $19::int8[],
+                $20::bytea[]) u(no, rank, run_at, expires_at, lease_until, error, body)
+   cross join lateral (select ctid from consign.job where no = u.no offset 0) held
+   where j.ctid = held.ctid),
+claims as (
+  update consign.claim k
+     set jobs = u.jobs, at = case when k.at < n.now - 60000 then n.now else k.at end
+    from (select consign.now_ms() as now offset 0) n
+   cross join unnest($21::int8[], $22::bytea[]) u(digest, jobs)
+   cross join lateral (select ctid from consign.claim where digest = u.digest offset 0) held
+   where k.ctid = held.ctid),
+sheets as (
+  insert into consign.outbox (place, sheet) select * from unnest($1::int8[], $2::bytea[])),
+news as (
+  insert into consign.outbox_new (place, lines) select * from unnest($1::int8[], $3::int4[]))
+insert into consign.delta (queue, counts)
+select queue, array[a, b, c, d, e, f, g, h, i]
+  from unnest($4::int4[], $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::int8[], $10::int8[],
+              $11::int8[], $12::int8[], $13::int8[]) u(queue, a, b, c, d, e, f, g, h, i);
+
+-- name: JOB_UPDATE
+-- Live jobs that have changed otherwise.
+update consign.job j
+   set rank = u.rank, run_at = u.run_at, expires_at = u.expires_at, lease_until = u.lease_until,
+       error = u.error, body = u.body
+  from unnest($1::int8[], $2::int2[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::bytea[])
+       u(no, rank, run_at, expires_at, lease_until, error, body)
+ cross join lateral (select ctid from consign.job where no = u.no offset 0) held
+ where j.ctid = held.ctid;
+
+-- name: JOB_DELETE
+-- Live jobs that have ended or are erased.
+delete from consign.job where no = any($1);
+
+-- name: JOBS_END_KNOWN
+-- Ends jobs that the node knows from its lease cache and has not locked, if their rows still are as
+-- the node wrote them: `xmin` is the transaction that did. One after another, in the order they are
+-- named in.
+with gone as (
+  delete from consign.job j
+   using unnest($14::int8[], $15::xid[]) u(no, by)
+   cross join lateral (select ctid from consign.job where no = u.no offset 0) held
+   where j.ctid = held.ctid and j.xmin = u.by
+  returning 1),
+ended as (
+  insert into consign.job_ended (no, queue, status, error, keyed, kept_since, body)
+  select * from unnest($16::int8[], $17::int4[], $18::int2[], $19::int8[], $20::bool[], $21::int8[],
+                       $22::bytea[])),
+sheets as (
+  insert into consign.outbox (place, sheet) select * from unnest($1::int8[], $2::bytea[])),
+news as (
+  insert into consign.outbox_new (place, lines) select * from unnest($1::int8[], $3::int4[])),
+counts as (
+  insert into consign.delta (queue, counts)
+  select queue, array[a, b, c, d, e, f, g, h, i]
+    from unnest($4::int4[], $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::int8[], $10::int8[],
+                $11::int8[], $12::int8[], $13::int8[]) u(queue, a, b, c, d, e, f, g, h, i))
+select consign.expect(pg_catalog.count(*), pg_catalog.cardinality($14::int8[])::int8) from gone;
+
+-- name: JOBS_KNOWN
+-- Locks such jobs where they are to change otherwise.
+select consign.expect(pg_catalog.count(*), pg_catalog.cardinality($1::int8[])::int8)
+  from (select from (select * from unnest($1::int8[], $2::xid[]) order by 1) u(no, by)
+         cross join lateral (
+           select from consign.job where no = u.no and xmin = u.by for update) j) held;
+
+-- name: ENDED_INSERT
+-- Jobs that have ended.
+insert into consign.job_ended (no, queue, status, error, keyed, kept_since, body)
+select * from unnest($1::int8[], $2::int4[], $3::int2[], $4::int8[], $5::bool[], $6::int8[],
+                     $7::bytea[]);
+
+-- name: ENDED_UPDATE
+-- Ended jobs of which something changed and which stay ended.
+update consign.job_ended e
+   set status = u.status, error = u.error, kept_since = u.kept_since, body = u.body
+  from unnest($1::int8[], $2::int2[], $3::int8[], $4::int8[], $5::bytea[])
+       u(no, status, error, kept_since, body)
+ cross join lateral (select ctid from consign.job_ended where no = u.no offset 0) held
+ where e.ctid = held.ctid;
+
+-- name: ENDED_DELETE
+-- Ended jobs that are redriven or erased.
+delete from consign.job_ended where no = any($1);
+
+-- name: HISTORY_INSERT
+-- Entries of jobs' histories for which there is no room in their bodies any more.
+insert into consign.history (no, seq, place, body)
+select * from unnest($1::int8[], $2::int8[], $3::int8[], $4::bytea[]);
+
+-- name: STEPS_PUT
+-- What workers memoise under a name. The last value counts.
+insert into consign.step (no, name, body)
+select * from unnest($1::int8[], $2::text[], $3::bytea[])
+on conflict (no, name) do update set body = excluded.body;
+
+-- name: STEPS_FORGET
+-- The memoised steps of jobs that have ended or are erased.
+delete from consign.step where no = any($1);
+
+-- name: ANNOUNCE
+-- Announces where no other statement of the batch does.
+with sheets as (
+  insert into consign.outbox (place, sheet) select * from unnest($1::int8[], $2::bytea[])),
+news as (
+  insert into consign.outbox_new (place, lines) select * from unnest($1::int8[], $3::int4[]))
+insert into consign.delta (queue, counts)
+select queue, array[a, b, c, d, e, f, g, h, i]
+  from unnest($4::int4[], $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::int8[], $10::int8[],
+              $11::int8[], $12::int8[], $13::int8[]) u(queue, a, b, c, d, e, f, g, h, i);

@@ -1,0 +1,25 @@
+-- Removes a job and every trace of it.
+
+-- name: HANDED_DELETE
+-- What was submitted.
+delete from handed where no = ?1;
+
+-- name: HISTORY_DELETE
+-- What happened to it.
+delete from history where no = ?1;
+
+-- name: LISTING_DELETE
+-- Its entries in the listing by facet.
+delete from listing where shelf = ?1 and facet = ?2 and no = ?3;
+
+-- name: ERASED_INSERT
+-- What its events say of it, for as long as the last of them can be read.
+insert into erased (no, last_event, envelope) values (?1, ?2, ?3);
+
+-- name: ERASED_OLD
+-- Erased jobs whose last event is gone.
+select no from erased where last_event < ?1 order by last_event limit ?2;
+
+-- name: ERASED_DELETE
+-- One of those.
+delete from erased where no = ?1;
