@@ -85,6 +85,11 @@ pub enum Refusal {
     },
     /// Nobody but a claim or a sweep asks this: its time has not come, or is over.
     NotDue,
+    /// A record has another version than the caller knows.
+    VersionChanged {
+        /// Which it has; 0 where there is no such record.
+        version: u64,
+    },
     /// One of a list that is taken whole or not at all.
     Item {
         /// Which, counted from 0.
@@ -137,6 +142,7 @@ impl Refusal {
             Refusal::StepLimit { .. } => "STEP_LIMIT",
             Refusal::NotQueued { .. } => "NOT_QUEUED",
             Refusal::NotDue => "NOT_DUE",
+            Refusal::VersionChanged { .. } => "VERSION_CHANGED",
             Refusal::Item { refusal, .. } => refusal.code(),
         }
     }
@@ -162,7 +168,8 @@ impl Refusal {
             | Refusal::StepNotBegun
             | Refusal::StepLimit { .. }
             | Refusal::NotQueued { .. }
-            | Refusal::NotDue => &[],
+            | Refusal::NotDue
+            | Refusal::VersionChanged { .. } => &[],
         }
     }
 }
@@ -210,6 +217,10 @@ impl fmt::Display for Refusal {
             Refusal::StepLimit { steps_max } => write!(f, "the job has {steps_max} steps already"),
             Refusal::NotQueued { status } => write!(f, "the job is not Queued: it is {status}"),
             Refusal::NotDue => f.write_str("its time has not come, or is over"),
+            Refusal::VersionChanged { version: 0 } => f.write_str("there is no such record any more"),
+            Refusal::VersionChanged { version } => {
+                write!(f, "the record was changed meanwhile and has version {version} now")
+            }
             Refusal::Item { index, refusal } => write!(f, "item {index}: {refusal}"),
         }
     }

@@ -21,6 +21,7 @@ mod node;
 mod postgres;
 mod promise;
 mod queue;
+mod record;
 mod remembered;
 mod seen;
 mod sqlite;
@@ -28,7 +29,7 @@ mod statements;
 mod store;
 #[doc(hidden)]
 pub mod sync;
-mod taken;
+mod unit_of_work;
 mod way;
 
 pub use by_hand::{FaultInjector, HandClock, SeededDice, take_the_clock, wipe};
@@ -48,6 +49,7 @@ pub use postgres::{
 };
 pub use promise::{Awaited, Broken, Promise, promise};
 pub use queue::{Counts, Queue, QueueDepth, WorkerSeen};
+pub use record::{Pause, Record, RecordBody, RecordChange, RecordKind, RecordName};
 pub use sqlite::{
     AuditChain, FailStop, Finding, Health, Migration, OpenError, Options, Schema, Sqlite, backup,
     examine, migrate, restore, schema, verify_audit,

@@ -2,7 +2,7 @@
 
 use crate::{
     Answer, Clock, Dice, Execute, HandClock, Memory, News, Options, Postgres, PostgresOptions,
-    Query, Reply, Request, Sqlite, Store,
+    Query, RecordChange, Reply, Request, Sqlite, Store,
     conformance::audit::recorded,
     postgres::tests::{RUNTIME, fresh_address},
     take_the_clock, wipe,
@@ -39,12 +39,23 @@ enum Op {
     Pause { job_type: u8, tenant: Option<u8>, resume: bool },
     SetPolicy { job_type: u8, policy: u8 },
     Crowd { jobs: Vec<Draft>, worker: u8, claim: u8 },
+    List { parts: Vec<Part> },
     Sweep,
     Tidy { limit: usize },
     Number { limit: usize },
     Pass { ms: u64 },
     SetClock { ms: i64 },
     Restart { ms: u64 },
+}
+
+/// A part of a list that is carried out whole or not at all.
+#[derive(Clone, Debug)]
+enum Part {
+    Submit(Draft),
+    Operate { job: usize, what: u8 },
+    Settle { lease: usize, how: u8 },
+    Step { lease: usize, finish: bool },
+    Policy { job_type: u8, policy: u8, expected: Option<u8> },
 }
 
 #[derive(Clone, Debug)]
@@ -81,6 +92,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0..2u8, 0..3u8).prop_map(|(job_type, policy)| Op::SetPolicy { job_type, policy }),
         2 => (prop::collection::vec(draft(), 1..3), 0..3u8, 0..4u8)
             .prop_map(|(jobs, worker, claim)| Op::Crowd { jobs, worker, claim }),
+        4 => prop::collection::vec(part(), 1..6).prop_map(|parts| Op::List { parts }),
         2 => Just(Op::Sweep),
         1 => (0..5usize).prop_map(|limit| Op::Tidy { limit }),
         1 => (0..9usize).prop_map(|limit| Op::Number { limit }),
@@ -88,6 +100,18 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|ms| Op::Pass { ms }),
         1 => (-100_000..100_000i64).prop_map(|ms| Op::SetClock { ms }),
         1 => (0..50_000u64).prop_map(|ms| Op::Restart { ms }),
+    ]
+}
+
+fn part() -> impl Strategy<Value = Part> {
+    let expected = prop::option::weighted(0.3, 0..3u8);
+    prop_oneof![
+        4 => draft().prop_map(Part::Submit),
+        3 => (any::<usize>(), 0..5u8).prop_map(|(job, what)| Part::Operate { job, what }),
+        3 => (any::<usize>(), 0..6u8).prop_map(|(lease, how)| Part::Settle { lease, how }),
+        2 => (any::<usize>(), any::<bool>()).prop_map(|(lease, finish)| Part::Step { lease, finish }),
+        1 => (0..2u8, 0..3u8, expected)
+            .prop_map(|(job_type, policy, expected)| Part::Policy { job_type, policy, expected }),
     ]
 }
 
@@ -140,18 +164,60 @@ impl Pair {
         let by_memory = self.memory.execute(batch.clone(), News::default()).unwrap();
         let by_other = self.other().execute(batch.clone(), News::default()).unwrap();
         assert_eq!(by_memory, by_other, "{batch:?}");
-        for answer in by_memory.iter().flatten() {
-            match answer {
-                Answer::Submitted(all) => {
-                    self.jobs.extend(all.iter().filter(|s| !s.duplicate).map(|s| s.job_id));
-                }
-                Answer::Claimed(all) => self.leases.extend(
-                    all.iter().map(|c| (c.job.id(), c.job.lease().expect("it was claimed").token)),
-                ),
-                Answer::Job(_) | Answer::Done => {}
-            }
-        }
+        by_memory.iter().flatten().for_each(|answer| self.note(answer));
         by_memory
+    }
+
+    fn note(&mut self, answer: &Answer) {
+        match answer {
+            Answer::Submitted(all) => {
+                self.jobs.extend(all.iter().filter(|s| !s.duplicate).map(|s| s.job_id));
+            }
+            Answer::Claimed(all) => self.leases.extend(
+                all.iter().map(|c| (c.job.id(), c.job.lease().expect("it was claimed").token)),
+            ),
+            Answer::All(parts) => parts.iter().for_each(|part| self.note(part)),
+            Answer::Job(_) | Answer::Done => {}
+        }
+    }
+
+    /// A list of whatever: what one part is refused for, the whole list is.
+    fn list(&mut self, parts: &[Part]) {
+        let parts = parts.iter().filter_map(|part| self.part(part)).collect();
+        self.ask(vec![Request::All(parts)]);
+    }
+
+    fn part(&mut self, part: &Part) -> Option<Request> {
+        Some(match part {
+            Part::Submit(draft) => Request::Submit(vec![self.new_job(draft)]),
+            Part::Operate { job, what } => {
+                let id = self.any_job(*job)?;
+                Request::Job { scope: Scope::All, id, command: order(*what) }
+            }
+            Part::Settle { lease, how } => {
+                let (id, token) = *self.leases.get(lease % self.leases.len().max(1))?;
+                let ending = ending(*how).check().expect("lawful");
+                Request::Job { scope: Scope::All, id, command: Command::Settle { token, ending } }
+            }
+            Part::Step { lease, finish } => {
+                let (id, token) = *self.leases.get(lease % self.leases.len().max(1))?;
+                let name = StepName::parse("step-0").expect("lawful");
+                let result = engine::check_step_result("1").expect("lawful");
+                let command = match finish {
+                    true => Command::FinishStep { token, name, result },
+                    false => Command::BeginStep { token, name },
+                };
+                Request::Job { scope: Scope::All, id, command }
+            }
+            Part::Policy { job_type, policy, expected } => {
+                let (job_type, policy) = (type_of(*job_type), policy_of(*policy));
+                let change = RecordChange::put(Scope::All, job_type.as_str(), &policy);
+                Request::PutRecord(match expected {
+                    Some(version) => change.expecting(u64::from(*version)),
+                    None => change,
+                })
+            }
+        })
     }
 
     fn about(&mut self, id: JobId, command: Command) {
@@ -242,8 +308,9 @@ impl Pair {
             }
             Op::SetPolicy { job_type, policy } => {
                 let (job_type, policy) = (type_of(*job_type), policy_of(*policy));
-                self.ask(vec![Request::SetPolicy { job_type, policy }]);
+                self.ask(vec![Request::set_policy(&job_type, &policy)]);
             }
+            Op::List { parts } => self.list(parts),
             Op::Sweep => self.sweep(),
             Op::Tidy { limit } => {
                 let all = [&self.memory as &dyn Store, self.other()].map(|it| tidied(it, *limit));
@@ -279,17 +346,14 @@ impl Pair {
     }
 
     fn operate(&mut self, job: usize, what: u8) {
-        if self.jobs.is_empty() {
-            return;
-        }
-        let id = self.jobs[job % self.jobs.len()];
-        let redrive = |reset_steps| Command::Redrive { max_attempts: None, reset_steps };
-        let commands =
-            [Command::Cancel, redrive(false), redrive(true), Command::Discard, Command::Erase];
-        let command = commands[usize::from(what)].clone();
-        let about = Request::Job { scope: Scope::All, id, command };
+        let Some(id) = self.any_job(job) else { return };
+        let about = Request::Job { scope: Scope::All, id, command: order(what) };
         let target = id.to_string();
         self.ask(vec![recorded(&target, about)]);
+    }
+
+    fn any_job(&self, job: usize) -> Option<JobId> {
+        self.jobs.get(job % self.jobs.len().max(1)).copied()
     }
 
     fn sweep(&mut self) {
@@ -516,4 +580,12 @@ fn folder() -> TempDir {
     let in_memory = Path::new("/dev/shm");
     let made = if in_memory.is_dir() { TempDir::new_in(in_memory) } else { TempDir::new() };
     made.expect("there is room for a folder")
+}
+
+/// What an operator says to a job.
+fn order(what: u8) -> Command {
+    let redrive = |reset_steps| Command::Redrive { max_attempts: None, reset_steps };
+    let commands =
+        [Command::Cancel, redrive(false), redrive(true), Command::Discard, Command::Erase];
+    commands[usize::from(what)].clone()
 }

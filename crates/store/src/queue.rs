@@ -7,7 +7,7 @@ use engine::{
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The jobs of one type and one tenant: what claims go round over.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Queue {
     /// Which type.
     pub job_type: JobType,

@@ -3,6 +3,7 @@
 use crate::cursor::Cursor;
 use crate::node::{Attendance, News, NodeCard, NodeSeen, UnconfirmedNode};
 use crate::queue::{QueueDepth, WorkerSeen};
+use crate::record::{Pause, Record, RecordBody, RecordChange, RecordKind, key_of_id};
 use async_trait::async_trait;
 use engine::{
     ApiKey, AuditEntry, AuditNote, Command, ErrorCode, Event, Filter, HistoryEntry, Job, JobId,
@@ -89,24 +90,44 @@ pub trait Store: Execute {
     /// Every worker in scope that has been seen lately.
     async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError>;
 
-    /// The policies that somebody set; every other type has the default.
-    async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError>;
+    /// The records of one kind whose keys begin with `prefix`: those of one scope, or all. In the
+    /// order of their scopes and keys.
+    async fn records(
+        &self,
+        kind: RecordKind,
+        scope: Option<&Scope>,
+        prefix: &str,
+    ) -> Result<Vec<Record>, StoreError>;
+
+    /// The policies that were set; every other type has the default.
+    async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError> {
+        let records = self.records(RecordKind::Policy, None, "").await?;
+        let read = |record: &Record| Some((JobType::parse(&record.name.key).ok()?, record.read()?));
+        records.iter().map(read).collect::<Option<_>>().ok_or_else(unreadable)
+    }
 
     /// The pauses that hold, each with its type and whose queue it stops.
-    async fn pauses(&self) -> Result<BTreeSet<(JobType, Scope)>, StoreError>;
+    async fn pauses(&self) -> Result<BTreeSet<Pause>, StoreError> {
+        let pauses = read_records(&self.records(RecordKind::Pause, None, "").await?)?;
+        Ok(pauses.into_iter().collect())
+    }
 
-    /// All API keys, oldest first, whoever they belong to and whether or not they are still good.
-    async fn keys(&self) -> Result<Vec<ApiKey>, StoreError>;
-
-    /// The API keys of one tenant, or those that are good for all tenants, oldest first.
-    async fn keys_of(&self, scope: &Scope) -> Result<Vec<ApiKey>, StoreError> {
-        let mut keys = self.keys().await?;
-        keys.retain(|key| key.grant.scope == *scope);
+    /// The API keys of one tenant, or those that are good for all tenants ([`Scope::All`]), or, without
+    /// a scope, all there are; oldest first, good or not.
+    async fn keys(&self, scope: Option<&Scope>) -> Result<Vec<ApiKey>, StoreError> {
+        let records = self.records(RecordKind::ApiKey, scope, "").await?;
+        let mut keys: Vec<ApiKey> = read_records(&records)?;
+        keys.sort_by_key(|key| (key.created_at, key.id));
         Ok(keys)
     }
 
     /// All keys that sign status addresses, oldest first, revoked ones included.
-    async fn signing_keys(&self) -> Result<Vec<SigningKey>, StoreError>;
+    async fn signing_keys(&self) -> Result<Vec<SigningKey>, StoreError> {
+        let records = self.records(RecordKind::SigningKey, None, "").await?;
+        let mut keys: Vec<SigningKey> = read_records(&records)?;
+        keys.sort_by_key(|key| (key.created_at, key.id));
+        Ok(keys)
+    }
 
     /// A page of the audit log, newest first: entries with a number below `before`, at most `limit` and
     /// never more than [`PAGE_MAX`]. One tenant sees only what was done in its own house.
@@ -201,6 +222,14 @@ pub trait Store: Execute {
     }
 }
 
+fn read_records<T: RecordBody>(records: &[Record]) -> Result<Vec<T>, StoreError> {
+    records.iter().map(Record::read).collect::<Option<_>>().ok_or_else(unreadable)
+}
+
+fn unreadable() -> StoreError {
+    StoreError::Damaged(Some("a record says what its kind cannot".into()))
+}
+
 /// One line of a batch.
 #[derive(Clone, Debug)]
 pub enum Request {
@@ -237,13 +266,6 @@ pub enum Request {
         /// Who.
         worker: WorkerId,
     },
-    /// The policy of a type is to be this from now on.
-    SetPolicy {
-        /// Which type.
-        job_type: JobType,
-        /// How its jobs are treated.
-        policy: Policy,
-    },
     /// Nobody may claim from a queue for now.
     Pause {
         /// One tenant's queue, or everybody's.
@@ -258,62 +280,94 @@ pub enum Request {
         /// Which type.
         job_type: JobType,
     },
-    /// An API key is to be this from now on, whether it is new or known.
-    PutKey(ApiKey),
-    /// A key that signs status addresses is to be this from now on, whether it is new or known.
-    PutSigningKey(SigningKey),
-    /// Something is done and noted in the audit log, both or neither: what is refused leaves no entry.
-    Record {
-        /// What is to be remembered.
-        note: AuditNote,
-        /// What is to be done. It has its own turn, and its reply is the reply; where there is nothing to
-        /// do, the note is all.
-        request: Option<Box<Request>>,
-    },
+    /// A record is to be written or removed: a policy, a credential.
+    PutRecord(RecordChange),
+    /// An entry for the audit log.
+    Audit(AuditNote),
+    /// All of these or none: where one is refused, nothing is done, and its refusal is the reply. Each
+    /// sees what those before it do. Claims and signs of life cannot be refused and are no part of
+    /// this.
+    All(Vec<Request>),
 }
 
 impl Request {
-    /// What is to be done, recorded or not; nothing where something is only noted.
-    pub fn bare(&self) -> Option<&Request> {
+    /// The policy of a type is to be this from now on.
+    pub fn set_policy(job_type: &JobType, policy: &Policy) -> Self {
+        Request::PutRecord(RecordChange::put(Scope::All, job_type.as_str(), policy))
+    }
+
+    /// An API key is to be this from now on, whether it is new or known.
+    pub fn put_key(key: &ApiKey) -> Self {
+        Request::PutRecord(RecordChange::put(key.grant.scope.clone(), key_of_id(key.id), key))
+    }
+
+    /// A key that signs status addresses is to be this from now on, whether it is new or known.
+    pub fn put_signing_key(key: &SigningKey) -> Self {
+        Request::PutRecord(RecordChange::put(Scope::All, key_of_id(key.id), key))
+    }
+
+    /// This request and its entry in the audit log: what is refused leaves no entry.
+    #[must_use]
+    pub fn audited(self, note: AuditNote) -> Self {
+        Request::All(vec![self, Request::Audit(note)])
+    }
+
+    /// The requests that it consists of, one after another.
+    pub fn parts(&self) -> impl Iterator<Item = &Request> {
+        let mut rest = vec![self];
+        std::iter::from_fn(move || {
+            while let Some(Request::All(parts)) = rest.last() {
+                rest.pop();
+                rest.extend(parts.iter().rev());
+            }
+            rest.pop()
+        })
+    }
+
+    /// Whether it has several parts, of which the later ones see what the earlier ones do.
+    pub(crate) fn is_list(&self) -> bool {
         match self {
-            Request::Record { request, .. } => request.as_deref()?.bare(),
-            Request::Submit(_)
-            | Request::Job { .. }
+            Request::Submit(jobs) => jobs.len() > 1,
+            Request::All(parts) => parts.len() > 1 || parts.iter().any(Request::is_list),
+            Request::Job { .. }
             | Request::Claim { .. }
             | Request::Seen { .. }
             | Request::Leave { .. }
-            | Request::SetPolicy { .. }
             | Request::Pause { .. }
             | Request::Resume { .. }
-            | Request::PutKey(_)
-            | Request::PutSigningKey(_) => Some(self),
+            | Request::PutRecord(_)
+            | Request::Audit(_) => false,
         }
     }
 
     /// Whether it sets something that nodes keep in memory.
     pub fn sets(&self) -> bool {
-        self.bare().is_some_and(|bare| turn(bare) == 0)
+        self.parts().any(|part| {
+            matches!(
+                part,
+                Request::PutRecord(_) | Request::Pause { .. } | Request::Resume { .. }
+            )
+        })
     }
 
     /// Whether it hands over jobs.
     pub fn begins(&self) -> bool {
-        matches!(self.bare(), Some(Request::Submit(_)))
+        self.parts().any(|part| matches!(part, Request::Submit(_)))
     }
 }
 
 /// When a request has its turn within a batch.
 pub(crate) fn turn(request: &Request) -> u8 {
     match request {
-        Request::SetPolicy { .. }
-        | Request::Pause { .. }
+        Request::Pause { .. }
         | Request::Resume { .. }
-        | Request::PutKey(_)
-        | Request::PutSigningKey(_) => 0,
-        Request::Record { request, .. } => request.as_deref().map_or(0, turn),
+        | Request::PutRecord(_)
+        | Request::Audit(_) => 0,
         Request::Submit(_) => 1,
         Request::Job { .. } => 2,
         Request::Claim { .. } => 3,
         Request::Seen { .. } | Request::Leave { .. } => 4,
+        Request::All(parts) => parts.iter().map(turn).max().unwrap_or(0),
     }
 }
 
@@ -337,8 +391,20 @@ pub enum Answer {
     Job(engine::Answer),
     /// To [`Request::Claim`], in the order in which the jobs should be started.
     Claimed(Vec<Claimed>),
+    /// To [`Request::All`], part by part.
+    All(Vec<Answer>),
     /// To everything else.
     Done,
+}
+
+impl Answer {
+    /// The answer to a request that was carried out with others: that of the first part.
+    pub fn first(self) -> Self {
+        match self {
+            Answer::All(parts) => parts.into_iter().next().map_or(Answer::Done, Answer::first),
+            one @ (Answer::Submitted(_) | Answer::Job(_) | Answer::Claimed(_) | Answer::Done) => one,
+        }
+    }
 }
 
 /// A job that a worker may run now; its state holds the lease.

@@ -1,6 +1,6 @@
 //! The audit log: what was done is noted with it, in one chain.
 
-use super::house::{House, claiming, email, job_type, only, wish};
+use super::house::{House, email, job_type, only};
 use crate::{Answer, Clock, News, PAGE_MAX, Reply, Request};
 use engine::{
     AuditEntry, AuditHash, AuditNote, Command, CorrelationId, JobId, Policy, Refusal, Scope, Status,
@@ -19,12 +19,11 @@ pub(crate) fn note(scope: Scope, target: &str) -> AuditNote {
 }
 
 pub(crate) fn recorded(target: &str, request: Request) -> Request {
-    let request = Some(Box::new(request));
-    Request::Record { note: note(Scope::All, target), request }
+    request.audited(note(Scope::All, target))
 }
 
 fn only_noted(scope: Scope, target: &str) -> Request {
-    Request::Record { note: note(scope, target), request: None }
+    Request::Audit(note(scope, target))
 }
 
 fn cancel(id: JobId) -> Request {
@@ -55,7 +54,7 @@ fn targets(entries: &[AuditEntry]) -> Vec<&str> {
 pub(crate) fn what_is_done_is_noted_in_a_chain(house: &House) {
     assert!(log(house).is_empty());
     let id = house.submit(email());
-    let cancelled = house.one(recorded("job", cancel(id)));
+    let cancelled = house.one(recorded("job", cancel(id))).map(Answer::first);
     assert!(matches!(cancelled, Ok(Answer::Job(engine::Answer::Job(_)))), "{cancelled:?}");
     house.pass(60);
     assert_eq!(house.one(only_noted(only("acme"), "even")), Ok(Answer::Done));
@@ -86,30 +85,23 @@ pub(crate) fn what_is_refused_is_not_noted(house: &House) {
     assert_eq!(targets(&noted), ["a", "b"], "and no number is left out");
 }
 
-/// Settings come before submits, and those before claims, recorded or not.
+/// Settings come before submits, and those before commands, recorded or not.
 pub(crate) fn a_recorded_request_has_its_own_turn_and_reply(house: &House) {
     let job = house.new_job(email(), "default");
+    let policy = Policy { max_attempts: 7, ..Policy::default() };
     let batch = vec![
-        recorded("claim", claiming(wish("w", "c", &["email"], 1))),
+        recorded("cancel", cancel(job.id)),
         recorded("submit", Request::Submit(vec![job.clone()])),
-        recorded(
-            "policy",
-            Request::SetPolicy {
-                job_type: job_type("email"),
-                policy: Policy { max_attempts: 7, ..Policy::default() },
-            },
-        ),
+        recorded("policy", Request::set_policy(&job_type("email"), &policy)),
     ];
-    let replies = house.run(batch);
-    let claimed = |reply: &Reply| match reply {
-        Ok(Answer::Claimed(jobs)) => jobs.iter().map(|c| c.job.id()).collect::<Vec<_>>(),
-        other => panic!("a claim is answered as one, not by {other:?}"),
-    };
-    assert_eq!(claimed(&replies[0]), [job.id]);
+    let replies: Vec<Reply> =
+        house.run(batch).into_iter().map(|reply| reply.map(Answer::first)).collect();
+    assert!(matches!(&replies[0], Ok(Answer::Job(engine::Answer::Job(_)))), "{replies:?}");
     assert!(matches!(&replies[1], Ok(Answer::Submitted(all)) if all[0].job_id == job.id));
     assert_eq!(replies[2], Ok(Answer::Done));
     assert_eq!(house.job(job.id).max_attempts, 7, "its policy was there before it");
-    assert_eq!(targets(&log(house)), ["policy", "submit", "claim"]);
+    assert_eq!(house.status(job.id), Status::Cancelled);
+    assert_eq!(targets(&log(house)), ["policy", "submit", "cancel"]);
 }
 
 pub(crate) fn a_record_of_a_record_is_two_entries(house: &House) {

@@ -53,7 +53,7 @@ pub(crate) fn a_policy_counts_for_the_submits_beside_it(house: &House) {
     let new = house.new_job(email(), "default");
     let id = new.id;
     let policy = Policy { max_attempts: 9, ..Policy::default() };
-    let set = Request::SetPolicy { job_type: job_type("email"), policy };
+    let set = Request::set_policy(&job_type("email"), &policy);
     house.run(vec![Request::Submit(vec![new]), set]);
     assert_eq!(house.job(id).max_attempts, 9);
 }

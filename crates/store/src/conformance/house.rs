@@ -257,7 +257,7 @@ impl House {
     }
 
     pub(crate) fn set_policy(&self, name: &str, policy: Policy) {
-        let set = self.one(Request::SetPolicy { job_type: job_type(name), policy });
+        let set = self.one(Request::set_policy(&job_type(name), &policy));
         assert_eq!(set, Ok(Answer::Done));
     }
 }

@@ -67,7 +67,7 @@ pub(crate) fn declared_types_do_not_count(house: &House) {
     open_types(house, max, "acme");
     for name in ["one-more", "type-0"] {
         let policy = Policy::default();
-        house.one(Request::SetPolicy { job_type: job_type(name), policy }).expect("it is set");
+        house.one(Request::set_policy(&job_type(name), &policy)).expect("it is set");
     }
     submit(house, "one-more", "acme").expect("it is declared");
     submit(house, "two-more", "acme").expect("type-0 no longer counts");
@@ -94,18 +94,18 @@ fn lasting(number: u64, scope: Scope) -> ApiKey {
 
 fn fill_keys(house: &House) -> u64 {
     let max = limits().api_keys_max;
-    let keys = (0..max).map(|number| Request::PutKey(lasting(number, only("acme"))));
+    let keys = (0..max).map(|number| Request::put_key(&lasting(number, only("acme"))));
     assert!(house.run(keys.collect()).iter().all(Result::is_ok));
     max
 }
 
 fn keys(house: &House, scope: &Scope) -> Vec<ApiKey> {
-    block_on(house.store().keys_of(scope)).expect("the store works")
+    block_on(house.store().keys(Some(scope))).expect("the store works")
 }
 
 pub(crate) fn keys_of_a_tenant_are_bounded(house: &House) {
     let max = fill_keys(house);
-    let put = |number, scope| house.one(Request::PutKey(lasting(number, scope)));
+    let put = |number, scope| house.one(Request::put_key(&lasting(number, scope)));
     assert_eq!(put(max, only("acme")), refused(TenantLimit::ApiKeys, max));
     assert_eq!(put(7, only("acme")), Ok(Answer::Done), "it is known");
     assert_eq!(put(max, only("birch")), Ok(Answer::Done));
@@ -122,10 +122,10 @@ pub(crate) fn an_ended_key_makes_room(house: &House) {
         ApiKey { revoked_at, ..lasting(number, only("acme")) }
     };
     for key in [ended(3, 2), ended(4, 1)] {
-        house.one(Request::PutKey(key)).expect("they are known");
+        house.one(Request::put_key(&key)).expect("they are known");
     }
     house.pass(5);
-    let put = |number| house.one(Request::PutKey(lasting(number, only("acme"))));
+    let put = |number| house.one(Request::put_key(&lasting(number, only("acme"))));
     assert_eq!(put(max), Ok(Answer::Done));
     let kept: Vec<_> = keys(house, &only("acme")).iter().map(|key| key.id).collect();
     assert_eq!(kept.len() as u64, max);
@@ -148,12 +148,12 @@ pub(crate) fn the_maker_of_a_kept_key_is_kept(house: &House) {
         let created_by = lasting(maker, only("acme")).id.principal().into();
         ApiKey { created_by, ..lasting(number, scope) }
     };
-    let put = |key| house.one(Request::PutKey(key));
+    let put = |key| house.one(Request::put_key(&key));
     for key in [ended(3, 1, only("acme")), ended(4, 2, only("acme")), made_by(5, 3, only("acme"))] {
         put(key).expect("they are known");
     }
     // One for all tenants, which made a key of another tenant.
-    let others = (max..2 * max).map(|number| Request::PutKey(lasting(number, Scope::All)));
+    let others = (max..2 * max).map(|number| Request::put_key(&lasting(number, Scope::All)));
     assert!(house.run(others.collect()).iter().all(Result::is_ok));
     put(made_by(2 * max, max, only("birch"))).expect("birch has none");
     put(ended(max, 1, Scope::All)).expect("it is known");

@@ -16,10 +16,12 @@ pub(crate) mod keys;
 pub(crate) mod leases;
 pub(crate) mod limits;
 pub(crate) mod listings;
+pub(crate) mod lists;
 pub(crate) mod nodes;
 pub(crate) mod operators;
 pub(crate) mod outbox;
 pub(crate) mod races;
+pub(crate) mod records;
 pub(crate) mod settles;
 pub(crate) mod steps;
 pub(crate) mod submits;
@@ -78,6 +80,11 @@ macro_rules! conformance {
             listings: pages_are_newest_first_and_complete, every_filter_field_filters,
                 filters_combine, a_page_is_never_longer_than_its_bound,
                 a_page_goes_on_when_its_last_job_is_erased;
+            lists: a_list_with_a_refused_part_does_nothing, a_part_sees_what_the_parts_before_it_do,
+                keys_change_hands_within_a_list, an_attempt_ends_once_within_a_list,
+                steps_are_seen_within_a_list, a_bounded_queue_is_counted_within_a_list,
+                types_are_counted_within_a_list, a_list_has_the_turn_of_its_last_part,
+                lists_within_lists_are_one_list;
             nodes: whoever_is_alone_leads, versions_are_told_for_many_jobs_at_once;
             operators: a_paused_queue_is_not_claimed_from, pauses_are_told, a_pause_of_all_holds_for_everybody,
                 policies_are_kept_and_used, schemas_and_ready_made_handlers_are_kept, a_redrive_is_a_new_life, a_full_queue_takes_no_more,
@@ -89,6 +96,8 @@ macro_rules! conformance {
             races: many_racers_with_one_key_make_one_job, many_workers_never_share_a_job,
                 a_settle_and_a_sweep_race_to_one_outcome, one_claim_id_at_once_gives_one_set_of_leases,
                 one_claim_id_at_once_shares_what_there_is;
+            records: a_record_is_kept_with_its_version, a_record_of_another_version_is_not_changed,
+                records_are_listed_by_kind_scope_and_prefix, a_removed_record_begins_anew;
             settles: an_attempt_completes, a_failure_is_tried_again_and_then_poisons,
                 a_repeated_settle_is_answered_as_the_first_time, another_ending_is_refused,
                 a_repeat_within_one_batch_is_a_repeat, a_release_gives_the_attempt_back;

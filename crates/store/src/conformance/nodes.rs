@@ -365,16 +365,16 @@ fn confirm(store: &Arc<dyn Store>, id: &str, version: u64) {
 /// Everything that nodes keep in memory.
 fn settings() -> Vec<Request> {
     vec![
-        Request::SetPolicy { job_type: job_type("email"), policy: Policy::default() },
+        Request::set_policy(&job_type("email"), &Policy::default()),
         Request::Pause { scope: Scope::All, job_type: job_type("email") },
         Request::Resume { scope: Scope::All, job_type: job_type("email") },
-        Request::PutKey(key(1, Scope::All)),
-        Request::PutSigningKey(SigningKey::new(
+        Request::put_key(&key(1, Scope::All)),
+        Request::put_signing_key(&SigningKey::new(
             Chance(2),
             [Chance(3), Chance(4)],
             Timestamp::default(),
         )),
-        recorded("key", Request::PutKey(key(1, Scope::All))),
+        recorded("key", Request::put_key(&key(1, Scope::All))),
     ]
 }
 
@@ -388,7 +388,7 @@ pub(crate) fn everything_that_is_set_is_counted(near: &Neighbours) {
     let before = settings_version(&two);
     near.house.submit(email());
     near.house.complete(&near.house.take()).unwrap();
-    let noted = Request::Record { note: note(Scope::All, "job"), request: None };
+    let noted = Request::Audit(note(Scope::All, "job"));
     one.execute(vec![noted], News::default()).unwrap().remove(0).unwrap();
     assert_eq!(settings_version(&two), before, "jobs and notes set nothing");
 }

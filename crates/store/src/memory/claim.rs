@@ -87,7 +87,8 @@ impl Tables {
     fn start(&mut self, id: JobId, scope: &Scope, wish: &Wish, dice: &dyn Dice) -> Option<Claimed> {
         let job = &self.jobs[&id];
         let claim = Claim::of(scope, wish);
-        let decision = engine::claim(job, &claim, &self.facts(job, dice));
+        let policy = self.records.policy(&job.envelope.job_type);
+        let decision = engine::claim(job, &claim, &self.facts(policy, dice));
         let Effect::Change(change) = decision.ok()?.effect else {
             return None;
         };

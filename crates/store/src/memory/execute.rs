@@ -1,69 +1,44 @@
-//! One batch, one transaction: load, decide, save, answer.
+//! One batch, one transaction: everything in its turn, by the unit of work that all stores share.
 
 use super::tables::{Key, Seen, Tables};
 use crate::{
     dice::Dice,
-    queue::check_pause,
+    queue::Queue,
+    record::Records,
     store::{Answer, Reply, Request, turn},
-    taken::{Intent, Taken, decided, queue_of},
+    unit_of_work::{Effect, Sink, Source, carry_out},
 };
 use engine::{
-    ApiKey, AuditEntry, AuditHash, AuditNote, Command, Effect, Facts, Host, JobId, JobType, NewJob,
-    Refusal, Scope, SeededBug, Tenant, WorkerId, decide, planted, submit, submit_again,
-    submit_same,
+    AttemptRecord, AuditEntry, AuditHash, AuditNote, Facts, Host, IdempotencyKey, Job, JobId,
+    JobType, LeaseToken, Policy, Refusal, Scope, SeededBug, Step, StepName, TenantLimit,
+    TenantLimits, Timestamp, WorkerId, planted,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
     convert::Infallible,
 };
 
+/// The tables within a transaction.
+pub(super) struct Transaction<'t> {
+    tables: &'t mut Tables,
+    dice: &'t dyn Dice,
+    /// Planted: the keys that were there before the batch, which a check believes.
+    known_keys: Option<BTreeSet<Key>>,
+}
+
 impl Tables {
     /// Carries out a batch, everything in its turn; replies keep the order of the requests.
     pub(super) fn execute(&mut self, batch: Vec<Request>, dice: &dyn Dice) -> Vec<Reply> {
-        let known_keys: Option<BTreeSet<Key>> =
+        let known_keys =
             planted(SeededBug::CheckThenInsertKey).then(|| self.keys.keys().cloned().collect());
+        let mut transaction = Transaction { tables: self, dice, known_keys };
         let mut numbered: Vec<(usize, Request)> = batch.into_iter().enumerate().collect();
         numbered.sort_by_key(|(_, request)| turn(request)); // stable: the order within a turn stays
         let mut replies: BTreeMap<usize, Reply> = BTreeMap::new();
         for (index, request) in numbered {
-            self.settings_version += u64::from(request.sets());
-            let reply = self.request(request, dice, known_keys.as_ref());
-            replies.insert(index, reply);
+            replies.insert(index, transaction.request(request));
         }
         replies.into_values().collect()
-    }
-
-    fn request(
-        &mut self,
-        request: Request,
-        dice: &dyn Dice,
-        known_keys: Option<&BTreeSet<Key>>,
-    ) -> Reply {
-        match request {
-            Request::Submit(jobs) => return self.submit(jobs, known_keys),
-            Request::Job { scope, id, command } => {
-                return self.command(&scope, id, &command, dice);
-            }
-            Request::Claim { scope, wish } => {
-                let claimed = self.claim(&scope, &wish, dice);
-                self.see(scope, wish.worker, wish.host, Some(wish.job_types));
-                return Ok(Answer::Claimed(claimed));
-            }
-            Request::Record { note, request } => {
-                let done = request.map(|request| self.request(*request, dice, known_keys));
-                let answer = done.unwrap_or(Ok(Answer::Done))?;
-                self.note(note);
-                return Ok(answer);
-            }
-            Request::Seen { scope, worker } => self.see(scope, worker, None, None),
-            Request::Leave { scope, worker } => self.leave(scope, worker),
-            Request::SetPolicy { job_type, policy } => drop(self.policies.insert(job_type, policy)),
-            Request::Pause { scope, job_type } => self.pause(scope, job_type)?,
-            Request::Resume { scope, job_type } => self.resume(&scope, &job_type),
-            Request::PutKey(key) => self.put_key(key)?,
-            Request::PutSigningKey(key) => drop(self.signing_keys.insert(key.id, key)),
-        }
-        Ok(Answer::Done)
     }
 
     /// Adds an entry to the audit log.
@@ -71,73 +46,6 @@ impl Tables {
         let before = self.audit.last().map_or(AuditHash::FIRST, |last| last.hash);
         let number = self.audit.len() as u64 + 1;
         self.audit.push(AuditEntry::new(number, self.now(), note, before));
-    }
-
-    /// All of `jobs` or none: everything is decided before anything is saved.
-    fn submit(&mut self, jobs: Vec<NewJob>, known_keys: Option<&BTreeSet<Key>>) -> Reply {
-        let one = |new, taken: &Taken<'_>| Ok(self.submit_one(new, taken, known_keys));
-        let Ok(decided) = decided::<Infallible>(&jobs, one);
-        let (answers, taken) = decided?;
-        for (new, change) in taken.jobs {
-            self.payloads.insert(new.id, new.payload.clone());
-            self.save(change);
-        }
-        Ok(Answer::Submitted(answers))
-    }
-
-    fn submit_one(
-        &self,
-        new: &NewJob,
-        taken: &Taken<'_>,
-        known_keys: Option<&BTreeSet<Key>>,
-    ) -> Result<Intent, Refusal> {
-        // The same hand-over again: somebody could not know whether the first one was committed.
-        if let Some(stored) = self.jobs.get(&new.id) {
-            return Ok(Intent::Again(submit_same(stored, new)?));
-        }
-        if let Some(key) = &new.key {
-            let full = (new.tenant.clone(), new.job_type.clone(), key.name.clone());
-            // Only the planted bug has `known_keys`: it believes what it saw before the batch.
-            let looks_free = known_keys.is_some_and(|known| !known.contains(&full));
-            let stored = self.holder(&full).filter(|_| !looks_free);
-            if let Some(holder) = taken.holder(new).or(stored) {
-                return Ok(Intent::Again(submit_again(holder, &key.content)?));
-            }
-        }
-        let counts = self.counts.get(&queue_of(new));
-        let queued = counts.map_or(0, |counts| counts.queued) + taken.queued(new);
-        let opens_type = match counts {
-            Some(_) => false,
-            None => {
-                let is_declared = self.policies.contains_key(&new.job_type);
-                let open = self.undeclared_types(&new.tenant);
-                taken.check_new_type(new, &self.limits, is_declared, open)?
-            }
-        };
-        let change = submit(new, self.policy(&new.job_type), queued, self.now())?;
-        Ok(Intent::Begin { change: Box::new(change), opens_type })
-    }
-
-    fn undeclared_types(&self, tenant: &Tenant) -> u64 {
-        let own = self.counts.keys().filter(|queue| queue.tenant == *tenant);
-        own.filter(|queue| !self.policies.contains_key(&queue.job_type)).count() as u64
-    }
-
-    fn pause(&mut self, scope: Scope, job_type: JobType) -> Result<(), Refusal> {
-        let pause = (job_type, scope);
-        check_pause(&self.paused, &pause, &self.limits)?;
-        self.paused.insert(pause);
-        Ok(())
-    }
-
-    fn put_key(&mut self, key: ApiKey) -> Result<(), Refusal> {
-        if !self.api_keys.contains_key(&key.id) {
-            let kept = self.api_keys.values();
-            let forgotten = self.limits.room_for_key(kept, &key.grant.scope, self.now())?;
-            forgotten.and_then(|id| self.api_keys.remove(&id));
-        }
-        self.api_keys.insert(key.id, key);
-        Ok(())
     }
 
     /// Whether a worker is known or may be; one that was lost goes to make room.
@@ -151,31 +59,6 @@ impl Tables {
         let forgotten = forgotten.cloned();
         forgotten.and_then(|name| self.workers.remove(&name));
         true
-    }
-
-    /// Lets the engine decide one command about one job, and saves what it decided.
-    fn command(&mut self, scope: &Scope, id: JobId, command: &Command, dice: &dyn Dice) -> Reply {
-        let job = self.visible(scope, id).ok_or(Refusal::JobNotFound)?;
-        // The record of the attempt is only needed when the token is not the job's current one.
-        let current = job.lease().map(|lease| lease.token);
-        let stale = command.token().filter(|token| Some(**token) != current);
-        let record = stale.and_then(|token| {
-            self.history[&id].iter().rev().find_map(|entry| entry.record_of(token))
-        });
-        let steps = self.steps.get(&id);
-        let facts = Facts {
-            record: record.as_ref(),
-            step: steps.zip(command.step()).and_then(|(steps, name)| steps.get(name)),
-            steps: steps.map_or(0, BTreeMap::len) as u64,
-            ..self.facts(job, dice)
-        };
-        let ruling = decide(job, command, &facts)?;
-        match ruling.effect {
-            Effect::Nothing => {}
-            Effect::Change(change) => self.save(*change),
-            Effect::Erase => self.erase(id),
-        }
-        Ok(Answer::Job(ruling.answer))
     }
 
     fn see(
@@ -212,9 +95,117 @@ impl Tables {
             (seen.seen_at, seen.left) = (now, true);
         }
     }
+}
 
-    fn resume(&mut self, scope: &Scope, job_type: &JobType) {
-        let lifted = |paused: &Scope| *scope == Scope::All || scope == paused;
-        self.paused.retain(|(paused_type, paused)| paused_type != job_type || !lifted(paused));
+impl Transaction<'_> {
+    fn request(&mut self, request: Request) -> Reply {
+        self.tables.settings_version += u64::from(request.sets());
+        match request {
+            Request::Claim { scope, wish } => {
+                let claimed = self.tables.claim(&scope, &wish, self.dice);
+                self.tables.see(scope, wish.worker, wish.host, Some(wish.job_types));
+                Ok(Answer::Claimed(claimed))
+            }
+            Request::Seen { scope, worker } => {
+                self.tables.see(scope, worker, None, None);
+                Ok(Answer::Done)
+            }
+            Request::Leave { scope, worker } => {
+                self.tables.leave(scope, worker);
+                Ok(Answer::Done)
+            }
+            decided => {
+                let Ok(reply) = carry_out(self, &decided);
+                reply
+            }
+        }
+    }
+}
+
+impl Source for Transaction<'_> {
+    type Row = Job;
+    type Error = Infallible;
+
+    fn job(row: &Job) -> &Job {
+        row
+    }
+
+    fn find(&self, id: JobId) -> Result<Option<Job>, Infallible> {
+        Ok(self.tables.jobs.get(&id).cloned())
+    }
+
+    fn key_holder(&self, queue: &Queue, key: &IdempotencyKey) -> Result<Option<Job>, Infallible> {
+        let full = (queue.tenant.clone(), queue.job_type.clone(), key.clone());
+        let looks_free = self.known_keys.as_ref().is_some_and(|known| !known.contains(&full));
+        let holder = self.tables.keys.get(&full).filter(|_| !looks_free);
+        Ok(holder.map(|id| self.tables.jobs[id].clone()))
+    }
+
+    fn attempt_record(
+        &self,
+        row: &Job,
+        token: &LeaseToken,
+    ) -> Result<Option<AttemptRecord>, Infallible> {
+        let entries = self.tables.history[&row.id()].iter().rev();
+        Ok(entries.into_iter().find_map(|entry| entry.record_of(token)))
+    }
+
+    fn step(&self, row: &Job, name: &StepName) -> Result<Option<Step>, Infallible> {
+        Ok(self.tables.steps.get(&row.id()).and_then(|steps| steps.get(name)).cloned())
+    }
+
+    fn steps_count(&self, row: &Job) -> Result<u64, Infallible> {
+        Ok(self.tables.steps.get(&row.id()).map_or(0, BTreeMap::len) as u64)
+    }
+
+    fn queued(&self, queue: &Queue) -> u64 {
+        self.tables.counts.get(queue).map_or(0, |counts| counts.queued)
+    }
+
+    fn check_queue(&self, queue: &Queue, records: &Records, opened: u64) -> Result<bool, Refusal> {
+        let declared = records.policies();
+        if self.tables.counts.contains_key(queue) || declared.contains_key(&queue.job_type) {
+            return Ok(false);
+        }
+        let own = self.tables.counts.keys().filter(|own| own.tenant == queue.tenant);
+        let undeclared = own.filter(|own| !declared.contains_key(&own.job_type)).count() as u64;
+        self.tables.limits.check(TenantLimit::JobTypes, undeclared + opened)?;
+        Ok(true)
+    }
+
+    fn records(&self) -> &Records {
+        &self.tables.records
+    }
+
+    fn limits(&self) -> &TenantLimits {
+        &self.tables.limits
+    }
+
+    fn now(&self) -> Timestamp {
+        self.tables.now()
+    }
+
+    fn facts<'a>(&self, policy: &'a Policy) -> Facts<'a> {
+        self.tables.facts(policy, self.dice)
+    }
+}
+
+impl Sink for Transaction<'_> {
+    fn write(&mut self, effect: Effect<'_, Job>) -> Result<(), Infallible> {
+        let tables = &mut *self.tables;
+        match effect {
+            Effect::Begin { new, change } => {
+                tables.payloads.insert(new.id, new.payload.clone());
+                tables.save(*change);
+            }
+            Effect::Change { change, .. } => tables.save(*change),
+            Effect::Erase { id, .. } => tables.erase(id),
+            Effect::PutRecord(record) => {
+                tables.records.put(record).expect("it was put on a copy of these records before");
+            }
+            Effect::RemoveRecord(name) => tables.records.remove(&name),
+            Effect::Audit(note) => tables.note(note.clone()),
+        }
+        Ok(())
     }
 }

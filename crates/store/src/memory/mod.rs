@@ -15,6 +15,7 @@ use crate::{
     dice::Dice,
     node::{Attendance, News, NodeCard, NodeSeen, Part, UnconfirmedNode},
     queue::{QueueDepth, WorkerSeen},
+    record::{Record, RecordKind},
     store::{
         Execute, NumberedEvent, Overdue, Page, PoisonCounts, Query, Reply, Request, Store,
         StoreError, Upcoming,
@@ -23,11 +24,11 @@ use crate::{
 use async_trait::async_trait;
 use ears::{Ear, Square};
 use engine::{
-    ApiKey, AuditEntry, Event, HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope,
-    SeededBug, SigningKey, Surroundings, TenantLimits, Timestamp, planted,
+    AuditEntry, Event, HistoryEntry, Job, JobId, JobType, JsonText, Scope, SeededBug,
+    Surroundings, TenantLimits, Timestamp, planted,
 };
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -256,21 +257,16 @@ impl Store for Memory {
         Ok(self.at_this_moment()?.workers(scope))
     }
 
-    async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError> {
-        self.policies_read.fetch_add(1, Ordering::SeqCst);
-        Ok(self.locked()?.policies.clone())
-    }
-
-    async fn pauses(&self) -> Result<BTreeSet<(JobType, Scope)>, StoreError> {
-        Ok(self.locked()?.paused.clone())
-    }
-
-    async fn keys(&self) -> Result<Vec<ApiKey>, StoreError> {
-        Ok(self.locked()?.keys())
-    }
-
-    async fn signing_keys(&self) -> Result<Vec<SigningKey>, StoreError> {
-        Ok(self.locked()?.signing_keys())
+    async fn records(
+        &self,
+        kind: RecordKind,
+        scope: Option<&Scope>,
+        prefix: &str,
+    ) -> Result<Vec<Record>, StoreError> {
+        if kind == RecordKind::Policy {
+            self.policies_read.fetch_add(1, Ordering::SeqCst);
+        }
+        Ok(self.locked()?.records.list(kind, scope, prefix))
     }
 
     async fn audit(

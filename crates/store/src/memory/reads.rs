@@ -11,8 +11,8 @@ use crate::{
     },
 };
 use engine::{
-    ApiKey, AuditEntry, Event, Job, JobId, JobType, Scope, SeededBug, SigningKey, Status,
-    Surroundings, Timestamp, WorkerId, is_live, overdue, planted,
+    AuditEntry, Event, Job, JobId, JobType, Scope, SeededBug, Status, Surroundings, Timestamp,
+    WorkerId, is_live, overdue, planted,
 };
 
 impl Tables {
@@ -118,7 +118,7 @@ impl Tables {
             live_workers: live_workers(&self.workers(&Scope::All), &queue),
             ahead: self.due(&queue).filter(before).count() as u64,
             running: running.map(|(_, counts)| counts.running).sum(),
-            concurrency: self.policy(&queue.job_type).concurrency,
+            concurrency: self.records.policy(&queue.job_type).concurrency,
         };
         Some((job.clone(), surroundings))
     }
@@ -126,7 +126,7 @@ impl Tables {
     pub(super) fn overdue(&self, limit: usize) -> Vec<Overdue> {
         let limit = if planted(SeededBug::SweepWithoutPaging) { usize::MAX } else { limit };
         let late = self.jobs.values().filter_map(|job| {
-            let command = overdue(job, self.policy(&job.envelope.job_type), self.now())?;
+            let command = overdue(job, self.records.policy(&job.envelope.job_type), self.now())?;
             Some(Overdue { id: job.id(), command })
         });
         late.take(limit).collect()
@@ -158,18 +158,6 @@ impl Tables {
         let all = self.numbered.iter().chain(&self.outbox);
         let wanted = |event: &&Event| event.job.id() == id && event.job.seq > after;
         all.filter(wanted).take(PAGE_MAX).cloned().collect()
-    }
-
-    pub(super) fn keys(&self) -> Vec<ApiKey> {
-        let mut keys: Vec<_> = self.api_keys.values().cloned().collect();
-        keys.sort_by_key(|key| (key.created_at, key.id));
-        keys
-    }
-
-    pub(super) fn signing_keys(&self) -> Vec<SigningKey> {
-        let mut keys: Vec<_> = self.signing_keys.values().cloned().collect();
-        keys.sort_by_key(|key| (key.created_at, key.id));
-        keys
     }
 
     pub(super) fn audit(

@@ -5,13 +5,13 @@ use crate::{
     clock::{Reading, StoreClock, Tick},
     dice::Dice,
     node::Lead,
-    queue::{Counts, Queue},
+    queue::{Counts, Queue, is_paused},
+    record::Records,
 };
 use engine::{
-    ApiKey, AuditEntry, Change, ClaimId, Event, Facts, HistoryEntry, Host, IdempotencyKey, Job,
-    JobId, JobType, JsonText, KeyId, Policy, Priority, Scope, SeededBug, SigningKey, Step,
-    StepName, StepsChange, Tenant, TenantLimits, Timestamp, WorkerId, clock_jumped, key_is_free,
-    planted,
+    AuditEntry, Change, ClaimId, Event, Facts, HistoryEntry, Host, IdempotencyKey, Job, JobId,
+    JobType, JsonText, Policy, Priority, Scope, SeededBug, Step, StepName, StepsChange, Tenant,
+    TenantLimits, Timestamp, WorkerId, clock_jumped, key_is_free, planted,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -30,15 +30,12 @@ pub(super) struct Tables {
     pub(super) steps: BTreeMap<JobId, BTreeMap<StepName, Step>>,
     /// Which job a key means.
     pub(super) keys: BTreeMap<Key, JobId>,
-    pub(super) policies: BTreeMap<JobType, Policy>,
-    pub(super) paused: BTreeSet<(JobType, Scope)>,
+    pub(super) records: Records,
     pub(super) workers: BTreeMap<(Scope, WorkerId), Seen>,
     /// Announcements that have a number, oldest first, and the number of the last one ever given.
     pub(super) numbered: VecDeque<Event>,
     pub(super) last_number: u64,
     pub(super) outbox: VecDeque<Event>,
-    pub(super) api_keys: BTreeMap<KeyId, ApiKey>,
-    pub(super) signing_keys: BTreeMap<KeyId, SigningKey>,
     /// Oldest first, numbered from 1 without gaps.
     pub(super) audit: Vec<AuditEntry>,
     /// Who gave a sign of life, by name.
@@ -58,7 +55,6 @@ pub(super) struct Tables {
     /// When each queue was last served, counted in jobs: whoever waited longest comes first.
     pub(super) served: BTreeMap<Queue, u64>,
     pub(super) serves: u64,
-    default_policy: Policy,
     /// What one tenant may have, which the opener of the store says.
     pub(super) limits: TenantLimits,
 }
@@ -149,16 +145,12 @@ impl Tables {
         self.jobs.get(&id).filter(|job| scope.covers(&job.envelope.tenant))
     }
 
-    pub(super) fn policy(&self, job_type: &JobType) -> &Policy {
-        self.policies.get(job_type).unwrap_or(&self.default_policy)
-    }
-
-    /// What a decision about `job` may know, as far as every decision needs it.
-    pub(super) fn facts(&self, job: &Job, dice: &dyn Dice) -> Facts<'_> {
+    /// What a decision by `policy` may know, as far as every decision needs it.
+    pub(super) fn facts<'a>(&self, policy: &'a Policy, dice: &dyn Dice) -> Facts<'a> {
         Facts {
             now: self.now(),
             epoch: self.epoch,
-            policy: self.policy(&job.envelope.job_type),
+            policy,
             chance: dice.roll(),
             record: None,
             step: None,
@@ -167,14 +159,13 @@ impl Tables {
     }
 
     pub(super) fn is_paused(&self, queue: &Queue) -> bool {
-        let paused = |scope| self.paused.contains(&(queue.job_type.clone(), scope));
-        paused(Scope::All) || paused(Scope::One(queue.tenant.clone()))
+        is_paused(self.records.pauses(), queue)
     }
 
     /// The job that has `key`, unless its time is over, swept or not.
     pub(super) fn holder(&self, key: &Key) -> Option<&Job> {
         let holder = &self.jobs[self.keys.get(key)?];
-        let free = key_is_free(holder, self.policy(&key.1), self.now());
+        let free = key_is_free(holder, self.records.policy(&key.1), self.now());
         (!free).then_some(holder)
     }
 
@@ -182,7 +173,7 @@ impl Tables {
     pub(super) fn save(&mut self, change: Change) {
         let Change { job, entry, event, steps, takes_key } = change;
         let id = job.id();
-        if let Some(key) = key_of(&job).filter(|key| takes_key && self.holder(key).is_none()) {
+        if let Some(key) = key_of(&job).filter(|_| takes_key) {
             self.keys.insert(key, id);
         }
         let announced = event.zip(entry.as_ref().map(|entry| entry.at));

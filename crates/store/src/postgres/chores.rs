@@ -153,7 +153,7 @@ async fn drop_old_keys(
 ) -> Result<usize, Trouble> {
     let mut dropped = 0;
     for (queue, names) in known.queues.all() {
-        let policy = known.policy(&names.job_type);
+        let policy = known.records.policy(&names.job_type);
         let until = before(now, policy.key_window);
         for _ in 0..ROUNDS_MAX {
             let left = to_i64(limit - dropped);

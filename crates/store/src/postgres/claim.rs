@@ -4,20 +4,20 @@
 
 use super::{
     Inner,
-    desk::Desk,
+    batch_plan::{BatchPlan, Wanted},
     error::Trouble,
     execute::Ready,
-    hold::{self, Clock},
     known::Known,
     lines::{Looked, RANKS},
     load,
+    locks::{self, Clock},
     pending::queue_column,
-    plan::{Plan, Wanted},
     pool::{Lent, Param},
     sql,
+    transaction::Transaction,
     uuid::Uuid,
 };
-use crate::{form::stored::Stored, store::Claimed};
+use crate::{form::stored::Stored, queue::Queue, store::Claimed};
 use engine::{CLAIM_BYTES_MAX, CLAIM_MAX, Claim, JobId, JobType, JsonText, Scope, Timestamp, Wish};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
@@ -82,16 +82,16 @@ impl Inner {
     pub(super) async fn claim<'a>(
         &self,
         db: &Lent,
-        desk: &mut Desk,
-        plan: &Plan<'a>,
+        plan: &BatchPlan<'a>,
         held: &HashMap<i64, Vec<JobId>>,
-        ready: &mut Ready<'_>,
+        ready: &mut Ready,
     ) -> Result<Vec<Vec<Claimed>>, Trouble> {
         let claims = &plan.claims;
         let mut got: Vec<Option<Vec<Claimed>>> = Vec::new();
         let mut others: Vec<Vec<JobId>> = Vec::new();
         for wanted in claims {
-            let (again, other) = self.held(db, desk, wanted, held.get(&wanted.digest)).await?;
+            let held = held.get(&wanted.digest);
+            let (again, other) = self.held(db, &ready.transaction, wanted, held).await?;
             got.push((!again.is_empty()).then_some(again));
             others.push(other);
         }
@@ -103,13 +103,13 @@ impl Inner {
             // A claim and its repetition may meet in one batch, and get the same.
             let is_first = *first.entry(name(wanted)).or_insert(index) == index;
             if got[index].is_none() && is_first {
-                let queues = open_queues(&desk.known, wanted.scope, wanted.wish);
+                let queues = ready.transaction.open_queues(wanted.scope, wanted.wish);
                 groups.entry(queues).or_default().push(index);
             }
         }
         for (queues, indexes) in groups {
             let serving = indexes.iter().map(|index| serving(*index, &claims[*index])).collect();
-            for served in self.serve(db, desk, &queues, serving, ready).await? {
+            for served in self.serve(db, &queues, serving, ready).await? {
                 let ids = served.got.iter().map(|claimed| claimed.job.id());
                 let other = std::mem::take(&mut others[served.index]);
                 if !served.got.is_empty() {
@@ -120,8 +120,8 @@ impl Inner {
             }
         }
         // Where there was nowhere to look, nothing is locked yet, and one of them may be repeated.
-        let unlocked = std::mem::take(&mut desk.unlocked_claims);
-        expect_new(&unlocked, hold::lock_claims(db, &unlocked).await?)?;
+        let unlocked = std::mem::take(&mut ready.transaction.unlocked_claims);
+        expect_new(&unlocked, locks::lock_claims(db, &unlocked).await?)?;
         for (index, wanted) in claims.iter().enumerate() {
             if got[index].is_none() {
                 let first = got[first[&name(wanted)]].clone().unwrap_or_default();
@@ -137,18 +137,18 @@ impl Inner {
     async fn held(
         &self,
         db: &Lent,
-        desk: &Desk,
+        transaction: &Transaction,
         wanted: &Wanted<'_>,
         ids: Option<&Vec<JobId>>,
     ) -> Result<(Vec<Claimed>, Vec<JobId>), Trouble> {
         let Some(ids) = ids else { return Ok((Vec::new(), Vec::new())) };
         let mut found = load::read(db, ids).await?;
-        found.extend(ids.iter().filter_map(|id| Some((*id, desk.jobs.get(id)?.clone()))));
+        found.extend(ids.iter().filter_map(|id| Some((*id, transaction.jobs.get(id)?.clone()))));
         let (scope, wish) = (wanted.scope, wanted.wish);
         let theirs = |stored: &&Arc<Stored>| {
             stored.job.lease().is_some_and(|lease| {
                 (&lease.scope, &lease.worker, &lease.claim) == (scope, &wish.worker, &wish.claim)
-                    && lease.holds_in(desk.epoch)
+                    && lease.holds_in(transaction.epoch)
             })
         };
         let mut leased: Vec<&Arc<Stored>> = found.values().filter(theirs).collect();
@@ -167,10 +167,9 @@ impl Inner {
     async fn serve<'a>(
         &self,
         db: &Lent,
-        desk: &mut Desk,
         queues: &[i64],
         mut serving: Vec<Serving<'a>>,
-        ready: &mut Ready<'_>,
+        ready: &mut Ready,
     ) -> Result<Vec<Serving<'a>>, Trouble> {
         let mut open: Vec<i64> = queues.to_vec();
         for _ in 0..LOOKS_MAX {
@@ -178,16 +177,15 @@ impl Inner {
             if room == 0 || open.is_empty() {
                 break;
             }
-            let mut lines = self.look(db, desk, &open, room.min(LOOK_MAX), ready).await?;
+            let mut lines = self.look(db, &open, room.min(LOOK_MAX), ready).await?;
             for served in &mut serving {
-                self.deal(desk, &mut lines, served, &mut ready.served)?;
+                self.deal(ready, &mut lines, served)?;
             }
             open = lines.iter().filter(|line| !line.whole).map(|line| line.queue).collect();
             let more = !open.is_empty() && serving.iter().any(|served| served.room() > 0);
             if more {
                 // What was started is out of the lines before they are looked at again.
-                self.lines().note(&desk.pending);
-                desk.write(db).await?;
+                self.write(db, &mut ready.transaction).await?;
             }
         }
         Ok(serving)
@@ -199,10 +197,9 @@ impl Inner {
     /// each other's queues, and one of them could starve.
     fn deal(
         &self,
-        desk: &mut Desk,
+        ready: &mut Ready,
         lines: &mut [Line],
         served: &mut Serving<'_>,
-        turns: &mut Vec<i64>,
     ) -> Result<(), Trouble> {
         let memory = self.lines();
         while served.room() > 0 {
@@ -212,11 +209,11 @@ impl Inner {
             let Some(line) = waiting.min_by_key(turn) else { break };
             let Some(Found { stored, payload }) = line.found.pop_front() else { break };
             let bytes = payload.as_str().len();
-            if let Some(started) = desk.start(&stored, payload, &served.claim)? {
+            if let Some(started) = ready.transaction.start(&stored, payload, &served.claim)? {
                 served.bytes += bytes;
                 served.got.push(started);
-                turns.push(line.queue);
-                line.turn = turns.len();
+                ready.served.push(line.queue);
+                line.turn = ready.served.len();
             }
         }
         Ok(())
@@ -226,20 +223,21 @@ impl Inner {
     async fn look(
         &self,
         db: &Lent,
-        desk: &mut Desk,
         queues: &[i64],
         room: usize,
-        ready: &mut Ready<'_>,
+        ready: &mut Ready,
     ) -> Result<Vec<Line>, Trouble> {
-        let early = desk.early.take().filter(|look| look.queues == queues && look.room == room);
+        let transaction = &mut ready.transaction;
+        let early = transaction.early.take().filter(|look| look.queues == queues && look.room == room);
         let Look { floors, at, share, rows, clock, .. } = match early {
             Some(look) => look,
             None => {
-                let locks = std::mem::take(&mut desk.unlocked_claims);
-                self.ask_lines(db, (queues, room), &locks, Some(desk.now)).await?
+                let locks = std::mem::take(&mut transaction.unlocked_claims);
+                self.ask_lines(db, (queues, room), &locks, Some(transaction.now)).await?
             }
         };
-        desk.go_on_at(clock.place);
+        transaction.go_on_at(clock.place);
+        let now = transaction.now;
         // Rows that were locked gave the transaction a number, if it had none.
         ready.xact.number = ready.xact.number.or(clock.number);
         let mut found: BTreeMap<i64, Vec<Row>> = BTreeMap::new();
@@ -251,26 +249,15 @@ impl Inner {
             let rows = found.remove(&ord).unwrap_or_default();
             let (mut line, until) = self.line(*queue, rows, share)?;
             line.turn = ready.served.iter().rposition(|of| of == queue).map_or(0, |at| at + 1);
-            ready.lines.push(Looked { queue: *queue, whole: *whole, until, now: desk.now, at });
+            ready.lines.push(Looked { queue: *queue, whole: *whole, until, now, at });
             lines.push(line);
         }
         Ok(lines)
     }
 
-    /// The look with which a batch begins, where it can. It goes by the database's time, which is never later than the store's,
-    /// and nearly always the same.
-    pub(super) async fn look_early(
-        &self,
-        db: &Lent,
-        first: Option<(Vec<i64>, usize)>,
-        locks: &[i64],
-    ) -> Result<Option<Look>, Trouble> {
-        let Some((queues, room)) = first else { return Ok(None) };
-        self.ask_lines(db, (&queues, room), locks, None).await.map(Some)
-    }
-
-    /// Locks what is due, by the time of the store, or of the database where that is not known yet.
-    async fn ask_lines(
+    /// Locks what is due, by the time of the store, or of the database where that is not known yet:
+    /// that is never later than the store's, and nearly always the same.
+    pub(super) async fn ask_lines(
         &self,
         db: &Lent,
         (queues, room): (&[i64], usize),
@@ -348,19 +335,29 @@ fn serving<'a>(index: usize, wanted: &Wanted<'a>) -> Serving<'a> {
 
 /// The first look of a batch in which there are only claims, all for the same queues, and how many jobs they want: it need not
 /// wait for anything, and reads the clock as well.
-pub(super) fn early_look(plan: &Plan<'_>, known: &Known) -> Option<(Vec<i64>, usize)> {
-    let mut wanted = plan.claims.iter().map(|it| open_queues(known, it.scope, it.wish));
+pub(super) fn first_look(plan: &BatchPlan<'_>, known: &Known) -> Option<(Vec<i64>, usize)> {
+    let mut wanted = plan.claims.iter().map(|it| open_queues(known, |queue| known.is_paused(queue), (it.scope, it.wish)));
     let queues = wanted.next().filter(|queues| !queues.is_empty())?;
     let room: usize = plan.claims.iter().map(|it| it.wish.max.min(CLAIM_MAX)).sum();
     let others = plan.claims.len() < plan.requests.len() || wanted.any(|them| them != queues);
     (!others && room > 0).then(|| (queues, room.min(LOOK_MAX)))
 }
 
+impl Transaction {
+    fn open_queues(&self, scope: &Scope, wish: &Wish) -> Vec<i64> {
+        open_queues(&self.known, |queue| self.is_paused(queue), (scope, wish))
+    }
+}
+
 /// The queues that a claim may take from, by name: of those that were never served, the first comes first.
-fn open_queues(known: &Known, scope: &Scope, wish: &Wish) -> Vec<i64> {
+fn open_queues(
+    known: &Known,
+    is_paused: impl Fn(&Queue) -> bool,
+    (scope, wish): (&Scope, &Wish),
+) -> Vec<i64> {
     let wanted: BTreeSet<&JobType> = wish.job_types.iter().collect();
     let of_types = wanted.into_iter().flat_map(|job_type| known.queues.of_type(job_type, scope));
-    let open = of_types.filter(|(_, queue)| !known.is_paused(queue));
+    let open = of_types.filter(|(_, queue)| !is_paused(queue));
     open.map(|(no, _)| no).collect()
 }
 

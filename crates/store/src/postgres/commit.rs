@@ -1,9 +1,10 @@
 //! The end of a transaction, and what became of one that nobody answered for.
 
 use super::{
-    Inner, audit,
+    Inner,
     error::Trouble,
     execute::Ready,
+    pending::Pending,
     pool::{Lent, Param},
     save::{self, Given},
     sql,
@@ -28,22 +29,19 @@ impl Inner {
     pub(super) async fn commit(
         &self,
         db: &Lent,
-        ready: Ready<'_>,
+        ready: Ready,
         news: &News,
     ) -> Result<Vec<Reply>, Trouble> {
-        let Ready { replies, desk, notes, workers, given, lines, served, xact, only_claims, made } =
-            ready;
-        let mut desk = desk.ok_or(Trouble::Impossible("a transaction without a desk"))?;
-        if !notes.is_empty() || !desk.pending.erased.is_empty() {
-            self.lines().note(&desk.pending);
-            desk.write(db).await?;
-            audit::note(db, &notes, desk.now).await?;
+        let Ready { replies, mut transaction, workers, given, lines, served, xact, .. } = ready;
+        let Pending { notes, erased, .. } = &transaction.pending;
+        if !notes.is_empty() || !erased.is_empty() {
+            self.write(db, &mut transaction).await?;
         }
-        let (now, heard) = (desk.now.unix_ms(), self.is_pulse_old(desk.now));
+        let (now, heard) = (transaction.now.unix_ms(), self.is_pulse_old(transaction.now));
         // Claims that were given nothing leave nothing: a commit would have to reach the disk, and
         // their rows would be in the way when they ask again. What is to be written beside them is
         // a transaction of its own.
-        let idle = only_claims && given.is_empty() && desk.pending.is_empty() && notes.is_empty();
+        let idle = ready.only_claims && given.is_empty() && transaction.pending.is_empty();
         let commits = !idle || heard || !workers.is_empty();
         let given = Given::of(&given);
         let sent = {
@@ -52,8 +50,8 @@ impl Inner {
                     biased;
                     script_if(db, idle, sql::ROLLBACK),
                     begin_if(db, idle && commits),
-                    save::write(db, &desk.pending, &desk.recalled, &given),
-                    desk.write_last(db),
+                    save::write(db, &transaction.pending, &transaction.recalled, &given),
+                    transaction.write_last(db),
                     workers::drop_rows(db, &workers.lost),
                     workers::leave(db, &workers.left),
                     workers::put(db, &workers.seen),
@@ -64,11 +62,12 @@ impl Inner {
             self.with_word(db, news, sending).await
         };
         match sent {
-            Ok((.., heard, ())) if heard > 0 => self.note_heard(desk.now),
+            Ok((.., heard, ())) if heard > 0 => self.note_heard(transaction.now),
             Ok(_) => {}
-            Err(trouble) => self.resolve(trouble, &xact, made).await?,
+            Err(trouble) => self.resolve(trouble, &xact, ready.made).await?,
         }
-        self.committed(&desk, xact.number.map(XactNumber::in_rows), workers, (lines, served));
+        let by = xact.number.map(XactNumber::in_rows);
+        self.committed(&transaction, by, workers, (lines, served));
         Ok(replies)
     }
 

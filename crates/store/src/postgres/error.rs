@@ -29,6 +29,9 @@ pub(super) enum Trouble {
     /// Jobs that are needed are in the inbox, or were a moment ago.
     #[error("a job that was enqueued by SQL is not taken in yet")]
     InInbox(Vec<JobId>),
+    /// Other transactions were in the way of this one again and again; nothing was done.
+    #[error("other transactions were in the way again and again")]
+    Contended(#[source] Option<Box<Trouble>>),
     /// New jobs were sent, and nobody answered. They can be looked for, and sent again.
     #[error("the connection broke while jobs were handed over")]
     Unheard(Box<Unheard>),
@@ -53,6 +56,7 @@ impl Trouble {
             | Trouble::Changed
             | Trouble::Moved
             | Trouble::InInbox(_)
+            | Trouble::Contended(_)
             | Trouble::Unheard(_)
             | Trouble::Unknown(_) => false,
         }
@@ -97,6 +101,7 @@ impl Trouble {
             | Trouble::Changed
             | Trouble::Moved
             | Trouble::InInbox(_)
+            | Trouble::Contended(_)
             | Trouble::Unheard(_)
             | Trouble::Unknown(_) => false,
         }
@@ -114,6 +119,7 @@ impl Trouble {
             | Trouble::Changed
             | Trouble::Moved
             | Trouble::InInbox(_)
+            | Trouble::Contended(_)
             | Trouble::Unheard(_)
             | Trouble::Unknown(_) => false,
         }
@@ -129,6 +135,7 @@ impl Trouble {
             | Trouble::Changed
             | Trouble::Moved
             | Trouble::InInbox(_)
+            | Trouble::Contended(_)
             | Trouble::Unheard(_)
             | Trouble::Unknown(_) => None,
         }
@@ -142,7 +149,8 @@ impl Trouble {
             | Trouble::Jumped
             | Trouble::Changed
             | Trouble::Moved
-            | Trouble::InInbox(_) => StoreError::Unavailable,
+            | Trouble::InInbox(_)
+            | Trouble::Contended(_) => StoreError::Unavailable,
             Trouble::Unheard(_) | Trouble::Unknown(_) => StoreError::OutcomeUnknown,
             Trouble::Sql(error) => match error.code() {
                 Some(&SqlState::DISK_FULL) => StoreError::Full,

@@ -1,31 +1,31 @@
-//! One batch, one transaction: lock, load, decide, save, commit. Everything in its turn.
+//! One batch, one transaction: lock, load, decide, write, commit. Everything in its turn.
 
 use super::{
-    Inner, audit,
-    claim::early_look,
+    Inner,
+    batch_plan::BatchPlan,
+    claim::{Look, first_look},
     commit::begin_if,
-    desk::{BLOCK, Desk},
     error::Trouble,
-    hold::{self, Clock},
     inbox,
-    known::{self, Known},
+    known::Known,
     load,
-    plan::{Plan, notes_of},
+    locks::{self, Clock},
     pool::{Lent, Param, Pool},
-    sql,
-    uuid::Xact,
+    recall::Recalled,
+    records, sql,
+    transaction::{BLOCK, Key, KeyName, Moment, Transaction},
+    uuid::{Xact, Xid},
     workers::{Sign, WorkersNews},
 };
 use crate::{
-    form::{
-        body::{to_row, to_scope},
-        facet,
-    },
+    form::stored::Stored,
     node::News,
-    queue::{Queue, check_pause},
+    queue::Queue,
+    record::{RecordKind, Records},
     store::{Answer, Reply, Request},
+    unit_of_work::carry_out,
 };
-use engine::{AuditNote, JobId, JobType, Refusal, Scope, Tenant, TenantLimit};
+use engine::{JobId, NewJob, Tenant, TenantLimit};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
@@ -60,17 +60,17 @@ impl Inner {
         &self,
         writers: &Arc<Pool>,
         (batch, news): (&[Request], &News),
-        mut careful: bool,
+        mut pessimistic: bool,
     ) -> Result<Vec<Reply>, Trouble> {
         for attempt in 1..=ATTEMPTS_MAX {
-            match self.try_execute(writers, (batch, news), careful).await {
+            match self.try_execute(writers, (batch, news), pessimistic).await {
                 Ok(done) => return Ok(done),
                 // Nothing was done. When those are jobs, it can be.
                 Err(Trouble::InInbox(ids)) if attempt < ATTEMPTS_MAX => self.let_in(&ids).await?,
-                Err(trouble) => self.recover(trouble, attempt, &mut careful).await?,
+                Err(trouble) => self.recover(trouble, attempt, &mut pessimistic).await?,
             }
         }
-        Err(Trouble::Impossible("a batch was in others' way again and again"))
+        Err(Trouble::Contended(None))
     }
 
     /// Sees to it that the same may be tried again. What is no use to try again is given back.
@@ -78,13 +78,17 @@ impl Inner {
         &self,
         trouble: Trouble,
         attempt: u32,
-        careful: &mut bool,
+        pessimistic: &mut bool,
     ) -> Result<(), Trouble> {
         // Somebody may be at the very same: what was not there when it was looked up is there now.
         let unclear = trouble.is_an_echo() || trouble.is_a_repeat();
-        if (trouble.is_a_change() || unclear) && !*careful {
-            *careful = true;
-        } else if (trouble.is_a_collision() || unclear) && attempt < ATTEMPTS_MAX {
+        let is_contended = trouble.is_a_collision() || trouble.is_a_change() || unclear;
+        if is_contended && attempt == ATTEMPTS_MAX {
+            return Err(Trouble::Contended(Some(Box::new(trouble))));
+        }
+        if (trouble.is_a_change() || unclear) && !*pessimistic {
+            *pessimistic = true;
+        } else if trouble.is_a_collision() || unclear {
             self.wait_a_moment(attempt).await;
         } else if matches!(trouble, Trouble::Jumped) {
             self.follow_clock().await?;
@@ -112,9 +116,9 @@ impl Inner {
         &self,
         writers: &Arc<Pool>,
         (batch, news): (&[Request], &News),
-        careful: bool,
+        pessimistic: bool,
     ) -> Result<Vec<Reply>, Trouble> {
-        let plan = Plan::of(batch, careful);
+        let plan = BatchPlan::of(batch, pessimistic);
         let mut db = writers.lend().await?;
         let known = self.make_queues(&mut db, &plan).await?;
         if let Some(foreseen) = self.foresee(&db, &plan, &known) {
@@ -135,7 +139,7 @@ impl Inner {
     pub(super) async fn make_queues(
         &self,
         db: &mut Lent,
-        plan: &Plan<'_>,
+        plan: &BatchPlan<'_>,
     ) -> Result<Arc<Known>, Trouble> {
         let mut known = self.known();
         let mut missing = self.missing_queues(plan, &known);
@@ -167,11 +171,10 @@ impl Inner {
 
     /// The queues that a batch is the first to need, without those of jobs that will be refused:
     /// their tenant has too many types already. What came by SQL was counted when it was enqueued.
-    fn missing_queues(&self, plan: &Plan<'_>, known: &Known) -> MissingQueues {
+    fn missing_queues(&self, plan: &BatchPlan<'_>, known: &Known) -> MissingQueues {
         let mut missing = MissingQueues::default();
         for (_, request) in &plan.requests {
-            let Some(Request::Submit(jobs)) = request.bare() else { continue };
-            let queues = jobs.iter().map(crate::taken::queue_of);
+            let queues = request.parts().flat_map(new_jobs).map(queue_of);
             let is_new = |queue: &Queue| {
                 known.queues.no(&queue.job_type, &queue.tenant).is_none()
                     && !missing.queues.contains(queue)
@@ -179,17 +182,17 @@ impl Inner {
             let of_list: BTreeSet<Queue> = queues.filter(is_new).collect();
             let mut opened: BTreeMap<&Tenant, u64> = BTreeMap::new();
             for queue in &of_list {
-                let opens = !known.policies.contains_key(&queue.job_type);
+                let opens = !known.records.policies().contains_key(&queue.job_type);
                 *opened.entry(&queue.tenant).or_default() += u64::from(opens);
             }
             // A list is taken whole or not at all, so that the last of its types has to fit.
             let fits = |(tenant, opened): (&&Tenant, &u64)| {
-                let kept = known.queues.undeclared_types(tenant, &known.policies)
+                let kept = known.queues.undeclared_types(tenant, known.records.policies())
                     + missing.opened.get(*tenant).copied().unwrap_or(0);
                 let last = (kept + opened).saturating_sub(1);
                 *opened == 0 || self.limits.check(TenantLimit::JobTypes, last).is_ok()
             };
-            if plan.taking_in || opened.iter().all(fits) {
+            if plan.from_inbox || opened.iter().all(fits) {
                 for (tenant, opened) in opened {
                     *missing.opened.entry(tenant.clone()).or_default() += opened;
                 }
@@ -202,165 +205,279 @@ impl Inner {
     }
 
     /// Everything but the commit.
-    pub(super) async fn transaction<'a>(
+    pub(super) async fn transaction(
         &self,
         db: &Lent,
-        plan: &Plan<'a>,
+        plan: &BatchPlan<'_>,
         known: Arc<Known>,
-    ) -> Result<Ready<'a>, Trouble> {
+    ) -> Result<Ready, Trouble> {
         // Whatever is heard on this connection from now on, the server has not crashed since these were made.
         let made = self.readers.made();
-        let (mut desk, held, xact) = self.begin(db, plan, known).await?;
+        let (mut transaction, held, xact) = self.load(db, plan, known).await?;
         let mut replies: BTreeMap<usize, Reply> = BTreeMap::new();
-        let mut notes = Vec::new();
         let mut seen = Vec::new();
         for (index, request) in &plan.requests {
-            let reply = match request.bare() {
-                Some(Request::Submit(jobs)) => desk.submit(jobs)?,
-                Some(Request::Job { scope, id, command }) => desk.command(scope, *id, command)?,
-                Some(Request::Claim { .. }) => continue,
-                Some(Request::Seen { scope, worker }) => {
+            let reply = match request {
+                Request::Claim { .. } => continue,
+                Request::Seen { scope, worker } => {
                     seen.push(Sign::of(scope, worker));
                     Ok(Answer::Done)
                 }
-                Some(Request::Leave { scope, worker }) => {
+                Request::Leave { scope, worker } => {
                     seen.push(Sign { left: true, ..Sign::of(scope, worker) });
                     Ok(Answer::Done)
                 }
-                // Settings were set before anything else.
-                Some(_) | None => match desk.refused.remove(index) {
-                    Some(refusal) => Err(refusal),
-                    None => Ok(Answer::Done),
-                },
+                Request::Submit(_)
+                | Request::Job { .. }
+                | Request::Pause { .. }
+                | Request::Resume { .. }
+                | Request::PutRecord(_)
+                | Request::Audit(_)
+                | Request::All(_) => carry_out(&mut transaction, request)?,
             };
-            remember(&reply, request, &mut notes);
             replies.insert(*index, reply);
         }
-        desk.expect_changes()?;
-        let only_claims = plan.only_claims();
-        let mut ready = Ready { xact, made, only_claims, ..Ready::default() };
+        transaction.expect_changes()?;
+        let mut ready = Ready::new(transaction, xact, made);
+        ready.only_claims = plan.only_claims();
         if !plan.claims.is_empty() {
-            self.lines().note(&desk.pending);
-            desk.write(db).await?;
-            let claimed = self.claim(db, &mut desk, plan, &held, &mut ready).await?;
+            self.write(db, &mut ready.transaction).await?;
+            let claimed = self.claim(db, plan, &held, &mut ready).await?;
             for (wanted, jobs) in plan.claims.iter().zip(claimed) {
                 let wish = wanted.wish;
-                let reply = Ok(Answer::Claimed(jobs));
-                let request = plan.requests.iter().find(|(index, _)| *index == wanted.index);
-                request.iter().for_each(|(_, request)| remember(&reply, request, &mut notes));
-                replies.insert(wanted.index, reply);
+                replies.insert(wanted.index, Ok(Answer::Claimed(jobs)));
                 let host = wish.host.as_ref();
                 let sign = Sign::of(wanted.scope, &wish.worker);
                 seen.insert(0, Sign { host, job_types: Some(&wish.job_types[..]), ..sign });
             }
         }
         ready.replies = replies.into_values().collect();
-        ready.workers = self.news_of_workers(seen, desk.now);
-        ready.notes = notes;
-        ready.desk = Some(desk);
+        ready.workers = self.news_of_workers(seen, ready.transaction.now);
         Ok(ready)
     }
 
     /// Takes all locks, loads all that is needed, and reads the clock.
-    async fn begin(
+    async fn load(
         &self,
         db: &Lent,
-        plan: &Plan<'_>,
+        plan: &BatchPlan<'_>,
         known: Arc<Known>,
-    ) -> Result<(Desk, HashMap<i64, Vec<JobId>>, Xact), Trouble> {
-        let claims = plan.claim_locks();
-        // Claims are taken to be new at first. One that is not shows when it is locked.
-        let digests = if plan.careful { plan.digests() } else { Vec::new() };
-        let (locks, new): (&[i64], &[i64]) =
-            if plan.careful { (&claims, &[]) } else { (&[], &claims) };
-        let mut keys = plan.keys(&known);
-        let recalled = self.recall(plan);
-        let needed: &[JobId] = if recalled.is_some() { &[] } else { &plan.jobs };
-        // Most batches need nothing before their locks, and begin in the same journey.
-        let early = !plan.rekeyed.is_empty() || plan.sets_anything();
-        let mut refused = BTreeMap::new();
-        if early {
-            tokio::try_join!(biased; db.begin(), hold::keys_of(db, &plan.rekeyed, &mut keys))?;
-            refused = self.set(db, plan).await?;
-        }
-        let first = early_look(plan, &known);
-        let hold = async {
-            tokio::try_join!(
-                biased;
-                begin_if(db, !early && !plan.taking_in),
-                hold::lock_audit(db, plan.notes),
-                hold::lock_keys(db, &keys),
-                load::locked(db, needed),
-            )
-        };
-        let (reads, writes) = (first.is_none(), plan.surely_writes());
-        let read = async {
-            tokio::try_join!(
-                biased;
-                hold::lock_claims(db, locks),
-                hold::held(db, &digests),
-                hold::clock(db, reads, writes),
-                self.look_early(db, first, new),
-            )
-        };
-        // Ended jobs are held by a second statement. Everything else is behind it.
-        let (((), (), keys, jobs), (_, held, clock, look)) = if needed.is_empty() {
-            tokio::try_join!(biased; hold, read)?
+    ) -> Result<(Transaction, HashMap<i64, Vec<JobId>>, Xact), Trouble> {
+        let loaded = if plan.pessimistic {
+            self.load_pessimistically(db, plan, &known).await?
+        } else if let Some(first) = first_look(plan, &known) {
+            self.load_for_claims(db, plan, first).await?
+        } else if let Some(recalled) = self.recall(plan) {
+            self.load_recalled(db, plan, &known, recalled).await?
         } else {
-            (hold.await?, read.await?)
+            self.load_jobs(db, plan, &known).await?
         };
-        let looked = look.is_some();
-        let clock = look.as_ref().map(|look| look.clock).or(clock);
-        let clock = clock.ok_or(Trouble::Impossible("nobody looked at the clock"))?;
+        let clock = loaded.clock;
         let as_known = known.version == clock.settings;
-        let known = self.known_at(db, &clock, known, plan.sets).await?;
+        let known = self.known_at(db, &clock, known, plan.sets()).await?;
         let now = self.tick(clock.now);
         if self.has_jumped() {
             return Err(Trouble::Jumped);
         }
-        let facts = (now, clock.epoch.unsigned_abs());
-        let mut numbers = vec![clock.place];
+        let mut places = vec![clock.place];
         if !plan.new.is_empty() {
             let more = (plan.new.len() - 1) / BLOCK;
-            numbers.extend(hold::places(db, more + self.places_wanted(db, plan, &known)).await?);
-            self.keep_places(&numbers.split_off(1 + more));
-            self.note_places(&numbers, now);
+            let wanted = more + self.places_wanted(db, plan, &known);
+            places.extend(locks::places(db, wanted).await?);
+            self.keep_places(&places.split_off(1 + more));
+            self.note_places(&places, now);
         }
-        let mut desk = Desk::new(facts, known, self.dice.clone(), clock.place, numbers);
-        desk.limits = self.limits;
+        let epoch = clock.epoch.unsigned_abs();
+        let moment = Moment { now, epoch, known, limits: self.limits, places };
+        let mut transaction = Transaction::new(moment, self.dice.clone());
         // It went by the database's time, which may have gone back, and by what was known.
-        desk.early = look.filter(|_| as_known && now == clock.now);
-        desk.unlocked_claims = if plan.careful || looked { Vec::new() } else { claims };
-        desk.refused = refused;
-        desk.jobs = jobs;
-        if let Some(recalled) = recalled {
-            desk.jobs = recalled.jobs;
-            desk.recalled = recalled.by;
+        transaction.early = loaded.look.filter(|_| as_known && now == clock.now);
+        transaction.unlocked_claims = loaded.unlocked_claims;
+        (transaction.jobs, transaction.recalled) = (loaded.jobs, loaded.recalled);
+        transaction.keys = loaded.keys;
+        if !plan.kinds.is_empty() {
+            let mut records = transaction.known.records.clone();
+            records.extend(loaded.credentials);
+            transaction.records = Some(records);
         }
-        desk.keys = keys;
-        let missing = plan.commands.iter().map(|(id, _)| *id);
-        let missing: Vec<JobId> = missing.filter(|id| !desk.jobs.contains_key(id)).collect();
-        inbox::expect_none(db, &missing).await?;
-        self.fill(db, &mut desk, plan).await?;
-        Ok((desk, held, Xact { number: clock.number, server: clock.server }))
+        self.load_rest(db, &mut transaction, plan).await?;
+        Ok((transaction, loaded.held, Xact { number: clock.number, server: clock.server }))
+    }
+
+    /// Only claims, all for the same queues: their look locks them and reads the clock as well.
+    async fn load_for_claims(
+        &self,
+        db: &Lent,
+        plan: &BatchPlan<'_>,
+        (queues, room): (Vec<i64>, usize),
+    ) -> Result<Loaded, Trouble> {
+        // Claims are taken to be new at first. One that is not shows when it is locked.
+        let claims = plan.claim_locks();
+        let ((), look) = tokio::try_join!(
+            biased;
+            db.begin(),
+            self.ask_lines(db, (&queues, room), &claims, None),
+        )?;
+        let clock = look.clock;
+        Ok(Loaded { look: Some(look), ..Loaded::at(clock) })
+    }
+
+    /// All jobs of the batch are known by heart, or new: nothing is read but keys and the clock.
+    async fn load_recalled(
+        &self,
+        db: &Lent,
+        plan: &BatchPlan<'_>,
+        known: &Known,
+        recalled: Recalled,
+    ) -> Result<Loaded, Trouble> {
+        let opened = self.open(db, plan, known).await?;
+        let ((), (), keys, clock) = tokio::try_join!(
+            biased;
+            begin_if(db, !opened.has_begun),
+            locks::lock_audit(db, plan.audits),
+            locks::lock_keys(db, &opened.keys),
+            locks::clock(db, plan.surely_writes()),
+        )?;
+        Ok(Loaded {
+            keys,
+            jobs: recalled.jobs,
+            recalled: recalled.by,
+            unlocked_claims: plan.claim_locks(),
+            credentials: opened.credentials,
+            ..Loaded::at(clock)
+        })
+    }
+
+    /// Jobs are locked and read. Ended ones are locked by a second statement, and everything else is
+    /// behind it.
+    async fn load_jobs(
+        &self,
+        db: &Lent,
+        plan: &BatchPlan<'_>,
+        known: &Known,
+    ) -> Result<Loaded, Trouble> {
+        if plan.jobs.is_empty() {
+            return self.load_recalled(db, plan, known, Recalled::default()).await;
+        }
+        let opened = self.open(db, plan, known).await?;
+        let (keys, jobs) = self.lock_jobs(db, plan, &opened).await?;
+        let clock = locks::clock(db, plan.surely_writes()).await?;
+        Ok(Loaded {
+            keys,
+            jobs,
+            unlocked_claims: plan.claim_locks(),
+            credentials: opened.credentials,
+            ..Loaded::at(clock)
+        })
+    }
+
+    /// Nothing is taken for granted: new jobs are looked up by their ids, and claims by their names.
+    async fn load_pessimistically(
+        &self,
+        db: &Lent,
+        plan: &BatchPlan<'_>,
+        known: &Known,
+    ) -> Result<Loaded, Trouble> {
+        let opened = self.open(db, plan, known).await?;
+        let (keys, jobs) = self.lock_jobs(db, plan, &opened).await?;
+        let (claims, digests) = (plan.claim_locks(), plan.digests());
+        let (_, held, clock) = tokio::try_join!(
+            biased;
+            locks::lock_claims(db, &claims),
+            locks::held(db, &digests),
+            locks::clock(db, plan.surely_writes()),
+        )?;
+        let credentials = opened.credentials;
+        Ok(Loaded { keys, jobs, held, credentials, ..Loaded::at(clock) })
+    }
+
+    /// Most batches need nothing before their locks, and begin in the same journey. A batch that sets
+    /// records locks their number first, and one that may move keys has to know which.
+    async fn open(
+        &self,
+        db: &Lent,
+        plan: &BatchPlan<'_>,
+        known: &Known,
+    ) -> Result<Opened, Trouble> {
+        let mut opened = Opened { has_begun: plan.from_inbox, ..Opened::default() };
+        opened.keys = plan.keys(known);
+        if plan.rekeyed.is_empty() && plan.kinds.is_empty() {
+            return Ok(opened);
+        }
+        tokio::try_join!(
+            biased;
+            db.begin(),
+            locks::keys_of(db, &plan.rekeyed, &mut opened.keys),
+        )?;
+        opened.has_begun = true;
+        if !plan.kinds.is_empty() {
+            let sql = if plan.sets() { sql::SETTINGS_SET } else { sql::CREDENTIALS_SET };
+            let credentials = plan.kinds.iter().copied().filter(|kind| !kind.decides_batches());
+            let credentials: Vec<RecordKind> = credentials.collect();
+            let (_, loaded) =
+                tokio::try_join!(biased; db.run(sql, &[]), records::load(db, &credentials))?;
+            opened.credentials = loaded;
+        }
+        Ok(opened)
+    }
+
+    async fn lock_jobs(
+        &self,
+        db: &Lent,
+        plan: &BatchPlan<'_>,
+        opened: &Opened,
+    ) -> Result<(Keys, Jobs), Trouble> {
+        let ((), (), keys, jobs) = tokio::try_join!(
+            biased;
+            begin_if(db, !opened.has_begun),
+            locks::lock_audit(db, plan.audits),
+            locks::lock_keys(db, &opened.keys),
+            load::locked(db, &plan.jobs),
+        )?;
+        Ok((keys, jobs))
     }
 
     /// Loads what is known to be needed only now.
-    async fn fill(&self, db: &Lent, desk: &mut Desk, plan: &Plan<'_>) -> Result<(), Trouble> {
-        let holders = desk.keys.values().filter_map(|key| key.holder);
-        let holders: Vec<JobId> = holders.filter(|id| !desk.jobs.contains_key(id)).collect();
-        let bounded =
-            plan.new.iter().filter(|new| desk.known.policy(&new.job_type).max_queued.is_some());
-        let bounded = bounded.filter_map(|new| desk.known.queues.no(&new.job_type, &new.tenant));
-        let bounded: BTreeSet<i64> = bounded.filter(|_| !plan.taking_in).collect();
-        let (holders, queued) = tokio::try_join!(biased; load::read(db, &holders), hold::queued(db, bounded.into_iter().collect()))?;
-        desk.holders = holders;
-        desk.queued = queued;
-        if plan.taking_in {
-            desk.free_kept_keys(&plan.new);
+    async fn load_rest(
+        &self,
+        db: &Lent,
+        transaction: &mut Transaction,
+        plan: &BatchPlan<'_>,
+    ) -> Result<(), Trouble> {
+        let commands = plan.commands.iter().map(|(id, _)| *id);
+        let missing: Vec<JobId> =
+            commands.filter(|id| !transaction.jobs.contains_key(id)).collect();
+        inbox::expect_none(db, &missing).await?;
+        let holders = transaction.keys.values().filter_map(|key| key.holder);
+        let holders: Vec<JobId> =
+            holders.filter(|id| !transaction.jobs.contains_key(id)).collect();
+        let bounded = self.bounded_queues(transaction, plan);
+        let (holders, queued) = tokio::try_join!(
+            biased;
+            load::read(db, &holders),
+            locks::queued(db, bounded),
+        )?;
+        (transaction.holders, transaction.queued) = (holders, queued);
+        if plan.from_inbox {
+            transaction.free_kept_keys(&plan.new);
         }
-        inbox::expect_none(db, &desk.missing_holders()).await?;
-        load::details(db, desk, &plan.commands).await
+        inbox::expect_none(db, &transaction.missing_holders()).await?;
+        load::details(db, transaction, &plan.commands).await
+    }
+
+    /// The queues of new jobs whose policies bound how many may wait. Rows of the inbox were counted
+    /// when they were enqueued.
+    fn bounded_queues(&self, transaction: &Transaction, plan: &BatchPlan<'_>) -> Vec<i64> {
+        // A batch that sets policies may bound any of them.
+        let may_be_bounded = |new: &NewJob| {
+            plan.sets()
+                || transaction.known.records.policy(&new.job_type).max_queued.is_some()
+        };
+        let new = plan.new.iter().filter(|new| !plan.from_inbox && may_be_bounded(new));
+        let queues = &transaction.known.queues;
+        let bounded: BTreeSet<i64> =
+            new.filter_map(|new| queues.no(&new.job_type, &new.tenant)).collect();
+        bounded.into_iter().collect()
     }
 
     /// What is known, read again if the house says that it has changed.
@@ -383,6 +500,55 @@ impl Inner {
     }
 }
 
+type Keys = BTreeMap<KeyName, Key>;
+type Jobs = HashMap<JobId, Arc<Stored>>;
+
+/// What a transaction has before its first locks.
+#[derive(Default)]
+struct Opened {
+    has_begun: bool,
+    /// The keys that it needs, each with the job that comes with it.
+    keys: BTreeMap<KeyName, JobId>,
+    /// Records that it sets and batches are not decided by.
+    credentials: Records,
+}
+
+/// What was locked and read.
+struct Loaded {
+    clock: Clock,
+    keys: Keys,
+    jobs: Jobs,
+    recalled: BTreeMap<i64, Xid>,
+    /// What claims were given before.
+    held: HashMap<i64, Vec<JobId>>,
+    look: Option<Look>,
+    unlocked_claims: Vec<i64>,
+    credentials: Records,
+}
+
+impl Loaded {
+    fn at(clock: Clock) -> Self {
+        Loaded {
+            clock,
+            keys: BTreeMap::new(),
+            jobs: HashMap::new(),
+            recalled: BTreeMap::new(),
+            held: HashMap::new(),
+            look: None,
+            unlocked_claims: Vec::new(),
+            credentials: Records::default(),
+        }
+    }
+}
+
+fn new_jobs(request: &Request) -> &[NewJob] {
+    if let Request::Submit(jobs) = request { jobs } else { &[] }
+}
+
+fn queue_of(new: &NewJob) -> Queue {
+    Queue { job_type: new.job_type.clone(), tenant: new.tenant.clone() }
+}
+
 /// Queues that are to be made.
 #[derive(Default)]
 struct MissingQueues {
@@ -394,11 +560,9 @@ struct MissingQueues {
 }
 
 /// A transaction that has only to be committed.
-#[derive(Default)]
-pub(super) struct Ready<'a> {
+pub(super) struct Ready {
     pub(super) replies: Vec<Reply>,
-    pub(super) desk: Option<Desk>,
-    pub(super) notes: Vec<&'a AuditNote>,
+    pub(super) transaction: Transaction,
     pub(super) workers: WorkersNews,
     /// What each claim was given.
     pub(super) given: Vec<(i64, Vec<JobId>)>,
@@ -413,74 +577,18 @@ pub(super) struct Ready<'a> {
     pub(super) made: u64,
 }
 
-fn remember<'a>(reply: &Reply, request: &'a Request, notes: &mut Vec<&'a AuditNote>) {
-    if reply.is_ok() {
-        notes.extend(notes_of(request));
-    }
-}
-
-impl Inner {
-    /// Settings come first. They are few, and each is a statement. Gives those that are refused.
-    async fn set(&self, db: &Lent, plan: &Plan<'_>) -> Result<BTreeMap<usize, Refusal>, Trouble> {
-        if plan.sets {
-            db.run(sql::SETTINGS_SET, &[]).await?;
-        } else if plan.requests.iter().any(|(_, request)| request.sets()) {
-            db.run(sql::CREDENTIALS_SET, &[]).await?;
+impl Ready {
+    fn new(transaction: Transaction, xact: Xact, made: u64) -> Self {
+        Ready {
+            replies: Vec::new(),
+            transaction,
+            workers: WorkersNews::default(),
+            given: Vec::new(),
+            lines: Vec::new(),
+            served: Vec::new(),
+            xact,
+            only_claims: false,
+            made,
         }
-        let mut refused = BTreeMap::new();
-        for (index, request) in &plan.requests {
-            let done = match request.bare() {
-                Some(Request::SetPolicy { job_type, policy }) => {
-                    let name = job_type.as_str();
-                    let body = to_row(facet::of_name(&[name]), policy);
-                    known::put_policy(db, name, &body, policy).await?;
-                    Ok(())
-                }
-                Some(Request::Pause { scope, job_type }) => self.pause(db, scope, job_type).await?,
-                Some(Request::Resume { scope, job_type }) => {
-                    let params: [Param<'_>; 2] =
-                        [(&job_type.as_str(), Type::TEXT), (&to_scope(scope), Type::TEXT)];
-                    db.run(sql::PAUSE_LIFT, &params).await?;
-                    Ok(())
-                }
-                Some(Request::PutKey(key)) => audit::put_key(db, key, &self.limits).await?,
-                Some(Request::PutSigningKey(key)) => {
-                    audit::put_signing_key(db, key).await?;
-                    Ok(())
-                }
-                Some(
-                    Request::Submit(_)
-                    | Request::Job { .. }
-                    | Request::Claim { .. }
-                    | Request::Seen { .. }
-                    | Request::Leave { .. }
-                    | Request::Record { .. },
-                )
-                | None => Ok(()),
-            };
-            if let Err(refusal) = done {
-                refused.insert(*index, refusal);
-            }
-        }
-        Ok(refused)
-    }
-
-    /// The lock on the number of settings, which is taken, keeps two nodes from adding the last
-    /// one.
-    async fn pause(
-        &self,
-        db: &Lent,
-        scope: &Scope,
-        job_type: &JobType,
-    ) -> Result<Result<(), Refusal>, Trouble> {
-        let paused = known::load_pauses(db).await?;
-        let pause = (job_type.clone(), scope.clone());
-        if let Err(refusal) = check_pause(&paused, &pause, &self.limits) {
-            return Ok(Err(refusal));
-        }
-        let params: [Param<'_>; 2] =
-            [(&job_type.as_str(), Type::TEXT), (&to_scope(scope), Type::TEXT)];
-        db.run(sql::PAUSE_PUT, &params).await?;
-        Ok(Ok(()))
     }
 }

@@ -8,18 +8,19 @@
 
 use super::{
     Inner,
+    batch_plan::BatchPlan,
     commit::{ASKED_APART, ASKED_MAX},
-    desk::{BLOCK, Desk},
     error::Trouble,
     known::Known,
-    plan::Plan,
     pool::{Lent, Pool},
     save, sql,
+    transaction::{BLOCK, Moment, Transaction},
     workers::WorkersNews,
 };
 use crate::{
     node::News,
     store::{Reply, Request},
+    unit_of_work::carry_out,
 };
 use engine::Timestamp;
 use std::{
@@ -91,15 +92,15 @@ pub(super) struct Foreseen {
     place: i64,
 }
 
-impl Plan<'_> {
+impl BatchPlan<'_> {
     /// Whether it is only about new jobs, of which nothing has to be looked up.
     fn only_hands_over(&self, known: &Known) -> bool {
         let is_plain = |(_, request): &(usize, &Request)| matches!(request, Request::Submit(_));
         let is_free = |new: &&engine::NewJob| {
-            new.key.is_none() && known.policy(&new.job_type).max_queued.is_none()
+            new.key.is_none() && known.records.policy(&new.job_type).max_queued.is_none()
         };
-        !self.careful
-            && !self.taking_in
+        !self.pessimistic
+            && !self.from_inbox
             && self.new.len() <= BLOCK
             && self.requests.iter().all(is_plain)
             && self.new.iter().all(is_free)
@@ -108,7 +109,7 @@ impl Plan<'_> {
 
 impl Inner {
     /// What a batch needs to be written at once, if that can be known.
-    pub(super) fn foresee(&self, db: &Lent, plan: &Plan<'_>, known: &Known) -> Option<Foreseen> {
+    pub(super) fn foresee(&self, db: &Lent, plan: &BatchPlan<'_>, known: &Known) -> Option<Foreseen> {
         // Behind a pooler a statement needs its settings, and so a transaction around it.
         if !db.is_own() || !plan.only_hands_over(known) {
             return None;
@@ -121,7 +122,7 @@ impl Inner {
     }
 
     /// How many places a batch that goes the long way is to bring along for those that follow.
-    pub(super) fn places_wanted(&self, db: &Lent, plan: &Plan<'_>, known: &Known) -> usize {
+    pub(super) fn places_wanted(&self, db: &Lent, plan: &BatchPlan<'_>, known: &Known) -> usize {
         if !db.is_own() || !plan.only_hands_over(known) {
             return 0;
         }
@@ -153,35 +154,33 @@ impl Inner {
     pub(super) async fn hand_over(
         &self,
         db: &mut Lent,
-        plan: &Plan<'_>,
+        plan: &BatchPlan<'_>,
         (known, foreseen): (Arc<Known>, Foreseen),
         news: &News,
     ) -> Result<Vec<Reply>, Trouble> {
         let Foreseen { now, place } = foreseen;
         let settings = known.version;
-        let mut desk = Desk::new((now, 0), known, self.dice.clone(), place, vec![place]);
-        desk.limits = self.limits;
+        let moment = Moment { now, epoch: 0, known, limits: self.limits, places: vec![place] };
+        let mut transaction = Transaction::new(moment, self.dice.clone());
         let mut replies = Vec::with_capacity(plan.requests.len());
         for (_, request) in &plan.requests {
-            if let Request::Submit(jobs) = request {
-                replies.push(desk.submit(jobs)?);
-            }
+            replies.push(carry_out(&mut transaction, request)?);
         }
         db.opened();
         let sent = {
-            let sending = pin!(save::hand_over(db, &desk.pending, (now, settings)));
+            let sending = pin!(save::hand_over(db, &transaction.pending, (now, settings)));
             self.with_word(db, news, sending).await
         };
         let sent = match sent {
             Err(trouble) if trouble.is_silence() => {
-                let numbers = desk.pending.new.iter().map(|new| new.stored.no).collect();
+                let numbers = transaction.pending.new.iter().map(|new| new.stored.no).collect();
                 return Err(Trouble::Unheard(Box::new(Unheard { trouble, numbers, replies })));
             }
             sent => sent,
         };
         db.closed();
         self.keep_places(&[sent?]);
-        self.committed(&desk, None, WorkersNews::default(), (Vec::new(), Vec::new()));
+        self.committed(&transaction, None, WorkersNews::default(), (Vec::new(), Vec::new()));
         Ok(replies)
     }
 

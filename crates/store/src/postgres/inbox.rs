@@ -7,10 +7,10 @@
 
 use super::{
     Inner,
+    batch_plan::BatchPlan,
     error::Trouble,
     execute::ATTEMPTS_MAX,
     load,
-    plan::Plan,
     pool::{Lent, Param},
     sql,
     uuid::{Uuid, uuids},
@@ -118,20 +118,20 @@ impl Inner {
 
     /// Makes jobs of rows, and says of how many.
     async fn take_in(&self, rows: Rows<'_>) -> Result<usize, Trouble> {
-        let mut careful = false;
+        let mut pessimistic = false;
         for attempt in 1..=ATTEMPTS_MAX {
-            match self.try_take_in(rows, careful).await {
+            match self.try_take_in(rows, pessimistic).await {
                 Ok(taken) => return Ok(taken),
-                Err(trouble) => self.recover(trouble, attempt, &mut careful).await?,
+                Err(trouble) => self.recover(trouble, attempt, &mut pessimistic).await?,
             }
         }
-        Err(Trouble::Impossible("what was enqueued was in others' way again and again"))
+        Err(Trouble::Contended(None))
     }
 
-    async fn try_take_in(&self, rows: Rows<'_>, careful: bool) -> Result<usize, Trouble> {
+    async fn try_take_in(&self, rows: Rows<'_>, pessimistic: bool) -> Result<usize, Trouble> {
         let mut db = self.writers.lend().await?;
         db.opened();
-        let done = self.take_in_with(&db, rows, careful).await;
+        let done = self.take_in_with(&db, rows, pessimistic).await;
         db.end(&done).await;
         done
     }
@@ -140,7 +140,7 @@ impl Inner {
         &self,
         db: &Lent,
         rows: Rows<'_>,
-        careful: bool,
+        pessimistic: bool,
     ) -> Result<usize, Trouble> {
         let ((), rows) = tokio::try_join!(biased; db.begin(), take(db, rows))?;
         if rows.is_empty() {
@@ -149,7 +149,7 @@ impl Inner {
         let slips = rows.iter().map(|row| self.slip(row)).collect::<Result<Vec<_>, _>>()?;
         let lawful = slips.iter().filter_map(|slip| slip.new.as_ref().ok());
         let batch: Vec<Request> = lawful.map(|new| Request::Submit(vec![new.clone()])).collect();
-        let plan = Plan { taking_in: true, ..Plan::of(&batch, careful) };
+        let plan = BatchPlan { from_inbox: true, ..BatchPlan::of(&batch, pessimistic) };
         let known = self.make_queues(&mut self.readers.lend().await?, &plan).await?;
         let ready = self.transaction(db, &plan, known).await?;
         let (taken, refused) = sorted(&slips, &ready.replies);

@@ -4,7 +4,6 @@
 //! bounded number of jobs: where little matches, it is short and says where to go on.
 
 use super::{
-    desk::first_number,
     error::Trouble,
     known::Known,
     load,
@@ -12,6 +11,7 @@ use super::{
     pool::{Lent, Param},
     reads::numbers,
     sql,
+    transaction::first_number,
 };
 use crate::{
     cursor::Cursor,

@@ -1,15 +1,18 @@
 //! Reading jobs: locked, for whoever decides about them, or as they are, for whoever asks.
 
 use super::{
-    desk::{Desk, Steps, recent_record, stale_token},
     error::Trouble,
     pool::Lent,
     sql,
+    transaction::{Steps, Transaction, recent_record},
     uuid::{Uuid, uuids},
 };
-use crate::form::{
-    body::{from_row, job_from_row},
-    stored::Stored,
+use crate::{
+    form::{
+        body::{from_row, job_from_row},
+        stored::Stored,
+    },
+    unit_of_work::stale_token,
 };
 use engine::{Command, Envelope, HistoryEntry, JobId, JsonText, Step};
 use std::{collections::HashMap, sync::Arc};
@@ -184,13 +187,13 @@ pub(super) async fn history_rows(
 /// Loads what some commands need beside their jobs: old records of attempts, and steps.
 pub(super) async fn details(
     db: &Lent,
-    desk: &mut Desk,
+    transaction: &mut Transaction,
     commands: &[(JobId, &Command)],
 ) -> Result<(), Trouble> {
     let mut old = Vec::new();
     let (mut numbers, mut names) = (Vec::new(), Vec::new());
     for (id, command) in commands {
-        let Some(stored) = desk.jobs.get(id) else { continue };
+        let Some(stored) = transaction.jobs.get(id) else { continue };
         if let Some(token) = stale_token(&stored.job, command)
             && recent_record(stored, token)?.is_none()
             && is_long(stored)?
@@ -205,9 +208,9 @@ pub(super) async fn details(
     let (rows, steps) =
         tokio::try_join!(biased; history_rows(db, &old, 0), steps(db, &numbers, &names))?;
     for (no, _, entry) in rows.into_iter().rev() {
-        desk.records.entry(no).or_default().push(entry);
+        transaction.history.entry(no).or_default().push(entry);
     }
-    desk.steps = steps;
+    transaction.steps = steps;
     Ok(())
 }
 

@@ -7,32 +7,32 @@
 
 mod address;
 mod audit;
+mod batch_plan;
 mod booth;
 mod chores;
 mod claim;
 mod commit;
 mod connect;
-mod desk;
 mod doctor;
 mod erase;
 mod error;
 mod execute;
 mod hand_over;
-mod hold;
 mod inbox;
 mod known;
 mod lines;
 mod list;
 mod load;
+mod locks;
 mod news;
 mod nodes;
 mod pending;
-mod plan;
 #[cfg(test)]
 mod plans;
 mod pool;
 mod reads;
 mod recall;
+mod records;
 mod save;
 mod schema;
 mod session;
@@ -42,6 +42,7 @@ mod store;
 pub(crate) mod tests;
 mod time;
 mod tls;
+mod transaction;
 mod turn;
 mod uuid;
 mod verify;
@@ -194,7 +195,6 @@ impl Inner {
     async fn start(&self) -> Result<(), Trouble> {
         let mut db = self.readers.lend().await?;
         let known = Known::load(&db).await?;
-        known::tell_policies(&db, &known).await?;
         self.learn(Arc::new(known));
         self.start_time(&mut db).await
     }
@@ -240,15 +240,15 @@ impl Inner {
     /// Takes over what is true since a transaction was committed.
     fn committed(
         &self,
-        desk: &desk::Desk,
+        transaction: &transaction::Transaction,
         by: Option<Xid>,
         news: workers::WorkersNews,
         (looked, served): (Vec<Looked>, Vec<i64>),
     ) {
-        self.remember(desk, by);
+        self.remember(transaction, by);
         let mut lines = self.lines();
         looked.iter().for_each(|looked| lines.looked(looked));
-        lines.note(&desk.pending);
+        lines.note(&transaction.pending);
         served.iter().for_each(|queue| lines.serve(*queue));
         drop(lines);
         let mut workers = self.workers();

@@ -8,7 +8,8 @@ use crate::form::{
     sheet::Sheets,
     stored::{Columns, Stored},
 };
-use engine::{Change, HistoryEntry, Job, JobId, JsonText, Step, StepsChange};
+use crate::record::{Record, RecordName};
+use engine::{AuditNote, Change, HistoryEntry, Job, JobId, JsonText, Step, StepsChange};
 use std::{collections::BTreeMap, sync::Arc};
 
 #[derive(Default)]
@@ -24,6 +25,10 @@ pub(super) struct Pending {
     pub(super) deltas: Deltas,
     /// Keys whose job has ended.
     pub(super) ended_keys: Vec<EndedKey>,
+    /// Records as they should be; without a value where they are to go.
+    pub(super) records: BTreeMap<RecordName, Option<Record>>,
+    /// Entries for the audit log.
+    pub(super) notes: Vec<AuditNote>,
 }
 
 /// A job that was handed over.
@@ -73,6 +78,8 @@ impl Pending {
             && self.steps.is_empty()
             && self.steps_forgotten.is_empty()
             && self.sheets.written.is_empty()
+            && self.records.is_empty()
+            && self.notes.is_empty()
     }
 
     /// Notes how a job should stand; `before` is how it stood.

@@ -11,18 +11,16 @@ use super::{
 use tokio_postgres::{Client, SimpleQueryMessage};
 
 /// Tables that are small, whatever happens, and may be read as a whole.
-const SMALL: [&str; 14] = [
+const SMALL: [&str; 12] = [
     "lock",
     "house",
     "pulse",
     "queue",
     "policy",
-    "pause",
+    "record",
     "worker",
     "counter",
     "delta",
-    "api_key",
-    "signing_key",
     "node",
     "leader",
     "numbering",

@@ -126,7 +126,7 @@ impl Inner {
             live_workers: live_workers(&workers, &queue),
             ahead: ahead(db, &stored, now).await?,
             running,
-            concurrency: known.policy(&queue.job_type).concurrency,
+            concurrency: known.records.policy(&queue.job_type).concurrency,
         };
         Ok(Some((stored.job.clone(), surroundings)))
     }
@@ -151,7 +151,7 @@ impl Inner {
                 if left == 0 {
                     return Ok(late);
                 }
-                let kept = known.policy(&names.job_type).kept_for(keyed);
+                let kept = known.records.policy(&names.job_type).kept_for(keyed);
                 let (queue, until) = (queue_column(queue), before(now, kept));
                 let params: [Param<'_>; 4] = [
                     (&queue, Type::INT4),
@@ -336,7 +336,7 @@ async fn look(
         jobs.insert(stored.no, stored);
     }
     for stored in numbers.iter().filter_map(|no| jobs.get(no)) {
-        let policy = known.policy(&stored.job.envelope.job_type);
+        let policy = known.records.policy(&stored.job.envelope.job_type);
         let command = overdue(&stored.job, policy, now);
         late.extend(command.map(|command| Overdue { id: stored.job.id(), command }));
     }

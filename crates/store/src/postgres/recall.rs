@@ -5,7 +5,7 @@
 //! the transaction that PostgreSQL keeps with every row, and fails otherwise. Then nothing has happened, and
 //! everything is read.
 
-use super::{Inner, desk::Desk, error::Trouble, plan::Plan, uuid::Xid};
+use super::{Inner, batch_plan::BatchPlan, error::Trouble, transaction::Transaction, uuid::Xid};
 use crate::{form::stored::Stored, remembered::Memory};
 use engine::{Command, JobId};
 use std::{
@@ -39,8 +39,8 @@ pub(super) struct Recalled {
 impl Inner {
     /// All jobs of a batch from memory, or none: rows are locked in one order by everybody, so some cannot be locked now and
     /// others later.
-    pub(super) fn recall(&self, plan: &Plan<'_>) -> Option<Recalled> {
-        if plan.careful || plan.commands.is_empty() {
+    pub(super) fn recall(&self, plan: &BatchPlan<'_>) -> Option<Recalled> {
+        if plan.pessimistic || plan.commands.is_empty() {
             return None;
         }
         let remembered = self.remembered();
@@ -57,10 +57,10 @@ impl Inner {
     }
 
     /// Remembers what a transaction has written, now that it is committed.
-    pub(super) fn remember(&self, desk: &Desk, by: Option<Xid>) {
+    pub(super) fn remember(&self, transaction: &Transaction, by: Option<Xid>) {
         let mut remembered = self.remembered();
-        for id in &desk.changed {
-            let leased = desk.jobs.get(id).filter(|stored| stored.job.lease().is_some());
+        for id in &transaction.changed {
+            let leased = transaction.jobs.get(id).filter(|stored| stored.job.lease().is_some());
             match leased.zip(by) {
                 Some((stored, by)) => remembered.put(Written { stored: stored.clone(), by }),
                 None => {
@@ -79,7 +79,7 @@ fn is_report_under(stored: &Stored, command: &Command) -> bool {
     holder.is_some() && command.token() == holder && command.step().is_none()
 }
 
-impl Desk {
+impl Transaction {
     /// Fails where a job from memory was left as it was: nothing would prove that it still is.
     pub(super) fn expect_changes(&self) -> Result<(), Trouble> {
         let changed = |no: &i64| self.pending.jobs.contains_key(no);

@@ -1,12 +1,12 @@
 //! Writing what was decided: a statement for each table, one behind another, in one journey.
 
 use super::{
-    desk::{Desk, Key},
-    erase,
+    Inner, audit, erase,
     error::Trouble,
     pending::{EndedRows, HandedRows, LiveRows, Pending, Place, queue_column},
     pool::{Lent, Param},
-    sql,
+    records, sql,
+    transaction::{Key, Transaction},
     uuid::{Uuid, Xid},
 };
 use crate::form::{
@@ -17,8 +17,20 @@ use engine::{JobId, Timestamp};
 use std::{collections::BTreeMap, mem};
 use tokio_postgres::types::{ToSql, Type};
 
-impl Desk {
-    /// Writes everything that was decided so far, but for keys and counts, which are written at the end.
+impl Inner {
+    /// Writes everything that was decided so far, but for keys and counts, which are written at the
+    /// end. What has to happen with every write happens here.
+    pub(super) async fn write(
+        &self,
+        db: &Lent,
+        transaction: &mut Transaction,
+    ) -> Result<(), Trouble> {
+        self.lines().note(&transaction.pending);
+        transaction.write(db).await
+    }
+}
+
+impl Transaction {
     pub(super) async fn write(&mut self, db: &Lent) -> Result<(), Trouble> {
         if self.pending.is_empty() {
             return Ok(());
@@ -32,7 +44,8 @@ impl Desk {
         let erased = mem::take(&mut pending.erased);
         let recalled = mem::take(&mut self.recalled);
         write(db, &pending, &recalled, &Given::default()).await?;
-        erase::erase(db, &erased).await
+        erase::erase(db, &erased).await?;
+        audit::note(db, &pending.notes, self.now).await
     }
 
     /// Writes whose the keys are, and from when their windows count.
@@ -82,6 +95,7 @@ pub(super) async fn write(
         steps(db, pending),
         announce(db, by(!begins && !ends && !starts)),
         give(db, given, starts),
+        records::write(db, &pending.records),
     )
     .map(drop)
 }
@@ -361,9 +375,9 @@ async fn give(db: &Lent, given: &Given, done: bool) -> Result<(), Trouble> {
     run(db, sql::CLAIMS_GIVE, &given.params(), if done { 0 } else { given.digest.len() }).await
 }
 
-async fn set_keys(db: &Lent, desk: &Desk) -> Result<(), Trouble> {
+async fn set_keys(db: &Lent, transaction: &Transaction) -> Result<(), Trouble> {
     let moved = |key: &Key| key.holder.filter(|holder| *holder != key.row);
-    let moved = desk.keys.iter().filter_map(|(name, key)| Some((name, moved(key)?)));
+    let moved = transaction.keys.iter().filter_map(|(name, key)| Some((name, moved(key)?)));
     let moved: Vec<_> = moved.collect();
     let queue: Vec<i32> = moved.iter().map(|((queue, _), _)| queue_column(*queue)).collect();
     let name: Vec<&str> = moved.iter().map(|((_, name), _)| name.as_str()).collect();
@@ -373,16 +387,16 @@ async fn set_keys(db: &Lent, desk: &Desk) -> Result<(), Trouble> {
     run(db, sql::KEYS_SET, &params, moved.len()).await
 }
 
-async fn drop_keys(db: &Lent, desk: &Desk) -> Result<(), Trouble> {
-    let free = desk.keys.iter().filter(|(_, key)| key.holder.is_none());
+async fn drop_keys(db: &Lent, transaction: &Transaction) -> Result<(), Trouble> {
+    let free = transaction.keys.iter().filter(|(_, key)| key.holder.is_none());
     let (queue, name): (Vec<i32>, Vec<&str>) =
         free.map(|((queue, name), _)| (queue_column(*queue), name.as_str())).unzip();
     let params: [Param<'_>; 2] = [(&queue, Type::INT4_ARRAY), (&name, Type::TEXT_ARRAY)];
     run(db, sql::KEYS_DROP, &params, queue.len()).await
 }
 
-async fn end_keys(db: &Lent, desk: &Desk) -> Result<(), Trouble> {
-    let ended = &desk.pending.ended_keys;
+async fn end_keys(db: &Lent, transaction: &Transaction) -> Result<(), Trouble> {
+    let ended = &transaction.pending.ended_keys;
     let queue: Vec<i32> = ended.iter().map(|key| queue_column(key.queue)).collect();
     let at: Vec<i64> = ended.iter().map(|key| key.ended_at).collect();
     let name: Vec<&str> = ended.iter().map(|key| key.name.as_str()).collect();

@@ -4,13 +4,14 @@
 use super::{
     Inner, Postgres, audit,
     error::Trouble,
-    inbox, known, list, load, nodes,
+    inbox, list, load, nodes,
     pool::{Lent, Pool},
-    reads, sql, workers,
+    reads, records, sql, workers,
 };
 use crate::{
     node::{Attendance, News, NodeCard, UnconfirmedNode},
     queue::{QueueDepth, WorkerSeen},
+    record::{Record, RecordKind},
     seen::described,
     store::{
         Execute, NumberedEvent, Overdue, Page, PoisonCounts, Query, Reply, Request, Store,
@@ -19,14 +20,10 @@ use crate::{
 };
 use async_trait::async_trait;
 use engine::{
-    ApiKey, AuditEntry, Event, HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope,
-    SigningKey, Surroundings, Timestamp,
+    AuditEntry, Event, HistoryEntry, Job, JobId, JobType, JsonText, Scope, Surroundings, Timestamp,
 };
 use futures_util::future::FutureExt;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 impl Postgres {
     /// Has something done on the runtime of the connections.
@@ -262,25 +259,17 @@ impl Store for Postgres {
         .await
     }
 
-    async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError> {
-        self.read(move |_, db| async move { known::load_policies(&db).await }).await
-    }
-
-    async fn pauses(&self) -> Result<BTreeSet<(JobType, Scope)>, StoreError> {
-        self.read(move |_, db| async move { known::load_pauses(&db).await }).await
-    }
-
-    async fn keys(&self) -> Result<Vec<ApiKey>, StoreError> {
-        self.read(move |_, db| async move { audit::keys(&db).await }).await
-    }
-
-    async fn keys_of(&self, scope: &Scope) -> Result<Vec<ApiKey>, StoreError> {
-        let scope = scope.clone();
-        self.read(move |_, db| async move { audit::keys_of(&db, &scope).await }).await
-    }
-
-    async fn signing_keys(&self) -> Result<Vec<SigningKey>, StoreError> {
-        self.read(move |_, db| async move { audit::signing_keys(&db).await }).await
+    async fn records(
+        &self,
+        kind: RecordKind,
+        scope: Option<&Scope>,
+        prefix: &str,
+    ) -> Result<Vec<Record>, StoreError> {
+        let (scope, prefix) = (scope.cloned(), prefix.to_owned());
+        self.read(move |_, db| async move {
+            Ok(records::load(&db, &[kind]).await?.list(kind, scope.as_ref(), &prefix))
+        })
+        .await
     }
 
     async fn audit(

@@ -5,11 +5,11 @@
 
 use super::{
     Inner,
-    desk::Desk,
     error::Trouble,
     load,
     pool::{Lent, Param},
     sql,
+    transaction::{Moment, Transaction},
     uuid::Uuid,
     workers,
 };
@@ -186,13 +186,15 @@ impl Inner {
         for row in db.rows(sql::RUNNING, &[]).await? {
             running.push(row.try_get::<_, Uuid>(0)?.0);
         }
-        let mut desk = Desk::new((now, 0), self.known(), self.dice.clone(), 0, Vec::new());
+        let (known, limits) = (self.known(), self.limits);
+        let moment = Moment { now, epoch: 0, known, limits, places: Vec::new() };
+        let mut transaction = Transaction::new(moment, self.dice.clone());
         for stored in load::live(db, &running).await?.into_values() {
             if let Some(change) = clock_jumped(&stored.job, by) {
-                desk.save_change(&stored, change)?;
+                transaction.save_change(&stored, change)?;
             }
         }
-        desk.write(db).await?;
+        self.write(db, &mut transaction).await?;
         self.delay_workers(db, by).await
     }
 

@@ -44,7 +44,7 @@ impl Writer {
             if dropped == limit {
                 break;
             }
-            let window = self.known.policy(&names.job_type).key_window;
+            let window = self.known.records.policy(&names.job_type).key_window;
             let mut statement = self.db.prepare_cached(sql::KEYS_OLD)?;
             let values = (queue, before(self.now(), window), to_i64(limit - dropped));
             let old = statement.query_map(values, |row| Ok((row.get(0)?, row.get(1)?)))?;

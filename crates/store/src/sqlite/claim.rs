@@ -9,7 +9,7 @@ use super::{
     sql,
     writer::Writer,
 };
-use crate::store::Claimed;
+use crate::{store::Claimed, unit_of_work::Source as _};
 use engine::{CLAIM_BYTES_MAX, CLAIM_MAX, Claim, Effect, JsonText, Scope, Timestamp, Wish};
 use std::{collections::VecDeque, sync::Arc};
 
@@ -170,7 +170,7 @@ impl Writer {
             self.known.damaged.insert(no);
             return Ok(None);
         };
-        let facts = self.facts(&stored.job.envelope.job_type);
+        let facts = self.facts(self.known.records.policy(&stored.job.envelope.job_type));
         let Ok(ruling) = engine::claim(&stored.job, claim, &facts) else {
             return Ok(None);
         };
@@ -210,7 +210,7 @@ impl Writer {
 
     /// A job that an index has named.
     pub(super) fn must_find(&self, no: i64) -> Result<Arc<Stored>, Trouble> {
-        self.find(no)?.ok_or(Trouble::Impossible(NOT_THERE))
+        self.find_by_no(no)?.ok_or(Trouble::Impossible(NOT_THERE))
     }
 }
 

@@ -5,17 +5,18 @@ use super::{
     audit::{AUDIT_SINCE, AuditChain, verify},
     body::{event_about, event_from_row, from_row, job_from_row},
     chores::before,
-    credentials::{load_keys, load_signing_keys},
     error::{OpenError, Trouble},
-    known::{
-        Queues, load_counts, load_house, load_paused, load_policies, load_queues, load_workers,
-    },
+    known::{Queues, load_counts, load_house, load_queues, load_workers},
     load::{self, blob},
     open::{Files, Role, refuse_foreign, schema_of},
+    records,
     seal::{Kind, unseal},
     sheet::lines,
 };
-use crate::queue::{Counts, Queue};
+use crate::{
+    queue::{Counts, Queue},
+    record::RecordKind,
+};
 use engine::{Envelope, HistoryEntry, Job, JobId, Step, Timestamp};
 use rusqlite::Connection;
 use std::{collections::BTreeMap, fmt, path::Path, sync::Arc, time::Duration};
@@ -178,8 +179,7 @@ impl<'a> Doctor<'a> {
     /// The small tables can be read.
     fn settings(&mut self) -> Result<(), Trouble> {
         load_house(self.db)?;
-        load_policies(self.db)?;
-        load_paused(self.db)?;
+        records::load(self.db, &[RecordKind::Policy, RecordKind::Pause])?;
         load_workers(self.db)?;
         load_queues(self.db)?;
         Ok(())
@@ -362,12 +362,7 @@ impl<'a> Doctor<'a> {
 
     /// Every API key and every signing key can be read.
     fn credentials(&mut self) -> Result<(), Trouble> {
-        if self.schema < AUDIT_SINCE {
-            return Ok(()); // not migrated yet: there are none
-        }
-        load_keys(self.db)?;
-        load_signing_keys(self.db)?;
-        Ok(())
+        records::load(self.db, &[RecordKind::ApiKey, RecordKind::SigningKey]).map(drop)
     }
 
     /// Nobody changed what people did.

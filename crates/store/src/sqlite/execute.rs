@@ -1,25 +1,24 @@
-//! One batch, one transaction: everything in its turn.
+//! One batch, one transaction: everything in its turn, by the unit of work that all stores share.
 
 use super::{
-    body::{Seen, to_row, to_scope},
+    body::{Seen, to_scope},
     error::Trouble,
-    facet,
-    known::Known,
     load::{self, Stored},
-    sql,
+    records, sql,
     writer::Writer,
 };
 use crate::{
-    queue::check_pause,
+    queue::Queue,
+    record::Records,
     seen::room_for_worker,
     store::{Answer, Reply, Request, turn},
-    taken::{Intent, Taken, decided},
+    unit_of_work::{Effect, Sink, Source, carry_out},
 };
 use engine::{
-    AuditNote, Command, Effect, Facts, Host, JobId, JobType, NewJob, Policy, Refusal, Scope,
-    WorkerId, decide, submit, submit_again, submit_same,
+    AttemptRecord, Facts, Host, IdempotencyKey, Job, JobId, JobType, LeaseToken, Policy, Refusal,
+    Scope, Step, StepName, TenantLimit, TenantLimits, Timestamp, WorkerId,
 };
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 impl Writer {
     /// Carries out a batch; replies keep the order of the requests.
@@ -37,153 +36,22 @@ impl Writer {
 
     fn request(&mut self, request: Request) -> Result<Reply, Trouble> {
         match request {
-            Request::Submit(jobs) => return self.submit(&jobs),
-            Request::Job { scope, id, command } => return self.command(&scope, id, &command),
             Request::Claim { scope, wish } => {
                 let claimed = self.claim(&scope, &wish)?;
                 self.see(scope, wish.worker, wish.host, Some(wish.job_types))?;
                 return Ok(Ok(Answer::Claimed(claimed)));
             }
-            Request::Record { note, request } => return self.record(note, request),
             Request::Seen { scope, worker } => self.see(scope, worker, None, None)?,
             Request::Leave { scope, worker } => self.leave(scope, worker)?,
-            Request::SetPolicy { job_type, policy } => self.set_policy(job_type, policy)?,
-            Request::Pause { scope, job_type } => return self.pause(job_type, scope),
-            Request::Resume { scope, job_type } => self.resume(&job_type, &scope)?,
-            Request::PutKey(key) => return self.put_key(&key),
-            Request::PutSigningKey(key) => self.put_signing_key(&key)?,
+            Request::Submit(_)
+            | Request::Job { .. }
+            | Request::Pause { .. }
+            | Request::Resume { .. }
+            | Request::PutRecord(_)
+            | Request::Audit(_)
+            | Request::All(_) => return carry_out(self, &request),
         }
         Ok(Ok(Answer::Done))
-    }
-
-    /// Does something and notes it; what is refused is not noted.
-    fn record(&mut self, note: AuditNote, request: Option<Box<Request>>) -> Result<Reply, Trouble> {
-        let reply = match request {
-            Some(request) => self.request(*request)?,
-            None => Ok(Answer::Done),
-        };
-        if reply.is_ok() {
-            self.note(note)?;
-        }
-        Ok(reply)
-    }
-
-    /// All of `jobs` or none: everything is decided before anything is saved.
-    fn submit(&mut self, jobs: &[NewJob]) -> Result<Reply, Trouble> {
-        let (answers, taken) = match decided(jobs, |new, taken| self.submit_one(new, taken))? {
-            Ok(decided) => decided,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
-        for (new, change) in taken.jobs {
-            self.save_new(new, change)?;
-        }
-        Ok(Ok(Answer::Submitted(answers)))
-    }
-
-    fn submit_one(&self, new: &NewJob, taken: &Taken<'_>) -> Result<Decided, Trouble> {
-        // The same hand-over again: somebody could not know whether the first one was committed.
-        if self.may_have(new.id)
-            && let Some(stored) = self.find_by_id(new.id)?
-        {
-            return Ok(submit_same(&stored.job, new).map(Intent::Again));
-        }
-        let queue = self.known.queues.no(&new.job_type, &new.tenant);
-        if let Some(key) = &new.key {
-            if let Some(holder) = taken.holder(new) {
-                return Ok(submit_again(holder, &key.content).map(Intent::Again));
-            }
-            let stored = match queue {
-                Some(queue) => self.key_holder(queue, key.name.as_str())?,
-                None => None,
-            };
-            if let Some(holder) = stored {
-                return Ok(submit_again(&holder.job, &key.content).map(Intent::Again));
-            }
-        }
-        let opens_type = match queue {
-            Some(_) => false,
-            None => match self.check_new_type(new, taken) {
-                Ok(opens_type) => opens_type,
-                Err(refusal) => return Ok(Err(refusal)),
-            },
-        };
-        let policy = self.known.policy(&new.job_type);
-        // Asked only where it matters: nobody else needs the sum.
-        let queued = policy
-            .max_queued
-            .map_or(0, |_| queue.map_or(0, |queue| self.known.queued(queue)) + taken.queued(new));
-        let begin = |change| Intent::Begin { change: Box::new(change), opens_type };
-        Ok(submit(new, policy, queued, self.now()).map(begin))
-    }
-
-    fn check_new_type(&self, new: &NewJob, taken: &Taken<'_>) -> Result<bool, Refusal> {
-        let Known { queues, policies, .. } = &self.known;
-        let is_declared = policies.contains_key(&new.job_type);
-        let undeclared = queues.undeclared_types(&new.tenant, policies);
-        taken.check_new_type(new, &self.limits, is_declared, undeclared)
-    }
-
-    /// Whether a job may be here. Ids begin with the moment at which they were made, so nearly every new
-    /// one is greater than all that are in the file.
-    fn may_have(&self, id: JobId) -> bool {
-        self.known.newest_id >= Some(id) || self.pending.number(id).is_some()
-    }
-
-    /// Lets the engine decide one command about one job, and saves what it decided.
-    fn command(&mut self, scope: &Scope, id: JobId, command: &Command) -> Result<Reply, Trouble> {
-        let stored = self.find_by_id(id)?;
-        let Some(stored) = stored.filter(|stored| scope.covers(&stored.job.envelope.tenant)) else {
-            return Ok(Err(Refusal::JobNotFound));
-        };
-        let ruling = match self.decide(&stored, command)? {
-            Ok(ruling) => ruling,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
-        match ruling.effect {
-            Effect::Nothing => {}
-            Effect::Change(change) => self.save_change(&stored, *change)?,
-            Effect::Erase => self.erase(&stored)?,
-        }
-        Ok(Ok(Answer::Job(ruling.answer)))
-    }
-
-    fn decide(&self, stored: &Stored, command: &Command) -> Result<engine::Decision, Trouble> {
-        // The record of the attempt is only needed when the token is not the job's current one.
-        let current = stored.job.lease().map(|lease| lease.token);
-        let stale = command.token().filter(|token| Some(**token) != current);
-        let record = match stale {
-            Some(token) => load::record(&self.db, stored, token)?,
-            None => None,
-        };
-        let step = match command.step() {
-            Some(name) => load::step(&self.db, stored.no, name)?,
-            None => None,
-        };
-        // How many there are is only asked when another one begins.
-        let steps = match (command.step(), &step) {
-            (Some(_), None) => load::steps_count(&self.db, stored.no)?,
-            (Some(_), Some(_)) | (None, _) => 0,
-        };
-        let facts = Facts {
-            record: record.as_ref(),
-            step: step.as_ref(),
-            steps,
-            ..self.facts(&stored.job.envelope.job_type)
-        };
-        Ok(decide(&stored.job, command, &facts))
-    }
-
-    /// What a decision about a job of this type may know, as far as every decision needs it.
-    pub(super) fn facts(&self, job_type: &JobType) -> Facts<'_> {
-        Facts {
-            now: self.now(),
-            epoch: self.known.house.epoch,
-            policy: self.known.policy(job_type),
-            chance: self.dice.roll(),
-            record: None,
-            step: None,
-            steps: 0,
-        }
     }
 
     fn see(
@@ -240,42 +108,136 @@ impl Writer {
         workers.insert(name, seen);
         Ok(())
     }
+}
 
-    fn set_policy(&mut self, job_type: JobType, policy: Policy) -> Result<(), Trouble> {
-        let no = facet::of_name(&[job_type.as_str()]);
-        let values = (job_type.as_str(), to_row(no, &policy));
-        self.db.prepare_cached(sql::POLICY_PUT)?.execute(values)?;
-        self.known.policies.insert(job_type, policy);
-        Ok(())
+impl Source for Writer {
+    type Row = Arc<Stored>;
+    type Error = Trouble;
+
+    fn job(row: &Arc<Stored>) -> &Job {
+        &row.job
     }
 
-    fn pause(&mut self, job_type: JobType, scope: Scope) -> Result<Reply, Trouble> {
-        let pause = (job_type, scope);
-        if let Err(refusal) = check_pause(&self.known.paused, &pause, &self.limits) {
-            return Ok(Err(refusal));
-        }
-        let (job_type, scope) = (pause.0.as_str(), to_scope(&pause.1));
-        let values = (job_type, scope, to_row(facet::of_name(&[job_type, scope]), &pause));
-        self.db.prepare_cached(sql::PAUSE_PUT)?.execute(values)?;
-        self.known.paused.insert(pause);
-        Ok(Ok(Answer::Done))
+    fn find(&self, id: JobId) -> Result<Option<Arc<Stored>>, Trouble> {
+        self.find_by_id(id)
     }
 
-    fn resume(&mut self, job_type: &JobType, scope: &Scope) -> Result<(), Trouble> {
-        let lifted = |(paused, of): &&(JobType, Scope)| {
-            paused == job_type && (*scope == Scope::All || scope == of)
+    /// Ids begin with the moment at which they were made, so nearly every new one is greater than
+    /// all that are in the file.
+    fn find_new(&self, id: JobId) -> Result<Option<Arc<Stored>>, Trouble> {
+        let may_be_there = self.known.newest_id >= Some(id) || self.pending.number(id).is_some();
+        if may_be_there { self.find_by_id(id) } else { Ok(None) }
+    }
+
+    fn key_holder(
+        &self,
+        queue: &Queue,
+        key: &IdempotencyKey,
+    ) -> Result<Option<Arc<Stored>>, Trouble> {
+        let Some(no) = self.known.queues.no(&queue.job_type, &queue.tenant) else {
+            return Ok(None);
         };
-        let lifted: Vec<_> = self.known.paused.iter().filter(lifted).cloned().collect();
-        for pause in lifted {
-            let values = (pause.0.as_str(), to_scope(&pause.1));
-            self.db.prepare_cached(sql::PAUSE_LIFT)?.execute(values)?;
-            self.known.paused.remove(&pause);
+        let mut statement = self.db.prepare_cached(sql::KEY)?;
+        let Some(holder) = load::numbers(&mut statement, (no, key.as_str()))?.pop() else {
+            return Ok(None);
+        };
+        let holder = self.find_by_no(holder)?.filter(|holder| {
+            let own = holder.job.envelope.key.as_ref();
+            holder.queue == no && own.is_some_and(|own| own.name == *key)
+        });
+        holder.ok_or(Trouble::Impossible("a key means no job that has it")).map(Some)
+    }
+
+    fn attempt_record(
+        &self,
+        row: &Arc<Stored>,
+        token: &LeaseToken,
+    ) -> Result<Option<AttemptRecord>, Trouble> {
+        load::record(&self.db, row, token)
+    }
+
+    fn step(&self, row: &Arc<Stored>, name: &StepName) -> Result<Option<Step>, Trouble> {
+        load::step(&self.db, row.no, name)
+    }
+
+    fn steps_count(&self, row: &Arc<Stored>) -> Result<u64, Trouble> {
+        load::steps_count(&self.db, row.no)
+    }
+
+    fn queued(&self, queue: &Queue) -> u64 {
+        let no = self.known.queues.no(&queue.job_type, &queue.tenant);
+        no.map_or(0, |no| self.known.queued(no))
+    }
+
+    fn check_queue(&self, queue: &Queue, records: &Records, opened: u64) -> Result<bool, Refusal> {
+        let (queues, declared) = (&self.known.queues, records.policies());
+        let is_there = queues.no(&queue.job_type, &queue.tenant).is_some();
+        if is_there || declared.contains_key(&queue.job_type) {
+            return Ok(false);
         }
-        Ok(())
+        let undeclared = queues.undeclared_types(&queue.tenant, declared);
+        self.limits.check(TenantLimit::JobTypes, undeclared + opened)?;
+        Ok(true)
+    }
+
+    fn records(&self) -> &Records {
+        &self.known.records
+    }
+
+    fn limits(&self) -> &TenantLimits {
+        &self.limits
+    }
+
+    fn now(&self) -> Timestamp {
+        self.known.used_until
+    }
+
+    fn facts<'a>(&self, policy: &'a Policy) -> Facts<'a> {
+        Facts {
+            now: self.now(),
+            epoch: self.known.house.epoch,
+            policy,
+            chance: self.dice.roll(),
+            record: None,
+            step: None,
+            steps: 0,
+        }
+    }
+}
+
+impl Sink for Writer {
+    fn write(&mut self, effect: Effect<'_, Arc<Stored>>) -> Result<(), Trouble> {
+        match effect {
+            Effect::Begin { new, change } => self.save_new(new, *change),
+            Effect::Change { before, change } => {
+                let before = self.row_of(before, change.job.id())?;
+                self.save_change(&before, *change)
+            }
+            Effect::Erase { before, id } => {
+                let before = self.row_of(before, id)?;
+                self.erase(&before)
+            }
+            Effect::PutRecord(record) => {
+                records::put(&self.db, &record)?;
+                let put = self.known.records.put(record);
+                put.map_err(|_| Trouble::Impossible("a record was changed on its way"))
+            }
+            Effect::RemoveRecord(name) => {
+                self.known.records.remove(&name);
+                records::remove(&self.db, &name)
+            }
+            Effect::Audit(note) => self.note(note.clone()),
+        }
+    }
+}
+
+impl Writer {
+    /// A job as it is now, where an earlier effect of the same request has changed it.
+    fn row_of(&self, before: Option<Arc<Stored>>, id: JobId) -> Result<Arc<Stored>, Trouble> {
+        const GONE: Trouble = Trouble::Impossible("a job is gone that was decided about");
+        before.map_or_else(|| self.find_by_id(id)?.ok_or(GONE), Ok)
     }
 }
 
 /// How often a worker that goes on claiming is written down.
 const SEEN_WRITTEN_MS: i64 = Duration::from_secs(5).as_millis() as i64;
-
-type Decided = Result<Intent, Refusal>;

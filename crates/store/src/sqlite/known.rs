@@ -7,13 +7,17 @@ use super::{
     error::Trouble,
     facet,
     load::blob,
+    records,
     seal::{Damage, Kind},
     sql,
 };
-use crate::queue::{Counts, Queue};
+use crate::{
+    queue::{Counts, Queue},
+    record::Records,
+};
 pub(super) use crate::queue::{Queues, is_paused};
 pub(super) use crate::seen::Workers;
-use engine::{JobId, JobType, Policy, Priority, Scope, Timestamp, WorkerId};
+use engine::{JobId, JobType, Priority, Scope, Timestamp, WorkerId};
 use rusqlite::{Connection, Params};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,8 +33,7 @@ pub(super) struct Known {
     /// No job in the file has a greater id.
     pub(super) newest_id: Option<JobId>,
     pub(super) queues: Queues,
-    pub(super) policies: BTreeMap<JobType, Policy>,
-    pub(super) paused: BTreeSet<(JobType, Scope)>,
+    pub(super) records: Records,
     pub(super) counts: BTreeMap<i64, Counts>,
     /// Queues whose counts have changed since they were last written down.
     pub(super) uncounted: BTreeSet<i64>,
@@ -41,7 +44,6 @@ pub(super) struct Known {
     pub(super) unlisted: Unlisted,
     /// Jobs that cannot be read. Claims pass them by; `doctor` tells about them.
     pub(super) damaged: BTreeSet<i64>,
-    default_policy: Policy,
 }
 
 impl Known {
@@ -61,24 +63,18 @@ impl Known {
             next_commit: last_commit + 1,
             newest_id: load_newest_id(db)?,
             queues: load_queues(db)?,
-            policies: load_policies(db)?,
-            paused: load_paused(db)?,
+            records: records::load_all(db)?,
             counts,
             uncounted,
             ready: BTreeMap::new(),
             claims: load_claims(db)?,
             unlisted: Unlisted { from: last.last_no + 1, entries: Vec::new() },
             damaged: BTreeSet::new(),
-            default_policy: Policy::default(),
         })
     }
 
-    pub(super) fn policy(&self, job_type: &JobType) -> &Policy {
-        self.policies.get(job_type).unwrap_or(&self.default_policy)
-    }
-
     pub(super) fn is_paused(&self, queue: &Queue) -> bool {
-        is_paused(&self.paused, queue)
+        is_paused(self.records.pauses(), queue)
     }
 
     pub(super) fn is_anything_running(&self) -> bool {
@@ -252,31 +248,6 @@ pub(super) fn load_counts_of_few(
         commit.deltas.apply(&mut counts).ok_or(Damage { kind: Kind::Commit, no })?;
     }
     Ok(counts)
-}
-
-pub(super) fn load_policies(db: &Connection) -> Result<BTreeMap<JobType, Policy>, Trouble> {
-    let mut statement = db.prepare_cached(sql::POLICIES)?;
-    let mut rows = statement.query([])?;
-    let mut policies = BTreeMap::new();
-    while let Some(row) = rows.next()? {
-        let name: String = row.get(0)?;
-        let job_type = JobType::parse(&name)
-            .map_err(|_| Trouble::Impossible("the type of a policy is not lawful"))?;
-        let policy = from_row(facet::of_name(&[&name]), blob(row, 1)?)?;
-        policies.insert(job_type, policy);
-    }
-    Ok(policies)
-}
-
-pub(super) fn load_paused(db: &Connection) -> Result<BTreeSet<(JobType, Scope)>, Trouble> {
-    let mut statement = db.prepare_cached(sql::PAUSES)?;
-    let mut rows = statement.query([])?;
-    let mut paused = BTreeSet::new();
-    while let Some(row) = rows.next()? {
-        let (job_type, scope): (String, String) = (row.get(0)?, row.get(1)?);
-        paused.insert(from_row(facet::of_name(&[&job_type, &scope]), blob(row, 2)?)?);
-    }
-    Ok(paused)
 }
 
 pub(super) fn load_workers(db: &Connection) -> Result<Workers, Trouble> {

@@ -11,7 +11,6 @@ mod chores;
 mod claim;
 #[cfg(test)]
 mod crash;
-mod credentials;
 mod doctor;
 mod error;
 mod execute;
@@ -28,6 +27,7 @@ mod pending;
 mod plans;
 mod readers;
 mod reads;
+mod records;
 mod save;
 mod schema;
 mod sql;
@@ -48,6 +48,7 @@ use crate::{
     node::News,
     promise::{Awaited, Broken},
     queue::{QueueDepth, WorkerSeen},
+    record::{Record, RecordKind},
     store::{
         Execute, NumberedEvent, Overdue, Page, PoisonCounts, Query, Reply, Request, Store,
         StoreError, Upcoming,
@@ -55,15 +56,14 @@ use crate::{
 };
 use async_trait::async_trait;
 use engine::{
-    ApiKey, AuditEntry, Event, HistoryEntry, Job, JobId, JobType, JsonText, Policy, Scope,
-    SigningKey, Surroundings, TenantLimits, Timestamp,
+    AuditEntry, Event, HistoryEntry, Job, JobId, JobType, JsonText, Scope, Surroundings,
+    TenantLimits, Timestamp,
 };
 use error::Trouble;
 use open::Files;
 use readers::Readers;
 use rusqlite::Connection;
 use std::{
-    collections::{BTreeMap, BTreeSet},
     io::Write,
     sync::{
         Arc, Mutex,
@@ -320,24 +320,13 @@ impl Store for Sqlite {
         Ok(self.settings_version.load(Ordering::SeqCst))
     }
 
-    async fn policies(&self) -> Result<BTreeMap<JobType, Policy>, StoreError> {
-        self.readers.ask_at_once(known::load_policies)
-    }
-
-    async fn pauses(&self) -> Result<BTreeSet<(JobType, Scope)>, StoreError> {
-        self.readers.ask_at_once(known::load_paused)
-    }
-
-    async fn keys(&self) -> Result<Vec<ApiKey>, StoreError> {
-        self.readers.ask_at_once(credentials::load_keys)
-    }
-
-    async fn keys_of(&self, scope: &Scope) -> Result<Vec<ApiKey>, StoreError> {
-        self.readers.ask_at_once(|db| credentials::load_keys_of(db, scope))
-    }
-
-    async fn signing_keys(&self) -> Result<Vec<SigningKey>, StoreError> {
-        self.readers.ask_at_once(credentials::load_signing_keys)
+    async fn records(
+        &self,
+        kind: RecordKind,
+        scope: Option<&Scope>,
+        prefix: &str,
+    ) -> Result<Vec<Record>, StoreError> {
+        self.readers.ask_at_once(|db| Ok(records::load(db, &[kind])?.list(kind, scope, prefix)))
     }
 
     async fn audit(

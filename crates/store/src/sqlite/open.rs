@@ -34,7 +34,7 @@ const APPLICATION_ID: i64 = 0x436f_6e73;
 /// What was shipped, by name and in order. A migration never changes.
 pub(super) const MIGRATIONS: &[(&str, &str)] = &[
     ("tables", include_str!("migrations/0001_tables.sql")),
-    ("credentials and audit", include_str!("migrations/0002_credentials_and_audit.sql")),
+    ("audit", include_str!("migrations/0002_audit.sql")),
 ];
 
 /// The schema that this version writes.

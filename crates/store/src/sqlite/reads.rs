@@ -6,20 +6,21 @@ use super::{
     chores::{before, to_i64},
     error::Trouble,
     known::{
-        Workers, is_paused, load_counts_of, load_counts_of_few, load_house, load_paused,
-        load_policies, load_queues, load_queues_of, load_queues_of_type,
+        Workers, is_paused, load_counts_of, load_counts_of_few, load_house, load_queues,
+        load_queues_of, load_queues_of_type,
     },
-    load,
+    load, records,
     sheet::{Announced, lines},
     sql,
 };
 use crate::{
     queue::{LiveWorkers, Queue, QueueDepth, WorkerSeen, live_workers},
+    record::RecordKind,
     seen::{Leases, described, needs_leases},
     store::{NumberedEvent, Overdue, PAGE_MAX, PoisonCounts, told_codes},
 };
 use engine::{
-    ErrorCode, Event, Job, JobId, JobType, Policy, Scope, Surroundings, Timestamp, overdue,
+    ErrorCode, Event, Job, JobId, JobType, Scope, Surroundings, Timestamp, overdue,
 };
 use rusqlite::Connection;
 use std::{
@@ -54,7 +55,7 @@ pub(super) fn queues(
 ) -> Result<Vec<QueueDepth>, Trouble> {
     let queues = load_queues_of(db, scope)?;
     let counts = load_counts_of(db, &queues, scope)?;
-    let paused = load_paused(db)?;
+    let records = records::load(db, &[RecordKind::Pause])?;
     // Whoever was heard of lately is alive whatever it holds, and all that runs need not be read.
     let leases = if needs_leases(known, now) { leases(db)? } else { Leases::default() };
     let workers = described(known, &leases, &Scope::All, now);
@@ -73,7 +74,7 @@ pub(super) fn queues(
             counts,
             due: line.due_of(counts.queued),
             oldest_due_at: line.oldest.map(Timestamp::from_unix_ms),
-            paused: is_paused(&paused, queue),
+            paused: is_paused(records.pauses(), queue),
             live_workers: live.count(queue),
         });
     }
@@ -188,14 +189,14 @@ pub(super) fn surroundings(
     let queues = load_queues_of_type(db, &queue.job_type)?;
     let counts = load_counts_of_few(db, &queues)?;
     let running = counts.values().map(|counts| counts.running).sum();
-    let policy = load_policies(db)?.remove(&queue.job_type).unwrap_or_default();
+    let records = records::load(db, &[RecordKind::Policy, RecordKind::Pause])?;
     let surroundings = Surroundings {
         now,
-        paused: is_paused(&load_paused(db)?, &queue),
+        paused: is_paused(records.pauses(), &queue),
         live_workers: live_workers(&workers(db, known, &Scope::All, now)?, &queue),
         ahead: ahead(db, &stored, now)?,
         running,
-        concurrency: policy.concurrency,
+        concurrency: records.policy(&queue.job_type).concurrency,
     };
     Ok(Some((stored.job, surroundings)))
 }
@@ -233,13 +234,12 @@ pub(super) fn overdue_jobs(
     limit: usize,
     now: Timestamp,
 ) -> Result<Vec<Overdue>, Trouble> {
-    let policies = load_policies(db)?;
-    let usual = Policy::default();
+    let records = records::load(db, &[RecordKind::Policy])?;
     let mut late = Vec::new();
     let mut look = |numbers: Vec<i64>| -> Result<usize, Trouble> {
         for no in numbers {
             let Some(stored) = load::readable(load::job_by_no(db, no))?.flatten() else { continue };
-            let policy = policies.get(&stored.job.envelope.job_type).unwrap_or(&usual);
+            let policy = records.policy(&stored.job.envelope.job_type);
             let command = overdue(&stored.job, policy, now);
             late.extend(command.map(|command| Overdue { id: stored.job.id(), command }));
         }
@@ -255,7 +255,7 @@ pub(super) fn overdue_jobs(
             if left == 0 {
                 return Ok(late);
             }
-            let policy = policies.get(&names.job_type).unwrap_or(&usual);
+            let policy = records.policy(&names.job_type);
             let values = (queue, keyed, before(now, policy.kept_for(keyed)), to_i64(left));
             left = look(load::numbers(&mut db.prepare_cached(sql::OVERDUE_KEPT)?, values)?)?;
         }

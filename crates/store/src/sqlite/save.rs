@@ -13,9 +13,7 @@ use super::{
     writer::Writer,
 };
 use crate::queue::Queue;
-use engine::{
-    Change, Envelope, HistoryEntry, Job, JobType, NewJob, StepsChange, Tenant, key_is_free,
-};
+use engine::{Change, Envelope, HistoryEntry, Job, JobType, NewJob, StepsChange, Tenant};
 use std::sync::Arc;
 
 impl Writer {
@@ -95,11 +93,8 @@ impl Writer {
         let Some(key) = &after.job.envelope.key else { return Ok(()) };
         let name = key.name.as_str();
         if takes_key {
-            let holder = self.key_holder(after.queue, name)?;
-            if holder.is_none_or(|holder| holder.no == after.no) {
-                let values = (after.queue, name, after.no);
-                self.db.prepare_cached(sql::KEY_TAKE)?.execute(values)?;
-            }
+            let values = (after.queue, name, after.no);
+            self.db.prepare_cached(sql::KEY_TAKE)?.execute(values)?;
         }
         let was_ended = before.is_some_and(|before| before.job.status().is_ended());
         if let Some(ended_at) = after.job.ended_at().filter(|_| !was_ended) {
@@ -107,26 +102,6 @@ impl Writer {
             self.db.prepare_cached(sql::KEY_ENDED)?.execute(values)?;
         }
         Ok(())
-    }
-
-    /// The job that has a key, unless its time is over, swept or not.
-    pub(super) fn key_holder(
-        &self,
-        queue: i64,
-        name: &str,
-    ) -> Result<Option<Arc<Stored>>, Trouble> {
-        let mut statement = self.db.prepare_cached(sql::KEY)?;
-        let Some(no) = load::numbers(&mut statement, (queue, name))?.pop() else {
-            return Ok(None);
-        };
-        let holder = self.find(no)?;
-        let holder = holder.filter(|holder| {
-            let own = holder.job.envelope.key.as_ref();
-            holder.queue == queue && own.is_some_and(|own| own.name.as_str() == name)
-        });
-        let holder = holder.ok_or(Trouble::Impossible("a key means no job that has it"))?;
-        let policy = self.known.policy(&holder.job.envelope.job_type);
-        Ok(Some(holder).filter(|holder| !key_is_free(&holder.job, policy, self.now())))
     }
 
     /// Writes the transition down and announces it. Gives the youngest history as it is then.

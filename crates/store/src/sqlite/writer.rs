@@ -248,7 +248,7 @@ impl Writer {
     }
 
     /// One job as it is now.
-    pub(super) fn find(&self, no: i64) -> Result<Option<Arc<Stored>>, Trouble> {
+    pub(super) fn find_by_no(&self, no: i64) -> Result<Option<Arc<Stored>>, Trouble> {
         let known = self.remembered.get(no).map(|memory| &memory.stored);
         if let Some(stored) = known.or_else(|| self.pending.job(no)) {
             return Ok(Some(stored.clone()));
@@ -262,7 +262,7 @@ impl Writer {
             return Ok(Some(memory.stored.clone()));
         }
         if let Some(no) = self.pending.number(id) {
-            return self.find(no);
+            return self.find_by_no(no);
         }
         let Some(stored) = load::job_by_id(&self.db, id)? else { return Ok(None) };
         let pending = self.pending.job(stored.no).cloned();

@@ -5,12 +5,14 @@
 mod credentials;
 mod history;
 mod job;
+mod records;
 mod settings;
 
 pub(crate) use history::{
     Told, event_about, event_from_row, event_onto, event_to_row, status_number,
 };
 pub(crate) use job::{job_from_row, job_onto};
+pub(crate) use records::{record_from_row, record_to_row};
 pub(crate) use settings::{COUNTS, Commit, Deltas, HouseRow, Seen, from_scope, to_scope};
 
 use super::{
@@ -40,12 +42,20 @@ pub(crate) fn onto<T: Body>(paper: Vec<u8>, no: i64, value: &T) -> Vec<u8> {
 /// What row `no` holds, if it is as it was written.
 pub(crate) fn from_row<T: Body>(no: i64, sealed: &[u8]) -> Result<T, Damage> {
     let bytes = unseal(T::KIND, no, sealed)?;
-    let read = |bytes| {
-        let mut from = In::begin(bytes)?;
-        let value = T::read(&mut from)?;
-        from.end(value)
-    };
-    read(bytes).ok_or(Damage { kind: T::KIND, no })
+    from_plain(bytes).ok_or(Damage { kind: T::KIND, no })
+}
+
+/// The bytes of a value, for a row that is sealed with more than them.
+pub(crate) fn to_plain<T: Body>(value: &T) -> Vec<u8> {
+    let mut out = Out::begin_on(Vec::new());
+    value.write(&mut out);
+    out.bytes
+}
+
+pub(crate) fn from_plain<T: Body>(bytes: &[u8]) -> Option<T> {
+    let mut from = In::begin(bytes)?;
+    let value = T::read(&mut from)?;
+    from.end(value)
 }
 
 #[cfg(test)]

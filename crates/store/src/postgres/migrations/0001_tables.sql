@@ -209,16 +209,15 @@ create table consign.delta (
     counts bigint[] not null
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000);
 
-create table consign.policy (
-    job_type text primary key,
-    body bytea not null
-);
-
--- Nobody may claim from these; the scope is a tenant, or '*'.
-create table consign.pause (
-    job_type text not null,
+-- Records: what people and configuration set (policies, pauses, credentials). All kinds share one
+-- table; the scope is a tenant, or '*'. An API key is stored by a digest only; whoever can read a
+-- signing key can sign.
+create table consign.record (
+    kind text not null,
     scope text not null,
-    primary key (job_type, scope)
+    key text not null,
+    body bytea not null,
+    primary key (kind, scope, key)
 );
 
 create table consign.worker (
@@ -228,18 +227,6 @@ create table consign.worker (
     body bytea not null,
     primary key (scope, name)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
-
-create table consign.api_key (
-    id bigint primary key,
-    -- A tenant, or '*'.
-    scope text not null,
-    body bytea not null
-);
-create index api_key_scope on consign.api_key (scope);
-create table consign.signing_key (
-    id bigint primary key,
-    body bytea not null
-);
 
 create table consign.audit (
     number bigint primary key,

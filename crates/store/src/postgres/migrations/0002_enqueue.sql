@@ -4,8 +4,13 @@
 -- No rule of a job's life is in here: the function looks at what it is given, as the door does, reserves the key, and leaves
 -- a row. A node makes the job of it, through the same checks and the same engine.
 
--- What the function must know of a policy, which itself is a sealed row. Nothing where no node has said it yet.
-alter table consign.policy add key_window_ms bigint, add max_queued bigint, add has_schema boolean;
+-- What the function must know of a policy, which itself is a sealed record.
+create table consign.policy (
+    job_type text primary key,
+    key_window_ms bigint not null,
+    max_queued bigint,
+    has_schema boolean not null
+);
 
 -- How many bytes a payload may have that comes this way: the door's is a setting of each node, which nobody can see
 -- from here.

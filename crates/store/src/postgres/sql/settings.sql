@@ -1,4 +1,4 @@
--- Facts about the store, queues, policies and pauses: small tables, read as a whole.
+-- Facts about the store, and its queues: small tables, read as a whole.
 
 -- name: SETTINGS_NOW
 -- A number that grows with every queue, policy and pause: a node that knows it knows all of them.
@@ -29,31 +29,3 @@ select no, job_type, tenant from consign.queue;
 insert into consign.queue (job_type, tenant)
 select * from unnest($1::text[], $2::text[]) order by 1, 2
 on conflict do nothing;
-
--- name: POLICIES
--- What is set for job types.
-select job_type, body from consign.policy;
-
--- name: POLICY_PUT
--- Sets the policy of a job type. The columns beside the body are what `enqueue` must know of it.
-insert into consign.policy (job_type, body, key_window_ms, max_queued, has_schema)
-values ($1, $2, $3, $4, $5)
-on conflict (job_type) do update
-   set body = excluded.body, key_window_ms = excluded.key_window_ms,
-       max_queued = excluded.max_queued, has_schema = excluded.has_schema;
-
--- name: POLICIES_UNTOLD
--- Policies from before there was `enqueue`, whose columns are empty.
-select job_type from consign.policy where key_window_ms is null;
-
--- name: PAUSES
--- What is paused.
-select job_type, scope from consign.pause;
-
--- name: PAUSE_PUT
--- Pauses a job type in a scope.
-insert into consign.pause (job_type, scope) values ($1, $2) on conflict do nothing;
-
--- name: PAUSE_LIFT
--- Resumes it. The scope of all tenants lifts the pause of each.
-delete from consign.pause where job_type = $1 and ($2 = '*' or scope = $2);

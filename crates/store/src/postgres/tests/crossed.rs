@@ -130,6 +130,7 @@ impl Ground {
                 keep(&self.jobs, all.into_iter().map(|submitted| submitted.job_id));
             }
             Answer::Claimed(all) => keep(&self.held, all),
+            Answer::All(parts) => parts.into_iter().for_each(|part| self.note(Ok(part))),
             Answer::Job(_) | Answer::Done => {}
         }
     }
@@ -259,6 +260,6 @@ fn rule(dice: &SeededDice) -> Request {
     match dice.next() % 4 {
         0 => Request::Pause { scope: Scope::All, job_type },
         1 | 2 => Request::Resume { scope: Scope::All, job_type },
-        _ => Request::SetPolicy { job_type, policy: Policy::default() },
+        _ => Request::set_policy(&job_type, &Policy::default()),
     }
 }

@@ -113,7 +113,7 @@ fn what_was_set_elsewhere_is_heeded() {
     let (house, other) = (&near.house, (near.another)());
     house.submit(email());
     let policy = Policy { max_attempts: 9, ..Policy::default() };
-    let set = vec![Request::SetPolicy { job_type: job_type("email"), policy }];
+    let set = vec![Request::set_policy(&job_type("email"), &policy)];
     other.execute(set, News::default()).expect("the store works");
     assert_eq!(house.job(house.submit(email())).max_attempts, 9);
 }

@@ -22,8 +22,12 @@ pub(super) enum Fact {
 
 /// What a reply tells.
 pub(super) fn facts(request: &Request, reply: &Reply) -> Vec<Fact> {
-    let (Some(request), Ok(answer)) = (request.bare(), reply) else { return Vec::new() };
+    let Ok(answer) = reply else { return Vec::new() };
     match (request, answer) {
+        (Request::All(parts), Answer::All(answers)) => {
+            let pairs = parts.iter().zip(answers);
+            pairs.flat_map(|(part, answer)| facts(part, &Ok(answer.clone()))).collect()
+        }
         (Request::Submit(jobs), Answer::Submitted(answers)) => {
             let pairs = jobs.iter().cloned().zip(answers.iter().cloned());
             pairs.map(|(new, answer)| Fact::Submitted(new, answer)).collect()
@@ -59,8 +63,12 @@ fn of_command(id: JobId, command: &Command, answer: &engine::Answer) -> Option<F
 
 /// The jobs that a request and its reply are about.
 pub(super) fn touched(request: &Request, reply: &Reply) -> Vec<JobId> {
-    let Some(request) = request.bare() else { return Vec::new() };
     match (request, reply) {
+        (Request::All(parts), Ok(Answer::All(answers))) => {
+            let pairs = parts.iter().zip(answers);
+            pairs.flat_map(|(part, answer)| touched(part, &Ok(answer.clone()))).collect()
+        }
+        (Request::All(parts), _) => parts.iter().flat_map(|part| touched(part, reply)).collect(),
         (Request::Submit(_), Ok(Answer::Submitted(all))) => {
             all.iter().map(|submitted| submitted.job_id).collect()
         }

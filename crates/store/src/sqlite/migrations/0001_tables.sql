@@ -136,17 +136,15 @@ create table delta (
     body blob not null
 ) strict;
 
-create table policy (
-    job_type text primary key,
-    body blob not null
-) strict, without rowid;
-
--- Nobody may claim from these; the scope is a tenant, or '*'.
-create table pause (
-    job_type text not null,
+-- Records: what people and configuration set (policies, pauses, credentials). All kinds share one
+-- table; the scope is a tenant, or '*'. An API key is stored by a digest only; whoever can read a
+-- signing key can sign.
+create table record (
+    kind text not null,
     scope text not null,
+    key text not null,
     body blob not null,
-    primary key (job_type, scope)
+    primary key (kind, scope, key)
 ) strict, without rowid;
 
 create table worker (

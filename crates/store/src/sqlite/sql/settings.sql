@@ -1,5 +1,4 @@
--- Facts about the store, queues, policies and pauses: small tables, read as a whole when the store
--- is opened.
+-- Facts about the store and its queues: small tables, read as a whole when the store is opened.
 
 -- name: HOUSE
 -- The one row about the store itself.
@@ -24,23 +23,3 @@ select no, job_type, tenant, body from queue where job_type = ?1;
 -- name: QUEUE_INSERT
 -- The first job of a type and tenant makes the queue.
 insert into queue (no, job_type, tenant, body) values (?1, ?2, ?3, ?4);
-
--- name: POLICIES
--- What is set for job types.
-select job_type, body from policy;
-
--- name: POLICY_PUT
--- Sets the policy of a job type.
-insert or replace into policy (job_type, body) values (?1, ?2);
-
--- name: PAUSES
--- What is paused.
-select job_type, scope, body from pause;
-
--- name: PAUSE_PUT
--- Pauses a job type in a scope.
-insert or replace into pause (job_type, scope, body) values (?1, ?2, ?3);
-
--- name: PAUSE_LIFT
--- Resumes it.
-delete from pause where job_type = ?1 and scope = ?2;

@@ -119,7 +119,7 @@ fn live_a_little(house: &House) {
     house.must(claimed.job.id(), Command::BeginStep { token: token(&claimed), name });
     block_on(house.store().number_events(10)).unwrap();
     for n in 1..=3 {
-        let put = crate::Request::PutKey(key(n, Scope::All));
+        let put = crate::Request::put_key(&key(n, Scope::All));
         house.one(recorded("key", put)).unwrap();
     }
     let signing = engine::SigningKey {
@@ -128,5 +128,5 @@ fn live_a_little(house: &House) {
         created_at: house.clock.read().wall,
         revoked_at: None,
     };
-    house.one(crate::Request::PutSigningKey(signing)).unwrap();
+    house.one(crate::Request::put_signing_key(&signing)).unwrap();
 }

@@ -156,7 +156,7 @@ impl Teller {
             _ => {
                 let max_attempts = Some(1 + self.below(4) as i64);
                 let draft = PolicyDraft { max_attempts, ..PolicyDraft::default() };
-                Request::SetPolicy { job_type, policy: draft.check().expect("lawful") }
+                Request::set_policy(&job_type, &draft.check().expect("lawful"))
             }
         }
     }

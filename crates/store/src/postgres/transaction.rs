@@ -1,5 +1,5 @@
-//! Where a transaction decides: everything it needs has been loaded and locked, the engine has the word, and what
-//! it says is noted in [`Pending`]. Nothing here waits for anybody.
+//! One transaction: everything it needs has been loaded and locked, the shared unit of work decides,
+//! and what it decides is staged in [`Pending`]. Nothing in here waits for the database.
 
 use super::{
     claim::Look,
@@ -11,20 +11,22 @@ use super::{
 use crate::{
     dice::Dice,
     form::{recent::Recent, stored::Stored},
-    store::{Answer, Claimed, Reply},
-    taken::{Intent, Taken, decided},
+    queue::{Queue, is_paused},
+    record::Records,
+    store::Claimed,
+    unit_of_work::{Effect, Sink, Source},
 };
 use engine::{
-    AttemptRecord, Change, Claim, Command, Effect, Facts, HistoryEntry, Job, JobId, JobType,
-    JsonText, LeaseToken, NewJob, Refusal, Scope, Step, StepsChange, TenantLimit, TenantLimits,
-    Timestamp, decide, key_is_free, submit, submit_again, submit_same,
+    AttemptRecord, Change, Claim, Facts, HistoryEntry, IdempotencyKey, Job, JobId, JsonText,
+    LeaseToken, NewJob, Policy, Refusal, Step, StepName, StepsChange, TenantLimit, TenantLimits,
+    Timestamp,
 };
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
 };
 
-pub(super) struct Desk {
+pub(super) struct Transaction {
     pub(super) now: Timestamp,
     pub(super) epoch: u32,
     pub(super) known: Arc<Known>,
@@ -35,10 +37,12 @@ pub(super) struct Desk {
     pub(super) holders: HashMap<JobId, Arc<Stored>>,
     pub(super) keys: BTreeMap<KeyName, Key>,
     /// History that lies outside the rows of the jobs, as far as it is needed.
-    pub(super) records: HashMap<i64, Vec<HistoryEntry>>,
+    pub(super) history: HashMap<i64, Vec<HistoryEntry>>,
     pub(super) steps: HashMap<i64, Steps>,
     /// How many wait in the queues that have a bound.
     pub(super) queued: HashMap<i64, u64>,
+    /// The records as they are by now, where this transaction sets some.
+    pub(super) records: Option<Records>,
     /// The claims of this batch, as long as they are not locked: the first look does it.
     pub(super) unlocked_claims: Vec<i64>,
     /// What a look has found that was made before the time was known.
@@ -48,12 +52,20 @@ pub(super) struct Desk {
     /// Jobs that this transaction changes.
     pub(super) changed: Vec<JobId>,
     pub(super) pending: Pending,
-    /// Settings of the batch that are not set, each with its place in it.
-    pub(super) refused: BTreeMap<usize, Refusal>,
-    pub(super) limits: TenantLimits,
+    limits: TenantLimits,
     /// Where the first announcement of this transaction stands.
     pub(super) place: i64,
     numbers: Numbers,
+}
+
+/// What a transaction knows before it looks at jobs.
+pub(super) struct Moment {
+    pub(super) now: Timestamp,
+    pub(super) epoch: u32,
+    pub(super) known: Arc<Known>,
+    pub(super) limits: TenantLimits,
+    /// Places for announcements and numbers: that of the first announcement first.
+    pub(super) places: Vec<i64>,
 }
 
 /// A key within its queue.
@@ -101,15 +113,10 @@ pub(super) fn first_number(at: Timestamp) -> i64 {
     at.unix_ms().clamp(0, i64::MAX >> COUNT_BITS) << COUNT_BITS
 }
 
-impl Desk {
-    pub(super) fn new(
-        (now, epoch): (Timestamp, u32),
-        known: Arc<Known>,
-        dice: Arc<dyn Dice>,
-        place: i64,
-        places: Vec<i64>,
-    ) -> Self {
-        Desk {
+impl Transaction {
+    pub(super) fn new(moment: Moment, dice: Arc<dyn Dice>) -> Self {
+        let Moment { now, epoch, known, limits, places } = moment;
+        Transaction {
             now,
             epoch,
             known,
@@ -117,139 +124,29 @@ impl Desk {
             jobs: HashMap::new(),
             holders: HashMap::new(),
             keys: BTreeMap::new(),
-            records: HashMap::new(),
+            history: HashMap::new(),
             steps: HashMap::new(),
             queued: HashMap::new(),
+            records: None,
             unlocked_claims: Vec::new(),
             early: None,
             recalled: BTreeMap::new(),
             changed: Vec::new(),
             pending: Pending::default(),
-            refused: BTreeMap::new(),
-            limits: TenantLimits::default(),
-            place,
+            limits,
+            place: places.first().copied().unwrap_or_default(),
             numbers: Numbers { places, used: 0 },
         }
+    }
+
+    pub(super) fn is_paused(&self, queue: &Queue) -> bool {
+        is_paused(self.records().pauses(), queue)
     }
 
     /// What is announced from now on stands at `place` and behind it.
     pub(super) fn go_on_at(&mut self, place: i64) {
         self.pending.sheets.close();
         self.place = place - self.pending.lines;
-    }
-
-    /// All of `jobs` or none: everything is decided before anything is noted.
-    pub(super) fn submit(&mut self, jobs: &[NewJob]) -> Result<Reply, Trouble> {
-        let (answers, taken) = match decided(jobs, |new, taken| self.submit_one(new, taken))? {
-            Ok(decided) => decided,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
-        for (new, change) in taken.jobs {
-            self.save_new(new, change)?;
-        }
-        Ok(Ok(Answer::Submitted(answers)))
-    }
-
-    fn submit_one(
-        &self,
-        new: &NewJob,
-        taken: &Taken<'_>,
-    ) -> Result<Result<Intent, Refusal>, Trouble> {
-        // The same hand-over again: somebody could not know whether the first one was committed.
-        if let Some(stored) = self.jobs.get(&new.id) {
-            return Ok(submit_same(&stored.job, new).map(Intent::Again));
-        }
-        // Its queue was not made, because its tenant has too many types.
-        let Some(queue) = self.known.queues.no(&new.job_type, &new.tenant) else {
-            let max = self.limits.job_types_max;
-            return Ok(Err(Refusal::TenantLimit { limit: TenantLimit::JobTypes, max }));
-        };
-        if let Some(key) = &new.key {
-            if let Some(holder) = taken.holder(new) {
-                return Ok(submit_again(holder, &key.content).map(Intent::Again));
-            }
-            if let Some(holder) = self.key_holder(queue, key.name.as_str())? {
-                return Ok(submit_again(&holder.job, &key.content).map(Intent::Again));
-            }
-        }
-        let policy = self.known.policy(&new.job_type);
-        let queued = self.queued.get(&queue).copied().unwrap_or(0) + taken.queued(new);
-        // Whether it opens a type was asked when its queue was made.
-        let begin = |change| Intent::Begin { change: Box::new(change), opens_type: false };
-        Ok(submit(new, policy, queued, self.now).map(begin))
-    }
-
-    fn queue(&self, new: &NewJob) -> Result<i64, Trouble> {
-        let queue = self.known.queues.no(&new.job_type, &new.tenant);
-        queue.ok_or(Trouble::Impossible("a queue was made and is not there"))
-    }
-
-    /// Lets the engine decide one command about one job.
-    pub(super) fn command(
-        &mut self,
-        scope: &Scope,
-        id: JobId,
-        command: &Command,
-    ) -> Result<Reply, Trouble> {
-        let stored = self.jobs.get(&id).cloned();
-        let Some(stored) = stored.filter(|stored| scope.covers(&stored.job.envelope.tenant)) else {
-            return Ok(Err(Refusal::JobNotFound));
-        };
-        let ruling = match self.decide(&stored, command)? {
-            Ok(ruling) => ruling,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
-        match ruling.effect {
-            Effect::Nothing => {}
-            Effect::Change(change) => self.save_change(&stored, *change)?,
-            Effect::Erase => self.erase(&stored),
-        }
-        Ok(Ok(Answer::Job(ruling.answer)))
-    }
-
-    fn decide(&self, stored: &Stored, command: &Command) -> Result<engine::Decision, Trouble> {
-        // The record of the attempt is only needed when the token is not the job's current one.
-        let stale = stale_token(&stored.job, command);
-        let record = stale.map(|token| self.record(stored, token)).transpose()?.flatten();
-        let steps = self.steps.get(&stored.no);
-        let step =
-            steps.zip(command.step()).and_then(|(steps, name)| steps.named.get(name.as_str()));
-        let facts = Facts {
-            record: record.as_ref(),
-            step,
-            steps: steps.map_or(0, |steps| steps.count),
-            ..self.facts(&stored.job.envelope.job_type)
-        };
-        Ok(decide(&stored.job, command, &facts))
-    }
-
-    /// The record of the attempt that `token` ended: in the row of the job, in what this transaction has moved out
-    /// of it, or in what was moved out before.
-    fn record(
-        &self,
-        stored: &Stored,
-        token: &LeaseToken,
-    ) -> Result<Option<AttemptRecord>, Trouble> {
-        if let Some(found) = recent_record(stored, token)? {
-            return Ok(Some(found));
-        }
-        let moved = self.pending.history.iter().filter(|row| row.no == stored.no);
-        let moved = moved.map(|row| &row.entry);
-        let old = self.records.get(&stored.no).into_iter().flatten();
-        Ok(moved.chain(old).find_map(|entry| entry.record_of(token)))
-    }
-
-    /// What a decision about a job of this type may know, as far as every decision needs it.
-    pub(super) fn facts(&self, job_type: &JobType) -> Facts<'_> {
-        Facts {
-            now: self.now,
-            epoch: self.epoch,
-            policy: self.known.policy(job_type),
-            chance: self.dice.roll(),
-            record: None,
-            step: None,
-            steps: 0,
-        }
     }
 
     /// Starts a job that stood in a line. The engine has the last word.
@@ -261,23 +158,12 @@ impl Desk {
     ) -> Result<Option<Claimed>, Trouble> {
         // Another claim of this batch may have it already, which is not written yet.
         let stored = &self.jobs.get(&stored.job.id()).unwrap_or(stored).clone();
-        let facts = self.facts(&stored.job.envelope.job_type);
+        let facts = self.facts(self.records().policy(&stored.job.envelope.job_type));
         let Ok(ruling) = engine::claim(&stored.job, claim, &facts) else { return Ok(None) };
-        let Effect::Change(change) = ruling.effect else { return Ok(None) };
+        let engine::Effect::Change(change) = ruling.effect else { return Ok(None) };
         let job = change.job.clone();
         self.save_change(stored, *change)?;
         Ok(Some(Claimed { job, payload }))
-    }
-
-    /// The job that has a key, unless its time is over, swept or not.
-    fn key_holder(&self, queue: i64, name: &str) -> Result<Option<&Arc<Stored>>, Trouble> {
-        let key = self.keys.get(&(queue, name.to_owned()));
-        let key = key.ok_or(Trouble::Impossible("a key was asked for that nobody locked"))?;
-        let Some(id) = key.holder else { return Ok(None) };
-        let holder = self.jobs.get(&id).or_else(|| self.holders.get(&id));
-        let holder = holder.ok_or(Trouble::Impossible("a key means no job that has it"))?;
-        let policy = self.known.policy(&holder.job.envelope.job_type);
-        Ok(Some(holder).filter(|holder| !key_is_free(&holder.job, policy, self.now)))
     }
 
     /// Keys that were kept for these jobs are theirs to take.
@@ -299,7 +185,8 @@ impl Desk {
 
     /// Notes the beginning of a job: what was handed over, and its first state.
     fn save_new(&mut self, new: &NewJob, change: Change) -> Result<(), Trouble> {
-        let queue = self.queue(new)?;
+        let queue = self.known.queues.no(&new.job_type, &new.tenant);
+        let queue = queue.ok_or(Trouble::Impossible("a queue was made and is not there"))?;
         let no = self.numbers.next(change.job.envelope.created_at);
         let stored = self.save(None, (no, queue), change)?;
         if let Some(queued) = self.queued.get_mut(&queue) {
@@ -356,12 +243,8 @@ impl Desk {
 
     fn take_key(&mut self, after: &Stored) -> Result<(), Trouble> {
         let Some(key) = &after.job.envelope.key else { return Ok(()) };
-        let (id, name) = (after.job.id(), key.name.as_str());
-        let holder = self.key_holder(after.queue, name)?.map(|holder| holder.job.id());
-        if holder.is_none_or(|holder| holder == id) {
-            let key = self.keys.get_mut(&(after.queue, name.to_owned()));
-            key.expect("it was looked up just now").holder = Some(id);
-        }
+        let name = (after.queue, key.name.as_str().to_owned());
+        self.keys.get_mut(&name).ok_or(UNLOCKED_KEY)?.holder = Some(after.job.id());
         Ok(())
     }
 
@@ -393,11 +276,137 @@ impl Desk {
     }
 }
 
-/// The token of a command, where it is not the one that the job has now.
-pub(super) fn stale_token<'a>(job: &Job, command: &'a Command) -> Option<&'a LeaseToken> {
-    let current = job.lease().map(|lease| lease.token);
-    command.token().filter(|token| Some(**token) != current)
+impl Source for Transaction {
+    type Row = Arc<Stored>;
+    type Error = Trouble;
+
+    fn job(row: &Arc<Stored>) -> &Job {
+        &row.job
+    }
+
+    fn find(&self, id: JobId) -> Result<Option<Arc<Stored>>, Trouble> {
+        Ok(self.jobs.get(&id).cloned())
+    }
+
+    fn key_holder(
+        &self,
+        queue: &Queue,
+        key: &IdempotencyKey,
+    ) -> Result<Option<Arc<Stored>>, Trouble> {
+        // Without a queue there is no key, and none was locked.
+        let Some(queue) = self.known.queues.no(&queue.job_type, &queue.tenant) else {
+            return Ok(None);
+        };
+        let key = self.keys.get(&(queue, key.as_str().to_owned())).ok_or(UNLOCKED_KEY)?;
+        let Some(id) = key.holder else { return Ok(None) };
+        let holder = self.jobs.get(&id).or_else(|| self.holders.get(&id)).cloned();
+        holder.ok_or(Trouble::Impossible("a key means no job that has it")).map(Some)
+    }
+
+    /// In the row of the job, in what this transaction has moved out of it, or in what was moved out
+    /// before.
+    fn attempt_record(
+        &self,
+        row: &Arc<Stored>,
+        token: &LeaseToken,
+    ) -> Result<Option<AttemptRecord>, Trouble> {
+        if let Some(found) = recent_record(row, token)? {
+            return Ok(Some(found));
+        }
+        let moved = self.pending.history.iter().filter(|moved| moved.no == row.no);
+        let moved = moved.map(|moved| &moved.entry);
+        let old = self.history.get(&row.no).into_iter().flatten();
+        Ok(moved.chain(old).find_map(|entry| entry.record_of(token)))
+    }
+
+    fn step(&self, row: &Arc<Stored>, name: &StepName) -> Result<Option<Step>, Trouble> {
+        Ok(self.steps.get(&row.no).and_then(|steps| steps.named.get(name.as_str())).cloned())
+    }
+
+    fn steps_count(&self, row: &Arc<Stored>) -> Result<u64, Trouble> {
+        Ok(self.steps.get(&row.no).map_or(0, |steps| steps.count))
+    }
+
+    fn queued(&self, queue: &Queue) -> u64 {
+        let no = self.known.queues.no(&queue.job_type, &queue.tenant);
+        no.and_then(|no| self.queued.get(&no)).copied().unwrap_or(0)
+    }
+
+    /// Queues are made before the transaction begins; one that is missing was not made because its
+    /// tenant has too many types.
+    fn check_queue(&self, queue: &Queue, _: &Records, _: u64) -> Result<bool, Refusal> {
+        let max = self.limits.job_types_max;
+        match self.known.queues.no(&queue.job_type, &queue.tenant) {
+            Some(_) => Ok(false),
+            None => Err(Refusal::TenantLimit { limit: TenantLimit::JobTypes, max }),
+        }
+    }
+
+    fn records(&self) -> &Records {
+        self.records.as_ref().unwrap_or(&self.known.records)
+    }
+
+    fn limits(&self) -> &TenantLimits {
+        &self.limits
+    }
+
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    fn facts<'a>(&self, policy: &'a Policy) -> Facts<'a> {
+        Facts {
+            now: self.now,
+            epoch: self.epoch,
+            policy,
+            chance: self.dice.roll(),
+            record: None,
+            step: None,
+            steps: 0,
+        }
+    }
 }
+
+impl Sink for Transaction {
+    fn write(&mut self, effect: Effect<'_, Arc<Stored>>) -> Result<(), Trouble> {
+        match effect {
+            Effect::Begin { new, change } => self.save_new(new, *change)?,
+            Effect::Change { before, change } => {
+                let before = self.row_of(before, change.job.id())?;
+                self.save_change(&before, *change)?;
+            }
+            Effect::Erase { before, id } => {
+                let before = self.row_of(before, id)?;
+                self.erase(&before);
+            }
+            Effect::PutRecord(record) => {
+                let put = self.own_records().put(record.clone());
+                put.map_err(|_| Trouble::Impossible("a record was changed on its way"))?;
+                self.pending.records.insert(record.name.clone(), Some(record));
+            }
+            Effect::RemoveRecord(name) => {
+                self.own_records().remove(&name);
+                self.pending.records.insert(name, None);
+            }
+            Effect::Audit(note) => self.pending.notes.push(note.clone()),
+        }
+        Ok(())
+    }
+}
+
+impl Transaction {
+    /// A job as it is now, where an earlier effect of the same request has changed it.
+    fn row_of(&self, before: Option<Arc<Stored>>, id: JobId) -> Result<Arc<Stored>, Trouble> {
+        let row = before.or_else(|| self.jobs.get(&id).cloned());
+        row.ok_or(Trouble::Impossible("a job is gone that was decided about"))
+    }
+
+    fn own_records(&mut self) -> &mut Records {
+        self.records.get_or_insert_with(|| self.known.records.clone())
+    }
+}
+
+const UNLOCKED_KEY: Trouble = Trouble::Impossible("a key was asked for that nobody locked");
 
 pub(super) fn recent_record(
     stored: &Stored,

@@ -1,12 +1,12 @@
 //! What a transaction takes and reads before anything is decided: locks, keys, what claims were given, the clock.
 
 use super::{
-    desk::{Key, KeyName},
     error::Trouble,
     load,
     pending::queue_column,
     pool::{Lent, Param},
     sql,
+    transaction::{Key, KeyName},
     uuid::{ServerStart, Uuid, XactNumber, uuids},
 };
 use crate::form::body::from_row;
@@ -112,21 +112,18 @@ pub(super) struct Clock {
     pub(super) server: ServerStart,
 }
 
-/// Reads the clock, unless something else does.
-pub(super) async fn clock(db: &Lent, needed: bool, writes: bool) -> Result<Option<Clock>, Trouble> {
-    if !needed {
-        return Ok(None);
-    }
+/// Reads the clock.
+pub(super) async fn clock(db: &Lent, writes: bool) -> Result<Clock, Trouble> {
     let rows = db.rows(sql::CLOCK, &[(&writes, Type::BOOL)]).await?;
     let row = rows.first().ok_or(Trouble::Impossible("the house has no row"))?;
-    Ok(Some(Clock {
+    Ok(Clock {
         now: Timestamp::from_unix_ms(row.try_get(0)?),
         epoch: row.try_get(1)?,
         settings: row.try_get(2)?,
         place: row.try_get(3)?,
         number: row.try_get(4)?,
         server: row.try_get(5)?,
-    }))
+    })
 }
 
 /// Places of their own for so many blocks of numbers.

@@ -4,13 +4,14 @@
 use super::known::Known;
 use crate::{
     form::facet,
+    record::RecordKind,
     store::{Request, turn},
 };
-use engine::{AuditNote, Command, JobId, NewJob, Scope, Wish};
+use engine::{Command, JobId, NewJob, Scope, Wish};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
-pub(super) struct Plan<'a> {
+pub(super) struct BatchPlan<'a> {
     /// Requests in the order of their turns, each with its place in the batch.
     pub(super) requests: Vec<(usize, &'a Request)>,
     pub(super) commands: Vec<(JobId, &'a Command)>,
@@ -20,13 +21,15 @@ pub(super) struct Plan<'a> {
     pub(super) rekeyed: Vec<JobId>,
     pub(super) new: Vec<&'a NewJob>,
     pub(super) claims: Vec<Wanted<'a>>,
-    pub(super) sets: bool,
-    pub(super) notes: bool,
-    /// What comes out of the inbox: its transaction has begun, keys are kept for it, and whether there was room for it
-    /// in its queue was asked when it was enqueued.
-    pub(super) taking_in: bool,
-    /// Nothing is taken for granted that could be looked up.
-    pub(super) careful: bool,
+    /// The kinds of records that it sets.
+    pub(super) kinds: BTreeSet<RecordKind>,
+    /// Whether it adds to the audit log.
+    pub(super) audits: bool,
+    /// Whether its rows come from the inbox: the transaction has begun, keys are kept for them, and
+    /// `consign.enqueue` has asked whether there was room in their queues.
+    pub(super) from_inbox: bool,
+    /// Whether everything is looked up, and nothing taken for granted.
+    pub(super) pessimistic: bool,
 }
 
 /// A claim of the batch.
@@ -37,16 +40,15 @@ pub(super) struct Wanted<'a> {
     pub(super) digest: i64,
 }
 
-impl<'a> Plan<'a> {
-    pub(super) fn of(batch: &'a [Request], careful: bool) -> Self {
-        let mut plan = Plan { careful, ..Plan::default() };
+impl<'a> BatchPlan<'a> {
+    pub(super) fn of(batch: &'a [Request], pessimistic: bool) -> Self {
+        let mut plan = BatchPlan { pessimistic, ..BatchPlan::default() };
         plan.requests.extend(batch.iter().enumerate());
         plan.requests.sort_by_key(|(_, request)| turn(request)); // stable: the order within a turn stays
         for (index, request) in batch.iter().enumerate() {
-            plan.notes |= matches!(request, Request::Record { .. });
-            plan.add(index, request);
+            request.parts().for_each(|part| plan.add(index, part));
         }
-        if careful {
+        if pessimistic {
             plan.jobs.extend(plan.new.iter().map(|new| new.id));
         }
         plan.jobs.sort();
@@ -68,26 +70,23 @@ impl<'a> Plan<'a> {
                 let digest = facet::of_claim(scope, &wish.worker, &wish.claim);
                 self.claims.push(Wanted { index, scope, wish, digest });
             }
-            Request::Record { request: Some(inner), .. } => self.add(index, inner),
-            Request::SetPolicy { .. } | Request::Pause { .. } | Request::Resume { .. } => {
-                self.sets = true;
+            Request::PutRecord(change) => self.kinds.extend([change.name.kind]),
+            Request::Pause { .. } | Request::Resume { .. } => {
+                self.kinds.extend([RecordKind::Pause]);
             }
-            Request::Record { request: None, .. }
-            | Request::Seen { .. }
-            | Request::Leave { .. }
-            | Request::PutKey(_)
-            | Request::PutSigningKey(_) => {}
+            Request::Audit(_) => self.audits = true,
+            Request::Seen { .. } | Request::Leave { .. } | Request::All(_) => {}
         }
     }
 
-    /// Whether anything comes before jobs.
-    pub(super) fn sets_anything(&self) -> bool {
-        self.requests.first().is_some_and(|(_, request)| turn(request) == 0)
+    /// Whether it sets something that batches are decided by.
+    pub(super) fn sets(&self) -> bool {
+        self.kinds.iter().any(|kind| kind.decides_batches())
     }
 
     /// Whether it writes, whatever is decided.
     pub(super) fn surely_writes(&self) -> bool {
-        !self.new.is_empty() || !self.commands.is_empty() || self.sets || self.notes
+        !self.new.is_empty() || !self.commands.is_empty() || !self.kinds.is_empty() || self.audits
     }
 
     /// What its claims are known by.
@@ -133,12 +132,4 @@ fn may_move_key(command: &Command) -> bool {
         | Command::BeginStep { .. }
         | Command::FinishStep { .. } => false,
     }
-}
-
-/// What is to be remembered of a request that was done, in order: what was inside first.
-pub(super) fn notes_of(request: &Request) -> Vec<&AuditNote> {
-    let Request::Record { note, request } = request else { return Vec::new() };
-    let mut notes = request.as_deref().map(notes_of).unwrap_or_default();
-    notes.push(note);
-    notes
 }

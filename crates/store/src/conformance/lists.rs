@@ -1,0 +1,173 @@
+//! Lists: all of their parts are carried out, or none.
+
+use super::{
+    audit::note,
+    house::{House, email, ending, job_type, keyed, settling, token},
+};
+use crate::{Answer, Request};
+use engine::{
+    Command, JobId, OutcomeWord, Policy, Refusal, Scope, Status, StepAnswer, StepName,
+    TenantLimits, check_step_result,
+};
+use pollster::block_on;
+
+fn about(id: JobId, command: Command) -> Request {
+    Request::Job { scope: Scope::All, id, command }
+}
+
+fn redrive(id: JobId) -> Request {
+    about(id, Command::Redrive { max_attempts: None, reset_steps: false })
+}
+
+fn parts(answer: Answer) -> Vec<Answer> {
+    match answer {
+        Answer::All(parts) => parts,
+        other => panic!("a list is answered as one, not by {other:?}"),
+    }
+}
+
+pub(crate) fn a_list_with_a_refused_part_does_nothing(house: &House) {
+    let (kept, gone) = (house.submit(email()), JobId::from_bytes([1; 16]));
+    let new = house.new_job(keyed("k", "1"), "acme");
+    let report = Policy { max_attempts: 9, ..Policy::default() };
+    let list = Request::All(vec![
+        Request::Submit(vec![new.clone()]),
+        about(kept, Command::Cancel),
+        Request::Pause { scope: Scope::All, job_type: job_type("email") },
+        Request::set_policy(&job_type("email"), &report),
+        Request::Audit(note(Scope::All, "list")),
+        about(gone, Command::Cancel),
+    ]);
+    let before = house.job(kept);
+    assert_eq!(house.one(list), Err(Refusal::JobNotFound));
+    assert_eq!(house.job(kept), before);
+    let store = house.store();
+    assert_eq!(block_on(store.job(&Scope::All, new.id)).unwrap(), None);
+    assert!(block_on(store.pauses()).unwrap().is_empty());
+    assert!(block_on(store.policies()).unwrap().is_empty());
+    assert!(block_on(store.audit(&Scope::All, None, 9)).unwrap().is_empty());
+    let again = house.one(Request::Submit(vec![house.new_job(keyed("k", "2"), "acme")]));
+    assert!(again.is_ok(), "the key is free: {again:?}");
+}
+
+pub(crate) fn a_part_sees_what_the_parts_before_it_do(house: &House) {
+    let new = house.new_job(email(), "default");
+    let policy = Policy { max_attempts: 7, ..Policy::default() };
+    let list = Request::All(vec![
+        Request::set_policy(&job_type("email"), &policy),
+        Request::Submit(vec![new.clone()]),
+        about(new.id, Command::Cancel),
+        redrive(new.id),
+        Request::Audit(note(Scope::All, "list")),
+    ]);
+    let answers = parts(house.one(list).expect("each follows from the one before"));
+    assert!(matches!(&answers[1], Answer::Submitted(all) if all[0].job_id == new.id));
+    assert!(matches!(&answers[2], Answer::Job(engine::Answer::Job(job))
+        if job.status() == Status::Cancelled));
+    let job = house.job(new.id);
+    assert_eq!((job.status(), job.max_attempts), (Status::Queued, 7));
+    let history = house.history(new.id);
+    let seqs: Vec<u64> = history.iter().map(|entry| entry.seq).collect();
+    assert_eq!(seqs, [1, 2, 3], "every transition is written");
+    assert_eq!(house.depth("email").counts.queued, 1);
+    house.complete(&house.take()).unwrap();
+}
+
+pub(crate) fn keys_change_hands_within_a_list(house: &House) {
+    let first = house.submit(keyed("k", "1"));
+    let [second, third] = ["2", "2"].map(|payload| house.new_job(keyed("k", payload), "default"));
+    let list = Request::All(vec![
+        about(first, Command::Cancel),
+        about(first, Command::Erase),
+        Request::Submit(vec![second.clone()]),
+        Request::Submit(vec![third]),
+    ]);
+    let answers = parts(house.one(list).expect("the key is free when its job is gone"));
+    assert!(matches!(&answers[3], Answer::Submitted(all)
+        if all[0].duplicate && all[0].job_id == second.id), "{answers:?}");
+    assert_eq!(house.submit(keyed("k", "2")), second.id);
+    let other = house.new_job(keyed("k", "3"), "default");
+    let refused = house.one(Request::All(vec![redrive(second.id), Request::Submit(vec![other])]));
+    assert!(refused.is_err(), "a waiting job is not redriven");
+}
+
+pub(crate) fn an_attempt_ends_once_within_a_list(house: &House) {
+    house.submit(email());
+    let claimed = house.take();
+    let id = claimed.job.id();
+    let ends = |word| about(id, settling(&claimed, &ending(word)));
+    let both = Request::All(vec![ends(OutcomeWord::Completed), ends(OutcomeWord::Failed)]);
+    assert!(house.one(both).is_err(), "another ending stands");
+    assert_eq!(house.status(id), Status::Running, "and nothing has happened");
+    let again = Request::All(vec![ends(OutcomeWord::Completed), ends(OutcomeWord::Completed)]);
+    let completed = Answer::Job(engine::Answer::Settled(Status::Completed));
+    assert_eq!(house.one(again), Ok(Answer::All(vec![completed.clone(), completed])));
+    assert_eq!(house.status(id), Status::Completed);
+}
+
+pub(crate) fn steps_are_seen_within_a_list(house: &House) {
+    house.submit(email());
+    let claimed = house.take();
+    let (id, token) = (claimed.job.id(), token(&claimed));
+    let name = StepName::parse("charge").expect("lawful");
+    let result = check_step_result("42").expect("lawful");
+    let begin = || about(id, Command::BeginStep { token, name: name.clone() });
+    let finish = Command::FinishStep { token, name: name.clone(), result: result.clone() };
+    let list = Request::All(vec![begin(), about(id, finish), begin()]);
+    let answers = parts(house.one(list).expect("a step is finished after it was begun"));
+    let done = Answer::Job(engine::Answer::Step(StepAnswer::Done(result)));
+    assert_eq!(answers[2], done);
+    assert_eq!(house.one(begin()), Ok(done));
+}
+
+pub(crate) fn a_bounded_queue_is_counted_within_a_list(house: &House) {
+    let policy = Policy { max_queued: Some(2), ..Policy::default() };
+    let submit = || Request::Submit(vec![house.new_job(email(), "default")]);
+    let bound = || Request::set_policy(&job_type("email"), &policy);
+    let full = house.one(Request::All(vec![bound(), submit(), submit(), submit()]));
+    assert!(matches!(full, Err(Refusal::QueueFull { max_queued: 2, .. })), "{full:?}");
+    let first = house.new_job(email(), "default");
+    let list = Request::All(vec![
+        bound(),
+        Request::Submit(vec![first.clone()]),
+        submit(),
+        about(first.id, Command::Cancel),
+        submit(),
+    ]);
+    assert!(house.one(list).is_ok(), "a cancelled job makes room");
+    assert_eq!(house.depth("email").counts.queued, 2);
+}
+
+pub(crate) fn types_are_counted_within_a_list(house: &House) {
+    let submit = |number: u64| {
+        let draft = engine::JobDraft { job_type: format!("type-{number}"), ..email() };
+        Request::Submit(vec![house.new_job(draft, "acme")])
+    };
+    let max = TenantLimits::default().job_types_max;
+    let too_many = (0..=max).map(submit).collect();
+    let refused = house.one(Request::All(too_many));
+    assert!(matches!(refused, Err(Refusal::TenantLimit { .. })), "{refused:?}");
+    let twice = (0..max).chain(0..max).map(submit).collect();
+    assert!(house.one(Request::All(twice)).is_ok(), "a type counts once");
+}
+
+/// A list waits for the turn of its last part, so that it finds what single requests have done.
+pub(crate) fn a_list_has_the_turn_of_its_last_part(house: &House) {
+    let new = house.new_job(email(), "default");
+    let cancel = about(new.id, Command::Cancel).audited(note(Scope::All, "cancel"));
+    let replies = house.run(vec![cancel, Request::Submit(vec![new.clone()])]);
+    assert!(replies.iter().all(Result::is_ok), "{replies:?}");
+    assert_eq!(house.status(new.id), Status::Cancelled);
+}
+
+pub(crate) fn lists_within_lists_are_one_list(house: &House) {
+    let new = house.new_job(email(), "default");
+    let inner = Request::All(vec![Request::Submit(vec![new.clone()])]);
+    let gone = about(JobId::from_bytes([1; 16]), Command::Cancel);
+    let refused = house.one(Request::All(vec![inner.clone(), gone]));
+    assert_eq!(refused, Err(Refusal::JobNotFound));
+    assert_eq!(block_on(house.store().job(&Scope::All, new.id)).unwrap(), None);
+    assert_eq!(house.one(Request::All(Vec::new())), Ok(Answer::All(Vec::new())));
+    assert!(house.one(Request::All(vec![inner])).is_ok());
+    assert_eq!(house.status(new.id), Status::Queued);
+}

@@ -1,0 +1,301 @@
+//! Records: small, versioned, set by people or configuration, and few enough that every node holds
+//! them in memory.
+//!
+//! All kinds share one table, one request ([`crate::Request::PutRecord`]), one listing
+//! ([`crate::Store::records`]) and one change number ([`crate::Store::settings_version`]). A new
+//! kind is a line of [`RecordKind`], a codec ([`RecordBody`]) and a platform verb.
+
+use crate::form::body::{from_plain, to_plain};
+use engine::{ApiKey, JobType, KeyId, Policy, Refusal, Scope, SigningKey};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// What a record is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RecordKind {
+    /// How jobs of a type are treated; the key is the type.
+    Policy,
+    /// Workers may not claim from a queue; the key is the type.
+    Pause,
+    /// A credential; the key is its id.
+    ApiKey,
+    /// A key that signs status addresses; the key is its id.
+    SigningKey,
+}
+
+impl RecordKind {
+    /// All of them.
+    pub const ALL: [Self; 4] =
+        [RecordKind::Policy, RecordKind::Pause, RecordKind::ApiKey, RecordKind::SigningKey];
+
+    /// The name in the table; it never changes.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RecordKind::Policy => "policy",
+            RecordKind::Pause => "pause",
+            RecordKind::ApiKey => "api_key",
+            RecordKind::SigningKey => "signing_key",
+        }
+    }
+
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        RecordKind::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+
+    /// Whether batches of jobs are decided by records of this kind, so that a store of several nodes
+    /// has to have them in memory for every batch.
+    pub(crate) fn decides_batches(self) -> bool {
+        match self {
+            RecordKind::Policy | RecordKind::Pause => true,
+            RecordKind::ApiKey | RecordKind::SigningKey => false,
+        }
+    }
+}
+
+/// Which record.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RecordName {
+    /// What it is about.
+    pub kind: RecordKind,
+    /// Whose it is: one tenant's, or the whole installation's.
+    pub scope: Scope,
+    /// Its key within kind and scope.
+    pub key: Arc<str>,
+}
+
+/// A record as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Which.
+    pub name: RecordName,
+    /// 1 when it is new, and one more with every change.
+    pub version: u64,
+    /// What it says, as its codec wrote it.
+    pub body: Arc<[u8]>,
+}
+
+impl Record {
+    /// What it says; nothing where the body is not of this type.
+    pub fn read<T: RecordBody>(&self) -> Option<T> {
+        (T::RECORD == self.name.kind).then(|| T::decode(&self.body)).flatten()
+    }
+}
+
+/// A record is to be written or removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordChange {
+    /// Which.
+    pub name: RecordName,
+    /// The version that it has to have; 0 where there must be none, nothing where any will do.
+    pub expected: Option<u64>,
+    /// What it is to say; nothing removes it.
+    pub body: Option<Arc<[u8]>>,
+}
+
+impl RecordChange {
+    /// `value` is to be stored under `key`, whatever was there before.
+    pub fn put<T: RecordBody>(scope: Scope, key: impl Into<Arc<str>>, value: &T) -> Self {
+        let name = RecordName { kind: T::RECORD, scope, key: key.into() };
+        RecordChange { name, expected: None, body: Some(value.encode().into()) }
+    }
+
+    /// The record is to go.
+    pub fn remove(name: RecordName) -> Self {
+        RecordChange { name, expected: None, body: None }
+    }
+
+    /// The same, where the record has this version; 0 means that there is none.
+    #[must_use]
+    pub fn expecting(self, version: u64) -> Self {
+        RecordChange { expected: Some(version), ..self }
+    }
+}
+
+/// Something that is stored as a record: a codec.
+pub trait RecordBody: Sized {
+    /// Its kind.
+    const RECORD: RecordKind;
+    /// Its bytes.
+    fn encode(&self) -> Vec<u8>;
+    /// The value of these bytes; nothing where [`RecordBody::encode`] cannot have made them.
+    fn decode(bytes: &[u8]) -> Option<Self>;
+}
+
+macro_rules! record_body {
+    ($($body:ty: $kind:ident),+) => {$(
+        impl RecordBody for $body {
+            const RECORD: RecordKind = RecordKind::$kind;
+
+            fn encode(&self) -> Vec<u8> {
+                to_plain(self)
+            }
+
+            fn decode(bytes: &[u8]) -> Option<Self> {
+                from_plain(bytes)
+            }
+        }
+    )+};
+}
+record_body!(Policy: Policy, Pause: Pause, ApiKey: ApiKey, SigningKey: SigningKey);
+
+/// The type whose queue workers may not claim from, and whose queue it is.
+pub type Pause = (JobType, Scope);
+
+pub(crate) fn pause_name((job_type, scope): &Pause) -> RecordName {
+    let key = job_type.as_str().into();
+    RecordName { kind: RecordKind::Pause, scope: scope.clone(), key }
+}
+
+/// Ids are 64 random bits; fixed width keeps their order.
+pub(crate) fn key_of_id(id: KeyId) -> Arc<str> {
+    format!("{:016x}", id.0).into()
+}
+
+/// Whether a credential is stored under its own name.
+fn is_under(record: &Record, scope: &Scope, id: KeyId) -> Result<(), Unreadable> {
+    let is_own = record.name.scope == *scope && record.name.key == key_of_id(id);
+    is_own.then_some(()).ok_or(Unreadable)
+}
+
+/// Records in memory, and what batches ask of them in the form in which they ask it.
+#[derive(Clone, Default)]
+pub(crate) struct Records {
+    rows: BTreeMap<RecordName, Record>,
+    policies: BTreeMap<JobType, Policy>,
+    pauses: BTreeSet<Pause>,
+    default_policy: Policy,
+}
+
+/// A record whose body its codec cannot read, or that is stored under another's name.
+#[derive(Debug)]
+pub(crate) struct Unreadable;
+
+impl Records {
+    pub(crate) fn put(&mut self, record: Record) -> Result<(), Unreadable> {
+        match record.name.kind {
+            RecordKind::Policy => {
+                let job_type = JobType::parse(&record.name.key).map_err(|_| Unreadable)?;
+                self.policies.insert(job_type, record.read().ok_or(Unreadable)?);
+            }
+            RecordKind::Pause => {
+                let pause: Pause = record.read().ok_or(Unreadable)?;
+                if pause_name(&pause) != record.name {
+                    return Err(Unreadable);
+                }
+                self.pauses.insert(pause);
+            }
+            RecordKind::ApiKey => {
+                let key: ApiKey = record.read().ok_or(Unreadable)?;
+                is_under(&record, &key.grant.scope, key.id)?;
+            }
+            RecordKind::SigningKey => {
+                let key: SigningKey = record.read().ok_or(Unreadable)?;
+                is_under(&record, &Scope::All, key.id)?;
+            }
+        }
+        self.rows.insert(record.name.clone(), record);
+        Ok(())
+    }
+
+    pub(crate) fn remove(&mut self, name: &RecordName) {
+        self.rows.remove(name);
+        match name.kind {
+            RecordKind::Policy => self.policies.retain(|job_type, _| job_type.as_str() != &*name.key),
+            RecordKind::Pause => self.pauses.retain(|pause| pause_name(pause) != *name),
+            RecordKind::ApiKey | RecordKind::SigningKey => {}
+        }
+    }
+
+    /// Adds records of kinds that nothing is read from here.
+    pub(crate) fn extend(&mut self, others: Records) {
+        self.rows.extend(others.rows);
+    }
+
+    /// Carries out a change, where the record has the version that is expected. Gives the record
+    /// as it is to be stored; nothing where it is to go.
+    pub(crate) fn change(&mut self, change: &RecordChange) -> Result<Option<Record>, Refusal> {
+        let version = self.version(&change.name);
+        if change.expected.is_some_and(|expected| expected != version) {
+            return Err(Refusal::VersionChanged { version });
+        }
+        let Some(body) = &change.body else {
+            self.remove(&change.name);
+            return Ok(None);
+        };
+        let record =
+            Record { name: change.name.clone(), version: version + 1, body: body.clone() };
+        let written = self.put(record.clone());
+        written.expect("a body that a codec wrote a moment ago is read by the same codec");
+        Ok(Some(record))
+    }
+
+    /// The version of a record; 0 where there is none.
+    pub(crate) fn version(&self, name: &RecordName) -> u64 {
+        self.rows.get(name).map_or(0, |record| record.version)
+    }
+
+    /// The records of one kind whose keys begin with `prefix`, of one scope or of all, in the order
+    /// of scopes and keys.
+    pub(crate) fn list(&self, kind: RecordKind, scope: Option<&Scope>, prefix: &str) -> Vec<Record> {
+        let of_kind = self.rows.values().filter(|record| record.name.kind == kind);
+        let listed = of_kind.filter(|Record { name, .. }| {
+            scope.is_none_or(|scope| name.scope == *scope) && name.key.starts_with(prefix)
+        });
+        listed.cloned().collect()
+    }
+
+    pub(crate) fn policy(&self, job_type: &JobType) -> &Policy {
+        self.policies.get(job_type).unwrap_or(&self.default_policy)
+    }
+
+    pub(crate) fn policies(&self) -> &BTreeMap<JobType, Policy> {
+        &self.policies
+    }
+
+    pub(crate) fn pauses(&self) -> &BTreeSet<Pause> {
+        &self.pauses
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(max_attempts: u32) -> Policy {
+        Policy { max_attempts, ..Policy::default() }
+    }
+
+    #[test]
+    fn a_change_that_expects_another_version_changes_nothing() {
+        let mut records = Records::default();
+        let put = RecordChange::put(Scope::All, "email", &policy(3));
+        assert!(records.change(&put.clone().expecting(0)).is_ok());
+        let again = records.change(&put.clone().expecting(0));
+        assert_eq!(again, Err(Refusal::VersionChanged { version: 1 }));
+        let second = records.change(&RecordChange::put(Scope::All, "email", &policy(4)).expecting(1));
+        assert_eq!(second.unwrap().unwrap().version, 2);
+        let email = JobType::parse("email").expect("lawful");
+        assert_eq!(records.policy(&email).max_attempts, 4);
+        assert_eq!(records.change(&RecordChange::remove(put.name)), Ok(None));
+        assert_eq!(records.policy(&email), &Policy::default());
+    }
+
+    #[test]
+    fn a_record_is_read_as_what_it_is_and_as_nothing_else() {
+        let mut records = Records::default();
+        let put = RecordChange::put(Scope::All, "email", &policy(3));
+        let record = records.change(&put).unwrap().unwrap();
+        assert_eq!(record.read::<Policy>(), Some(policy(3)));
+        assert_eq!(record.read::<SigningKey>(), None);
+    }
+
+    #[test]
+    fn names_of_kinds_are_read_back() {
+        for kind in RecordKind::ALL {
+            assert_eq!(RecordKind::parse(kind.as_str()), Some(kind));
+        }
+        assert_eq!(RecordKind::parse("job"), None);
+    }
+}

@@ -1,0 +1,538 @@
+//! One unit of work for every store: load, decide, stage, write.
+//!
+//! A store says how rows are found ([`Source`]) and how effects are written ([`Sink`]). What a
+//! request comes to is decided here, once for all stores: [`carry_out`] lets the engine decide the
+//! request against what the store finds, stages the effects, and writes them when nothing of the
+//! request was refused. Within a list ([`Request::All`], a list of submits) each part sees what the
+//! parts before it have staged, so that a list is carried out whole or not at all.
+//!
+//! Claims and signs of life are the store's own: which due rows a claim gets is chosen by the
+//! database, and neither can be refused.
+
+use crate::{
+    queue::{Queue, check_pause},
+    record::{Pause, Record, RecordChange, RecordKind, RecordName, Records, pause_name},
+    store::{Answer, Reply, Request},
+};
+use engine::{
+    ApiKey, AttemptRecord, AuditNote, Change, Command, Facts, HistoryEntry, IdempotencyKey, Job,
+    JobId, JobType, LeaseToken, NewJob, Policy, Refusal, Scope, Step, StepName, StepsChange,
+    Submitted, Tenant, TenantLimits, Timestamp, decide, key_is_free, submit, submit_again, submit_same,
+};
+use std::collections::{BTreeSet, HashMap};
+
+/// How a store finds what decisions depend on, as of its transaction.
+pub(crate) trait Source {
+    /// A job as the store has it.
+    type Row: Clone;
+    type Error;
+
+    fn job(row: &Self::Row) -> &Job;
+
+    fn find(&self, id: JobId) -> Result<Option<Self::Row>, Self::Error>;
+
+    /// The same for a job that comes now, and is hardly ever there already.
+    fn find_new(&self, id: JobId) -> Result<Option<Self::Row>, Self::Error> {
+        self.find(id)
+    }
+
+    /// The job that a key means, whether or not its window is over.
+    fn key_holder(
+        &self,
+        queue: &Queue,
+        key: &IdempotencyKey,
+    ) -> Result<Option<Self::Row>, Self::Error>;
+
+    /// The record of the attempt that `token` ended.
+    fn attempt_record(
+        &self,
+        row: &Self::Row,
+        token: &LeaseToken,
+    ) -> Result<Option<AttemptRecord>, Self::Error>;
+
+    fn step(&self, row: &Self::Row, name: &StepName) -> Result<Option<Step>, Self::Error>;
+
+    fn steps_count(&self, row: &Self::Row) -> Result<u64, Self::Error>;
+
+    /// How many jobs wait in a queue. Asked only where the policy bounds them.
+    fn queued(&self, queue: &Queue) -> u64;
+
+    /// Whether the tenant of `queue` may have it, and whether it is another undeclared type of the
+    /// tenant. The request has opened `opened` such types so far.
+    fn check_queue(&self, queue: &Queue, records: &Records, opened: u64) -> Result<bool, Refusal>;
+
+    fn records(&self) -> &Records;
+
+    fn limits(&self) -> &TenantLimits;
+
+    fn now(&self) -> Timestamp;
+
+    /// What every decision may know: time, epoch, chance.
+    fn facts<'a>(&self, policy: &'a Policy) -> Facts<'a>;
+}
+
+/// How a store writes what was decided.
+pub(crate) trait Sink: Source {
+    fn write(&mut self, effect: Effect<'_, Self::Row>) -> Result<(), Self::Error>;
+}
+
+/// What is to be written.
+pub(crate) enum Effect<'a, R> {
+    /// A new job.
+    Begin { new: &'a NewJob, change: Box<Change> },
+    /// A job that is there. `before` is missing where an earlier effect of the request has changed
+    /// the job: then the store has it.
+    Change { before: Option<R>, change: Box<Change> },
+    /// The job goes with all that belongs to it.
+    Erase { before: Option<R>, id: JobId },
+    PutRecord(Record),
+    RemoveRecord(RecordName),
+    Audit(&'a AuditNote),
+}
+
+/// Carries out one request, all of it or nothing.
+pub(crate) fn carry_out<S: Sink>(store: &mut S, request: &Request) -> Result<Reply, S::Error> {
+    let mut staged = Staged::new(request.is_list());
+    match (View { source: store, staged: &mut staged }).request(request) {
+        Ok(answer) => {
+            for effect in staged.effects {
+                store.write(effect)?;
+            }
+            Ok(Ok(answer))
+        }
+        Err(Stop::Refused(refusal)) => Ok(Err(refusal)),
+        Err(Stop::Failed(error)) => Err(error),
+    }
+}
+
+/// Why a request is not carried out.
+enum Stop<E> {
+    Refused(Refusal),
+    Failed(E),
+}
+
+impl<E> From<Refusal> for Stop<E> {
+    fn from(refusal: Refusal) -> Self {
+        Stop::Refused(refusal)
+    }
+}
+
+/// What a request has decided so far, and what its next part has to see of that.
+struct Staged<'a, R> {
+    effects: Vec<Effect<'a, R>>,
+    /// Whether another part may follow. A request that is alone pays for no overlay.
+    is_list: bool,
+    jobs: HashMap<JobId, StagedJob<R>>,
+    keys: HashMap<(Queue, IdempotencyKey), Option<JobId>>,
+    queued: HashMap<Queue, i64>,
+    opened_types: HashMap<Tenant, BTreeSet<JobType>>,
+    /// All records, where the request has changed one of them.
+    records: Option<Records>,
+}
+
+/// A job that the request has changed.
+struct StagedJob<R> {
+    /// As the store has it; nothing where the request began it.
+    row: Option<R>,
+    /// As it is by now; nothing where it was erased.
+    job: Option<Job>,
+    entries: Vec<HistoryEntry>,
+    steps: HashMap<StepName, Step>,
+    /// Steps that the store has do not count any more.
+    forgot_steps: bool,
+}
+
+impl<R> Staged<'_, R> {
+    fn new(is_list: bool) -> Self {
+        Staged {
+            effects: Vec::new(),
+            is_list,
+            jobs: HashMap::new(),
+            keys: HashMap::new(),
+            queued: HashMap::new(),
+            opened_types: HashMap::new(),
+            records: None,
+        }
+    }
+}
+
+/// A job as a decision finds it.
+enum Found<R> {
+    /// As the store has it.
+    Stored(R),
+    /// As the request has changed it; without a row where the request began it.
+    Staged(Box<Job>, Option<R>),
+}
+
+impl<R> Found<R> {
+    fn job<S: Source<Row = R>>(&self) -> &Job {
+        match self {
+            Found::Stored(row) => S::job(row),
+            Found::Staged(job, _) => job,
+        }
+    }
+
+    fn row(&self) -> Option<&R> {
+        match self {
+            Found::Stored(row) => Some(row),
+            Found::Staged(_, row) => row.as_ref(),
+        }
+    }
+
+    /// The row, where the request has not changed the job.
+    fn unchanged(self) -> Option<R> {
+        match self {
+            Found::Stored(row) => Some(row),
+            Found::Staged(..) => None,
+        }
+    }
+}
+
+/// The store with what the request has staged laid over it.
+struct View<'v, 'a, S: Source> {
+    source: &'v S,
+    staged: &'v mut Staged<'a, S::Row>,
+}
+
+impl<'a, S: Source> View<'_, 'a, S> {
+    fn request(&mut self, request: &'a Request) -> Result<Answer, Stop<S::Error>> {
+        match request {
+            Request::Submit(jobs) => return self.submit_all(jobs).map(Answer::Submitted),
+            Request::Job { scope, id, command } => return self.command(scope, *id, command),
+            Request::All(parts) => {
+                let answers = parts.iter().map(|part| self.request(part)).collect::<Result<_, _>>();
+                return answers.map(Answer::All);
+            }
+            Request::Pause { scope, job_type } => self.pause((job_type.clone(), scope.clone()))?,
+            Request::Resume { scope, job_type } => self.resume(scope, job_type)?,
+            Request::PutRecord(change) => self.put_record(change)?,
+            Request::Audit(note) => self.staged.effects.push(Effect::Audit(note)),
+            Request::Claim { .. } | Request::Seen { .. } | Request::Leave { .. } => {
+                unreachable!("the store carries it out itself, and never as a part of a list")
+            }
+        }
+        Ok(Answer::Done)
+    }
+
+    fn submit_all(&mut self, jobs: &'a [NewJob]) -> Result<Vec<Submitted>, Stop<S::Error>> {
+        let mut answers = Vec::with_capacity(jobs.len());
+        for (index, new) in jobs.iter().enumerate() {
+            answers.push(self.submit(new).map_err(|stop| match stop {
+                Stop::Refused(refusal) => Stop::Refused(refusal.of_item(index, jobs.len())),
+                Stop::Failed(error) => Stop::Failed(error),
+            })?);
+        }
+        Ok(answers)
+    }
+
+    fn submit(&mut self, new: &'a NewJob) -> Result<Submitted, Stop<S::Error>> {
+        // The client could not know whether its first submit was committed, and repeats it.
+        if let Some(row) = self.source.find_new(new.id).map_err(Stop::Failed)? {
+            return Ok(submit_same(S::job(&row), new)?);
+        }
+        let queue = Queue { job_type: new.job_type.clone(), tenant: new.tenant.clone() };
+        if let Some(key) = &new.key
+            && let Some(holder) = self.key_holder(&queue, &key.name)?
+        {
+            return Ok(submit_again(&holder, &key.content)?);
+        }
+        let opened = self.staged.opened_types.get(&queue.tenant).map_or(0, BTreeSet::len) as u64;
+        let is_open = self.is_open(&queue);
+        let opens_type = !is_open && self.source.check_queue(&queue, self.records(), opened)?;
+        let policy = self.policy(&new.job_type);
+        let queued = policy.max_queued.map_or(0, |_| self.queued(&queue));
+        let change = submit(new, policy, queued, self.source.now())?;
+        let submitted = Submitted::of(&change.job, false);
+        if self.staged.is_list {
+            if opens_type {
+                let types = self.staged.opened_types.entry(queue.tenant.clone()).or_default();
+                types.insert(queue.job_type.clone());
+            }
+            self.overlay(None, &change);
+        }
+        self.staged.effects.push(Effect::Begin { new, change: Box::new(change) });
+        Ok(submitted)
+    }
+
+    /// Lets the engine decide one command about one job.
+    fn command(
+        &mut self,
+        scope: &Scope,
+        id: JobId,
+        command: &Command,
+    ) -> Result<Answer, Stop<S::Error>> {
+        let found = self.find(id)?;
+        let visible = found.filter(|found| scope.covers(&found.job::<S>().envelope.tenant));
+        let found = visible.ok_or(Refusal::JobNotFound)?;
+        let ruling = self.decide(&found, command)?;
+        match ruling.effect {
+            engine::Effect::Nothing => {}
+            engine::Effect::Change(change) => self.stage_change(found, change)?,
+            engine::Effect::Erase => self.stage_erase(found),
+        }
+        Ok(Answer::Job(ruling.answer))
+    }
+
+    fn decide(
+        &self,
+        found: &Found<S::Row>,
+        command: &Command,
+    ) -> Result<engine::Ruling, Stop<S::Error>> {
+        let job = found.job::<S>();
+        // The record of the attempt is only needed when the token is not the job's current one.
+        let record = match stale_token(job, command) {
+            Some(token) => self.attempt_record(found, token)?,
+            None => None,
+        };
+        let step = match command.step() {
+            Some(name) => self.step(found, name)?,
+            None => None,
+        };
+        // How many there are is only asked when another one begins.
+        let steps = match (command.step(), &step) {
+            (Some(_), None) => self.steps_count(found)?,
+            (Some(_), Some(_)) | (None, _) => 0,
+        };
+        let facts = self.source.facts(self.policy(&job.envelope.job_type));
+        let facts = Facts { record: record.as_ref(), step: step.as_ref(), steps, ..facts };
+        Ok(decide(job, command, &facts)?)
+    }
+
+    fn stage_change(
+        &mut self,
+        found: Found<S::Row>,
+        mut change: Box<Change>,
+    ) -> Result<(), Stop<S::Error>> {
+        // A key that went to another job in the meantime stays with that job.
+        if change.takes_key
+            && let Some(key) = &change.job.envelope.key
+        {
+            let holder = self.key_holder(&Queue::of(&change.job), &key.name)?;
+            change.takes_key = holder.is_none_or(|holder| holder.id() == change.job.id());
+        }
+        if self.staged.is_list {
+            self.overlay(found.row().cloned(), &change);
+        }
+        self.staged.effects.push(Effect::Change { before: found.unchanged(), change });
+        Ok(())
+    }
+
+    fn stage_erase(&mut self, found: Found<S::Row>) {
+        let id = found.job::<S>().id();
+        if self.staged.is_list {
+            if let Some(key) = &found.job::<S>().envelope.key {
+                let queue = Queue::of(found.job::<S>());
+                self.staged.keys.insert((queue, key.name.clone()), None);
+            }
+            let staged = self.staged_job(id, found.row().cloned());
+            (staged.job, staged.forgot_steps) = (None, true);
+            staged.steps.clear();
+        }
+        self.staged.effects.push(Effect::Erase { before: found.unchanged(), id });
+    }
+
+    fn pause(&mut self, pause: Pause) -> Result<(), Stop<S::Error>> {
+        check_pause(self.records().pauses(), &pause, self.source.limits())?;
+        if self.records().pauses().contains(&pause) {
+            return Ok(());
+        }
+        let name = pause_name(&pause);
+        self.change_record(&RecordChange::put(name.scope, name.key, &pause))
+    }
+
+    /// [`Scope::All`] lifts every pause of the type.
+    fn resume(&mut self, scope: &Scope, job_type: &JobType) -> Result<(), Stop<S::Error>> {
+        let lifted = |(of, paused): &&Pause| {
+            of == job_type && (*scope == Scope::All || scope == paused)
+        };
+        let lifted: Vec<_> = self.records().pauses().iter().filter(lifted).map(pause_name).collect();
+        lifted.into_iter().try_for_each(|name| self.change_record(&RecordChange::remove(name)))
+    }
+
+    fn put_record(&mut self, change: &RecordChange) -> Result<(), Stop<S::Error>> {
+        if change.name.kind == RecordKind::ApiKey
+            && change.body.is_some()
+            && self.records().version(&change.name) == 0
+        {
+            self.make_room_for_key(&change.name.scope)?;
+        }
+        self.change_record(change)
+    }
+
+    /// A tenant that has as many keys as it may loses one that has ended.
+    fn make_room_for_key(&mut self, scope: &Scope) -> Result<(), Stop<S::Error>> {
+        // A key for all tenants may have made keys of any.
+        let of = (*scope != Scope::All).then_some(scope);
+        let kept = self.records().list(RecordKind::ApiKey, of, "");
+        let keys: Vec<ApiKey> = kept.iter().filter_map(Record::read).collect();
+        let limits = self.source.limits();
+        let ended = limits.room_for_key(keys.iter(), scope, self.source.now())?;
+        let Some(ended) = ended else { return Ok(()) };
+        let key = crate::record::key_of_id(ended);
+        let dropped = kept.into_iter().find(|record| record.name.key == key);
+        dropped.map_or(Ok(()), |record| self.change_record(&RecordChange::remove(record.name)))
+    }
+
+    fn change_record(&mut self, change: &RecordChange) -> Result<(), Stop<S::Error>> {
+        let records = &mut self.staged.records;
+        let records = records.get_or_insert_with(|| self.source.records().clone());
+        self.staged.effects.push(match records.change(change)? {
+            Some(record) => Effect::PutRecord(record),
+            None => Effect::RemoveRecord(change.name.clone()),
+        });
+        Ok(())
+    }
+}
+
+/// Look-ups: what the request has staged first, then the store.
+impl<S: Source> View<'_, '_, S> {
+    fn find(&self, id: JobId) -> Result<Option<Found<S::Row>>, Stop<S::Error>> {
+        if let Some(staged) = self.staged.jobs.get(&id) {
+            let found = |job| Found::Staged(Box::new(job), staged.row.clone());
+            return Ok(staged.job.clone().map(found));
+        }
+        Ok(self.source.find(id).map_err(Stop::Failed)?.map(Found::Stored))
+    }
+
+    /// The job that has a key, unless its window is over, pruned or not.
+    fn key_holder(
+        &self,
+        queue: &Queue,
+        key: &IdempotencyKey,
+    ) -> Result<Option<Job>, Stop<S::Error>> {
+        let staged = match self.staged.is_list {
+            true => self.staged.keys.get(&(queue.clone(), key.clone())),
+            false => None,
+        };
+        let holder = match staged {
+            Some(None) => None,
+            Some(Some(id)) => self.find(*id)?.map(|found| found.job::<S>().clone()),
+            None => {
+                let row = self.source.key_holder(queue, key).map_err(Stop::Failed)?;
+                // The request may have changed the job that the store names.
+                match row.map(|row| S::job(&row).clone()) {
+                    Some(job) if self.staged.jobs.contains_key(&job.id()) => {
+                        self.find(job.id())?.map(|found| found.job::<S>().clone())
+                    }
+                    job => job,
+                }
+            }
+        };
+        let policy = self.policy(&queue.job_type);
+        let now = self.source.now();
+        Ok(holder.filter(|holder| !key_is_free(holder, policy, now)))
+    }
+
+    fn attempt_record(
+        &self,
+        found: &Found<S::Row>,
+        token: &LeaseToken,
+    ) -> Result<Option<AttemptRecord>, Stop<S::Error>> {
+        let staged = self.staged.jobs.get(&found.job::<S>().id());
+        let mut entries = staged.into_iter().flat_map(|staged| staged.entries.iter().rev());
+        if let Some(record) = entries.find_map(|entry| entry.record_of(token)) {
+            return Ok(Some(record));
+        }
+        let Some(row) = found.row() else { return Ok(None) };
+        self.source.attempt_record(row, token).map_err(Stop::Failed)
+    }
+
+    fn step(
+        &self,
+        found: &Found<S::Row>,
+        name: &StepName,
+    ) -> Result<Option<Step>, Stop<S::Error>> {
+        if let Some(staged) = self.staged.jobs.get(&found.job::<S>().id()) {
+            let step = staged.steps.get(name);
+            if step.is_some() || staged.forgot_steps {
+                return Ok(step.cloned());
+            }
+        }
+        let Some(row) = found.row() else { return Ok(None) };
+        self.source.step(row, name).map_err(Stop::Failed)
+    }
+
+    fn steps_count(&self, found: &Found<S::Row>) -> Result<u64, Stop<S::Error>> {
+        let staged = self.staged.jobs.get(&found.job::<S>().id());
+        let forgot = staged.is_some_and(|staged| staged.forgot_steps);
+        let Some(row) = found.row().filter(|_| !forgot) else {
+            return Ok(staged.map_or(0, |staged| staged.steps.len()) as u64);
+        };
+        let mut count = self.source.steps_count(row).map_err(Stop::Failed)?;
+        for name in staged.into_iter().flat_map(|staged| staged.steps.keys()) {
+            let is_new = self.source.step(row, name).map_err(Stop::Failed)?.is_none();
+            count += u64::from(is_new);
+        }
+        Ok(count)
+    }
+
+    fn queued(&self, queue: &Queue) -> u64 {
+        let staged = self.staged.queued.get(queue).copied().unwrap_or(0);
+        self.source.queued(queue).saturating_add_signed(staged)
+    }
+
+    /// Whether the request itself has opened the queue.
+    fn is_open(&self, queue: &Queue) -> bool {
+        let types = self.staged.opened_types.get(&queue.tenant);
+        types.is_some_and(|types| types.contains(&queue.job_type))
+    }
+
+    fn records(&self) -> &Records {
+        self.staged.records.as_ref().unwrap_or_else(|| self.source.records())
+    }
+
+    fn policy(&self, job_type: &JobType) -> &Policy {
+        self.records().policy(job_type)
+    }
+}
+
+/// What later parts of the same request have to see.
+impl<S: Source> View<'_, '_, S> {
+    fn overlay(&mut self, row: Option<S::Row>, change: &Change) {
+        let job = &change.job;
+        let queue = Queue::of(job);
+        let is_new = row.is_none() && !self.staged.jobs.contains_key(&job.id());
+        let was_queued = self.was_queued(row.as_ref(), job.id());
+        if change.takes_key
+            && let Some(key) = &job.envelope.key
+        {
+            self.staged.keys.insert((queue.clone(), key.name.clone()), Some(job.id()));
+        }
+        let is_queued = job.run_at().is_some();
+        let delta = i64::from(is_queued) - i64::from(was_queued && !is_new);
+        *self.staged.queued.entry(queue).or_default() += delta;
+        let staged = self.staged_job(job.id(), row);
+        staged.job = Some(job.clone());
+        staged.entries.extend(change.entry.clone());
+        match &change.steps {
+            StepsChange::Kept => {}
+            StepsChange::Put(step) => drop(staged.steps.insert(step.name.clone(), step.clone())),
+            StepsChange::Forgotten => {
+                staged.steps.clear();
+                staged.forgot_steps = true;
+            }
+        }
+    }
+
+    fn was_queued(&self, row: Option<&S::Row>, id: JobId) -> bool {
+        let staged = self.staged.jobs.get(&id).and_then(|staged| staged.job.as_ref());
+        staged.or(row.map(S::job)).is_some_and(|job| job.run_at().is_some())
+    }
+
+    fn staged_job(&mut self, id: JobId, row: Option<S::Row>) -> &mut StagedJob<S::Row> {
+        let staged = self.staged.jobs.entry(id);
+        staged.or_insert_with(|| StagedJob {
+            row,
+            job: None,
+            entries: Vec::new(),
+            steps: HashMap::new(),
+            forgot_steps: false,
+        })
+    }
+}
+
+/// The token of a command, where it is not the one that the job has now.
+pub(crate) fn stale_token<'a>(job: &Job, command: &'a Command) -> Option<&'a LeaseToken> {
+    let current = job.lease().map(|lease| lease.token);
+    command.token().filter(|token| Some(**token) != current)
+}
