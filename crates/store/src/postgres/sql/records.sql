@@ -3,7 +3,7 @@
 -- name: RECORDS_OF_KINDS
 -- The records of some kinds.
 select r.kind, r.scope, r.key, r.body
-  from unnest($1::text[]) k(kind)
+  from pg_catalog.unnest($1::text[]) k(kind)
  cross join lateral (select * from consign.record r where r.kind = k.kind offset 0) r;
 
 -- name: RECORDS_PUT

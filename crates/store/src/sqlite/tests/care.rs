@@ -31,9 +31,10 @@ fn the_doctor_sees_what_is_wrong() {
         ("update key set name = 'other' where name = 'k1'", "1 keys mean no job that has them"),
         ("update house set body = x'01'", "what the house knows of itself"),
         ("update queue set tenant = 'acme'", "a queue has another's name"),
-        ("update api_key set body = x'00' where id = 2", "an API key of row 2"),
-        ("update signing_key set body = x'00'", "a signing key of row 1"),
-        ("update signing_key set id = 2", "a signing key of row 2"),
+        ("update record set body = x'00' where kind = 'api_key'", "an API key of row"),
+        ("update record set body = x'00' where kind = 'signing_key'", "a signing key of row"),
+        ("update record set key = 'x' where kind = 'signing_key'", "a signing key of row"),
+        ("update record set body = x'00' where kind = 'policy'", "a policy of row"),
         ("delete from audit where number = 2", "the audit log is broken: entry 2 is missing"),
     ];
     for (sql, said) in wrong {
