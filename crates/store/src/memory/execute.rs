@@ -1,6 +1,6 @@
 //! One batch, one transaction: load, decide, save, answer.
 
-use super::tables::{Key, Seen, Tables};
+use super::tables::{Seen, Tables};
 use crate::{
     dice::Dice,
     queue::check_pause,
@@ -9,38 +9,27 @@ use crate::{
 };
 use engine::{
     ApiKey, AuditEntry, AuditHash, AuditNote, Command, Effect, Facts, Host, JobId, JobType, NewJob,
-    Refusal, Scope, SeededBug, Tenant, WorkerId, decide, planted, submit, submit_again,
-    submit_same,
+    Refusal, Scope, Tenant, WorkerId, submit, submit_again, submit_same,
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    convert::Infallible,
-};
+use std::{collections::BTreeMap, convert::Infallible};
 
 impl Tables {
     /// Carries out a batch, everything in its turn; replies keep the order of the requests.
     pub(super) fn execute(&mut self, batch: Vec<Request>, dice: &dyn Dice) -> Vec<Reply> {
-        let known_keys: Option<BTreeSet<Key>> =
-            planted(SeededBug::CheckThenInsertKey).then(|| self.keys.keys().cloned().collect());
         let mut numbered: Vec<(usize, Request)> = batch.into_iter().enumerate().collect();
         numbered.sort_by_key(|(_, request)| turn(request)); // stable: the order within a turn stays
         let mut replies: BTreeMap<usize, Reply> = BTreeMap::new();
         for (index, request) in numbered {
             self.settings_version += u64::from(request.sets());
-            let reply = self.request(request, dice, known_keys.as_ref());
+            let reply = self.request(request, dice);
             replies.insert(index, reply);
         }
         replies.into_values().collect()
     }
 
-    fn request(
-        &mut self,
-        request: Request,
-        dice: &dyn Dice,
-        known_keys: Option<&BTreeSet<Key>>,
-    ) -> Reply {
+    fn request(&mut self, request: Request, dice: &dyn Dice) -> Reply {
         match request {
-            Request::Submit(jobs) => return self.submit(jobs, known_keys),
+            Request::Submit(jobs) => return self.submit(jobs),
             Request::Job { scope, id, command } => {
                 return self.command(&scope, id, &command, dice);
             }
@@ -50,7 +39,7 @@ impl Tables {
                 return Ok(Answer::Claimed(claimed));
             }
             Request::Record { note, request } => {
-                let done = request.map(|request| self.request(*request, dice, known_keys));
+                let done = request.map(|request| self.request(*request, dice));
                 let answer = done.unwrap_or(Ok(Answer::Done))?;
                 self.note(note);
                 return Ok(answer);
@@ -74,8 +63,8 @@ impl Tables {
     }
 
     /// All of `jobs` or none: everything is decided before anything is saved.
-    fn submit(&mut self, jobs: Vec<NewJob>, known_keys: Option<&BTreeSet<Key>>) -> Reply {
-        let one = |new, taken: &Taken<'_>| Ok(self.submit_one(new, taken, known_keys));
+    fn submit(&mut self, jobs: Vec<NewJob>) -> Reply {
+        let one = |new, taken: &Taken<'_>| Ok(self.submit_one(new, taken));
         let Ok(decided) = decided::<Infallible>(&jobs, one);
         let (answers, taken) = decided?;
         for (new, change) in taken.jobs {
@@ -85,21 +74,14 @@ impl Tables {
         Ok(Answer::Submitted(answers))
     }
 
-    fn submit_one(
-        &self,
-        new: &NewJob,
-        taken: &Taken<'_>,
-        known_keys: Option<&BTreeSet<Key>>,
-    ) -> Result<Intent, Refusal> {
+    fn submit_one(&self, new: &NewJob, taken: &Taken<'_>) -> Result<Intent, Refusal> {
         // The same hand-over again: somebody could not know whether the first one was committed.
         if let Some(stored) = self.jobs.get(&new.id) {
             return Ok(Intent::Again(submit_same(stored, new)?));
         }
         if let Some(key) = &new.key {
             let full = (new.tenant.clone(), new.job_type.clone(), key.name.clone());
-            // Only the planted bug has `known_keys`: it believes what it saw before the batch.
-            let looks_free = known_keys.is_some_and(|known| !known.contains(&full));
-            let stored = self.holder(&full).filter(|_| !looks_free);
+            let stored = self.rules.key_holder(self.holder(&full), self.now());
             if let Some(holder) = taken.holder(new).or(stored) {
                 return Ok(Intent::Again(submit_again(holder, &key.content)?));
             }
@@ -169,7 +151,7 @@ impl Tables {
             steps: steps.map_or(0, BTreeMap::len) as u64,
             ..self.facts(job, dice)
         };
-        let ruling = decide(job, command, &facts)?;
+        let ruling = self.rules.decide(job, command, &facts)?;
         match ruling.effect {
             Effect::Nothing => {}
             Effect::Change(change) => self.save(*change),
