@@ -14,7 +14,6 @@ use crate::{
     outcome::{Failure, MESSAGE_BYTES_MAX, failure_codes},
     policy::Policy,
     refusal::Refusal,
-    seeded_bug::{SeededBug, planted},
     step::{self, StepsChange},
     time::Timestamp,
 };
@@ -57,8 +56,9 @@ pub fn decide(job: &Job, command: &Command, facts: &Facts<'_>) -> Decision {
 
 /// Whether a worker may take `job` at `now`. Stores choose by it, and the claim itself asks again.
 pub fn is_claimable(job: &Job, now: Timestamp) -> bool {
-    let due = |run_at| run_at <= now || planted(SeededBug::DueTimeIgnored);
-    job.run_at().is_some_and(due) && !has_expired(job, now) && job.has_attempts_left()
+    job.run_at().is_some_and(|run_at| run_at <= now)
+        && !has_expired(job, now)
+        && job.has_attempts_left()
 }
 
 /// What the sweeper should do about a job, if anything: which of its times has run out.
@@ -107,9 +107,8 @@ pub fn claim(job: &Job, claim: &Claim, facts: &Facts<'_>) -> Decision {
     };
     // Counted when the job is claimed, not when it settles: a worker that dies in silence must still
     // use up an attempt, or a job that kills its worker would run forever.
-    let counted = u32::from(!planted(SeededBug::AttemptsCountedOnFailure));
     let life = Life {
-        attempt: job.life.attempt + counted,
+        attempt: job.life.attempt + 1,
         started_at: job.life.started_at.or(Some(now)),
         progress: None,
         ..job.life.clone()
@@ -136,11 +135,7 @@ fn heartbeat(
         let pulse = Answer::Pulse(pulse_of(job, lease.expires_at));
         return Ok(Ruling { effect: Effect::Nothing, answer: pulse });
     }
-    let expires_at = if planted(SeededBug::HeartbeatShortens) {
-        (facts.now + lease.length / 2).min(lease.deadline)
-    } else {
-        lease.extended(facts.now)
-    };
+    let expires_at = lease.extended(facts.now);
     let mut job = job.clone();
     job.state = State::Running(Lease { expires_at, ..lease.clone() });
     job.changed_at = facts.now;
@@ -190,16 +185,13 @@ fn settle(job: &Job, token: &LeaseToken, ending: &Ending, facts: &Facts<'_>) -> 
 /// What every retryable failure comes to, whoever states it.
 fn fail(
     job: &Job,
-    mut life: Life,
+    life: Life,
     failure: &Failure,
     delay: Duration,
     now: Timestamp,
     note: Note,
 ) -> Change {
-    if planted(SeededBug::AttemptsCountedOnFailure) {
-        life.attempt += u32::from(note.settled.is_some());
-    }
-    if life.cancel_requested && !planted(SeededBug::CancelForgotten) {
+    if life.cancel_requested {
         return end_failed(job, State::Cancelled, life, failure, now, note);
     }
     if !job.has_attempts_left() {
@@ -251,7 +243,7 @@ fn release(
         )));
     }
     let releases = job.life.releases + 1;
-    let free = releases <= RELEASES_MAX || planted(SeededBug::ReleasesUnbounded);
+    let free = releases <= RELEASES_MAX;
     let attempt = job.life.attempt.saturating_sub(u32::from(free));
     // A worker that gives a job back is not lost.
     let life = Life { attempt, releases, losses: 0, ..job.life.clone() };
@@ -345,15 +337,11 @@ fn timeout(job: &Job, facts: &Facts<'_>) -> Decision {
 }
 
 fn lease_expiry(job: &Job, facts: &Facts<'_>) -> Decision {
-    if planted(SeededBug::SweepWithoutGuard) && job.status().is_ended() {
-        let state = State::Queued { run_at: facts.now };
-        return Ok(changed(job.moved(state, job.life.clone(), facts.now, Note::default())));
-    }
     let lease = running(job)?;
     if !lapsed(lease, facts.now) {
         return Err(Refusal::NotDue);
     }
-    let losses = job.life.losses + u32::from(!planted(SeededBug::LossesNotCounted));
+    let losses = job.life.losses + 1;
     let life = Life { losses, ..job.life.clone() };
     let note = Note { worker: Some(lease.worker.clone()), ..Note::default() };
     let worker = &lease.worker;
@@ -377,10 +365,7 @@ fn redrive(job: &Job, max_attempts: Option<u32>, reset_steps: bool, now: Timesta
             return Err(Refusal::NotEnded { status: job.status() });
         }
     }
-    let mut life = Life::new(job.life.redrive_count + 1, now);
-    if planted(SeededBug::RedriveKeepsAttempts) {
-        life.attempt = job.life.attempt;
-    }
+    let life = Life::new(job.life.redrive_count + 1, now);
     let mut change = job.moved(State::Queued { run_at: now }, life, now, Note::saying("redriven"));
     change.takes_key = true;
     change.job.expires_at = None;
@@ -427,16 +412,13 @@ fn purge(job: &Job, facts: &Facts<'_>) -> Decision {
 pub(crate) fn held<'a>(job: &'a Job, token: &LeaseToken, facts: &Facts<'_>) -> Option<&'a Lease> {
     let lease = job.lease()?;
     let valid = lease.token == *token && lease.holds_in(facts.epoch);
-    (valid || planted(SeededBug::CompleteWithoutFence)).then_some(lease)
+    valid.then_some(lease)
 }
 
 /// Answers a report under a lease that no longer holds from the record of that attempt.
 fn answered_before(token: &LeaseToken, digest: EndingDigest, facts: &Facts<'_>) -> Decision {
     let record = facts.record.filter(|record| record.token == *token);
     match record {
-        Some(record) if planted(SeededBug::SettleNotRemembered) && record.ending == digest => {
-            Err(Refusal::LeaseLost)
-        }
         Some(record) if record.ending == digest => {
             Ok(Ruling { effect: Effect::Nothing, answer: Answer::Settled(record.status) })
         }

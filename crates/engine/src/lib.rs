@@ -28,7 +28,6 @@ mod policy;
 mod principal;
 mod ready_made;
 mod refusal;
-mod seeded_bug;
 mod step;
 mod submit;
 mod tenant_limits;
@@ -78,9 +77,6 @@ pub use ready_made::{
     EXEC_WORDS_MAX, ExecCommand, HandlerSource, HandlerSources, ReadyMade, ReadyMadeDraft,
 };
 pub use refusal::Refusal;
-#[cfg(feature = "seeded-bugs")]
-pub use seeded_bug::plant;
-pub use seeded_bug::{SeededBug, planted};
 pub use step::{
     STEP_RESULT_BYTES_MAX, STEPS_MAX, Step, StepAnswer, StepsChange, check_step_result,
 };

@@ -8,7 +8,6 @@ use crate::{
     json::JsonText,
     lease::LeaseToken,
     refusal::Refusal,
-    seeded_bug::{SeededBug, planted},
     text::StepName,
     time::Timestamp,
 };
@@ -80,9 +79,7 @@ pub(crate) fn finish(
     result: &JsonText,
     facts: &Facts<'_>,
 ) -> Decision {
-    if !planted(SeededBug::StepWithoutFence) {
-        held(job, token, facts).ok_or(Refusal::LeaseLost)?;
-    }
+    held(job, token, facts).ok_or(Refusal::LeaseLost)?;
     let step = facts.step.ok_or(Refusal::StepNotBegun)?;
     // A step completes once: whoever comes second learns what stands.
     if let Some(first) = &step.result {

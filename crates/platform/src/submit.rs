@@ -2,10 +2,9 @@
 
 use crate::{Error, Platform};
 use engine::{
-    ITEMS_MAX, Intake, JobDraft, JobId, NewJob, Refusal, SeededBug, Start, Submitted, Tenant,
-    check_count, planted,
+    ITEMS_MAX, Intake, JobDraft, JobId, NewJob, Refusal, Start, Submitted, Tenant, check_count,
 };
-use store::{Answer, Request, StoreError};
+use store::{Answer, Request};
 
 impl Platform {
     /// Takes a job in, durably: when this returns, it is stored, and so is its status.
@@ -85,15 +84,9 @@ impl Platform {
     }
 
     fn check(&self, tenant: &Tenant, draft: JobDraft) -> Result<NewJob, Refusal> {
-        let tenant = match &draft.subject_id {
-            Some(name) if planted(SeededBug::ItemTenantTrusted) => {
-                Tenant::parse(name).unwrap_or_else(|_| tenant.clone())
-            }
-            Some(_) | None => tenant.clone(),
-        };
         draft.check(Intake {
             id: JobId::new(self.clock.read().wall, self.dice.roll()),
-            tenant,
+            tenant: tenant.clone(),
             chance: self.dice.roll(),
             payload_bytes_max: self.settings.payload_bytes_max,
         })
@@ -103,9 +96,6 @@ impl Platform {
 /// An unknown outcome is not a no: the jobs may be there, and the caller learns under which ids.
 fn naming(error: Error, jobs: Vec<JobId>) -> Error {
     match error {
-        Error::OutcomeUnknown { .. } if planted(SeededBug::CommitErrorTakenForNo) => {
-            Error::Store(StoreError::Unavailable(None))
-        }
         Error::OutcomeUnknown { source, .. } => Error::OutcomeUnknown { jobs, source },
         Error::Refused(_) | Error::Store(_) => error,
     }

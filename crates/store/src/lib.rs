@@ -37,7 +37,7 @@ pub use clock::{Clock, Reading, StoreClock};
 pub use cursor::Cursor;
 pub use dice::Dice;
 pub use keeper::{Keeper, Tended};
-pub use memory::{Backup, Memory};
+pub use memory::{Backup, Memory, Rules};
 pub use node::{
     ATTEND_EVERY, Attendance, LEADS_FOR, NODE_LOST_AFTER, NODES_KEPT, News, NodeCard, NodeSeen,
     SETTINGS_TRUSTED_FOR, UnconfirmedNode,

@@ -1,7 +1,9 @@
 //! A store that can fail the way stores fail: before the commit, or so that nobody knows.
 
-use crate::ground::Ground;
-use engine::{SeededBug, planted};
+use crate::{
+    ground::Ground,
+    mistakes::{Mistake, heard, sent},
+};
 use std::sync::{Arc, Mutex};
 use store::{Execute, News, Reply, Request, Store, StoreError};
 
@@ -21,11 +23,12 @@ pub(crate) enum Fault {
 pub(crate) struct Flaky {
     ground: Ground,
     next: Mutex<Fault>,
+    mistake: Option<Mistake>,
 }
 
 impl Flaky {
-    pub(crate) fn new(ground: Ground) -> Self {
-        Flaky { ground, next: Mutex::new(Fault::None) }
+    pub(crate) fn new(ground: Ground, mistake: Option<Mistake>) -> Self {
+        Flaky { ground, next: Mutex::new(Fault::None), mistake }
     }
 
     /// The process dies and comes back.
@@ -44,19 +47,22 @@ impl Flaky {
 }
 
 impl Execute for Flaky {
-    fn execute(&self, batch: Vec<Request>, news: News) -> Result<Vec<Reply>, StoreError> {
+    fn execute(&self, mut batch: Vec<Request>, news: News) -> Result<Vec<Reply>, StoreError> {
         let fault = std::mem::take(&mut *self.next.lock().unwrap());
+        if let Some(mistake) = self.mistake {
+            batch.iter_mut().for_each(|request| sent(mistake, request));
+        }
         match fault {
             Fault::None => self.store().execute(batch, news),
-            Fault::NotCommitted if planted(SeededBug::AckBeforeCommit) => {
+            Fault::NotCommitted if self.mistake == Some(Mistake::AckBeforeCommit) => {
                 self.ground.execute_and_forget(batch)
             }
             Fault::NotCommitted => Err(StoreError::Unavailable(None)),
             Fault::UnknownButDone => {
                 self.store().execute(batch, news)?;
-                Err(StoreError::OutcomeUnknown(None))
+                Err(heard(self.mistake, StoreError::OutcomeUnknown(None)))
             }
-            Fault::UnknownNotDone => Err(StoreError::OutcomeUnknown(None)),
+            Fault::UnknownNotDone => Err(heard(self.mistake, StoreError::OutcomeUnknown(None))),
         }
     }
 }

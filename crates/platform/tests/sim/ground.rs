@@ -1,6 +1,9 @@
 //! What the world stands on: a store, and how its process dies and comes back.
 
-use crate::nature::SimClock;
+use crate::{
+    mistakes::{Mistake, MistakenRules},
+    nature::SimClock,
+};
 use std::{
     path::Path,
     sync::{Arc, LazyLock, Mutex},
@@ -17,8 +20,19 @@ use tokio::runtime::{Builder, Runtime};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum On {
     Memory,
+    /// In memory, with a mistake.
+    Mistaken(Mistake),
     Sqlite,
     Postgres,
+}
+
+impl On {
+    pub(crate) fn mistake(self) -> Option<Mistake> {
+        match self {
+            On::Mistaken(mistake) => Some(mistake),
+            On::Memory | On::Sqlite | On::Postgres => None,
+        }
+    }
 }
 
 pub(crate) enum Ground {
@@ -45,11 +59,15 @@ pub(crate) struct Database {
 }
 
 impl Ground {
-    pub(crate) fn new(on: On, clock: Arc<SimClock>, dice: Arc<dyn Dice>) -> Self {
-        let hand = clock.clone();
-        let clock: Arc<dyn Clock> = clock;
+    pub(crate) fn new(on: On, sim_clock: &Arc<SimClock>, dice: Arc<dyn Dice>) -> Self {
+        let clock: Arc<dyn Clock> = sim_clock.clone();
         match on {
             On::Memory => Ground::Memory(Arc::new(Memory::new(clock, dice))),
+            On::Mistaken(mistake) => {
+                let rules = MistakenRules { mistake, clock: sim_clock.clone() };
+                let memory = Memory::new(clock, dice).with_rules(Arc::new(rules));
+                Ground::Memory(Arc::new(memory))
+            }
             On::Sqlite => {
                 let folder = folder();
                 let store = Mutex::new(Some(open(&folder, &clock, &dice)));
@@ -57,7 +75,7 @@ impl Ground {
             }
             On::Postgres => {
                 let address = ADDRESS.with(Clone::clone);
-                RUNTIME.block_on(take_the_clock(&address, hand.hand())).expect("it is ours");
+                RUNTIME.block_on(take_the_clock(&address, sim_clock.hand())).expect("it is ours");
                 RUNTIME.block_on(wipe(&address)).expect("it can be emptied");
                 let store = Mutex::new(Some(open_database(&address, &clock, &dice)));
                 Ground::Postgres(Box::new(Database { store, address, clock, dice }))
@@ -86,10 +104,9 @@ impl Ground {
         }
     }
 
-    /// How an answer looks that was given before a commit which then failed. The file plants this
-    /// mistake by itself, in a test of its own.
+    /// How an answer looks that was given before a commit which then failed.
     pub(crate) fn execute_and_forget(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError> {
-        let Ground::Memory(memory) = self else { unreachable!("planted in memory only") };
+        let Ground::Memory(memory) = self else { unreachable!("mistakes are made in memory only") };
         let before = memory.backup();
         let replies = memory.execute(batch, News::default());
         memory.rewind(before);

@@ -7,6 +7,7 @@ mod bugs;
 mod crowd;
 mod flaky;
 mod ground;
+mod mistakes;
 mod nature;
 mod operator;
 mod producer;
@@ -136,7 +137,7 @@ fn must_live(on: On, seed: u64, trace: &mut Option<Vec<String>>) {
 
 fn steps(on: On) -> Vec<usize> {
     let steps = match on {
-        On::Memory | On::Sqlite => STEPS,
+        On::Memory | On::Mistaken(_) | On::Sqlite => STEPS,
         On::Postgres => STEPS_POSTGRES,
     };
     (0..steps).collect()

@@ -71,7 +71,7 @@ impl Failure {
     pub(crate) fn report(&self) -> String {
         let steps: Vec<_> = self.steps.iter().map(ToString::to_string).collect();
         let store = match self.on {
-            On::Memory => "",
+            On::Memory | On::Mistaken(_) => "",
             On::Sqlite => "CONSIGN_SIM_STORE=sqlite ",
             On::Postgres => "CONSIGN_SIM_STORE=postgres ",
         };

@@ -48,8 +48,8 @@ impl World {
         let mut rng = Rng::new(seed);
         let clock = Arc::new(SimClock::new());
         let dice = Arc::new(SeededDice::new(seed ^ 0xD1CE));
-        let ground = Ground::new(on, clock.clone(), dice.clone());
-        let store = Arc::new(Flaky::new(ground));
+        let ground = Ground::new(on, &clock, dice.clone());
+        let store = Arc::new(Flaky::new(ground, on.mistake()));
         let platform = platform_over(&store, store.store(), &clock, &dice);
         let tenants = names(["acme", "birch", "cedar"], 1 + rng.below(3), Tenant::parse);
         let job_types = names(["email", "invoice", "scan"], 1 + rng.below(3), JobType::parse);

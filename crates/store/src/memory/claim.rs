@@ -3,15 +3,15 @@
 use super::tables::{Place, Tables};
 use crate::{dice::Dice, queue::Queue, store::Claimed};
 use engine::{
-    CLAIM_BYTES_MAX, CLAIM_MAX, Claim, Effect, Job, JobId, Priority, Scope, SeededBug, Timestamp,
-    Wish, is_claimable, planted,
+    CLAIM_BYTES_MAX, CLAIM_MAX, Claim, Effect, Job, JobId, Priority, Scope, Timestamp, Wish,
+    is_claimable,
 };
 use std::collections::{BTreeSet, VecDeque};
 
 impl Tables {
     pub(super) fn claim(&mut self, scope: &Scope, wish: &Wish, dice: &dyn Dice) -> Vec<Claimed> {
         let held = self.held(scope, wish);
-        if !held.is_empty() && !planted(SeededBug::ClaimNotRemembered) {
+        if !held.is_empty() {
             return held;
         }
         let max = wish.max.min(CLAIM_MAX);
@@ -60,9 +60,7 @@ impl Tables {
                 && !self.is_paused(queue)
         };
         let mut queues: Vec<&Queue> = self.ready.keys().filter(open).collect();
-        if !planted(SeededBug::QueuesNotTakenInTurn) {
-            queues.sort_by_key(|queue| self.served.get(queue));
-        }
+        queues.sort_by_key(|queue| self.rules.last_served(self.served.get(queue).copied()));
         let line = |queue: &Queue| self.due(queue).take(max).collect();
         queues.into_iter().map(|queue| (queue.clone(), line(queue))).collect()
     }
@@ -70,17 +68,18 @@ impl Tables {
     /// The jobs of a queue that can start now, in the order in which they should.
     pub(super) fn due(&self, queue: &Queue) -> impl Iterator<Item = JobId> {
         let places = self.ready.get(queue);
-        let until = if planted(SeededBug::DueTimeIgnored) { Timestamp::MAX } else { self.now() };
+        let until = self.rules.due_until(self.now());
         let ranks = Priority::LOWEST.number()..=Priority::HIGHEST.number();
         let within = move |rank| {
             let first =
                 Place { rank, run_at: Timestamp::default(), id: JobId::from_bytes([0; 16]) };
             let last = Place { rank, run_at: until, id: JobId::from_bytes([255; 16]) };
             let line = places.into_iter().flat_map(move |places| places.range(first..=last));
-            in_turn(line)
+            let mut line = line.map(|place| place.id);
+            std::iter::from_fn(move || self.rules.next_due(&mut line))
         };
-        let claimable = |id: &JobId| is_claimable(&self.jobs[id], self.now());
-        ranks.flat_map(within).map(|place| place.id).filter(claimable)
+        let claimable = move |id: &JobId| is_claimable(&self.jobs[id], until);
+        ranks.flat_map(within).filter(claimable)
     }
 
     /// Starts a job that stood in a line. The engine has the last word.
@@ -88,7 +87,7 @@ impl Tables {
         let job = &self.jobs[&id];
         let claim = Claim::of(scope, wish);
         let policy = self.records.policy(&job.envelope.job_type);
-        let decision = engine::claim(job, &claim, &self.facts(policy, dice));
+        let decision = self.rules.claim(job, &claim, &self.facts(policy, dice));
         let Effect::Change(change) = decision.ok()?.effect else {
             return None;
         };
@@ -101,13 +100,4 @@ impl Tables {
         let payload = self.payloads[&job.id()].clone();
         Claimed { job, payload }
     }
-}
-
-/// The line as it stands, or upside down with the planted bug.
-fn in_turn<'a>(
-    line: impl DoubleEndedIterator<Item = &'a Place>,
-) -> impl Iterator<Item = &'a Place> {
-    let upside_down = planted(SeededBug::LastComeFirstServed);
-    let mut line = line;
-    std::iter::from_fn(move || if upside_down { line.next_back() } else { line.next() })
 }

@@ -1,6 +1,6 @@
 //! One batch, one transaction: everything in its turn, by the unit of work that all stores share.
 
-use super::tables::{Key, Seen, Tables};
+use super::tables::{Seen, Tables};
 use crate::{
     dice::Dice,
     queue::Queue,
@@ -9,29 +9,23 @@ use crate::{
     unit_of_work::{Effect, Sink, Source, carry_out},
 };
 use engine::{
-    AttemptRecord, AuditEntry, AuditHash, AuditNote, Facts, Host, IdempotencyKey, Job, JobId,
-    JobType, LeaseToken, Policy, Refusal, Scope, SeededBug, Step, StepName, TenantLimit,
-    TenantLimits, Timestamp, WorkerId, planted,
+    AttemptRecord, AuditEntry, AuditHash, AuditNote, Command, Decision, Facts, Host,
+    IdempotencyKey, Job, JobId,
+    JobType, LeaseToken, Policy, Refusal, Scope, Step, StepName, TenantLimit, TenantLimits,
+    Timestamp, WorkerId,
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    convert::Infallible,
-};
+use std::{collections::BTreeMap, convert::Infallible};
 
 /// The tables within a transaction.
 pub(super) struct Transaction<'t> {
     tables: &'t mut Tables,
     dice: &'t dyn Dice,
-    /// Planted: the keys that were there before the batch, which a check believes.
-    known_keys: Option<BTreeSet<Key>>,
 }
 
 impl Tables {
     /// Carries out a batch, everything in its turn; replies keep the order of the requests.
     pub(super) fn execute(&mut self, batch: Vec<Request>, dice: &dyn Dice) -> Vec<Reply> {
-        let known_keys =
-            planted(SeededBug::CheckThenInsertKey).then(|| self.keys.keys().cloned().collect());
-        let mut transaction = Transaction { tables: self, dice, known_keys };
+        let mut transaction = Transaction { tables: self, dice };
         let mut numbered: Vec<(usize, Request)> = batch.into_iter().enumerate().collect();
         numbered.sort_by_key(|(_, request)| turn(request)); // stable: the order within a turn stays
         let mut replies: BTreeMap<usize, Reply> = BTreeMap::new();
@@ -136,9 +130,8 @@ impl Source for Transaction<'_> {
 
     fn key_holder(&self, queue: &Queue, key: &IdempotencyKey) -> Result<Option<Job>, Infallible> {
         let full = (queue.tenant.clone(), queue.job_type.clone(), key.clone());
-        let looks_free = self.known_keys.as_ref().is_some_and(|known| !known.contains(&full));
-        let holder = self.tables.keys.get(&full).filter(|_| !looks_free);
-        Ok(holder.map(|id| self.tables.jobs[id].clone()))
+        let holder = self.tables.keys.get(&full).map(|id| &self.tables.jobs[id]);
+        Ok(self.tables.rules.key_holder(holder, self.now()).cloned())
     }
 
     fn attempt_record(
@@ -187,6 +180,10 @@ impl Source for Transaction<'_> {
 
     fn facts<'a>(&self, policy: &'a Policy) -> Facts<'a> {
         self.tables.facts(policy, self.dice)
+    }
+
+    fn decide(&self, job: &Job, command: &Command, facts: &Facts<'_>) -> Decision {
+        self.tables.rules.decide(job, command, facts)
     }
 }
 

@@ -8,6 +8,7 @@ mod ears;
 mod execute;
 mod nodes;
 mod reads;
+mod rules;
 mod tables;
 
 use crate::{
@@ -24,8 +25,8 @@ use crate::{
 use async_trait::async_trait;
 use ears::{Ear, Square};
 use engine::{
-    AuditEntry, Event, HistoryEntry, Job, JobId, JobType, JsonText, Scope, SeededBug,
-    Surroundings, TenantLimits, Timestamp, planted,
+    AuditEntry, Event, HistoryEntry, Job, JobId, JobType, JsonText, Scope, Surroundings,
+    TenantLimits, Timestamp,
 };
 use std::{
     collections::BTreeMap,
@@ -35,6 +36,8 @@ use std::{
     },
 };
 use tables::Tables;
+
+pub use rules::Rules;
 
 /// A store in memory, as one node holds it.
 pub struct Memory {
@@ -89,6 +92,13 @@ impl Memory {
         self
     }
 
+    /// The same with other rules, for tests that put a mistake into them.
+    #[must_use]
+    pub fn with_rules(self, rules: Arc<dyn Rules>) -> Self {
+        self.tables().rules = rules.into();
+        self
+    }
+
     /// The same store in the hands of another node.
     ///
     /// # Panics
@@ -130,9 +140,7 @@ impl Memory {
     /// may have settled it since, in a future that no longer exists, and must not be believed.
     pub fn restore(backup: Backup, clock: Arc<dyn Clock>, dice: Arc<dyn Dice>) -> Self {
         let Backup(mut tables) = backup;
-        if !planted(SeededBug::EpochNotRaised) {
-            tables.epoch += 1;
-        }
+        tables.epoch += 1;
         let tables = Arc::new(Mutex::new(tables));
         let memory = Memory::over(clock, dice, tables, None);
         memory.restart();
@@ -147,8 +155,7 @@ impl Memory {
     }
 
     /// Makes everything as it was at the time of `backup`: how a transaction that was never
-    /// committed looks, to a caller who was told that it was.
-    #[cfg(feature = "seeded-bugs")]
+    /// committed looks, to a caller who was told that it was. For tests.
     pub fn rewind(&self, backup: Backup) {
         *self.tables() = backup.0;
     }
@@ -351,12 +358,12 @@ impl Store for Memory {
 
 #[cfg(test)]
 mod tests {
-    use super::Memory;
+    use super::{Backup, Memory, Rules};
     use crate::{
-        HandClock, SeededDice,
+        Clock, Dice, HandClock, SeededDice,
         conformance::{self, House, Neighbours, OpenStore, conformance, conformance_shared},
     };
-    use engine::{SeededBug, Timestamp, plant};
+    use engine::Timestamp;
     use std::{io::Write, sync::Arc};
 
     fn hands() -> (Arc<HandClock>, Arc<SeededDice>) {
@@ -364,7 +371,14 @@ mod tests {
         (Arc::new(clock), Arc::new(SeededDice::new(1)))
     }
 
-    fn house(memory: &Arc<Memory>, clock: Arc<HandClock>, dice: Arc<SeededDice>) -> House {
+    type Restore = fn(Backup, Arc<dyn Clock>, Arc<dyn Dice>) -> Memory;
+
+    fn house(
+        memory: &Arc<Memory>,
+        clock: Arc<HandClock>,
+        dice: Arc<SeededDice>,
+        restore: Restore,
+    ) -> House {
         let restart = Box::new({
             let memory = memory.clone();
             move || memory.restart()
@@ -372,7 +386,7 @@ mod tests {
         let restored = Box::new({
             let (memory, clock, dice) = (memory.clone(), clock.clone(), dice.clone());
             move || -> Arc<dyn crate::Store> {
-                Arc::new(Memory::restore(memory.backup(), clock.clone(), dice.clone()))
+                Arc::new(restore(memory.backup(), clock.clone(), dice.clone()))
             }
         });
         House { open: OpenStore::new(memory.clone()), clock, dice, restart, restored }
@@ -380,13 +394,14 @@ mod tests {
 
     fn open() -> House {
         let (clock, dice) = hands();
-        house(&Arc::new(Memory::new(clock.clone(), dice.clone())), clock, dice)
+        let memory = Arc::new(Memory::new(clock.clone(), dice.clone()));
+        house(&memory, clock, dice, Memory::restore)
     }
 
     fn open_shared() -> Neighbours {
         let (clock, dice) = hands();
         let memory = Arc::new(Memory::shared(clock.clone(), dice.clone()));
-        let house = house(&memory, clock, dice);
+        let house = house(&memory, clock, dice, Memory::restore);
         Neighbours { house, another: Box::new(move || Arc::new(memory.another())) }
     }
 
@@ -394,24 +409,47 @@ mod tests {
 
     conformance_shared!(super::open_shared);
 
-    /// Plants `bug` and breaks a promise with it.
+    /// Breaks a promise with a store that has a mistake in it.
     #[track_caller]
-    fn found(bug: SeededBug, promise: fn(&House)) {
+    fn found(mistake: &str, mistaken: fn() -> House, promise: fn(&House)) {
         promise(&open());
-        plant(Some(bug));
-        let kept = std::panic::catch_unwind(|| promise(&open())).is_ok();
-        plant(None);
-        assert!(!kept, "{bug:?} was not found");
-        writeln!(std::io::stderr(), "{bug:?}: found by the conformance suite").expect("it prints");
+        let kept = std::panic::catch_unwind(|| promise(&mistaken())).is_ok();
+        assert!(!kept, "{mistake} was not found");
+        writeln!(std::io::stderr(), "{mistake}: found by the conformance suite")
+            .expect("it prints");
     }
 
     #[test]
     fn an_epoch_that_is_not_raised_on_restore_is_found() {
-        found(SeededBug::EpochNotRaised, conformance::leases::a_restore_voids_every_lease);
+        fn restore(backup: Backup, clock: Arc<dyn Clock>, dice: Arc<dyn Dice>) -> Memory {
+            let Backup(mut tables) = backup;
+            tables.epoch -= 1; // which the restore then raises to what it was
+            Memory::restore(Backup(tables), clock, dice)
+        }
+        fn mistaken() -> House {
+            let (clock, dice) = hands();
+            let memory = Arc::new(Memory::new(clock.clone(), dice.clone()));
+            memory.tables().epoch = 1;
+            house(&memory, clock, dice, restore)
+        }
+        let promise = conformance::leases::a_restore_voids_every_lease;
+        found("EpochNotRaised", mistaken, promise);
     }
 
     #[test]
     fn a_sweep_without_paging_is_found() {
-        found(SeededBug::SweepWithoutPaging, conformance::chores::what_is_overdue_comes_in_pages);
+        struct Unpaged;
+        impl Rules for Unpaged {
+            fn overdue_max(&self, _limit: usize) -> usize {
+                usize::MAX
+            }
+        }
+        fn mistaken() -> House {
+            let (clock, dice) = hands();
+            let memory = Memory::new(clock.clone(), dice.clone()).with_rules(Arc::new(Unpaged));
+            house(&Arc::new(memory), clock, dice, Memory::restore)
+        }
+        let promise = conformance::chores::what_is_overdue_comes_in_pages;
+        found("SweepWithoutPaging", mistaken, promise);
     }
 }

@@ -11,8 +11,8 @@ use crate::{
     },
 };
 use engine::{
-    AuditEntry, Event, Job, JobId, JobType, Scope, SeededBug, Status, Surroundings, Timestamp,
-    WorkerId, is_live, overdue, planted,
+    AuditEntry, Event, Job, JobId, JobType, Scope, Status, Surroundings, Timestamp, WorkerId,
+    is_live, overdue,
 };
 
 impl Tables {
@@ -124,12 +124,11 @@ impl Tables {
     }
 
     pub(super) fn overdue(&self, limit: usize) -> Vec<Overdue> {
-        let limit = if planted(SeededBug::SweepWithoutPaging) { usize::MAX } else { limit };
         let late = self.jobs.values().filter_map(|job| {
             let command = overdue(job, self.records.policy(&job.envelope.job_type), self.now())?;
             Some(Overdue { id: job.id(), command })
         });
-        late.take(limit).collect()
+        late.take(self.rules.overdue_max(limit)).collect()
     }
 
     pub(super) fn next_due(&self, after: Timestamp) -> Upcoming {

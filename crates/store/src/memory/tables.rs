@@ -1,6 +1,6 @@
 //! What the memory store remembers, and how one change is saved.
 
-use super::nodes::Sighting;
+use super::{nodes::Sighting, rules::SharedRules};
 use crate::{
     clock::{Reading, StoreClock, Tick},
     dice::Dice,
@@ -10,8 +10,8 @@ use crate::{
 };
 use engine::{
     AuditEntry, Change, ClaimId, Event, Facts, HistoryEntry, Host, IdempotencyKey, Job, JobId,
-    JobType, JsonText, Policy, Priority, Scope, SeededBug, Step, StepName, StepsChange, Tenant,
-    TenantLimits, Timestamp, WorkerId, clock_jumped, key_is_free, planted,
+    JobType, JsonText, Policy, Priority, Scope, Step, StepName, StepsChange, Tenant, TenantLimits,
+    Timestamp, WorkerId, clock_jumped, key_is_free,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -57,6 +57,7 @@ pub(super) struct Tables {
     pub(super) serves: u64,
     /// What one tenant may have, which the opener of the store says.
     pub(super) limits: TenantLimits,
+    pub(super) rules: SharedRules,
 }
 
 pub(super) type Key = (Tenant, JobType, IdempotencyKey);
@@ -105,10 +106,6 @@ impl Place {
 impl Tables {
     /// Brings the time up to date.
     pub(super) fn tick(&mut self, reading: Reading) {
-        if planted(SeededBug::WorkersClock) {
-            self.used_until = reading.wall;
-            return;
-        }
         let tick = self.clock.tick(reading);
         self.follow(tick);
     }
@@ -177,7 +174,7 @@ impl Tables {
             self.keys.insert(key, id);
         }
         let announced = event.zip(entry.as_ref().map(|entry| entry.at));
-        self.announce(announced.map(|(kind, at)| Event { kind, at, job: job.clone() }));
+        self.outbox.extend(announced.map(|(kind, at)| Event { kind, at, job: job.clone() }));
         self.history.entry(id).or_default().extend(entry);
         match steps {
             StepsChange::Kept => {}
@@ -204,15 +201,6 @@ impl Tables {
         let events = self.numbered.iter_mut().chain(&mut self.outbox);
         events.filter(|event| event.job.id() == id).for_each(|event| *event = event.redacted());
         self.reindex(before.as_ref(), None);
-    }
-
-    fn announce(&mut self, event: Option<Event>) {
-        // Planted: the announcement is a transaction of its own, and now and then the process dies
-        // between the two.
-        let died = |event: &Event| event.id().0.to_bytes()[15].is_multiple_of(8);
-        let lost =
-            planted(SeededBug::OutcomeOutsideTransaction) && event.as_ref().is_some_and(died);
-        self.outbox.extend(event.filter(|_| !lost));
     }
 
     fn reindex(&mut self, before: Option<&Job>, after: Option<&Job>) {

@@ -12,7 +12,7 @@ use super::{
     sql,
 };
 use crate::promise::promise;
-use engine::{SeededBug, Timestamp, planted};
+use engine::Timestamp;
 use std::{
     fs::{self, File},
     io,
@@ -141,7 +141,7 @@ fn raise_epoch(partial: &Path, backup: &Path) -> Result<(), OpenError> {
     let raise = || -> Result<(), Trouble> {
         let db = files.connect(Role::Writer)?;
         let mut house = load_house(&db)?;
-        house.epoch += u32::from(!planted(SeededBug::EpochNotRaised));
+        house.epoch += 1;
         db.execute(sql::HOUSE_PUT, [to_row(1, &house)])?;
         Ok(())
     };

@@ -18,7 +18,6 @@ use crate::{
     keeper::Keeper,
     store::StoreError,
 };
-use engine::{SeededBug, planted};
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use std::{
     fs::{self, File},
@@ -196,9 +195,8 @@ impl Files {
         // One statement, one plan. Otherwise SQLite plans anew whenever other values are bound: that was
         // half of all the time.
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-        let synchronous = if planted(SeededBug::NormalSync) { "normal" } else { "full" };
         db.execute_batch(&format!(
-            "pragma synchronous = {synchronous}; pragma wal_autocheckpoint = 0; \
+            "pragma synchronous = full; pragma wal_autocheckpoint = 0; \
              pragma journal_size_limit = {LOG_BYTES_KEPT}; pragma secure_delete = fast; \
              pragma cache_size = -{}; pragma trusted_schema = off; pragma cell_size_check = on",
             if role == Role::Writer { WRITER_CACHE_KIB } else { READER_CACHE_KIB },

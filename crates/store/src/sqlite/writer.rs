@@ -51,8 +51,6 @@ pub(super) struct Writer {
     pub(super) checkpoints: Checkpoints,
     room: Room,
     pub(super) limits: TenantLimits,
-    /// Planted: callers are answered although nothing was committed.
-    acks_before_commit: bool,
 }
 
 /// What the writer and the readers both look at.
@@ -163,7 +161,6 @@ impl Writer {
             checkpoints,
             room,
             limits,
-            acks_before_commit: engine::planted(engine::SeededBug::AckBeforeCommit),
         }
     }
 
@@ -194,10 +191,6 @@ impl Writer {
             Ok(done) => done,
             Err(trouble) => return Err(self.roll_back(trouble)),
         };
-        if self.acks_before_commit {
-            drop(self.roll_back(Trouble::Impossible("planted")));
-            return Ok(done);
-        }
         self.commit()?;
         self.jumped = Duration::ZERO;
         if self.db.total_changes() != changes {

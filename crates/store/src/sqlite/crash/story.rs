@@ -119,6 +119,8 @@ pub(super) struct Teller {
     pub(super) stops: Stops,
     pub(super) calls: Vec<Call>,
     pub(super) clock: Arc<HandClock>,
+    /// What a control does to every store that was opened.
+    pub(super) opened: fn(&Sqlite),
     plan: Plan,
     first: World,
     known: Vec<Fact>,
@@ -144,6 +146,7 @@ impl Teller {
             stops: Stops::default(),
             calls: Vec::new(),
             clock: Arc::new(HandClock::at(start())),
+            opened: |_| {},
             plan,
             first: World::default(),
             known: Vec::new(),
@@ -164,6 +167,7 @@ impl Teller {
         let (path, begun) = (self.disk.path(DB), self.disk.ops());
         let opened = Sqlite::open(path, clock, dice, options);
         self.store = Some(opened.map_err(|error| StoreError::Unavailable(Some(Box::new(error))))?);
+        (self.opened)(self.store());
         self.jumped = true;
         self.note("open".into(), "open".into(), begun, Vec::new())
     }

@@ -1,0 +1,249 @@
+//! Stores and rules with one mistake in them. Each mistake has been made by real systems of this kind.
+//!
+//! The rules themselves know nothing of this: a mistake changes what the engine is given or what it has
+//! decided, what the store is sent, or what its caller hears.
+
+use crate::nature::SimClock;
+use engine::{
+    Answer, Change, Claim, ClaimId, Command, Decision, Effect, Facts, How, Job, JobId, Lease,
+    LeaseToken, Policy, Pulse, Ruling, Scope, State, Tenant, Timestamp, WorkerId,
+};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use store::{Request, Rules, StoreError};
+
+/// The mistakes that the simulation has to find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mistake {
+    /// A settle is believed whatever its token.
+    CompleteWithoutFence,
+    /// The sweeper writes over what it finds, ended jobs included.
+    SweepWithoutGuard,
+    /// The caller is answered although the commit failed.
+    AckBeforeCommit,
+    /// Outcomes are announced after the transaction, and lost when the process dies between.
+    OutcomeOutsideTransaction,
+    /// Whether a key is free is asked before the transaction, not in it.
+    CheckThenInsertKey,
+    /// Attempts are counted when they fail, so that a lost worker costs nothing.
+    AttemptsCountedOnFailure,
+    /// Time is what the caller's machine believes.
+    WorkersClock,
+    /// An unknown outcome is reported as "nothing happened".
+    CommitErrorTakenForNo,
+    /// An item may say whose job it is: here its subject, where that is a tenant's name.
+    ItemTenantTrusted,
+    /// A settled attempt leaves no record, so its repeat is a lost lease.
+    SettleNotRemembered,
+    /// A failed attempt is retried although a cancel was requested.
+    CancelForgotten,
+    /// An attempt is given back however often it was before.
+    ReleasesUnbounded,
+    /// A repeated claim id claims again.
+    ClaimNotRemembered,
+    /// Claims always begin with the same queue.
+    QueuesNotTakenInTurn,
+    /// A job may start before its time.
+    DueTimeIgnored,
+    /// A heartbeat may shorten a lease.
+    HeartbeatShortens,
+    /// A redrive forgets to start a new life.
+    RedriveKeepsAttempts,
+    /// Lost workers are never counted.
+    LossesNotCounted,
+    /// A step is finished whatever the token.
+    StepWithoutFence,
+    /// Within a priority, who came last is served first.
+    LastComeFirstServed,
+}
+
+/// The engine, with a mistake before or after it.
+pub(crate) struct MistakenRules {
+    pub(crate) mistake: Mistake,
+    pub(crate) clock: Arc<SimClock>,
+}
+
+impl Rules for MistakenRules {
+    fn decide(&self, job: &Job, command: &Command, facts: &Facts<'_>) -> Decision {
+        let (mut given, mut facts) = (job.clone(), *facts);
+        let lenient = Policy { lost_workers_max: u32::MAX, ..facts.policy.clone() };
+        match (self.mistake, command) {
+            (Mistake::CompleteWithoutFence, Command::Settle { token, .. }) => {
+                facts.epoch = token.epoch;
+                believe(&mut given, token);
+            }
+            (Mistake::StepWithoutFence, Command::FinishStep { token, .. }) => {
+                facts.epoch = token.epoch;
+                given.state = State::Running(lapsed_lease(*token, facts.now));
+            }
+            (Mistake::SweepWithoutGuard, Command::LeaseExpiry) if job.status().is_ended() => {
+                let token = LeaseToken { epoch: facts.epoch, fence: job.fence, secret: 0 };
+                given.state = State::Running(lapsed_lease(token, facts.now));
+            }
+            (Mistake::AttemptsCountedOnFailure, Command::Settle { ending, .. }) => {
+                given.life.attempt += u32::from(matches!(ending.how, How::Failed { .. }));
+            }
+            (Mistake::CancelForgotten, Command::Settle { ending, .. }) => {
+                given.life.cancel_requested &= !matches!(ending.how, How::Failed { .. });
+            }
+            (Mistake::CancelForgotten, Command::Timeout | Command::LeaseExpiry) => {
+                given.life.cancel_requested = false;
+            }
+            (Mistake::ReleasesUnbounded, Command::Release { .. }) => given.life.releases = 0,
+            (Mistake::LossesNotCounted, Command::LeaseExpiry) => facts.policy = &lenient,
+            (Mistake::SettleNotRemembered, _) => facts.record = None,
+            (Mistake::WorkersClock, _) => facts.now = self.clock.callers_wall(),
+            _ => {}
+        }
+        let mut ruling = engine::decide(&given, command, &facts)?;
+        amend(&mut ruling, |change| self.spoil(job, command, facts.now, change));
+        Ok(ruling)
+    }
+
+    fn claim(&self, job: &Job, claim: &Claim, facts: &Facts<'_>) -> Decision {
+        let (mut given, mut facts) = (job.clone(), *facts);
+        match (self.mistake, &mut given.state) {
+            (Mistake::DueTimeIgnored, State::Queued { run_at }) => *run_at = facts.now.min(*run_at),
+            (Mistake::WorkersClock, _) => facts.now = self.clock.callers_wall(),
+            _ => {}
+        }
+        let mut ruling = engine::claim(&given, claim, &facts)?;
+        amend(&mut ruling, |change| match self.mistake {
+            Mistake::AttemptsCountedOnFailure => set_attempt(change, job.life.attempt),
+            Mistake::OutcomeOutsideTransaction => lose_some_events(change),
+            _ => {}
+        });
+        Ok(ruling)
+    }
+
+    fn due_until(&self, now: Timestamp) -> Timestamp {
+        if self.mistake == Mistake::DueTimeIgnored { Timestamp::MAX } else { now }
+    }
+
+    fn next_due(&self, line: &mut dyn DoubleEndedIterator<Item = JobId>) -> Option<JobId> {
+        if self.mistake == Mistake::LastComeFirstServed { line.next_back() } else { line.next() }
+    }
+
+    fn last_served(&self, served: Option<u64>) -> Option<u64> {
+        served.filter(|_| self.mistake != Mistake::QueuesNotTakenInTurn)
+    }
+
+    fn key_holder<'a>(&self, holder: Option<&'a Job>, now: Timestamp) -> Option<&'a Job> {
+        // Whoever comes at the same moment has looked before the first one was stored.
+        let seen = |job: &&Job| job.envelope.created_at < now;
+        holder.filter(|job| self.mistake != Mistake::CheckThenInsertKey || seen(job))
+    }
+}
+
+impl MistakenRules {
+    /// Changes what the engine has decided about `job`.
+    fn spoil(&self, job: &Job, command: &Command, now: Timestamp, change: &mut Change) {
+        match (self.mistake, command) {
+            (Mistake::OutcomeOutsideTransaction, _) => lose_some_events(change),
+            (Mistake::StepWithoutFence, Command::FinishStep { .. }) => {
+                change.job.state = job.state.clone();
+            }
+            (Mistake::SweepWithoutGuard, Command::LeaseExpiry) => {
+                change.entry.iter_mut().for_each(|entry| entry.from = Some(job.status()));
+            }
+            (Mistake::HeartbeatShortens, Command::Heartbeat { .. }) => shorten(change, now),
+            (Mistake::RedriveKeepsAttempts, Command::Redrive { .. }) => {
+                set_attempt(change, job.life.attempt);
+            }
+            (Mistake::ReleasesUnbounded, Command::Release { .. }) => {
+                change.job.life.releases += job.life.releases;
+            }
+            (Mistake::LossesNotCounted, Command::LeaseExpiry) => {
+                change.job.life.losses = job.life.losses;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Changes a decision, and its answer with it.
+fn amend(ruling: &mut Ruling, spoil: impl FnOnce(&mut Change)) {
+    let Effect::Change(change) = &mut ruling.effect else { return };
+    spoil(change);
+    let expires_at = change.job.lease().map(|lease| lease.expires_at);
+    match (&mut ruling.answer, expires_at) {
+        (Answer::Job(job), _) => **job = change.job.clone(),
+        (Answer::Pulse(Pulse::Extended(told) | Pulse::CancelRequested(told)), Some(until)) => {
+            *told = until;
+        }
+        _ => {}
+    }
+}
+
+fn set_attempt(change: &mut Change, attempt: u32) {
+    change.job.life.attempt = attempt;
+    change.entry.iter_mut().for_each(|entry| entry.attempt = attempt);
+}
+
+/// The announcement is a transaction of its own, and now and then the process dies between the two.
+fn lose_some_events(change: &mut Change) {
+    if change.job.id().to_bytes()[15].is_multiple_of(8) {
+        change.event = None;
+    }
+}
+
+fn shorten(change: &mut Change, now: Timestamp) {
+    if let State::Running(lease) = &mut change.job.state {
+        lease.expires_at = (now + lease.length / 2).min(lease.deadline);
+    }
+}
+
+/// Makes `token` the one that counts.
+fn believe(job: &mut Job, token: &LeaseToken) {
+    if let State::Running(lease) = &mut job.state {
+        lease.token = *token;
+    }
+}
+
+/// A lease whose worker was silent for too long.
+fn lapsed_lease(token: LeaseToken, now: Timestamp) -> Lease {
+    Lease {
+        token,
+        scope: Scope::All,
+        worker: WorkerId::parse("nobody").expect("lawful"),
+        claim: ClaimId::parse("none").expect("lawful"),
+        due_at: now,
+        started_at: now,
+        expires_at: now,
+        deadline: now + Duration::from_secs(1),
+        length: Duration::ZERO,
+    }
+}
+
+/// What the store is sent in place of `request`.
+pub(crate) fn sent(mistake: Mistake, request: &mut Request) {
+    static CLAIMS: AtomicU64 = AtomicU64::new(0);
+    match (mistake, request) {
+        (Mistake::ItemTenantTrusted, Request::Submit(jobs)) => {
+            for new in jobs {
+                let named = new.subject.as_ref().map(|subject| Tenant::parse(subject.as_str()));
+                new.tenant = named.and_then(Result::ok).unwrap_or(new.tenant.clone());
+            }
+        }
+        (Mistake::ClaimNotRemembered, Request::Claim { wish, .. }) => {
+            let name = format!("unique-{}", CLAIMS.fetch_add(1, Ordering::Relaxed));
+            wish.claim = ClaimId::parse(&name).expect("lawful");
+        }
+        _ => {}
+    }
+}
+
+/// What a caller hears in place of `error`.
+pub(crate) fn heard(mistake: Option<Mistake>, error: StoreError) -> StoreError {
+    match error {
+        StoreError::OutcomeUnknown(_) if mistake == Some(Mistake::CommitErrorTakenForNo) => {
+            StoreError::Unavailable(None)
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,73 @@
+//! What the memory store asks before it acts: the engine, and its own order where the engine leaves the
+//! choice to a store.
+
+use engine::{Claim, Command, Decision, Facts, Job, JobId, Timestamp};
+use std::{ops::Deref, sync::Arc};
+
+/// Decides for a memory store. The provided methods are the rules; a test that must see a mistake found
+/// replaces one of them, so that no mistake stands in the text of the rules themselves.
+pub trait Rules: Send + Sync {
+    /// Decides one command about one job.
+    fn decide(&self, job: &Job, command: &Command, facts: &Facts<'_>) -> Decision {
+        engine::decide(job, command, facts)
+    }
+
+    /// Decides whether a worker may take the job that was chosen for it.
+    fn claim(&self, job: &Job, claim: &Claim, facts: &Facts<'_>) -> Decision {
+        engine::claim(job, claim, facts)
+    }
+
+    /// Up to which time queued jobs are due.
+    fn due_until(&self, now: Timestamp) -> Timestamp {
+        now
+    }
+
+    /// Which of one queue's due jobs of one priority is next; they come in the order of their due times.
+    fn next_due(&self, line: &mut dyn DoubleEndedIterator<Item = JobId>) -> Option<JobId> {
+        line.next()
+    }
+
+    /// When a queue was last served, counted in jobs: the queue with the lowest is served first.
+    fn last_served(&self, served: Option<u64>) -> Option<u64> {
+        served
+    }
+
+    /// The job that holds a key when another job comes with that key.
+    fn key_holder<'a>(&self, holder: Option<&'a Job>, _now: Timestamp) -> Option<&'a Job> {
+        holder
+    }
+
+    /// How many overdue jobs a sweeper gets that asks for `limit`.
+    fn overdue_max(&self, limit: usize) -> usize {
+        limit
+    }
+}
+
+/// The rules of one store, kept with its tables: copies of the tables decide alike.
+#[derive(Clone)]
+pub(super) struct SharedRules(Arc<dyn Rules>);
+
+impl Default for SharedRules {
+    fn default() -> Self {
+        SharedRules(Arc::new(Engine))
+    }
+}
+
+impl From<Arc<dyn Rules>> for SharedRules {
+    fn from(rules: Arc<dyn Rules>) -> Self {
+        SharedRules(rules)
+    }
+}
+
+impl Deref for SharedRules {
+    type Target = dyn Rules;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}
+
+/// The rules as they are.
+struct Engine;
+
+impl Rules for Engine {}
