@@ -29,6 +29,8 @@ mod store;
 #[doc(hidden)]
 pub mod sync;
 mod taken;
+#[cfg(test)]
+mod test_settings;
 mod way;
 
 pub use by_hand::{FaultInjector, HandClock, SeededDice, take_the_clock, wipe};
