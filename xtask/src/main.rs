@@ -7,6 +7,7 @@ mod deny;
 mod prepare;
 mod release;
 mod soak;
+mod suites;
 #[cfg(test)]
 mod walls;
 
@@ -15,11 +16,15 @@ use std::{
     path::Path,
     process::{Command, ExitCode, Stdio},
 };
+use suites::Suite;
 
 const HELP: &str = "\
 cargo xtask <command>
 
-  test         every test, from a bare checkout; installs first what prepare does
+  test         every test, from a bare checkout; installs first what prepare does. Builds once, then
+               runs suites that wait beside suites that compute; each suite's output is printed
+               when the suite ends, and is kept in target/suites. Seeds come from the commit's hash,
+               or from CONSIGN_SEED=<number>
   prepare      installs what the tests need where it is missing: strace, curl, postgresql, pgbouncer,
                python3 and nodejs by apt-get, and tools of their own under target/tools; tests start
                their own PostgreSQL on private ports, and leave alone the one that Debian starts
@@ -29,10 +34,12 @@ cargo xtask <command>
                the RustSec database that CONSIGN_ADVISORY_DB=<folder> names, where it is set
   deny renew   writes xtask/advisories.toml anew, from CONSIGN_ADVISORY_DB=<folder>
   release      the binary for users, its SBOM (CycloneDX) and SHA-256 sums, in target/dist
-  ci           lint, then test: what CI runs
+  ci           lint and test side by side: what CI runs
   bench open   opens a store with a million jobs: seconds and memory, in a release build
   soak         claims of 200 jobs/s on PostgreSQL, before and while a transaction is held open for ten
                minutes (--minutes N), in a release build
+  soak --proof  the simulation, the model, the crash points and the storms at their full sizes, with the
+               seeds of this commit, in a release build: a long night
   soak --attack  honest clients beside hostile ones for an hour (--minutes N): fails where the honest
                p99 grows over 3 times its baseline, memory grows, or an acknowledged job is lost
 ";
@@ -47,7 +54,7 @@ fn main() -> ExitCode {
         ["deny"] => deny::deny(),
         ["deny", "renew"] => deny::renew(),
         ["release"] => release::release(),
-        ["ci"] => lint() && test(),
+        ["ci"] => ci(),
         ["bench", "open"] => bench::open(),
         ["soak", ref rest @ ..] => soak::soak(rest),
         ["help" | "--help" | "-h"] => say(HELP),
@@ -56,25 +63,42 @@ fn main() -> ExitCode {
     if done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// All tests, also after a failure: the one that says it best may be the last.
-///
-/// What the tests need beside the toolchain is seen to first.
+/// All tests. What they need beside the toolchain is seen to first.
 fn test() -> bool {
-    if !prepare::prepare() {
-        return false;
-    }
-    let plain = cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
-    let shuttle = cargo(&[&["test", "--locked", "--no-fail-fast"], SHUTTLE].concat());
-    plain && shuttle
+    prepare::prepare() && suites::run(other_tests())
+}
+
+/// What every commit must pass. What is soon known is asked first; clippy runs beside the tests that wait.
+fn ci() -> bool {
+    let clippy =
+        [Suite::cargo("clippy", &clippy()), Suite::cargo("clippy shuttle", &clippy_shuttle())];
+    style() && prepare::prepare() && suites::run(clippy.into_iter().chain(other_tests()).collect())
 }
 
 fn lint() -> bool {
-    const STRICT: &[&str] = &["--", "-D", "warnings"];
-    cargo(&["fmt", "--all", "--check"])
-        && deny::deny()
-        && cargo(&[&["clippy", "--workspace", "--all-targets", "--locked"], STRICT].concat())
-        && cargo(&[&["clippy", "--locked"], SHUTTLE, STRICT].concat())
+    style() && cargo(&clippy()) && cargo(&clippy_shuttle())
 }
+
+fn style() -> bool {
+    cargo(&["fmt", "--all", "--check"]) && deny::deny()
+}
+
+fn clippy() -> Vec<&'static str> {
+    [&["clippy", "--workspace", "--all-targets", "--locked"], STRICT].concat()
+}
+
+fn clippy_shuttle() -> Vec<&'static str> {
+    [&["clippy", "--locked"], SHUTTLE, STRICT].concat()
+}
+
+/// Tests that only cargo can run: those in documentation, and those of another build.
+fn other_tests() -> Vec<Suite> {
+    let shuttle = [&["test", "--locked", "--no-fail-fast"], SHUTTLE].concat();
+    let documentation = ["test", "--workspace", "--locked", "--no-fail-fast", "--doc"];
+    vec![Suite::cargo("shuttle", &shuttle), Suite::cargo("documentation", &documentation)]
+}
+
+const STRICT: &[&str] = &["--", "-D", "warnings"];
 
 /// The tests in which shuttle chooses which thread moves next. They need locks and threads of their own,
 /// with which no other test runs. The whole workspace is named, though only two crates have such tests:
@@ -83,9 +107,16 @@ const SHUTTLE: &[&str] =
     &["--workspace", "--features=consign-store/shuttle,consign-platform/shuttle", "--test=shuttle"];
 
 fn cargo(args: &[&str]) -> bool {
-    say(&format!("cargo {}\n", args.join(" ")));
-    let status = Command::new(env!("CARGO")).args(args).current_dir(root()).status();
-    status.is_ok_and(|status| status.success())
+    cargo_with(&[], args)
+}
+
+/// The same with these variables set.
+fn cargo_with(variables: &[(&str, &str)], args: &[&str]) -> bool {
+    let set: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+    say(&format!("{set}cargo {}\n", args.join(" ")));
+    let mut command = Command::new(env!("CARGO"));
+    command.args(args).envs(variables.iter().copied()).current_dir(root());
+    command.status().is_ok_and(|status| status.success())
 }
 
 /// Runs another program in silence, and says whether that went well.

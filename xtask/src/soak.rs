@@ -1,20 +1,24 @@
-//! Long looks at a load beside something that hurts: an open transaction, or hostile clients.
+//! Long looks: at a load beside an open transaction or hostile clients, and at the tests that draw seeds.
 
-use crate::{cargo, complain_about};
+use crate::{
+    cargo, cargo_with, complain_about,
+    suites::{SEED, seed},
+};
 
 /// Minutes with a transaction held open, where none are given.
 const OPEN_TRANSACTION_MINUTES: &str = "10";
 /// Minutes under attack, where none are given.
 const ATTACK_MINUTES: &str = "60";
 
-/// The words behind `soak`: `--attack`, `--minutes N`, both or nothing.
+/// The words behind `soak`: nothing, `--proof`, `--attack`; `--minutes N` with nothing and with `--attack`.
 pub(crate) fn soak(words: &[&str]) -> bool {
     match words {
         [] => open_transaction(OPEN_TRANSACTION_MINUTES),
         ["--minutes", minutes] if is_count(minutes) => open_transaction(minutes),
+        ["--proof"] => proof(),
         ["--attack"] => attack(ATTACK_MINUTES),
         ["--attack", "--minutes", minutes] if is_count(minutes) => attack(minutes),
-        _ => complain_about("soak takes nothing, --attack, and --minutes with how many"),
+        _ => complain_about("soak takes nothing, --proof, --attack, and --minutes with how many"),
     }
 }
 
@@ -31,6 +35,24 @@ fn open_transaction(minutes: &str) -> bool {
 fn attack(minutes: &str) -> bool {
     const BINARY: [&str; 5] = ["build", "--release", "--locked", "-p", "consign-cli"];
     cargo(&BINARY) && example("attack", &["target/release/consign", minutes])
+}
+
+/// What CI tries with a part of the seeds, at full size. All are tried, also after a failure.
+fn proof() -> bool {
+    const FULL: &[(&str, &str, &[&str])] = &[
+        ("CONSIGN_SIM_SEEDS", "60000", &["-p", "consign-platform", "--test", "sim"]),
+        ("CONSIGN_CRASH_POINTS", "200000", &["-p", "consign-store", "--lib", "crash"]),
+        ("CONSIGN_MODEL_STORIES", "40000", &["-p", "consign-store", "--lib", "model"]),
+        ("CONSIGN_STORM_KILLS", "300", &["-p", "consign-platform", "--test", "storm"]),
+        ("CONSIGN_STORM_ROUNDS", "40", &["-p", "consign-cli", "--test", "it", "postgres::storm"]),
+    ];
+    let seed = seed();
+    let passes = |(name, size, tests): &(&str, &str, &[&str])| {
+        let args = [&["test", "--release", "--locked"], *tests].concat();
+        cargo_with(&[(*name, *size), (SEED, &seed)], &args)
+    };
+    let failed: Vec<_> = FULL.iter().filter(|one| !passes(one)).map(|(name, ..)| *name).collect();
+    failed.is_empty() || complain_about(&format!("failed with {SEED}={seed}: {failed:?}"))
 }
 
 fn example(name: &str, words: &[&str]) -> bool {

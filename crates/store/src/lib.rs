@@ -29,6 +29,8 @@ mod statements;
 mod store;
 #[doc(hidden)]
 pub mod sync;
+#[cfg(test)]
+mod test_settings;
 mod unit_of_work;
 mod way;
 

@@ -5,7 +5,9 @@ use crate::{
     Query, RecordChange, Reply, Request, Sqlite, Store,
     conformance::audit::recorded,
     postgres::tests::{RUNTIME, fresh_address},
-    take_the_clock, wipe,
+    take_the_clock,
+    test_settings::{seed_base, setting},
+    wipe,
 };
 use engine::{
     Chance, ClaimId, Command, EndingDraft, Filter, Intake, JobDraft, JobId, JobType, LeaseToken,
@@ -13,7 +15,10 @@ use engine::{
     StepName, Tenant, Wish, WorkerId,
 };
 use pollster::block_on;
-use proptest::prelude::*;
+use proptest::{
+    prelude::*,
+    test_runner::{RngAlgorithm, TestRng, TestRunner},
+};
 use std::{io::Write, path::Path, sync::Arc, time::Duration};
 use tempfile::TempDir;
 
@@ -554,11 +559,14 @@ fn the_database_answers_as_the_model_does() {
 
 /// Tells stories to the model and to a store that `begin` makes for each of them.
 fn tell(cases: u32, whom: &str, begin: impl Fn(Arc<HandClock>) -> Open) {
-    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
-        cases,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    });
+    let many =
+        setting("CONSIGN_MODEL_STORIES").map(|all| all * u64::from(cases) / u64::from(CASES));
+    let cases = many.map_or(cases, |cases| cases.try_into().expect("not that many"));
+    let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
+    let mut seed = [0; 32];
+    seed[..8].copy_from_slice(&seed_base().to_le_bytes());
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed);
+    let mut runner = TestRunner::new_with_rng(config, rng);
     let outcome = runner.run(&ops(), |ops| {
         let clock = Arc::new(HandClock::at(engine::Timestamp::from_unix_ms(1_800_000_000_000)));
         let mut pair = Pair::new(clock.clone(), begin(clock));
@@ -569,7 +577,7 @@ fn tell(cases: u32, whom: &str, begin: impl Fn(Arc<HandClock>) -> Open) {
         Ok(())
     });
     if let Err(failure) = outcome {
-        panic!("{failure}");
+        panic!("{failure}\nagain: CONSIGN_SEED={} cargo test -p consign-store model", seed_base());
     }
     writeln!(std::io::stderr(), "{cases} stories told to the model and to {whom}: no difference")
         .expect("it prints");

@@ -13,11 +13,7 @@ use tempfile::TempDir;
 /// What is not run here, and why.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("cargo xtask test", "that is what runs this"),
-    ("CONSIGN_SIM_SEEDS=1000000", "takes a night"),
-    ("CONSIGN_CRASH_POINTS=200000", "takes a night"),
-    ("CONSIGN_STORM_KILLS=2000", "takes a night"),
-    ("CONSIGN_STORM_SEED=2", "takes an hour"),
-    ("cargo xtask soak", "takes an hour"),
+    ("cargo xtask soak", "takes an hour or a night"),
     ("consign bench", "takes minutes; tests/it/bench.rs runs it with less"),
     ("cargo run -p consign", "crates/consign/tests/it/examples.rs runs the examples"),
     ("cargo test", "that is what runs this"),

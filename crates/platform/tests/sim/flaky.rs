@@ -2,7 +2,7 @@
 
 use crate::{
     ground::Ground,
-    mistakes::{Mistake, heard, sent},
+    mistakes::{Mistake, outcome_unknown, spoil_request},
 };
 use std::sync::{Arc, Mutex};
 use store::{Execute, News, Reply, Request, Store, StoreError};
@@ -50,7 +50,7 @@ impl Execute for Flaky {
     fn execute(&self, mut batch: Vec<Request>, news: News) -> Result<Vec<Reply>, StoreError> {
         let fault = std::mem::take(&mut *self.next.lock().unwrap());
         if let Some(mistake) = self.mistake {
-            batch.iter_mut().for_each(|request| sent(mistake, request));
+            batch.iter_mut().for_each(|request| spoil_request(mistake, request));
         }
         match fault {
             Fault::None => self.store().execute(batch, news),
@@ -60,9 +60,9 @@ impl Execute for Flaky {
             Fault::NotCommitted => Err(StoreError::Unavailable(None)),
             Fault::UnknownButDone => {
                 self.store().execute(batch, news)?;
-                Err(heard(self.mistake, StoreError::OutcomeUnknown(None)))
+                Err(outcome_unknown(self.mistake))
             }
-            Fault::UnknownNotDone => Err(heard(self.mistake, StoreError::OutcomeUnknown(None))),
+            Fault::UnknownNotDone => Err(outcome_unknown(self.mistake)),
         }
     }
 }

@@ -27,6 +27,15 @@ pub(crate) enum On {
 }
 
 impl On {
+    /// As in `CONSIGN_SIM_STORE` and in the list of worlds that failed once.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            On::Memory | On::Mistaken(_) => "memory",
+            On::Sqlite => "sqlite",
+            On::Postgres => "postgres",
+        }
+    }
+
     pub(crate) fn mistake(self) -> Option<Mistake> {
         match self {
             On::Mistaken(mistake) => Some(mistake),

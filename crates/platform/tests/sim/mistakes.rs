@@ -113,9 +113,9 @@ impl Rules for MistakenRules {
             _ => {}
         }
         let mut ruling = engine::claim(&given, claim, &facts)?;
-        amend(&mut ruling, |change| match self.mistake {
-            Mistake::AttemptsCountedOnFailure => set_attempt(change, job.life.attempt),
-            Mistake::OutcomeOutsideTransaction => lose_some_events(change),
+        amend(&mut ruling, |change| match (self.mistake, job.life.attempt) {
+            (Mistake::AttemptsCountedOnFailure, before) => set_attempt(change, before),
+            (Mistake::OutcomeOutsideTransaction, _) => lose_some_events(change),
             _ => {}
         });
         Ok(ruling)
@@ -220,8 +220,8 @@ fn lapsed_lease(token: LeaseToken, now: Timestamp) -> Lease {
     }
 }
 
-/// What the store is sent in place of `request`.
-pub(crate) fn sent(mistake: Mistake, request: &mut Request) {
+/// Changes a request on its way to the store.
+pub(crate) fn spoil_request(mistake: Mistake, request: &mut Request) {
     static CLAIMS: AtomicU64 = AtomicU64::new(0);
     match (mistake, request) {
         (Mistake::ItemTenantTrusted, Request::Submit(jobs)) => {
@@ -238,12 +238,10 @@ pub(crate) fn sent(mistake: Mistake, request: &mut Request) {
     }
 }
 
-/// What a caller hears in place of `error`.
-pub(crate) fn heard(mistake: Option<Mistake>, error: StoreError) -> StoreError {
-    match error {
-        StoreError::OutcomeUnknown(_) if mistake == Some(Mistake::CommitErrorTakenForNo) => {
-            StoreError::Unavailable(None)
-        }
-        other => other,
+/// What a caller hears when nobody knows whether its transaction was committed.
+pub(crate) fn outcome_unknown(mistake: Option<Mistake>) -> StoreError {
+    if mistake == Some(Mistake::CommitErrorTakenForNo) {
+        return StoreError::Unavailable(None);
     }
+    StoreError::OutcomeUnknown(None)
 }

@@ -70,21 +70,19 @@ impl Failure {
     /// What a person needs: what broke, and the command that shows it again.
     pub(crate) fn report(&self) -> String {
         let steps: Vec<_> = self.steps.iter().map(ToString::to_string).collect();
-        let store = match self.on {
-            On::Memory | On::Mistaken(_) => "",
-            On::Sqlite => "CONSIGN_SIM_STORE=sqlite ",
-            On::Postgres => "CONSIGN_SIM_STORE=postgres ",
-        };
+        let store = self.on.name();
         format!(
             "{} is broken: {} (docs/invariants.md)\nseed {}, {} steps; to see it again:\n  \
-             {store}CONSIGN_SIM_SEED={} CONSIGN_SIM_STEPS={} \
-             cargo test -p consign-platform --test sim replay -- --nocapture",
+             CONSIGN_SIM_STORE={store} CONSIGN_SIM_SEED={} CONSIGN_SIM_STEPS={} \
+             cargo test -p consign-platform --test sim replay -- --nocapture\n\
+             once it is mended, tests/sim/failed_once.txt keeps it: {store} {}",
             self.violation.invariant,
             self.violation.what,
             self.seed,
             self.steps.len(),
             self.seed,
             steps.join(","),
+            self.seed,
         )
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     line::{Caller, Said, fields},
+    seed_base,
     told::Told,
 };
 use engine::JobId;
@@ -11,7 +12,7 @@ use store::SeededDice;
 /// Hands over the jobs of these names, in lists of up to `LIST_MAX`. Lists with keys are repeated until
 /// they are answered, and some of them after that; lists without are sent once.
 pub(crate) fn produce(mut caller: Caller, told: &Told, names: Range<u64>) {
-    let dice = SeededDice::new(names.start);
+    let dice = SeededDice::new(seed_base() + names.start);
     let mut next = names.start;
     while next < names.end {
         let list = next..(next + 1 + dice.next() % LIST_MAX).min(names.end);

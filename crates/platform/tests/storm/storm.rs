@@ -5,7 +5,7 @@ use crate::{
     line::{Caller, Said, door},
     process::{Process, Start},
     producer::produce,
-    setting, tell,
+    seed_base, setting, tell,
     told::Told,
     wait_until,
     worker::Worker,
@@ -31,6 +31,7 @@ fn nothing_is_lost_however_often_it_is_killed() {
     let kills = setting("CONSIGN_STORM_KILLS").unwrap_or(KILLS);
     let jobs = setting("CONSIGN_STORM_JOBS").unwrap_or(JOBS);
     let clock = SystemClock::new();
+    tell(&format!("CONSIGN_SEED={}", seed_base()));
     let storm = Storm { kills, jobs, lies: false }.blow();
     storm.audit.must_be_clean();
     let Audit { jobs: found, rows, outcomes, .. } = storm.audit;
@@ -144,7 +145,7 @@ struct Sky<'a> {
 impl Sky<'_> {
     /// Kills the process while its callers are at work, spread over all that they have to do.
     fn rage(&mut self, mut process: Process) -> Process {
-        let dice = SeededDice::new(7);
+        let dice = SeededDice::new(seed_base() + 7);
         for kill in 1..=self.storm.kills {
             let progress = kill * self.storm.jobs / (self.storm.kills + 1);
             wait_until("callers come on", || self.progress() >= progress);

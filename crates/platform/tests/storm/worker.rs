@@ -3,6 +3,7 @@
 use crate::{
     line::{Caller, Said, fields},
     producer::payload,
+    seed_base,
     told::{Given, Told},
 };
 use engine::{JobId, LeaseToken};
@@ -38,7 +39,7 @@ const LATE: Duration = Duration::from_millis(1_500);
 
 impl<'a> Worker<'a> {
     pub(crate) fn new(number: u64, caller: Caller, told: &'a Told) -> Self {
-        let (dice, clock) = (SeededDice::new(1_000_000 + number), SystemClock::new());
+        let (dice, clock) = (SeededDice::new(seed_base() + 1_000_000 + number), SystemClock::new());
         Worker { name: format!("worker-{number}"), caller, told, dice, clock, late: Vec::new() }
     }
 

@@ -6,7 +6,10 @@ use super::{
     story::{Plan, Story},
     world::World,
 };
-use crate::SeededDice;
+use crate::{
+    SeededDice,
+    test_settings::{seed_base, setting, text},
+};
 use crash_disk::Disk;
 use std::{
     fmt,
@@ -23,7 +26,8 @@ const POINTS_PER_STORY: u64 = 400;
 fn what_was_acknowledged_survives_every_crash() {
     let stories = setting("CONSIGN_CRASH_POINTS").unwrap_or(POINTS).div_ceil(POINTS_PER_STORY);
     let points = AtomicUsize::new(0);
-    on_all_cores(stories, |seed| {
+    on_all_cores(stories, |number| {
+        let seed = seed_base() + number;
         let story = Story::of(plan(seed));
         for (at, how) in random_points(&story, seed).take(POINTS_PER_STORY as usize) {
             must_hold(&story, Point { seed, at, how });
@@ -62,7 +66,8 @@ const SHORT: Plan = Plan { seed: 1_000_000, past: 0, quiet: 0, steps: 14, hasty:
 #[test]
 fn a_second_crash_while_the_store_recovers_changes_nothing() {
     let points = AtomicUsize::new(0);
-    on_all_cores(SECOND_CRASHES_OF, |seed| {
+    on_all_cores(SECOND_CRASHES_OF, |number| {
+        let seed = seed_base() + number;
         let story = Story::of(plan(seed));
         for (at, how) in random_points(&story, !seed).take(8) {
             points.fetch_add(crash_again(&story, at, how), Ordering::Relaxed);
@@ -242,13 +247,4 @@ pub(super) fn on_all_cores(pieces: u64, work: impl Fn(u64) + Sync) {
 
 fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
-}
-
-fn setting(name: &str) -> Option<u64> {
-    text(name).map(|text| text.parse().expect("a whole number"))
-}
-
-#[expect(clippy::disallowed_methods, reason = "settings for the person who runs the test")]
-fn text(name: &str) -> Option<String> {
-    std::env::var(name).ok()
 }

@@ -1,0 +1,16 @@
+//! What the person or the program that runs the tests may set.
+
+/// Where random stories begin. `cargo xtask test` sets it from the commit's hash, so that each commit
+/// tells other stories; without it they are always the same.
+pub(crate) fn seed_base() -> u64 {
+    setting("CONSIGN_SEED").unwrap_or(0)
+}
+
+pub(crate) fn setting(name: &str) -> Option<u64> {
+    text(name).map(|text| text.parse().expect("a whole number"))
+}
+
+#[expect(clippy::disallowed_methods, reason = "settings for whoever runs the test")]
+pub(crate) fn text(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
