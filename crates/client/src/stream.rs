@@ -1,4 +1,7 @@
 //! The life of a job as it happens, by server-sent events.
+//!
+//! Read by ourselves: the crates for it hold an event of any size and pass over comments, so that
+//! neither a bound nor the server's signs of life could be seen from outside.
 
 use crate::{Client, ClientError};
 use reqwest::{Response, StatusCode};
@@ -43,7 +46,13 @@ struct Event {
 /// The server says something every ten seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(35);
 /// No status is so long.
-const LINE_MAX: usize = 1024 * 1024;
+const EVENT_BYTES_MAX: usize = 1024 * 1024;
+
+impl Event {
+    fn len(&self) -> usize {
+        self.id.len() + self.name.len() + self.data.len()
+    }
+}
 
 impl Client {
     /// Listens to a job, from the beginning or from what was heard last.
@@ -85,7 +94,7 @@ impl Watching {
             let line = String::from_utf8_lossy(&line);
             self.line(line.trim_end_matches(['\r', '\n']))?;
         }
-        if self.rest.len() > LINE_MAX {
+        if self.rest.len() + self.event.len() > EVENT_BYTES_MAX {
             return Err(self.client.strange(StatusCode::OK));
         }
         Ok(())
@@ -117,5 +126,51 @@ impl Watching {
         };
         self.ready.push_back(told);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+    };
+
+    /// Listens to a server that sends `beginning` once and then `more` for as long as it is heard.
+    async fn told_by(beginning: &'static str, more: &'static str) -> Result<Told, ClientError> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let server = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            stream.read(&mut [0; 4096]).await.unwrap();
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+            stream.write_all(format!("{head}{beginning}").as_bytes()).await.unwrap();
+            while stream.write_all(more.as_bytes()).await.is_ok() {}
+        };
+        let client = async {
+            let mut watching = Client::new(&address, None).unwrap().watch("j", None).await?;
+            Ok(watching.next().await?.unwrap())
+        };
+        tokio::select! {
+            told = client => told,
+            () = server => panic!("whoever listens is gone"),
+        }
+    }
+
+    #[tokio::test]
+    async fn an_event_is_told_once_its_empty_line_has_come() {
+        let told =
+            told_by(": still here\n\nid: 7\r\nevent: error\r\ndata:{}\r\n\r\n", ":\n\n").await;
+        assert!(matches!(told, Ok(Told::Failed { detail }) if detail == "{}"));
+    }
+
+    #[tokio::test]
+    async fn what_never_ends_is_not_kept() {
+        let line: &str = "data: 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\n";
+        for more in [line, line.trim_end()] {
+            let told = told_by("event: status\n", more).await;
+            assert!(matches!(told, Err(ClientError::Strange { .. })), "{told:?}");
+        }
     }
 }

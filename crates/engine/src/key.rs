@@ -5,6 +5,7 @@ use crate::{
     json::JsonText,
     text::SubjectId,
 };
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use std::{fmt, sync::Arc};
 
@@ -79,35 +80,23 @@ pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
 
 /// Lower-case hex digits, two for each byte.
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    HEXLOWER.encode(bytes)
 }
 
 /// Reads what [`hex`] writes, and no other spelling.
 pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
     let mut bytes = [0; N];
-    if pairs.len() != N {
+    // Nothing is reserved for a text that is longer than it may be.
+    if text.len() != 2 * N {
         return None;
     }
-    for (byte, pair) in bytes.iter_mut().zip(pairs) {
-        *byte = unhex_pair(pair)?;
-    }
+    HEXLOWER.decode_mut(text.as_bytes(), &mut bytes).ok()?;
     Some(bytes)
 }
 
 /// Reads what [`hex`] wrote, however long it is. The caller bounds it.
 pub fn unhex_all(text: &str) -> Option<Vec<u8>> {
-    let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
-    pairs.iter().map(unhex_pair).collect()
-}
-
-fn unhex_pair([high, low]: &[u8; 2]) -> Option<u8> {
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
-    Some(digit(*high)? << 4 | digit(*low)?)
+    HEXLOWER.decode(text.as_bytes()).ok()
 }
 
 #[cfg(test)]
@@ -135,5 +124,17 @@ mod tests {
         assert_eq!(digest, ContentDigest::of(Some(&subject), &json("{ \"a\" : 1.0 }")));
         assert_ne!(digest, ContentDigest::of(None, &json("{\"a\":1}")));
         assert_ne!(digest, ContentDigest::of(Some(&subject), &json("{\"a\":2}")));
+    }
+    #[test]
+    fn hex_has_one_spelling() {
+        assert_eq!(hex(&[0, 0x1f, 0xff]), "001fff");
+        assert_eq!(unhex("001fff"), Some([0, 0x1f, 0xff]));
+        assert_eq!(unhex_all("001fff"), Some(vec![0, 0x1f, 0xff]));
+        for other in ["001FFF", "001ff", "001fff00", "001ffg", "+01fff", " 01fff", "é1fff", ""] {
+            assert_eq!(unhex::<3>(other), None, "{other}");
+        }
+        for other in ["1F", "1", "1g", "+1", "é"] {
+            assert_eq!(unhex_all(other), None, "{other}");
+        }
     }
 }

@@ -1,62 +1,51 @@
 //! An answer that somebody waits for: given once, by another thread, to any async runtime.
+//!
+//! This is tokio's oneshot channel. Its locks are not shuttle's, so to a shuttle test each operation is
+//! one indivisible step: [`sync::step`] before it lets another thread move first.
 
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{self, Step};
 use std::{
-    mem,
     pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll},
 };
+use tokio::sync::oneshot;
 
 /// A promise, and the one who waits for it.
 pub fn promise<T>() -> (Promise<T>, Awaited<T>) {
-    let slot = Arc::new(Slot(Mutex::new(State::Open(None))));
-    (Promise(slot.clone()), Awaited(slot))
+    let (sender, receiver) = oneshot::channel();
+    (Promise { _step: Step, sender }, Awaited { _step: Step, receiver })
 }
 
 /// The duty to answer. Dropped unkept, it is broken, and whoever waits learns so.
-pub struct Promise<T>(Arc<Slot<T>>);
+pub struct Promise<T> {
+    _step: Step,
+    sender: oneshot::Sender<T>,
+}
 
 /// The answer to come. Nothing is lost by polling it in turns with something else; dropping it ends
 /// the waiting.
 #[must_use = "nobody learns the answer"]
-pub struct Awaited<T>(Arc<Slot<T>>);
+pub struct Awaited<T> {
+    _step: Step,
+    receiver: oneshot::Receiver<T>,
+}
 
 /// The promise was not kept: whoever gave it is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("nobody is left to answer")]
 pub struct Broken;
 
-struct Slot<T>(Mutex<State<T>>);
-
-enum State<T> {
-    /// Nothing was said yet, and this is who wants to hear of it.
-    Open(Option<Waker>),
-    Kept(T),
-    Broken,
-    /// The answer was taken, or nobody wants it.
-    Over,
-}
-
 impl<T> Promise<T> {
     /// Answers. The value comes back if nobody waits for it any more.
     pub fn keep(self, value: T) -> Result<(), T> {
-        self.0.close(State::Kept(value)).map_err(|state| match state {
-            State::Kept(value) => value,
-            State::Open(_) | State::Broken | State::Over => unreachable!("it was closed as kept"),
-        })
+        sync::step();
+        self.sender.send(value)
     }
 
     /// Whether somebody still waits. "No" is final; a "yes" may be outdated at once.
     pub fn is_awaited(&self) -> bool {
-        matches!(*self.0.state(), State::Open(_))
-    }
-}
-
-impl<T> Drop for Promise<T> {
-    fn drop(&mut self) {
-        // After `keep` there is nothing to break, and this does nothing.
-        drop(self.0.close(State::Broken));
+        sync::step();
+        !self.sender.is_closed()
     }
 }
 
@@ -64,58 +53,18 @@ impl<T> Awaited<T> {
     /// Stops waiting: from now on the answer goes back to whoever gives it. What was given before, and
     /// not taken yet, is given back here, so that no answer falls between the two.
     pub fn give_up(&mut self) -> Option<T> {
-        match self.0.put(State::Over) {
-            State::Kept(value) => Some(value),
-            State::Open(_) | State::Broken | State::Over => None,
-        }
+        sync::step();
+        self.receiver.close();
+        self.receiver.try_recv().ok()
     }
 }
 
 impl<T> Future for Awaited<T> {
     type Output = Result<T, Broken>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = self.0.state();
-        match mem::replace(&mut *state, State::Over) {
-            State::Open(before) => {
-                *state = State::Open(Some(cx.waker().clone()));
-                drop(state); // a waker may run code of others, also when it is dropped
-                drop(before);
-                Poll::Pending
-            }
-            State::Kept(value) => Poll::Ready(Ok(value)),
-            State::Broken => Poll::Ready(Err(Broken)),
-            State::Over => panic!("a promise is answered once"),
-        }
-    }
-}
-
-impl<T> Drop for Awaited<T> {
-    fn drop(&mut self) {
-        drop(self.give_up());
-    }
-}
-
-impl<T> Slot<T> {
-    /// Ends an open promise and wakes the waiter; otherwise gives back what came too late.
-    fn close(&self, end: State<T>) -> Result<(), State<T>> {
-        let mut state = self.state();
-        let State::Open(waker) = &mut *state else { return Err(end) };
-        let waker = waker.take();
-        *state = end;
-        drop(state);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-        Ok(())
-    }
-
-    fn put(&self, state: State<T>) -> State<T> {
-        mem::replace(&mut *self.state(), state)
-    }
-
-    fn state(&self) -> MutexGuard<'_, State<T>> {
-        self.0.lock().expect("no code of ours panics with a promise in hand")
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        sync::step();
+        Pin::new(&mut self.receiver).poll(cx).map_err(|_| Broken)
     }
 }
 
@@ -123,7 +72,7 @@ impl<T> Slot<T> {
 mod tests {
     use super::*;
     use pollster::block_on;
-    use std::thread;
+    use std::{task::Waker, thread};
 
     #[test]
     fn a_kept_promise_is_heard_in_another_thread() {

@@ -6,17 +6,15 @@
 
 use crate::form::stored::Stored;
 use engine::{Job, JobId};
-use std::{
-    collections::HashMap,
-    hash::{BuildHasherDefault, Hasher},
-    mem,
-};
+use std::{collections::HashMap, mem};
 
 /// How much is remembered, as an estimate in bytes.
 const BYTES_MAX: usize = 16 * 1024 * 1024;
 /// A job without its texts, and its places in the maps.
 const JOB_BYTES: usize = 1_024;
 
+/// Caches in crates have one key for a value; here two lead to one job, within one bound on bytes.
+///
 /// Two generations: when the young one is half of all, the old one is forgotten and the young one is
 /// the old one. What is used goes to the young ones, so what is forgotten was not used for long.
 pub(crate) struct Remembered<M> {
@@ -32,33 +30,7 @@ struct Generation<M> {
 
 /// Numbers and ids are ours: nobody can choose them so that they meet in one place, and spreading them
 /// need not be proof against it.
-type Spread = BuildHasherDefault<Spreader>;
-
-#[derive(Default)]
-struct Spreader(u64);
-
-impl Hasher for Spreader {
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.write_u64(u64::from_le_bytes(word));
-        }
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    }
-
-    fn write_i64(&mut self, word: i64) {
-        self.write_u64(word as u64);
-    }
-
-    /// Maps look at the upper bits and at the lower ones.
-    fn finish(&self) -> u64 {
-        self.0 ^ (self.0 >> 32)
-    }
-}
+type Spread = foldhash::fast::FixedState;
 
 /// What is remembered of a job.
 pub(crate) trait Memory {

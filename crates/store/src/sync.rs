@@ -16,3 +16,19 @@ pub use std::{
     sync::{Condvar, Mutex, MutexGuard, atomic},
     thread,
 };
+
+/// A point at which a shuttle test chooses who moves next, for what takes no locks of this module.
+pub(crate) fn step() {
+    // Shuttle chooses before every operation on one of its atomics, also where nobody else sees it.
+    #[cfg(feature = "shuttle")]
+    atomic::AtomicBool::new(false).load(atomic::Ordering::SeqCst);
+}
+
+/// Makes dropping its owner such a point.
+pub(crate) struct Step;
+
+impl Drop for Step {
+    fn drop(&mut self) {
+        step();
+    }
+}

@@ -1,5 +1,6 @@
 //! The hosts that an operator lists: they may be asked although they are not public, and without TLS.
 
+use ipnet::IpNet;
 use reqwest::Url;
 use std::net::{IpAddr, SocketAddr};
 
@@ -24,15 +25,8 @@ struct Entry {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Who {
-    Block(Block),
+    Block(IpNet),
     Name(String),
-}
-
-/// All addresses that begin alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Block {
-    first: IpAddr,
-    bits: u32,
 }
 
 impl Allow {
@@ -46,7 +40,7 @@ impl Allow {
     pub(super) fn lists(&self, address: IpAddr, port: u16) -> bool {
         let address = address.to_canonical();
         self.any(port, |who| match who {
-            Who::Block(block) => block.holds(address),
+            Who::Block(block) => block.contains(&address),
             Who::Name(_) => false,
         })
     }
@@ -68,7 +62,7 @@ impl Allow {
 
 /// Addresses and blocks of addresses, without names or ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AddressList(Vec<Block>);
+pub struct AddressList(Vec<IpNet>);
 
 /// An entry that is neither an address nor a block of them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -78,33 +72,25 @@ pub struct AddressListError(pub String);
 impl AddressList {
     /// Reads the entries of a list.
     pub fn parse(entries: &[impl AsRef<str>]) -> Result<Self, AddressListError> {
-        let read = |entry: &str| {
-            let address = entry.parse().ok().map(Block::of);
-            address.or_else(|| Block::read(entry)).ok_or_else(|| AddressListError(entry.to_owned()))
-        };
+        let read = |entry: &str| block(entry).ok_or_else(|| AddressListError(entry.to_owned()));
         entries.iter().map(|entry| read(entry.as_ref())).collect::<Result<_, _>>().map(AddressList)
     }
 
     /// Whether `address` is in the list.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
-        self.0.iter().any(|block| block.holds(address))
+        self.0.iter().any(|block| block.contains(&address))
     }
 }
 
 impl Entry {
     fn read(text: &str) -> Option<Self> {
-        if let Ok(address) = text.parse::<IpAddr>() {
-            return Some(Entry { who: Who::Block(Block::of(address)), port: None });
+        if let Some(block) = block(text) {
+            return Some(Entry { who: Who::Block(block), port: None });
         }
         if let Ok(address) = text.parse::<SocketAddr>() {
-            return Some(Entry {
-                who: Who::Block(Block::of(address.ip())),
-                port: Some(address.port()),
-            });
-        }
-        if text.contains('/') {
-            return Some(Entry { who: Who::Block(Block::read(text)?), port: None });
+            let (who, port) = (Who::Block(one(address.ip())), Some(address.port()));
+            return Some(Entry { who, port });
         }
         let (name, port) = match text.rsplit_once(':') {
             Some((name, port)) => (name, Some(port.parse().ok()?)),
@@ -131,33 +117,17 @@ fn without_dot(name: &str) -> &str {
     name.strip_suffix('.').unwrap_or(name)
 }
 
-impl Block {
-    fn of(address: IpAddr) -> Self {
-        let first = address.to_canonical();
-        Block { first, bits: length(first) }
-    }
-
-    fn read(text: &str) -> Option<Self> {
-        let (first, bits) = text.split_once('/')?;
-        let (first, bits): (IpAddr, u32) = (first.parse().ok()?, bits.parse().ok()?);
-        (bits <= length(first)).then_some(Block { first, bits })
-    }
-
-    fn holds(&self, address: IpAddr) -> bool {
-        let differ = match (self.first, address) {
-            (IpAddr::V4(first), IpAddr::V4(other)) => u128::from(first.to_bits() ^ other.to_bits()),
-            (IpAddr::V6(first), IpAddr::V6(other)) => first.to_bits() ^ other.to_bits(),
-            (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => return false,
-        };
-        differ.checked_shr(length(self.first) - self.bits).unwrap_or(0) == 0
+/// One address, or all that begin alike. The crate would read `010.0.0.0/8` as 10.0.0.0/8, where the
+/// standard library refuses what others read as octal.
+fn block(text: &str) -> Option<IpNet> {
+    match text.split_once('/') {
+        Some((first, bits)) => IpNet::new(first.parse().ok()?, bits.parse().ok()?).ok(),
+        None => text.parse().ok().map(one),
     }
 }
 
-fn length(address: IpAddr) -> u32 {
-    match address {
-        IpAddr::V4(_) => 32,
-        IpAddr::V6(_) => 128,
-    }
+fn one(address: IpAddr) -> IpNet {
+    address.to_canonical().into()
 }
 
 #[cfg(test)]
@@ -239,6 +209,7 @@ mod tests {
             "hooks.internal:65536",
             "10.0.0.0/33",
             "10.0.0.0/-1",
+            "010.0.0.0/8",
             "10.0.0.0/8:80",
             "::/129",
             "127.1",

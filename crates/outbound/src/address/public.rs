@@ -1,5 +1,6 @@
 //! Which addresses belong to everybody.
 
+use ipnet::Ipv4Net;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Whether anybody could reach `address` from anywhere, so that it tells nobody anything about our own network.
@@ -12,32 +13,32 @@ pub fn is_public(address: IpAddr) -> bool {
 
 /// The blocks that IANA's registry of special purposes does not call globally reachable, multicast, and the one public
 /// address behind which a cloud keeps the keys of its machines.
-const NOT_PUBLIC_V4: [([u8; 4], u32); 17] = [
-    ([0, 0, 0, 0], 8),          // this network
-    ([10, 0, 0, 0], 8),         // private
-    ([100, 64, 0, 0], 10),      // carriers' own
-    ([127, 0, 0, 0], 8),        // this machine
-    ([168, 63, 129, 16], 32),   // Azure's platform
-    ([169, 254, 0, 0], 16),     // link-local, where clouds keep their metadata
-    ([172, 16, 0, 0], 12),      // private
-    ([192, 0, 0, 0], 24),       // protocols
-    ([192, 0, 2, 0], 24),       // documentation
-    ([192, 88, 99, 0], 24),     // relays from 6to4
-    ([192, 168, 0, 0], 16),     // private
-    ([198, 18, 0, 0], 15),      // benchmarks
-    ([198, 51, 100, 0], 24),    // documentation
-    ([203, 0, 113, 0], 24),     // documentation
-    ([224, 0, 0, 0], 4),        // multicast
-    ([240, 0, 0, 0], 4),        // reserved
-    ([255, 255, 255, 255], 32), // broadcast
+const NOT_PUBLIC_V4: [Ipv4Net; 17] = [
+    block([0, 0, 0, 0], 8),          // this network
+    block([10, 0, 0, 0], 8),         // private
+    block([100, 64, 0, 0], 10),      // carriers' own
+    block([127, 0, 0, 0], 8),        // this machine
+    block([168, 63, 129, 16], 32),   // Azure's platform
+    block([169, 254, 0, 0], 16),     // link-local, where clouds keep their metadata
+    block([172, 16, 0, 0], 12),      // private
+    block([192, 0, 0, 0], 24),       // protocols
+    block([192, 0, 2, 0], 24),       // documentation
+    block([192, 88, 99, 0], 24),     // relays from 6to4
+    block([192, 168, 0, 0], 16),     // private
+    block([198, 18, 0, 0], 15),      // benchmarks
+    block([198, 51, 100, 0], 24),    // documentation
+    block([203, 0, 113, 0], 24),     // documentation
+    block([224, 0, 0, 0], 4),        // multicast
+    block([240, 0, 0, 0], 4),        // reserved
+    block([255, 255, 255, 255], 32), // broadcast
 ];
 
+const fn block([a, b, c, d]: [u8; 4], bits: u8) -> Ipv4Net {
+    Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, d), bits)
+}
+
 fn is_public_v4(address: Ipv4Addr) -> bool {
-    let number = address.to_bits();
-    !NOT_PUBLIC_V4.iter().any(|(block, bits)| {
-        let block = u32::from_be_bytes(*block);
-        (number ^ block).checked_shr(32 - bits).unwrap_or(0) == 0
-    })
+    !NOT_PUBLIC_V4.iter().any(|block| block.contains(&address))
 }
 
 fn is_public_v6(address: Ipv6Addr) -> bool {

@@ -1,4 +1,7 @@
 //! The stream of a connection, with limits on how long its client may keep it waiting.
+//!
+//! `tokio-io-timeout` bounds each read and each write, which is `stalled` alone: it knows no first
+//! byte, no whole answer and no client that is recognised meanwhile.
 
 use super::{Admitted, Connection, Connections};
 use std::{

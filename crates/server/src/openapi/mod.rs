@@ -27,6 +27,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
+use engine::hex;
 use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
 use utoipa::openapi::OpenApi;
@@ -42,8 +43,8 @@ struct Fixed {
 impl Fixed {
     fn new(text: String) -> Self {
         let digest = Sha256::digest(text.as_bytes());
-        let digits: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        let etag = HeaderValue::from_str(&format!("\"{digits}\"")).expect("hex is plain ASCII");
+        let etag = format!("\"{}\"", hex(&digest[..8]));
+        let etag = HeaderValue::from_str(&etag).expect("hex is plain ASCII");
         Fixed { text: text.into(), etag }
     }
 

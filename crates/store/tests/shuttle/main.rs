@@ -35,13 +35,18 @@ fn whoever_waits_for_a_promise_wakes_up() {
 
 #[test]
 fn an_answer_is_in_one_hand_whoever_gives_up() {
+    static ENDINGS: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
     check(|| {
         let (promise, mut awaited) = promise();
-        let keeper = thread::spawn(move || promise.keep(7));
+        let keeper = thread::spawn(move || (promise.is_awaited(), promise.keep(7)));
         let taken = awaited.give_up();
-        let returned = keeper.join().unwrap();
+        let (was_awaited, returned) = keeper.join().unwrap();
         assert_eq!(taken.is_some(), returned.is_ok());
+        let ending = usize::from(was_awaited) + usize::from(taken.is_some());
+        ENDINGS[ending].fetch_add(1, Ordering::SeqCst);
     });
+    // Given up before the keeper asks, between its question and its answer, and after the answer.
+    assert!(ENDINGS.iter().all(|seen| seen.load(Ordering::SeqCst) > 0), "{ENDINGS:?}");
 }
 
 /// Counts what happens to it, for an observer who outlives it.

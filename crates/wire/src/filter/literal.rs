@@ -5,6 +5,8 @@ use super::{
     tree::{Literal, Ticks},
 };
 use crate::time::{offset_ms, since_epoch};
+use data_encoding::HEXLOWER_PERMISSIVE;
+use uuid::{Uuid, fmt::Hyphenated};
 
 type Read<T> = Result<T, FilterFault>;
 
@@ -88,26 +90,15 @@ fn ticks(body: &str) -> Option<Ticks> {
 }
 
 fn guid(body: &str) -> Read<Literal> {
-    guid_bytes(body).map(Literal::Guid).ok_or(FilterFault::Malformed(Form::Guid))
-}
-
-fn guid_bytes(body: &str) -> Option<[u8; 16]> {
-    const HYPHENS: [usize; 4] = [8, 13, 18, 23];
-    let hyphens: Vec<usize> = body.match_indices('-').map(|(at, _)| at).take(5).collect();
-    if body.len() != 36 || hyphens != HYPHENS {
-        return None;
-    }
-    bytes(&body.replace('-', ""))?.try_into().ok()
-}
-
-fn binary(body: &str) -> Read<Literal> {
-    let bytes = bytes(body).ok_or(FilterFault::Malformed(Form::Binary))?;
-    Ok(Literal::Binary(bytes.into()))
+    // The crate also reads shorter and longer forms than the one with hyphens.
+    let uuid = Uuid::try_parse(body).ok().filter(|_| body.len() == Hyphenated::LENGTH);
+    let uuid = uuid.ok_or(FilterFault::Malformed(Form::Guid))?;
+    Ok(Literal::Guid(uuid.into_bytes()))
 }
 
 /// Pairs of hex digits.
-fn bytes(text: &str) -> Option<Vec<u8>> {
-    let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
+fn binary(body: &str) -> Read<Literal> {
+    let bytes = HEXLOWER_PERMISSIVE.decode(body.as_bytes());
+    let bytes = bytes.map_err(|_| FilterFault::Malformed(Form::Binary))?;
+    Ok(Literal::Binary(bytes.into()))
 }

@@ -4,6 +4,7 @@ use crate::time::EPOCH;
 use engine::Comparison;
 use jiff::SignedDuration;
 use std::fmt::{self, Display, Formatter};
+use uuid::Uuid;
 
 /// A condition on something that has named properties.
 #[derive(Clone, Debug, PartialEq)]
@@ -154,31 +155,11 @@ impl Display for Literal {
             Literal::Double(number) => write!(f, "{number:?}"),
             Literal::Boolean(boolean) => write!(f, "{boolean}"),
             Literal::Time(ticks) => write!(f, "datetime'{ticks}'"),
-            Literal::Guid(bytes) => write!(f, "guid'{}'", Hyphenated(bytes)),
-            Literal::Binary(bytes) => {
-                f.write_str("X'")?;
-                hex(f, bytes)?;
-                f.write_str("'")
-            }
+            Literal::Guid(bytes) => write!(f, "guid'{}'", Uuid::from_bytes(*bytes).hyphenated()),
+            Literal::Binary(bytes) => write!(f, "X'{}'", engine::hex(bytes)),
             Literal::Null => f.write_str("null"),
         }
     }
-}
-
-struct Hyphenated<'a>(&'a [u8; 16]);
-
-impl Display for Hyphenated<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        for (index, range) in [0..4, 4..6, 6..8, 8..10, 10..16].into_iter().enumerate() {
-            f.write_str(if index == 0 { "" } else { "-" })?;
-            hex(f, &self.0[range])?;
-        }
-        Ok(())
-    }
-}
-
-fn hex(f: &mut Formatter<'_>, bytes: &[u8]) -> fmt::Result {
-    bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
 }
 
 /// As Azure writes times: with seven decimals.
