@@ -74,7 +74,16 @@ fn lint() -> bool {
         && deny::deny()
         && cargo(&[&["clippy", "--workspace", "--all-targets", "--locked"], STRICT].concat())
         && cargo(&[&["clippy", "--locked"], SHUTTLE, STRICT].concat())
+        && NARROW.iter().all(|narrow| cargo(&[&["clippy", "--locked"], *narrow, STRICT].concat()))
 }
+
+/// Builds with fewer features than the workspace has: a worker and a library that only ask a server, and
+/// each store alone.
+const NARROW: [&[&str]; 3] = [
+    &["-p", "consign", "-p", "consign-worker", "--no-default-features"],
+    &["-p", "consign-store", "--no-default-features", "--features=sqlite"],
+    &["-p", "consign-store", "--no-default-features", "--features=postgres"],
+];
 
 /// The tests in which shuttle chooses which thread moves next. They need locks and threads of their own,
 /// with which no other test runs. The whole workspace is named, though only two crates have such tests:

@@ -2,9 +2,7 @@
 
 use client::{Client, ClientError, Polled};
 use engine::FieldProblem;
-use platform::SystemDice;
 use std::time::Duration;
-use store::Dice;
 use tokio::time::{Instant, sleep};
 use wire::{BatchAnswer, RedriveRequest, Secret, StatusShape, SubmitRequest, SubmittedShape};
 use worker::{JobRequest, Runner};
@@ -131,9 +129,7 @@ impl Remote {
 
 /// A request that can be sent twice: where nobody gave it a key, it gets one.
 fn written(request: JobRequest) -> Result<SubmitRequest, RemoteError> {
-    let mut request = SubmitRequest::try_from(request.into_draft()?)?;
-    request.idempotency_key.get_or_insert_with(|| format!("sdk-{:032x}", SystemDice.roll().0));
-    Ok(request)
+    Ok(SubmitRequest::try_from(request.or_random_key().into_draft()?)?)
 }
 
 /// Asks until there is an answer that asking again would not change.

@@ -5,6 +5,7 @@
 //! few milliseconds; a thread that has been inside one handler for long does not count any more, and another
 //! takes its place. Threads for which there is nothing to do for a second go, as long as enough are left.
 
+use crate::system;
 use async_task::{Runnable, Task};
 use std::{
     collections::VecDeque,
@@ -15,9 +16,8 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
-use store::Clock;
 use tokio::runtime::Handle;
 use tracing::{error, warn};
 
@@ -28,7 +28,7 @@ struct Shared {
     called: Condvar,
     /// Where handlers find timers and sockets.
     runtime: Handle,
-    clock: Arc<dyn Clock>,
+    started: Instant,
     /// So many threads that are not stuck, when there is work.
     able: usize,
     /// And never more than this in all.
@@ -70,13 +70,13 @@ const IDLE_MAX: Duration = Duration::from_secs(1);
 
 impl Crew {
     /// A crew for handlers that live in `runtime`, of at most `threads_max`.
-    pub(crate) fn new(runtime: Handle, clock: Arc<dyn Clock>, threads_max: usize) -> Self {
+    pub(crate) fn new(runtime: Handle, threads_max: usize) -> Self {
         let able = thread::available_parallelism().map_or(2, usize::from).max(2);
         Crew(Arc::new(Shared {
             room: Mutex::default(),
             called: Condvar::new(),
             runtime,
-            clock,
+            started: system::now(),
             able,
             threads_max: threads_max.max(able),
         }))
@@ -215,7 +215,7 @@ impl Shared {
     }
 
     fn now_ms(&self) -> u64 {
-        u64::try_from(self.clock.read().monotonic.as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(system::now().duration_since(self.started).as_millis()).unwrap_or(u64::MAX)
     }
 
     fn room(&self) -> MutexGuard<'_, Room> {
@@ -233,19 +233,18 @@ const UNPOISONED: &str = "no code of ours panics with the crew's lock in hand";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use platform::SystemClock;
     use std::sync::atomic::{AtomicBool, AtomicUsize};
 
     fn crew() -> (tokio::runtime::Runtime, Crew) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let crew = Crew::new(runtime.handle().clone(), Arc::new(SystemClock::new()), 100);
+        let crew = Crew::new(runtime.handle().clone(), 100);
         (runtime, crew)
     }
 
     fn wait_until(crew: &Crew, what: &str, it: impl Fn() -> bool) {
-        let clock = SystemClock::new();
+        let begun = system::now();
         while !it() {
-            assert!(clock.read().monotonic < Duration::from_secs(60), "in vain: {what}");
+            assert!(begun.elapsed() < Duration::from_secs(60), "in vain: {what}");
             crew.relieve();
             thread::sleep(Duration::from_millis(1));
         }

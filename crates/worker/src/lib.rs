@@ -2,7 +2,10 @@
 //!
 //! A handler is a closure ([`on`]) or a [`Handler`]; it gets its payload, typed, and a [`Context`] with
 //! which it says how far it is, hears that it should stop, remembers steps and hands over children.
-//! [`testing`] runs handlers in a test, where a week of retries takes milliseconds.
+//! The module `testing` runs handlers in a test, where a week of retries takes milliseconds.
+//!
+//! Without default features there are only runners for a [server elsewhere](Runner::remote), and no
+//! database is compiled; `local` adds runners for jobs of this process, `testing` the kit for tests.
 #![forbid(unsafe_code)]
 
 mod attempt;
@@ -12,6 +15,7 @@ mod crew;
 mod desk;
 mod fail;
 mod handler;
+#[cfg(feature = "local")]
 mod local;
 mod office;
 mod port;
@@ -21,6 +25,8 @@ mod report;
 mod request;
 mod runner;
 mod shop;
+mod system;
+#[cfg(feature = "testing")]
 pub mod testing;
 mod time;
 

@@ -2,13 +2,13 @@
 
 use crate::{
     brief::Brief,
-    port::{AskError, Asked, Handed, Port, Sign, Verdict},
+    port::{AskError, Asked, Beat, Handed, Port, Release, Report, Sign, Verdict},
 };
 use engine::{
     Job, JobDraft, JobId, JobType, JsonText, LeaseToken, PolicyDraft, Pulse, Scope, StepAnswer,
     StepName, Tenant, Wish, WorkerId,
 };
-use platform::{Beat, Error, Node, Platform, Release, Report};
+use platform::{Error, Node, Platform};
 use std::sync::Arc;
 use store::{Claimed, StoreError};
 use tokio_util::sync::CancellationToken;
@@ -21,6 +21,7 @@ pub(crate) struct Local {
 /// A node at work, or, in a test, the verbs alone: there nobody waits for jobs.
 enum Verbs {
     Node(Arc<Node>),
+    #[cfg(feature = "testing")]
     Platform(Arc<Platform>),
 }
 
@@ -29,6 +30,7 @@ impl Local {
         Local { verbs: Verbs::Node(node), scope }
     }
 
+    #[cfg(feature = "testing")]
     pub(crate) fn by_hand(platform: Arc<Platform>) -> Self {
         Local { verbs: Verbs::Platform(platform), scope: Scope::All }
     }
@@ -36,6 +38,7 @@ impl Local {
     fn platform(&self) -> &Platform {
         match &self.verbs {
             Verbs::Node(node) => node.platform(),
+            #[cfg(feature = "testing")]
             Verbs::Platform(platform) => platform,
         }
     }
@@ -45,6 +48,7 @@ impl Port for Local {
     fn stand<'a>(&'a self, wish: Wish, closing: &'a CancellationToken) -> Asked<'a, Vec<Handed>> {
         let node = match &self.verbs {
             Verbs::Node(node) => node,
+            #[cfg(feature = "testing")]
             Verbs::Platform(_) => return self.claim(wish),
         };
         let mut standing = node.stand(self.scope.clone(), wish);
@@ -63,6 +67,8 @@ impl Port for Local {
     }
 
     fn heartbeat<'a>(&'a self, worker: &'a WorkerId, beats: Vec<Beat>) -> Asked<'a, Vec<Sign>> {
+        let beat = |Beat { id, token, progress }| platform::Beat { id, token, progress };
+        let beats = beats.into_iter().map(beat).collect();
         Box::pin(async {
             let pulses = self.platform().heartbeat(&self.scope, worker, beats).await?;
             Ok(pulses.into_iter().map(sign).collect())
@@ -70,6 +76,8 @@ impl Port for Local {
     }
 
     fn settle(&self, reports: Vec<Report>) -> Asked<'_, Vec<Verdict>> {
+        let report = |Report { id, token, ending }| platform::Report { id, token, ending };
+        let reports = reports.into_iter().map(report).collect();
         Box::pin(async {
             let verdicts = self.platform().settle(&self.scope, reports).await?;
             Ok(verdicts.into_iter().map(verdict).collect())
@@ -77,6 +85,9 @@ impl Port for Local {
     }
 
     fn release(&self, releases: Vec<Release>) -> Asked<'_, Vec<Verdict>> {
+        let release =
+            |Release { id, token, reason, delay }| platform::Release { id, token, reason, delay };
+        let releases = releases.into_iter().map(release).collect();
         Box::pin(async {
             let verdicts = self.platform().release(&self.scope, releases).await?;
             Ok(verdicts.into_iter().map(verdict).collect())
@@ -115,6 +126,7 @@ impl Port for Local {
             // A store of one process is away for everybody at once, and its outage extends all leases. One that is
             // shared may be away for us alone.
             Verbs::Node(node) => node.is_shared(),
+            #[cfg(feature = "testing")]
             Verbs::Platform(_) => false,
         }
     }

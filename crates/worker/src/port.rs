@@ -2,10 +2,9 @@
 
 use crate::brief::Brief;
 use engine::{
-    JobDraft, JobId, JobType, JsonText, LeaseToken, PolicyDraft, StepAnswer, StepName, Tenant,
-    Wish, WorkerId,
+    Ending, JobDraft, JobId, JobType, JsonText, LeaseToken, PolicyDraft, ProgressReport,
+    ReleaseReason, StepAnswer, StepName, Tenant, Wish, WorkerId,
 };
-use platform::{Beat, Release, Report};
 use std::{borrow::Cow, error::Error, pin::Pin, time::Duration};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
@@ -61,6 +60,31 @@ pub(crate) type Asked<'a, T> = Pin<Box<dyn Future<Output = Result<T, AskError>> 
 pub(crate) struct Handed {
     pub(crate) brief: Brief,
     pub(crate) payload: JsonText,
+}
+
+/// A heartbeat for one lease.
+#[derive(Clone)]
+pub(crate) struct Beat {
+    pub(crate) id: JobId,
+    pub(crate) token: LeaseToken,
+    pub(crate) progress: Option<ProgressReport>,
+}
+
+/// How one attempt ended.
+#[derive(Clone)]
+pub(crate) struct Report {
+    pub(crate) id: JobId,
+    pub(crate) token: LeaseToken,
+    pub(crate) ending: Ending,
+}
+
+/// A job that is given back.
+#[derive(Clone)]
+pub(crate) struct Release {
+    pub(crate) id: JobId,
+    pub(crate) token: LeaseToken,
+    pub(crate) reason: ReleaseReason,
+    pub(crate) delay: Duration,
 }
 
 /// How a lease stands.

@@ -2,11 +2,10 @@
 
 use crate::{
     attempt::Attempt,
-    port::{AskError, Complaints},
+    port::{AskError, Beat, Complaints},
     shop::{Held, Shop},
 };
 use engine::ITEMS_MAX;
-use platform::Beat;
 use std::{sync::Arc, time::Duration};
 use tokio::{
     task::JoinSet,

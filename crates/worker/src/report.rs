@@ -2,12 +2,11 @@
 
 use crate::{
     attempt::Ended,
-    port::{AskError, Asked, Complaints, Verdict},
+    port::{AskError, Asked, Beat, Complaints, Release, Report, Verdict},
     shop::{Finished, Shop},
     time::Patience,
 };
 use engine::{ITEMS_MAX, LeaseToken};
-use platform::{Beat, Release, Report};
 use std::sync::Arc;
 use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 use tracing::{error, warn};

@@ -5,18 +5,16 @@ use crate::{
     crew::Crew,
     desk::Desk,
     handler::{Duty, SLOTS_MAX},
-    local::Local,
     office::{self, Stop, Stopped},
     port::{AskError, Port},
     remote::{self, Remote},
     shop::Shop,
+    system,
     time::Time,
 };
 use client::{Client, ClientError};
-use engine::{FieldProblem, Host, JobType, Scope, Tenant, WorkerId};
-use platform::{Node, SystemDice};
+use engine::{FieldProblem, Host, JobType, Tenant, WorkerId};
 use std::{io, sync::Arc, thread, time::Duration};
-use store::{Clock, Dice};
 use tokio::{
     runtime::{Builder, Handle, Runtime},
     sync::{Notify, oneshot, watch},
@@ -39,8 +37,12 @@ pub struct Runner {
 
 /// Who has the jobs.
 enum Side {
-    Node(Arc<Node>),
-    Server { client: Client, wait: Duration },
+    #[cfg(feature = "local")]
+    Node(Arc<platform::Node>),
+    Server {
+        client: Client,
+        wait: Duration,
+    },
 }
 
 /// Why a runner did not start.
@@ -72,7 +74,8 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 
 impl Runner {
     /// A runner for jobs of `node`; give it duties.
-    pub fn new(node: &Arc<Node>) -> Self {
+    #[cfg(feature = "local")]
+    pub fn new(node: &Arc<platform::Node>) -> Self {
         Runner::over(Side::Node(node.clone()))
     }
 
@@ -86,7 +89,7 @@ impl Runner {
 
     fn over(side: Side) -> Self {
         // The number of a process is 1 in every container, and a process may have two runners.
-        let name = format!("runner-{:08x}", SystemDice.roll().0 >> 96);
+        let name = format!("runner-{:08x}", system::random().0 >> 96);
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         Runner { side, name, host: Some(host), tenant: None, duties: Vec::new() }
     }
@@ -110,8 +113,10 @@ impl Runner {
 
     /// How long one claim waits for jobs at a server elsewhere: at most 60 s, and 30 s where nobody says.
     pub fn wait(mut self, longest: Duration) -> Self {
-        if let Side::Server { wait, .. } = &mut self.side {
-            *wait = longest.min(WAIT_MAX);
+        match &mut self.side {
+            #[cfg(feature = "local")]
+            Side::Node(_) => {}
+            Side::Server { wait, .. } => *wait = longest.min(WAIT_MAX),
         }
         self
     }
@@ -135,8 +140,7 @@ impl Runner {
         self.set_policies(&port, &handlers).await?;
         let theirs = own.is_none().then(|| handlers.clone());
         let slots: usize = desks.iter().map(|desk| desk.slots).sum();
-        let clock: Arc<dyn Clock> = Arc::new(platform::SystemClock::new());
-        let crew = Crew::new(handlers, clock, slots + STUCK_THREADS_MAX);
+        let crew = Crew::new(handlers, slots + STUCK_THREADS_MAX);
         let house = Arc::new(House {
             port: Arc::downgrade(&port),
             time: Time::Real,
@@ -145,7 +149,7 @@ impl Runner {
         });
         let types: Vec<&str> = desks.iter().map(|desk| desk.job_type.as_str()).collect();
         info!(name = self.name, types = types.join(", "), slots, "a runner starts");
-        let run = format!("{:032x}", SystemDice.roll().0); // claims of an earlier process are not ours
+        let run = format!("{:032x}", system::random().0); // claims of an earlier process are not ours
         let (shop, finished) = Shop::new(port, house, desks, crew, run);
         let working = Working::start(Arc::new(shop), finished, own)?;
         Ok(match theirs {
@@ -158,9 +162,10 @@ impl Runner {
         let tenant = self.tenant.as_deref().map(Tenant::parse).transpose();
         let tenant = tenant.map_err(StartError::Invalid)?;
         match (&self.side, tenant) {
+            #[cfg(feature = "local")]
             (Side::Node(node), tenant) => {
-                let scope = tenant.map_or(Scope::All, Scope::One);
-                Ok(Arc::new(Local::over(node.clone(), scope)))
+                let scope = tenant.map_or(engine::Scope::All, engine::Scope::One);
+                Ok(Arc::new(crate::local::Local::over(node.clone(), scope)))
             }
             (Side::Server { client, wait }, None) => {
                 Ok(Arc::new(Remote::over(client.clone(), *wait)?))

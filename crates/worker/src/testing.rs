@@ -32,14 +32,14 @@ use crate::{
     attempt::{self, Attempt, Ended, House, Why},
     handler::{Duty, Run},
     local::Local,
-    port::{Handed, Port, Sign},
+    port::{Beat, Handed, Port, Release, Report, Sign},
     request::JobRequest,
     time::Time,
 };
 use engine::{
     ClaimId, HistoryEntry, Job, JobId, JobType, Scope, Status, Tenant, Timestamp, Wish, WorkerId,
 };
-use platform::{Beat, Platform, Release, Report, Settings};
+use platform::{Platform, Settings};
 use std::{
     future::poll_fn,
     pin::{Pin, pin},

@@ -1,13 +1,16 @@
 //! Whose time a handler lives in: the machine's, or that of a test.
 
-use crate::{port::AskError, testing::HandTime};
-use platform::SystemDice;
-use std::{sync::Arc, time::Duration};
-use store::Dice;
+#[cfg(feature = "testing")]
+use crate::testing::HandTime;
+use crate::{port::AskError, system};
+#[cfg(feature = "testing")]
+use std::sync::Arc;
+use std::time::Duration;
 
 #[derive(Clone)]
 pub(crate) enum Time {
     Real,
+    #[cfg(feature = "testing")]
     ByHand(Arc<HandTime>),
 }
 
@@ -15,6 +18,7 @@ impl Time {
     pub(crate) async fn sleep(&self, span: Duration) {
         match self {
             Time::Real => tokio::time::sleep(span).await,
+            #[cfg(feature = "testing")]
             Time::ByHand(hand) => hand.sleep(span).await,
         }
     }
@@ -54,6 +58,6 @@ impl Patience {
 
 /// From a half of `span` to the whole of it.
 fn jittered(span: Duration) -> Duration {
-    let hundredths = u32::try_from(SystemDice.roll().0 % 51).expect("at most 50");
+    let hundredths = u32::try_from(system::random().0 % 51).expect("at most 50");
     span * (50 + hundredths) / 100
 }

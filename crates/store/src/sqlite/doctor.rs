@@ -2,7 +2,7 @@
 //! the store is at work.
 
 use super::{
-    audit::{AUDIT_SINCE, AuditChain, verify},
+    audit::{AUDIT_SINCE, verify},
     body::{event_about, event_from_row, from_row, job_from_row},
     chores::before,
     credentials::{load_keys, load_signing_keys},
@@ -15,7 +15,10 @@ use super::{
     seal::{Kind, unseal},
     sheet::lines,
 };
-use crate::queue::{Counts, Queue};
+use crate::{
+    AuditChain,
+    queue::{Counts, Queue},
+};
 use engine::{Envelope, HistoryEntry, Job, JobId, Step, Timestamp};
 use rusqlite::Connection;
 use std::{collections::BTreeMap, fmt, path::Path, sync::Arc, time::Duration};

@@ -6,13 +6,12 @@
 mod read;
 mod write;
 
-use crate::port::{AskError, Asked, Handed, Port, Sign, Verdict};
+use crate::port::{AskError, Asked, Beat, Handed, Port, Release, Report, Sign, Verdict};
 use client::{Client, ClientError};
 use engine::{
     JobDraft, JobId, JobType, JsonText, LeaseToken, PolicyDraft, Refusal, StepAnswer, StepName,
     Tenant, Wish, WorkerId,
 };
-use platform::{Beat, Release, Report};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;

@@ -1,11 +1,13 @@
 //! What a runner says, in the words of the wire.
 
 use super::CLAIM_MAX;
-use crate::fail::whole_seconds;
+use crate::{
+    fail::whole_seconds,
+    port::{Beat, Release, Report},
+};
 use engine::{
     Failure, How, JobId, JsonText, LeaseToken, ProgressReport, ReleaseReason, StepName, Wish,
 };
-use platform::{Beat, Release, Report};
 use std::time::Duration;
 use wire::{
     ClaimRequest, HeartbeatItem, Json, ProgressRequest, ReleaseItem, Secret, SettleItem,
