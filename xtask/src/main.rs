@@ -79,8 +79,9 @@ fn lint() -> bool {
 
 /// Builds with fewer features than the workspace has: a worker and a library that only ask a server, and
 /// each store alone.
-const NARROW: [&[&str]; 3] = [
+const NARROW: [&[&str]; 4] = [
     &["-p", "consign", "-p", "consign-worker", "--no-default-features"],
+    &["-p", "consign-store", "--no-default-features"],
     &["-p", "consign-store", "--no-default-features", "--features=sqlite"],
     &["-p", "consign-store", "--no-default-features", "--features=postgres"],
 ];

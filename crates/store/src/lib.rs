@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(all(feature = "postgres", feature = "sqlite")),
-    allow(dead_code, reason = "what the stores share is not all used by each of them")
+    allow(dead_code, unused_imports, reason = "no store uses all that the stores share")
 )]
 #![cfg_attr(test, allow(clippy::wildcard_enum_match_arm, reason = "a test may"))]
 

@@ -9,34 +9,29 @@
 #![forbid(unsafe_code)]
 
 mod attempt;
-mod brief;
+mod backend;
 mod context;
-mod crew;
-mod desk;
 mod fail;
 mod handler;
+mod job_info;
 #[cfg(feature = "local")]
 mod local;
-mod office;
-mod port;
-mod pulse;
 mod remote;
-mod report;
 mod request;
 mod runner;
-mod shop;
+mod supervisor;
 mod system;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod time;
 
-pub use attempt::Why;
-pub use brief::Brief;
+pub use attempt::StopReason as Why;
+pub use backend::AskError;
 pub use client::{Client, ClientError};
 pub use context::{Begun, Context};
 pub use fail::Fail;
 pub use handler::{Duty, Handler, SLOTS, SLOTS_MAX, on, on_handler};
-pub use office::Stopped;
-pub use port::AskError;
+pub use job_info::JobInfo as Brief;
 pub use request::JobRequest;
 pub use runner::{Runner, StartError, Strength, Working};
+pub use supervisor::Stopped;

@@ -1,8 +1,11 @@
 //! The other side in this process.
 
 use crate::{
-    brief::Brief,
-    port::{AskError, Asked, Beat, Handed, Port, Release, Report, Sign, Verdict},
+    backend::{
+        AskError, Backend, BackendFuture, ClaimedJob, Heartbeat, LeaseState, Release, Report,
+        Verdict,
+    },
+    job_info::JobInfo,
 };
 use engine::{
     Job, JobDraft, JobId, JobType, JsonText, LeaseToken, PolicyDraft, Pulse, Scope, StepAnswer,
@@ -44,38 +47,46 @@ impl Local {
     }
 }
 
-impl Port for Local {
-    fn stand<'a>(&'a self, wish: Wish, closing: &'a CancellationToken) -> Asked<'a, Vec<Handed>> {
+impl Backend for Local {
+    fn claim_waiting<'a>(
+        &'a self,
+        request: Wish,
+        closing: &'a CancellationToken,
+    ) -> BackendFuture<'a, Vec<ClaimedJob>> {
         let node = match &self.verbs {
             Verbs::Node(node) => node,
             #[cfg(feature = "testing")]
-            Verbs::Platform(_) => return self.claim(wish),
+            Verbs::Platform(_) => return self.claim(request),
         };
-        let mut standing = node.stand(self.scope.clone(), wish);
+        let mut standing = node.stand(self.scope.clone(), request);
         Box::pin(async move {
             let got = tokio::select! {
                 biased;
                 got = &mut standing => got,
                 () = closing.cancelled() => standing.withdraw().await,
             };
-            Ok(handed(got.map_err(Error::from)?))
+            Ok(claimed_jobs(got.map_err(Error::from)?))
         })
     }
 
-    fn claim(&self, wish: Wish) -> Asked<'_, Vec<Handed>> {
-        Box::pin(async { Ok(handed(self.platform().claim(&self.scope, wish).await?)) })
+    fn claim(&self, request: Wish) -> BackendFuture<'_, Vec<ClaimedJob>> {
+        Box::pin(async { Ok(claimed_jobs(self.platform().claim(&self.scope, request).await?)) })
     }
 
-    fn heartbeat<'a>(&'a self, worker: &'a WorkerId, beats: Vec<Beat>) -> Asked<'a, Vec<Sign>> {
-        let beat = |Beat { id, token, progress }| platform::Beat { id, token, progress };
-        let beats = beats.into_iter().map(beat).collect();
+    fn heartbeat<'a>(
+        &'a self,
+        worker: &'a WorkerId,
+        heartbeats: Vec<Heartbeat>,
+    ) -> BackendFuture<'a, Vec<LeaseState>> {
+        let heartbeat = |Heartbeat { id, token, progress }| platform::Beat { id, token, progress };
+        let heartbeats = heartbeats.into_iter().map(heartbeat).collect();
         Box::pin(async {
-            let pulses = self.platform().heartbeat(&self.scope, worker, beats).await?;
-            Ok(pulses.into_iter().map(sign).collect())
+            let pulses = self.platform().heartbeat(&self.scope, worker, heartbeats).await?;
+            Ok(pulses.into_iter().map(lease_state).collect())
         })
     }
 
-    fn settle(&self, reports: Vec<Report>) -> Asked<'_, Vec<Verdict>> {
+    fn settle(&self, reports: Vec<Report>) -> BackendFuture<'_, Vec<Verdict>> {
         let report = |Report { id, token, ending }| platform::Report { id, token, ending };
         let reports = reports.into_iter().map(report).collect();
         Box::pin(async {
@@ -84,7 +95,7 @@ impl Port for Local {
         })
     }
 
-    fn release(&self, releases: Vec<Release>) -> Asked<'_, Vec<Verdict>> {
+    fn release(&self, releases: Vec<Release>) -> BackendFuture<'_, Vec<Verdict>> {
         let release =
             |Release { id, token, reason, delay }| platform::Release { id, token, reason, delay };
         let releases = releases.into_iter().map(release).collect();
@@ -94,11 +105,16 @@ impl Port for Local {
         })
     }
 
-    fn leave<'a>(&'a self, worker: &'a WorkerId) -> Asked<'a, ()> {
+    fn leave<'a>(&'a self, worker: &'a WorkerId) -> BackendFuture<'a, ()> {
         Box::pin(async { Ok(self.platform().leave(&self.scope, worker).await?) })
     }
 
-    fn begin_step(&self, id: JobId, token: LeaseToken, name: StepName) -> Asked<'_, StepAnswer> {
+    fn begin_step(
+        &self,
+        id: JobId,
+        token: LeaseToken,
+        name: StepName,
+    ) -> BackendFuture<'_, StepAnswer> {
         Box::pin(async move { Ok(self.platform().begin_step(&self.scope, id, token, name).await?) })
     }
 
@@ -108,16 +124,20 @@ impl Port for Local {
         token: LeaseToken,
         name: StepName,
         result: JsonText,
-    ) -> Asked<'_, StepAnswer> {
+    ) -> BackendFuture<'_, StepAnswer> {
         let finished = self.platform().finish_step(&self.scope, id, token, name, result);
         Box::pin(async move { Ok(finished.await?) })
     }
 
-    fn submit<'a>(&'a self, tenant: &'a Tenant, draft: JobDraft) -> Asked<'a, JobId> {
+    fn submit<'a>(&'a self, tenant: &'a Tenant, draft: JobDraft) -> BackendFuture<'a, JobId> {
         Box::pin(async { Ok(self.platform().submit(tenant, draft).await?.job_id) })
     }
 
-    fn set_policy<'a>(&'a self, job_type: JobType, policy: &'a PolicyDraft) -> Asked<'a, ()> {
+    fn set_policy<'a>(
+        &'a self,
+        job_type: JobType,
+        policy: &'a PolicyDraft,
+    ) -> BackendFuture<'a, ()> {
         Box::pin(async { Ok(self.platform().set_policy(job_type, policy).await.map(drop)?) })
     }
 
@@ -132,15 +152,16 @@ impl Port for Local {
     }
 }
 
-fn handed(claimed: Vec<Claimed>) -> Vec<Handed> {
-    let hand = |Claimed { job, payload }| Some(Handed { brief: brief(&job)?, payload });
-    claimed.into_iter().filter_map(hand).collect()
+fn claimed_jobs(claimed: Vec<Claimed>) -> Vec<ClaimedJob> {
+    let claimed_job =
+        |Claimed { job, payload }| Some(ClaimedJob { info: job_info(&job)?, payload });
+    claimed.into_iter().filter_map(claimed_job).collect()
 }
 
 /// What a job tells its worker; nothing where it has no lease.
-fn brief(job: &Job) -> Option<Brief> {
+fn job_info(job: &Job) -> Option<JobInfo> {
     let (envelope, lease) = (&job.envelope, job.lease()?);
-    Some(Brief {
+    Some(JobInfo {
         id: envelope.id,
         job_type: envelope.job_type.clone(),
         tenant: envelope.tenant.clone(),
@@ -161,11 +182,11 @@ fn brief(job: &Job) -> Option<Brief> {
 }
 
 /// Nobody can keep the lease of a job that is damaged.
-fn sign(pulse: Result<Pulse, Error>) -> Sign {
+fn lease_state(pulse: Result<Pulse, Error>) -> LeaseState {
     match pulse {
-        Ok(Pulse::Extended(_)) => Sign::Kept,
-        Ok(Pulse::CancelRequested(_)) => Sign::CancelRequested,
-        Ok(Pulse::Lost | Pulse::Ended) | Err(_) => Sign::Lost,
+        Ok(Pulse::Extended(_)) => LeaseState::Kept,
+        Ok(Pulse::CancelRequested(_)) => LeaseState::CancelRequested,
+        Ok(Pulse::Lost | Pulse::Ended) | Err(_) => LeaseState::Lost,
     }
 }
 

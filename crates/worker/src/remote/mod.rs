@@ -6,7 +6,9 @@
 mod read;
 mod write;
 
-use crate::port::{AskError, Asked, Beat, Handed, Port, Release, Report, Sign, Verdict};
+use crate::backend::{
+    AskError, Backend, BackendFuture, ClaimedJob, Heartbeat, LeaseState, Release, Report, Verdict,
+};
 use client::{Client, ClientError};
 use engine::{
     JobDraft, JobId, JobType, JsonText, LeaseToken, PolicyDraft, Refusal, StepAnswer, StepName,
@@ -45,15 +47,15 @@ impl Remote {
         Ok(Remote { office: client.apart()?, errands: client, wait })
     }
 
-    async fn ask(&self, wish: &Wish, wait: Duration) -> Result<Vec<Handed>, AskError> {
-        let answer = self.office.claim(&write::claim(wish, wait)).await?;
-        Ok(answer.jobs.into_iter().filter_map(read::handed).collect())
+    async fn ask(&self, request: &Wish, wait: Duration) -> Result<Vec<ClaimedJob>, AskError> {
+        let answer = self.office.claim(&write::claim(request, wait)).await?;
+        Ok(answer.jobs.into_iter().filter_map(read::claimed_job).collect())
     }
 
     /// Waits for jobs as long as the other side lets us.
-    async fn wait(&self, wish: &Wish) -> Result<Vec<Handed>, AskError> {
+    async fn wait(&self, request: &Wish) -> Result<Vec<ClaimedJob>, AskError> {
         let begun = Instant::now();
-        let jobs = self.ask(wish, self.wait).await?;
+        let jobs = self.ask(request, self.wait).await?;
         if jobs.is_empty() && begun.elapsed() < TOO_SOON.min(self.wait) {
             sleep(TOO_SOON).await;
         }
@@ -61,37 +63,48 @@ impl Remote {
     }
 }
 
-impl Port for Remote {
-    fn stand<'a>(&'a self, wish: Wish, closing: &'a CancellationToken) -> Asked<'a, Vec<Handed>> {
+impl Backend for Remote {
+    fn claim_waiting<'a>(
+        &'a self,
+        request: Wish,
+        closing: &'a CancellationToken,
+    ) -> BackendFuture<'a, Vec<ClaimedJob>> {
         Box::pin(async move {
             tokio::select! {
                 biased;
-                got = self.wait(&wish) => return got,
+                got = self.wait(&request) => return got,
                 () = closing.cancelled() => {}
             }
             // The request is dropped, and the server leaves nothing leased, unless its answer was on its way.
-            self.claim(Wish { max: 1, ..wish }).await
+            self.claim(Wish { max: 1, ..request }).await
         })
     }
 
-    fn claim(&self, wish: Wish) -> Asked<'_, Vec<Handed>> {
-        Box::pin(async move { self.ask(&wish, Duration::ZERO).await })
+    fn claim(&self, request: Wish) -> BackendFuture<'_, Vec<ClaimedJob>> {
+        Box::pin(async move { self.ask(&request, Duration::ZERO).await })
     }
 
-    fn heartbeat<'a>(&'a self, worker: &'a WorkerId, beats: Vec<Beat>) -> Asked<'a, Vec<Sign>> {
+    fn heartbeat<'a>(
+        &'a self,
+        worker: &'a WorkerId,
+        heartbeats: Vec<Heartbeat>,
+    ) -> BackendFuture<'a, Vec<LeaseState>> {
         Box::pin(async move {
-            let leases: Vec<_> = beats.into_iter().map(|beat| write::beat(beat).into()).collect();
+            let leases: Vec<_> = heartbeats
+                .into_iter()
+                .map(|heartbeat| write::heartbeat(heartbeat).into())
+                .collect();
             let count = leases.len();
             let request = HeartbeatRequest { worker_id: worker.to_string(), leases };
             let answered = timeout(HEARTBEAT_MAX, self.office.heartbeat(&request)).await;
             let answered =
                 answered.map_err(|_| read::unknown("heartbeats were not answered"))??;
-            let signs = answered.leases.iter().map(read::sign).collect();
+            let signs = answered.leases.iter().map(read::lease_state).collect();
             read::whole(signs, count)
         })
     }
 
-    fn settle(&self, reports: Vec<Report>) -> Asked<'_, Vec<Verdict>> {
+    fn settle(&self, reports: Vec<Report>) -> BackendFuture<'_, Vec<Verdict>> {
         Box::pin(async move {
             let mut verdicts = Vec::with_capacity(reports.len());
             for page in reports.chunks(PAGE_MAX) {
@@ -103,7 +116,7 @@ impl Port for Remote {
         })
     }
 
-    fn release(&self, releases: Vec<Release>) -> Asked<'_, Vec<Verdict>> {
+    fn release(&self, releases: Vec<Release>) -> BackendFuture<'_, Vec<Verdict>> {
         Box::pin(async move {
             let items = releases.iter().map(|release| write::release(release).into()).collect();
             let answer = self.office.release(&ReleaseRequest { items }).await?;
@@ -111,14 +124,19 @@ impl Port for Remote {
         })
     }
 
-    fn leave<'a>(&'a self, worker: &'a WorkerId) -> Asked<'a, ()> {
+    fn leave<'a>(&'a self, worker: &'a WorkerId) -> BackendFuture<'a, ()> {
         Box::pin(async move {
             let request = LeaveRequest { worker_id: worker.to_string() };
             Ok(self.office.leave(&request).await.map(drop)?)
         })
     }
 
-    fn begin_step(&self, id: JobId, token: LeaseToken, name: StepName) -> Asked<'_, StepAnswer> {
+    fn begin_step(
+        &self,
+        id: JobId,
+        token: LeaseToken,
+        name: StepName,
+    ) -> BackendFuture<'_, StepAnswer> {
         self.step(write::step(id, token, &name, None))
     }
 
@@ -128,11 +146,11 @@ impl Port for Remote {
         token: LeaseToken,
         name: StepName,
         result: JsonText,
-    ) -> Asked<'_, StepAnswer> {
+    ) -> BackendFuture<'_, StepAnswer> {
         self.step(write::step(id, token, &name, Some(&result)))
     }
 
-    fn submit<'a>(&'a self, _: &'a Tenant, draft: JobDraft) -> Asked<'a, JobId> {
+    fn submit<'a>(&'a self, _: &'a Tenant, draft: JobDraft) -> BackendFuture<'a, JobId> {
         // Whose it is says the credential, or, where that is for all, the job that it is a child of.
         Box::pin(async move {
             let request = SubmitRequest::try_from(draft).map_err(Refusal::from).map_err(refused)?;
@@ -141,7 +159,11 @@ impl Port for Remote {
         })
     }
 
-    fn set_policy<'a>(&'a self, job_type: JobType, policy: &'a PolicyDraft) -> Asked<'a, ()> {
+    fn set_policy<'a>(
+        &'a self,
+        job_type: JobType,
+        policy: &'a PolicyDraft,
+    ) -> BackendFuture<'a, ()> {
         Box::pin(async move {
             let policy = policy.check().map_err(Refusal::Invalid).map_err(refused)?;
             let set = self.errands.set_type(job_type.as_str(), &PolicyShape::from(&policy)).await;
@@ -155,7 +177,7 @@ impl Port for Remote {
 }
 
 impl Remote {
-    fn step(&self, request: StepRequest) -> Asked<'_, StepAnswer> {
+    fn step(&self, request: StepRequest) -> BackendFuture<'_, StepAnswer> {
         Box::pin(async move { read::step(self.errands.step(&request).await?) })
     }
 }

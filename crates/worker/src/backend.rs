@@ -1,6 +1,6 @@
 //! The other side, as a runner needs it: whoever has the jobs, in this process or behind an address.
 
-use crate::brief::Brief;
+use crate::{job_info::JobInfo, system};
 use engine::{
     Ending, JobDraft, JobId, JobType, JsonText, LeaseToken, PolicyDraft, ProgressReport,
     ReleaseReason, StepAnswer, StepName, Tenant, Wish, WorkerId,
@@ -10,28 +10,41 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
 /// Everything that a runner and its handlers ask of the other side.
-pub(crate) trait Port: Send + Sync {
+pub(crate) trait Backend: Send + Sync {
     /// Waits for jobs until there are some, the other side has nothing for long, or `closing`: then it waits no
     /// longer, and gives only what is on its way.
-    fn stand<'a>(&'a self, wish: Wish, closing: &'a CancellationToken) -> Asked<'a, Vec<Handed>>;
+    fn claim_waiting<'a>(
+        &'a self,
+        request: Wish,
+        closing: &'a CancellationToken,
+    ) -> BackendFuture<'a, Vec<ClaimedJob>>;
 
     /// Claims what there is now.
-    fn claim(&self, wish: Wish) -> Asked<'_, Vec<Handed>>;
+    fn claim(&self, request: Wish) -> BackendFuture<'_, Vec<ClaimedJob>>;
 
     /// Keeps leases; one answer for each, in their order.
-    fn heartbeat<'a>(&'a self, worker: &'a WorkerId, beats: Vec<Beat>) -> Asked<'a, Vec<Sign>>;
+    fn heartbeat<'a>(
+        &'a self,
+        worker: &'a WorkerId,
+        heartbeats: Vec<Heartbeat>,
+    ) -> BackendFuture<'a, Vec<LeaseState>>;
 
     /// Says how attempts ended; one verdict for each, in their order.
-    fn settle(&self, reports: Vec<Report>) -> Asked<'_, Vec<Verdict>>;
+    fn settle(&self, reports: Vec<Report>) -> BackendFuture<'_, Vec<Verdict>>;
 
     /// Gives jobs back; one verdict for each, in their order.
-    fn release(&self, releases: Vec<Release>) -> Asked<'_, Vec<Verdict>>;
+    fn release(&self, releases: Vec<Release>) -> BackendFuture<'_, Vec<Verdict>>;
 
     /// Signs a worker off.
-    fn leave<'a>(&'a self, worker: &'a WorkerId) -> Asked<'a, ()>;
+    fn leave<'a>(&'a self, worker: &'a WorkerId) -> BackendFuture<'a, ()>;
 
     /// Marks that a step begins, or tells what is known of it.
-    fn begin_step(&self, id: JobId, token: LeaseToken, name: StepName) -> Asked<'_, StepAnswer>;
+    fn begin_step(
+        &self,
+        id: JobId,
+        token: LeaseToken,
+        name: StepName,
+    ) -> BackendFuture<'_, StepAnswer>;
 
     /// Remembers what a step came to.
     fn finish_step(
@@ -40,13 +53,17 @@ pub(crate) trait Port: Send + Sync {
         token: LeaseToken,
         name: StepName,
         result: JsonText,
-    ) -> Asked<'_, StepAnswer>;
+    ) -> BackendFuture<'_, StepAnswer>;
 
     /// Hands over a job of `tenant`.
-    fn submit<'a>(&'a self, tenant: &'a Tenant, draft: JobDraft) -> Asked<'a, JobId>;
+    fn submit<'a>(&'a self, tenant: &'a Tenant, draft: JobDraft) -> BackendFuture<'a, JobId>;
 
     /// Sets how jobs of a type are treated.
-    fn set_policy<'a>(&'a self, job_type: JobType, policy: &'a PolicyDraft) -> Asked<'a, ()>;
+    fn set_policy<'a>(
+        &'a self,
+        job_type: JobType,
+        policy: &'a PolicyDraft,
+    ) -> BackendFuture<'a, ()>;
 
     /// Whether leases run out on the other side while it cannot be reached. Where it and we stand still
     /// together, they do not.
@@ -54,17 +71,18 @@ pub(crate) trait Port: Send + Sync {
 }
 
 /// An answer that is awaited.
-pub(crate) type Asked<'a, T> = Pin<Box<dyn Future<Output = Result<T, AskError>> + Send + 'a>>;
+pub(crate) type BackendFuture<'a, T> =
+    Pin<Box<dyn Future<Output = Result<T, AskError>> + Send + 'a>>;
 
 /// A job that was claimed.
-pub(crate) struct Handed {
-    pub(crate) brief: Brief,
+pub(crate) struct ClaimedJob {
+    pub(crate) info: JobInfo,
     pub(crate) payload: JsonText,
 }
 
 /// A heartbeat for one lease.
 #[derive(Clone)]
-pub(crate) struct Beat {
+pub(crate) struct Heartbeat {
     pub(crate) id: JobId,
     pub(crate) token: LeaseToken,
     pub(crate) progress: Option<ProgressReport>,
@@ -89,7 +107,7 @@ pub(crate) struct Release {
 
 /// How a lease stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sign {
+pub(crate) enum LeaseState {
     Kept,
     CancelRequested,
     Lost,
@@ -153,15 +171,15 @@ impl AskError {
     }
 }
 
-/// What was complained about last: one trouble is said once, and not whenever it is met.
+/// What was logged last: one trouble is logged once, and not whenever it is met.
 #[derive(Default)]
-pub(crate) struct Complaints {
+pub(crate) struct LogOnce {
     unwelcome: Option<bool>,
 }
 
-impl Complaints {
-    /// Says what does not work, if it is news. A key that is not taken needs somebody to do something.
-    pub(crate) fn say(&mut self, what: &str, cause: &AskError) {
+impl LogOnce {
+    /// Logs what does not work, if it is new. A key that is not taken needs an operator to do something.
+    pub(crate) fn failed(&mut self, what: &str, cause: &AskError) {
         let unwelcome = cause.is_unwelcome();
         if self.unwelcome.replace(unwelcome) == Some(unwelcome) {
             return;
@@ -174,8 +192,48 @@ impl Complaints {
         }
     }
 
-    /// It works; says whether it did not.
-    pub(crate) fn are_over(&mut self) -> bool {
+    /// It works; says whether it did not before.
+    pub(crate) fn recovered(&mut self) -> bool {
         self.unwelcome.take().is_some()
     }
+}
+
+/// Waits that grow: for a caller that asks the backend again what did not work.
+pub(crate) struct Backoff {
+    next: Duration,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Backoff { next: Self::FIRST }
+    }
+}
+
+impl Backoff {
+    const FIRST: Duration = Duration::from_millis(50);
+    const LONGEST: Duration = Duration::from_secs(5);
+    /// Nobody changes a key every second.
+    const UNWELCOME: Duration = Duration::from_secs(5);
+    /// Whoever is told to wait for longer looks again all the same.
+    const OBEYED_MAX: Duration = Duration::from_secs(60);
+
+    /// How long to wait this time: never shorter than the other side asks for, and not as long as everybody else
+    /// who was told the same.
+    pub(crate) fn after(&mut self, error: &AskError) -> Duration {
+        let wait = self.next;
+        self.next = (self.next * 2).min(Self::LONGEST);
+        let asked = match error {
+            AskError::Unwelcome { .. } => Self::UNWELCOME,
+            AskError::Refused { .. } | AskError::Away { .. } | AskError::Unknown { .. } => {
+                error.retry_after().unwrap_or_default().min(Self::OBEYED_MAX)
+            }
+        };
+        asked + jittered(wait)
+    }
+}
+
+/// From a half of `span` to the whole of it.
+fn jittered(span: Duration) -> Duration {
+    let hundredths = u32::try_from(system::random().0 % 51).expect("at most 50");
+    span * (50 + hundredths) / 100
 }
