@@ -199,41 +199,29 @@ impl LogOnce {
 }
 
 /// Waits that grow: for a caller that asks the backend again what did not work.
+#[derive(Default)]
 pub(crate) struct Backoff {
-    next: Duration,
-}
-
-impl Default for Backoff {
-    fn default() -> Self {
-        Backoff { next: Self::FIRST }
-    }
+    failures: u32,
 }
 
 impl Backoff {
-    const FIRST: Duration = Duration::from_millis(50);
-    const LONGEST: Duration = Duration::from_secs(5);
+    const WAITS: engine::Backoff =
+        engine::Backoff::doubling(Duration::from_millis(50), Duration::from_secs(5));
     /// Nobody changes a key every second.
     const UNWELCOME: Duration = Duration::from_secs(5);
-    /// Whoever is told to wait for longer looks again all the same.
+    /// A caller that is told to wait for longer asks again all the same.
     const OBEYED_MAX: Duration = Duration::from_secs(60);
 
-    /// How long to wait this time: never shorter than the other side asks for, and not as long as everybody else
-    /// who was told the same.
+    /// How long to wait this time: never shorter than the backend asks for, and not as long as all other
+    /// callers who were told the same.
     pub(crate) fn after(&mut self, error: &AskError) -> Duration {
-        let wait = self.next;
-        self.next = (self.next * 2).min(Self::LONGEST);
+        self.failures = self.failures.saturating_add(1);
         let asked = match error {
             AskError::Unwelcome { .. } => Self::UNWELCOME,
             AskError::Refused { .. } | AskError::Away { .. } | AskError::Unknown { .. } => {
                 error.retry_after().unwrap_or_default().min(Self::OBEYED_MAX)
             }
         };
-        asked + jittered(wait)
+        asked + Self::WAITS.spread(self.failures, system::random())
     }
-}
-
-/// From a half of `span` to the whole of it.
-fn jittered(span: Duration) -> Duration {
-    let hundredths = u32::try_from(system::random().0 % 51).expect("at most 50");
-    span * (50 + hundredths) / 100
 }
