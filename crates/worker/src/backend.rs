@@ -1,6 +1,7 @@
 //! The other side, as a runner needs it: whoever has the jobs, in this process or behind an address.
 
 use crate::{job_info::JobInfo, system};
+use async_trait::async_trait;
 use engine::{
     Ending, JobDraft, JobId, JobType, JsonText, LeaseToken, PolicyDraft, ProgressReport,
     ReleaseReason, StepAnswer, StepName, Tenant, Wish, WorkerId,
@@ -10,69 +11,67 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
 /// Everything that a runner and its handlers ask of the other side.
+#[async_trait]
 pub(crate) trait Backend: Send + Sync {
     /// Waits for jobs until there are some, the other side has nothing for long, or `closing`: then it waits no
     /// longer, and gives only what is on its way.
-    fn claim_waiting<'a>(
-        &'a self,
+    async fn claim_waiting(
+        &self,
         request: Wish,
-        closing: &'a CancellationToken,
-    ) -> BackendFuture<'a, Vec<ClaimedJob>>;
+        closing: &CancellationToken,
+    ) -> BackendResult<Vec<ClaimedJob>>;
 
     /// Claims what there is now.
-    fn claim(&self, request: Wish) -> BackendFuture<'_, Vec<ClaimedJob>>;
+    async fn claim(&self, request: Wish) -> BackendResult<Vec<ClaimedJob>>;
 
     /// Keeps leases; one answer for each, in their order.
-    fn heartbeat<'a>(
-        &'a self,
-        worker: &'a WorkerId,
+    async fn heartbeat(
+        &self,
+        worker: &WorkerId,
         heartbeats: Vec<Heartbeat>,
-    ) -> BackendFuture<'a, Vec<LeaseState>>;
+    ) -> BackendResult<Vec<LeaseState>>;
 
     /// Says how attempts ended; one verdict for each, in their order.
-    fn settle(&self, reports: Vec<Report>) -> BackendFuture<'_, Vec<Verdict>>;
+    async fn settle(&self, reports: Vec<Report>) -> BackendResult<Vec<Verdict>>;
 
     /// Gives jobs back; one verdict for each, in their order.
-    fn release(&self, releases: Vec<Release>) -> BackendFuture<'_, Vec<Verdict>>;
+    async fn release(&self, releases: Vec<Release>) -> BackendResult<Vec<Verdict>>;
 
     /// Signs a worker off.
-    fn leave<'a>(&'a self, worker: &'a WorkerId) -> BackendFuture<'a, ()>;
+    async fn leave(&self, worker: &WorkerId) -> BackendResult<()>;
 
     /// Marks that a step begins, or tells what is known of it.
-    fn begin_step(
+    async fn begin_step(
         &self,
         id: JobId,
         token: LeaseToken,
         name: StepName,
-    ) -> BackendFuture<'_, StepAnswer>;
+    ) -> BackendResult<StepAnswer>;
 
     /// Remembers what a step came to.
-    fn finish_step(
+    async fn finish_step(
         &self,
         id: JobId,
         token: LeaseToken,
         name: StepName,
         result: JsonText,
-    ) -> BackendFuture<'_, StepAnswer>;
+    ) -> BackendResult<StepAnswer>;
 
     /// Hands over a job of `tenant`.
-    fn submit<'a>(&'a self, tenant: &'a Tenant, draft: JobDraft) -> BackendFuture<'a, JobId>;
+    async fn submit(&self, tenant: &Tenant, draft: JobDraft) -> BackendResult<JobId>;
 
     /// Sets how jobs of a type are treated.
-    fn set_policy<'a>(
-        &'a self,
-        job_type: JobType,
-        policy: &'a PolicyDraft,
-    ) -> BackendFuture<'a, ()>;
+    async fn set_policy(&self, job_type: JobType, policy: &PolicyDraft) -> BackendResult<()>;
 
     /// Whether leases run out on the other side while it cannot be reached. Where it and we stand still
     /// together, they do not.
     fn leases_lapse_unheard(&self) -> bool;
 }
 
+pub(crate) type BackendResult<T> = Result<T, AskError>;
+
 /// An answer that is awaited.
-pub(crate) type BackendFuture<'a, T> =
-    Pin<Box<dyn Future<Output = Result<T, AskError>> + Send + 'a>>;
+pub(crate) type BackendFuture<'a, T> = Pin<Box<dyn Future<Output = BackendResult<T>> + Send + 'a>>;
 
 /// A job that was claimed.
 pub(crate) struct ClaimedJob {

@@ -2,11 +2,12 @@
 
 use crate::{
     backend::{
-        AskError, Backend, BackendFuture, ClaimedJob, Heartbeat, LeaseState, Release, Report,
+        AskError, Backend, BackendResult, ClaimedJob, Heartbeat, LeaseState, Release, Report,
         Verdict,
     },
     job_info::JobInfo,
 };
+use async_trait::async_trait;
 use engine::{
     Job, JobDraft, JobId, JobType, JsonText, LeaseToken, PolicyDraft, Pulse, Scope, StepAnswer,
     StepName, Tenant, Wish, WorkerId,
@@ -47,98 +48,86 @@ impl Local {
     }
 }
 
+#[async_trait]
 impl Backend for Local {
-    fn claim_waiting<'a>(
-        &'a self,
+    async fn claim_waiting(
+        &self,
         request: Wish,
-        closing: &'a CancellationToken,
-    ) -> BackendFuture<'a, Vec<ClaimedJob>> {
+        closing: &CancellationToken,
+    ) -> BackendResult<Vec<ClaimedJob>> {
         let node = match &self.verbs {
             Verbs::Node(node) => node,
             #[cfg(feature = "testing")]
-            Verbs::Platform(_) => return self.claim(request),
+            Verbs::Platform(_) => return self.claim(request).await,
         };
         let mut standing = node.stand(self.scope.clone(), request);
-        Box::pin(async move {
-            let got = tokio::select! {
-                biased;
-                got = &mut standing => got,
-                () = closing.cancelled() => standing.withdraw().await,
-            };
-            Ok(claimed_jobs(got.map_err(Error::from)?))
-        })
+        let got = tokio::select! {
+            biased;
+            got = &mut standing => got,
+            () = closing.cancelled() => standing.withdraw().await,
+        };
+        Ok(claimed_jobs(got.map_err(Error::from)?))
     }
 
-    fn claim(&self, request: Wish) -> BackendFuture<'_, Vec<ClaimedJob>> {
-        Box::pin(async { Ok(claimed_jobs(self.platform().claim(&self.scope, request).await?)) })
+    async fn claim(&self, request: Wish) -> BackendResult<Vec<ClaimedJob>> {
+        Ok(claimed_jobs(self.platform().claim(&self.scope, request).await?))
     }
 
-    fn heartbeat<'a>(
-        &'a self,
-        worker: &'a WorkerId,
+    async fn heartbeat(
+        &self,
+        worker: &WorkerId,
         heartbeats: Vec<Heartbeat>,
-    ) -> BackendFuture<'a, Vec<LeaseState>> {
+    ) -> BackendResult<Vec<LeaseState>> {
         let heartbeat = |Heartbeat { id, token, progress }| platform::Beat { id, token, progress };
         let heartbeats = heartbeats.into_iter().map(heartbeat).collect();
-        Box::pin(async {
-            let pulses = self.platform().heartbeat(&self.scope, worker, heartbeats).await?;
-            Ok(pulses.into_iter().map(lease_state).collect())
-        })
+        let pulses = self.platform().heartbeat(&self.scope, worker, heartbeats).await?;
+        Ok(pulses.into_iter().map(lease_state).collect())
     }
 
-    fn settle(&self, reports: Vec<Report>) -> BackendFuture<'_, Vec<Verdict>> {
+    async fn settle(&self, reports: Vec<Report>) -> BackendResult<Vec<Verdict>> {
         let report = |Report { id, token, ending }| platform::Report { id, token, ending };
         let reports = reports.into_iter().map(report).collect();
-        Box::pin(async {
-            let verdicts = self.platform().settle(&self.scope, reports).await?;
-            Ok(verdicts.into_iter().map(verdict).collect())
-        })
+        let verdicts = self.platform().settle(&self.scope, reports).await?;
+        Ok(verdicts.into_iter().map(verdict).collect())
     }
 
-    fn release(&self, releases: Vec<Release>) -> BackendFuture<'_, Vec<Verdict>> {
+    async fn release(&self, releases: Vec<Release>) -> BackendResult<Vec<Verdict>> {
         let release =
             |Release { id, token, reason, delay }| platform::Release { id, token, reason, delay };
         let releases = releases.into_iter().map(release).collect();
-        Box::pin(async {
-            let verdicts = self.platform().release(&self.scope, releases).await?;
-            Ok(verdicts.into_iter().map(verdict).collect())
-        })
+        let verdicts = self.platform().release(&self.scope, releases).await?;
+        Ok(verdicts.into_iter().map(verdict).collect())
     }
 
-    fn leave<'a>(&'a self, worker: &'a WorkerId) -> BackendFuture<'a, ()> {
-        Box::pin(async { Ok(self.platform().leave(&self.scope, worker).await?) })
+    async fn leave(&self, worker: &WorkerId) -> BackendResult<()> {
+        Ok(self.platform().leave(&self.scope, worker).await?)
     }
 
-    fn begin_step(
+    async fn begin_step(
         &self,
         id: JobId,
         token: LeaseToken,
         name: StepName,
-    ) -> BackendFuture<'_, StepAnswer> {
-        Box::pin(async move { Ok(self.platform().begin_step(&self.scope, id, token, name).await?) })
+    ) -> BackendResult<StepAnswer> {
+        Ok(self.platform().begin_step(&self.scope, id, token, name).await?)
     }
 
-    fn finish_step(
+    async fn finish_step(
         &self,
         id: JobId,
         token: LeaseToken,
         name: StepName,
         result: JsonText,
-    ) -> BackendFuture<'_, StepAnswer> {
-        let finished = self.platform().finish_step(&self.scope, id, token, name, result);
-        Box::pin(async move { Ok(finished.await?) })
+    ) -> BackendResult<StepAnswer> {
+        Ok(self.platform().finish_step(&self.scope, id, token, name, result).await?)
     }
 
-    fn submit<'a>(&'a self, tenant: &'a Tenant, draft: JobDraft) -> BackendFuture<'a, JobId> {
-        Box::pin(async { Ok(self.platform().submit(tenant, draft).await?.job_id) })
+    async fn submit(&self, tenant: &Tenant, draft: JobDraft) -> BackendResult<JobId> {
+        Ok(self.platform().submit(tenant, draft).await?.job_id)
     }
 
-    fn set_policy<'a>(
-        &'a self,
-        job_type: JobType,
-        policy: &'a PolicyDraft,
-    ) -> BackendFuture<'a, ()> {
-        Box::pin(async { Ok(self.platform().set_policy(job_type, policy).await.map(drop)?) })
+    async fn set_policy(&self, job_type: JobType, policy: &PolicyDraft) -> BackendResult<()> {
+        Ok(self.platform().set_policy(job_type, policy).await.map(drop)?)
     }
 
     fn leases_lapse_unheard(&self) -> bool {

@@ -7,8 +7,9 @@ mod read;
 mod write;
 
 use crate::backend::{
-    AskError, Backend, BackendFuture, ClaimedJob, Heartbeat, LeaseState, Release, Report, Verdict,
+    AskError, Backend, BackendResult, ClaimedJob, Heartbeat, LeaseState, Release, Report, Verdict,
 };
+use async_trait::async_trait;
 use client::{Client, ClientError};
 use engine::{
     JobDraft, JobId, JobType, JsonText, LeaseToken, PolicyDraft, Refusal, StepAnswer, StepName,
@@ -18,8 +19,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use wire::{
-    HeartbeatRequest, LeaveRequest, PolicyShape, ReleaseRequest, SettleRequest, StepRequest,
-    SubmitRequest,
+    HeartbeatRequest, LeaveRequest, PolicyShape, ReleaseRequest, SettleRequest, SubmitRequest,
 };
 
 pub(crate) struct Remote {
@@ -63,122 +63,95 @@ impl Remote {
     }
 }
 
+#[async_trait]
 impl Backend for Remote {
-    fn claim_waiting<'a>(
-        &'a self,
+    async fn claim_waiting(
+        &self,
         request: Wish,
-        closing: &'a CancellationToken,
-    ) -> BackendFuture<'a, Vec<ClaimedJob>> {
-        Box::pin(async move {
-            tokio::select! {
-                biased;
-                got = self.wait(&request) => return got,
-                () = closing.cancelled() => {}
-            }
-            // The request is dropped, and the server leaves nothing leased, unless its answer was on its way.
-            self.claim(Wish { max: 1, ..request }).await
-        })
+        closing: &CancellationToken,
+    ) -> BackendResult<Vec<ClaimedJob>> {
+        tokio::select! {
+            biased;
+            got = self.wait(&request) => return got,
+            () = closing.cancelled() => {}
+        }
+        // The request is dropped, and the server leaves nothing leased, unless its answer was on its way.
+        self.claim(Wish { max: 1, ..request }).await
     }
 
-    fn claim(&self, request: Wish) -> BackendFuture<'_, Vec<ClaimedJob>> {
-        Box::pin(async move { self.ask(&request, Duration::ZERO).await })
+    async fn claim(&self, request: Wish) -> BackendResult<Vec<ClaimedJob>> {
+        self.ask(&request, Duration::ZERO).await
     }
 
-    fn heartbeat<'a>(
-        &'a self,
-        worker: &'a WorkerId,
+    async fn heartbeat(
+        &self,
+        worker: &WorkerId,
         heartbeats: Vec<Heartbeat>,
-    ) -> BackendFuture<'a, Vec<LeaseState>> {
-        Box::pin(async move {
-            let leases: Vec<_> = heartbeats
-                .into_iter()
-                .map(|heartbeat| write::heartbeat(heartbeat).into())
-                .collect();
-            let count = leases.len();
-            let request = HeartbeatRequest { worker_id: worker.to_string(), leases };
-            let answered = timeout(HEARTBEAT_MAX, self.office.heartbeat(&request)).await;
-            let answered =
-                answered.map_err(|_| read::unknown("heartbeats were not answered"))??;
-            let signs = answered.leases.iter().map(read::lease_state).collect();
-            read::whole(signs, count)
-        })
+    ) -> BackendResult<Vec<LeaseState>> {
+        let leases = heartbeats.into_iter().map(|heartbeat| write::heartbeat(heartbeat).into());
+        let leases: Vec<_> = leases.collect();
+        let count = leases.len();
+        let request = HeartbeatRequest { worker_id: worker.to_string(), leases };
+        let answered = timeout(HEARTBEAT_MAX, self.office.heartbeat(&request)).await;
+        let answered = answered.map_err(|_| read::unknown("heartbeats were not answered"))??;
+        read::whole(answered.leases.iter().map(read::lease_state).collect(), count)
     }
 
-    fn settle(&self, reports: Vec<Report>) -> BackendFuture<'_, Vec<Verdict>> {
-        Box::pin(async move {
-            let mut verdicts = Vec::with_capacity(reports.len());
-            for page in reports.chunks(PAGE_MAX) {
-                let items = page.iter().map(|report| write::report(report).into()).collect();
-                let answer = self.office.settle(&SettleRequest { items }).await?;
-                verdicts.extend(read::verdicts(answer, page.len())?);
-            }
-            Ok(verdicts)
-        })
+    async fn settle(&self, reports: Vec<Report>) -> BackendResult<Vec<Verdict>> {
+        let mut verdicts = Vec::with_capacity(reports.len());
+        for page in reports.chunks(PAGE_MAX) {
+            let items = page.iter().map(|report| write::report(report).into()).collect();
+            let answer = self.office.settle(&SettleRequest { items }).await?;
+            verdicts.extend(read::verdicts(answer, page.len())?);
+        }
+        Ok(verdicts)
     }
 
-    fn release(&self, releases: Vec<Release>) -> BackendFuture<'_, Vec<Verdict>> {
-        Box::pin(async move {
-            let items = releases.iter().map(|release| write::release(release).into()).collect();
-            let answer = self.office.release(&ReleaseRequest { items }).await?;
-            read::verdicts(answer, releases.len())
-        })
+    async fn release(&self, releases: Vec<Release>) -> BackendResult<Vec<Verdict>> {
+        let items = releases.iter().map(|release| write::release(release).into()).collect();
+        let answer = self.office.release(&ReleaseRequest { items }).await?;
+        read::verdicts(answer, releases.len())
     }
 
-    fn leave<'a>(&'a self, worker: &'a WorkerId) -> BackendFuture<'a, ()> {
-        Box::pin(async move {
-            let request = LeaveRequest { worker_id: worker.to_string() };
-            Ok(self.office.leave(&request).await.map(drop)?)
-        })
+    async fn leave(&self, worker: &WorkerId) -> BackendResult<()> {
+        let request = LeaveRequest { worker_id: worker.to_string() };
+        Ok(self.office.leave(&request).await.map(drop)?)
     }
 
-    fn begin_step(
+    async fn begin_step(
         &self,
         id: JobId,
         token: LeaseToken,
         name: StepName,
-    ) -> BackendFuture<'_, StepAnswer> {
-        self.step(write::step(id, token, &name, None))
+    ) -> BackendResult<StepAnswer> {
+        read::step(self.errands.step(&write::step(id, token, &name, None)).await?)
     }
 
-    fn finish_step(
+    async fn finish_step(
         &self,
         id: JobId,
         token: LeaseToken,
         name: StepName,
         result: JsonText,
-    ) -> BackendFuture<'_, StepAnswer> {
-        self.step(write::step(id, token, &name, Some(&result)))
+    ) -> BackendResult<StepAnswer> {
+        read::step(self.errands.step(&write::step(id, token, &name, Some(&result))).await?)
     }
 
-    fn submit<'a>(&'a self, _: &'a Tenant, draft: JobDraft) -> BackendFuture<'a, JobId> {
+    async fn submit(&self, _: &Tenant, draft: JobDraft) -> BackendResult<JobId> {
         // Whose it is says the credential, or, where that is for all, the job that it is a child of.
-        Box::pin(async move {
-            let request = SubmitRequest::try_from(draft).map_err(Refusal::from).map_err(refused)?;
-            let submitted = self.errands.submit(&request).await?;
-            JobId::parse(&submitted.job_id).map_err(|_| read::unknown("a job without a name"))
-        })
+        let request = SubmitRequest::try_from(draft).map_err(Refusal::from).map_err(refused)?;
+        let submitted = self.errands.submit(&request).await?;
+        JobId::parse(&submitted.job_id).map_err(|_| read::unknown("a job without a name"))
     }
 
-    fn set_policy<'a>(
-        &'a self,
-        job_type: JobType,
-        policy: &'a PolicyDraft,
-    ) -> BackendFuture<'a, ()> {
-        Box::pin(async move {
-            let policy = policy.check().map_err(Refusal::Invalid).map_err(refused)?;
-            let set = self.errands.set_type(job_type.as_str(), &PolicyShape::from(&policy)).await;
-            Ok(set.map(drop)?)
-        })
+    async fn set_policy(&self, job_type: JobType, policy: &PolicyDraft) -> BackendResult<()> {
+        let policy = policy.check().map_err(Refusal::Invalid).map_err(refused)?;
+        let set = self.errands.set_type(job_type.as_str(), &PolicyShape::from(&policy)).await;
+        Ok(set.map(drop)?)
     }
 
     fn leases_lapse_unheard(&self) -> bool {
         true
-    }
-}
-
-impl Remote {
-    fn step(&self, request: StepRequest) -> BackendFuture<'_, StepAnswer> {
-        Box::pin(async move { read::step(self.errands.step(&request).await?) })
     }
 }
 
