@@ -70,13 +70,16 @@ fn test() -> bool {
 
 /// What every commit must pass. What is soon known is asked first; clippy runs beside the tests that wait.
 fn ci() -> bool {
-    let clippy =
-        [Suite::cargo("clippy", &clippy()), Suite::cargo("clippy shuttle", &clippy_shuttle())];
-    style() && prepare::prepare() && suites::run(clippy.into_iter().chain(other_tests()).collect())
+    let mut others =
+        vec![Suite::cargo("clippy", &clippy()), Suite::cargo("clippy shuttle", &clippy_shuttle())];
+    others.extend(NARROW.iter().map(|narrow| Suite::cargo("clippy narrow", &clippy_narrow(narrow))));
+    others.extend(other_tests());
+    style() && prepare::prepare() && suites::run(others)
 }
 
 fn lint() -> bool {
     style() && cargo(&clippy()) && cargo(&clippy_shuttle())
+        && NARROW.iter().all(|narrow| cargo(&clippy_narrow(narrow)))
 }
 
 fn style() -> bool {
@@ -91,6 +94,10 @@ fn clippy_shuttle() -> Vec<&'static str> {
     [&["clippy", "--locked"], SHUTTLE, STRICT].concat()
 }
 
+fn clippy_narrow(narrow: &[&'static str]) -> Vec<&'static str> {
+    [&["clippy", "--locked"], narrow, STRICT].concat()
+}
+
 /// Tests that only cargo can run: those in documentation, and those of another build.
 fn other_tests() -> Vec<Suite> {
     let shuttle = [&["test", "--locked", "--no-fail-fast"], SHUTTLE].concat();
@@ -99,6 +106,15 @@ fn other_tests() -> Vec<Suite> {
 }
 
 const STRICT: &[&str] = &["--", "-D", "warnings"];
+
+/// Builds with fewer features than the workspace has: a worker and a library that only ask a server, and
+/// each store alone.
+const NARROW: [&[&str]; 4] = [
+    &["-p", "consign", "-p", "consign-worker", "--no-default-features"],
+    &["-p", "consign-store", "--no-default-features"],
+    &["-p", "consign-store", "--no-default-features", "--features=sqlite"],
+    &["-p", "consign-store", "--no-default-features", "--features=postgres"],
+];
 
 /// The tests in which shuttle chooses which thread moves next. They need locks and threads of their own,
 /// with which no other test runs. The whole workspace is named, though only two crates have such tests:

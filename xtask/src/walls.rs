@@ -5,6 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 type Walls = BTreeMap<String, BTreeSet<String>>;
@@ -82,6 +83,70 @@ fn only_tests_replace_the_rules() {
     users.retain(|path| !path.starts_with(root().join("crates/platform/tests")));
     users.retain(|path| !path.starts_with(root().join("crates/store/src/memory")));
     assert!(users.is_empty(), "{users:?} have rules of their own");
+}
+
+/// What a program must not have to compile that only asks a server.
+const DATABASES: [&str; 5] =
+    ["consign-platform", "consign-store", "libsqlite3-sys", "rusqlite", "tokio-postgres"];
+
+#[test]
+fn a_client_and_a_remote_worker_compile_no_database() {
+    for package in ["consign", "consign-client", "consign-worker"] {
+        let built = tree(&["-p", package, "--no-default-features", "--edges=normal,build"]);
+        assert!(built.contains("consign-wire "), "{package}: this is no tree of it: {built}");
+        for database in DATABASES {
+            let found = built.lines().any(|line| line.split(' ').next() == Some(database));
+            assert!(!found, "{package} without default features compiles {database}");
+        }
+    }
+}
+
+/// The store of one machine needs no driver of the store of many, and the other way round.
+#[test]
+fn each_store_compiles_its_own_database_only() {
+    for (feature, own, other) in
+        [("sqlite", "rusqlite ", "tokio-postgres "), ("postgres", "tokio-postgres ", "rusqlite ")]
+    {
+        let built = tree(&[
+            "-p=consign-store",
+            "--no-default-features",
+            "--features",
+            feature,
+            "--edges=normal,build",
+        ]);
+        let has = |name: &str| built.lines().any(|line| line.starts_with(name));
+        assert!(has(own) && !has(other), "the feature {feature} of the store: {built}");
+    }
+}
+
+/// Who may switch on the test doubles of the store for users: the kit with which people test their own
+/// handlers, in a feature of its own that the binary does not have.
+const MAY_PASS_ON_TEST_DOUBLES: [&str; 2] = ["consign", "worker"];
+
+#[test]
+fn no_build_for_users_has_test_doubles() {
+    for (name, manifest) in manifests() {
+        let used = format!("{:?}", manifest.get("dependencies"));
+        assert!(!used.contains("\"testing\""), "{name} uses test doubles outside of its tests");
+        let passes_on = format!("{:?}", manifest.get("features")).contains("/testing\"");
+        let may = MAY_PASS_ON_TEST_DOUBLES.contains(&name.as_str());
+        assert_eq!(passes_on, may, "{name}: whether it has a feature for test doubles");
+    }
+    let binary = tree(&["-p=consign-cli", "--edges=normal,features"]);
+    assert!(
+        binary.contains("consign-store feature \"sqlite\""),
+        "features are not shown: {binary}"
+    );
+    assert!(!binary.contains("feature \"testing\""), "the binary has test doubles inside");
+}
+
+/// What cargo would compile, one package or feature to a line.
+fn tree(args: &[&str]) -> String {
+    let fixed = ["tree", "--offline", "--locked", "--prefix=none"];
+    let mut cargo = Command::new(env!("CARGO"));
+    let told = cargo.args(fixed).args(args).current_dir(root()).output().expect("cargo is there");
+    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    String::from_utf8(told.stdout).expect("cargo speaks UTF-8")
 }
 
 /// A page that names a test which is gone claims a defence that nothing checks.

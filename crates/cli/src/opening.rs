@@ -2,7 +2,7 @@
 
 use crate::{args::StoreAddress, data_folder};
 use anyhow::{Error, Result, anyhow};
-use engine::TenantLimits;
+use engine::{Backoff, TenantLimits};
 use std::{sync::Arc, time::Duration};
 use store::{
     Clock, Dice, Execute, News, Options, Postgres, PostgresAddress, PostgresError, PostgresOptions,
@@ -53,9 +53,8 @@ pub(crate) async fn open(
 const WAITABLE: &str =
     "; start it, name another with --store, or have it waited for: --wait-for-store 60s";
 
-/// Between the first tries; later ones come slower, up to the second of these.
-const FIRST_WAIT: Duration = Duration::from_millis(100);
-const WAIT_MAX: Duration = Duration::from_secs(5);
+/// Between tries. Nodes that were started together come back at different times.
+const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(5));
 
 async fn open_database(
     address: &PostgresAddress,
@@ -65,7 +64,7 @@ async fn open_database(
     dice: Arc<dyn Dice>,
 ) -> Result<Opened, PostgresError> {
     let until = clock.read().monotonic + patience;
-    let mut wait = FIRST_WAIT;
+    let mut failures = 0;
     loop {
         let wrong = match try_database(address, tenant_limits, clock.clone(), dice.clone()).await {
             Ok(opened) => return Ok(opened),
@@ -77,8 +76,8 @@ async fn open_database(
         }
         let (error, seconds) = (format!("{:#}", Error::new(wrong)), left.as_secs());
         warn!(%address, error, "the database cannot be used yet; it is waited for, {seconds} s at most");
-        tokio::time::sleep(wait.min(left)).await;
-        wait = (wait * 2).min(WAIT_MAX);
+        failures += 1;
+        tokio::time::sleep(BACKOFF.spread(failures, dice.roll()).min(left)).await;
     }
 }
 

@@ -31,8 +31,13 @@
 //! | testing them | [`testing`] |
 //! | everything else, for any tenant | [`Consign::node`] |
 //! | the same with a server elsewhere | [`Remote`] |
+//!
+//! With `default-features = false` there is [`Remote`] and its runners, and no database is compiled. The
+//! feature `local` adds [`Consign`], and `testing` the kit for tests of handlers.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "local")]
+mod local;
 mod remote;
 
 pub use client::{Client, ClientError};
@@ -41,160 +46,22 @@ pub use engine::{
     Policy, PolicyDraft, Progress, Reason, Refusal, Scope, State, Status, Submitted, Tenant,
     Timestamp,
 };
+#[cfg(feature = "local")]
+pub use local::{Consign, ConsignError};
+#[cfg(feature = "local")]
 pub use platform::{Changed, Error, Explained, Node, Platform, Watch};
 pub use remote::{Remote, RemoteError};
+#[cfg(feature = "local")]
 pub use store::{Counts, OpenError, Page, Query, QueueDepth, WorkerSeen};
 pub use wire::{BatchItem, StatusShape, SubmittedShape};
+#[cfg(feature = "testing")]
+pub use worker::testing;
 pub use worker::{
     AskError, Begun, Brief, Context, Duty, Fail, Handler, JobRequest, Runner, SLOTS, StartError,
-    Stopped, Strength, Why, Working, on, on_handler, testing,
+    Stopped, Strength, Why, Working, on, on_handler,
 };
 
-use platform::{Settings, SystemClock, SystemDice};
 use serde::de::DeserializeOwned;
-use std::{fs::DirBuilder, io, os::unix::fs::DirBuilderExt, path::Path, sync::Arc, time::Duration};
-use store::{Memory, Options, Sqlite, Store};
-
-/// Consign over one store, for one tenant. Copies are the same.
-#[derive(Clone)]
-pub struct Consign {
-    node: Arc<Node>,
-    tenant: Tenant,
-    /// Whether its runners take everybody's jobs.
-    runs_all: bool,
-}
-
-/// Why Consign could not be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum ConsignError {
-    /// The file could not be opened as a store.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// The folder of the file could not be made, or the system gave no thread.
-    #[error("the store cannot be set to work")]
-    System(#[from] io::Error),
-}
-
-impl Consign {
-    /// Opens the store in this file, or makes a new one. One process has it at a time.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, ConsignError> {
-        let path = path.as_ref();
-        if let Some(folder) = path.parent().filter(|folder| *folder != Path::new("")) {
-            // Payloads are in the store: a folder that is made for it is for this user alone.
-            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        }
-        let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
-        let store = Sqlite::open(path, clock, dice, Options::default())?;
-        Ok(Self::over(Arc::new(store))?)
-    }
-
-    /// A store that forgets everything when it is dropped.
-    pub fn in_memory() -> Result<Self, ConsignError> {
-        let memory = Memory::new(Arc::new(SystemClock::new()), Arc::new(SystemDice));
-        Ok(Self::over(Arc::new(memory))?)
-    }
-
-    /// Consign over any store.
-    pub fn over(store: Arc<dyn Store>) -> io::Result<Self> {
-        let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
-        let node = Node::start(store, clock, dice, Settings::default())?;
-        Ok(Consign { node: Arc::new(node), tenant: Tenant::default_tenant(), runs_all: true })
-    }
-
-    /// The same store, for one tenant: it sees, hands over and runs only its own jobs.
-    pub fn for_tenant(&self, tenant: &str) -> Result<Self, Error> {
-        Ok(Consign { node: self.node.clone(), tenant: Tenant::parse(tenant)?, runs_all: false })
-    }
-
-    /// Hands a job over: when this returns, it is on disk, and so is its status.
-    pub async fn submit(&self, request: JobRequest) -> Result<Submitted, Error> {
-        self.node.submit(&self.tenant, request.into_draft()?).await
-    }
-
-    /// Hands all of these over, or none.
-    pub async fn submit_all(&self, requests: Vec<JobRequest>) -> Result<Vec<Submitted>, Error> {
-        let drafts = requests.into_iter().map(JobRequest::into_draft);
-        self.node.submit_all(&self.tenant, drafts.collect::<Result<_, _>>()?).await
-    }
-
-    /// A job as it is now.
-    pub async fn job(&self, id: JobId) -> Result<Job, Error> {
-        self.node.job(&self.scope(), id).await
-    }
-
-    /// Waits until a job has ended, at most so long, and gives it as it is then. It also comes back when
-    /// [`Self::close`] leaves nobody to end it.
-    pub async fn wait(&self, id: JobId, longest: Duration) -> Result<Job, Error> {
-        let end = tokio::time::Instant::now() + longest.min(WAIT_MAX);
-        let mut watch = self.node.watch(id); // before the first look
-        loop {
-            let job = self.job(id).await?;
-            let now = tokio::time::Instant::now();
-            if job.status().is_ended() || now >= end {
-                return Ok(job);
-            }
-            let next_look = end.min(now + WAIT_LOOKS_APART);
-            if let Ok(Changed::Closed) = tokio::time::timeout_at(next_look, watch.changed()).await {
-                return self.job(id).await;
-            }
-        }
-    }
-
-    /// What has happened to a job.
-    pub async fn history(&self, id: JobId) -> Result<Vec<HistoryEntry>, Error> {
-        self.node.history(&self.scope(), id, 0).await
-    }
-
-    /// Why a job does not run.
-    pub async fn explain(&self, id: JobId) -> Result<Explained, Error> {
-        self.node.explain(&self.scope(), id).await
-    }
-
-    /// Cancels a waiting job at once, and asks the handler of a running one to stop.
-    pub async fn cancel(&self, id: JobId) -> Result<Job, Error> {
-        self.node.cancel(&self.scope(), id).await
-    }
-
-    /// Gives an ended job another life, with all its attempts.
-    pub async fn redrive(&self, id: JobId) -> Result<Job, Error> {
-        self.node.redrive(&self.scope(), id, None, false).await
-    }
-
-    /// Takes a poisoned job out of the poison queue for good; it stays as it ended.
-    pub async fn discard(&self, id: JobId) -> Result<Job, Error> {
-        self.node.discard(&self.scope(), id).await
-    }
-
-    /// Depth and age of this tenant's queues.
-    pub async fn queues(&self) -> Result<Vec<QueueDepth>, Error> {
-        self.node.queues(&self.scope()).await
-    }
-
-    /// A runner for everybody's jobs, or for those of [one tenant](Self::for_tenant); give it duties and start
-    /// it.
-    pub fn runner(&self) -> Runner {
-        let runner = Runner::new(&self.node);
-        if self.runs_all { runner } else { runner.tenant(self.tenant.as_str()) }
-    }
-
-    /// Takes nothing new, finishes what waits, and stops. Stop runners first: what they cannot report any more
-    /// is run again when its lease is over.
-    pub async fn close(self) {
-        let node = self.node.clone();
-        drop(self);
-        // It blocks for as long as the last commit takes, and nobody else should.
-        drop(tokio::task::spawn_blocking(move || node.close()).await);
-    }
-
-    /// Everything else: all verbs, for any scope.
-    pub fn node(&self) -> &Arc<Node> {
-        &self.node
-    }
-
-    fn scope(&self) -> Scope {
-        Scope::One(self.tenant.clone())
-    }
-}
 
 /// What came of a job, if its handler gave a result. One of more than 4 KiB is not kept, and the job's message
 /// says so: put it somewhere else, and leave its address with [`Context::result_url`].
@@ -221,9 +88,3 @@ impl HasResult for StatusShape {
         self.result.as_ref().map(wire::Json::as_str)
     }
 }
-
-/// Nobody waits longer than a year, and no clock can count much further.
-const WAIT_MAX: Duration = Duration::from_secs(365 * 86_400);
-/// Whoever waits for a job looks this often without being told to: in a store that other nodes share, nobody
-/// tells of theirs.
-const WAIT_LOOKS_APART: Duration = Duration::from_secs(5);

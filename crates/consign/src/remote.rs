@@ -1,10 +1,8 @@
 //! For those who have a server: the same handlers and the same jobs, over HTTP.
 
 use client::{Client, ClientError, Polled};
-use engine::FieldProblem;
-use platform::SystemDice;
+use engine::{Backoff, FieldProblem};
 use std::time::Duration;
-use store::Dice;
 use tokio::time::{Instant, sleep};
 use wire::{BatchAnswer, RedriveRequest, Secret, StatusShape, SubmitRequest, SubmittedShape};
 use worker::{JobRequest, Runner};
@@ -46,9 +44,8 @@ pub enum RemoteError {
 }
 
 /// How often something is asked that is safe to repeat: about half a minute.
-const TRIES_MAX: usize = 10;
-const FIRST_WAIT: Duration = Duration::from_millis(100);
-const LONGEST_WAIT: Duration = Duration::from_secs(5);
+const TRIES_MAX: u32 = 10;
+const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(5));
 /// Whoever is told to come back later than this is told so.
 const OBEYED_MAX: Duration = Duration::from_secs(30);
 /// How long a server is asked to hold its answer back, in seconds.
@@ -131,15 +128,12 @@ impl Remote {
 
 /// A request that can be sent twice: where nobody gave it a key, it gets one.
 fn written(request: JobRequest) -> Result<SubmitRequest, RemoteError> {
-    let mut request = SubmitRequest::try_from(request.into_draft()?)?;
-    request.idempotency_key.get_or_insert_with(|| format!("sdk-{:032x}", SystemDice.roll().0));
-    Ok(request)
+    Ok(SubmitRequest::try_from(request.or_random_key().into_draft()?)?)
 }
 
 /// Asks until there is an answer that asking again would not change.
 async fn repeated<T>(ask: impl AsyncFn() -> Result<T, ClientError>) -> Result<T, ClientError> {
-    let mut wait = FIRST_WAIT;
-    for _ in 1..TRIES_MAX {
+    for failures in 1..TRIES_MAX {
         let error = match ask().await {
             Ok(answer) => return Ok(answer),
             Err(error) if error.is_worth_repeating() => error,
@@ -149,8 +143,7 @@ async fn repeated<T>(ask: impl AsyncFn() -> Result<T, ClientError>) -> Result<T,
         if asked > OBEYED_MAX {
             return Err(error);
         }
-        sleep(asked + wait).await;
-        wait = (wait * 2).min(LONGEST_WAIT);
+        sleep(asked + BACKOFF.ceiling(failures)).await;
     }
     ask().await
 }

@@ -7,6 +7,12 @@ use std::time::Duration;
 pub struct Chance(pub u128);
 
 impl Chance {
+    /// About `span`: up to a fifth less, or up to a fifth more. Nodes that began together and wait so
+    /// do not ask together for ever.
+    pub fn around(self, span: Duration) -> Duration {
+        span * 4 / 5 + self.up_to(span * 2 / 5)
+    }
+
     /// Spreads this roll evenly over `0..=ceiling`, in whole milliseconds.
     pub(crate) fn up_to(self, ceiling: Duration) -> Duration {
         let span = u64::try_from(ceiling.as_millis()).unwrap_or(u64::MAX);
@@ -19,6 +25,12 @@ impl Chance {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn waits_around_a_span_differ_by_a_fifth_and_no_more() {
+        let ms = |roll| Chance(roll).around(Duration::from_secs(1)).as_millis();
+        assert_eq!((ms(0), ms(1 << 127), ms(u128::MAX)), (800, 1_000, 1_200));
+    }
 
     #[test]
     fn a_roll_covers_the_whole_range_and_no_more() {

@@ -12,7 +12,7 @@ use crate::{
     job::{Change, Ended, Job, Life, Note, Progress, ProgressReport, State, Status},
     lease::{Lease, LeaseToken},
     outcome::{Failure, MESSAGE_BYTES_MAX, failure_codes},
-    policy::Policy,
+    policy::{Backoff, Policy},
     refusal::Refusal,
     step::{self, StepsChange},
     time::Timestamp,
@@ -29,8 +29,8 @@ pub const NOT_STARTED_MAX: u64 = 100;
 /// How long a job waits after its first claim that was not started. The wait doubles with each, six
 /// times at most: a machine that is short of descriptors for minutes makes few rounds, and other
 /// workers get their turn.
-const NOT_STARTED_DELAY: Duration = Duration::from_secs(1);
-const NOT_STARTED_DOUBLINGS_MAX: u32 = 6;
+const NOT_STARTED_BACKOFF: Backoff =
+    Backoff::doubling(Duration::from_secs(1), Duration::from_secs(64));
 
 /// Decides one command about one job.
 pub fn decide(job: &Job, command: &Command, facts: &Facts<'_>) -> Decision {
@@ -272,8 +272,8 @@ fn run_at_after_not_started(job: &Job, lease: &Lease, now: Timestamp) -> Option<
     if began || untried >= NOT_STARTED_MAX {
         return None;
     }
-    let doublings = u32::try_from(untried).unwrap_or(u32::MAX).min(NOT_STARTED_DOUBLINGS_MAX);
-    Some(now + NOT_STARTED_DELAY * 2_u32.pow(doublings))
+    let claims = u32::try_from(untried + 1).unwrap_or(u32::MAX);
+    Some(now + NOT_STARTED_BACKOFF.ceiling(claims))
 }
 
 /// No handler saw this claim. It is not a release, not a sign of life, and no start.

@@ -36,6 +36,9 @@ pub struct Policy {
 }
 
 /// The waiting time between attempts: `base × factor^(attempt − 1)`, at most `max`.
+///
+/// The one backoff of the workspace: of jobs, as the policy of their type says, and of our own code
+/// that asks again what did not work ([`Backoff::doubling`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backoff {
     /// The ceiling after the first attempt.
@@ -108,6 +111,18 @@ impl Policy {
 }
 
 impl Backoff {
+    /// Waits that double from `base` to `max`.
+    pub const fn doubling(base: Duration, max: Duration) -> Self {
+        Backoff { base, factor_hundredths: 200, max, jitter: Jitter::None }
+    }
+
+    /// A wait in the upper half of the ceiling: callers that failed together do not come back
+    /// together, and none comes back at once.
+    pub fn spread(&self, attempt: u32, chance: Chance) -> Duration {
+        let half = self.ceiling(attempt) / 2;
+        half + chance.up_to(half)
+    }
+
     /// The longest wait after the `attempt`-th attempt.
     pub fn ceiling(&self, attempt: u32) -> Duration {
         let max = self.max.as_millis();
@@ -248,6 +263,15 @@ mod tests {
         assert_eq!(seconds, [2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600]);
         assert_eq!(backoff.ceiling(0).as_secs(), 2);
         assert_eq!(backoff.ceiling(u32::MAX).as_secs(), 600);
+    }
+
+    #[test]
+    fn waits_that_double_are_spread_over_their_upper_half() {
+        let backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(1));
+        let ms = |attempt, chance| backoff.spread(attempt, Chance(chance)).as_millis();
+        assert_eq!([1, 2, 3, 4, 5, 99].map(|n| ms(n, 0)), [50, 100, 200, 400, 500, 500]);
+        assert_eq!([1, 2, 5].map(|n| ms(n, u128::MAX)), [100, 200, 1_000]);
+        assert_eq!(ms(3, 1 << 127), 300);
     }
 
     #[test]

@@ -9,7 +9,6 @@
 use crate::{
     Batcher, Error, Platform,
     bell::Bell,
-    jitter::jittered,
     presence::{Presence, has_company},
 };
 use engine::Timestamp;
@@ -270,7 +269,7 @@ impl Works {
 
     fn wake_after(&self) -> Duration {
         let every = if self.shared { WAKE_ALL_EVERY_SHARED } else { WAKE_ALL_EVERY };
-        jittered(every, &*self.platform.dice)
+        self.platform.dice.roll().around(every)
     }
 
     /// A store that fails is asked again about a second later; it is said once, not every second.
@@ -287,7 +286,7 @@ impl Works {
                     let error: &dyn std::error::Error = &error;
                     warn!(error, "the clockwork is held up by the store");
                 }
-                jittered(SWEEP_EVERY, &*self.platform.dice)
+                self.platform.dice.roll().around(SWEEP_EVERY)
             }
         }
     }

@@ -20,7 +20,6 @@ mod events;
 mod execute;
 mod explain;
 mod heartbeat;
-mod jitter;
 mod keys;
 mod lookout;
 mod node;

@@ -9,7 +9,6 @@
 use crate::{
     Batcher, Error, Platform,
     bell::Bell,
-    jitter::jittered,
     watch::{Touched, Watchers},
 };
 use engine::{JobId, JobType};
@@ -211,7 +210,7 @@ impl Post {
             return false;
         }
         let now = self.now();
-        self.next_look.get_or_insert(now + jittered(LOOK_EVERY, &*self.platform.dice));
+        self.next_look.get_or_insert(now + self.platform.dice.roll().around(LOOK_EVERY));
         self.next_look().is_some_and(|next| now >= next)
     }
 
@@ -227,7 +226,7 @@ impl Post {
         let took = now.saturating_sub(self.look_began);
         let apart = (took * LOOKS_APART_FACTOR).clamp(LOOKS_APART, LOOK_EVERY);
         self.next_hasty_look = now + apart;
-        self.next_look = Some(now + jittered(LOOK_EVERY, &*self.platform.dice));
+        self.next_look = Some(now + self.platform.dice.roll().around(LOOK_EVERY));
         let versions = match seen {
             Ok(versions) => versions,
             Err(error) => return self.complain(&error),

@@ -10,7 +10,7 @@ use crate::{
     waiting::{NoPlace, WaitingPlace, WaitingPlaces},
 };
 use axum::http::{HeaderMap, HeaderName};
-use engine::{CorrelationId, Job, JobId, Scope, Timestamp};
+use engine::{Backoff, CorrelationId, Job, JobId, Scope, Timestamp};
 use platform::{Author, Managed, Node};
 use std::{collections::BTreeSet, ops::Deref, sync::Arc, time::Duration};
 use store::{Clock, Dice, NODE_LOST_AFTER};
@@ -113,7 +113,7 @@ impl Inside {
     /// serves.
     pub(crate) async fn unconfirmed_nodes(&self) -> usize {
         let until = Instant::now() + NODE_LOST_AFTER;
-        let mut pause = CONFIRMED_AFTER;
+        let mut looks = 0;
         // Nodes that were alive when it was set, or came since.
         let mut awaited: BTreeSet<String> = BTreeSet::new();
         loop {
@@ -133,8 +133,9 @@ impl Inside {
                 }
                 Err(_) => {}
             }
+            looks += 1;
             tokio::select! {
-                () = sleep(pause) => pause = (pause * 2).min(CONFIRMED_AFTER_MAX),
+                () = sleep(CONFIRMED_BACKOFF.ceiling(looks)) => {}
                 () = self.closed() => {}
             }
         }
@@ -193,10 +194,10 @@ impl Inside {
 
 /// How many live nodes had not confirmed a change when it was answered.
 const UNCONFIRMED_NODES: HeaderName = HeaderName::from_static("consign-unconfirmed-nodes");
-/// A node that hears of a change confirms it within about this time.
-const CONFIRMED_AFTER: Duration = Duration::from_millis(5);
-/// One that does not hear of it looks once a second.
-const CONFIRMED_AFTER_MAX: Duration = Duration::from_millis(100);
+/// A node that hears of a change confirms it within milliseconds; one that does not hear of it looks
+/// once a second.
+const CONFIRMED_BACKOFF: Backoff =
+    Backoff::doubling(Duration::from_millis(5), Duration::from_millis(100));
 
 pub(crate) fn unconfirmed_headers(nodes: usize) -> HeaderMap {
     if nodes == 0 {

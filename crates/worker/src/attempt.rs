@@ -1,27 +1,23 @@
 //! One attempt at a job: what its handler, its heartbeats and its report share.
 
 use crate::{
-    brief::Brief,
+    backend::{Backend, Heartbeat},
     context::Context,
     fail::{Fail, Kind},
     handler::{Run, Running},
-    port::Port,
+    job_info::JobInfo,
     time::Time,
 };
 use engine::{
     Ending, EndingDraft, JsonText, OutcomeWord, ProgressReport, ReleaseReason, SubjectId,
     TraceParent, WorkerId,
 };
+use futures_util::FutureExt;
 use std::{
     any::Any,
     collections::HashMap,
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::Pin,
-    sync::{
-        Arc, Mutex, MutexGuard, OnceLock, Weak,
-        atomic::{AtomicBool, Ordering},
-    },
-    task::{self, Poll},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, Weak},
     time::Duration,
 };
 use tokio::sync::Notify;
@@ -29,30 +25,28 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span, info_span, warn};
 
 pub(crate) struct Attempt {
-    pub(crate) job: Brief,
+    pub(crate) job: JobInfo,
     pub(crate) worker: WorkerId,
-    pub(crate) house: Arc<House>,
+    pub(crate) runner: Arc<RunnerContext>,
     stop: CancellationToken,
-    why: OnceLock<Why>,
+    stop_reason: OnceLock<StopReason>,
     said: Mutex<Said>,
-    /// Whether somebody has spoken for it: the handler, or whoever lost patience with it.
-    ended: AtomicBool,
 }
 
 /// What all attempts of a runner share.
-pub(crate) struct House {
+pub(crate) struct RunnerContext {
     /// Weak: a handler that nobody can end must not keep a store open that everybody else is done with.
-    pub(crate) port: Weak<dyn Port>,
+    pub(crate) backend: Weak<dyn Backend>,
     pub(crate) time: Time,
-    /// Rung when a handler says how far it is.
-    pub(crate) spoke: Notify,
+    /// Notified when a handler says how far it is.
+    pub(crate) progress_made: Notify,
     /// The runner stops.
     pub(crate) stopping: CancellationToken,
 }
 
 /// Why a handler should stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum StopReason {
     /// Somebody cancelled the job.
     Cancelled,
     /// The job is not ours any more: another worker may be at it.
@@ -91,40 +85,36 @@ impl Ended {
 const HANDLER_PANICKED: &str = "HANDLER_PANICKED";
 
 impl Attempt {
-    pub(crate) fn new(job: Brief, worker: WorkerId, house: Arc<House>) -> Arc<Self> {
+    pub(crate) fn new(job: JobInfo, worker: WorkerId, runner: Arc<RunnerContext>) -> Arc<Self> {
         Arc::new(Attempt {
             job,
             worker,
-            house,
+            runner,
             stop: CancellationToken::new(),
-            why: OnceLock::new(),
+            stop_reason: OnceLock::new(),
             said: Mutex::new(Said::default()),
-            ended: AtomicBool::new(false),
         })
     }
 
     /// Asks the handler to stop. The first reason stands.
-    pub(crate) fn stop(&self, why: Why) {
-        if self.why.set(why).is_ok() {
+    pub(crate) fn stop(&self, reason: StopReason) {
+        if self.stop_reason.set(reason).is_ok() {
             self.stop.cancel();
         }
     }
 
-    pub(crate) fn stopped(&self) -> Option<Why> {
-        self.why.get().copied()
+    pub(crate) fn stopped(&self) -> Option<StopReason> {
+        self.stop_reason.get().copied()
     }
 
     pub(crate) fn stop_token(&self) -> &CancellationToken {
         &self.stop
     }
 
-    /// Takes the right to say how it ended; only the first one gets it.
-    pub(crate) fn end(&self) -> bool {
-        !self.ended.swap(true, Ordering::AcqRel)
-    }
-
-    pub(crate) fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::Acquire)
+    /// A heartbeat for its lease, with the progress that none has told yet.
+    pub(crate) fn heartbeat(&self) -> Heartbeat {
+        let progress = self.said().progress.take();
+        Heartbeat { id: self.job.id, token: self.job.token, progress }
     }
 
     pub(crate) fn said(&self) -> MutexGuard<'_, Said> {
@@ -158,7 +148,9 @@ impl Attempt {
                 return Ended::GivenBack { reason, delay };
             }
             // It stopped because the job did not seem to be ours any more, and nobody cancelled that.
-            Err(Fail { kind: Kind::Cancelled, .. }) if self.stopped() == Some(Why::LeaseLost) => {
+            Err(Fail { kind: Kind::Cancelled, .. })
+                if self.stopped() == Some(StopReason::LeaseLost) =>
+            {
                 return Ended::given_back();
             }
             Err(fail) => fail.draft(),
@@ -176,14 +168,12 @@ impl Attempt {
 /// Runs a handler to its end, whatever it does on the way.
 pub(crate) async fn run(run: &Run, payload: JsonText, attempt: &Arc<Attempt>) -> Ended {
     let span = attempt.span();
-    let begun = catch_unwind(AssertUnwindSafe(|| {
-        let _inside = span.enter();
-        run(payload, Context(attempt.clone()))
-    }));
-    let answer = match begun {
-        Ok(running) => Guarded(Some(running)).instrument(span.clone()).await,
-        Err(panic) => Err(panicked(&*panic)),
+    let handler = async {
+        let mut handler = DropGuard(Some(run(payload, Context(attempt.clone()))));
+        handler.0.as_mut().expect("it is there until it is dropped").await
     };
+    let answer = AssertUnwindSafe(handler).catch_unwind().instrument(span.clone()).await;
+    let answer = answer.unwrap_or_else(|panic| Err(panicked(&*panic)));
     span.in_scope(|| attempt.report(answer))
 }
 
@@ -229,20 +219,10 @@ fn panicked(panic: &(dyn Any + Send)) -> Fail {
     Fail::retry(HANDLER_PANICKED, format!("the handler panicked: {text}"))
 }
 
-/// A handler whose panic is an answer.
-struct Guarded(Option<Running>);
+/// A handler that may panic while it is dropped.
+struct DropGuard(Option<Running>);
 
-impl Future for Guarded {
-    type Output = Result<Option<String>, Fail>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Self::Output> {
-        let running = self.0.as_mut().expect("it is there until it is dropped").as_mut();
-        let polled = catch_unwind(AssertUnwindSafe(|| running.poll(cx)));
-        polled.unwrap_or_else(|panic| Poll::Ready(Err(panicked(&*panic))))
-    }
-}
-
-impl Drop for Guarded {
+impl Drop for DropGuard {
     /// A handler that is cut off may panic while it cleans up. That is its own business, not ours.
     fn drop(&mut self) {
         let running = self.0.take();

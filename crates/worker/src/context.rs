@@ -1,12 +1,11 @@
 //! What a handler knows about its job, and what it can say.
 
 use crate::{
-    attempt::{Attempt, Why},
-    brief::Brief,
+    attempt::{Attempt, StopReason},
+    backend::{AskError, Backend, BackendFuture, Backoff},
     fail::Fail,
-    port::{AskError, Asked, Port},
+    job_info::JobInfo,
     request::JobRequest,
-    time::Patience,
 };
 use engine::{JobId, JsonText, ProgressReport, StepAnswer, StepName, check_step_result};
 use serde::{Serialize, de::DeserializeOwned};
@@ -31,7 +30,7 @@ const TRIES_MAX: usize = 12;
 
 impl Context {
     /// The job: type, subject, correlation, priority, when it was handed over, …
-    pub fn job(&self) -> &Brief {
+    pub fn job(&self) -> &JobInfo {
         &self.0.job
     }
 
@@ -56,7 +55,7 @@ impl Context {
         let note = note.into().replace('\0', " ");
         let report = ProgressReport::check(percent.min(100).into(), Some(&note));
         self.0.said().progress = report.ok();
-        self.0.house.spoke.notify_one();
+        self.0.runner.progress_made.notify_one();
     }
 
     /// A sentence for people, kept with the outcome.
@@ -70,12 +69,12 @@ impl Context {
     }
 
     /// Why the handler should stop, if it should.
-    pub fn stopped(&self) -> Option<Why> {
+    pub fn stopped(&self) -> Option<StopReason> {
         self.0.stopped()
     }
 
     /// Waits until the handler should stop. `Err(Fail::cancelled())` is the polite answer.
-    pub async fn cancelled(&self) -> Why {
+    pub async fn cancelled(&self) -> StopReason {
         self.0.stop_token().cancelled().await;
         self.0.stopped().expect("the reason is set first")
     }
@@ -89,12 +88,12 @@ impl Context {
     /// Whether the runner stops: a handler that goes on for long may give its job back with
     /// [`Fail::snooze`], before it is taken from it.
     pub fn is_stopping(&self) -> bool {
-        self.0.house.stopping.is_cancelled()
+        self.0.runner.stopping.is_cancelled()
     }
 
     /// Waits until the runner stops. There is still most of the grace time left then.
     pub async fn stopping(&self) {
-        self.0.house.stopping.cancelled().await;
+        self.0.runner.stopping.cancelled().await;
     }
 
     /// Sleeps, and wakes up early if the handler should stop. In a test, the test's own clock counts.
@@ -102,7 +101,7 @@ impl Context {
         tokio::select! {
             biased;
             _ = self.0.stop_token().cancelled() => Err(Fail::cancelled()),
-            () = self.0.house.time.sleep(span) => Ok(()),
+            () = self.0.runner.time.sleep(span) => Ok(()),
         }
     }
 
@@ -143,8 +142,8 @@ impl Context {
     pub async fn submit_child(&self, child: JobRequest) -> Result<JobId, Fail> {
         let child = self.adopt(child);
         let draft = child.into_draft().map_err(|error| Fail::for_good("INVALID_FIELD", error))?;
-        let (port, tenant) = (self.port()?, &self.0.job.tenant);
-        self.patiently(|| port.submit(tenant, draft.clone())).await
+        let (backend, tenant) = (self.backend()?, &self.0.job.tenant);
+        self.repeatedly(|| backend.submit(tenant, draft.clone())).await
     }
 
     fn adopt(&self, child: JobRequest) -> JobRequest {
@@ -167,24 +166,27 @@ impl Context {
         child
     }
 
-    fn port(&self) -> Result<Arc<dyn Port>, Fail> {
+    fn backend(&self) -> Result<Arc<dyn Backend>, Fail> {
         let gone = || Fail::retry("RUNNER_GONE", "the runner of this handler is gone");
-        self.0.house.port.upgrade().ok_or_else(gone)
+        self.0.runner.backend.upgrade().ok_or_else(gone)
     }
 
     async fn begin(&self, name: &StepName) -> Result<StepAnswer, Fail> {
-        let (port, Brief { id, token, .. }) = (self.port()?, self.job());
-        self.patiently(|| port.begin_step(*id, *token, name.clone())).await
+        let (backend, JobInfo { id, token, .. }) = (self.backend()?, self.job());
+        self.repeatedly(|| backend.begin_step(*id, *token, name.clone())).await
     }
 
     async fn finish(&self, name: &StepName, result: &JsonText) -> Result<StepAnswer, Fail> {
-        let (port, Brief { id, token, .. }) = (self.port()?, self.job());
-        self.patiently(|| port.finish_step(*id, *token, name.clone(), result.clone())).await
+        let (backend, JobInfo { id, token, .. }) = (self.backend()?, self.job());
+        self.repeatedly(|| backend.finish_step(*id, *token, name.clone(), result.clone())).await
     }
 
     /// Asks again while the other side is away. What is asked here is safe to repeat.
-    async fn patiently<'a, T>(&self, mut ask: impl FnMut() -> Asked<'a, T>) -> Result<T, Fail> {
-        let mut patience = Patience::new();
+    async fn repeatedly<'a, T>(
+        &self,
+        mut ask: impl FnMut() -> BackendFuture<'a, T>,
+    ) -> Result<T, Fail> {
+        let mut backoff = Backoff::default();
         for _ in 1..TRIES_MAX {
             match ask().await {
                 Ok(answer) => return Ok(answer),
@@ -194,7 +196,7 @@ impl Context {
                     return Err(Fail::retry(&code, detail));
                 }
                 Err(error @ (AskError::Away { .. } | AskError::Unknown { .. })) => {
-                    self.sleep(patience.after(&error)).await?;
+                    self.sleep(backoff.after(&error)).await?;
                 }
             }
         }

@@ -2,35 +2,36 @@
 //!
 //! A handler is a closure ([`on`]) or a [`Handler`]; it gets its payload, typed, and a [`Context`] with
 //! which it says how far it is, hears that it should stop, remembers steps and hands over children.
-//! [`testing`] runs handlers in a test, where a week of retries takes milliseconds.
+//! The module `testing` runs handlers in a test, where a week of retries takes milliseconds.
+//!
+//! Without default features there are only runners for a [server elsewhere](Runner::remote), and no
+//! database is compiled; `local` adds runners for jobs of this process, `testing` the kit for tests.
 #![forbid(unsafe_code)]
 
 mod attempt;
-mod brief;
+mod backend;
 mod context;
-mod crew;
-mod desk;
 mod fail;
 mod handler;
+mod job_info;
+#[cfg(feature = "local")]
 mod local;
-mod office;
-mod port;
-mod pulse;
 mod remote;
-mod report;
 mod request;
 mod runner;
-mod shop;
+mod supervisor;
+mod system;
+#[cfg(feature = "testing")]
 pub mod testing;
 mod time;
 
-pub use attempt::Why;
-pub use brief::Brief;
+pub use attempt::StopReason as Why;
+pub use backend::AskError;
 pub use client::{Client, ClientError};
 pub use context::{Begun, Context};
 pub use fail::Fail;
 pub use handler::{Duty, Handler, SLOTS, SLOTS_MAX, on, on_handler};
-pub use office::Stopped;
-pub use port::AskError;
+pub use job_info::JobInfo as Brief;
 pub use request::JobRequest;
 pub use runner::{Runner, StartError, Strength, Working};
+pub use supervisor::Stopped;

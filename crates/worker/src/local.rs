@@ -1,14 +1,18 @@
 //! The other side in this process.
 
 use crate::{
-    brief::Brief,
-    port::{AskError, Asked, Handed, Port, Sign, Verdict},
+    backend::{
+        AskError, Backend, BackendResult, ClaimedJob, Heartbeat, LeaseState, Release, Report,
+        Verdict,
+    },
+    job_info::JobInfo,
 };
+use async_trait::async_trait;
 use engine::{
     Job, JobDraft, JobId, JobType, JsonText, LeaseToken, PolicyDraft, Pulse, Scope, StepAnswer,
     StepName, Tenant, Wish, WorkerId,
 };
-use platform::{Beat, Error, Node, Platform, Release, Report};
+use platform::{Error, Node, Platform};
 use std::sync::Arc;
 use store::{Claimed, StoreError};
 use tokio_util::sync::CancellationToken;
@@ -21,6 +25,7 @@ pub(crate) struct Local {
 /// A node at work, or, in a test, the verbs alone: there nobody waits for jobs.
 enum Verbs {
     Node(Arc<Node>),
+    #[cfg(feature = "testing")]
     Platform(Arc<Platform>),
 }
 
@@ -29,6 +34,7 @@ impl Local {
         Local { verbs: Verbs::Node(node), scope }
     }
 
+    #[cfg(feature = "testing")]
     pub(crate) fn by_hand(platform: Arc<Platform>) -> Self {
         Local { verbs: Verbs::Platform(platform), scope: Scope::All }
     }
@@ -36,78 +42,92 @@ impl Local {
     fn platform(&self) -> &Platform {
         match &self.verbs {
             Verbs::Node(node) => node.platform(),
+            #[cfg(feature = "testing")]
             Verbs::Platform(platform) => platform,
         }
     }
 }
 
-impl Port for Local {
-    fn stand<'a>(&'a self, wish: Wish, closing: &'a CancellationToken) -> Asked<'a, Vec<Handed>> {
+#[async_trait]
+impl Backend for Local {
+    async fn claim_waiting(
+        &self,
+        request: Wish,
+        closing: &CancellationToken,
+    ) -> BackendResult<Vec<ClaimedJob>> {
         let node = match &self.verbs {
             Verbs::Node(node) => node,
-            Verbs::Platform(_) => return self.claim(wish),
+            #[cfg(feature = "testing")]
+            Verbs::Platform(_) => return self.claim(request).await,
         };
-        let mut standing = node.stand(self.scope.clone(), wish);
-        Box::pin(async move {
-            let got = tokio::select! {
-                biased;
-                got = &mut standing => got,
-                () = closing.cancelled() => standing.withdraw().await,
-            };
-            Ok(handed(got.map_err(Error::from)?))
-        })
+        let mut standing = node.stand(self.scope.clone(), request);
+        let got = tokio::select! {
+            biased;
+            got = &mut standing => got,
+            () = closing.cancelled() => standing.withdraw().await,
+        };
+        Ok(claimed_jobs(got.map_err(Error::from)?))
     }
 
-    fn claim(&self, wish: Wish) -> Asked<'_, Vec<Handed>> {
-        Box::pin(async { Ok(handed(self.platform().claim(&self.scope, wish).await?)) })
+    async fn claim(&self, request: Wish) -> BackendResult<Vec<ClaimedJob>> {
+        Ok(claimed_jobs(self.platform().claim(&self.scope, request).await?))
     }
 
-    fn heartbeat<'a>(&'a self, worker: &'a WorkerId, beats: Vec<Beat>) -> Asked<'a, Vec<Sign>> {
-        Box::pin(async {
-            let pulses = self.platform().heartbeat(&self.scope, worker, beats).await?;
-            Ok(pulses.into_iter().map(sign).collect())
-        })
+    async fn heartbeat(
+        &self,
+        worker: &WorkerId,
+        heartbeats: Vec<Heartbeat>,
+    ) -> BackendResult<Vec<LeaseState>> {
+        let heartbeat = |Heartbeat { id, token, progress }| platform::Beat { id, token, progress };
+        let heartbeats = heartbeats.into_iter().map(heartbeat).collect();
+        let pulses = self.platform().heartbeat(&self.scope, worker, heartbeats).await?;
+        Ok(pulses.into_iter().map(lease_state).collect())
     }
 
-    fn settle(&self, reports: Vec<Report>) -> Asked<'_, Vec<Verdict>> {
-        Box::pin(async {
-            let verdicts = self.platform().settle(&self.scope, reports).await?;
-            Ok(verdicts.into_iter().map(verdict).collect())
-        })
+    async fn settle(&self, reports: Vec<Report>) -> BackendResult<Vec<Verdict>> {
+        let report = |Report { id, token, ending }| platform::Report { id, token, ending };
+        let reports = reports.into_iter().map(report).collect();
+        let verdicts = self.platform().settle(&self.scope, reports).await?;
+        Ok(verdicts.into_iter().map(verdict).collect())
     }
 
-    fn release(&self, releases: Vec<Release>) -> Asked<'_, Vec<Verdict>> {
-        Box::pin(async {
-            let verdicts = self.platform().release(&self.scope, releases).await?;
-            Ok(verdicts.into_iter().map(verdict).collect())
-        })
+    async fn release(&self, releases: Vec<Release>) -> BackendResult<Vec<Verdict>> {
+        let release =
+            |Release { id, token, reason, delay }| platform::Release { id, token, reason, delay };
+        let releases = releases.into_iter().map(release).collect();
+        let verdicts = self.platform().release(&self.scope, releases).await?;
+        Ok(verdicts.into_iter().map(verdict).collect())
     }
 
-    fn leave<'a>(&'a self, worker: &'a WorkerId) -> Asked<'a, ()> {
-        Box::pin(async { Ok(self.platform().leave(&self.scope, worker).await?) })
+    async fn leave(&self, worker: &WorkerId) -> BackendResult<()> {
+        Ok(self.platform().leave(&self.scope, worker).await?)
     }
 
-    fn begin_step(&self, id: JobId, token: LeaseToken, name: StepName) -> Asked<'_, StepAnswer> {
-        Box::pin(async move { Ok(self.platform().begin_step(&self.scope, id, token, name).await?) })
+    async fn begin_step(
+        &self,
+        id: JobId,
+        token: LeaseToken,
+        name: StepName,
+    ) -> BackendResult<StepAnswer> {
+        Ok(self.platform().begin_step(&self.scope, id, token, name).await?)
     }
 
-    fn finish_step(
+    async fn finish_step(
         &self,
         id: JobId,
         token: LeaseToken,
         name: StepName,
         result: JsonText,
-    ) -> Asked<'_, StepAnswer> {
-        let finished = self.platform().finish_step(&self.scope, id, token, name, result);
-        Box::pin(async move { Ok(finished.await?) })
+    ) -> BackendResult<StepAnswer> {
+        Ok(self.platform().finish_step(&self.scope, id, token, name, result).await?)
     }
 
-    fn submit<'a>(&'a self, tenant: &'a Tenant, draft: JobDraft) -> Asked<'a, JobId> {
-        Box::pin(async { Ok(self.platform().submit(tenant, draft).await?.job_id) })
+    async fn submit(&self, tenant: &Tenant, draft: JobDraft) -> BackendResult<JobId> {
+        Ok(self.platform().submit(tenant, draft).await?.job_id)
     }
 
-    fn set_policy<'a>(&'a self, job_type: JobType, policy: &'a PolicyDraft) -> Asked<'a, ()> {
-        Box::pin(async { Ok(self.platform().set_policy(job_type, policy).await.map(drop)?) })
+    async fn set_policy(&self, job_type: JobType, policy: &PolicyDraft) -> BackendResult<()> {
+        Ok(self.platform().set_policy(job_type, policy).await.map(drop)?)
     }
 
     fn leases_lapse_unheard(&self) -> bool {
@@ -115,20 +135,22 @@ impl Port for Local {
             // A store of one process is away for everybody at once, and its outage extends all leases. One that is
             // shared may be away for us alone.
             Verbs::Node(node) => node.is_shared(),
+            #[cfg(feature = "testing")]
             Verbs::Platform(_) => false,
         }
     }
 }
 
-fn handed(claimed: Vec<Claimed>) -> Vec<Handed> {
-    let hand = |Claimed { job, payload }| Some(Handed { brief: brief(&job)?, payload });
-    claimed.into_iter().filter_map(hand).collect()
+fn claimed_jobs(claimed: Vec<Claimed>) -> Vec<ClaimedJob> {
+    let claimed_job =
+        |Claimed { job, payload }| Some(ClaimedJob { info: job_info(&job)?, payload });
+    claimed.into_iter().filter_map(claimed_job).collect()
 }
 
 /// What a job tells its worker; nothing where it has no lease.
-fn brief(job: &Job) -> Option<Brief> {
+fn job_info(job: &Job) -> Option<JobInfo> {
     let (envelope, lease) = (&job.envelope, job.lease()?);
-    Some(Brief {
+    Some(JobInfo {
         id: envelope.id,
         job_type: envelope.job_type.clone(),
         tenant: envelope.tenant.clone(),
@@ -149,11 +171,11 @@ fn brief(job: &Job) -> Option<Brief> {
 }
 
 /// Nobody can keep the lease of a job that is damaged.
-fn sign(pulse: Result<Pulse, Error>) -> Sign {
+fn lease_state(pulse: Result<Pulse, Error>) -> LeaseState {
     match pulse {
-        Ok(Pulse::Extended(_)) => Sign::Kept,
-        Ok(Pulse::CancelRequested(_)) => Sign::CancelRequested,
-        Ok(Pulse::Lost | Pulse::Ended) | Err(_) => Sign::Lost,
+        Ok(Pulse::Extended(_)) => LeaseState::Kept,
+        Ok(Pulse::CancelRequested(_)) => LeaseState::CancelRequested,
+        Ok(Pulse::Lost | Pulse::Ended) | Err(_) => LeaseState::Lost,
     }
 }
 

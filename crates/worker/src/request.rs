@@ -1,6 +1,6 @@
 //! A job as it is handed over.
 
-use crate::fail::whole_seconds;
+use crate::{fail::whole_seconds, system};
 use engine::{FieldProblem, JobDraft, PayloadVersion};
 use serde::Serialize;
 use std::time::Duration;
@@ -84,6 +84,15 @@ impl JobRequest {
     /// Your own word for the shape of the payload.
     pub fn payload_version(self, version: &str) -> Self {
         self.but(|draft| draft.payload_version = Some(PayloadVersion::Text(version.into())))
+    }
+
+    /// With a random key, where it has none: so that it can be sent twice. For `consign::Remote`.
+    #[doc(hidden)]
+    pub fn or_random_key(self) -> Self {
+        if self.has_key() {
+            return self;
+        }
+        self.key(format!("sdk-{:032x}", system::random().0))
     }
 
     pub(crate) fn child_of(self, parent: String) -> Self {

@@ -1,25 +1,20 @@
 //! What people start: a runner with its duties.
 
 use crate::{
-    attempt::House,
-    crew::Crew,
-    desk::Desk,
+    attempt::RunnerContext,
+    backend::{AskError, Backend},
     handler::{Duty, SLOTS_MAX},
-    local::Local,
-    office::{self, Stop, Stopped},
-    port::{AskError, Port},
     remote::{self, Remote},
-    shop::Shop,
+    supervisor::{AttemptReport, HandlerPool, RunnerState, Stop, Stopped, TypePoller},
+    system,
     time::Time,
 };
 use client::{Client, ClientError};
-use engine::{FieldProblem, Host, JobType, Scope, Tenant, WorkerId};
-use platform::{Node, SystemDice};
+use engine::{FieldProblem, Host, JobType, Tenant, WorkerId};
 use std::{io, sync::Arc, thread, time::Duration};
-use store::{Clock, Dice};
 use tokio::{
     runtime::{Builder, Handle, Runtime},
-    sync::{Notify, oneshot, watch},
+    sync::{Notify, mpsc, oneshot, watch},
     task::AbortHandle,
 };
 use tokio_util::sync::CancellationToken;
@@ -39,8 +34,12 @@ pub struct Runner {
 
 /// Who has the jobs.
 enum Side {
-    Node(Arc<Node>),
-    Server { client: Client, wait: Duration },
+    #[cfg(feature = "local")]
+    Node(Arc<platform::Node>),
+    Server {
+        client: Client,
+        wait: Duration,
+    },
 }
 
 /// Why a runner did not start.
@@ -72,7 +71,8 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 
 impl Runner {
     /// A runner for jobs of `node`; give it duties.
-    pub fn new(node: &Arc<Node>) -> Self {
+    #[cfg(feature = "local")]
+    pub fn new(node: &Arc<platform::Node>) -> Self {
         Runner::over(Side::Node(node.clone()))
     }
 
@@ -86,7 +86,7 @@ impl Runner {
 
     fn over(side: Side) -> Self {
         // The number of a process is 1 in every container, and a process may have two runners.
-        let name = format!("runner-{:08x}", SystemDice.roll().0 >> 96);
+        let name = format!("runner-{:08x}", system::random().0 >> 96);
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         Runner { side, name, host: Some(host), tenant: None, duties: Vec::new() }
     }
@@ -110,8 +110,10 @@ impl Runner {
 
     /// How long one claim waits for jobs at a server elsewhere: at most 60 s, and 30 s where nobody says.
     pub fn wait(mut self, longest: Duration) -> Self {
-        if let Side::Server { wait, .. } = &mut self.side {
-            *wait = longest.min(WAIT_MAX);
+        match &mut self.side {
+            #[cfg(feature = "local")]
+            Side::Node(_) => {}
+            Side::Server { wait, .. } => *wait = longest.min(WAIT_MAX),
         }
         self
     }
@@ -128,39 +130,39 @@ impl Runner {
     /// does), or, where there is none, in one of the runner's own. When that runtime ends, the runner gives
     /// back what it has.
     pub async fn start(self) -> Result<Working, StartError> {
-        let port = self.port()?;
-        let desks = self.desks().map_err(StartError::Invalid)?;
+        let backend = self.backend()?;
+        let pollers = self.pollers().map_err(StartError::Invalid)?;
         let own = if Handle::try_current().is_ok() { None } else { Some(runtime_for_handlers()?) };
         let handlers = own.as_ref().map_or_else(Handle::current, |own| own.handle().clone());
-        self.set_policies(&port, &handlers).await?;
+        self.set_policies(&backend, &handlers).await?;
         let theirs = own.is_none().then(|| handlers.clone());
-        let slots: usize = desks.iter().map(|desk| desk.slots).sum();
-        let clock: Arc<dyn Clock> = Arc::new(platform::SystemClock::new());
-        let crew = Crew::new(handlers, clock, slots + STUCK_THREADS_MAX);
-        let house = Arc::new(House {
-            port: Arc::downgrade(&port),
+        let slots: usize = pollers.iter().map(|poller| poller.slots).sum();
+        let pool = HandlerPool::new(handlers, slots + STUCK_THREADS_MAX);
+        let context = Arc::new(RunnerContext {
+            backend: Arc::downgrade(&backend),
             time: Time::Real,
-            spoke: Notify::new(),
+            progress_made: Notify::new(),
             stopping: CancellationToken::new(),
         });
-        let types: Vec<&str> = desks.iter().map(|desk| desk.job_type.as_str()).collect();
+        let types: Vec<&str> = pollers.iter().map(|poller| poller.job_type.as_str()).collect();
         info!(name = self.name, types = types.join(", "), slots, "a runner starts");
-        let run = format!("{:032x}", SystemDice.roll().0); // claims of an earlier process are not ours
-        let (shop, finished) = Shop::new(port, house, desks, crew, run);
-        let working = Working::start(Arc::new(shop), finished, own)?;
+        let run = format!("{:032x}", system::random().0); // claims of an earlier process are not ours
+        let (state, reports) = RunnerState::new(backend, context, pollers, pool, run);
+        let working = Working::start(state, reports, own)?;
         Ok(match theirs {
             Some(runtime) => working.ending_with(&runtime),
             None => working,
         })
     }
 
-    fn port(&self) -> Result<Arc<dyn Port>, StartError> {
+    fn backend(&self) -> Result<Arc<dyn Backend>, StartError> {
         let tenant = self.tenant.as_deref().map(Tenant::parse).transpose();
         let tenant = tenant.map_err(StartError::Invalid)?;
         match (&self.side, tenant) {
+            #[cfg(feature = "local")]
             (Side::Node(node), tenant) => {
-                let scope = tenant.map_or(Scope::All, Scope::One);
-                Ok(Arc::new(Local::over(node.clone(), scope)))
+                let scope = tenant.map_or(engine::Scope::All, engine::Scope::One);
+                Ok(Arc::new(crate::local::Local::over(node.clone(), scope)))
             }
             (Side::Server { client, wait }, None) => {
                 Ok(Arc::new(Remote::over(client.clone(), *wait)?))
@@ -172,37 +174,41 @@ impl Runner {
         }
     }
 
-    fn desks(&self) -> Result<Vec<Desk>, FieldProblem> {
-        let mut desks: Vec<Desk> = Vec::with_capacity(self.duties.len());
+    fn pollers(&self) -> Result<Vec<TypePoller>, FieldProblem> {
+        let mut pollers: Vec<TypePoller> = Vec::with_capacity(self.duties.len());
         for duty in &self.duties {
-            let desk = self.desk(duty)?;
-            if desks.iter().any(|other| other.job_type == desk.job_type) {
-                let detail = format!("{} has two handlers", desk.job_type);
+            let poller = self.poller(duty)?;
+            if pollers.iter().any(|other| other.job_type == poller.job_type) {
+                let detail = format!("{} has two handlers", poller.job_type);
                 return Err(FieldProblem::new("jobType", detail));
             }
-            desks.push(desk);
+            pollers.push(poller);
         }
-        if desks.is_empty() {
+        if pollers.is_empty() {
             let detail = "there is no handler; give the runner one, as in .with(on(\"email\", …))";
             return Err(FieldProblem::new("jobTypes", detail));
         }
-        Ok(desks)
+        Ok(pollers)
     }
 
     /// In the runtime of the handlers: who starts a runner outside of any has none in which to wait for a server.
-    async fn set_policies(&self, port: &Arc<dyn Port>, runtime: &Handle) -> Result<(), StartError> {
+    async fn set_policies(
+        &self,
+        backend: &Arc<dyn Backend>,
+        runtime: &Handle,
+    ) -> Result<(), StartError> {
         for duty in &self.duties {
             let Some(policy) = duty.policy.clone() else { continue };
             let job_type = JobType::parse(&duty.job_type).map_err(StartError::Invalid)?;
-            let (port, own) = (port.clone(), job_type.clone());
-            let setting = runtime.spawn(async move { port.set_policy(own, &policy).await });
+            let (backend, own) = (backend.clone(), job_type.clone());
+            let setting = runtime.spawn(async move { backend.set_policy(own, &policy).await });
             let set = setting.await.map_err(io::Error::other)?;
             set.map_err(|source| StartError::Policy { job_type, source })?;
         }
         Ok(())
     }
 
-    fn desk(&self, duty: &Duty) -> Result<Desk, FieldProblem> {
+    fn poller(&self, duty: &Duty) -> Result<TypePoller, FieldProblem> {
         let job_type = JobType::parse(&duty.job_type)?;
         if !(1..=SLOTS_MAX).contains(&duty.slots) {
             let detail = format!("must be from 1 to {SLOTS_MAX}, but is {}", duty.slots);
@@ -218,14 +224,15 @@ impl Runner {
             FieldProblem::new("name", detail)
         })?;
         let host = self.host.as_deref().map(Host::parse).transpose()?;
-        Ok(Desk::new(job_type, worker, host, duty.run.clone(), duty.slots, duty.lease))
+        let (run, slots, lease) = (duty.run.clone(), duty.slots, duty.lease);
+        Ok(TypePoller { job_type, worker, host, run, slots, lease, freed: Notify::new() })
     }
 }
 
 /// A runner at work. Dropped, it gives back what it has not finished.
 #[must_use = "a runner that is dropped stops"]
 pub struct Working {
-    shop: Arc<Shop>,
+    state: Arc<RunnerState>,
     stop: Arc<watch::Sender<Option<Stop>>>,
     /// Ends when the runtime of the handlers does.
     sentinel: Option<AbortHandle>,
@@ -254,22 +261,22 @@ pub struct Strength {
 
 impl Working {
     fn start(
-        shop: Arc<Shop>,
-        finished: tokio::sync::mpsc::UnboundedReceiver<crate::shop::Finished>,
+        state: Arc<RunnerState>,
+        reports: mpsc::UnboundedReceiver<AttemptReport>,
         handlers: Option<Runtime>,
     ) -> Result<Self, StartError> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (stop, asked) = watch::channel(None);
         let (tell, gone) = oneshot::channel();
-        let own = shop.clone();
-        let builder = thread::Builder::new().name("consign-office".into());
+        let own = state.clone();
+        let builder = thread::Builder::new().name("consign-runner".into());
         let thread = builder.spawn(move || {
-            let stopped = runtime.block_on(office::run(own, finished, asked));
+            let stopped = runtime.block_on(own.supervise(reports, asked));
             drop(runtime); // and with it everything that still waits
             let _nobody_waits = tell.send(stopped);
         })?;
         let (stop, sentinel) = (Arc::new(stop), None);
-        Ok(Working { shop, stop, sentinel, gone: Some(gone), thread: Some(thread), handlers })
+        Ok(Working { state, stop, sentinel, gone: Some(gone), thread: Some(thread), handlers })
     }
 
     /// Stops when the runtime goes in which handlers live: without it they would all fail, and every job with
@@ -292,26 +299,13 @@ impl Working {
 
     /// How it is doing.
     pub fn strength(&self) -> Strength {
-        Strength {
-            slots: self.shop.desks.iter().map(|desk| desk.slots).sum(),
-            running: self.shop.running(),
-            unreported: self.shop.unsettled(),
-            reported: self.shop.reported(),
-            too_late: self.shop.too_late(),
-            stuck_threads: self.shop.crew.stuck(),
-        }
+        self.state.strength()
     }
 
     /// Waits until nothing runs and a claim of each type has brought nothing. Only a runner for a
     /// [server elsewhere](Runner::remote) learns that there is nothing: within the process, a claim waits for ever.
     pub async fn idle(&self) {
-        loop {
-            let claimed = self.shop.claimed.notified();
-            if self.shop.desks.iter().all(Desk::is_idle) {
-                return;
-            }
-            claimed.await;
-        }
+        self.state.idle().await;
     }
 
     /// Takes no more jobs and waits for handlers to end; those that have not when most of `grace` is over are given
@@ -319,8 +313,9 @@ impl Working {
     pub async fn stop(mut self, grace: Duration) -> Stopped {
         ask_to_stop(&self.stop, grace);
         let Some(gone) = self.gone.take() else { return Stopped::default() };
-        // The office keeps to its time. Should it have died of something, nobody knows what was reported.
-        gone.await.unwrap_or(Stopped { released: 0, unreported: self.shop.unsettled() })
+        // The supervisor keeps to its time. Should it have died, nobody knows what was reported.
+        let unreported = || self.state.strength().unreported;
+        gone.await.unwrap_or_else(|_| Stopped { released: 0, unreported: unreported() })
     }
 
     /// Works until the process is asked to end (SIGTERM, or Ctrl-C), and then stops. Needs a tokio runtime.

@@ -29,17 +29,17 @@
 //! likely to win: it moves as soon as the handler has done nothing for a moment.
 
 use crate::{
-    attempt::{self, Attempt, Ended, House, Why},
+    attempt::{self, Attempt, Ended, RunnerContext, StopReason},
+    backend::{Backend, ClaimedJob, LeaseState, Release, Report},
     handler::{Duty, Run},
     local::Local,
-    port::{Handed, Port, Sign},
     request::JobRequest,
     time::Time,
 };
 use engine::{
     ClaimId, HistoryEntry, Job, JobId, JobType, Scope, Status, Tenant, Timestamp, Wish, WorkerId,
 };
-use platform::{Beat, Platform, Release, Report, Settings};
+use platform::{Platform, Settings};
 use std::{
     future::poll_fn,
     pin::{Pin, pin},
@@ -60,9 +60,9 @@ use tokio_util::sync::CancellationToken;
 pub struct Kit {
     clock: Arc<HandClock>,
     platform: Arc<Platform>,
-    port: Arc<dyn Port>,
+    backend: Arc<dyn Backend>,
     hand: Arc<HandTime>,
-    house: Arc<House>,
+    runner: Arc<RunnerContext>,
     desks: Vec<Desk>,
     claims: AtomicU64,
 }
@@ -97,15 +97,15 @@ impl Kit {
         let store = Arc::new(Memory::new(clock.clone(), dice.clone()));
         let platform = Platform::new(store, clock.clone(), dice, Settings::default());
         let platform = Arc::new(platform);
-        let port: Arc<dyn Port> = Arc::new(Local::by_hand(platform.clone()));
+        let backend: Arc<dyn Backend> = Arc::new(Local::by_hand(platform.clone()));
         let hand = Arc::new(HandTime::of(clock.clone()));
-        let house = Arc::new(House {
-            port: Arc::downgrade(&port),
+        let runner = Arc::new(RunnerContext {
+            backend: Arc::downgrade(&backend),
             time: Time::ByHand(hand.clone()),
-            spoke: Notify::new(),
+            progress_made: Notify::new(),
             stopping: CancellationToken::new(),
         });
-        Kit { clock, platform, port, hand, house, desks: Vec::new(), claims: AtomicU64::new(0) }
+        Kit { clock, platform, backend, hand, runner, desks: Vec::new(), claims: AtomicU64::new(0) }
     }
 
     /// Adds a job type and what is done about it. Jobs run one after another; slots do not matter here.
@@ -192,10 +192,10 @@ impl Kit {
         while self.platform().sweep().await.expect("the memory answers").more {}
     }
 
-    async fn claim(&self) -> Option<(Run, Handed)> {
+    async fn claim(&self) -> Option<(Run, ClaimedJob)> {
         for desk in &self.desks {
             let number = self.claims.fetch_add(1, Ordering::Relaxed);
-            let wish = Wish {
+            let request = Wish {
                 worker: worker(),
                 host: None,
                 claim: ClaimId::parse(&format!("kit-{number}")).expect("a short name"),
@@ -203,7 +203,7 @@ impl Kit {
                 max: 1,
                 lease: desk.lease,
             };
-            let claimed = self.port.claim(wish).await.expect("it is lawful");
+            let claimed = self.backend.claim(request).await.expect("it is lawful");
             if let Some(claimed) = claimed.into_iter().next() {
                 return Some((desk.run.clone(), claimed));
             }
@@ -212,18 +212,18 @@ impl Kit {
     }
 
     /// Runs one attempt to its end, by the test's clock, and reports it.
-    async fn run(&self, run: &Run, Handed { brief, payload }: Handed) {
-        let (id, token) = (brief.id, brief.token);
-        let attempt = Attempt::new(brief, worker(), self.house.clone());
+    async fn run(&self, run: &Run, ClaimedJob { info, payload }: ClaimedJob) {
+        let (id, token) = (info.id, info.token);
+        let attempt = Attempt::new(info, worker(), self.runner.clone());
         let ended = self.live(run, payload, &attempt).await;
         let verdicts = match ended {
             Ended::Settled(ending) => {
-                let _last = self.beat(&attempt).await; // what the handler said at the end
-                self.port.settle(vec![Report { id, token, ending }]).await
+                let _last = self.heartbeat(&attempt).await; // what the handler said at the end
+                self.backend.settle(vec![Report { id, token, ending }]).await
             }
             Ended::GivenBack { reason, delay } => {
                 let back = Release { id, token, reason, delay };
-                self.port.release(vec![back]).await
+                self.backend.release(vec![back]).await
             }
         };
         // A refusal is the contract's business: a handler that lost its lease is not heard.
@@ -240,7 +240,7 @@ impl Kit {
             let Some(wakes_at) = self.hand.next() else { continue };
             self.pass_until(wakes_at.min(deadline), attempt).await;
             if self.elapsed() >= deadline {
-                attempt.stop(Why::TimedOut);
+                attempt.stop(StopReason::TimedOut);
                 return attempt::timed_out(attempt.job.timeout);
             }
         }
@@ -253,7 +253,7 @@ impl Kit {
         let told = attempt.stopped();
         while self.elapsed() < until && attempt.stopped() == told {
             self.pass(step.min(until - self.elapsed())).await;
-            self.beat(attempt).await;
+            self.heartbeat(attempt).await;
         }
     }
 
@@ -279,14 +279,12 @@ impl Kit {
         })
     }
 
-    async fn beat(&self, attempt: &Attempt) {
-        let progress = attempt.said().progress.take();
-        let beat = Beat { id: attempt.job.id, token: attempt.job.token, progress };
-        let signs = self.port.heartbeat(&attempt.worker, vec![beat]).await;
-        match signs.expect("the memory answers").first() {
-            Some(Sign::CancelRequested) => attempt.stop(Why::Cancelled),
-            Some(Sign::Lost) => attempt.stop(Why::LeaseLost),
-            Some(Sign::Kept) | None => {}
+    async fn heartbeat(&self, attempt: &Attempt) {
+        let leases = self.backend.heartbeat(&attempt.worker, vec![attempt.heartbeat()]).await;
+        match leases.expect("the memory answers").first() {
+            Some(LeaseState::CancelRequested) => attempt.stop(StopReason::Cancelled),
+            Some(LeaseState::Lost) => attempt.stop(StopReason::LeaseLost),
+            Some(LeaseState::Kept) | None => {}
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::Session;
 use anyhow::{Result, bail};
 use client::{ClientError, Told, Watching};
+use engine::Backoff;
 use std::time::Duration;
 use wire::StatusShape;
 
@@ -14,7 +15,7 @@ pub(crate) struct Follow<'a> {
     heard: Option<String>,
     stream: Option<Watching>,
     phase: Phase,
-    wait: Duration,
+    pauses: u32,
     waited: Duration,
 }
 
@@ -38,16 +39,15 @@ pub(crate) enum Heard {
     Over,
 }
 
-const FIRST_WAIT: Duration = Duration::from_millis(250);
-const WAIT_MAX: Duration = Duration::from_secs(5);
+const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(250), Duration::from_secs(5));
 /// A server that is gone for longer does not come back.
 const OUTAGE_MAX: Duration = Duration::from_secs(600);
 
 impl<'a> Follow<'a> {
     pub(crate) fn new(session: &'a Session, job: &'a str) -> Self {
         let (stream, phase) = (None, Phase::First);
-        let (wait, waited) = (FIRST_WAIT, Duration::ZERO);
-        Follow { session, job, heard: None, stream, phase, wait, waited }
+        let (pauses, waited) = (0, Duration::ZERO);
+        Follow { session, job, heard: None, stream, phase, pauses, waited }
     }
 
     /// What is told next. To be awaited to its end: half of a wait would begin anew.
@@ -79,9 +79,10 @@ impl<'a> Follow<'a> {
         if self.waited > OUTAGE_MAX {
             bail!("the server tells nothing of the job any more, and that it has not ended");
         }
-        tokio::time::sleep(self.wait).await;
-        self.waited += self.wait;
-        self.wait = (self.wait * 2).min(WAIT_MAX);
+        self.pauses += 1;
+        let wait = BACKOFF.ceiling(self.pauses);
+        tokio::time::sleep(wait).await;
+        self.waited += wait;
         Ok(())
     }
 
@@ -113,7 +114,7 @@ impl<'a> Follow<'a> {
     fn told(&mut self, seq: String, status: Box<StatusShape>) -> Heard {
         let ended = status.completed_at.is_some();
         self.phase = if ended { Phase::Over } else { Phase::Listening };
-        (self.wait, self.waited) = (FIRST_WAIT, Duration::ZERO);
+        (self.pauses, self.waited) = (0, Duration::ZERO);
         Heard::Status { seq, status }
     }
 }

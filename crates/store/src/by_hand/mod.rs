@@ -1,9 +1,11 @@
 //! Time and chance in the hands of a test: nothing happens until somebody moves the clock, and a
 //! seed rolls the same dice every time.
 
+#[cfg(feature = "postgres")]
 mod database;
 mod fault_injector;
 
+#[cfg(feature = "postgres")]
 pub use database::{take_the_clock, wipe};
 pub use fault_injector::FaultInjector;
 

@@ -10,7 +10,7 @@ use super::{
     sql,
     writer::Writer,
 };
-use crate::store::PAGE_MAX;
+use crate::{AuditChain, store::PAGE_MAX};
 use engine::{AuditEntry, AuditHash, AuditNote, Scope};
 use rusqlite::{Connection, Row};
 use std::path::Path;
@@ -76,24 +76,6 @@ fn entry(row: &Row<'_>) -> Result<AuditEntry, Trouble> {
 
 fn to_number(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-/// What a walk along the whole audit log came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AuditChain {
-    /// Every entry stands as it was written.
-    Whole {
-        /// How many there are.
-        entries: u64,
-        /// The hash of the last one. Entries that were cut off at the end are missed only by who knows it
-        /// from before.
-        head: AuditHash,
-    },
-    /// The chain ends before its last entry.
-    Broken {
-        /// The first entry that is missing or not as it was written.
-        number: u64,
-    },
 }
 
 /// Verifies the audit log of the store at `path`, also while the store is at work. `seen` gets every entry that

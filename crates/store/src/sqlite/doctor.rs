@@ -2,7 +2,7 @@
 //! the store is at work.
 
 use super::{
-    audit::{AUDIT_SINCE, AuditChain, verify},
+    audit::{AUDIT_SINCE, verify},
     body::{event_about, event_from_row, from_row, job_from_row},
     chores::before,
     error::{OpenError, Trouble},
@@ -14,6 +14,7 @@ use super::{
     sheet::lines,
 };
 use crate::{
+    AuditChain,
     queue::{Counts, Queue},
     record::RecordKind,
 };

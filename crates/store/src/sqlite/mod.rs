@@ -35,11 +35,11 @@ mod sql;
 mod tests;
 mod writer;
 
-pub use audit::{AuditChain, verify_audit};
+pub use audit::verify_audit;
 pub use backup::{backup, restore};
 pub use doctor::{Finding, Health, examine};
 pub use error::OpenError;
-pub use schema::{Migration, Schema, migrate, schema};
+pub use schema::{migrate, schema};
 pub use writer::FailStop;
 
 use crate::{

@@ -5,29 +5,8 @@ use super::{
     error::OpenError,
     open::{Files, MIGRATIONS, Role, SCHEMA, migrate as run, refuse_foreign, schema_of},
 };
+use crate::{Migration, Schema};
 use std::{borrow::Cow, path::Path};
-
-/// Which schema a store has, and which this version writes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Schema {
-    /// The one of the file.
-    pub found: i64,
-    /// The one of this version.
-    pub known: i64,
-    /// What lies between the two, in order.
-    pub missing: Vec<Migration>,
-}
-
-/// One step from a schema to the next.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Migration {
-    /// The schema that it makes.
-    pub number: i64,
-    /// What it is about.
-    pub name: &'static str,
-    /// What is run.
-    pub sql: Cow<'static, str>,
-}
 
 impl Schema {
     fn of(found: i64) -> Self {

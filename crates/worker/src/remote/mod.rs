@@ -6,19 +6,20 @@
 mod read;
 mod write;
 
-use crate::port::{AskError, Asked, Handed, Port, Sign, Verdict};
+use crate::backend::{
+    AskError, Backend, BackendResult, ClaimedJob, Heartbeat, LeaseState, Release, Report, Verdict,
+};
+use async_trait::async_trait;
 use client::{Client, ClientError};
 use engine::{
     JobDraft, JobId, JobType, JsonText, LeaseToken, PolicyDraft, Refusal, StepAnswer, StepName,
     Tenant, Wish, WorkerId,
 };
-use platform::{Beat, Release, Report};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use wire::{
-    HeartbeatRequest, LeaveRequest, PolicyShape, ReleaseRequest, SettleRequest, StepRequest,
-    SubmitRequest,
+    HeartbeatRequest, LeaveRequest, PolicyShape, ReleaseRequest, SettleRequest, SubmitRequest,
 };
 
 pub(crate) struct Remote {
@@ -46,15 +47,15 @@ impl Remote {
         Ok(Remote { office: client.apart()?, errands: client, wait })
     }
 
-    async fn ask(&self, wish: &Wish, wait: Duration) -> Result<Vec<Handed>, AskError> {
-        let answer = self.office.claim(&write::claim(wish, wait)).await?;
-        Ok(answer.jobs.into_iter().filter_map(read::handed).collect())
+    async fn ask(&self, request: &Wish, wait: Duration) -> Result<Vec<ClaimedJob>, AskError> {
+        let answer = self.office.claim(&write::claim(request, wait)).await?;
+        Ok(answer.jobs.into_iter().filter_map(read::claimed_job).collect())
     }
 
     /// Waits for jobs as long as the other side lets us.
-    async fn wait(&self, wish: &Wish) -> Result<Vec<Handed>, AskError> {
+    async fn wait(&self, request: &Wish) -> Result<Vec<ClaimedJob>, AskError> {
         let begun = Instant::now();
-        let jobs = self.ask(wish, self.wait).await?;
+        let jobs = self.ask(request, self.wait).await?;
         if jobs.is_empty() && begun.elapsed() < TOO_SOON.min(self.wait) {
             sleep(TOO_SOON).await;
         }
@@ -62,102 +63,95 @@ impl Remote {
     }
 }
 
-impl Port for Remote {
-    fn stand<'a>(&'a self, wish: Wish, closing: &'a CancellationToken) -> Asked<'a, Vec<Handed>> {
-        Box::pin(async move {
-            tokio::select! {
-                biased;
-                got = self.wait(&wish) => return got,
-                () = closing.cancelled() => {}
-            }
-            // The request is dropped, and the server leaves nothing leased, unless its answer was on its way.
-            self.claim(Wish { max: 1, ..wish }).await
-        })
+#[async_trait]
+impl Backend for Remote {
+    async fn claim_waiting(
+        &self,
+        request: Wish,
+        closing: &CancellationToken,
+    ) -> BackendResult<Vec<ClaimedJob>> {
+        tokio::select! {
+            biased;
+            got = self.wait(&request) => return got,
+            () = closing.cancelled() => {}
+        }
+        // The request is dropped, and the server leaves nothing leased, unless its answer was on its way.
+        self.claim(Wish { max: 1, ..request }).await
     }
 
-    fn claim(&self, wish: Wish) -> Asked<'_, Vec<Handed>> {
-        Box::pin(async move { self.ask(&wish, Duration::ZERO).await })
+    async fn claim(&self, request: Wish) -> BackendResult<Vec<ClaimedJob>> {
+        self.ask(&request, Duration::ZERO).await
     }
 
-    fn heartbeat<'a>(&'a self, worker: &'a WorkerId, beats: Vec<Beat>) -> Asked<'a, Vec<Sign>> {
-        Box::pin(async move {
-            let leases: Vec<_> = beats.into_iter().map(|beat| write::beat(beat).into()).collect();
-            let count = leases.len();
-            let request = HeartbeatRequest { worker_id: worker.to_string(), leases };
-            let answered = timeout(HEARTBEAT_MAX, self.office.heartbeat(&request)).await;
-            let answered =
-                answered.map_err(|_| read::unknown("heartbeats were not answered"))??;
-            let signs = answered.leases.iter().map(read::sign).collect();
-            read::whole(signs, count)
-        })
+    async fn heartbeat(
+        &self,
+        worker: &WorkerId,
+        heartbeats: Vec<Heartbeat>,
+    ) -> BackendResult<Vec<LeaseState>> {
+        let leases = heartbeats.into_iter().map(|heartbeat| write::heartbeat(heartbeat).into());
+        let leases: Vec<_> = leases.collect();
+        let count = leases.len();
+        let request = HeartbeatRequest { worker_id: worker.to_string(), leases };
+        let answered = timeout(HEARTBEAT_MAX, self.office.heartbeat(&request)).await;
+        let answered = answered.map_err(|_| read::unknown("heartbeats were not answered"))??;
+        read::whole(answered.leases.iter().map(read::lease_state).collect(), count)
     }
 
-    fn settle(&self, reports: Vec<Report>) -> Asked<'_, Vec<Verdict>> {
-        Box::pin(async move {
-            let mut verdicts = Vec::with_capacity(reports.len());
-            for page in reports.chunks(PAGE_MAX) {
-                let items = page.iter().map(|report| write::report(report).into()).collect();
-                let answer = self.office.settle(&SettleRequest { items }).await?;
-                verdicts.extend(read::verdicts(answer, page.len())?);
-            }
-            Ok(verdicts)
-        })
+    async fn settle(&self, reports: Vec<Report>) -> BackendResult<Vec<Verdict>> {
+        let mut verdicts = Vec::with_capacity(reports.len());
+        for page in reports.chunks(PAGE_MAX) {
+            let items = page.iter().map(|report| write::report(report).into()).collect();
+            let answer = self.office.settle(&SettleRequest { items }).await?;
+            verdicts.extend(read::verdicts(answer, page.len())?);
+        }
+        Ok(verdicts)
     }
 
-    fn release(&self, releases: Vec<Release>) -> Asked<'_, Vec<Verdict>> {
-        Box::pin(async move {
-            let items = releases.iter().map(|release| write::release(release).into()).collect();
-            let answer = self.office.release(&ReleaseRequest { items }).await?;
-            read::verdicts(answer, releases.len())
-        })
+    async fn release(&self, releases: Vec<Release>) -> BackendResult<Vec<Verdict>> {
+        let items = releases.iter().map(|release| write::release(release).into()).collect();
+        let answer = self.office.release(&ReleaseRequest { items }).await?;
+        read::verdicts(answer, releases.len())
     }
 
-    fn leave<'a>(&'a self, worker: &'a WorkerId) -> Asked<'a, ()> {
-        Box::pin(async move {
-            let request = LeaveRequest { worker_id: worker.to_string() };
-            Ok(self.office.leave(&request).await.map(drop)?)
-        })
+    async fn leave(&self, worker: &WorkerId) -> BackendResult<()> {
+        let request = LeaveRequest { worker_id: worker.to_string() };
+        Ok(self.office.leave(&request).await.map(drop)?)
     }
 
-    fn begin_step(&self, id: JobId, token: LeaseToken, name: StepName) -> Asked<'_, StepAnswer> {
-        self.step(write::step(id, token, &name, None))
+    async fn begin_step(
+        &self,
+        id: JobId,
+        token: LeaseToken,
+        name: StepName,
+    ) -> BackendResult<StepAnswer> {
+        read::step(self.errands.step(&write::step(id, token, &name, None)).await?)
     }
 
-    fn finish_step(
+    async fn finish_step(
         &self,
         id: JobId,
         token: LeaseToken,
         name: StepName,
         result: JsonText,
-    ) -> Asked<'_, StepAnswer> {
-        self.step(write::step(id, token, &name, Some(&result)))
+    ) -> BackendResult<StepAnswer> {
+        read::step(self.errands.step(&write::step(id, token, &name, Some(&result))).await?)
     }
 
-    fn submit<'a>(&'a self, _: &'a Tenant, draft: JobDraft) -> Asked<'a, JobId> {
+    async fn submit(&self, _: &Tenant, draft: JobDraft) -> BackendResult<JobId> {
         // Whose it is says the credential, or, where that is for all, the job that it is a child of.
-        Box::pin(async move {
-            let request = SubmitRequest::try_from(draft).map_err(Refusal::from).map_err(refused)?;
-            let submitted = self.errands.submit(&request).await?;
-            JobId::parse(&submitted.job_id).map_err(|_| read::unknown("a job without a name"))
-        })
+        let request = SubmitRequest::try_from(draft).map_err(Refusal::from).map_err(refused)?;
+        let submitted = self.errands.submit(&request).await?;
+        JobId::parse(&submitted.job_id).map_err(|_| read::unknown("a job without a name"))
     }
 
-    fn set_policy<'a>(&'a self, job_type: JobType, policy: &'a PolicyDraft) -> Asked<'a, ()> {
-        Box::pin(async move {
-            let policy = policy.check().map_err(Refusal::Invalid).map_err(refused)?;
-            let set = self.errands.set_type(job_type.as_str(), &PolicyShape::from(&policy)).await;
-            Ok(set.map(drop)?)
-        })
+    async fn set_policy(&self, job_type: JobType, policy: &PolicyDraft) -> BackendResult<()> {
+        let policy = policy.check().map_err(Refusal::Invalid).map_err(refused)?;
+        let set = self.errands.set_type(job_type.as_str(), &PolicyShape::from(&policy)).await;
+        Ok(set.map(drop)?)
     }
 
     fn leases_lapse_unheard(&self) -> bool {
         true
-    }
-}
-
-impl Remote {
-    fn step(&self, request: StepRequest) -> Asked<'_, StepAnswer> {
-        Box::pin(async move { read::step(self.errands.step(&request).await?) })
     }
 }
 

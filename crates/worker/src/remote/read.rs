@@ -1,8 +1,8 @@
 //! What a server says, in the words of a runner.
 
 use crate::{
-    brief::Brief,
-    port::{AskError, Handed, Sign, Verdict},
+    backend::{AskError, ClaimedJob, LeaseState, Verdict},
+    job_info::JobInfo,
 };
 use client::ClientError;
 use engine::{
@@ -11,17 +11,15 @@ use engine::{
 };
 use std::time::Duration;
 use tracing::error;
-use wire::{
-    ClaimedJob, Json, LeaseShape, Problem, PulseShape, PulseWord, SettleAnswer, StepShape, StepWord,
-};
+use wire::{Json, LeaseShape, Problem, PulseShape, PulseWord, SettleAnswer, StepShape, StepWord};
 
 /// A claimed job. One that is in other words than ours is left to its lease's end, and said.
-pub(super) fn handed(job: ClaimedJob) -> Option<Handed> {
+pub(super) fn claimed_job(job: wire::ClaimedJob) -> Option<ClaimedJob> {
     let id = job.base.base.job_id.clone();
     let payload = job.base.more.payload.as_ref().map_or("null", Json::as_str);
     let payload = JsonText::from_stored(payload); // it was read as JSON with all that was around it
-    match brief(job) {
-        Ok(brief) => Some(Handed { brief, payload }),
+    match job_info(job) {
+        Ok(info) => Some(ClaimedJob { info, payload }),
         Err(problem) => {
             error!(job.id = id, %problem, "a claimed job cannot be understood; is the server newer?");
             None
@@ -29,9 +27,9 @@ pub(super) fn handed(job: ClaimedJob) -> Option<Handed> {
     }
 }
 
-fn brief(job: ClaimedJob) -> Checked<Brief> {
+fn job_info(job: wire::ClaimedJob) -> Checked<JobInfo> {
     let (status, more, lease) = (job.base.base, job.base.more, job.more.lease);
-    Ok(Brief {
+    Ok(JobInfo {
         id: JobId::parse(&status.job_id)?,
         job_type: JobType::parse(&status.job_type)?,
         tenant: status
@@ -67,11 +65,11 @@ fn seconds(field: &'static str, seconds: f64) -> Checked<Duration> {
         .map_err(|_| FieldProblem::new(field, "must be a number of seconds"))
 }
 
-pub(super) fn sign(pulse: &PulseShape) -> Sign {
+pub(super) fn lease_state(pulse: &PulseShape) -> LeaseState {
     match pulse.state {
-        PulseWord::Extended => Sign::Kept,
-        PulseWord::CancelRequested => Sign::CancelRequested,
-        PulseWord::Lost | PulseWord::Ended => Sign::Lost,
+        PulseWord::Extended => LeaseState::Kept,
+        PulseWord::CancelRequested => LeaseState::CancelRequested,
+        PulseWord::Lost | PulseWord::Ended => LeaseState::Lost,
     }
 }
 

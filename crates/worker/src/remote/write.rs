@@ -1,34 +1,36 @@
 //! What a runner says, in the words of the wire.
 
 use super::CLAIM_MAX;
-use crate::fail::whole_seconds;
+use crate::{
+    backend::{Heartbeat, Release, Report},
+    fail::whole_seconds,
+};
 use engine::{
     Failure, How, JobId, JsonText, LeaseToken, ProgressReport, ReleaseReason, StepName, Wish,
 };
-use platform::{Beat, Release, Report};
 use std::time::Duration;
 use wire::{
     ClaimRequest, HeartbeatItem, Json, ProgressRequest, ReleaseItem, Secret, SettleItem,
     StepRequest,
 };
 
-pub(super) fn claim(wish: &Wish, wait: Duration) -> ClaimRequest {
+pub(super) fn claim(request: &Wish, wait: Duration) -> ClaimRequest {
     ClaimRequest {
-        worker_id: wish.worker.to_string(),
-        claim_id: wish.claim.to_string(),
-        host: wish.host.as_ref().map(ToString::to_string),
-        job_types: wish.job_types.iter().map(ToString::to_string).collect(),
-        max: Some(wish.max.min(CLAIM_MAX) as i64),
+        worker_id: request.worker.to_string(),
+        claim_id: request.claim.to_string(),
+        host: request.host.as_ref().map(ToString::to_string),
+        job_types: request.job_types.iter().map(ToString::to_string).collect(),
+        max: Some(request.max.min(CLAIM_MAX) as i64),
         wait_seconds: Some(whole_seconds(wait)),
-        lease_seconds: wish.lease.map(whole_seconds),
+        lease_seconds: request.lease.map(whole_seconds),
     }
 }
 
-pub(super) fn beat(beat: Beat) -> HeartbeatItem {
+pub(super) fn heartbeat(heartbeat: Heartbeat) -> HeartbeatItem {
     HeartbeatItem {
-        job_id: beat.id.to_string(),
-        token: secret(beat.token),
-        progress: beat.progress.map(progress),
+        job_id: heartbeat.id.to_string(),
+        token: secret(heartbeat.token),
+        progress: heartbeat.progress.map(progress),
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// A claimed job, as its worker was told of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Brief {
+pub struct JobInfo {
     /// Its name.
     pub id: JobId,
     /// What kind of work it is.

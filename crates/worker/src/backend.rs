@@ -1,71 +1,112 @@
 //! The other side, as a runner needs it: whoever has the jobs, in this process or behind an address.
 
-use crate::brief::Brief;
+use crate::{job_info::JobInfo, system};
+use async_trait::async_trait;
 use engine::{
-    JobDraft, JobId, JobType, JsonText, LeaseToken, PolicyDraft, StepAnswer, StepName, Tenant,
-    Wish, WorkerId,
+    Ending, JobDraft, JobId, JobType, JsonText, LeaseToken, PolicyDraft, ProgressReport,
+    ReleaseReason, StepAnswer, StepName, Tenant, Wish, WorkerId,
 };
-use platform::{Beat, Release, Report};
 use std::{borrow::Cow, error::Error, pin::Pin, time::Duration};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
 /// Everything that a runner and its handlers ask of the other side.
-pub(crate) trait Port: Send + Sync {
+#[async_trait]
+pub(crate) trait Backend: Send + Sync {
     /// Waits for jobs until there are some, the other side has nothing for long, or `closing`: then it waits no
     /// longer, and gives only what is on its way.
-    fn stand<'a>(&'a self, wish: Wish, closing: &'a CancellationToken) -> Asked<'a, Vec<Handed>>;
+    async fn claim_waiting(
+        &self,
+        request: Wish,
+        closing: &CancellationToken,
+    ) -> BackendResult<Vec<ClaimedJob>>;
 
     /// Claims what there is now.
-    fn claim(&self, wish: Wish) -> Asked<'_, Vec<Handed>>;
+    async fn claim(&self, request: Wish) -> BackendResult<Vec<ClaimedJob>>;
 
     /// Keeps leases; one answer for each, in their order.
-    fn heartbeat<'a>(&'a self, worker: &'a WorkerId, beats: Vec<Beat>) -> Asked<'a, Vec<Sign>>;
+    async fn heartbeat(
+        &self,
+        worker: &WorkerId,
+        heartbeats: Vec<Heartbeat>,
+    ) -> BackendResult<Vec<LeaseState>>;
 
     /// Says how attempts ended; one verdict for each, in their order.
-    fn settle(&self, reports: Vec<Report>) -> Asked<'_, Vec<Verdict>>;
+    async fn settle(&self, reports: Vec<Report>) -> BackendResult<Vec<Verdict>>;
 
     /// Gives jobs back; one verdict for each, in their order.
-    fn release(&self, releases: Vec<Release>) -> Asked<'_, Vec<Verdict>>;
+    async fn release(&self, releases: Vec<Release>) -> BackendResult<Vec<Verdict>>;
 
     /// Signs a worker off.
-    fn leave<'a>(&'a self, worker: &'a WorkerId) -> Asked<'a, ()>;
+    async fn leave(&self, worker: &WorkerId) -> BackendResult<()>;
 
     /// Marks that a step begins, or tells what is known of it.
-    fn begin_step(&self, id: JobId, token: LeaseToken, name: StepName) -> Asked<'_, StepAnswer>;
+    async fn begin_step(
+        &self,
+        id: JobId,
+        token: LeaseToken,
+        name: StepName,
+    ) -> BackendResult<StepAnswer>;
 
     /// Remembers what a step came to.
-    fn finish_step(
+    async fn finish_step(
         &self,
         id: JobId,
         token: LeaseToken,
         name: StepName,
         result: JsonText,
-    ) -> Asked<'_, StepAnswer>;
+    ) -> BackendResult<StepAnswer>;
 
     /// Hands over a job of `tenant`.
-    fn submit<'a>(&'a self, tenant: &'a Tenant, draft: JobDraft) -> Asked<'a, JobId>;
+    async fn submit(&self, tenant: &Tenant, draft: JobDraft) -> BackendResult<JobId>;
 
     /// Sets how jobs of a type are treated.
-    fn set_policy<'a>(&'a self, job_type: JobType, policy: &'a PolicyDraft) -> Asked<'a, ()>;
+    async fn set_policy(&self, job_type: JobType, policy: &PolicyDraft) -> BackendResult<()>;
 
     /// Whether leases run out on the other side while it cannot be reached. Where it and we stand still
     /// together, they do not.
     fn leases_lapse_unheard(&self) -> bool;
 }
 
+pub(crate) type BackendResult<T> = Result<T, AskError>;
+
 /// An answer that is awaited.
-pub(crate) type Asked<'a, T> = Pin<Box<dyn Future<Output = Result<T, AskError>> + Send + 'a>>;
+pub(crate) type BackendFuture<'a, T> = Pin<Box<dyn Future<Output = BackendResult<T>> + Send + 'a>>;
 
 /// A job that was claimed.
-pub(crate) struct Handed {
-    pub(crate) brief: Brief,
+pub(crate) struct ClaimedJob {
+    pub(crate) info: JobInfo,
     pub(crate) payload: JsonText,
+}
+
+/// A heartbeat for one lease.
+#[derive(Clone)]
+pub(crate) struct Heartbeat {
+    pub(crate) id: JobId,
+    pub(crate) token: LeaseToken,
+    pub(crate) progress: Option<ProgressReport>,
+}
+
+/// How one attempt ended.
+#[derive(Clone)]
+pub(crate) struct Report {
+    pub(crate) id: JobId,
+    pub(crate) token: LeaseToken,
+    pub(crate) ending: Ending,
+}
+
+/// A job that is given back.
+#[derive(Clone)]
+pub(crate) struct Release {
+    pub(crate) id: JobId,
+    pub(crate) token: LeaseToken,
+    pub(crate) reason: ReleaseReason,
+    pub(crate) delay: Duration,
 }
 
 /// How a lease stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sign {
+pub(crate) enum LeaseState {
     Kept,
     CancelRequested,
     Lost,
@@ -129,15 +170,15 @@ impl AskError {
     }
 }
 
-/// What was complained about last: one trouble is said once, and not whenever it is met.
+/// What was logged last: one trouble is logged once, and not whenever it is met.
 #[derive(Default)]
-pub(crate) struct Complaints {
+pub(crate) struct LogOnce {
     unwelcome: Option<bool>,
 }
 
-impl Complaints {
-    /// Says what does not work, if it is news. A key that is not taken needs somebody to do something.
-    pub(crate) fn say(&mut self, what: &str, cause: &AskError) {
+impl LogOnce {
+    /// Logs what does not work, if it is new. A key that is not taken needs an operator to do something.
+    pub(crate) fn failed(&mut self, what: &str, cause: &AskError) {
         let unwelcome = cause.is_unwelcome();
         if self.unwelcome.replace(unwelcome) == Some(unwelcome) {
             return;
@@ -150,8 +191,36 @@ impl Complaints {
         }
     }
 
-    /// It works; says whether it did not.
-    pub(crate) fn are_over(&mut self) -> bool {
+    /// It works; says whether it did not before.
+    pub(crate) fn recovered(&mut self) -> bool {
         self.unwelcome.take().is_some()
+    }
+}
+
+/// Waits that grow: for a caller that asks the backend again what did not work.
+#[derive(Default)]
+pub(crate) struct Backoff {
+    failures: u32,
+}
+
+impl Backoff {
+    const WAITS: engine::Backoff =
+        engine::Backoff::doubling(Duration::from_millis(50), Duration::from_secs(5));
+    /// Nobody changes a key every second.
+    const UNWELCOME: Duration = Duration::from_secs(5);
+    /// A caller that is told to wait for longer asks again all the same.
+    const OBEYED_MAX: Duration = Duration::from_secs(60);
+
+    /// How long to wait this time: never shorter than the backend asks for, and not as long as all other
+    /// callers who were told the same.
+    pub(crate) fn after(&mut self, error: &AskError) -> Duration {
+        self.failures = self.failures.saturating_add(1);
+        let asked = match error {
+            AskError::Unwelcome { .. } => Self::UNWELCOME,
+            AskError::Refused { .. } | AskError::Away { .. } | AskError::Unknown { .. } => {
+                error.retry_after().unwrap_or_default().min(Self::OBEYED_MAX)
+            }
+        };
+        asked + Self::WAITS.spread(self.failures, system::random())
     }
 }

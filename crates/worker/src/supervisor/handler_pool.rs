@@ -1,0 +1,326 @@
+//! The threads that handlers run on.
+//!
+//! A handler may block its thread, for a moment or for ever: it must not keep others from running. So the
+//! pool is as large as the machine has cores, and grows whenever handlers wait and no thread has taken one
+//! for a few milliseconds; a thread that has been inside one handler for long does not count any more, and
+//! another takes its place. Threads that have had nothing to do for a second end, as long as enough are
+//! left.
+
+use crate::system;
+use async_task::{Runnable, Task};
+use std::{
+    collections::VecDeque,
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+use tokio::runtime::Handle;
+use tracing::{error, warn};
+
+pub(crate) struct HandlerPool(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    wakeup: Condvar,
+    /// Where handlers find timers and sockets.
+    runtime: Handle,
+    started: Instant,
+    /// So many threads that are not stuck, when there is work.
+    free_threads: usize,
+    /// And never more than this in all.
+    threads_max: usize,
+}
+
+#[derive(Default)]
+struct State {
+    ready: VecDeque<Runnable>,
+    threads: Vec<Arc<Thread>>,
+    idle: usize,
+    closing: bool,
+    /// Whether it was logged that there cannot be more threads.
+    logged: bool,
+    /// When a thread last took something, in milliseconds.
+    taken_ms: u64,
+}
+
+#[derive(Default)]
+struct Thread {
+    /// Since when it has been inside one handler, in milliseconds; 0 while it is not.
+    inside_since_ms: AtomicU64,
+}
+
+impl Thread {
+    fn is_stuck(&self, now_ms: u64) -> bool {
+        let since = self.inside_since_ms.load(Ordering::Acquire);
+        since > 0 && now_ms.saturating_sub(since) >= STUCK_MS
+    }
+}
+
+/// A thread that has been inside a handler for so long is taken to be stuck.
+const STUCK_MS: u64 = 50;
+/// A handler that waits should not see the threads do nothing else for longer.
+const STALL_MS: u64 = 4;
+/// How long a thread waits for something to do when there are enough others.
+const IDLE_MAX: Duration = Duration::from_secs(1);
+
+impl HandlerPool {
+    /// A pool of at most `threads_max` threads, for handlers that live in `runtime`.
+    pub(crate) fn new(runtime: Handle, threads_max: usize) -> Self {
+        let free_threads = thread::available_parallelism().map_or(2, usize::from).max(2);
+        HandlerPool(Arc::new(Shared {
+            state: Mutex::default(),
+            wakeup: Condvar::new(),
+            runtime,
+            started: system::now(),
+            free_threads,
+            threads_max: threads_max.max(free_threads),
+        }))
+    }
+
+    /// Lets the pool run `work`. Who drops the handle ends it at its next await.
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> Task<()> {
+        let shared = Arc::downgrade(&self.0);
+        let schedule = move |runnable| {
+            if let Some(shared) = shared.upgrade() {
+                shared.enqueue(runnable);
+            }
+        };
+        let (runnable, task) = async_task::spawn(work, schedule);
+        runnable.schedule();
+        task
+    }
+
+    /// Replaces threads that are stuck. To be called now and then, by a thread outside of the pool.
+    pub(super) fn replace_stuck(&self) {
+        self.0.replace_stuck();
+    }
+
+    /// How many threads are stuck in a handler.
+    pub(super) fn stuck(&self) -> usize {
+        let state = self.0.lock();
+        state.threads.len() - self.0.free(&state)
+    }
+}
+
+impl Drop for HandlerPool {
+    /// Ends all threads. One that is stuck ends when its handler comes back: nobody can wait for it.
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.closing = true;
+        let ready = std::mem::take(&mut state.ready);
+        drop(state);
+        drop(ready);
+        self.0.wakeup.notify_all();
+    }
+}
+
+impl Shared {
+    fn enqueue(self: &Arc<Self>, runnable: Runnable) {
+        let mut state = self.lock();
+        if state.closing {
+            drop(state);
+            return; // the handler is dropped, and what it holds goes with it
+        }
+        state.ready.push_back(runnable);
+        if state.idle == 0 && state.threads.len() < self.free_threads {
+            self.spawn_thread(&mut state);
+        }
+        drop(state);
+        self.wakeup.notify_one();
+    }
+
+    fn replace_stuck(self: &Arc<Self>) {
+        let mut state = self.lock();
+        if state.ready.is_empty() || state.idle > 0 {
+            return;
+        }
+        let mut wanted = self.free_threads.saturating_sub(self.free(&state));
+        if self.now_ms().saturating_sub(state.taken_ms) >= STALL_MS {
+            // All are inside a handler. Twice as many at a time: soon there is one for each that waits.
+            wanted = wanted.max(state.threads.len().min(state.ready.len()));
+        }
+        for _ in 0..wanted {
+            self.spawn_thread(&mut state);
+        }
+    }
+
+    fn spawn_thread(self: &Arc<Self>, state: &mut State) {
+        let threads = state.threads.len();
+        if threads >= self.threads_max {
+            if !std::mem::replace(&mut state.logged, true) {
+                error!(
+                    threads,
+                    "all threads are in handlers; if they stay there, restart this process"
+                );
+            }
+            return;
+        }
+        let thread = Arc::new(Thread::default());
+        let (shared, own) = (self.clone(), thread.clone());
+        let builder = thread::Builder::new().name("consign-handler".into());
+        match builder.spawn(move || shared.run(&own)) {
+            Ok(_) => {
+                state.threads.push(thread);
+                state.logged = false;
+            }
+            Err(error) if !std::mem::replace(&mut state.logged, true) => log(&error),
+            Err(_) => {}
+        }
+    }
+
+    /// What a thread does until it ends.
+    fn run(&self, thread: &Arc<Thread>) {
+        let _runtime = self.runtime.enter();
+        while let Some(runnable) = self.next(thread) {
+            // The handler's own panics are caught where they can be reported; this is for what a handler
+            // does while it is dropped.
+            drop(catch_unwind(AssertUnwindSafe(|| runnable.run())));
+            thread.inside_since_ms.store(0, Ordering::Release);
+        }
+    }
+
+    /// What to run next; nothing when this thread has had nothing to do for long, or all threads end.
+    fn next(&self, thread: &Arc<Thread>) -> Option<Runnable> {
+        let mut state = self.lock();
+        let mut timed_out = false;
+        loop {
+            if let Some(runnable) = state.ready.pop_front() {
+                state.taken_ms = self.now_ms();
+                thread.inside_since_ms.store(state.taken_ms.max(1), Ordering::Release);
+                return Some(runnable);
+            }
+            if state.closing || timed_out && self.free(&state) > self.free_threads {
+                state.threads.retain(|other| !Arc::ptr_eq(other, thread));
+                return None;
+            }
+            state.idle += 1;
+            let (back, waited) = self.wakeup.wait_timeout(state, IDLE_MAX).expect(UNPOISONED);
+            (state, timed_out) = (back, waited.timed_out());
+            state.idle -= 1;
+        }
+    }
+
+    /// How many threads are not stuck.
+    fn free(&self, state: &State) -> usize {
+        let now = self.now_ms();
+        state.threads.iter().filter(|thread| !thread.is_stuck(now)).count()
+    }
+
+    fn now_ms(&self) -> u64 {
+        let elapsed = system::now().duration_since(self.started);
+        u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect(UNPOISONED)
+    }
+}
+
+fn log(error: &io::Error) {
+    let error: &dyn std::error::Error = error;
+    warn!(error, "a thread for handlers could not be started");
+}
+
+const UNPOISONED: &str = "no code of ours panics while it holds the pool's lock";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, AtomicUsize};
+
+    fn pool() -> (tokio::runtime::Runtime, HandlerPool) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let pool = HandlerPool::new(runtime.handle().clone(), 100);
+        (runtime, pool)
+    }
+
+    fn wait_until(pool: &HandlerPool, what: &str, it: impl Fn() -> bool) {
+        let begun = system::now();
+        while !it() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "in vain: {what}");
+            pool.replace_stuck();
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Comes back once before it is done, so that it has to be called again.
+    async fn wait_a_turn() {
+        let mut waited = false;
+        std::future::poll_fn(move |cx| {
+            cx.waker().wake_by_ref();
+            if std::mem::replace(&mut waited, true) {
+                std::task::Poll::Ready(())
+            } else {
+                std::task::Poll::Pending
+            }
+        })
+        .await;
+    }
+
+    #[test]
+    fn nobody_is_forgotten_while_threads_come_and_go() {
+        let (_runtime, pool) = pool();
+        let done = Arc::new(AtomicUsize::new(0));
+        let spawn = |number: usize| {
+            let done = done.clone();
+            pool.spawn(async move {
+                if number.is_multiple_of(500) {
+                    thread::sleep(Duration::from_millis(60)); // stuck for a moment
+                }
+                for _ in 0..number % 7 {
+                    wait_a_turn().await;
+                }
+                done.fetch_add(1, Ordering::SeqCst);
+            })
+        };
+        let tasks: Vec<_> = (0..5_000).map(spawn).collect();
+        wait_until(&pool, "all are done", || done.load(Ordering::SeqCst) == 5_000);
+        drop(tasks);
+    }
+
+    #[test]
+    fn threads_that_are_stuck_are_replaced_and_not_without_end() {
+        let (_runtime, pool) = pool();
+        let (go_on, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let blocked = |_| {
+            let (go_on, done) = (go_on.clone(), done.clone());
+            pool.spawn(async move {
+                while !go_on.load(Ordering::SeqCst) {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                done.fetch_add(1, Ordering::SeqCst);
+            })
+        };
+        let _tasks: Vec<_> = (0..150).map(blocked).collect();
+        wait_until(&pool, "the pool is as large as it may be", || pool.stuck() == 100);
+        assert_eq!(pool.0.lock().threads.len(), 100);
+        go_on.store(true, Ordering::SeqCst);
+        wait_until(&pool, "everybody had a turn", || done.load(Ordering::SeqCst) == 150);
+        let as_before = || pool.0.lock().threads.len() <= pool.0.free_threads;
+        wait_until(&pool, "those too many are gone", as_before);
+    }
+
+    #[test]
+    fn whoever_drops_the_handle_ends_the_work() {
+        struct Ends(Arc<AtomicBool>);
+        impl Drop for Ends {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::SeqCst);
+            }
+        }
+        let (_runtime, pool) = pool();
+        let ended = Arc::new(AtomicBool::new(false));
+        let ends = Ends(ended.clone());
+        let task = pool.spawn(async move {
+            let _ends = ends;
+            std::future::pending::<()>().await;
+        });
+        drop(task);
+        wait_until(&pool, "it was dropped", || ended.load(Ordering::SeqCst));
+    }
+}

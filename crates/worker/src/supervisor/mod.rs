@@ -1,0 +1,153 @@
+//! The supervisor of a runner: everything but handlers happens here, from claims to reports.
+//!
+//! It has one thread with a runtime of its own, so that no handler can keep a heartbeat from being sent.
+//! What it knows is the [`RunnerState`]; four kinds of tasks work on it: a poller for each job type, the
+//! heartbeats, the reports, and the watch over handlers that take too long.
+
+mod handler_pool;
+mod heartbeats;
+mod poller;
+mod reports;
+mod state;
+
+pub(crate) use handler_pool::HandlerPool;
+pub(crate) use poller::TypePoller;
+pub(crate) use state::{AttemptReport, RunnerState};
+
+use crate::runner::Strength;
+use futures_util::future::join_all;
+use std::{sync::Arc, time::Duration};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinHandle,
+    time::{Instant, sleep, sleep_until, timeout},
+};
+use tracing::{debug, info};
+
+/// How often the supervisor looks for threads that are stuck, while handlers run.
+const REPLACE_EVERY: Duration = Duration::from_millis(5);
+/// How often it looks whose time is over: every so many looks at the threads.
+const CUT_OFF_EVERY: u32 = 4;
+
+/// What is asked of the supervisor: to stop, and how soon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stop {
+    pub(crate) grace: Duration,
+}
+
+/// How a runner stopped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stopped {
+    /// Jobs whose handlers did not end in time and which were given back.
+    pub released: usize,
+    /// Reports that the store did not take in time. Their leases run out, and the jobs run again.
+    pub unreported: usize,
+}
+
+impl RunnerState {
+    /// Runs the supervisor until it is asked to stop.
+    pub(crate) async fn supervise(
+        self: Arc<Self>,
+        reports: mpsc::UnboundedReceiver<AttemptReport>,
+        mut stop: watch::Receiver<Option<Stop>>,
+    ) -> Stopped {
+        let pollers = 0..self.pollers.len();
+        let pollers: Vec<_> =
+            pollers.map(|poller| tokio::spawn(poller::poll(self.clone(), poller))).collect();
+        tokio::spawn(watch_handlers(self.clone()));
+        let heartbeats = tokio::spawn(heartbeats::send(self.clone()));
+        tokio::spawn(reports::send(self.clone(), reports));
+        // Who cannot ask any more is gone.
+        drop(stop.wait_for(Option::is_some).await);
+        let stopped = self.drain(&pollers, &stop).await;
+        heartbeats.abort(); // a heartbeat after the workers have signed off would be a sign of life
+        self.sign_off().await;
+        stopped
+    }
+
+    /// Waits until nothing runs and a claim of each type has brought nothing.
+    pub(crate) async fn idle(&self) {
+        loop {
+            let claimed = self.claimed.notified();
+            if self.is_idle() {
+                return;
+            }
+            claimed.await;
+        }
+    }
+
+    /// Takes no more jobs, lets handlers end, gives back what did not, and reports everything.
+    async fn drain(
+        &self,
+        pollers: &[JoinHandle<()>],
+        stop: &watch::Receiver<Option<Stop>>,
+    ) -> Stopped {
+        let begun = Instant::now();
+        self.context.stopping.cancel();
+        info!(running = self.strength().running, "no more jobs are taken");
+        // A claim may be on its way to the store, and what it brings must be given back.
+        let claimed = || pollers.iter().all(JoinHandle::is_finished);
+        let idle = || claimed() && self.strength().running == 0;
+        until(idle, || begun + cut_off_after(grace(stop))).await;
+        let released = self.give_back_all();
+        let settled = || {
+            let Strength { running, unreported, .. } = self.strength();
+            claimed() && running + unreported == 0
+        };
+        until(settled, || begun + grace(stop).max(REPORT_TIME_MIN)).await;
+        let unreported = self.strength().unreported;
+        info!(released, unreported, "stopped");
+        Stopped { released, unreported }
+    }
+
+    /// Signs the workers off, so that others need not wait until they are missed. That is a courtesy: a
+    /// server that cannot be reached keeps no runner here.
+    async fn sign_off(&self) {
+        // All at once: one after another, many job types on a slow line would not be done in time.
+        let sign_off = self.pollers.iter().map(async |poller| {
+            let worker = &poller.worker;
+            if let Err(error) = self.backend.leave(worker).await {
+                let error: &dyn std::error::Error = &error;
+                debug!(error, %worker, "a worker could not sign off");
+            }
+        });
+        drop(timeout(REPORT_TIME_MIN, join_all(sign_off)).await);
+    }
+}
+
+/// How long stopping may take, as of now: who does not want to wait that long any more asks again.
+fn grace(stop: &watch::Receiver<Option<Stop>>) -> Duration {
+    stop.borrow().map_or(Duration::ZERO, |stop| stop.grace.min(GRACE_MAX))
+}
+
+/// The last part of the grace time is for reports.
+fn cut_off_after(grace: Duration) -> Duration {
+    grace - (grace / 5).min(REPORT_TIME_MAX)
+}
+
+/// Nobody waits longer than a year, and no clock can count much further.
+const GRACE_MAX: Duration = Duration::from_secs(365 * 86_400);
+/// Reports have a chance even where there is no grace time at all.
+const REPORT_TIME_MIN: Duration = Duration::from_millis(500);
+const REPORT_TIME_MAX: Duration = Duration::from_secs(2);
+
+async fn until(done: impl Fn() -> bool, end: impl Fn() -> Instant) {
+    const LOOK_EVERY: Duration = Duration::from_millis(5);
+    while !done() && Instant::now() < end() {
+        sleep_until(end().min(Instant::now() + LOOK_EVERY)).await;
+    }
+}
+
+/// Sees to handlers that take too long, and to threads that are stuck in one.
+async fn watch_handlers(runner: Arc<RunnerState>) {
+    loop {
+        let claimed = runner.claimed.notified();
+        if !runner.cut_off_late() {
+            claimed.await;
+        }
+        for _ in 0..CUT_OFF_EVERY {
+            runner.pool.replace_stuck();
+            sleep(REPLACE_EVERY).await;
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Reports: how attempts ended, told until the backend has taken it.
+
+use super::state::{AttemptReport, RunnerState};
+use crate::{
+    attempt::Ended,
+    backend::{AskError, BackendFuture, Backoff, Heartbeat, LogOnce, Release, Report, Verdict},
+};
+use engine::{ITEMS_MAX, LeaseToken};
+use futures_util::future::join_all;
+use std::sync::Arc;
+use tokio::{sync::mpsc, time::sleep};
+use tracing::{error, warn};
+
+/// Reports how attempts ended, as many at once as there are. A backend that is away is asked again for as
+/// long as it takes: the token makes repeats safe.
+pub(super) async fn send(
+    runner: Arc<RunnerState>,
+    mut reports: mpsc::UnboundedReceiver<AttemptReport>,
+) {
+    let mut page = Vec::with_capacity(ITEMS_MAX);
+    while reports.recv_many(&mut page, ITEMS_MAX).await > 0 {
+        send_last_progress(&runner, &mut page).await;
+        let mut settles = Vec::with_capacity(page.len());
+        let mut releases = Vec::new();
+        let ended: Vec<_> = page.iter().map(|report| (report.poller, report.token)).collect();
+        for AttemptReport { id, token, ended, .. } in page.drain(..) {
+            match ended {
+                Ended::Settled(ending) => settles.push(Report { id, token, ending }),
+                Ended::GivenBack { reason, delay } => {
+                    releases.push(Release { id, token, reason, delay });
+                }
+            }
+        }
+        let backend = &runner.backend;
+        let tokens: Vec<_> = settles.iter().map(|settle| settle.token).collect();
+        persist(&runner, &tokens, || backend.settle(settles.clone())).await;
+        let tokens: Vec<_> = releases.iter().map(|release| release.token).collect();
+        persist(&runner, &tokens, || backend.release(releases.clone())).await;
+        runner.reported(&ended);
+    }
+}
+
+/// Tells the progress of handlers that ended before a heartbeat could: a job that is done should not stand
+/// at half of it for ever. Nothing depends on it, so it is tried once.
+async fn send_last_progress(runner: &RunnerState, page: &mut [AttemptReport]) {
+    let mut heartbeats = vec![Vec::new(); runner.pollers.len()];
+    for AttemptReport { poller, id, token, progress, .. } in page {
+        if let Some(progress) = progress.take() {
+            let heartbeat = Heartbeat { id: *id, token: *token, progress: Some(progress) };
+            heartbeats[*poller].push(heartbeat);
+        }
+    }
+    let told = runner.pollers.iter().zip(heartbeats).filter(|(_, own)| !own.is_empty());
+    join_all(told.map(|(poller, own)| runner.backend.heartbeat(&poller.worker, own))).await;
+}
+
+/// Sends the reports of these leases until they are taken, or refused.
+async fn persist<'a>(
+    runner: &RunnerState,
+    tokens: &[LeaseToken],
+    send: impl Fn() -> BackendFuture<'a, Vec<Verdict>>,
+) {
+    if tokens.is_empty() {
+        return;
+    }
+    let (mut backoff, mut log) = (Backoff::default(), LogOnce::default());
+    loop {
+        match send().await {
+            Ok(verdicts) => {
+                return tokens.iter().zip(verdicts).for_each(|(token, v)| note(runner, *token, v));
+            }
+            // Asking again would be answered in the same way.
+            Err(error @ AskError::Refused { .. }) => {
+                return tokens.iter().for_each(|token| give_up(runner, *token, &error));
+            }
+            Err(
+                error @ (AskError::Unwelcome { .. }
+                | AskError::Away { .. }
+                | AskError::Unknown { .. }),
+            ) => {
+                log.failed(&format!("{} reports are not taken", tokens.len()), &error);
+                sleep(backoff.after(&error)).await;
+            }
+        }
+    }
+}
+
+fn give_up(runner: &RunnerState, token: LeaseToken, cause: &AskError) {
+    let cause: &dyn std::error::Error = cause;
+    runner.log_about(token, || error!(error = cause, "the report cannot be taken"));
+}
+
+/// A report that was refused: another worker's outcome stands. Nothing is wrong with the store, but this
+/// worker was too slow. Any other failure is that the job is damaged, and stays so.
+fn note(runner: &RunnerState, token: LeaseToken, verdict: Verdict) {
+    match verdict {
+        Ok(()) => {}
+        Err(AskError::Refused { code, .. }) => {
+            runner.count_too_late();
+            runner.log_about(token, || warn!(code = &*code, "the report came too late"));
+        }
+        Err(
+            error @ (AskError::Unwelcome { .. } | AskError::Away { .. } | AskError::Unknown { .. }),
+        ) => {
+            give_up(runner, token, &error);
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! What a runner knows: the leases that it holds, and how many jobs of each type are under way.
+//!
+//! One lock guards all of it. The threads of handlers take it only to say how an attempt ended; who
+//! says so first is believed.
+
+use super::{handler_pool::HandlerPool, poller::TypePoller};
+use crate::{
+    attempt::{self, Attempt, Ended, RunnerContext, StopReason},
+    backend::{Backend, ClaimedJob, Heartbeat, LeaseState},
+    runner::Strength,
+};
+use async_task::Task;
+use engine::{ClaimId, JobId, JsonText, LeaseToken, ProgressReport, ReleaseReason};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, Weak},
+    time::Duration,
+};
+use tokio::{
+    sync::{Notify, mpsc},
+    time::Instant,
+};
+use tracing::{Span, info, warn};
+
+pub(crate) struct RunnerState {
+    pub(super) backend: Arc<dyn Backend>,
+    pub(super) context: Arc<RunnerContext>,
+    pub(super) pollers: Vec<TypePoller>,
+    pub(super) pool: HandlerPool,
+    /// Notified when a claim was answered: there may be handlers to watch and leases to keep.
+    pub(super) claimed: Notify,
+    reports: mpsc::UnboundedSender<AttemptReport>,
+    /// Names this run of the process in claims.
+    run_id: String,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    leases: HashMap<LeaseToken, HeldLease>,
+    /// One for each poller.
+    loads: Vec<Load>,
+    claims: u64,
+    reported: usize,
+    too_late: usize,
+}
+
+/// What one job type has under way.
+#[derive(Clone, Copy, Default)]
+struct Load {
+    running: usize,
+    /// Handlers that have ended and whose report has not been taken.
+    unreported: usize,
+    /// Nothing is under way, and the last claim brought nothing.
+    idle: bool,
+}
+
+/// A job that is leased to this runner.
+struct HeldLease {
+    attempt: Arc<Attempt>,
+    poller: usize,
+    /// The handler, as long as it may run.
+    task: Option<Task<()>>,
+    /// When nobody waits for the handler any longer.
+    cut_at: Option<Instant>,
+    /// Whether it was said how the attempt ended.
+    ended: bool,
+    /// The job is not this runner's any more.
+    lost: bool,
+    heartbeat_at: Instant,
+}
+
+/// An attempt that has ended and is to be reported.
+pub(crate) struct AttemptReport {
+    pub(super) poller: usize,
+    pub(super) id: JobId,
+    pub(super) token: LeaseToken,
+    pub(super) ended: Ended,
+    /// The handler's last progress, if no heartbeat has told it.
+    pub(super) progress: Option<ProgressReport>,
+}
+
+/// A handler whose job is not this runner's any more has so long to notice.
+const LOST_GRACE: Duration = Duration::from_secs(5);
+/// However long leases are: who cancels a job waits no longer than this for the handler to hear of it.
+const HEARTBEAT_EVERY_MAX: Duration = Duration::from_secs(5);
+
+impl RunnerState {
+    /// The state, and the reports that the supervisor sends.
+    pub(crate) fn new(
+        backend: Arc<dyn Backend>,
+        context: Arc<RunnerContext>,
+        pollers: Vec<TypePoller>,
+        pool: HandlerPool,
+        run_id: String,
+    ) -> (Arc<Self>, mpsc::UnboundedReceiver<AttemptReport>) {
+        let (reports, reported) = mpsc::unbounded_channel();
+        let loads = vec![Load::default(); pollers.len()];
+        let state = Mutex::new(State { loads, ..State::default() });
+        let claimed = Notify::new();
+        let runner =
+            RunnerState { backend, context, pollers, pool, claimed, reports, run_id, state };
+        (Arc::new(runner), reported)
+    }
+
+    pub(super) fn next_claim(&self) -> ClaimId {
+        let mut state = self.lock();
+        state.claims += 1;
+        ClaimId::parse(&format!("{}-{}", self.run_id, state.claims)).expect("a short name")
+    }
+
+    /// A claim of this poller was answered. What comes when no more jobs are taken goes back, and costs
+    /// its job nothing.
+    pub(super) fn accept(self: &Arc<Self>, poller: usize, jobs: Vec<ClaimedJob>) {
+        let mut state = self.lock();
+        let load = &mut state.loads[poller];
+        load.idle = jobs.is_empty() && load.running + load.unreported == 0;
+        for job in jobs {
+            if self.context.stopping.is_cancelled() {
+                self.give_back_undelivered(&mut state, poller, &job);
+            } else {
+                self.begin(&mut state, poller, job);
+            }
+        }
+        drop(state);
+        self.claimed.notify_waiters();
+    }
+
+    fn give_back_undelivered(&self, state: &mut State, poller: usize, job: &ClaimedJob) {
+        state.loads[poller].unreported += 1;
+        let (id, token) = (job.info.id, job.info.token);
+        let reason = ReleaseReason::Undelivered;
+        let ended = Ended::GivenBack { reason, delay: Duration::ZERO };
+        drop(self.reports.send(AttemptReport { poller, id, token, ended, progress: None }));
+    }
+
+    /// Starts a handler.
+    fn begin(self: &Arc<Self>, state: &mut State, poller: usize, job: ClaimedJob) {
+        let ClaimedJob { info, payload } = job;
+        if state.leases.contains_key(&info.token) {
+            return; // a claim that was repeated brings what is here already
+        }
+        let now = Instant::now();
+        let worker = self.pollers[poller].worker.clone();
+        let attempt = Attempt::new(info, worker, self.context.clone());
+        let task = self.pool.spawn(run(Arc::downgrade(self), poller, attempt.clone(), payload));
+        state.loads[poller].running += 1;
+        let lease = HeldLease {
+            cut_at: now.checked_add(attempt.job.timeout),
+            attempt,
+            poller,
+            task: Some(task),
+            ended: false,
+            lost: false,
+            heartbeat_at: now,
+        };
+        state.leases.insert(lease.attempt.job.token, lease);
+    }
+
+    /// Somebody says how an attempt ended: its handler, or the supervisor that waits for it no longer.
+    /// The first one is believed. The slot is free at once, so that the claim for the next job shares a
+    /// commit with the report on this one.
+    fn end(&self, token: LeaseToken, ended: Ended) {
+        let mut state = self.lock();
+        let lease = state.leases.get_mut(&token).filter(|lease| !lease.ended);
+        let Some(lease) = lease else { return };
+        lease.ended = true;
+        let (poller, id) = (lease.poller, lease.attempt.job.id);
+        let progress = lease.attempt.said().progress.take();
+        state.loads[poller].running -= 1;
+        state.loads[poller].unreported += 1;
+        drop(state);
+        self.pollers[poller].freed.notify_one();
+        // Nobody hears it when the runner is gone, and then the lease's own end will tell.
+        drop(self.reports.send(AttemptReport { poller, id, token, ended, progress }));
+    }
+
+    /// Reports were taken or refused for good: those jobs are not this runner's any more.
+    pub(super) fn reported(&self, reports: &[(usize, LeaseToken)]) {
+        let mut state = self.lock();
+        state.reported += reports.len();
+        for (poller, token) in reports {
+            state.leases.remove(token);
+            state.loads[*poller].unreported -= 1;
+            self.pollers[*poller].freed.notify_one();
+        }
+    }
+
+    /// Ends what has taken too long; says whether there is anything to watch.
+    pub(super) fn cut_off_late(&self) -> bool {
+        let now = Instant::now();
+        let mut state = self.lock();
+        let late = |lease: &&mut HeldLease| lease.cut_at.is_some_and(|at| at <= now);
+        let late: Vec<_> = state.leases.values_mut().filter(late).map(HeldLease::give_up).collect();
+        let any = !state.leases.is_empty();
+        drop(state);
+        for (attempt, task) in late {
+            let ended = attempt::timed_out(attempt.job.timeout);
+            self.cut_off(&attempt, task, ended, StopReason::TimedOut);
+        }
+        any
+    }
+
+    /// Gives everything back that still runs: the runner stops. Says how many attempts that were.
+    pub(super) fn give_back_all(&self) -> usize {
+        let mut state = self.lock();
+        let unfinished = state.leases.values().filter(|lease| !lease.ended).count();
+        let running: Vec<_> = state.leases.values_mut().map(HeldLease::give_up).collect();
+        drop(state);
+        for (attempt, task) in running {
+            self.cut_off(&attempt, task, Ended::given_back(), StopReason::Stopping);
+        }
+        unfinished
+    }
+
+    /// Nobody waits for a handler any longer. First it is said how the attempt ended: a handler that hears
+    /// that it should stop says "cancelled", and nobody cancelled anything. The task is dropped while no
+    /// lock is held, because that may run code of the handler.
+    fn cut_off(&self, attempt: &Attempt, task: Option<Task<()>>, ended: Ended, reason: StopReason) {
+        self.end(attempt.job.token, ended);
+        attempt.stop(reason);
+        drop(task);
+    }
+
+    /// The heartbeats of a poller that are due: leases that are used up by a third, and progress that
+    /// handlers have made.
+    pub(super) fn due_heartbeats(
+        &self,
+        poller: usize,
+        now: Instant,
+    ) -> Vec<(Arc<Attempt>, Heartbeat)> {
+        let due = |lease: &&HeldLease| {
+            let every = (lease.attempt.job.lease / 3).min(HEARTBEAT_EVERY_MAX);
+            lease.poller == poller
+                && (now >= lease.heartbeat_at + every || lease.attempt.said().progress.is_some())
+        };
+        let heartbeat = |lease: &HeldLease| (lease.attempt.clone(), lease.attempt.heartbeat());
+        self.lock().leases.values().filter(due).map(heartbeat).collect()
+    }
+
+    /// A heartbeat that was sent at `sent_at` was answered.
+    pub(super) fn heartbeat_answered(
+        &self,
+        token: LeaseToken,
+        lease: LeaseState,
+        sent_at: Instant,
+    ) {
+        let mut state = self.lock();
+        let Some(held) = state.leases.get_mut(&token) else { return };
+        held.heartbeat_at = sent_at;
+        match lease {
+            LeaseState::Kept => {}
+            LeaseState::CancelRequested => held.attempt.stop(StopReason::Cancelled),
+            LeaseState::Lost => held.lose(),
+        }
+    }
+
+    /// Tells handlers whose leases have run out without an answer. Nobody cuts them off, and how they end
+    /// is reported: should no other worker have taken the job meanwhile, the token still counts.
+    pub(super) fn lapse_unheard(&self) {
+        if !self.backend.leases_lapse_unheard() {
+            return;
+        }
+        let now = Instant::now();
+        for lease in self.lock().leases.values() {
+            let HeldLease { attempt, heartbeat_at, ended, .. } = lease;
+            if now >= *heartbeat_at + attempt.job.lease && attempt.stopped().is_none() && !ended {
+                attempt.span().in_scope(|| warn!("the lease has run out unheard"));
+                attempt.stop(StopReason::LeaseLost);
+            }
+        }
+    }
+
+    /// Logs something about a job that is held here, with all that a log line about a job should have.
+    pub(super) fn log_about(&self, token: LeaseToken, log: impl FnOnce()) {
+        let span = self.lock().leases.get(&token).map(|lease| lease.attempt.span());
+        span.unwrap_or_else(Span::none).in_scope(log);
+    }
+
+    pub(super) fn count_too_late(&self) {
+        self.lock().too_late += 1;
+    }
+
+    pub(super) fn has_leases(&self) -> bool {
+        !self.lock().leases.is_empty()
+    }
+
+    /// How many more jobs a poller takes: there is a slot for each, and reports do not pile up.
+    pub(super) fn room(&self, poller: usize) -> usize {
+        let Load { running, unreported, .. } = self.lock().loads[poller];
+        let slots = self.pollers[poller].slots;
+        let free = slots.saturating_sub(running);
+        free.min((2 * slots).saturating_sub(running + unreported))
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.lock().loads.iter().all(|load| load.idle)
+    }
+
+    /// How the runner is doing.
+    pub(crate) fn strength(&self) -> Strength {
+        let state = self.lock();
+        Strength {
+            slots: self.pollers.iter().map(|poller| poller.slots).sum(),
+            running: state.loads.iter().map(|load| load.running).sum(),
+            unreported: state.loads.iter().map(|load| load.unreported).sum(),
+            reported: state.reported,
+            too_late: state.too_late,
+            stuck_threads: self.pool.stuck(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no code of ours panics while it holds the runner's state")
+    }
+}
+
+impl HeldLease {
+    /// The job is not this runner's any more. Its handler has a moment to notice, whatever it was told
+    /// before.
+    fn lose(&mut self) {
+        if self.lost || self.ended {
+            return;
+        }
+        self.lost = true;
+        self.attempt.span().in_scope(|| info!("the lease was lost"));
+        self.attempt.stop(StopReason::LeaseLost);
+        let grace_end = Instant::now() + LOST_GRACE;
+        self.cut_at = Some(self.cut_at.map_or(grace_end, |cut_at| cut_at.min(grace_end)));
+    }
+
+    /// What is needed to [cut the handler off](RunnerState::cut_off).
+    fn give_up(&mut self) -> (Arc<Attempt>, Option<Task<()>>) {
+        self.cut_at = None;
+        (self.attempt.clone(), self.task.take())
+    }
+}
+
+/// An attempt on the threads of handlers. It holds no runner: a handler that never ends keeps none alive.
+async fn run(runner: Weak<RunnerState>, poller: usize, attempt: Arc<Attempt>, payload: JsonText) {
+    let Some(run) = runner.upgrade().map(|runner| runner.pollers[poller].run.clone()) else {
+        return;
+    };
+    let ended = attempt::run(&run, payload, &attempt).await;
+    if let Some(runner) = runner.upgrade() {
+        runner.end(attempt.job.token, ended);
+    }
+}
