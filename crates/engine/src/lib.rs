@@ -28,6 +28,7 @@ mod policy;
 mod principal;
 mod ready_made;
 mod refusal;
+mod report;
 mod seeded_bug;
 mod step;
 mod submit;
@@ -78,6 +79,7 @@ pub use ready_made::{
     EXEC_WORDS_MAX, ExecCommand, HandlerSource, HandlerSources, ReadyMade, ReadyMadeDraft,
 };
 pub use refusal::Refusal;
+pub use report::{Beat, Release, Report, StepReport};
 #[cfg(feature = "seeded-bugs")]
 pub use seeded_bug::plant;
 pub use seeded_bug::{SeededBug, planted};

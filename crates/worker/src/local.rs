@@ -8,7 +8,7 @@ use engine::{
     Job, JobDraft, JobId, JobType, JsonText, LeaseToken, PolicyDraft, Pulse, Scope, StepAnswer,
     StepName, Tenant, Wish, WorkerId,
 };
-use platform::{Beat, Error, Node, Platform, Release, Report};
+use platform::{Beat, Error, Node, Platform, Release, Report, StepReport};
 use std::sync::Arc;
 use store::{Claimed, StoreError};
 use tokio_util::sync::CancellationToken;
@@ -88,7 +88,8 @@ impl Port for Local {
     }
 
     fn begin_step(&self, id: JobId, token: LeaseToken, name: StepName) -> Asked<'_, StepAnswer> {
-        Box::pin(async move { Ok(self.platform().begin_step(&self.scope, id, token, name).await?) })
+        let step = StepReport { id, token, name, result: None };
+        Box::pin(async { Ok(self.platform().step(&self.scope, step).await?) })
     }
 
     fn finish_step(
@@ -98,8 +99,8 @@ impl Port for Local {
         name: StepName,
         result: JsonText,
     ) -> Asked<'_, StepAnswer> {
-        let finished = self.platform().finish_step(&self.scope, id, token, name, result);
-        Box::pin(async move { Ok(finished.await?) })
+        let step = StepReport { id, token, name, result: Some(result) };
+        Box::pin(async { Ok(self.platform().step(&self.scope, step).await?) })
     }
 
     fn submit<'a>(&'a self, tenant: &'a Tenant, draft: JobDraft) -> Asked<'a, JobId> {
@@ -107,7 +108,7 @@ impl Port for Local {
     }
 
     fn set_policy<'a>(&'a self, job_type: JobType, policy: &'a PolicyDraft) -> Asked<'a, ()> {
-        Box::pin(async { Ok(self.platform().set_policy(job_type, policy).await.map(drop)?) })
+        Box::pin(async { Ok(self.platform().set_policy(job_type, policy, None).await.map(drop)?) })
     }
 
     fn leases_lapse_unheard(&self) -> bool {

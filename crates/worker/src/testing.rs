@@ -112,7 +112,7 @@ impl Kit {
     pub fn with(mut self, duty: Duty) -> Self {
         let job_type = JobType::parse(&duty.job_type).expect("the name of a job type");
         if let Some(policy) = &duty.policy {
-            let set = self.platform().set_policy(job_type.clone(), policy);
+            let set = self.platform().set_policy(job_type.clone(), policy, None);
             // The memory answers at once: there is nothing to wait for.
             let mut set = pin!(set);
             let polled = set.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop()));

@@ -6,7 +6,7 @@ use super::{
     offer::Offers,
     office::Office,
 };
-use crate::watch::Touched;
+use crate::{request::read_claimed, watch::Touched};
 use ::store::{Answer, Claimed, News, Reply, Request, StoreError};
 use engine::JobId;
 use std::{
@@ -135,11 +135,9 @@ impl Done {
                     done.calls.push((call, Ok(own)));
                 }
                 Unit::Standing(turn) => {
-                    let got = match replies.next() {
-                        Some(Ok(Answer::Claimed(jobs))) => Ok(jobs),
-                        Some(_) | None => unreachable!("a claim is answered as one"),
-                    };
-                    done.turns.push((turn, got));
+                    let reply = replies.next().expect("it was counted");
+                    let answer = reply.expect("a claim is never refused");
+                    done.turns.push((turn, Ok(read_claimed(answer))));
                 }
             }
         }
