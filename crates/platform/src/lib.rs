@@ -43,7 +43,7 @@ mod system;
 mod watch;
 
 pub use audit::Actor;
-pub use batcher::{Batcher, Limits, Standing, Waiting};
+pub use batcher::{Batcher, ClaimWait, Limits, Waiting};
 pub use bulk::{Chosen, May, POISON_COUNTED_MAX, PoisonPage, PoisonQuery, Reasons};
 pub use engine::{Beat, Release, Report, StepReport};
 pub use error::Error;

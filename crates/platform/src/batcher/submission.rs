@@ -1,6 +1,6 @@
 //! One caller's requests: they go into one transaction together.
 
-use super::{offer::Offer, office::Office};
+use super::{batch_queue::BatchQueue, work_hint::WorkHint};
 use ::store::{Answer, Awaited, Claimed, Promise, Reply, Request, StoreError, promise};
 use engine::{AuditNote, CLAIM_MAX, Command, Ending, Grant, How};
 use std::{
@@ -13,16 +13,16 @@ use std::{
 /// What a caller is told.
 pub(super) type Replies = Result<Vec<Reply>, StoreError>;
 
-pub(super) struct Call {
-    /// Its place in the order of all calls.
+pub(super) struct Submission {
+    /// Its place in the order of all submissions.
     pub(super) number: u64,
     pub(super) requests: Vec<Request>,
     pub(super) size: Size,
-    pub(super) offers: Vec<Offer>,
+    pub(super) hints: Vec<WorkHint>,
     pub(super) promise: Promise<Replies>,
 }
 
-/// How much of a batch a call is.
+/// How much of a batch a submission is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Size {
     pub(super) requests: usize,
@@ -30,13 +30,13 @@ pub(super) struct Size {
     pub(super) bytes: usize,
 }
 
-impl Call {
+impl Submission {
     pub(super) fn new(requests: Vec<Request>) -> (Self, Awaited<Replies>) {
         let (promise, awaited) = promise();
         let mut size = Size::default();
         requests.iter().for_each(|request| size += Size::of(request));
-        let offers = requests.iter().flat_map(Offer::of).collect();
-        (Call { number: 0, requests, size, offers, promise }, awaited)
+        let hints = requests.iter().flat_map(WorkHint::of).collect();
+        (Submission { number: 0, requests, size, hints, promise }, awaited)
     }
 
     /// Whether a worker reports here, and nobody asks for anything else.
@@ -156,24 +156,24 @@ fn text_bytes(command: &Command) -> usize {
     }
 }
 
-/// A caller who waits for the replies to a call.
-pub(super) struct Asked {
-    office: Arc<Office>,
+/// A caller who waits for the replies to a submission.
+pub(super) struct PendingReply {
+    queue: Arc<BatchQueue>,
     number: u64,
     awaited: Awaited<Replies>,
     heard: bool,
 }
 
-impl Asked {
-    /// Hands a call in. The error is that there is nobody left to take it.
-    pub(super) fn new(office: &Arc<Office>, requests: Vec<Request>) -> Result<Self, StoreError> {
-        let (call, awaited) = Call::new(requests);
-        let number = office.enter(call)?;
-        Ok(Asked { office: office.clone(), number, awaited, heard: false })
+impl PendingReply {
+    /// Hands a submission in. The error is that there is nobody left to take it.
+    pub(super) fn new(queue: &Arc<BatchQueue>, requests: Vec<Request>) -> Result<Self, StoreError> {
+        let (submission, awaited) = Submission::new(requests);
+        let number = queue.enter(submission)?;
+        Ok(PendingReply { queue: queue.clone(), number, awaited, heard: false })
     }
 }
 
-impl Future for Asked {
+impl Future for PendingReply {
     type Output = Replies;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Replies> {
@@ -187,14 +187,14 @@ impl Future for Asked {
     }
 }
 
-impl Drop for Asked {
+impl Drop for PendingReply {
     fn drop(&mut self) {
         if self.heard {
             return;
         }
-        self.office.abandon(self.number);
+        self.queue.abandon(self.number);
         if let Some(Ok(replies)) = self.awaited.give_up() {
-            self.office.release(claimed_in(&replies));
+            self.queue.release(claimed_in(&replies));
         }
     }
 }
