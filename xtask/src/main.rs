@@ -72,13 +72,16 @@ fn test() -> bool {
 fn ci() -> bool {
     let mut others =
         vec![Suite::cargo("clippy", &clippy()), Suite::cargo("clippy shuttle", &clippy_shuttle())];
-    others.extend(NARROW.iter().map(|narrow| Suite::cargo("clippy narrow", &clippy_narrow(narrow))));
+    others
+        .extend(NARROW.iter().map(|narrow| Suite::cargo("clippy narrow", &clippy_narrow(narrow))));
     others.extend(other_tests());
     style() && prepare::prepare() && suites::run(others)
 }
 
 fn lint() -> bool {
-    style() && cargo(&clippy()) && cargo(&clippy_shuttle())
+    style()
+        && cargo(&clippy())
+        && cargo(&clippy_shuttle())
         && NARROW.iter().all(|narrow| cargo(&clippy_narrow(narrow)))
 }
 

@@ -30,7 +30,7 @@ pub(crate) async fn ensure(
     dice: &dyn Dice,
 ) -> Result<Option<PathBuf>> {
     let path = folder.join(NAME);
-    let keys = store.keys().await.context("the keys cannot be read")?;
+    let keys = store.keys(None).await.context("the keys cannot be read")?;
     if !keys.is_empty() {
         return Ok(is_known(&path, &keys)?.then_some(path));
     }
@@ -159,7 +159,7 @@ fn noted(
         detail: Some(detail),
         correlation: CorrelationId::parse(&JobId::new(now, dice.roll()).to_string())?,
     };
-    Ok(Request::Record { note, request: Some(Box::new(Request::PutKey(key))) })
+    Ok(Request::put_key(&key).audited(note))
 }
 
 /// The secret that an earlier start has left, before it came to tell the store.

@@ -37,6 +37,6 @@ async fn void_leases(address: &PostgresAddress) -> Result<()> {
         detail: None,
         correlation: CorrelationId::parse(&JobId::new(clock.read().wall, dice.roll()).to_string())?,
     };
-    let done = opening::execute(Arc::new(store), Request::Record { note, request: None }).await?;
+    let done = opening::execute(Arc::new(store), Request::Audit(note)).await?;
     done.map(drop).map_err(|refusal| anyhow!("the note for the audit log was refused: {refusal}"))
 }

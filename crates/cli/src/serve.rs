@@ -14,7 +14,7 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use engine::{CorrelationId, JobId, Scope};
-use platform::{Author, Node, SystemClock, SystemDice};
+use platform::{Actor, Node, SystemClock, SystemDice};
 use server::{Listeners, Server};
 use std::{process::ExitCode, sync::Arc, time::Duration};
 use store::{Clock, Dice};
@@ -129,11 +129,10 @@ async fn declare(
     let known = node.policies().await?;
     let correlation = JobId::new(clock.read().wall, dice.roll()).to_string();
     let correlation = CorrelationId::parse(&correlation)?;
-    let author = Author { who: "config".into(), scope: Scope::All, correlation };
+    let actor = Actor { who: "config".into(), scope: Scope::All, correlation };
     let news = types.iter().filter(|told| known.get(&told.job_type) != Some(&told.policy));
     for told in news {
-        let set = node.by(author.clone());
-        set.set_policy(told.job_type.clone(), &told.draft)
+        node.set_policy(told.job_type.clone(), &told.draft, Some(&actor))
             .await
             .with_context(|| format!("the type {} cannot be declared", told.job_type))?;
         info!(job_type = %told.job_type, "type declared");

@@ -103,17 +103,17 @@ impl Consign {
 
     /// Cancels a waiting job at once, and asks the handler of a running one to stop.
     pub async fn cancel(&self, id: JobId) -> Result<Job, Error> {
-        self.node.cancel(&self.scope(), id).await
+        self.node.cancel(&self.scope(), id, None).await
     }
 
     /// Gives an ended job another life, with all its attempts.
     pub async fn redrive(&self, id: JobId) -> Result<Job, Error> {
-        self.node.redrive(&self.scope(), id, None, false).await
+        self.node.redrive(&self.scope(), id, None, false, None).await
     }
 
     /// Takes a poisoned job out of the poison queue for good; it stays as it ended.
     pub async fn discard(&self, id: JobId) -> Result<Job, Error> {
-        self.node.discard(&self.scope(), id).await
+        self.node.discard(&self.scope(), id, None).await
     }
 
     /// Depth and age of this tenant's queues.

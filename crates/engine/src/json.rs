@@ -40,6 +40,11 @@ impl JsonText {
         &self.0
     }
 
+    /// The same text, without a copy.
+    pub fn to_shared(&self) -> Arc<str> {
+        self.0.clone()
+    }
+
     /// A form that is equal for two texts exactly when they say the same.
     pub fn canonical(&self) -> String {
         let mut out = String::with_capacity(self.0.len());

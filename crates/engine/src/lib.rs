@@ -28,6 +28,7 @@ mod policy;
 mod principal;
 mod ready_made;
 mod refusal;
+mod report;
 mod step;
 mod submit;
 mod tenant_limits;
@@ -77,6 +78,7 @@ pub use ready_made::{
     EXEC_WORDS_MAX, ExecCommand, HandlerSource, HandlerSources, ReadyMade, ReadyMadeDraft,
 };
 pub use refusal::Refusal;
+pub use report::{Beat, Release, Report, StepReport};
 pub use step::{
     STEP_RESULT_BYTES_MAX, STEPS_MAX, Step, StepAnswer, StepsChange, check_step_result,
 };

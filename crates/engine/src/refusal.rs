@@ -217,7 +217,9 @@ impl fmt::Display for Refusal {
             Refusal::StepLimit { steps_max } => write!(f, "the job has {steps_max} steps already"),
             Refusal::NotQueued { status } => write!(f, "the job is not Queued: it is {status}"),
             Refusal::NotDue => f.write_str("its time has not come, or is over"),
-            Refusal::VersionChanged { version: 0 } => f.write_str("there is no such record any more"),
+            Refusal::VersionChanged { version: 0 } => {
+                f.write_str("there is no such record any more")
+            }
             Refusal::VersionChanged { version } => {
                 write!(f, "the record was changed meanwhile and has version {version} now")
             }

@@ -4,7 +4,7 @@
 //! that came after it began. What it finds is read before it is changed: the engine decides again, and
 //! whatever ended meanwhile is refused and not counted.
 
-use crate::{Error, Platform, execute::check_items};
+use crate::{Error, Platform, execute::check_items, request::TypedRequest};
 use engine::{Command, ErrorCode, Field, Filter, Grant, Job, JobId, JobType, Scope, Status};
 use std::collections::BTreeMap;
 use store::{Cursor, PAGE_MAX, Query};
@@ -181,9 +181,9 @@ impl Platform {
         jobs: Vec<Job>,
         command: &Command,
     ) -> Result<u64, Error> {
-        let commands = jobs.iter().map(|job| (job.id(), command.clone()));
-        let fates = self.each(scope, commands).await?;
-        Ok(fates.iter().filter(|fate| fate.is_ok()).count() as u64)
+        let request = |job: &Job| TypedRequest::command(scope, job.id(), command.clone());
+        let results = self.execute_each(jobs.iter().map(request)).await?;
+        Ok(results.iter().filter(|result| result.is_ok()).count() as u64)
     }
 }
 

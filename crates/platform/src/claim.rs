@@ -1,8 +1,8 @@
 //! Give a worker what it may run now.
 
-use crate::{Error, Platform, execute::whole_seconds};
+use crate::{Error, Platform, execute::whole_seconds, request::TypedRequest};
 use engine::{CLAIM_MAX, CLAIM_TYPES_MAX, FieldProblem, Scope, Wish, check_count, check_lease};
-use store::{Answer, Claimed, Request};
+use store::Claimed;
 
 impl Platform {
     /// Leases at most `wish.max` due jobs to a worker; the same claim again gets the same leases.
@@ -15,10 +15,6 @@ impl Platform {
         if let Some(lease) = wish.lease {
             check_lease(whole_seconds(lease))?;
         }
-        let request = Request::Claim { scope: scope.clone(), wish };
-        let Answer::Claimed(jobs) = self.execute_one(request).await? else {
-            unreachable!("a claim is answered as one");
-        };
-        Ok(jobs)
+        self.execute_one(TypedRequest::claim(scope.clone(), wish)).await
     }
 }

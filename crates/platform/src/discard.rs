@@ -1,11 +1,17 @@
 //! Take a job out of the poison queue for good.
 
-use crate::{Error, Platform};
+use crate::{Actor, Error, Platform, request::TypedRequest};
 use engine::{Command, Job, JobId, Scope};
 
 impl Platform {
     /// Discards a poisoned job: it stays as it ended, but waits for nobody any more.
-    pub async fn discard(&self, scope: &Scope, id: JobId) -> Result<Job, Error> {
-        self.change(scope, id, Command::Discard).await
+    pub async fn discard(
+        &self,
+        scope: &Scope,
+        id: JobId,
+        actor: Option<&Actor>,
+    ) -> Result<Job, Error> {
+        let request = TypedRequest::change(scope, id, Command::Discard);
+        self.execute_one(request.audited(actor, "job.discard", id, None)).await
     }
 }

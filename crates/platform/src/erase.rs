@@ -1,11 +1,17 @@
 //! Make every trace of an ended job disappear.
 
-use crate::{Error, Platform};
+use crate::{Actor, Error, Platform, request::TypedRequest};
 use engine::{Command, JobId, Scope};
 
 impl Platform {
     /// Erases an ended job with its payload, history, steps and key.
-    pub async fn erase(&self, scope: &Scope, id: JobId) -> Result<(), Error> {
-        self.command(scope, id, Command::Erase).await.map(drop)
+    pub async fn erase(
+        &self,
+        scope: &Scope,
+        id: JobId,
+        actor: Option<&Actor>,
+    ) -> Result<(), Error> {
+        let request = TypedRequest::command(scope, id, Command::Erase);
+        self.execute_one(request.audited(actor, "job.erase", id, None)).await
     }
 }

@@ -1,24 +1,33 @@
 //! How a verb reaches the store.
 
-use crate::{Error, Platform};
-use engine::{Command, ITEMS_MAX, Job, JobId, Scope, check_count};
+use crate::{Error, Platform, request::TypedRequest};
+use engine::{ITEMS_MAX, Refusal, check_count};
 use std::{mem, time::Duration};
 use store::{Answer, Request, StoreError};
 
-/// What one request of many came to. A failure is this one's alone: what it touches is damaged.
-pub(crate) type Fate = Result<Answer, Error>;
-
 impl Platform {
     /// One request, one reply.
-    pub(crate) async fn execute_one(&self, request: Request) -> Result<Answer, Error> {
-        let mut replies = self.writes.execute(vec![request]).await?;
-        let reply = replies.pop().expect("one reply for each request");
-        Ok(reply?)
+    pub(crate) async fn execute_one<T>(&self, request: TypedRequest<T>) -> Result<T, Error> {
+        let mut replies = self.execute_all(vec![request]).await?;
+        Ok(replies.pop().expect("one reply for each request")?)
+    }
+
+    /// Many requests in one transaction, in which each is carried out or refused; none need none.
+    pub(crate) async fn execute_all<T>(
+        &self,
+        requests: Vec<TypedRequest<T>>,
+    ) -> Result<Vec<Result<T, Refusal>>, Error> {
+        if requests.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (batch, reads) = unzip(requests.into_iter());
+        let replies = self.writes.execute(batch).await?;
+        Ok(replies.into_iter().zip(reads).map(|(reply, read)| reply.map(read)).collect())
     }
 
     /// One request that sets something which nodes keep in memory. When this returns, it is in
     /// force here.
-    pub(crate) async fn set(&self, request: Request) -> Result<Answer, Error> {
+    pub(crate) async fn set(&self, request: TypedRequest<()>) -> Result<(), Error> {
         let change = (self.settings_cache.change(), self.catalogue.change());
         let answer = self.execute_one(request).await;
         drop(change);
@@ -27,71 +36,49 @@ impl Platform {
         answer
     }
 
-    /// One command about one job.
-    pub(crate) async fn command(
+    /// The same, where a failure among the results is one request's alone: what it touches is
+    /// damaged.
+    pub(crate) async fn execute_each<T>(
         &self,
-        scope: &Scope,
-        id: JobId,
-        command: Command,
-    ) -> Result<engine::Answer, Error> {
-        let request = Request::Job { scope: scope.clone(), id, command };
-        let Answer::Job(answer) = self.execute_one(request).await? else {
-            unreachable!("a command is answered as one");
-        };
-        Ok(answer)
+        requests: impl Iterator<Item = TypedRequest<T>>,
+    ) -> Result<Vec<Result<T, Error>>, Error> {
+        let (batch, reads) = unzip(requests);
+        let results = self.execute_halving(batch).await?;
+        Ok(results.into_iter().zip(reads).map(|(result, read)| result.map(read)).collect())
     }
 
-    /// One command about one job, which answers the job as it is then.
-    pub(crate) async fn change(
+    /// A job that is damaged keeps nothing from the others: the list is halved until it is alone, and
+    /// each part is a transaction of its own.
+    async fn execute_halving(
         &self,
-        scope: &Scope,
-        id: JobId,
-        command: Command,
-    ) -> Result<Job, Error> {
-        let engine::Answer::Job(job) = self.command(scope, id, command).await? else {
-            unreachable!("the engine answers these commands with the job");
-        };
-        Ok(*job)
-    }
-
-    /// Many commands, each with a fate of its own.
-    pub(crate) async fn each(
-        &self,
-        scope: &Scope,
-        commands: impl Iterator<Item = (JobId, Command)>,
-    ) -> Result<Vec<Fate>, Error> {
-        let request = |(id, command)| Request::Job { scope: scope.clone(), id, command };
-        self.execute_each(commands.map(request).collect()).await
-    }
-
-    /// Many requests, each with a fate of its own, in one transaction; none need none.
-    ///
-    /// A job that is damaged keeps nothing from the others: the list is halved until it is alone, and each part
-    /// is a transaction of its own.
-    pub(crate) async fn execute_each(&self, batch: Vec<Request>) -> Result<Vec<Fate>, Error> {
-        let mut fates = Vec::with_capacity(batch.len());
+        batch: Vec<Request>,
+    ) -> Result<Vec<Result<Answer, Error>>, Error> {
+        let mut results = Vec::with_capacity(batch.len());
         let mut some_done = false;
         let mut parts = vec![batch]; // the next one last
         while let Some(mut part) = parts.pop() {
             match self.execute_part(&mut part).await {
                 Ok(done) => {
                     some_done |= !done.is_empty();
-                    fates.extend(done);
+                    results.extend(done);
                 }
                 Err(StoreError::Damaged(_)) if part.len() > 1 => {
                     let right = part.split_off(part.len() / 2);
                     parts.extend([right, part]);
                 }
-                Err(error @ StoreError::Damaged(_)) => fates.push(Err(error.into())),
+                Err(error @ StoreError::Damaged(_)) => results.push(Err(error.into())),
                 Err(error) if some_done => return Err(Error::from(error).after_some()),
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(fates)
+        Ok(results)
     }
 
     /// One transaction. What may have to be halved is still there afterwards.
-    async fn execute_part(&self, part: &mut Vec<Request>) -> Result<Vec<Fate>, StoreError> {
+    async fn execute_part(
+        &self,
+        part: &mut Vec<Request>,
+    ) -> Result<Vec<Result<Answer, Error>>, StoreError> {
         if part.is_empty() {
             return Ok(Vec::new());
         }
@@ -99,6 +86,13 @@ impl Platform {
         let replies = self.writes.execute(batch).await?;
         Ok(replies.into_iter().map(|reply| Ok(reply?)).collect())
     }
+}
+
+/// What the store is asked, and what reads the answers.
+fn unzip<T>(
+    requests: impl Iterator<Item = TypedRequest<T>>,
+) -> (Vec<Request>, Vec<impl Fn(Answer) -> T>) {
+    requests.map(TypedRequest::into_parts).unzip()
 }
 
 /// Refuses a list that is longer than a call may have.

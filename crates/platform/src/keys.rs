@@ -2,11 +2,11 @@
 //!
 //! Whether somebody may is asked at the door. What they did is noted with it.
 
-use crate::{Author, Error, Platform};
+use crate::{Actor, Error, Platform, request::TypedRequest};
 use engine::{
     ApiKey, CorrelationId, KeyDraft, KeyId, KeySecret, Principal, Refusal, Scope, SigningKey,
 };
-use store::Request;
+use std::sync::Arc;
 
 impl Platform {
     /// Makes an API key. The secret is shown once: only its digest is kept.
@@ -29,7 +29,7 @@ impl Platform {
             revoked_at: None,
         };
         let detail = engine::key_grant(&key);
-        self.put_key(by, correlation, ("key.create", &detail), &key).await?;
+        self.put_key(Actor::new(by, correlation), ("key.create", detail), &key).await?;
         Ok((key, secret))
     }
 
@@ -48,7 +48,7 @@ impl Platform {
         }
         let key = ApiKey { revoked_at: Some(self.clock.read().wall), ..key };
         let detail = engine::key_revocation(&key);
-        self.put_key(by, correlation, ("key.revoke", &detail), &key).await?;
+        self.put_key(Actor::new(by, correlation), ("key.revoke", detail), &key).await?;
         Ok(key)
     }
 
@@ -80,30 +80,26 @@ impl Platform {
     /// The entry belongs to whom the key does: they should know who made it.
     async fn put_key(
         &self,
-        by: &Principal,
-        correlation: CorrelationId,
-        (action, detail): (&'static str, &str),
+        actor: Actor,
+        (action, detail): (&'static str, Arc<str>),
         key: &ApiKey,
     ) -> Result<(), Error> {
-        let author = Author { scope: key.grant.scope.clone(), ..Author::new(by, correlation) };
-        let note = author.note(action, &key.id.to_string(), Some(detail));
-        let request = Some(Box::new(Request::PutKey(key.clone())));
-        self.set(Request::Record { note, request }).await.map(drop)
+        let actor = actor.within(key.grant.scope.clone());
+        let request = TypedRequest::put_key(key);
+        self.set(request.audited(Some(&actor), action, key.id, Some(detail))).await
     }
 
     /// The API keys in scope, oldest first, good or not.
     pub async fn keys(&self, scope: &Scope) -> Result<Vec<ApiKey>, Error> {
-        Ok(match scope {
-            Scope::One(_) => self.store.keys_of(scope).await?,
-            Scope::All => self.store.keys().await?,
-        })
+        let of_one = (*scope != Scope::All).then_some(scope);
+        Ok(self.store.keys(of_one).await?)
     }
 
     /// Makes a key that signs status addresses. Nobody asked for it by name, so nobody is noted.
     pub async fn new_signing_key(&self) -> Result<SigningKey, Error> {
         let (id, secret) = (self.dice.roll(), [self.dice.roll(), self.dice.roll()]);
         let key = SigningKey::new(id, secret, self.clock.read().wall);
-        self.set(Request::PutSigningKey(key.clone())).await?;
+        self.set(TypedRequest::put_signing_key(&key)).await?;
         Ok(key)
     }
 
@@ -122,11 +118,10 @@ impl Platform {
         }
         let key = SigningKey { revoked_at: Some(self.clock.read().wall), ..key };
         // Everybody's addresses end with it.
-        let author = Author { scope: Scope::All, ..Author::new(by, correlation) };
-        let detail = engine::signing_key_revocation(key.revoked_at);
-        let note = author.note("signing_key.revoke", &id.to_string(), Some(&detail));
-        let request = Some(Box::new(Request::PutSigningKey(key.clone())));
-        self.set(Request::Record { note, request }).await?;
+        let actor = Actor::new(by, correlation).within(Scope::All);
+        let detail = Some(engine::signing_key_revocation(key.revoked_at));
+        let request = TypedRequest::put_signing_key(&key);
+        self.set(request.audited(Some(&actor), "signing_key.revoke", id, detail)).await?;
         Ok(key)
     }
 

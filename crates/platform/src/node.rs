@@ -2,7 +2,7 @@
 //! what other nodes do.
 
 use crate::{
-    Batcher, Limits, Platform, Settings, Standing, Waiting, Watch, Writes, clockwork::Clockwork,
+    Batcher, ClaimWait, Limits, Platform, Settings, Waiting, Watch, Writes, clockwork::Clockwork,
     lookout::Lookout, presence::Presence,
 };
 use engine::{JobId, Scope, Wish};
@@ -78,7 +78,7 @@ impl Node {
     }
 
     /// Claims, and waits until there is something to claim.
-    pub fn stand(&self, scope: Scope, wish: Wish) -> Standing {
+    pub fn stand(&self, scope: Scope, wish: Wish) -> ClaimWait {
         self.batcher.stand(scope, wish)
     }
 

@@ -1,17 +1,43 @@
 //! Stop a queue from being claimed, and let it go on.
 
-use crate::{Error, Platform};
-use engine::{JobType, Scope};
-use store::Request;
+use crate::{Actor, Error, Platform, request::TypedRequest};
+use engine::{JobType, PauseReason, Scope};
 
 impl Platform {
     /// Lets nobody claim from a queue; what runs goes on.
-    pub async fn pause(&self, scope: &Scope, job_type: JobType) -> Result<(), Error> {
-        self.set(Request::Pause { scope: scope.clone(), job_type }).await.map(drop)
+    pub async fn pause(
+        &self,
+        scope: &Scope,
+        job_type: JobType,
+        reason: Option<&PauseReason>,
+        actor: Option<&Actor>,
+    ) -> Result<(), Error> {
+        let detail = match actor {
+            Some(_) => {
+                let before = self.store.pauses().await?;
+                Some(engine::pause_change(&before, scope, &job_type, reason))
+            }
+            None => None,
+        };
+        let request = TypedRequest::pause(scope, job_type.clone());
+        self.set(request.audited(actor, "queue.pause", job_type, detail)).await
     }
 
     /// Lets a paused queue be claimed from again.
-    pub async fn resume(&self, scope: &Scope, job_type: JobType) -> Result<(), Error> {
-        self.set(Request::Resume { scope: scope.clone(), job_type }).await.map(drop)
+    pub async fn resume(
+        &self,
+        scope: &Scope,
+        job_type: JobType,
+        actor: Option<&Actor>,
+    ) -> Result<(), Error> {
+        let detail = match actor {
+            Some(_) => {
+                let before = self.store.pauses().await?;
+                Some(engine::resume_change(&before, scope, &job_type))
+            }
+            None => None,
+        };
+        let request = TypedRequest::resume(scope, job_type.clone());
+        self.set(request.audited(actor, "queue.resume", job_type, detail)).await
     }
 }

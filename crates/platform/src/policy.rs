@@ -1,9 +1,8 @@
 //! Say how jobs of a type are treated.
 
-use crate::{Error, Platform, schema};
+use crate::{Actor, Error, Platform, request::TypedRequest, schema};
 use engine::{JobType, Policy, PolicyDraft, Refusal, Scope, Tenant};
 use std::collections::{BTreeMap, BTreeSet};
-use store::Request;
 
 /// A job type, and how its jobs are treated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,15 +28,23 @@ impl Platform {
         &self,
         job_type: JobType,
         draft: &PolicyDraft,
+        actor: Option<&Actor>,
     ) -> Result<Policy, Error> {
         let policy = self.checked_policy(draft).await?;
-        let request = Request::SetPolicy { job_type, policy: policy.clone() };
-        self.set(request).await?;
+        let detail = match actor {
+            Some(_) => {
+                let before = self.store.policies().await?;
+                Some(engine::policy_change(before.get(&job_type), &policy))
+            }
+            None => None,
+        };
+        let request = TypedRequest::set_policy(&job_type, &policy);
+        self.set(request.audited(actor, "type.put", job_type, detail)).await?;
         Ok(policy)
     }
 
     /// Checks a policy without holding up the caller's thread: a schema takes long to compile.
-    pub(crate) async fn checked_policy(&self, draft: &PolicyDraft) -> Result<Policy, Error> {
+    async fn checked_policy(&self, draft: &PolicyDraft) -> Result<Policy, Error> {
         if draft.schema.is_none() {
             return Ok(check_policy(draft)?);
         }

@@ -3,23 +3,9 @@
 use crate::{
     Error, Platform, Verdict,
     execute::{check_items, whole_seconds},
-    settle::{verdict, waits_again},
+    request::TypedRequest,
 };
-use engine::{Command, JobId, LeaseToken, ReleaseReason, Scope, check_delay};
-use std::time::Duration;
-
-/// A job that its worker gives back.
-#[derive(Clone, Debug)]
-pub struct Release {
-    /// The job.
-    pub id: JobId,
-    /// The lease.
-    pub token: LeaseToken,
-    /// Why.
-    pub reason: ReleaseReason,
-    /// How long nobody should try.
-    pub delay: Duration,
-}
+use engine::{Release, Scope, check_delay};
 
 impl Platform {
     /// Takes jobs back, each with a verdict of its own, in the order in which they were given.
@@ -32,15 +18,6 @@ impl Platform {
         for release in &releases {
             check_delay("delaySeconds", whole_seconds(release.delay))?;
         }
-        let commands = releases.into_iter().map(|back| {
-            let Release { id, token, reason, delay } = back;
-            (id, Command::Release { token, reason, delay })
-        });
-        let verdicts: Vec<Verdict> =
-            self.each(scope, commands).await?.into_iter().map(verdict).collect();
-        if verdicts.iter().any(waits_again) {
-            self.bell.ring();
-        }
-        Ok(verdicts)
+        self.end_attempts(releases.into_iter().map(|back| TypedRequest::release(scope, back))).await
     }
 }

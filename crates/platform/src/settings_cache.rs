@@ -211,7 +211,7 @@ impl Platform {
             return Ok(state.credentials.clone());
         }
         self.look_at_types().await?;
-        let (keys, signing_keys) = (self.store.keys().await?, self.store.signing_keys().await?);
+        let (keys, signing_keys) = (self.store.keys(None).await?, self.store.signing_keys().await?);
         let credentials = Arc::new(Credentials::new(keys, signing_keys));
         let kept = cache.keep(&look, version, credentials.clone());
         // What this node acts by, which is not always what this look has read.

@@ -1,21 +1,7 @@
 //! Hear how attempts ended.
 
-use crate::{
-    Error, Platform,
-    execute::{Fate, check_items},
-};
-use engine::{Answer, Command, Ending, JobId, LeaseToken, Scope, Status};
-
-/// A worker's report on one attempt.
-#[derive(Clone, Debug)]
-pub struct Report {
-    /// The job.
-    pub id: JobId,
-    /// The lease.
-    pub token: LeaseToken,
-    /// How it ended.
-    pub ending: Ending,
-}
+use crate::{Error, Platform, execute::check_items, request::TypedRequest};
+use engine::{Report, Scope, Status};
 
 /// What a report came to: what the job became by it, or why it was not taken. That is a refusal, or that
 /// the job is damaged; what is wrong with the whole store fails the whole call.
@@ -25,26 +11,20 @@ impl Platform {
     /// Settles attempts, each with a verdict of its own, in the order in which they were given.
     pub async fn settle(&self, scope: &Scope, reports: Vec<Report>) -> Result<Vec<Verdict>, Error> {
         check_items("items", reports.len())?;
-        let commands = reports.into_iter().map(|report| {
-            (report.id, Command::Settle { token: report.token, ending: report.ending })
-        });
-        let verdicts: Vec<Verdict> =
-            self.each(scope, commands).await?.into_iter().map(verdict).collect();
-        if verdicts.iter().any(waits_again) {
+        self.end_attempts(reports.into_iter().map(|report| TypedRequest::settle(scope, report)))
+            .await
+    }
+
+    /// Carries out what ends attempts, and wakes the maintenance loop where a job waits again: it may
+    /// have been put off until later.
+    pub(crate) async fn end_attempts(
+        &self,
+        requests: impl Iterator<Item = TypedRequest<Status>>,
+    ) -> Result<Vec<Verdict>, Error> {
+        let verdicts = self.execute_each(requests).await?;
+        if verdicts.iter().flatten().any(|status| !status.is_ended()) {
             self.bell.ring();
         }
         Ok(verdicts)
     }
-}
-
-/// Whether a job has been put back into its queue, perhaps for later.
-pub(crate) fn waits_again(verdict: &Verdict) -> bool {
-    matches!(verdict, Ok(status) if !status.is_ended())
-}
-
-pub(crate) fn verdict(fate: Fate) -> Verdict {
-    let store::Answer::Job(Answer::Settled(status)) = fate? else {
-        unreachable!("the end of an attempt is answered as one");
-    };
-    Ok(status)
 }

@@ -1,10 +1,9 @@
 //! Hand a job over.
 
-use crate::{Error, Platform};
+use crate::{Error, Platform, request::TypedRequest};
 use engine::{
     ITEMS_MAX, Intake, JobDraft, JobId, NewJob, Refusal, Start, Submitted, Tenant, check_count,
 };
-use store::{Answer, Request};
 
 impl Platform {
     /// Takes a job in, durably: when this returns, it is stored, and so is its status.
@@ -32,10 +31,8 @@ impl Platform {
         }
         let ids = jobs.iter().map(|new| new.id).collect();
         let later = jobs.iter().any(|new| new.start != Start::Now);
-        let submitted = self.execute_one(Request::Submit(jobs)).await;
-        let Answer::Submitted(all) = submitted.map_err(|error| naming(error, ids))? else {
-            unreachable!("a submit is answered as one");
-        };
+        let submitted = self.execute_one(TypedRequest::submit(jobs)).await;
+        let all = submitted.map_err(|error| naming(error, ids))?;
         if later {
             self.bell.ring();
         }
@@ -56,7 +53,7 @@ impl Platform {
         let mut take = |new: NewJob| {
             ids.push(new.id);
             later |= new.start != Start::Now;
-            batch.push(Request::Submit(vec![new]));
+            batch.push(TypedRequest::submit(vec![new]));
         };
         let lawful: Vec<&NewJob> = checked.iter().flatten().collect();
         let mut verdicts = self.check_types(&known, &lawful).await?.into_iter();
@@ -64,23 +61,17 @@ impl Platform {
             |new: NewJob| verdicts.next().expect("one verdict for each lawful job").map(|()| new);
         let places: Vec<Result<(), Refusal>> =
             checked.into_iter().map(|job| job.and_then(&mut fitting).map(&mut take)).collect();
-        let replies = match batch.is_empty() {
-            true => Vec::new(),
-            false => self.writes.execute(batch).await.map_err(|e| naming(e.into(), ids))?,
-        };
+        let replies = self.execute_all(batch).await.map_err(|error| naming(error, ids))?;
         if later {
             self.bell.ring();
         }
         let mut replies = replies.into_iter();
-        let fate = |place: Result<(), Refusal>| {
+        let result = |place: Result<(), Refusal>| {
             place?;
-            let reply = replies.next().expect("one reply for each job");
-            let Answer::Submitted(mut all) = reply? else {
-                unreachable!("a submit is answered as one");
-            };
+            let mut all = replies.next().expect("one reply for each job")?;
             Ok(all.pop().expect("one answer for one job"))
         };
-        Ok(places.into_iter().map(fate).collect())
+        Ok(places.into_iter().map(result).collect())
     }
 
     fn check(&self, tenant: &Tenant, draft: JobDraft) -> Result<NewJob, Refusal> {

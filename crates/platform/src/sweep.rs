@@ -1,8 +1,8 @@
 //! Do what time demands: lapsed leases, timeouts, expired jobs, old rows.
 
-use crate::{Error, Platform};
+use crate::{Error, Platform, request::TypedRequest};
 use engine::{JobId, Scope, Timestamp};
-use store::Upcoming;
+use store::{Overdue, Upcoming};
 
 /// One round of the sweeper.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,10 +29,12 @@ impl Platform {
     pub async fn sweep(&self) -> Result<Swept, Error> {
         let page = self.store.overdue(SWEEP_MAX).await?;
         let more = page.len() == SWEEP_MAX;
-        let commands = page.iter().map(|overdue| (overdue.id, overdue.command.clone()));
-        let fates = self.each(&Scope::All, commands).await?;
+        let request = |overdue: &Overdue| {
+            TypedRequest::command(&Scope::All, overdue.id, overdue.command.clone())
+        };
+        let results = self.execute_each(page.iter().map(request)).await?;
         // One that is damaged is left as it is.
-        let swept = page.iter().zip(fates).filter(|(_, fate)| fate.is_ok());
+        let swept = page.iter().zip(results).filter(|(_, result)| result.is_ok());
         let jobs = swept.map(|(overdue, _)| overdue.id).collect();
         let rows = self.store.tidy(SWEEP_MAX).await?;
         Ok(Swept { jobs, rows, more: more || rows == SWEEP_MAX })

@@ -3,15 +3,14 @@
 use crate::{
     auth::{Caller, Gate, seals},
     body_budget::BodyBudget,
-    guard::Correlation,
     metrics::Metrics,
     no::{No, Reply},
     settings::Settings,
     waiting::{NoPlace, WaitingPlace, WaitingPlaces},
 };
 use axum::http::{HeaderMap, HeaderName};
-use engine::{Backoff, CorrelationId, Job, JobId, Scope, Timestamp};
-use platform::{Author, Managed, Node};
+use engine::{Backoff, CorrelationId, Job, JobId, Timestamp};
+use platform::Node;
 use std::{collections::BTreeSet, ops::Deref, sync::Arc, time::Duration};
 use store::{Clock, Dice, NODE_LOST_AFTER};
 use tokio::{
@@ -165,23 +164,6 @@ impl Inside {
         let mut closing = self.closing.subscribe();
         // An error would mean that the door is gone, which is as good.
         drop(closing.wait_for(|closing| *closing).await);
-    }
-
-    /// The same about one job: whoever's it is should know who did it.
-    pub(crate) fn about(
-        &self,
-        job: &Job,
-        caller: &Caller,
-        correlation: &Correlation,
-    ) -> Managed<'_> {
-        let scope = Scope::One(job.envelope.tenant.clone());
-        let author = Author::new(&caller.0, correlation.id.clone());
-        self.node.by(Author { scope, ..author })
-    }
-
-    /// The verbs of operators, in the name of this caller.
-    pub(crate) fn by(&self, caller: &Caller, correlation: &Correlation) -> Managed<'_> {
-        self.node.by(Author::new(&caller.0, correlation.id.clone()))
     }
 
     /// A job that the caller may see.

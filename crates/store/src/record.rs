@@ -106,6 +106,12 @@ impl RecordChange {
         RecordChange { name, expected: None, body: None }
     }
 
+    /// The type whose policy it changes.
+    pub fn job_type(&self) -> Option<JobType> {
+        let is_policy = self.name.kind == RecordKind::Policy;
+        is_policy.then(|| JobType::parse(&self.name.key).ok()).flatten()
+    }
+
     /// The same, where the record has this version; 0 means that there is none.
     #[must_use]
     pub fn expecting(self, version: u64) -> Self {
@@ -202,7 +208,9 @@ impl Records {
     pub(crate) fn remove(&mut self, name: &RecordName) {
         self.rows.remove(name);
         match name.kind {
-            RecordKind::Policy => self.policies.retain(|job_type, _| job_type.as_str() != &*name.key),
+            RecordKind::Policy => {
+                self.policies.retain(|job_type, _| job_type.as_str() != &*name.key)
+            }
             RecordKind::Pause => self.pauses.retain(|pause| pause_name(pause) != *name),
             RecordKind::ApiKey | RecordKind::SigningKey => {}
         }
@@ -224,8 +232,7 @@ impl Records {
             self.remove(&change.name);
             return Ok(None);
         };
-        let record =
-            Record { name: change.name.clone(), version: version + 1, body: body.clone() };
+        let record = Record { name: change.name.clone(), version: version + 1, body: body.clone() };
         let written = self.put(record.clone());
         written.expect("a body that a codec wrote a moment ago is read by the same codec");
         Ok(Some(record))
@@ -238,7 +245,12 @@ impl Records {
 
     /// The records of one kind whose keys begin with `prefix`, of one scope or of all, in the order
     /// of scopes and keys.
-    pub(crate) fn list(&self, kind: RecordKind, scope: Option<&Scope>, prefix: &str) -> Vec<Record> {
+    pub(crate) fn list(
+        &self,
+        kind: RecordKind,
+        scope: Option<&Scope>,
+        prefix: &str,
+    ) -> Vec<Record> {
         let of_kind = self.rows.values().filter(|record| record.name.kind == kind);
         let listed = of_kind.filter(|Record { name, .. }| {
             scope.is_none_or(|scope| name.scope == *scope) && name.key.starts_with(prefix)
@@ -274,7 +286,8 @@ mod tests {
         assert!(records.change(&put.clone().expecting(0)).is_ok());
         let again = records.change(&put.clone().expecting(0));
         assert_eq!(again, Err(Refusal::VersionChanged { version: 1 }));
-        let second = records.change(&RecordChange::put(Scope::All, "email", &policy(4)).expecting(1));
+        let second =
+            records.change(&RecordChange::put(Scope::All, "email", &policy(4)).expecting(1));
         assert_eq!(second.unwrap().unwrap().version, 2);
         let email = JobType::parse("email").expect("lawful");
         assert_eq!(records.policy(&email).max_attempts, 4);

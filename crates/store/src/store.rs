@@ -343,10 +343,7 @@ impl Request {
     /// Whether it sets something that nodes keep in memory.
     pub fn sets(&self) -> bool {
         self.parts().any(|part| {
-            matches!(
-                part,
-                Request::PutRecord(_) | Request::Pause { .. } | Request::Resume { .. }
-            )
+            matches!(part, Request::PutRecord(_) | Request::Pause { .. } | Request::Resume { .. })
         })
     }
 
@@ -402,7 +399,9 @@ impl Answer {
     pub fn first(self) -> Self {
         match self {
             Answer::All(parts) => parts.into_iter().next().map_or(Answer::Done, Answer::first),
-            one @ (Answer::Submitted(_) | Answer::Job(_) | Answer::Claimed(_) | Answer::Done) => one,
+            one @ (Answer::Submitted(_) | Answer::Job(_) | Answer::Claimed(_) | Answer::Done) => {
+                one
+            }
         }
     }
 }

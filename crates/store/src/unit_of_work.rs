@@ -15,9 +15,10 @@ use crate::{
     store::{Answer, Reply, Request},
 };
 use engine::{
-    ApiKey, AttemptRecord, AuditNote, Change, Command, Decision, Facts, HistoryEntry, IdempotencyKey, Job,
-    JobId, JobType, LeaseToken, NewJob, Policy, Refusal, Scope, Step, StepName, StepsChange,
-    Submitted, Tenant, TenantLimits, Timestamp, key_is_free, submit, submit_again, submit_same,
+    ApiKey, AttemptRecord, AuditNote, Change, Command, Decision, Facts, HistoryEntry,
+    IdempotencyKey, Job, JobId, JobType, LeaseToken, NewJob, Policy, Refusal, Scope, Step,
+    StepName, StepsChange, Submitted, Tenant, TenantLimits, Timestamp, key_is_free, submit,
+    submit_again, submit_same,
 };
 use std::collections::{BTreeSet, HashMap};
 
@@ -84,12 +85,21 @@ pub(crate) trait Sink: Source {
 /// What is to be written.
 pub(crate) enum Effect<'a, R> {
     /// A new job.
-    Begin { new: &'a NewJob, change: Box<Change> },
+    Begin {
+        new: &'a NewJob,
+        change: Box<Change>,
+    },
     /// A job that is there. `before` is missing where an earlier effect of the request has changed
     /// the job: then the store has it.
-    Change { before: Option<R>, change: Box<Change> },
+    Change {
+        before: Option<R>,
+        change: Box<Change>,
+    },
     /// The job goes with all that belongs to it.
-    Erase { before: Option<R>, id: JobId },
+    Erase {
+        before: Option<R>,
+        id: JobId,
+    },
     PutRecord(Record),
     RemoveRecord(RecordName),
     Audit(&'a AuditNote),
@@ -347,10 +357,10 @@ impl<'a, S: Source> View<'_, 'a, S> {
 
     /// [`Scope::All`] lifts every pause of the type.
     fn resume(&mut self, scope: &Scope, job_type: &JobType) -> Result<(), Stop<S::Error>> {
-        let lifted = |(of, paused): &&Pause| {
-            of == job_type && (*scope == Scope::All || scope == paused)
-        };
-        let lifted: Vec<_> = self.records().pauses().iter().filter(lifted).map(pause_name).collect();
+        let lifted =
+            |(of, paused): &&Pause| of == job_type && (*scope == Scope::All || scope == paused);
+        let lifted: Vec<_> =
+            self.records().pauses().iter().filter(lifted).map(pause_name).collect();
         lifted.into_iter().try_for_each(|name| self.change_record(&RecordChange::remove(name)))
     }
 
@@ -442,11 +452,7 @@ impl<S: Source> View<'_, '_, S> {
         self.source.attempt_record(row, token).map_err(Stop::Failed)
     }
 
-    fn step(
-        &self,
-        found: &Found<S::Row>,
-        name: &StepName,
-    ) -> Result<Option<Step>, Stop<S::Error>> {
+    fn step(&self, found: &Found<S::Row>, name: &StepName) -> Result<Option<Step>, Stop<S::Error>> {
         if let Some(staged) = self.staged.jobs.get(&found.job::<S>().id()) {
             let step = staged.steps.get(name);
             if step.is_some() || staged.forgot_steps {

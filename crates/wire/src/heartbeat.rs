@@ -5,7 +5,7 @@
 
 use crate::{
     body::{Unreadable, read},
-    job_command::{JobCommand, held},
+    held::held,
     list::at_most,
     page_item::PageItem,
     problem::Problem,
@@ -13,7 +13,7 @@ use crate::{
     time::Moment,
 };
 use engine::{
-    Checked, Command, FieldProblem, Findings, ITEMS_MAX, JobId, ProgressReport, Pulse, Refusal,
+    Beat, Checked, FieldProblem, Findings, ITEMS_MAX, JobId, ProgressReport, Pulse, Refusal,
     Timestamp, WorkerId, check_count,
 };
 use serde::{Deserialize, Deserializer, Serialize};
@@ -75,9 +75,9 @@ fn progress_or_misread<'de, D: Deserializer<'de>>(
 
 /// A checked entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Beat {
+pub struct CheckedHeartbeat {
     /// The heartbeat, and the job it is for.
-    pub order: JobCommand,
+    pub beat: Beat,
     /// What was wrong with the progress, which was left out then.
     pub left_out: Option<Refusal>,
 }
@@ -127,17 +127,15 @@ impl HeartbeatRequest {
 
 impl HeartbeatItem {
     /// Checks one entry.
-    pub fn check(&self) -> Result<Beat, Refusal> {
+    pub fn check(&self) -> Result<CheckedHeartbeat, Refusal> {
         let mut findings = Findings::default();
-        let Some((job_id, token)) = held(&self.job_id, &self.token, &mut findings) else {
+        let Some((id, token)) = held(&self.job_id, &self.token, &mut findings) else {
             return Err(findings.refusal());
         };
         let progress = self.progress.as_ref().map(ProgressRequest::check);
         let progress = findings.keep_given(progress);
-        let command = Command::Heartbeat { token, progress };
-        let order = JobCommand { job_id, command };
         let left_out = (!findings.is_empty()).then(|| findings.refusal());
-        Ok(Beat { order, left_out })
+        Ok(CheckedHeartbeat { beat: Beat { id, token, progress }, left_out })
     }
 }
 

@@ -17,9 +17,9 @@ mod explain;
 mod extended;
 pub mod filter;
 mod heartbeat;
+mod held;
 mod history;
 mod job;
-mod job_command;
 mod json;
 mod keys;
 mod leave;
@@ -56,11 +56,11 @@ pub use explain::{ExplainShape, REASON_CODES, ReasonShape};
 pub use extended::Extended;
 pub use filter::{FilterError, job_filter};
 pub use heartbeat::{
-    Beat, HeartbeatAnswer, HeartbeatItem, HeartbeatRequest, ProgressRequest, PulseShape, PulseWord,
+    CheckedHeartbeat, HeartbeatAnswer, HeartbeatItem, HeartbeatRequest, ProgressRequest,
+    PulseShape, PulseWord,
 };
 pub use history::HistoryShape;
 pub use job::{JobMore, JobShape};
-pub use job_command::JobCommand;
 pub use json::Json;
 pub use keys::{GrantShape, KeyCreated, KeyKind, KeyRequest, KeyShape, tenant_word};
 pub use leave::{LeaveAnswer, LeaveRequest};

@@ -1,12 +1,7 @@
 //! Release: a worker gives jobs back untried. It is answered like a settle.
 
-use crate::{
-    job_command::{JobCommand, held},
-    list::at_most,
-    page_item::PageItem,
-    secret::Secret,
-};
-use engine::{Command, Findings, ITEMS_MAX, Refusal, ReleaseReason, check_count, check_delay};
+use crate::{held::held, list::at_most, page_item::PageItem, secret::Secret};
+use engine::{Findings, ITEMS_MAX, Refusal, Release, ReleaseReason, check_count, check_delay};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -46,12 +41,12 @@ impl ReleaseRequest {
 impl ReleaseItem {
     /// Checks one entry. Who names a delay snoozes; who does not only stops. A job that was not
     /// started goes back to its place in the queue, whatever delay is named.
-    pub fn check(&self) -> Result<JobCommand, Refusal> {
+    pub fn check(&self) -> Result<Release, Refusal> {
         let mut findings = Findings::default();
         let held = held(&self.job_id, &self.token, &mut findings);
         let delay = self.delay_seconds.unwrap_or(0);
         let delay = findings.keep(check_delay("delaySeconds", delay));
-        let (Some((job_id, token)), Some(delay)) = (held, delay) else {
+        let (Some((id, token)), Some(delay)) = (held, delay) else {
             return Err(findings.refusal());
         };
         let reason = match self.started {
@@ -59,6 +54,6 @@ impl ReleaseItem {
             Some(true) | None if delay.is_zero() => ReleaseReason::Released,
             Some(true) | None => ReleaseReason::Snoozed,
         };
-        Ok(JobCommand { job_id, command: Command::Release { token, reason, delay } })
+        Ok(Release { id, token, reason, delay })
     }
 }

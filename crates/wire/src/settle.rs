@@ -4,16 +4,11 @@
 //! from being remembered.
 
 use crate::{
-    job_command::{JobCommand, held},
-    json::Json,
-    list::at_most,
-    page_item::PageItem,
-    problem::Problem,
-    secret::Secret,
+    held::held, json::Json, list::at_most, page_item::PageItem, problem::Problem, secret::Secret,
 };
 use engine::{
-    Checked, Command, Ending, EndingDraft, FieldProblem, Findings, ITEMS_MAX, JobId, OutcomeWord,
-    Refusal, Status, check_count,
+    Checked, Ending, EndingDraft, FieldProblem, Findings, ITEMS_MAX, JobId, OutcomeWord, Refusal,
+    Report, Status, check_count,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -78,14 +73,14 @@ impl SettleRequest {
 
 impl SettleItem {
     /// Checks one report and names every field that is wrong.
-    pub fn check(&self) -> Result<JobCommand, Refusal> {
+    pub fn check(&self) -> Result<Report, Refusal> {
         let mut findings = Findings::default();
         let held = held(&self.job_id, &self.token, &mut findings);
         let ending = self.checked_ending(&mut findings);
-        let (Some((job_id, token)), Some(ending)) = (held, ending) else {
+        let (Some((id, token)), Some(ending)) = (held, ending) else {
             return Err(findings.refusal());
         };
-        Ok(JobCommand { job_id, command: Command::Settle { token, ending } })
+        Ok(Report { id, token, ending })
     }
 
     fn checked_ending(&self, findings: &mut Findings) -> Option<Ending> {

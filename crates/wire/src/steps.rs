@@ -1,12 +1,8 @@
 //! Steps: a handler begins and finishes a part of its job that completes once.
 
-use crate::{
-    job_command::{JobCommand, held},
-    json::Json,
-    secret::Secret,
-};
+use crate::{held::held, json::Json, secret::Secret};
 use engine::{
-    Checked, Command, FieldProblem, Findings, JsonText, Refusal, StepAnswer, StepName,
+    Checked, FieldProblem, Findings, JsonText, Refusal, StepAnswer, StepName, StepReport,
     check_step_result,
 };
 use serde::{Deserialize, Serialize};
@@ -50,35 +46,26 @@ pub enum StepWord {
     Done,
 }
 
-/// What is to be done to the step.
-enum Action {
-    Begin,
-    Finish(JsonText),
-}
-
 impl StepRequest {
     /// Checks every field and names all that are wrong.
-    pub fn check(&self) -> Result<JobCommand, Refusal> {
+    pub fn check(&self) -> Result<StepReport, Refusal> {
         let mut findings = Findings::default();
         let held = held(&self.job_id, &self.token, &mut findings);
         let name = findings.keep(StepName::parse(&self.name));
-        let action = findings.keep(self.checked_action());
-        let (Some((job_id, token)), Some(name), Some(action)) = (held, name, action) else {
+        let result = findings.keep(self.checked_result());
+        let (Some((id, token)), Some(name), Some(result)) = (held, name, result) else {
             return Err(findings.refusal());
         };
-        let command = match action {
-            Action::Begin => Command::BeginStep { token, name },
-            Action::Finish(result) => Command::FinishStep { token, name, result },
-        };
-        Ok(JobCommand { job_id, command })
+        Ok(StepReport { id, token, name, result })
     }
 
-    fn checked_action(&self) -> Checked<Action> {
+    /// What the step came to; nothing where it begins.
+    fn checked_result(&self) -> Checked<Option<JsonText>> {
         match self.action.as_str() {
-            "begin" => Ok(Action::Begin),
+            "begin" => Ok(None),
             "finish" => {
                 let result = self.result.as_ref().map_or("null", Json::as_str);
-                Ok(Action::Finish(check_step_result(result)?))
+                check_step_result(result).map(Some)
             }
             _ => Err(FieldProblem::new("action", "must be begin or finish")),
         }

@@ -1,7 +1,7 @@
 //! One attempt at a job: what its handler, its heartbeats and its report share.
 
 use crate::{
-    backend::{Backend, Heartbeat},
+    backend::Backend,
     context::Context,
     fail::{Fail, Kind},
     handler::{Run, Running},
@@ -9,7 +9,7 @@ use crate::{
     time::Time,
 };
 use engine::{
-    Ending, EndingDraft, JsonText, OutcomeWord, ProgressReport, ReleaseReason, SubjectId,
+    Beat, Ending, EndingDraft, JsonText, OutcomeWord, ProgressReport, ReleaseReason, SubjectId,
     TraceParent, WorkerId,
 };
 use futures_util::FutureExt;
@@ -112,9 +112,9 @@ impl Attempt {
     }
 
     /// A heartbeat for its lease, with the progress that none has told yet.
-    pub(crate) fn heartbeat(&self) -> Heartbeat {
+    pub(crate) fn heartbeat(&self) -> Beat {
         let progress = self.said().progress.take();
-        Heartbeat { id: self.job.id, token: self.job.token, progress }
+        Beat { id: self.job.id, token: self.job.token, progress }
     }
 
     pub(crate) fn said(&self) -> MutexGuard<'_, Said> {

@@ -3,8 +3,8 @@
 use crate::{job_info::JobInfo, system};
 use async_trait::async_trait;
 use engine::{
-    Ending, JobDraft, JobId, JobType, JsonText, LeaseToken, PolicyDraft, ProgressReport,
-    ReleaseReason, StepAnswer, StepName, Tenant, Wish, WorkerId,
+    Beat, JobDraft, JobId, JobType, JsonText, LeaseToken, PolicyDraft, Release, Report, StepAnswer,
+    StepName, Tenant, Wish, WorkerId,
 };
 use std::{borrow::Cow, error::Error, pin::Pin, time::Duration};
 use tokio_util::sync::CancellationToken;
@@ -28,7 +28,7 @@ pub(crate) trait Backend: Send + Sync {
     async fn heartbeat(
         &self,
         worker: &WorkerId,
-        heartbeats: Vec<Heartbeat>,
+        heartbeats: Vec<Beat>,
     ) -> BackendResult<Vec<LeaseState>>;
 
     /// Says how attempts ended; one verdict for each, in their order.
@@ -77,31 +77,6 @@ pub(crate) type BackendFuture<'a, T> = Pin<Box<dyn Future<Output = BackendResult
 pub(crate) struct ClaimedJob {
     pub(crate) info: JobInfo,
     pub(crate) payload: JsonText,
-}
-
-/// A heartbeat for one lease.
-#[derive(Clone)]
-pub(crate) struct Heartbeat {
-    pub(crate) id: JobId,
-    pub(crate) token: LeaseToken,
-    pub(crate) progress: Option<ProgressReport>,
-}
-
-/// How one attempt ended.
-#[derive(Clone)]
-pub(crate) struct Report {
-    pub(crate) id: JobId,
-    pub(crate) token: LeaseToken,
-    pub(crate) ending: Ending,
-}
-
-/// A job that is given back.
-#[derive(Clone)]
-pub(crate) struct Release {
-    pub(crate) id: JobId,
-    pub(crate) token: LeaseToken,
-    pub(crate) reason: ReleaseReason,
-    pub(crate) delay: Duration,
 }
 
 /// How a lease stands.

@@ -1,17 +1,11 @@
 //! The other side in this process.
 
 use crate::{
-    backend::{
-        AskError, Backend, BackendResult, ClaimedJob, Heartbeat, LeaseState, Release, Report,
-        Verdict,
-    },
+    backend::{AskError, Backend, BackendResult, ClaimedJob, LeaseState, Verdict},
     job_info::JobInfo,
 };
 use async_trait::async_trait;
-use engine::{
-    Job, JobDraft, JobId, JobType, JsonText, LeaseToken, PolicyDraft, Pulse, Scope, StepAnswer,
-    StepName, Tenant, Wish, WorkerId,
-};
+use engine::{Beat, Job, JobDraft, JobId, JobType, JsonText, LeaseToken, PolicyDraft, Pulse, Release, Report, Scope, StepAnswer, StepName, StepReport, Tenant, Wish, WorkerId};
 use platform::{Error, Node, Platform};
 use std::sync::Arc;
 use store::{Claimed, StoreError};
@@ -76,25 +70,18 @@ impl Backend for Local {
     async fn heartbeat(
         &self,
         worker: &WorkerId,
-        heartbeats: Vec<Heartbeat>,
+        heartbeats: Vec<Beat>,
     ) -> BackendResult<Vec<LeaseState>> {
-        let heartbeat = |Heartbeat { id, token, progress }| platform::Beat { id, token, progress };
-        let heartbeats = heartbeats.into_iter().map(heartbeat).collect();
         let pulses = self.platform().heartbeat(&self.scope, worker, heartbeats).await?;
         Ok(pulses.into_iter().map(lease_state).collect())
     }
 
     async fn settle(&self, reports: Vec<Report>) -> BackendResult<Vec<Verdict>> {
-        let report = |Report { id, token, ending }| platform::Report { id, token, ending };
-        let reports = reports.into_iter().map(report).collect();
         let verdicts = self.platform().settle(&self.scope, reports).await?;
         Ok(verdicts.into_iter().map(verdict).collect())
     }
 
     async fn release(&self, releases: Vec<Release>) -> BackendResult<Vec<Verdict>> {
-        let release =
-            |Release { id, token, reason, delay }| platform::Release { id, token, reason, delay };
-        let releases = releases.into_iter().map(release).collect();
         let verdicts = self.platform().release(&self.scope, releases).await?;
         Ok(verdicts.into_iter().map(verdict).collect())
     }
@@ -109,7 +96,8 @@ impl Backend for Local {
         token: LeaseToken,
         name: StepName,
     ) -> BackendResult<StepAnswer> {
-        Ok(self.platform().begin_step(&self.scope, id, token, name).await?)
+        let step = StepReport { id, token, name, result: None };
+        Ok(self.platform().step(&self.scope, step).await?)
     }
 
     async fn finish_step(
@@ -119,7 +107,8 @@ impl Backend for Local {
         name: StepName,
         result: JsonText,
     ) -> BackendResult<StepAnswer> {
-        Ok(self.platform().finish_step(&self.scope, id, token, name, result).await?)
+        let step = StepReport { id, token, name, result: Some(result) };
+        Ok(self.platform().step(&self.scope, step).await?)
     }
 
     async fn submit(&self, tenant: &Tenant, draft: JobDraft) -> BackendResult<JobId> {
@@ -127,7 +116,7 @@ impl Backend for Local {
     }
 
     async fn set_policy(&self, job_type: JobType, policy: &PolicyDraft) -> BackendResult<()> {
-        Ok(self.platform().set_policy(job_type, policy).await.map(drop)?)
+        Ok(self.platform().set_policy(job_type, policy, None).await.map(drop)?)
     }
 
     fn leases_lapse_unheard(&self) -> bool {

@@ -30,14 +30,15 @@
 
 use crate::{
     attempt::{self, Attempt, Ended, RunnerContext, StopReason},
-    backend::{Backend, ClaimedJob, LeaseState, Release, Report},
+    backend::{Backend, ClaimedJob, LeaseState},
     handler::{Duty, Run},
     local::Local,
     request::JobRequest,
     time::Time,
 };
 use engine::{
-    ClaimId, HistoryEntry, Job, JobId, JobType, Scope, Status, Tenant, Timestamp, Wish, WorkerId,
+    ClaimId, HistoryEntry, Job, JobId, JobType, Release, Report, Scope, Status, Tenant, Timestamp,
+    Wish, WorkerId,
 };
 use platform::{Platform, Settings};
 use std::{
@@ -112,7 +113,7 @@ impl Kit {
     pub fn with(mut self, duty: Duty) -> Self {
         let job_type = JobType::parse(&duty.job_type).expect("the name of a job type");
         if let Some(policy) = &duty.policy {
-            let set = self.platform().set_policy(job_type.clone(), policy);
+            let set = self.platform().set_policy(job_type.clone(), policy, None);
             // The memory answers at once: there is nothing to wait for.
             let mut set = pin!(set);
             let polled = set.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop()));

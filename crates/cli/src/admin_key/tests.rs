@@ -26,7 +26,7 @@ impl House {
     }
 
     fn keys(&self) -> Vec<ApiKey> {
-        block_on(self.store.keys()).unwrap()
+        block_on(self.store.keys(None)).unwrap()
     }
 
     /// What is in the file, as a key.

@@ -1,12 +1,15 @@
 //! One batch: one transaction, and what its callers are told.
 
 use super::{
-    call::{Call, Replies, claimed_in},
-    crowd::{Got, Turn},
-    offer::Offers,
-    office::Office,
+    batch_queue::BatchQueue,
+    submission::{Replies, Submission, claimed_in},
+    waiting_claims::{BatchedClaim, ClaimResult},
+    work_hint::WorkHints,
 };
-use crate::watch::Touched;
+use crate::{
+    request::{TypedRequest, read_claimed},
+    watch::Touched,
+};
 use ::store::{Answer, Claimed, News, Reply, Request, StoreError};
 use engine::JobId;
 use std::{
@@ -16,57 +19,56 @@ use std::{
 };
 
 /// What stays together in one transaction.
-pub(super) enum Unit {
-    Call(Call),
-    Standing(Turn),
+pub(super) enum Entry {
+    Submission(Submission),
+    Claim(BatchedClaim),
 }
 
-/// What became of the units of one transaction.
+/// What became of the entries of one transaction.
 #[derive(Default)]
 struct Done {
-    calls: Vec<(Call, Replies)>,
-    turns: Vec<(Turn, Got)>,
+    submissions: Vec<(Submission, Replies)>,
+    claims: Vec<(BatchedClaim, ClaimResult)>,
 }
 
-impl Office {
+impl BatchQueue {
     /// Has the store carry out a batch, and answers.
-    pub(super) fn carry_out(&self, mut units: Vec<Unit>) {
-        let mut requests = Vec::with_capacity(units.iter().map(Unit::len).sum());
-        units.iter().for_each(|unit| unit.ask(&mut requests));
-        let news = self.news_of(&units);
+    pub(super) fn run_batch(&self, mut entries: Vec<Entry>) {
+        let mut requests = Vec::with_capacity(entries.iter().map(Entry::len).sum());
+        entries.iter().for_each(|entry| entry.ask(&mut requests));
+        let news = self.news_of(&entries);
         let told = !news.is_empty();
         match self.store.execute(requests, news) {
-            Ok(replies) => self.answer(Done::well(units, replies), told),
+            Ok(replies) => self.answer(Done::well(entries, replies), told),
             // Something that one of them touches is broken. Alone it harms nobody else.
-            Err(StoreError::Damaged(_)) if units.len() > 1 => {
-                let rest = units.split_off(units.len() / 2);
-                self.carry_out(units);
-                self.carry_out(rest);
+            Err(StoreError::Damaged(_)) if entries.len() > 1 => {
+                let rest = entries.split_off(entries.len() / 2);
+                self.run_batch(entries);
+                self.run_batch(rest);
             }
             // There is no room for more jobs, but what ends them makes some: nobody is refused a report
             // because somebody else hands over a job.
-            Err(StoreError::Full(_)) if is_mixed(&units) => {
-                let (begin, finish) = units.into_iter().partition(Unit::begins);
-                self.carry_out(finish);
-                self.carry_out(begin);
+            Err(StoreError::Full(_)) if is_mixed(&entries) => {
+                let (begin, finish) = entries.into_iter().partition(Entry::begins);
+                self.run_batch(finish);
+                self.run_batch(begin);
             }
-            Err(error) => self.answer(Done::badly(units, error), false),
+            Err(error) => self.answer(Done::badly(entries, error), false),
         }
     }
 
     /// What others are to know as soon as this is committed. Where claims are in it, only its end tells what is left for others.
-    fn news_of(&self, units: &[Unit]) -> News {
-        if !self.has_listeners() || units.iter().any(Unit::claims) {
+    fn news_of(&self, entries: &[Entry]) -> News {
+        if !self.has_listeners() || entries.iter().any(Entry::wants_jobs) {
             return News::default();
         }
-        let calls = units.iter().filter_map(Unit::call);
-        let offers = Offers::of(calls.clone().flat_map(|call| &call.offers));
+        let submissions = entries.iter().filter_map(Entry::submission);
+        let hints = WorkHints::of(submissions.clone().flat_map(|submission| &submission.hints));
         let touches = |request: &Request| {
-            let bare = request.bare();
-            !matches!(bare, None | Some(Request::Seen { .. } | Request::Leave { .. }))
+            !matches!(request, Request::Audit(_) | Request::Seen { .. } | Request::Leave { .. })
         };
-        let touched = calls.flat_map(|call| &call.requests).any(touches);
-        News { touched, ..offers.news() }
+        let touched = submissions.flat_map(|submission| &submission.requests).any(touches);
+        News { touched, ..hints.news() }
     }
 
     fn answer(&self, mut done: Done, told: bool) {
@@ -78,15 +80,15 @@ impl Office {
             touched: touched.as_ref().is_some_and(Touched::is_something),
             ..done.left_over(&leases).news()
         });
-        self.let_wait(&mut done, &leases);
+        self.repark(&mut done, &leases);
         let mut lost: Vec<Claimed> = Vec::new();
-        for (call, replies) in done.calls {
-            if let Err(Ok(replies)) = call.promise.keep(replies) {
+        for (submission, replies) in done.submissions {
+            if let Err(Ok(replies)) = submission.promise.keep(replies) {
                 lost.extend(claimed_in(&replies).cloned());
             }
         }
-        for (turn, got) in done.turns {
-            if let Err(Ok(jobs)) = turn.promise.keep(got) {
+        for (claim, result) in done.claims {
+            if let Err(Ok(jobs)) = claim.promise.keep(result) {
                 lost.extend(jobs);
             }
         }
@@ -105,17 +107,20 @@ impl Office {
         }
     }
 
-    /// Sends those back to the crowd who got nothing, and stirs it up about what is left.
-    fn let_wait(&self, done: &mut Done, leases: &Leases) {
-        let mut room = self.room();
-        if room.crowd.is_empty() {
+    /// Lets those claims wait on that got nothing, and marks those ready that may want what is left.
+    fn repark(&self, done: &mut Done, leases: &Leases) {
+        let mut state = self.state();
+        if state.claims.is_empty() {
             return;
         }
-        let asked: BTreeSet<u64> = done.turns.iter().map(|(turn, _)| turn.number).collect();
+        let asked: BTreeSet<u64> = done.claims.iter().map(|(claim, _)| claim.number).collect();
         let left = done.left_over(leases);
-        room.crowd.stir(|number, want| !asked.contains(&number) && left.may_serve(want));
-        let answered = |(turn, got): (Turn, Got)| room.crowd.end(turn, got);
-        done.turns = done.turns.drain(..).filter_map(answered).collect();
+        state
+            .claims
+            .mark_ready(|number, filter| !asked.contains(&number) && left.may_serve(filter));
+        let answered =
+            |(claim, result): (BatchedClaim, ClaimResult)| state.claims.end(claim, result);
+        done.claims = done.claims.drain(..).filter_map(answered).collect();
     }
 }
 
@@ -123,36 +128,34 @@ impl Office {
 type Leases = BTreeMap<JobId, usize>;
 
 impl Done {
-    fn well(units: Vec<Unit>, replies: Vec<Reply>) -> Self {
-        let requests: usize = units.iter().map(Unit::len).sum();
+    fn well(entries: Vec<Entry>, replies: Vec<Reply>) -> Self {
+        let requests: usize = entries.iter().map(Entry::len).sum();
         assert_eq!(requests, replies.len(), "a store gives one reply for each request");
         let mut replies = replies.into_iter();
         let mut done = Done::default();
-        for unit in units {
-            match unit {
-                Unit::Call(call) => {
-                    let own = replies.by_ref().take(call.requests.len()).collect();
-                    done.calls.push((call, Ok(own)));
+        for entry in entries {
+            match entry {
+                Entry::Submission(submission) => {
+                    let own = replies.by_ref().take(submission.requests.len()).collect();
+                    done.submissions.push((submission, Ok(own)));
                 }
-                Unit::Standing(turn) => {
-                    let got = match replies.next() {
-                        Some(Ok(Answer::Claimed(jobs))) => Ok(jobs),
-                        Some(_) | None => unreachable!("a claim is answered as one"),
-                    };
-                    done.turns.push((turn, got));
+                Entry::Claim(claim) => {
+                    let reply = replies.next().expect("it was counted");
+                    let answer = reply.expect("a claim is never refused");
+                    done.claims.push((claim, Ok(read_claimed(answer))));
                 }
             }
         }
         done
     }
 
-    fn badly(units: Vec<Unit>, error: StoreError) -> Self {
+    fn badly(entries: Vec<Entry>, error: StoreError) -> Self {
         let error = shared(error);
         let mut done = Done::default();
-        for unit in units {
-            match unit {
-                Unit::Call(call) => done.calls.push((call, Err(error()))),
-                Unit::Standing(turn) => done.turns.push((turn, Err(error()))),
+        for entry in entries {
+            match entry {
+                Entry::Submission(submission) => done.submissions.push((submission, Err(error()))),
+                Entry::Claim(claim) => done.claims.push((claim, Err(error()))),
             }
         }
         done
@@ -161,24 +164,28 @@ impl Done {
     /// The jobs that something may have happened to.
     fn touched(&self) -> Touched {
         let unknown = |error: &StoreError| matches!(error, StoreError::OutcomeUnknown(_));
-        let called = self.calls.iter().map(|(_, replies)| replies.as_ref().err());
-        let stood = self.turns.iter().map(|(_, got)| got.as_ref().err());
+        let called = self.submissions.iter().map(|(_, replies)| replies.as_ref().err());
+        let stood = self.claims.iter().map(|(_, result)| result.as_ref().err());
         if called.chain(stood).flatten().any(unknown) {
             return Touched::Anything;
         }
         let mut ids = Vec::new();
-        for (call, replies) in &self.calls {
+        for (submission, replies) in &self.submissions {
             let replies = replies.iter().flatten();
-            call.requests.iter().zip(replies).for_each(|(r, reply)| touched_by(r, reply, &mut ids));
+            submission
+                .requests
+                .iter()
+                .zip(replies)
+                .for_each(|(r, reply)| touched_by(r, reply, &mut ids));
         }
-        let stood = self.turns.iter().filter_map(|(_, got)| got.as_ref().ok());
+        let stood = self.claims.iter().filter_map(|(_, result)| result.as_ref().ok());
         ids.extend(stood.flatten().map(|claimed| claimed.job.id()));
         Touched::Jobs(ids)
     }
 
     fn leases(&self) -> Leases {
-        let called = self.calls.iter().filter_map(|(_, replies)| replies.as_ref().ok());
-        let stood = self.turns.iter().filter_map(|(_, got)| got.as_ref().ok());
+        let called = self.submissions.iter().filter_map(|(_, replies)| replies.as_ref().ok());
+        let stood = self.claims.iter().filter_map(|(_, result)| result.as_ref().ok());
         let claimed = called.flat_map(|replies| claimed_in(replies)).chain(stood.flatten());
         let mut leases = Leases::new();
         claimed.for_each(|claimed| *leases.entry(claimed.job.id()).or_default() += 1);
@@ -186,20 +193,20 @@ impl Done {
     }
 
     /// What was offered and may still be there.
-    fn left_over(&self, leases: &Leases) -> Offers<'_> {
+    fn left_over(&self, leases: &Leases) -> WorkHints<'_> {
         let happened = |replies: &Replies| match replies {
             Ok(_) | Err(StoreError::OutcomeUnknown(_)) => true,
             Err(StoreError::Unavailable(_) | StoreError::Full(_) | StoreError::Damaged(_)) => false,
         };
-        let calls = self.calls.iter().filter(|(_, replies)| happened(replies));
-        let offers = calls.flat_map(|(call, _)| &call.offers);
+        let submissions = self.submissions.iter().filter(|(_, replies)| happened(replies));
+        let hints = submissions.flat_map(|(submission, _)| &submission.hints);
         let taken = |job: JobId| leases.contains_key(&job);
-        let mut left = Offers::of(offers.filter(|offer| !offer.job().is_some_and(taken)));
+        let mut left = WorkHints::of(hints.filter(|hint| !hint.job().is_some_and(taken)));
         // Claims have their turn last. Where one looked and found nothing, nothing can be started now.
         // One that got something may only have been given what it held before.
-        for (turn, got) in &self.turns {
-            if matches!(got, Ok(jobs) if jobs.is_empty()) {
-                left.jobs.retain(|queue, _| !turn.want.wants(queue));
+        for (claim, result) in &self.claims {
+            if matches!(result, Ok(jobs) if jobs.is_empty()) {
+                left.jobs.retain(|queue, _| !claim.filter.wants(queue));
             }
         }
         left
@@ -207,53 +214,62 @@ impl Done {
 }
 
 fn touched_by(request: &Request, reply: &Reply, ids: &mut Vec<JobId>) {
-    match (request.bare(), reply) {
-        (_, Err(_)) => {}
-        (Some(Request::Job { id, .. }), Ok(_)) => ids.push(*id),
-        (_, Ok(Answer::Claimed(jobs))) => ids.extend(jobs.iter().map(|claimed| claimed.job.id())),
-        (_, Ok(Answer::Submitted(jobs))) => ids.extend(jobs.iter().map(|job| job.job_id)),
-        (_, Ok(Answer::Job(_) | Answer::Done)) => {}
+    if let Ok(answer) = reply {
+        answered(request, answer, ids);
     }
 }
 
-fn is_mixed(units: &[Unit]) -> bool {
-    let begin = units.iter().filter(|unit| unit.begins()).count();
-    (1..units.len()).contains(&begin)
+/// The jobs that a request which was carried out is about.
+fn answered(request: &Request, answer: &Answer, ids: &mut Vec<JobId>) {
+    match (request, answer) {
+        (Request::All(parts), Answer::All(answers)) => {
+            parts.iter().zip(answers).for_each(|(part, answer)| answered(part, answer, ids));
+        }
+        (Request::Job { id, .. }, _) => ids.push(*id),
+        (_, Answer::Claimed(jobs)) => ids.extend(jobs.iter().map(|claimed| claimed.job.id())),
+        (_, Answer::Submitted(jobs)) => ids.extend(jobs.iter().map(|job| job.job_id)),
+        (_, Answer::Job(_) | Answer::All(_) | Answer::Done) => {}
+    }
 }
 
-impl Unit {
-    fn call(&self) -> Option<&Call> {
+fn is_mixed(entries: &[Entry]) -> bool {
+    let begin = entries.iter().filter(|entry| entry.begins()).count();
+    (1..entries.len()).contains(&begin)
+}
+
+impl Entry {
+    fn submission(&self) -> Option<&Submission> {
         match self {
-            Unit::Call(call) => Some(call),
-            Unit::Standing(_) => None,
+            Entry::Submission(submission) => Some(submission),
+            Entry::Claim(_) => None,
         }
     }
 
     /// Whether it wants jobs.
-    fn claims(&self) -> bool {
-        let is_claim = |request: &Request| matches!(request.bare(), Some(Request::Claim { .. }));
-        self.call().is_none_or(|call| call.requests.iter().any(is_claim))
+    fn wants_jobs(&self) -> bool {
+        let is_claim = |request: &Request| matches!(request, Request::Claim { .. });
+        self.submission().is_none_or(|submission| submission.requests.iter().any(is_claim))
     }
 
     /// Whether it hands over jobs.
     fn begins(&self) -> bool {
-        self.call().is_some_and(|call| call.requests.iter().any(Request::begins))
+        self.submission().is_some_and(|submission| submission.requests.iter().any(Request::begins))
     }
 
     fn len(&self) -> usize {
         match self {
-            Unit::Call(call) => call.requests.len(),
-            Unit::Standing(_) => 1,
+            Entry::Submission(submission) => submission.requests.len(),
+            Entry::Claim(_) => 1,
         }
     }
 
     /// Adds what the store is asked. A copy: a batch that has to be split is asked again.
     fn ask(&self, requests: &mut Vec<Request>) {
         match self {
-            Unit::Call(call) => requests.extend_from_slice(&call.requests),
-            Unit::Standing(Turn { want, .. }) => {
-                let (scope, wish) = (want.scope.clone(), want.wish.clone());
-                requests.push(Request::Claim { scope, wish });
+            Entry::Submission(submission) => requests.extend_from_slice(&submission.requests),
+            Entry::Claim(BatchedClaim { filter, .. }) => {
+                let (scope, wish) = (filter.scope.clone(), filter.wish.clone());
+                requests.push(TypedRequest::claim(scope, wish).request);
             }
         }
     }

@@ -1,19 +1,19 @@
-//! Calls in the order in which they came, and who is held in front when there are too many.
+//! Submissions in the order in which they came, and who is held in front when there are too many.
 
 use super::{
     Limits,
-    call::{Call, Size},
+    submission::{Size, Submission},
 };
 use std::collections::VecDeque;
 
 pub(super) struct Lane {
     /// These have their place, whatever becomes of their callers.
-    calls: VecDeque<Call>,
+    submissions: VecDeque<Submission>,
     inside: Size,
     bytes_max: usize,
     /// These are as good as still with their callers, and leave with them: else callers who come and
     /// go could fill the memory.
-    held: VecDeque<Call>,
+    held: VecDeque<Submission>,
 }
 
 /// What a batch has taken so far.
@@ -24,46 +24,51 @@ pub(super) struct Load<'a> {
 
 impl Lane {
     pub(super) fn new(bytes_max: usize) -> Self {
-        Lane { calls: VecDeque::new(), inside: Size::default(), bytes_max, held: VecDeque::new() }
+        Lane {
+            submissions: VecDeque::new(),
+            inside: Size::default(),
+            bytes_max,
+            held: VecDeque::new(),
+        }
     }
 
-    pub(super) fn enter(&mut self, call: Call) {
-        self.held.push_back(call);
+    pub(super) fn enter(&mut self, submission: Submission) {
+        self.held.push_back(submission);
         self.let_in();
     }
 
     /// Takes from the front what the batch has room for.
-    pub(super) fn take(&mut self, load: &mut Load<'_>) -> Vec<Call> {
+    pub(super) fn take(&mut self, load: &mut Load<'_>) -> Vec<Submission> {
         let mut taken = Vec::new();
-        while let Some(call) = self.calls.pop_front() {
-            if call.is_pointless() {
-                self.left(&call);
+        while let Some(submission) = self.submissions.pop_front() {
+            if submission.is_pointless() {
+                self.left(&submission);
                 continue;
             }
-            if !load.takes(call.size) {
-                self.calls.push_front(call);
+            if !load.takes(submission.size) {
+                self.submissions.push_front(submission);
                 break;
             }
-            self.left(&call);
-            taken.push(call);
+            self.left(&submission);
+            taken.push(submission);
         }
         taken
     }
 
-    /// Sends a call away that is still held; its caller does not wait any more.
-    pub(super) fn abandon(&mut self, number: u64) -> Option<Call> {
-        let place = self.held.binary_search_by_key(&number, |call| call.number).ok()?;
+    /// Sends a submission away that is still held; its caller does not wait any more.
+    pub(super) fn abandon(&mut self, number: u64) -> Option<Submission> {
+        let place = self.held.binary_search_by_key(&number, |submission| submission.number).ok()?;
         self.held.remove(place)
     }
 
     /// Everybody who waits, out of the door.
-    pub(super) fn clear(&mut self) -> impl Iterator<Item = Call> + use<> {
+    pub(super) fn clear(&mut self) -> impl Iterator<Item = Submission> + use<> {
         self.inside = Size::default();
-        std::mem::take(&mut self.calls).into_iter().chain(std::mem::take(&mut self.held))
+        std::mem::take(&mut self.submissions).into_iter().chain(std::mem::take(&mut self.held))
     }
 
-    pub(super) fn calls(&self) -> usize {
-        self.calls.len()
+    pub(super) fn submissions(&self) -> usize {
+        self.submissions.len()
     }
 
     pub(super) fn requests(&self) -> usize {
@@ -78,18 +83,19 @@ impl Lane {
         self.held.len()
     }
 
-    fn left(&mut self, call: &Call) {
-        self.inside -= call.size;
+    fn left(&mut self, submission: &Submission) {
+        self.inside -= submission.size;
         self.let_in();
     }
 
-    /// Lets in who fits. A call that is larger than the lane comes in when it is empty.
+    /// Lets in who fits. A submission that is larger than the lane comes in when it is empty.
     fn let_in(&mut self) {
-        while let Some(call) = self.held.front()
-            && (self.calls.is_empty() || self.inside.bytes + call.size.bytes <= self.bytes_max)
+        while let Some(submission) = self.held.front()
+            && (self.submissions.is_empty()
+                || self.inside.bytes + submission.size.bytes <= self.bytes_max)
         {
-            self.inside += call.size;
-            self.calls.extend(self.held.pop_front());
+            self.inside += submission.size;
+            self.submissions.extend(self.held.pop_front());
         }
     }
 }
@@ -99,7 +105,7 @@ impl<'a> Load<'a> {
         Load { limits, taken: Size::default() }
     }
 
-    /// Takes a call in if it fits. The first one always does: what is larger than a batch is one.
+    /// Takes a submission in if it fits. The first one always does: what is larger than a batch is one.
     fn takes(&mut self, size: Size) -> bool {
         let mut sum = self.taken;
         sum += size;

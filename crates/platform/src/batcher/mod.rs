@@ -5,16 +5,17 @@
 //! commits at once.
 
 mod batch;
-mod call;
-mod crowd;
+mod batch_queue;
+mod claim_wait;
 mod lane;
-mod offer;
-mod office;
-mod standing;
+mod submission;
+mod wait_at_most;
+mod waiting_claims;
+mod work_hint;
 
-pub use standing::Standing;
+pub use claim_wait::ClaimWait;
 
-use self::{call::Asked, office::Office};
+use self::{batch_queue::BatchQueue, submission::PendingReply};
 use crate::{Watch, watch::Watchers};
 use ::store::{
     Execute, News, Reply, Request, StoreError,
@@ -29,7 +30,7 @@ use std::{io, sync::Arc};
 /// others. The request of a caller that leaves early may be carried out all the same, but no job stays
 /// leased to a caller that is gone.
 pub struct Batcher {
-    office: Arc<Office>,
+    queue: Arc<BatchQueue>,
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
 }
 
@@ -48,6 +49,8 @@ pub struct Limits {
     pub waiting_bytes_max: usize,
     /// Batches under way at the same time. More than one is for stores with more than one writer.
     pub writers: usize,
+    /// The callers of a batch of so many submissions are waited for: they come back with their next.
+    pub gather_min: usize,
 }
 
 impl Default for Limits {
@@ -58,6 +61,7 @@ impl Default for Limits {
             batch_bytes_max: 8 * 1024 * 1024,
             waiting_bytes_max: 32 * 1024 * 1024,
             writers: 1,
+            gather_min: 8,
         }
     }
 }
@@ -80,14 +84,14 @@ impl Batcher {
     pub fn start(store: Arc<dyn Execute>, limits: Limits) -> io::Result<Self> {
         let writers = limits.writers.max(1);
         let batcher = Batcher {
-            office: Arc::new(Office::new(store, limits)),
+            queue: Arc::new(BatchQueue::new(store, limits)),
             threads: Mutex::new(Vec::new()),
         };
         for number in 1..=writers {
-            let office = batcher.office.clone();
+            let queue = batcher.queue.clone();
             let builder = thread::Builder::new().name(format!("consign-writer-{number}"));
             // Should a thread not start, those that did are closed with the batcher.
-            let thread = builder.spawn(move || office.write())?;
+            let thread = builder.spawn(move || queue.write())?;
             batcher.threads.lock().expect(UNPOISONED).push(thread);
         }
         Ok(batcher)
@@ -98,12 +102,12 @@ impl Batcher {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        Asked::new(&self.office, batch)?.await
+        PendingReply::new(&self.queue, batch)?.await
     }
 
     /// Lets other nodes know, where there are any.
     pub(crate) fn notify_peers(&self, news: News) {
-        self.office.notify_peers(news);
+        self.queue.notify_peers(news);
     }
 
     /// Claims, and waits until there is something to claim.
@@ -111,34 +115,34 @@ impl Batcher {
     /// It takes part in the next batch and, as long as it gets nothing, in every later one that may
     /// bring it work, after the submits in it: a job handed over to an idle system is stored and
     /// started by one commit.
-    pub fn stand(&self, scope: Scope, wish: Wish) -> Standing {
-        Standing::new(&self.office, scope, wish)
+    pub fn stand(&self, scope: Scope, wish: Wish) -> ClaimWait {
+        ClaimWait::new(&self.queue, scope, wish)
     }
 
     /// Lets claims that wait try again: those that want one of `types`, or all. For what no request
     /// brings: time that has come, and other nodes.
     pub fn wake(&self, types: Option<&[JobType]>) {
-        self.office.wake(types);
+        self.queue.wake(types);
     }
 
     /// Wants to know when a batch touches a job. Begin before you read it.
     pub fn watch(&self, id: JobId) -> Watch {
-        self.office.watchers.watch(id)
+        self.queue.watchers.watch(id)
     }
 
     /// Everybody who watches a job here.
     pub(crate) fn watchers(&self) -> &Arc<Watchers> {
-        &self.office.watchers
+        &self.queue.watchers
     }
 
-    /// Whether there are other nodes, who want to know what this one does.
+    /// Whether there are other nodes, which want to know what this one does.
     pub(crate) fn be_in_company(&self, company: bool) {
-        self.office.be_in_company(company);
+        self.queue.be_in_company(company);
     }
 
     /// What waits now.
     pub fn waiting(&self) -> Waiting {
-        self.office.waiting()
+        self.queue.waiting()
     }
 
     /// Takes nothing new, finishes what waits, and returns when the last answer was given. Claims that
@@ -146,7 +150,7 @@ impl Batcher {
     ///
     /// This blocks. Jobs whose answer nobody takes afterwards stay leased until the lease runs out.
     pub fn close(&self) {
-        self.office.close();
+        self.queue.close();
         // Whoever closes as well waits here until it is done.
         let mut threads = self.threads.lock().expect(UNPOISONED);
         for thread in threads.drain(..) {
@@ -157,7 +161,7 @@ impl Batcher {
             }
         }
         drop(threads);
-        self.office.watchers.close();
+        self.queue.watchers.close();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::watched::{Watched, job_type, wish};
 use engine::{Job, JobDraft, JobId, Scope, Status, WorkerId};
-use platform::{Batcher, Limits, Platform, Settings, Standing, Writes};
+use platform::{Batcher, ClaimWait, Limits, Platform, Settings, Writes};
 use pollster::block_on;
 use std::{
     pin::{Pin, pin},
@@ -50,16 +50,16 @@ impl Yard {
         submitted(&self.ask(self.store.submit(name, 1)))
     }
 
-    fn stand(&self, name: &str) -> Standing {
+    fn stand(&self, name: &str) -> ClaimWait {
         self.stand_for(name, &["email"], 1)
     }
 
-    fn stand_for(&self, name: &str, job_types: &[&str], max: usize) -> Standing {
+    fn stand_for(&self, name: &str, job_types: &[&str], max: usize) -> ClaimWait {
         self.batcher.stand(Scope::All, wish(name, job_types, max))
     }
 
     /// A claim that has tried once, in vain.
-    fn idle(&self, name: &str, job_types: &[&str], max: usize) -> Standing {
+    fn idle(&self, name: &str, job_types: &[&str], max: usize) -> ClaimWait {
         let before = self.store.batches().len();
         let standing = self.stand_for(name, job_types, max);
         self.settled(before + 1);

@@ -120,7 +120,7 @@ fn the_poison_queue_is_redriven_and_discarded_and_nothing_else() {
     let platform = House::new().platform;
     let poisoned = poison(&platform, "acme", "email", "BAD", 5);
     let cancelled = submit(&platform, "acme", "email", 1)[0];
-    block_on(platform.cancel(&Scope::All, cancelled)).unwrap();
+    block_on(platform.cancel(&Scope::All, cancelled, None)).unwrap();
     let these = |ids: &[JobId]| Chosen::Ids(ids.to_vec());
     let discard =
         |chosen| block_on(platform.discard_matching(&Scope::All, chosen, ANYBODY)).unwrap();
@@ -179,7 +179,7 @@ fn the_poison_queue_is_shown_by_reason() {
     poison(&platform, "acme", "email", "SMTP_DOWN", 2);
     let other = poison(&platform, "birch", "scan", "NO_FILE", 1);
     let gone = poison(&platform, "acme", "email", "GONE", 1);
-    block_on(platform.discard(&Scope::All, gone[0])).unwrap();
+    block_on(platform.discard(&Scope::All, gone[0], None)).unwrap();
     let ask = |query: PoisonQuery| block_on(platform.poisoned(&query, &unlimited())).unwrap();
     let counts = |page: &platform::PoisonPage| -> Vec<(String, u64)> {
         let reasons = page.reasons.as_ref().expect("with the first page");
@@ -259,7 +259,7 @@ fn queues_are_summed_up_by_type_and_each_worker_counts_once() {
     let acme = Scope::One(tenant("acme"));
     block_on(platform.claim(&acme, own)).unwrap();
     block_on(platform.claim(&Scope::All, crate::house::wish("d", 1))).unwrap();
-    block_on(platform.pause(&Scope::One(tenant("birch")), job_type("email"))).unwrap();
+    block_on(platform.pause(&Scope::One(tenant("birch")), job_type("email"), None, None)).unwrap();
     let all = block_on(platform.queue_summaries(&Scope::All)).unwrap();
     assert_eq!(all.iter().map(|q| q.job_type.as_str()).collect::<Vec<_>>(), ["email", "scan"]);
     let email = &all[0];
@@ -269,7 +269,7 @@ fn queues_are_summed_up_by_type_and_each_worker_counts_once() {
     assert_eq!(all[1].oldest_age, Some(Duration::from_secs(3)));
     let birch = block_on(platform.queue_summaries(&Scope::One(tenant("birch")))).unwrap();
     assert_eq!((birch[0].live_workers, birch[0].paused), (1, true), "one works for everybody");
-    block_on(platform.pause(&Scope::All, job_type("email"))).unwrap();
+    block_on(platform.pause(&Scope::All, job_type("email"), None, None)).unwrap();
     let all = block_on(platform.queue_summaries(&Scope::All)).unwrap();
     assert!(all[0].paused && !all[1].paused);
 }

@@ -6,7 +6,7 @@ use engine::{
     Pulse, Refusal, ReleaseReason, Scope, StepName, Tenant, Timestamp, Wish, WorkerId,
     check_step_result,
 };
-use platform::{Beat, Error, Release, Report};
+use platform::{Beat, Error, Release, Report, StepReport};
 use pollster::block_on;
 use std::time::Duration;
 use store::{Cursor, Query};
@@ -95,11 +95,11 @@ fn reports_are_refused_one_by_one() {
         let pulses = block_on(platform.heartbeat(&scope, &worker, beats)).unwrap();
         assert!(matches!(pulses[..], [Ok(Pulse::Lost), Ok(Pulse::Lost)]), "{pulses:?}");
         let name = StepName::parse("s").unwrap();
-        let begun = block_on(platform.begin_step(&scope, id, token, name.clone()));
-        assert!(matches!(begun, Err(Error::Refused(Refusal::LeaseLost))));
-        let result = check_step_result("1").unwrap();
-        let finished = block_on(platform.finish_step(&scope, id, token, name, result));
-        assert!(matches!(finished, Err(Error::Refused(Refusal::LeaseLost))));
+        for result in [None, Some(check_step_result("1").unwrap())] {
+            let step = StepReport { id, token, name: name.clone(), result };
+            let refused = block_on(platform.step(&scope, step));
+            assert!(matches!(refused, Err(Error::Refused(Refusal::LeaseLost))));
+        }
     }
 }
 
@@ -108,7 +108,7 @@ fn operators_are_refused_by_field() {
     let house = House::new();
     let id = house.submit();
     for attempts in [i64::MIN, -1, 0, 101, i64::MAX] {
-        let redrive = house.platform.redrive(&Scope::All, id, Some(attempts), false);
+        let redrive = house.platform.redrive(&Scope::All, id, Some(attempts), false, None);
         assert_eq!(blamed(block_on(redrive)), ["maxAttempts"]);
     }
     let draft = PolicyDraft {
@@ -117,7 +117,7 @@ fn operators_are_refused_by_field() {
         backoff_factor_hundredths: Some(0),
         ..PolicyDraft::default()
     };
-    let set = house.platform.set_policy(JobType::parse("email").unwrap(), &draft);
+    let set = house.platform.set_policy(JobType::parse("email").unwrap(), &draft, None);
     assert_eq!(blamed(block_on(set)), ["backoff.factor", "lease", "retention"]);
     assert!(block_on(house.platform.policies()).unwrap().is_empty());
 }

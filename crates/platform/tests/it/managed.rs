@@ -5,15 +5,15 @@ use engine::{
     AuditHash, CorrelationId, EventKind, JobType, OutcomeWord, PolicyDraft, Refusal, Scope, Status,
     Tenant,
 };
-use platform::{Author, Error, Managed};
+use platform::{Actor, Error};
 use pollster::block_on;
 
-fn by(house: &House) -> Managed<'_> {
-    house.platform.by(Author {
+fn actor() -> Actor {
+    Actor {
         who: "key:ops".into(),
         scope: Scope::One(Tenant::default_tenant()),
         correlation: CorrelationId::parse("c-7").unwrap(),
-    })
+    }
 }
 
 /// What the audit log says, oldest first: action, target and detail in one line.
@@ -37,21 +37,27 @@ fn every_verb_of_operators_is_done_and_noted() {
     let house = House::new();
     let id = house.submit();
     let email = || JobType::parse("email").unwrap();
-    let (one, ops) = (Scope::One(Tenant::default_tenant()), by(&house));
-    block_on(ops.pause(&one, email(), None)).unwrap();
+    let one = Scope::One(Tenant::default_tenant());
+    let (ops, actor) = (&house.platform, actor());
+    let by = Some(&actor);
+    block_on(ops.pause(&one, email(), None, by)).unwrap();
     assert!(house.claim("a").is_empty());
-    block_on(ops.resume(&Scope::All, email())).unwrap();
+    block_on(ops.resume(&Scope::All, email(), by)).unwrap();
     house.settle(&house.claim("b")[0], OutcomeWord::Poisoned).unwrap();
-    assert_eq!(block_on(ops.redrive(&one, id, Some(3), true)).unwrap().status(), Status::Queued);
+    assert_eq!(
+        block_on(ops.redrive(&one, id, Some(3), true, by)).unwrap().status(),
+        Status::Queued
+    );
     house.settle(&house.claim("c")[0], OutcomeWord::Poisoned).unwrap();
-    block_on(ops.discard(&one, id)).unwrap();
-    block_on(ops.redrive(&one, id, None, false)).unwrap();
-    assert_eq!(block_on(ops.cancel(&one, id)).unwrap().status(), Status::Cancelled);
-    block_on(ops.erase(&one, id)).unwrap();
+    block_on(ops.discard(&one, id, by)).unwrap();
+    block_on(ops.redrive(&one, id, None, false, by)).unwrap();
+    assert_eq!(block_on(ops.cancel(&one, id, by)).unwrap().status(), Status::Cancelled);
+    block_on(ops.erase(&one, id, by)).unwrap();
     let draft = PolicyDraft { max_attempts: Some(9), ..PolicyDraft::default() };
-    assert_eq!(block_on(ops.set_policy(email(), &draft)).unwrap().max_attempts, 9);
+    assert_eq!(block_on(ops.set_policy(email(), &draft, by)).unwrap().max_attempts, 9);
     assert_eq!(block_on(house.platform.policies()).unwrap()[&email()].max_attempts, 9);
-    block_on(ops.record("jobs.cancel", "status eq 'Queued'", Some("12 jobs"))).unwrap();
+    block_on(ops.record_action(&actor, "jobs.cancel", "status eq 'Queued'", Some("12 jobs")))
+        .unwrap();
     let expected = [
         "queue.pause email tenant default: active → paused".to_owned(),
         "queue.resume email every tenant: paused for tenant default → active".into(),
@@ -70,14 +76,16 @@ fn every_verb_of_operators_is_done_and_noted() {
 fn what_is_refused_is_not_noted() {
     let house = House::new();
     let id = house.submit();
-    let (foreign, ops) = (Scope::One(Tenant::parse("birch").unwrap()), by(&house));
-    let refused = block_on(ops.cancel(&foreign, id));
+    let foreign = Scope::One(Tenant::parse("birch").unwrap());
+    let (ops, actor) = (&house.platform, actor());
+    let by = Some(&actor);
+    let refused = block_on(ops.cancel(&foreign, id, by));
     assert!(matches!(refused, Err(Error::Refused(Refusal::JobNotFound))), "{refused:?}");
-    assert!(block_on(ops.discard(&Scope::All, id)).is_err());
-    assert!(block_on(ops.erase(&Scope::All, id)).is_err());
-    assert!(block_on(ops.redrive(&Scope::All, id, Some(0), false)).is_err());
+    assert!(block_on(ops.discard(&Scope::All, id, by)).is_err());
+    assert!(block_on(ops.erase(&Scope::All, id, by)).is_err());
+    assert!(block_on(ops.redrive(&Scope::All, id, Some(0), false, by)).is_err());
     let draft = PolicyDraft { max_attempts: Some(0), ..PolicyDraft::default() };
-    assert!(block_on(ops.set_policy(JobType::parse("email").unwrap(), &draft)).is_err());
+    assert!(block_on(ops.set_policy(JobType::parse("email").unwrap(), &draft, by)).is_err());
     assert!(noted(&house).is_empty());
     assert_eq!(block_on(house.platform.job(&Scope::All, id)).unwrap().status(), Status::Queued);
 }

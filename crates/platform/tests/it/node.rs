@@ -48,7 +48,7 @@ fn a_claim_that_stands_gets_a_job_when_its_time_has_come() {
 fn a_worker_that_falls_silent_loses_its_job_to_one_that_waits() {
     let node = node();
     let quick = PolicyDraft { backoff_base_ms: Some(0), ..PolicyDraft::default() };
-    block_on(node.set_policy(JobType::parse("email").unwrap(), &quick)).unwrap();
+    block_on(node.set_policy(JobType::parse("email").unwrap(), &quick, None)).unwrap();
     let id = block_on(node.submit(&Tenant::default_tenant(), email(None))).unwrap().job_id;
     let silent = block_on(node.stand(Scope::All, wish("1"))).unwrap();
     let next = block_on(node.stand(Scope::All, wish("2"))).unwrap();
@@ -82,7 +82,7 @@ fn a_node_that_closes_lets_everybody_go() {
 fn the_catalogue_knows_types_that_were_declared_and_types_that_came() {
     let node = node();
     let strict = PolicyDraft { max_attempts: Some(1), ..PolicyDraft::default() };
-    block_on(node.set_policy(JobType::parse("invoice").unwrap(), &strict)).unwrap();
+    block_on(node.set_policy(JobType::parse("invoice").unwrap(), &strict, None)).unwrap();
     block_on(node.submit(&Tenant::default_tenant(), email(None))).unwrap();
     let types = block_on(node.types(&Scope::All)).unwrap();
     let told: Vec<_> =
@@ -112,7 +112,7 @@ fn whoever_asks_when_to_come_again_is_told_by_the_real_pace() {
     }
     let job = |id| block_on(node.job(&Scope::All, id)).unwrap();
     assert_eq!(node.retry_after(&job(ids[0])), Some(Duration::from_secs(5)), "nothing moved yet");
-    block_on(node.cancel(&Scope::All, ids[0])).unwrap();
+    block_on(node.cancel(&Scope::All, ids[0], None)).unwrap();
     assert_eq!(node.retry_after(&job(ids[0])), None, "there is nothing more to come");
     while soon() == 5 {
         waited();

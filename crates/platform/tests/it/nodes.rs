@@ -157,7 +157,7 @@ fn whoever_waits_at_one_node_learns_what_another_did_by_a_word() {
     let (near, far) = two_out_of_time();
     let id = submit(&far, email()).unwrap();
     let ended = ended(&near, id);
-    block_on(far.cancel(&Scope::All, id)).unwrap();
+    block_on(far.cancel(&Scope::All, id, None)).unwrap();
     assert_eq!(within(ended), Status::Cancelled);
 }
 
@@ -166,7 +166,7 @@ fn whoever_waits_at_one_node_learns_what_another_did_when_every_word_is_lost() {
     let (near, far, clock) = two_deaf();
     let id = submit(&far, email()).unwrap();
     let (ended, begun) = (ended(&near, id), clock.read().monotonic);
-    block_on(far.cancel(&Scope::All, id)).unwrap();
+    block_on(far.cancel(&Scope::All, id, None)).unwrap();
     assert_eq!(within(ended), Status::Cancelled);
     let waited = clock.read().monotonic - begun;
     assert!(waited < POLLED, "{waited:?}");
@@ -185,7 +185,7 @@ fn only_those_are_told_whose_job_another_node_changed() {
         // The first look is told to everybody: who knows what happened before it?
         wait_until("the first look", || poll(watch) == Poll::Ready(Changed::Touched));
     }
-    block_on(far.cancel(&Scope::All, busy)).unwrap();
+    block_on(far.cancel(&Scope::All, busy, None)).unwrap();
     wait_until("it is told", || poll(&mut first) == Poll::Ready(Changed::Touched));
     assert_eq!(poll(&mut other), Poll::Pending, "of the same look");
 }
@@ -252,7 +252,7 @@ fn the_chores_of_a_node_that_closed_are_done_by_another() {
     let (leader, other) =
         if leaders(&near.nodes()) == [near.id()] { (near, far) } else { (far, near) };
     let quick = PolicyDraft { backoff_base_ms: Some(0), ..PolicyDraft::default() };
-    block_on(leader.set_policy(job_type(), &quick)).unwrap();
+    block_on(leader.set_policy(job_type(), &quick, None)).unwrap();
     let id = submit(&leader, email()).unwrap();
     let silent = within(standing(&leader, "1"));
     leader.close();
@@ -277,7 +277,7 @@ fn a_node_that_loses_the_store_goes_on_trying_and_leads_no_more() {
     assert!(matches!(refused, Error::Store(StoreError::Unavailable(_))), "{refused:?}");
     wait_until("it does not lead", || leaders(&near.nodes()).is_empty());
     wait_until("another does", || leaders(&far.nodes()) == [far.id()]);
-    block_on(far.cancel(&Scope::All, id)).unwrap();
+    block_on(far.cancel(&Scope::All, id, None)).unwrap();
     line.cut_off(false);
     wait_until("what happened is told", || poll(&mut watch) == Poll::Ready(Changed::Touched));
     let standing = standing(&near, "1");
@@ -292,7 +292,7 @@ fn a_policy_that_one_node_sets_holds_at_the_others() {
     submit(&near, email()).unwrap();
     let schema = r#"{"type": "object", "required": ["to"]}"#.into();
     let policy = PolicyDraft { schema: Some(schema), ..PolicyDraft::default() };
-    block_on(far.set_policy(job_type(), &policy)).unwrap();
+    block_on(far.set_policy(job_type(), &policy, None)).unwrap();
     let set_at = clock.read().monotonic;
     wait_until("it holds", || submit(&near, email()).is_err());
     let waited = clock.read().monotonic - set_at;
@@ -353,7 +353,7 @@ fn what_one_node_sets_is_in_force_at_the_others_when_they_have_confirmed_it() {
         submit(&near, draft()).unwrap();
         let schema = Some(r#"{"type": "object"}"#.into());
         let policy = PolicyDraft { schema, ..PolicyDraft::default() };
-        block_on(far.set_policy(job_type.clone(), &policy)).unwrap();
+        block_on(far.set_policy(job_type.clone(), &policy, None)).unwrap();
         wait_for_confirmations(&far);
         assert_eq!(takes(&near, id), Some(false));
         assert!(submit(&near, draft()).is_err(), "the schema holds");

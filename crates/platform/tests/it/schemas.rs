@@ -28,7 +28,7 @@ fn policy(schema: Option<&str>) -> PolicyDraft {
 }
 
 fn set(platform: &Platform, schema: Option<&str>) {
-    block_on(platform.set_policy(job_type("email"), &policy(schema))).unwrap();
+    block_on(platform.set_policy(job_type("email"), &policy(schema), None)).unwrap();
 }
 
 #[track_caller]
@@ -73,7 +73,7 @@ fn a_list_is_taken_whole_or_not_at_all_and_each_of_many_alone() {
 fn what_is_no_schema_cannot_be_set() {
     let platform = platform(&Watched::new(), false);
     let wrong = policy(Some(r#"{"properties": {"to": {"type": "strng"}}}"#));
-    let refusal = refused(block_on(platform.set_policy(job_type("email"), &wrong)));
+    let refusal = refused(block_on(platform.set_policy(job_type("email"), &wrong, None)));
     let problem = &refusal.problems()[0];
     assert_eq!(refusal.code(), "INVALID_FIELD");
     assert_eq!((problem.field, &*problem.within), ("schema", "/properties/to/type"));
@@ -112,7 +112,7 @@ fn a_schema_that_may_have_been_set_is_looked_for() {
     let platform = platform(&store, false);
     submit(&platform, &["1"]).unwrap();
     store.fail(|| StoreError::OutcomeUnknown(None));
-    let set = block_on(platform.set_policy(job_type("email"), &policy(Some(WANTS_TO))));
+    let set = block_on(platform.set_policy(job_type("email"), &policy(Some(WANTS_TO)), None));
     assert!(matches!(set, Err(Error::OutcomeUnknown { .. })), "{set:?}");
     drop(submit(&platform, &["1"]));
     assert_eq!(store.memory.policies_read(), 2);
@@ -125,9 +125,9 @@ fn a_job_that_was_taken_before_is_not_checked_again_but_a_repeat_is() {
     let tenant = Tenant::default_tenant();
     let first = block_on(platform.submit(&tenant, keyed.clone())).unwrap();
     let scope = engine::Scope::One(tenant.clone());
-    block_on(platform.cancel(&scope, first.job_id)).unwrap();
+    block_on(platform.cancel(&scope, first.job_id, None)).unwrap();
     set(&platform, Some(WANTS_TO));
-    let redriven = block_on(platform.redrive(&scope, first.job_id, None, false));
+    let redriven = block_on(platform.redrive(&scope, first.job_id, None, false, None));
     assert!(redriven.is_ok(), "{redriven:?}");
     assert_eq!(refused(block_on(platform.submit(&tenant, keyed))).code(), "SCHEMA_MISMATCH");
 }

@@ -18,7 +18,7 @@ fn submit(platform: &Platform, names: &[&str]) -> Result<usize, Error> {
 }
 
 fn declare(platform: &Platform, name: &str) {
-    block_on(platform.set_policy(job_type(name), &PolicyDraft::default())).unwrap();
+    block_on(platform.set_policy(job_type(name), &PolicyDraft::default(), None)).unwrap();
 }
 
 #[track_caller]

@@ -26,7 +26,7 @@ fn a_cancelled_job_never_runs_again() {
     let house = House::new();
     let id = house.submit();
     let claimed = house.claim("a").remove(0);
-    block_on(house.platform.cancel(&Scope::All, id)).unwrap();
+    block_on(house.platform.cancel(&Scope::All, id, None)).unwrap();
     assert_eq!(house.settle(&claimed, OutcomeWord::Failed), Ok(Status::Cancelled));
     house.clock.pass(Duration::from_secs(86_400));
     block_on(house.platform.sweep()).unwrap();
@@ -87,10 +87,10 @@ fn what_is_not_there_is_refused_as_not_found() {
     not_found(block_on(house.platform.job(&stranger, id)).map(drop));
     not_found(block_on(house.platform.payload(&stranger, id)).map(drop));
     not_found(block_on(house.platform.explain(&stranger, id)).map(drop));
-    not_found(block_on(house.platform.cancel(&stranger, id)).map(drop));
-    not_found(block_on(house.platform.redrive(&stranger, id, None, false)).map(drop));
-    not_found(block_on(house.platform.discard(&stranger, id)).map(drop));
-    not_found(block_on(house.platform.erase(&stranger, id)));
+    not_found(block_on(house.platform.cancel(&stranger, id, None)).map(drop));
+    not_found(block_on(house.platform.redrive(&stranger, id, None, false, None)).map(drop));
+    not_found(block_on(house.platform.discard(&stranger, id, None)).map(drop));
+    not_found(block_on(house.platform.erase(&stranger, id, None)));
     not_found(block_on(house.platform.history(&stranger, id, 0)).map(drop));
     let nothing_new = block_on(house.platform.history(&Scope::All, id, 1)).unwrap();
     assert!(nothing_new.is_empty());

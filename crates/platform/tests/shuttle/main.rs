@@ -9,7 +9,7 @@
 mod watched;
 
 use engine::{Command, JobDraft, JobId, Scope, Status};
-use platform::{Batcher, Changed, Limits, Standing};
+use platform::{Batcher, Changed, ClaimWait, Limits};
 use shuttle::{
     Config, Runner,
     future::block_on,
@@ -45,9 +45,15 @@ struct Yard {
     batcher: Arc<Batcher>,
 }
 
+/// A writer waits for the callers of every batch that it answered, however few: so the scheduler
+/// decides how long it does.
+fn limits(writers: usize) -> Limits {
+    Limits { writers, gather_min: 1, ..Limits::default() }
+}
+
 impl Yard {
     fn new(writers: usize) -> Self {
-        Yard::with(Limits { writers, ..Limits::default() })
+        Yard::with(limits(writers))
     }
 
     fn with(limits: Limits) -> Self {
@@ -61,7 +67,7 @@ impl Yard {
         block_on(call).map(|replies| submitted(&replies))
     }
 
-    fn stand(&self, name: &str) -> Standing {
+    fn stand(&self, name: &str) -> ClaimWait {
         self.batcher.stand(Scope::All, wish(name, &["email"], 1))
     }
 
@@ -112,18 +118,18 @@ fn everybody_is_answered(limits: Limits) {
 
 #[test]
 fn callers_are_answered_by_one_writer() {
-    check(|| everybody_is_answered(Limits::default()));
+    check(|| everybody_is_answered(limits(1)));
 }
 
 #[test]
 fn callers_are_answered_by_two_writers() {
-    check(|| everybody_is_answered(Limits { writers: 2, ..Limits::default() }));
+    check(|| everybody_is_answered(limits(2)));
 }
 
 #[test]
 fn callers_are_answered_in_front_of_a_full_lane() {
     check(|| {
-        let limits = Limits { waiting_bytes_max: 1, batch_requests_max: 1, ..Limits::default() };
+        let limits = Limits { waiting_bytes_max: 1, batch_requests_max: 1, ..limits(1) };
         let yard = Yard::with(limits);
         let callers = [(); 2].map(|()| yard.spawn(|yard| yard.submit().unwrap()));
         let gone = yard.spawn(|yard| {

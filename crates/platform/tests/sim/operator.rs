@@ -10,12 +10,12 @@ pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
     world.auditor.touch(id);
     match rng.below(10) {
         0..3 => {
-            let heard = pollster::block_on(world.platform.cancel(&Scope::All, id));
+            let heard = pollster::block_on(world.platform.cancel(&Scope::All, id, None));
             answered(world, "cancel", id, heard)
         }
         3..6 => redrive(world, id, rng),
         6 => {
-            let heard = pollster::block_on(world.platform.discard(&Scope::All, id));
+            let heard = pollster::block_on(world.platform.discard(&Scope::All, id, None));
             answered(world, "discard", id, heard)
         }
         7 => erase(world, id),
@@ -27,7 +27,7 @@ pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
 fn redrive(world: &mut World, id: JobId, rng: &mut Rng) -> Verdict {
     let reset_steps = rng.chance(50);
     let max_attempts = rng.chance(30).then(|| rng.between(1, 3));
-    let redriven = world.platform.redrive(&Scope::All, id, max_attempts, reset_steps);
+    let redriven = world.platform.redrive(&Scope::All, id, max_attempts, reset_steps, None);
     let heard = pollster::block_on(redriven);
     if reset_steps && !matches!(heard, Err(Error::Refused(_) | Error::Store(_))) {
         world.auditor.steps_forgotten(id);
@@ -45,7 +45,7 @@ fn answered(world: &mut World, verb: &str, id: JobId, heard: Result<Job, Error>)
 }
 
 fn erase(world: &mut World, id: JobId) -> Verdict {
-    let heard = pollster::block_on(world.platform.erase(&Scope::All, id));
+    let heard = pollster::block_on(world.platform.erase(&Scope::All, id, None));
     world.say(|| format!("erase {id}: {heard:?}"));
     if !matches!(heard, Err(Error::Refused(_) | Error::Store(_))) {
         world.auditor.may_be_erased(id);
@@ -61,11 +61,13 @@ fn pause(world: &mut World, rng: &mut Rng) -> Verdict {
     let scope = Scope::One(tenant.clone());
     if rng.chance(40) {
         world.say(|| format!("pause {job_type} of {tenant}"));
-        pollster::block_on(world.platform.pause(&scope, job_type.clone())).expect("no fault");
+        pollster::block_on(world.platform.pause(&scope, job_type.clone(), None, None))
+            .expect("no fault");
         world.auditor.pause(&job_type, &tenant);
     } else {
         world.say(|| format!("resume {job_type} of {tenant}"));
-        pollster::block_on(world.platform.resume(&scope, job_type.clone())).expect("no fault");
+        pollster::block_on(world.platform.resume(&scope, job_type.clone(), None))
+            .expect("no fault");
         world.auditor.resume(&job_type, Some(&tenant));
     }
     Ok(())
@@ -73,7 +75,7 @@ fn pause(world: &mut World, rng: &mut Rng) -> Verdict {
 
 pub(crate) fn resume_everything(world: &mut World) {
     for job_type in world.job_types.clone() {
-        let resumed = world.platform.resume(&Scope::All, job_type.clone());
+        let resumed = world.platform.resume(&Scope::All, job_type.clone(), None);
         pollster::block_on(resumed).expect("no fault");
         world.auditor.resume(&job_type, None);
     }

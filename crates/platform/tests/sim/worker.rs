@@ -10,7 +10,7 @@ use engine::{
     ClaimId, Ending, EndingDraft, JobId, JobType, LeaseToken, OutcomeWord, ProgressReport,
     ReleaseReason, Scope, StepName, Tenant, Wish, WorkerId, check_step_result,
 };
-use platform::{Beat, Error, Release, Report};
+use platform::{Beat, Error, Release, Report, StepReport};
 use std::time::Duration;
 use store::Claimed;
 
@@ -290,16 +290,9 @@ fn step(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
     let name = NAMES[rng.below(2)];
     let step = StepName::parse(name).expect("lawful");
     let finishing = rng.chance(50).then(|| rng.below(100).to_string());
-    let heard = match &finishing {
-        None => {
-            pollster::block_on(world.platform.begin_step(&worker.scope, held.id, held.token, step))
-        }
-        Some(result) => {
-            let result = check_step_result(result).expect("lawful");
-            let done = world.platform.finish_step(&worker.scope, held.id, held.token, step, result);
-            pollster::block_on(done)
-        }
-    };
+    let result = finishing.as_deref().map(|result| check_step_result(result).expect("lawful"));
+    let report = StepReport { id: held.id, token: held.token, name: step, result };
+    let heard = pollster::block_on(world.platform.step(&worker.scope, report));
     world.say(|| format!("w{who} step {name} {finishing:?}: {heard:?}"));
     world.auditor.touch(held.id);
     world.auditor.look(&world.platform)?;

@@ -229,5 +229,5 @@ fn policy(platform: &Platform, job_type: &JobType, rng: &mut Rng) -> Policy {
         max_queued: rng.chance(10).then(|| rng.between(2, 8)),
         ..PolicyDraft::default()
     };
-    pollster::block_on(platform.set_policy(job_type.clone(), &draft)).expect("a good policy")
+    pollster::block_on(platform.set_policy(job_type.clone(), &draft, None)).expect("a good policy")
 }

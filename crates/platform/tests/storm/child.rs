@@ -126,7 +126,7 @@ async fn set_policy(platform: &Platform, rest: &str) -> Result<String, Error> {
         backoff_base_ms: Some(0),
         ..PolicyDraft::default()
     };
-    platform.set_policy(job_type(), &draft).await?;
+    platform.set_policy(job_type(), &draft, None).await?;
     Ok(String::new())
 }
 
@@ -213,7 +213,7 @@ async fn release(platform: &Platform, rest: &str) -> Result<String, Error> {
 }
 
 async fn redrive(platform: &Platform, rest: &str) -> Result<String, Error> {
-    let job = platform.redrive(&Scope::All, job_id(rest), None, false).await?;
+    let job = platform.redrive(&Scope::All, job_id(rest), None, false, None).await?;
     Ok(job.status().to_string())
 }
 

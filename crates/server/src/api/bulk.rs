@@ -22,7 +22,8 @@ pub(crate) async fn cancel(
     let operation = door.new_correlation().to_string();
     // Written down before the first job is touched: each job's history tells the rest.
     let note = format!("operation {operation}");
-    door.by(&caller, &correlation).record("jobs.cancel", &request.filter, Some(&note)).await?;
+    let actor = caller.actor(&correlation);
+    door.node.record_action(&actor, "jobs.cancel", &request.filter, Some(&note)).await?;
     let matched = in_full(async move {
         let may = |job: &Job| caller.reaches(job);
         door.node.cancel_matching(caller.scope(), Chosen::Matching(filter), &may).await

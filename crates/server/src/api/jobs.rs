@@ -19,7 +19,8 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use engine::{JobDraft, JobId, Right, Scope, Tenant};
+use engine::{Job, JobDraft, JobId, Right, Scope, Tenant};
+use platform::Actor;
 use tracing::info;
 use wire::{
     ExplainShape, HistoryShape, JobShape, Page, RedriveRequest, StatusShape, SubmitRequest,
@@ -120,7 +121,8 @@ pub(crate) async fn cancel(
     _: SettingOrNothing<NoFields>,
 ) -> Reply<(StatusCode, Json<StatusShape>)> {
     let job = door.job(&caller, id).await?;
-    let job = door.about(&job, &caller, &correlation).cancel(caller.scope(), id).await?;
+    let actor = actor_on(&job, &caller, &correlation);
+    let job = door.node.cancel(caller.scope(), id, Some(&actor)).await?;
     Ok((StatusCode::ACCEPTED, Json(status_of(&caller, &job))))
 }
 
@@ -134,9 +136,8 @@ pub(crate) async fn redrive(
     let job = door.job(&caller, id).await?;
     request.check()?;
     let RedriveRequest { max_attempts, reset_steps } = request;
-    let managed = door.about(&job, &caller, &correlation);
-    let again = reset_steps.unwrap_or(false);
-    let job = managed.redrive(caller.scope(), id, max_attempts, again).await?;
+    let (actor, again) = (actor_on(&job, &caller, &correlation), reset_steps.unwrap_or(false));
+    let job = door.node.redrive(caller.scope(), id, max_attempts, again, Some(&actor)).await?;
     Ok((StatusCode::ACCEPTED, Json(status_of(&caller, &job))))
 }
 
@@ -148,6 +149,12 @@ pub(crate) async fn erase(
     _: SettingOrNothing<NoFields>,
 ) -> Reply<StatusCode> {
     let job = door.job(&caller, id).await?;
-    door.about(&job, &caller, &correlation).erase(caller.scope(), id).await?;
+    let actor = actor_on(&job, &caller, &correlation);
+    door.node.erase(caller.scope(), id, Some(&actor)).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// The entry belongs to the tenant whose job it is: its operators should know who did it.
+fn actor_on(job: &Job, caller: &Caller, correlation: &Correlation) -> Actor {
+    caller.actor(correlation).within(Scope::One(job.envelope.tenant.clone()))
 }

@@ -107,5 +107,5 @@ async fn record(
         (None, Some(ids)) => ids.join(" "),
         (None, None) => String::new(),
     };
-    Ok(door.by(caller, correlation).record(action, &target, None).await?)
+    Ok(door.node.record_action(&caller.actor(correlation), action, &target, None).await?)
 }

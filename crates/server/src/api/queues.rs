@@ -10,7 +10,6 @@ use crate::{
 };
 use axum::{Json, extract::State, http::HeaderMap};
 use engine::{JobType, Scope};
-use platform::Author;
 use wire::{Page, PauseRequest, QueueShape, ResumeRequest, codes};
 
 pub(crate) async fn all(
@@ -44,8 +43,9 @@ pub(crate) async fn pause(
 ) -> Reply<(HeaderMap, Json<QueueShape>)> {
     caller.grant().may_whole_type(&job_type)?;
     let (scope, reason) = request.check(caller.scope())?;
-    let author = author(&caller, &correlation, &scope);
-    door.node.by(author).pause(&scope, job_type.clone(), reason.as_ref()).await?;
+    // The entry belongs to the tenant whose queue it is: its operators read why nothing runs.
+    let actor = caller.actor(&correlation).within(scope.clone());
+    door.node.pause(&scope, job_type.clone(), reason.as_ref(), Some(&actor)).await?;
     let headers = door.in_force().await;
     Ok((headers, Json(named_or_new(&door, &caller, &scope, &job_type, true).await?)))
 }
@@ -59,15 +59,10 @@ pub(crate) async fn resume(
 ) -> Reply<(HeaderMap, Json<QueueShape>)> {
     caller.grant().may_whole_type(&job_type)?;
     let scope = wire::named_scope(caller.scope(), request.tenant.as_deref())?;
-    let author = author(&caller, &correlation, &scope);
-    door.node.by(author).resume(&scope, job_type.clone()).await?;
+    let actor = caller.actor(&correlation).within(scope.clone());
+    door.node.resume(&scope, job_type.clone(), Some(&actor)).await?;
     let headers = door.in_force().await;
     Ok((headers, Json(named_or_new(&door, &caller, &scope, &job_type, false).await?)))
-}
-
-/// The entry belongs to the tenant whose queue it is: its operators read why nothing runs.
-fn author(caller: &Caller, correlation: &Correlation, scope: &Scope) -> Author {
-    Author { scope: scope.clone(), ..Author::new(&caller.0, correlation.id.clone()) }
 }
 
 /// The queues of `scope` that this caller may see.

@@ -59,8 +59,8 @@ pub(crate) async fn set(
     }
     let draft = policy.to_draft()?;
     check_handler(&door, &caller, &job_type, &draft).await?;
-    let managed = door.by(&caller, &correlation);
-    let policy = managed.set_policy(job_type.clone(), &draft).await?;
+    let actor = caller.actor(&correlation);
+    let policy = door.node.set_policy(job_type.clone(), &draft, Some(&actor)).await?;
     Ok((door.in_force().await, Json(TypeShape::new(&job_type, &policy, true))))
 }
 

@@ -18,10 +18,10 @@ pub(crate) use keys::CredentialLookup;
 pub(crate) use pass::{Shown, pass};
 
 use self::{jwt::Jwt, rate::RateLimiter};
-use crate::{Settings, serve::StartError};
+use crate::{Settings, guard::Correlation, serve::StartError};
 use axum::{extract::FromRequestParts, http::request::Parts};
 use engine::{Grant, Job, Principal, Right, Scope, Tenant};
-use platform::Node;
+use platform::{Actor, Node};
 use std::sync::Arc;
 use store::Clock;
 
@@ -69,6 +69,11 @@ impl Caller {
 
     pub(crate) fn scope(&self) -> &Scope {
         &self.0.grant.scope
+    }
+
+    /// Who the audit log says did it.
+    pub(crate) fn actor(&self, correlation: &Correlation) -> Actor {
+        Actor::new(&self.0, correlation.id.clone())
     }
 
     pub(crate) fn may(&self, right: Right) -> bool {

@@ -13,9 +13,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
-use engine::{ReleaseReason, Scope};
+use engine::{Release, ReleaseReason, Scope};
 use http_body::{Frame, SizeHint};
-use platform::Release;
 use std::{
     convert::Infallible,
     mem,

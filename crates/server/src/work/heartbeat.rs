@@ -9,9 +9,10 @@ use crate::{
     sent::{SentReport, item_of},
 };
 use axum::{Json, extract::State};
-use engine::{Command, Refusal};
-use platform::Beat;
-use wire::{HeartbeatAnswer, HeartbeatItem, HeartbeatRequest, PageItem, PulseShape};
+use engine::{Beat, Refusal};
+use wire::{
+    CheckedHeartbeat, HeartbeatAnswer, HeartbeatItem, HeartbeatRequest, PageItem, PulseShape,
+};
 
 pub(crate) async fn heartbeat(
     State(door): State<Door>,
@@ -49,10 +50,7 @@ async fn checked(
     caller: &Caller,
     item: &PageItem<HeartbeatItem>,
 ) -> Reply<(Beat, Option<Refusal>)> {
-    let wire::Beat { order, left_out } = item_of(item)?.check()?;
-    may_speak(door, caller, order.job_id).await?;
-    let Command::Heartbeat { token, progress } = order.command else {
-        unreachable!("a heartbeat is checked as one");
-    };
-    Ok((Beat { id: order.job_id, token, progress }, left_out))
+    let CheckedHeartbeat { beat, left_out } = item_of(item)?.check()?;
+    may_speak(door, caller, beat.id).await?;
+    Ok((beat, left_out))
 }

@@ -9,8 +9,7 @@ use crate::{
     sent::{SentReport, item_of},
 };
 use axum::{Json, extract::State};
-use engine::Command;
-use platform::Release;
+use engine::Release;
 use wire::{PageItem, ReleaseItem, ReleaseRequest, SettleAnswer};
 
 pub(crate) async fn release(
@@ -35,10 +34,7 @@ pub(crate) async fn release(
 }
 
 async fn checked(door: &Door, caller: &Caller, item: &PageItem<ReleaseItem>) -> Reply<Release> {
-    let order = item_of(item)?.check()?;
-    may_speak(door, caller, order.job_id).await?;
-    let Command::Release { token, reason, delay } = order.command else {
-        unreachable!("a release is checked as one");
-    };
-    Ok(Release { id: order.job_id, token, reason, delay })
+    let release = item_of(item)?.check()?;
+    may_speak(door, caller, release.id).await?;
+    Ok(release)
 }

@@ -9,8 +9,8 @@ use crate::{
     sent::{SentReport, item_of},
 };
 use axum::{Json, extract::State};
-use engine::{Command, CorrelationId, JobId};
-use platform::{Report, Verdict};
+use engine::{CorrelationId, JobId, Report};
+use platform::Verdict;
 use wire::{PageItem, SettleAnswer, SettleItem, SettleRequest, SettledItem};
 
 pub(crate) async fn settle(
@@ -35,12 +35,9 @@ pub(crate) async fn settle(
 }
 
 async fn checked(door: &Door, caller: &Caller, item: &PageItem<SettleItem>) -> Reply<Report> {
-    let order = item_of(item)?.check()?;
-    may_speak(door, caller, order.job_id).await?;
-    let Command::Settle { token, ending } = order.command else {
-        unreachable!("a settle is checked as one");
-    };
-    Ok(Report { id: order.job_id, token, ending })
+    let report = item_of(item)?.check()?;
+    may_speak(door, caller, report.id).await?;
+    Ok(report)
 }
 
 /// One answer for each item: a status, or a problem inside the 200.

@@ -59,7 +59,8 @@ pub(crate) fn keys_of_one_tenant_are_told_alone(house: &House) {
     for key in own.iter().chain(&others) {
         assert_eq!(house.one(Request::put_key(key)), Ok(Answer::Done));
     }
-    let keys_of = |scope: &Scope| block_on(house.store().keys(Some(scope))).expect("the store works");
+    let keys_of =
+        |scope: &Scope| block_on(house.store().keys(Some(scope))).expect("the store works");
     assert_eq!(keys_of(&only("acme")), own);
     assert_eq!(keys_of(&Scope::All), others[1..], "those that are good for all tenants");
 }

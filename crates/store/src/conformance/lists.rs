@@ -83,8 +83,11 @@ pub(crate) fn keys_change_hands_within_a_list(house: &House) {
         Request::Submit(vec![third]),
     ]);
     let answers = parts(house.one(list).expect("the key is free when its job is gone"));
-    assert!(matches!(&answers[3], Answer::Submitted(all)
-        if all[0].duplicate && all[0].job_id == second.id), "{answers:?}");
+    assert!(
+        matches!(&answers[3], Answer::Submitted(all)
+        if all[0].duplicate && all[0].job_id == second.id),
+        "{answers:?}"
+    );
     assert_eq!(house.submit(keyed("k", "2")), second.id);
     let other = house.new_job(keyed("k", "3"), "default");
     let refused = house.one(Request::All(vec![redrive(second.id), Request::Submit(vec![other])]));

@@ -45,8 +45,9 @@ pub(crate) fn a_record_is_kept_with_its_version(house: &House) {
 }
 
 pub(crate) fn a_record_of_another_version_is_not_changed(house: &House) {
-    let expecting =
-        |attempts, version| house.one(Request::PutRecord(put("email", attempts).expecting(version)));
+    let expecting = |attempts, version| {
+        house.one(Request::PutRecord(put("email", attempts).expecting(version)))
+    };
     let changed = |version| Err(Refusal::VersionChanged { version });
     assert_eq!(expecting(1, 1), changed(0), "there is none");
     assert_eq!(expecting(1, 0), Ok(Answer::Done));

@@ -10,9 +10,8 @@ use crate::{
 };
 use engine::{
     AttemptRecord, AuditEntry, AuditHash, AuditNote, Command, Decision, Facts, Host,
-    IdempotencyKey, Job, JobId,
-    JobType, LeaseToken, Policy, Refusal, Scope, Step, StepName, TenantLimit, TenantLimits,
-    Timestamp, WorkerId,
+    IdempotencyKey, Job, JobId, JobType, LeaseToken, Policy, Refusal, Scope, Step, StepName,
+    TenantLimit, TenantLimits, Timestamp, WorkerId,
 };
 use std::{collections::BTreeMap, convert::Infallible};
 

@@ -228,7 +228,8 @@ impl Inner {
         ready: &mut Ready,
     ) -> Result<Vec<Line>, Trouble> {
         let transaction = &mut ready.transaction;
-        let early = transaction.early.take().filter(|look| look.queues == queues && look.room == room);
+        let early =
+            transaction.early.take().filter(|look| look.queues == queues && look.room == room);
         let Look { floors, at, share, rows, clock, .. } = match early {
             Some(look) => look,
             None => {
@@ -336,7 +337,10 @@ fn serving<'a>(index: usize, wanted: &Wanted<'a>) -> Serving<'a> {
 /// The first look of a batch in which there are only claims, all for the same queues, and how many jobs they want: it need not
 /// wait for anything, and reads the clock as well.
 pub(super) fn first_look(plan: &BatchPlan<'_>, known: &Known) -> Option<(Vec<i64>, usize)> {
-    let mut wanted = plan.claims.iter().map(|it| open_queues(known, |queue| known.is_paused(queue), (it.scope, it.wish)));
+    let mut wanted = plan
+        .claims
+        .iter()
+        .map(|it| open_queues(known, |queue| known.is_paused(queue), (it.scope, it.wish)));
     let queues = wanted.next().filter(|queues| !queues.is_empty())?;
     let room: usize = plan.claims.iter().map(|it| it.wish.max.min(CLAIM_MAX)).sum();
     let others = plan.claims.len() < plan.requests.len() || wanted.any(|them| them != queues);

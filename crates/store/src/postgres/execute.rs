@@ -449,8 +449,7 @@ impl Inner {
             commands.filter(|id| !transaction.jobs.contains_key(id)).collect();
         inbox::expect_none(db, &missing).await?;
         let holders = transaction.keys.values().filter_map(|key| key.holder);
-        let holders: Vec<JobId> =
-            holders.filter(|id| !transaction.jobs.contains_key(id)).collect();
+        let holders: Vec<JobId> = holders.filter(|id| !transaction.jobs.contains_key(id)).collect();
         let bounded = self.bounded_queues(transaction, plan);
         let (holders, queued) = tokio::try_join!(
             biased;
@@ -470,8 +469,7 @@ impl Inner {
     fn bounded_queues(&self, transaction: &Transaction, plan: &BatchPlan<'_>) -> Vec<i64> {
         // A batch that sets policies may bound any of them.
         let may_be_bounded = |new: &NewJob| {
-            plan.sets()
-                || transaction.known.records.policy(&new.job_type).max_queued.is_some()
+            plan.sets() || transaction.known.records.policy(&new.job_type).max_queued.is_some()
         };
         let new = plan.new.iter().filter(|new| !plan.from_inbox && may_be_bounded(new));
         let queues = &transaction.known.queues;

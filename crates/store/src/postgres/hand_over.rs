@@ -109,7 +109,12 @@ impl BatchPlan<'_> {
 
 impl Inner {
     /// What a batch needs to be written at once, if that can be known.
-    pub(super) fn foresee(&self, db: &Lent, plan: &BatchPlan<'_>, known: &Known) -> Option<Foreseen> {
+    pub(super) fn foresee(
+        &self,
+        db: &Lent,
+        plan: &BatchPlan<'_>,
+        known: &Known,
+    ) -> Option<Foreseen> {
         // Behind a pooler a statement needs its settings, and so a transaction around it.
         if !db.is_own() || !plan.only_hands_over(known) {
             return None;

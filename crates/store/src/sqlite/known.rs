@@ -11,12 +11,12 @@ use super::{
     seal::{Damage, Kind},
     sql,
 };
+pub(super) use crate::queue::{Queues, is_paused};
+pub(super) use crate::seen::Workers;
 use crate::{
     queue::{Counts, Queue},
     record::Records,
 };
-pub(super) use crate::queue::{Queues, is_paused};
-pub(super) use crate::seen::Workers;
 use engine::{JobId, JobType, Priority, Scope, Timestamp, WorkerId};
 use rusqlite::{Connection, Params};
 use std::collections::{BTreeMap, BTreeSet};

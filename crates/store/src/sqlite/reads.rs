@@ -19,9 +19,7 @@ use crate::{
     seen::{Leases, described, needs_leases},
     store::{NumberedEvent, Overdue, PAGE_MAX, PoisonCounts, told_codes},
 };
-use engine::{
-    ErrorCode, Event, Job, JobId, JobType, Scope, Surroundings, Timestamp, overdue,
-};
+use engine::{ErrorCode, Event, Job, JobId, JobType, Scope, Surroundings, Timestamp, overdue};
 use rusqlite::Connection;
 use std::{
     collections::{HashMap, hash_map::Entry},

@@ -1,6 +1,11 @@
 //! Records: one small table. The writer holds all of it in memory, and readers read what they need.
 
-use super::{body::{from_scope, record_from_row, record_to_row, to_scope}, error::Trouble, load::blob, sql};
+use super::{
+    body::{from_scope, record_from_row, record_to_row, to_scope},
+    error::Trouble,
+    load::blob,
+    sql,
+};
 use crate::record::{Record, RecordKind, RecordName, Records};
 use rusqlite::{Connection, Rows};
 

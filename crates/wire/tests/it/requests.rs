@@ -88,27 +88,23 @@ fn a_heartbeat_carries_progress() {
     let request: HeartbeatRequest = parse(&format!(r#"{{"workerId":"w","leases":[{item}]}}"#));
     assert_eq!(request.check().unwrap().as_str(), "w");
     let beat = request.leases[0].read().unwrap().check().unwrap();
-    assert_eq!((beat.order.job_id, &beat.left_out), (jobs::id(), &None));
-    let Command::Heartbeat { token: shown, progress: Some(progress) } = beat.order.command else {
-        panic!("not a heartbeat with progress")
-    };
-    assert_eq!((shown, progress.percent, progress.note.as_deref()), (token(), 40, Some("2 of 5")));
+    assert_eq!((beat.beat.id, beat.beat.token, beat.left_out), (jobs::id(), token(), None));
+    let progress = beat.beat.progress.unwrap();
+    assert_eq!((progress.percent, progress.note.as_deref()), (40, Some("2 of 5")));
 }
 
 #[test]
 fn a_bad_progress_does_not_cost_the_lease() {
     let item: HeartbeatItem = parse(&report(r#""progress": {"percent": 101}"#));
     let beat = item.check().unwrap();
-    assert!(matches!(beat.order.command, Command::Heartbeat { progress: None, .. }));
+    assert_eq!(beat.beat.progress, None);
     assert_eq!(beat.left_out.unwrap().problems()[0].field, "progress.percent");
 }
 
 fn how(rest: &str) -> How {
     let request: SettleRequest = parse(&format!(r#"{{"items": [{}]}}"#, report(rest)));
     request.check_count().unwrap();
-    let command = request.items[0].read().unwrap().check().unwrap().command;
-    let Command::Settle { ending, .. } = command else { panic!("{command:?}") };
-    ending.how
+    request.items[0].read().unwrap().check().unwrap().ending.how
 }
 
 #[test]
@@ -152,9 +148,8 @@ fn a_release_with_a_delay_is_a_snooze() {
     let released = |rest: &str| {
         let request: ReleaseRequest = parse(&format!(r#"{{"items": [{}]}}"#, report(rest)));
         request.check_count().unwrap();
-        let command = request.items[0].read().unwrap().check().unwrap().command;
-        let Command::Release { reason, delay, .. } = command else { panic!("{command:?}") };
-        (reason, delay.as_secs())
+        let release = request.items[0].read().unwrap().check().unwrap();
+        (release.reason, release.delay.as_secs())
     };
     assert_eq!(released(r#""delaySeconds": null"#), (ReleaseReason::Released, 0));
     assert_eq!(released(r#""delaySeconds": 60"#), (ReleaseReason::Snoozed, 60));
@@ -162,14 +157,10 @@ fn a_release_with_a_delay_is_a_snooze() {
 
 #[test]
 fn a_step_is_begun_and_finished() {
-    let step = |rest: &str| parse::<StepRequest>(&report(rest)).check().unwrap().command;
+    let step = |rest: &str| parse::<StepRequest>(&report(rest)).check().unwrap();
     let begun = step(r#""name": "charge", "action": "begin""#);
-    assert!(matches!(begun, Command::BeginStep { name, .. } if name.as_str() == "charge"));
-    let result = |rest: &str| {
-        let command = step(rest);
-        let Command::FinishStep { result, .. } = command else { panic!("{command:?}") };
-        result.as_str().to_owned()
-    };
+    assert_eq!((begun.name.as_str(), begun.result), ("charge", None));
+    let result = |rest: &str| step(rest).result.unwrap().as_str().to_owned();
     assert_eq!(result(r#""name": "charge", "action": "finish", "result": [1, 2]"#), "[1, 2]");
     assert_eq!(result(r#""name": "charge", "action": "finish""#), "null");
 }

@@ -6,14 +6,12 @@
 mod read;
 mod write;
 
-use crate::backend::{
-    AskError, Backend, BackendResult, ClaimedJob, Heartbeat, LeaseState, Release, Report, Verdict,
-};
+use crate::backend::{AskError, Backend, BackendResult, ClaimedJob, LeaseState, Verdict};
 use async_trait::async_trait;
 use client::{Client, ClientError};
 use engine::{
-    JobDraft, JobId, JobType, JsonText, LeaseToken, PolicyDraft, Refusal, StepAnswer, StepName,
-    Tenant, Wish, WorkerId,
+    Beat, JobDraft, JobId, JobType, JsonText, LeaseToken, PolicyDraft, Refusal, Release, Report,
+    StepAnswer, StepName, Tenant, Wish, WorkerId,
 };
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
@@ -86,7 +84,7 @@ impl Backend for Remote {
     async fn heartbeat(
         &self,
         worker: &WorkerId,
-        heartbeats: Vec<Heartbeat>,
+        heartbeats: Vec<Beat>,
     ) -> BackendResult<Vec<LeaseState>> {
         let leases = heartbeats.into_iter().map(|heartbeat| write::heartbeat(heartbeat).into());
         let leases: Vec<_> = leases.collect();

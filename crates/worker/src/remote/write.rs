@@ -1,12 +1,10 @@
 //! What a runner says, in the words of the wire.
 
 use super::CLAIM_MAX;
-use crate::{
-    backend::{Heartbeat, Release, Report},
-    fail::whole_seconds,
-};
+use crate::fail::whole_seconds;
 use engine::{
-    Failure, How, JobId, JsonText, LeaseToken, ProgressReport, ReleaseReason, StepName, Wish,
+    Beat, Failure, How, JobId, JsonText, LeaseToken, ProgressReport, Release, ReleaseReason,
+    Report, StepName, Wish,
 };
 use std::time::Duration;
 use wire::{
@@ -26,7 +24,7 @@ pub(super) fn claim(request: &Wish, wait: Duration) -> ClaimRequest {
     }
 }
 
-pub(super) fn heartbeat(heartbeat: Heartbeat) -> HeartbeatItem {
+pub(super) fn heartbeat(heartbeat: Beat) -> HeartbeatItem {
     HeartbeatItem {
         job_id: heartbeat.id.to_string(),
         token: secret(heartbeat.token),

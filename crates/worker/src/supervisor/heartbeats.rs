@@ -3,9 +3,9 @@
 use super::state::RunnerState;
 use crate::{
     attempt::Attempt,
-    backend::{AskError, Heartbeat, LogOnce},
+    backend::{AskError, LogOnce},
 };
-use engine::ITEMS_MAX;
+use engine::{Beat, ITEMS_MAX};
 use futures_util::future::join_all;
 use std::{pin::pin, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -66,7 +66,7 @@ async fn send_due(runner: &RunnerState, now: Instant, alive: bool) -> Result<(),
 async fn send_of(
     runner: &RunnerState,
     poller: usize,
-    due: Vec<(Arc<Attempt>, Heartbeat)>,
+    due: Vec<(Arc<Attempt>, Beat)>,
 ) -> Result<(), AskError> {
     let worker = &runner.pollers[poller].worker;
     if due.is_empty() {
@@ -87,7 +87,7 @@ async fn send_of(
 }
 
 /// The next heartbeat tells what this one could not, unless there is newer progress.
-fn tell_again((attempt, heartbeat): &(Arc<Attempt>, Heartbeat)) {
+fn tell_again((attempt, heartbeat): &(Arc<Attempt>, Beat)) {
     let mut said = attempt.said();
     said.progress = said.progress.take().or_else(|| heartbeat.progress.clone());
 }

@@ -3,9 +3,9 @@
 use super::state::{AttemptReport, RunnerState};
 use crate::{
     attempt::Ended,
-    backend::{AskError, BackendFuture, Backoff, Heartbeat, LogOnce, Release, Report, Verdict},
+    backend::{AskError, BackendFuture, Backoff, LogOnce, Verdict},
 };
-use engine::{ITEMS_MAX, LeaseToken};
+use engine::{Beat, ITEMS_MAX, LeaseToken, Release, Report};
 use futures_util::future::join_all;
 use std::sync::Arc;
 use tokio::{sync::mpsc, time::sleep};
@@ -46,7 +46,7 @@ async fn send_last_progress(runner: &RunnerState, page: &mut [AttemptReport]) {
     let mut heartbeats = vec![Vec::new(); runner.pollers.len()];
     for AttemptReport { poller, id, token, progress, .. } in page {
         if let Some(progress) = progress.take() {
-            let heartbeat = Heartbeat { id: *id, token: *token, progress: Some(progress) };
+            let heartbeat = Beat { id: *id, token: *token, progress: Some(progress) };
             heartbeats[*poller].push(heartbeat);
         }
     }

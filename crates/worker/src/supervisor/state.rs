@@ -6,11 +6,11 @@
 use super::{handler_pool::HandlerPool, poller::TypePoller};
 use crate::{
     attempt::{self, Attempt, Ended, RunnerContext, StopReason},
-    backend::{Backend, ClaimedJob, Heartbeat, LeaseState},
+    backend::{Backend, ClaimedJob, LeaseState},
     runner::Strength,
 };
 use async_task::Task;
-use engine::{ClaimId, JobId, JsonText, LeaseToken, ProgressReport, ReleaseReason};
+use engine::{Beat, ClaimId, JobId, JsonText, LeaseToken, ProgressReport, ReleaseReason};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, Weak},
@@ -224,11 +224,7 @@ impl RunnerState {
 
     /// The heartbeats of a poller that are due: leases that are used up by a third, and progress that
     /// handlers have made.
-    pub(super) fn due_heartbeats(
-        &self,
-        poller: usize,
-        now: Instant,
-    ) -> Vec<(Arc<Attempt>, Heartbeat)> {
+    pub(super) fn due_heartbeats(&self, poller: usize, now: Instant) -> Vec<(Arc<Attempt>, Beat)> {
         let due = |lease: &&HeldLease| {
             let every = (lease.attempt.job.lease / 3).min(HEARTBEAT_EVERY_MAX);
             lease.poller == poller

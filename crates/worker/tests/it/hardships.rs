@@ -195,7 +195,7 @@ async fn a_lost_and_cancelled_handler_is_cut_off() {
     let working = shop.runner().with(on("a", deaf)).start().await.unwrap();
     let id = shop.submit(JobRequest::new("a", &())).await;
     shop.wait_for(id, Status::Running).await;
-    other.node.cancel(&Scope::All, id).await.unwrap();
+    other.node.cancel(&Scope::All, id, None).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await; // the cancel is heard
     store.inject(|batch| {
         let hit = batch

@@ -70,7 +70,7 @@ async fn a_job_cancelled_while_it_runs_hears_of_it() {
     let slow = move |_: (), context: Context| {
         let somebody = somebody.clone();
         async move {
-            somebody.cancel(&Scope::All, context.job_id()).await?;
+            somebody.cancel(&Scope::All, context.job_id(), None).await?;
             context.sleep(days(1)).await
         }
     };

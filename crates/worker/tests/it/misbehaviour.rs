@@ -124,7 +124,7 @@ async fn a_handler_that_ignores_a_cancel_is_cut_off_and_its_job_cancelled() {
     let working = shop.runner().with(on("any", behave).slots(2)).start().await.unwrap();
     let id = shop.submit(JobRequest::new("any", &"ignores a cancel")).await;
     shop.wait_for(id, Status::Running).await;
-    shop.node.cancel(&Scope::All, id).await.unwrap();
+    shop.node.cancel(&Scope::All, id, None).await.unwrap();
     let job = shop.wait_for(id, Status::Cancelled).await;
     assert_eq!(job.life.attempt, 1, "nobody tries it again");
     assert_eq!(shop.story(id).await, ["Queued", "Running", "Running", "Cancelled HANDLER_TIMEOUT"]);

@@ -109,7 +109,7 @@ async fn progress_is_seen_while_the_handler_runs() {
     eventually("progress is seen", async || shop.job(id).await.life.progress.is_some()).await;
     let report = shop.job(id).await.life.progress.unwrap().report;
     assert_eq!((report.percent, report.note.as_deref()), (40, Some("counting sheep")));
-    shop.node.cancel(&Scope::All, id).await.unwrap();
+    shop.node.cancel(&Scope::All, id, None).await.unwrap();
     shop.wait_for(id, Status::Cancelled).await;
     working.stop(SOON).await;
 }
@@ -320,7 +320,7 @@ async fn a_cancel_is_heard_and_acknowledged() {
     let working = shop.runner().with(on("obedient", obedient)).start().await.unwrap();
     let id = shop.submit(JobRequest::new("obedient", &())).await;
     shop.wait_for(id, Status::Running).await;
-    shop.node.cancel(&Scope::All, id).await.unwrap();
+    shop.node.cancel(&Scope::All, id, None).await.unwrap();
     shop.wait_for(id, Status::Cancelled).await;
     assert_eq!(shop.story(id).await, ["Queued", "Running", "Running", "Cancelled"]);
     working.stop(SOON).await;

@@ -66,7 +66,7 @@ impl Shop {
     }
 
     pub(crate) async fn set_policy(&self, job_type: &str, policy: PolicyDraft) {
-        self.node.set_policy(JobType::parse(job_type).unwrap(), &policy).await.unwrap();
+        self.node.set_policy(JobType::parse(job_type).unwrap(), &policy, None).await.unwrap();
     }
 }
 

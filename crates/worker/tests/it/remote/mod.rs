@@ -100,7 +100,7 @@ async fn progress_is_seen_while_a_handler_works() {
     let working = far.runner().with(on("a", slow)).start().await.unwrap();
     let id = far.shop.submit(JobRequest::new("a", &())).await;
     eventually("progress is seen", async || far.shop.job(id).await.life.progress.is_some()).await;
-    far.shop.node.cancel(&Scope::All, id).await.unwrap();
+    far.shop.node.cancel(&Scope::All, id, None).await.unwrap();
     far.shop.wait_for(id, Status::Cancelled).await;
     working.stop(SOON).await;
 }

@@ -1,8 +1,8 @@
 //! A claim that waits for work, as its caller sees it.
 
 use super::{
-    crowd::{Got, Want},
-    office::Office,
+    batch_queue::BatchQueue,
+    waiting_claims::{ClaimFilter, ClaimResult},
 };
 use ::store::{Awaited, Claimed, StoreError, promise};
 use engine::{Scope, Wish};
@@ -14,48 +14,48 @@ use std::{
 
 /// A claim that waits until it gets something. Dropped, it is withdrawn and leaves nothing leased.
 #[must_use = "a claim that nobody waits for is withdrawn"]
-pub struct Standing {
-    office: Arc<Office>,
+pub struct ClaimWait {
+    queue: Arc<BatchQueue>,
     number: u64,
-    awaited: Awaited<Got>,
+    awaited: Awaited<ClaimResult>,
     heard: bool,
 }
 
-impl Standing {
-    pub(super) fn new(office: &Arc<Office>, scope: Scope, wish: Wish) -> Self {
+impl ClaimWait {
+    pub(super) fn new(queue: &Arc<BatchQueue>, scope: Scope, wish: Wish) -> Self {
         let (promise, awaited) = promise();
-        let number = office.stand(Want { scope, wish }, promise);
-        Standing { office: office.clone(), number, awaited, heard: false }
+        let number = queue.stand(ClaimFilter { scope, wish }, promise);
+        ClaimWait { queue: queue.clone(), number, awaited, heard: false }
     }
 
     /// Ends the waiting: gives what a batch under way brings, or else nothing, without asking the store.
     pub async fn withdraw(self) -> Result<Vec<Claimed>, StoreError> {
-        self.office.withdraw(self.number);
+        self.queue.withdraw(self.number);
         self.await
     }
 }
 
-impl Future for Standing {
+impl Future for ClaimWait {
     type Output = Result<Vec<Claimed>, StoreError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let got = ready!(Pin::new(&mut self.awaited).poll(cx));
+        let result = ready!(Pin::new(&mut self.awaited).poll(cx));
         self.heard = true;
         // Promises are broken only by a panic of the store, in the middle of a batch.
         Poll::Ready(
-            got.unwrap_or_else(|broken| Err(StoreError::OutcomeUnknown(Some(Box::new(broken))))),
+            result.unwrap_or_else(|broken| Err(StoreError::OutcomeUnknown(Some(Box::new(broken))))),
         )
     }
 }
 
-impl Drop for Standing {
+impl Drop for ClaimWait {
     fn drop(&mut self) {
         if self.heard {
             return;
         }
-        self.office.leave(self.number);
+        self.queue.leave(self.number);
         if let Some(Ok(jobs)) = self.awaited.give_up() {
-            self.office.release(&jobs);
+            self.queue.release(&jobs);
         }
     }
 }

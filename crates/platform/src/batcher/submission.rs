@@ -1,8 +1,8 @@
 //! One caller's requests: they go into one transaction together.
 
-use super::{offer::Offer, office::Office};
+use super::{batch_queue::BatchQueue, work_hint::WorkHint};
 use ::store::{Answer, Awaited, Claimed, Promise, Reply, Request, StoreError, promise};
-use engine::{AuditNote, CLAIM_MAX, Command, Ending, Grant, How};
+use engine::{AuditNote, CLAIM_MAX, Command, Ending, How};
 use std::{
     ops::{AddAssign, SubAssign},
     pin::Pin,
@@ -13,16 +13,16 @@ use std::{
 /// What a caller is told.
 pub(super) type Replies = Result<Vec<Reply>, StoreError>;
 
-pub(super) struct Call {
-    /// Its place in the order of all calls.
+pub(super) struct Submission {
+    /// Its place in the order of all submissions.
     pub(super) number: u64,
     pub(super) requests: Vec<Request>,
     pub(super) size: Size,
-    pub(super) offers: Vec<Offer>,
+    pub(super) hints: Vec<WorkHint>,
     pub(super) promise: Promise<Replies>,
 }
 
-/// How much of a batch a call is.
+/// How much of a batch a submission is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Size {
     pub(super) requests: usize,
@@ -30,13 +30,13 @@ pub(super) struct Size {
     pub(super) bytes: usize,
 }
 
-impl Call {
+impl Submission {
     pub(super) fn new(requests: Vec<Request>) -> (Self, Awaited<Replies>) {
         let (promise, awaited) = promise();
         let mut size = Size::default();
         requests.iter().for_each(|request| size += Size::of(request));
-        let offers = requests.iter().flat_map(Offer::of).collect();
-        (Call { number: 0, requests, size, offers, promise }, awaited)
+        let hints = requests.iter().flat_map(WorkHint::of).collect();
+        (Submission { number: 0, requests, size, hints, promise }, awaited)
     }
 
     /// Whether a worker reports here, and nobody asks for anything else.
@@ -47,7 +47,7 @@ impl Call {
     /// Whether nobody would miss it: a claim whose worker is gone. Anything else is carried out, heard
     /// or not: a report must not be lost with the connection it came by.
     pub(super) fn is_pointless(&self) -> bool {
-        let claims = |request: &Request| matches!(request.bare(), Some(Request::Claim { .. }));
+        let claims = |request: &Request| matches!(request, Request::Claim { .. });
         self.requests.iter().all(claims) && !self.promise.is_awaited()
     }
 }
@@ -56,14 +56,13 @@ fn is_report(request: &Request) -> bool {
     match request {
         Request::Job { command, .. } => command.token().is_some(),
         Request::Seen { .. } | Request::Leave { .. } => true,
-        Request::Record { request, .. } => request.as_deref().is_some_and(is_report),
+        Request::All(parts) => !parts.is_empty() && parts.iter().all(is_report),
         Request::Submit(_)
         | Request::Claim { .. }
-        | Request::SetPolicy { .. }
         | Request::Pause { .. }
         | Request::Resume { .. }
-        | Request::PutKey(_)
-        | Request::PutSigningKey(_) => false,
+        | Request::PutRecord(_)
+        | Request::Audit(_) => false,
     }
 }
 
@@ -81,17 +80,17 @@ impl Size {
             }
             Request::Job { command, .. } => (1, text_bytes(command)),
             Request::Claim { wish, .. } => (wish.max.min(CLAIM_MAX), 64 * wish.job_types.len()),
-            Request::Record { note, request } => {
-                let inner = request.as_deref().map(Size::of).unwrap_or_default();
-                (inner.jobs, inner.bytes + note_bytes(note))
+            Request::All(parts) => {
+                let mut all = Size::default();
+                parts.iter().for_each(|part| all += Size::of(part));
+                (all.jobs, all.bytes)
             }
+            Request::PutRecord(change) => (0, change.body.as_ref().map_or(0, |body| body.len())),
+            Request::Audit(note) => (0, note_bytes(note)),
             Request::Seen { .. }
             | Request::Leave { .. }
-            | Request::SetPolicy { .. }
             | Request::Pause { .. }
-            | Request::Resume { .. }
-            | Request::PutSigningKey(_) => (0, 0),
-            Request::PutKey(key) => (0, grant_bytes(&key.grant)),
+            | Request::Resume { .. } => (0, 0),
         };
         Size { requests: 1, jobs, bytes: REQUEST_BYTES + bytes }
     }
@@ -116,11 +115,6 @@ impl SubAssign for Size {
 /// The texts of a note that may be long.
 fn note_bytes(note: &AuditNote) -> usize {
     note.who.len() + note.target.len() + note.detail.as_ref().map_or(0, |detail| detail.len())
-}
-
-/// The texts of a grant, of which there may be many.
-fn grant_bytes(grant: &Grant) -> usize {
-    grant.types.iter().chain(&grant.subjects).map(|pattern| 64 + pattern.as_str().len()).sum()
 }
 
 /// The texts that a worker sends with its report.
@@ -156,24 +150,24 @@ fn text_bytes(command: &Command) -> usize {
     }
 }
 
-/// A caller who waits for the replies to a call.
-pub(super) struct Asked {
-    office: Arc<Office>,
+/// A caller who waits for the replies to a submission.
+pub(super) struct PendingReply {
+    queue: Arc<BatchQueue>,
     number: u64,
     awaited: Awaited<Replies>,
     heard: bool,
 }
 
-impl Asked {
-    /// Hands a call in. The error is that there is nobody left to take it.
-    pub(super) fn new(office: &Arc<Office>, requests: Vec<Request>) -> Result<Self, StoreError> {
-        let (call, awaited) = Call::new(requests);
-        let number = office.enter(call)?;
-        Ok(Asked { office: office.clone(), number, awaited, heard: false })
+impl PendingReply {
+    /// Hands a submission in. The error is that there is nobody left to take it.
+    pub(super) fn new(queue: &Arc<BatchQueue>, requests: Vec<Request>) -> Result<Self, StoreError> {
+        let (submission, awaited) = Submission::new(requests);
+        let number = queue.enter(submission)?;
+        Ok(PendingReply { queue: queue.clone(), number, awaited, heard: false })
     }
 }
 
-impl Future for Asked {
+impl Future for PendingReply {
     type Output = Replies;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Replies> {
@@ -187,14 +181,14 @@ impl Future for Asked {
     }
 }
 
-impl Drop for Asked {
+impl Drop for PendingReply {
     fn drop(&mut self) {
         if self.heard {
             return;
         }
-        self.office.abandon(self.number);
+        self.queue.abandon(self.number);
         if let Some(Ok(replies)) = self.awaited.give_up() {
-            self.office.release(claimed_in(&replies));
+            self.queue.release(claimed_in(&replies));
         }
     }
 }
@@ -203,6 +197,7 @@ impl Drop for Asked {
 pub(super) fn claimed_in(replies: &[Reply]) -> impl Iterator<Item = &Claimed> {
     replies.iter().flat_map(|reply| match reply {
         Ok(Answer::Claimed(jobs)) => jobs.as_slice(),
-        Ok(Answer::Submitted(_) | Answer::Job(_) | Answer::Done) | Err(_) => &[],
+        // A claim is no part of a list.
+        Ok(Answer::Submitted(_) | Answer::Job(_) | Answer::All(_) | Answer::Done) | Err(_) => &[],
     })
 }

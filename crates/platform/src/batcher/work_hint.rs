@@ -1,6 +1,6 @@
 //! What a request may bring to claims that wait for work.
 
-use super::crowd::Want;
+use super::waiting_claims::ClaimFilter;
 use ::store::{News, Queue, Request};
 use engine::{Command, Ending, How, JobId, JobType, Start};
 use std::{
@@ -10,7 +10,7 @@ use std::{
 
 /// Work that there may be after a request.
 #[derive(Clone, Debug)]
-pub(super) enum Offer {
+pub(super) enum WorkHint {
     /// One job of this queue.
     Job(JobId, Queue),
     /// One job, and we do not know of which queue.
@@ -19,59 +19,58 @@ pub(super) enum Offer {
     Type(JobType),
 }
 
-impl Offer {
+impl WorkHint {
     /// What `request` may bring. Too much costs a futile claim; too little would let a job and a
     /// worker wait side by side.
-    pub(super) fn of(request: &Request) -> Vec<Offer> {
+    pub(super) fn of(request: &Request) -> Vec<WorkHint> {
         match request {
             Request::Submit(jobs) => {
                 let now = jobs.iter().filter(|job| !is_later(job.start));
-                now.map(|job| Offer::Job(job.id, queue(job))).collect()
+                now.map(|job| WorkHint::Job(job.id, queue(job))).collect()
             }
             Request::Job { id, command, .. } if may_queue_again(command) => {
-                vec![Offer::Unknown(*id)]
+                vec![WorkHint::Unknown(*id)]
             }
-            Request::SetPolicy { job_type, .. } | Request::Resume { job_type, .. } => {
-                vec![Offer::Type(job_type.clone())]
+            Request::Resume { job_type, .. } => vec![WorkHint::Type(job_type.clone())],
+            Request::PutRecord(change) => {
+                let policy_of = change.job_type().map(WorkHint::Type);
+                policy_of.into_iter().collect()
             }
-            Request::Record { request, .. } => {
-                request.as_deref().map(Offer::of).unwrap_or_default()
-            }
+            Request::All(parts) => parts.iter().flat_map(WorkHint::of).collect(),
             Request::Job { .. }
             | Request::Claim { .. }
             | Request::Seen { .. }
             | Request::Leave { .. }
             | Request::Pause { .. }
-            | Request::PutKey(_)
-            | Request::PutSigningKey(_) => Vec::new(),
+            | Request::Audit(_) => Vec::new(),
         }
     }
 
     /// The job, if it is one.
     pub(super) fn job(&self) -> Option<JobId> {
         match self {
-            Offer::Job(id, _) | Offer::Unknown(id) => Some(*id),
-            Offer::Type(_) => None,
+            WorkHint::Job(id, _) | WorkHint::Unknown(id) => Some(*id),
+            WorkHint::Type(_) => None,
         }
     }
 }
 
-/// What is offered at one time.
+/// The hints of one batch.
 #[derive(Default)]
-pub(super) struct Offers<'a> {
+pub(super) struct WorkHints<'a> {
     pub(super) jobs: BTreeMap<&'a Queue, usize>,
     types: BTreeSet<&'a JobType>,
     anything: bool,
 }
 
-impl<'a> Offers<'a> {
-    pub(super) fn of(offers: impl Iterator<Item = &'a Offer>) -> Self {
-        let mut all = Offers::default();
-        for offer in offers {
-            match offer {
-                Offer::Job(_, queue) => *all.jobs.entry(queue).or_default() += 1,
-                Offer::Unknown(_) => all.anything = true,
-                Offer::Type(job_type) => drop(all.types.insert(job_type)),
+impl<'a> WorkHints<'a> {
+    pub(super) fn of(hints: impl Iterator<Item = &'a WorkHint>) -> Self {
+        let mut all = WorkHints::default();
+        for hint in hints {
+            match hint {
+                WorkHint::Job(_, queue) => *all.jobs.entry(queue).or_default() += 1,
+                WorkHint::Unknown(_) => all.anything = true,
+                WorkHint::Type(job_type) => drop(all.types.insert(job_type)),
             }
         }
         all
@@ -87,19 +86,19 @@ impl<'a> Offers<'a> {
         News { work: types.cloned().collect(), any_work: self.anything, ..News::default() }
     }
 
-    /// Whether there may be something for somebody.
-    pub(super) fn may_serve(&self, want: &Want) -> bool {
+    /// Whether there may be something for a claim.
+    pub(super) fn may_serve(&self, filter: &ClaimFilter) -> bool {
         self.anything
-            || self.jobs.keys().any(|queue| want.wants(queue))
-            || self.types.iter().any(|job_type| want.knows(job_type))
+            || self.jobs.keys().any(|queue| filter.wants(queue))
+            || self.types.iter().any(|job_type| filter.knows(job_type))
     }
 
-    /// Whether there may be something for somebody, who then counts as served.
-    pub(super) fn serve(&mut self, want: &Want) -> bool {
-        let may = self.may_serve(want);
-        let mut room = want.room();
+    /// Whether there may be something for a claim, which then counts as served.
+    pub(super) fn serve(&mut self, filter: &ClaimFilter) -> bool {
+        let may = self.may_serve(filter);
+        let mut room = filter.room();
         self.jobs.retain(|queue, jobs| {
-            let served = if want.wants(queue) { room.min(*jobs) } else { 0 };
+            let served = if filter.wants(queue) { room.min(*jobs) } else { 0 };
             room -= served;
             *jobs -= served;
             *jobs > 0

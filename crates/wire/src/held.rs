@@ -1,0 +1,15 @@
+//! What every report of a worker begins with.
+
+use crate::secret::Secret;
+use engine::{Findings, JobId, LeaseToken};
+
+/// Reads which job a report is about, and under which lease.
+pub(crate) fn held(
+    job_id: &str,
+    token: &Secret,
+    findings: &mut Findings,
+) -> Option<(JobId, LeaseToken)> {
+    let job_id = findings.keep(JobId::parse(job_id));
+    let token = findings.keep(LeaseToken::parse(token.expose()));
+    job_id.zip(token)
+}
