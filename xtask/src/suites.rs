@@ -58,14 +58,13 @@ impl Suite {
 /// Suites that mostly wait, the longest first. All others compute.
 const WAIT: &[&str] = &[
     "cli it",
-    "platform storm",
     "worker it",
+    "platform storm",
+    "platform it",
     "consign it",
     "outbound it",
     "server it",
-    "platform it",
     "test-postgres it",
-    "bench",
 ];
 
 /// Suites that are worth more than one lane, and the tests that go apart.

@@ -46,7 +46,8 @@ fn as_opened(_: &Sqlite) {}
 
 /// The story of a disk and a store, of which `opened` changes something whenever it was opened.
 fn lived(disk: Disk, opened: fn(&Sqlite)) -> Story {
-    let mut teller = Teller { opened, ..Teller::new(PLAN, disk) };
+    let mut teller = Teller::new(PLAN, disk);
+    teller.opened = opened;
     teller.open().expect("the disk works");
     teller.live(PLAN.steps).expect("the disk works");
     teller.end()
