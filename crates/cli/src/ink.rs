@@ -1,5 +1,7 @@
 //! Lines of text with tones, for terminals with colours and without.
 
+use unicode_width::UnicodeWidthChar;
+
 /// How a piece of text is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
@@ -31,7 +33,7 @@ impl Tone {
     }
 }
 
-/// One line. Its characters are all one column wide: we write none that are not.
+/// One line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Line(Vec<(Tone, String)>);
 
@@ -52,17 +54,18 @@ impl Line {
 
     /// The line in at most `width` columns; what does not fit ends with `…`.
     pub(crate) fn cut(self, width: usize) -> Self {
-        if self.text().chars().count() <= width {
+        if self.width() <= width {
             return self;
         }
         let mut room = width.saturating_sub(1);
         let mut pieces = Vec::with_capacity(self.0.len() + 1);
         for (tone, text) in self.0 {
-            let kept: String = text.chars().take(room).collect();
-            room -= kept.chars().count();
-            pieces.push((tone, kept));
+            let kept = beginning(&text, room);
+            // What stands behind a character that does not fit stays away with it.
+            room = if kept.len() < text.len() { 0 } else { room - columns(kept) };
+            pieces.push((tone, kept.to_owned()));
         }
-        pieces.push((Tone::Faint, "…".chars().take(width).collect()));
+        pieces.push((Tone::Faint, beginning("…", width).to_owned()));
         Line(pieces)
     }
 
@@ -81,7 +84,7 @@ impl Line {
 
     /// How many columns it takes.
     pub(crate) fn width(&self) -> usize {
-        self.0.iter().map(|(_, text)| text.chars().count()).sum()
+        self.0.iter().map(|(_, text)| columns(text)).sum()
     }
 
     /// This line, and another behind it.
@@ -105,6 +108,22 @@ impl Line {
     }
 }
 
+/// How many columns a text takes. Counted by characters: most terminals draw them one by one, also
+/// where several make one emoji.
+pub(crate) fn columns(text: &str) -> usize {
+    text.chars().filter_map(UnicodeWidthChar::width).sum()
+}
+
+/// As much of `text` as `room` columns hold.
+fn beginning(text: &str, room: usize) -> &str {
+    let mut taken = 0;
+    let overflows = |letter: char| {
+        taken += letter.width().unwrap_or(0);
+        taken > room
+    };
+    &text[..text.find(overflows).unwrap_or(text.len())]
+}
+
 /// The two parts of a progress bar.
 pub(crate) fn bar(percent: u8) -> (String, String) {
     const COLUMNS: usize = 12;
@@ -117,7 +136,7 @@ pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+            Some(line) if columns(line) + 1 + columns(word) <= width => {
                 line.push(' ');
                 line.push_str(word);
             }
@@ -139,6 +158,18 @@ mod tests {
         assert_eq!(line.clone().cut(3).text(), "██…");
         assert_eq!(line.clone().cut(1).text(), "…");
         assert_eq!(line.cut(0).text(), "");
+    }
+
+    /// Chinese characters take two columns each, and an accent of its own takes none.
+    #[test]
+    fn a_line_is_as_wide_as_it_looks() {
+        let line = Line::of(Tone::Plain, "\u{6708}\u{6b21} e\u{301}").then(Tone::Good, "ab");
+        assert_eq!(line.width(), 8);
+        assert_eq!(line.clone().cut(8), line);
+        assert_eq!(line.clone().cut(7).text(), "\u{6708}\u{6b21} e\u{301}…");
+        assert_eq!(line.clone().cut(4).text(), "\u{6708}…", "half a character is none");
+        assert_eq!(line.cut(4).padded(5, false).width(), 5);
+        assert_eq!(wrapped("\u{6708}\u{6b21} ab", 6), ["\u{6708}\u{6b21}", "ab"]);
     }
 
     #[test]

@@ -143,7 +143,7 @@ mod tests {
         let address = format!("http://{}", listener.local_addr().unwrap());
         let server = async {
             let (mut stream, _) = listener.accept().await.unwrap();
-            stream.read(&mut [0; 4096]).await.unwrap();
+            assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
             let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
             stream.write_all(format!("{head}{beginning}").as_bytes()).await.unwrap();
             while stream.write_all(more.as_bytes()).await.is_ok() {}

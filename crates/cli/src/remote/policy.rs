@@ -121,41 +121,19 @@ fn said_handler(said: &TypesSetArgs) -> Result<Option<HandlerShape>> {
     Ok(Some(HandlerShape { http: None, exec: Some(words) }))
 }
 
-/// The words of a command, as a shell would part them: quotes hold words together, and nothing else is special.
+/// The words of a command, as a shell would part them; variables and patterns stay as they are.
 fn words(command: &str) -> Result<Vec<String>, &'static str> {
-    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
-    for letter in command.chars() {
-        match quote {
-            Some(mark) if letter == mark => quote = None,
-            Some(_) => word.get_or_insert_default().push(letter),
-            None if letter == '"' || letter == '\'' => {
-                quote = Some(letter);
-                word.get_or_insert_default();
-            }
-            None if letter.is_whitespace() => words.extend(word.take()),
-            None => word.get_or_insert_default().push(letter),
-        }
-    }
-    words.extend(word);
-    match quote {
-        Some(_) => Err("a quote is not closed"),
-        None if words.is_empty() => Err("names no program"),
-        None => Ok(words),
+    match shlex::split(command) {
+        None => Err("a quote is not closed"),
+        Some(words) if words.is_empty() => Err("names no program"),
+        Some(words) => Ok(words),
     }
 }
 
 /// Words as they have to be typed, so that what is shown can be said again.
 pub(crate) fn typed(words: &[String]) -> String {
-    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
-}
-
-fn quoted(word: &str) -> String {
-    let plain = |letter: char| letter.is_alphanumeric() || "-_./:=,@%+".contains(letter);
-    match (!word.is_empty() && word.chars().all(plain), word.contains('\'')) {
-        (true, _) => word.to_owned(),
-        (false, true) => format!("\"{word}\""),
-        (false, false) => format!("'{word}'"),
-    }
+    let quoter = shlex::Quoter::new().allow_nul(true); // a server may say anything
+    quoter.join(words.iter().map(String::as_str)).expect("only zero bytes can be refused")
 }
 
 #[cfg(test)]
@@ -164,9 +142,12 @@ mod tests {
 
     #[test]
     fn what_is_shown_of_a_command_can_be_typed() {
-        for shown in ["sh -c 'echo well done'", "./run --size=2 ''", r#"echo "it's""#] {
+        for shown in ["sh -c 'echo well done'", "./run '--size=2' ''", r#"echo "it's""#] {
             assert_eq!(typed(&words(shown).unwrap()), shown);
         }
+        let both = ["echo".to_owned(), r#"it's "done" \ $HOME `x` ; \n"#.to_owned()];
+        assert_eq!(words(&typed(&both)).unwrap(), both);
+        assert_eq!(words(&typed(&["\0".into()])).unwrap(), ["\0"]);
     }
     use engine::Policy;
 
@@ -201,7 +182,7 @@ mod tests {
         let check = |text: &str, expected: &[&str]| assert_eq!(words(text).unwrap(), expected);
         check("make-invoice --quiet", &["make-invoice", "--quiet"]);
         check("  sh  -c 'exit \"75\"' ", &["sh", "-c", "exit \"75\""]);
-        check("a''b \"\" c\\d", &["ab", "", "c\\d"]);
+        check("a''b \"\" c\\ d '\\'", &["ab", "", "c d", "\\"]);
         for wrong in ["", "  ", "a 'b"] {
             assert!(words(wrong).is_err(), "{wrong:?}");
         }

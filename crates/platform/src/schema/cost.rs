@@ -10,6 +10,7 @@
 
 use super::{meter::Rates, words::below};
 use engine::FieldProblem;
+use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 use std::{
     collections::{BTreeMap, HashMap},
@@ -309,7 +310,8 @@ impl<'s> Graph<'s> {
             Some(fragment) => ("", fragment),
             None => reference.rsplit_once('#').unwrap_or((reference, "")),
         };
-        let decoded = percent_decoded(fragment);
+        // As the validator decodes it: what is no escape stands for itself.
+        let decoded = percent_decode_str(fragment).decode_utf8_lossy();
         let mut targets: Vec<&'s Value> = Vec::new();
         if fragment.is_empty() || fragment.starts_with('/') {
             let meant = self.meant(from, base).into_iter();
@@ -659,18 +661,4 @@ fn pointed_at<'s>(schema: &'s Value, pointer: &str) -> Option<&'s Value> {
         None if is_proper(name) => within.get(name.replace("~1", "/").replace("~0", "~")),
         None => None,
     })
-}
-
-/// A fragment as it is meant; what is no escape stands for itself.
-fn percent_decoded(text: &str) -> String {
-    let (bytes, mut out, mut at) = (text.as_bytes(), Vec::with_capacity(text.len()), 0);
-    while at < bytes.len() {
-        let escaped = match bytes[at] {
-            b'%' => text.get(at + 1..at + 3).and_then(|hex| u8::from_str_radix(hex, 16).ok()),
-            _ => None,
-        };
-        out.push(escaped.unwrap_or(bytes[at]));
-        at += if escaped.is_some() { 3 } else { 1 };
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }

@@ -1,7 +1,7 @@
 //! Tables for people: aligned, without boxes, no wider than the terminal.
 
 use super::clean;
-use crate::ink::{Line, Tone};
+use crate::ink::{Line, Tone, columns};
 
 /// Rows under titles.
 pub(crate) struct Table {
@@ -105,7 +105,7 @@ impl Table {
 
     fn natural(&self, at: usize) -> usize {
         let cells = self.rows.iter().map(|row| row[at].0.width());
-        cells.chain([self.columns[at].title.chars().count()]).max().unwrap_or(0)
+        cells.chain([columns(self.columns[at].title)]).max().unwrap_or(0)
     }
 
     fn line(&self, shown: &[usize], widths: &[usize], cell: impl Fn(usize) -> Line) -> Line {
@@ -168,6 +168,16 @@ mod tests {
         assert_eq!(narrow[2], "b   1234567  a message …");
         assert!(narrow.iter().all(|line| line.chars().count() < 25));
         assert_eq!(shown(Some(20), false)[2], "b   1234567  a mes…", "and the rest is cut");
+    }
+
+    #[test]
+    fn wide_characters_keep_the_columns_straight() {
+        let mut table = Table::new([Column::text("note"), Column::new("x")]);
+        table.row([Cell::new("\u{6708}\u{6b21}\u{62a5}\u{544a}"), Cell::new("a")]);
+        table.row([Cell::new("report"), Cell::new("b")]);
+        let lines = |room| table.lines(room, false).iter().map(Line::text).collect::<Vec<_>>();
+        assert_eq!(lines(None)[1..], ["\u{6708}\u{6b21}\u{62a5}\u{544a}  a", "report    b"]);
+        assert_eq!(lines(Some(10))[1], "\u{6708}\u{6b21}\u{62a5}\u{544a}…");
     }
 
     #[test]
