@@ -5,7 +5,10 @@ use crate::{
     job_info::JobInfo,
 };
 use async_trait::async_trait;
-use engine::{Beat, Job, JobDraft, JobId, JobType, JsonText, LeaseToken, PolicyDraft, Pulse, Release, Report, Scope, StepAnswer, StepName, StepReport, Tenant, Wish, WorkerId};
+use engine::{
+    Beat, Job, JobDraft, JobId, JobType, JsonText, LeaseToken, PolicyDraft, Pulse, Release, Report,
+    Scope, StepAnswer, StepName, StepReport, Tenant, Wish, WorkerId,
+};
 use platform::{Error, Node, Platform};
 use std::sync::Arc;
 use store::{Claimed, StoreError};

@@ -134,10 +134,12 @@ impl Kind {
     }
 }
 
+/// Whether a statement changes rows. A statement of several lines may begin its parts on a line of
+/// their own.
 fn writes(statement: &str) -> bool {
+    let words = statement.split_whitespace().collect::<Vec<_>>().join(" ").replace("( ", "(");
     ["insert into ", "update ", "delete from "].iter().any(|verb| {
-        statement.starts_with(verb)
-            || statement.starts_with("with ") && statement.contains(&format!("({verb}"))
+        words.starts_with(verb) || words.starts_with("with ") && words.contains(&format!("({verb}"))
     })
 }
 
@@ -172,6 +174,8 @@ mod tests {
         let asks = |sql: &[u8]| message(b'Q', sql).asks();
         assert_eq!(asks(b"insert into t values (1)\0"), Some(Kind::Write));
         assert_eq!(asks(b"with n as (insert into t values (1)) select 1\0"), Some(Kind::Write));
+        let in_lines = b"with n as (\n  insert into t values (1))\nselect 1\0";
+        assert_eq!(asks(in_lines), Some(Kind::Write));
         assert_eq!(asks(b"with n as (select 1) select 1\0"), Some(Kind::Other));
         assert_eq!(asks(b"begin read write; set local jit = off\0"), Some(Kind::Begin));
         assert_eq!(asks(b"rollback\0"), Some(Kind::Rollback));
