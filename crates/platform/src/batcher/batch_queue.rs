@@ -123,7 +123,7 @@ impl BatchQueue {
                 state = self.gather(state);
                 let batch = state.take(&self.limits);
                 if !batch.is_empty() {
-                    if state.has_work() {
+                    if state.submissions() > 0 {
                         self.notify_writer(state); // what did not fit is another writer's
                     }
                     return Some(batch);

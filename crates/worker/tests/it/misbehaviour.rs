@@ -55,6 +55,22 @@ async fn a_panic_is_a_failure_like_any_other() {
     working.stop(Duration::from_secs(5)).await;
 }
 
+/// The closure itself panics, before there is a future to poll.
+#[tokio::test]
+async fn a_panic_before_the_first_poll_is_a_failure_as_well() {
+    let shop = shop().await;
+    let refuse = |how: String, _: Context| {
+        assert_ne!(how, "panics", "as asked");
+        async { Ok::<_, Fail>(()) }
+    };
+    let working = shop.runner().with(on("any", refuse).slots(2)).start().await.unwrap();
+    let id = shop.submit(JobRequest::new("any", &"panics")).await;
+    let job = shop.wait_for(id, Status::Poisoned).await;
+    assert_eq!(job.life.last_failure.unwrap().code.as_str(), "HANDLER_PANICKED");
+    at_full_strength(&shop, &working, "any").await;
+    working.stop(Duration::from_secs(5)).await;
+}
+
 #[tokio::test]
 async fn a_handler_that_hangs_is_cut_off_at_its_timeout() {
     let shop = shop().await;
