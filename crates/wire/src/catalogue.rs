@@ -489,6 +489,16 @@ pub const CATALOGUE: &[CodeEntry] = &[
         what_to_do: "Send JSON with Content-Type: application/json.",
     },
     CodeEntry {
+        code: "VERSION_CHANGED",
+        http_status: None,
+        retryable: false,
+        title: "Version changed",
+        meaning: "A record was changed between the moment it was read and the moment it was to be \
+                  written. This stays inside and is no error.",
+        what_to_do: "Nothing. If you see this outside, report it with the correlationId: it is \
+                     our mistake.",
+    },
+    CodeEntry {
         code: "WORKER_LOST",
         http_status: None,
         retryable: false,

@@ -25,7 +25,7 @@ use crate::{
     store::{Answer, Reply, Request},
     unit_of_work::carry_out,
 };
-use engine::{JobId, NewJob, Tenant, TenantLimit};
+use engine::{Backoff, JobId, NewJob, Tenant, TenantLimit};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
@@ -35,8 +35,9 @@ use tokio_postgres::types::Type;
 
 /// Transactions that were in each other's way are tried again so often.
 pub(super) const ATTEMPTS_MAX: u32 = 6;
-/// How long the first of them waits before that; each later one waits longer.
-const COLLISION_WAIT: Duration = Duration::from_millis(3);
+/// How long they wait before that.
+const COLLISION_BACKOFF: Backoff =
+    Backoff::doubling(Duration::from_millis(3), Duration::from_millis(50));
 
 impl Inner {
     /// Carries out a batch; replies keep the order of the requests.
@@ -108,8 +109,7 @@ impl Inner {
     }
 
     async fn wait_a_moment(&self, attempt: u32) {
-        let chance = u32::try_from(self.dice.roll().0 & 0xff).unwrap_or(0);
-        tokio::time::sleep(COLLISION_WAIT * attempt * (64 + chance) / 128).await;
+        tokio::time::sleep(COLLISION_BACKOFF.spread(attempt, self.dice.roll())).await;
     }
 
     async fn try_execute(

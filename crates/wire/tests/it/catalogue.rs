@@ -24,7 +24,7 @@ fn expected_status(refusal: &Refusal) -> Option<u16> {
         | Refusal::NotPoisoned { .. }
         | Refusal::StepNotBegun
         | Refusal::StepLimit { .. } => Some(409),
-        Refusal::NotQueued { .. } | Refusal::NotDue => None,
+        Refusal::NotQueued { .. } | Refusal::NotDue | Refusal::VersionChanged { .. } => None,
         Refusal::Item { refusal, .. } => expected_status(refusal),
     }
 }
@@ -52,6 +52,7 @@ fn one_of_each() -> Vec<Refusal> {
         Refusal::StepLimit { steps_max: 1 },
         Refusal::NotQueued { status },
         Refusal::NotDue,
+        Refusal::VersionChanged { version: 1 },
         Refusal::Item { index: 0, refusal: Box::new(Refusal::JobNotFound) },
     ]
 }
