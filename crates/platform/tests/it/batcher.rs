@@ -99,9 +99,10 @@ fn letter(request: &Request) -> char {
         Request::Job { .. } => 'j',
         Request::Claim { .. } => 'c',
         Request::Seen { .. } | Request::Leave { .. } => 'l',
-        Request::SetPolicy { .. } | Request::Pause { .. } | Request::Resume { .. } => 'p',
-        Request::PutKey(_) | Request::PutSigningKey(_) => 'k',
-        Request::Record { request, .. } => request.as_deref().map_or('r', letter),
+        Request::Pause { .. } | Request::Resume { .. } => 'p',
+        Request::PutRecord(_) => 'k',
+        Request::Audit(_) => 'r',
+        Request::All(parts) => parts.first().map_or('r', letter),
     }
 }
 
@@ -357,7 +358,7 @@ fn recorded(request: Request) -> Request {
         detail: None,
         correlation: engine::CorrelationId::parse("c").unwrap(),
     };
-    Request::Record { note, request: Some(Box::new(request)) }
+    request.audited(note)
 }
 
 #[test]

@@ -93,7 +93,7 @@ fn a_watch_learns_of_what_is_recorded_as_well() {
         correlation: CorrelationId::parse("c").unwrap(),
     };
     let cancel = Request::Job { scope: Scope::All, id, command: Command::Cancel };
-    let recorded = Request::Record { note, request: Some(Box::new(cancel)) };
+    let recorded = cancel.audited(note);
     yard.ask(recorded).unwrap().remove(0).unwrap();
     yard.told();
     assert_eq!(poll(&mut watch), TOUCHED);
