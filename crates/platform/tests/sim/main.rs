@@ -13,6 +13,7 @@ mod operator;
 mod producer;
 mod rng;
 mod run;
+mod scheduler;
 mod worker;
 mod world;
 
@@ -100,6 +101,7 @@ fn everything_that_can_happen_does() {
         &["Poisoned to Poisoned", "Failed to Queued", "Poisoned to Queued", "Cancelled to Queued"],
         &["Running to Running", "Queued to Cancelled", "erasable: true", "erasable: false"],
         &["the wall clock is set", "the process dies", "a late sweep", "pause", "resume", "dies"],
+        &["schedulers at version 1", "VersionChanged"],
         &["NoLiveWorker", "BehindOthers", "QueuePaused", "RetryWait", "NotDue {"],
     ];
     let missing: Vec<_> =

@@ -11,6 +11,7 @@ use crate::{
     nature::SimClock,
     operator, producer,
     rng::Rng,
+    scheduler,
     worker::{self, Worker},
 };
 use engine::{Jitter, JobType, Policy, PolicyDraft, Scope, Tenant};
@@ -90,7 +91,8 @@ impl World {
         match rng.below(100) {
             // Nothing else happens often enough to give one job back more than twenty times.
             0..98 if self.restless && rng.chance(80) => worker::fidget(self, rng)?,
-            0..20 => producer::submit(self, rng)?,
+            0..18 => producer::submit(self, rng)?,
+            18..20 => scheduler::act(self, rng)?,
             20..25 => crowd::act(self, rng)?,
             25..80 => worker::act(self, rng)?,
             80..88 => self.sweep()?,

@@ -1,7 +1,7 @@
 //! The auditor: it knows the contract and what callers sent and heard, and nothing of the code.
 //!
 //! After every step it reads the jobs that the step can have touched and compares; after every fault,
-//! and now and then, it reads the whole world again. `docs/invariants.md` says what I1 to I20 are.
+//! and now and then, it reads the whole world again. `docs/invariants.md` says what I1 to I21 are.
 
 mod claims;
 mod reports;

@@ -1,0 +1,141 @@
+//! Schedulers: each keeps a record with a version and hands over a job whenever it moves the record
+//! on, both or neither. Two of them may know the same version; then only one of them is right.
+
+use crate::{
+    audit::{Asked, Verdict, ensure},
+    producer,
+    rng::Rng,
+    world::World,
+};
+use engine::{
+    AuditNote, CorrelationId, Intake, JobId, PAYLOAD_BYTES_MAX, Policy, Scope, Submitted,
+};
+use platform::Error;
+use pollster::block_on;
+use store::{
+    Answer, Clock, Dice, Execute, News, RecordChange, RecordKind, Reply, Request, StoreError,
+};
+
+/// No job is of this type: its policy is the record that schedulers move on.
+const RECORD: &str = "schedule";
+
+struct List {
+    asked: Asked,
+    job: JobId,
+    request: Request,
+}
+
+/// What can be seen of lists: how far the record is, and how long the audit log.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    version: u64,
+    entries: u64,
+}
+
+pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
+    let before = look(world);
+    let lists: Vec<List> =
+        (0..1 + rng.below(2)).map(|_| list(world, rng, before.version)).collect();
+    let batch = lists.iter().map(|list| list.request.clone()).collect();
+    let heard = world.store.execute(batch, News::default());
+    let answers = answers(heard, &lists);
+    world.say(|| {
+        let told = lists.iter().map(|list| list.job).zip(&answers).collect::<Vec<_>>();
+        format!("schedulers at version {}: {told:?}", before.version)
+    });
+    for (list, answer) in lists.iter().zip(&answers) {
+        world.auditor.submitted(std::slice::from_ref(&list.asked), answer);
+    }
+    world.auditor.look(&world.platform)?;
+    let after = look(world);
+    let done = lists.iter().filter(|list| is_there(world, list.job)).count() as u64;
+    let moved = (after.version - before.version, after.entries - before.entries);
+    ensure(moved == (done, done), "I21", || {
+        format!("{done} jobs of lists are there, but record and audit log moved on by {moved:?}")
+    })?;
+    ensure(done <= 1, "I21", || format!("{done} lists moved one version on"))?;
+    for (list, answer) in lists.iter().zip(&answers) {
+        let is_there = is_there(world, list.job);
+        let fits = match answer {
+            Ok(_) => is_there,
+            Err(Error::OutcomeUnknown { .. }) => true,
+            Err(Error::Refused(_) | Error::Store(_)) => !is_there,
+        };
+        ensure(fits, "I21", || format!("{answer:?}, and its job is there: {is_there}"))?;
+    }
+    Ok(())
+}
+
+/// Every part in any order: what a list does does not depend on which part is refused.
+fn list(world: &World, rng: &mut Rng, version: u64) -> List {
+    let tenant = rng.pick(&world.tenants).expect("there is one").clone();
+    let (asked, draft) = producer::job(world, &tenant, rng);
+    let draft = engine::JobDraft { idempotency_key: None, ..draft };
+    let asked = Asked { key: None, ..asked };
+    let job = JobId::new(world.clock.read().wall, world.dice.roll());
+    let intake =
+        Intake { id: job, tenant, chance: world.dice.roll(), payload_bytes_max: PAYLOAD_BYTES_MAX };
+    let policy = Policy { max_attempts: 1 + rng.below(9) as u32, ..Policy::default() };
+    let moves = RecordChange::put(Scope::All, RECORD, &policy).expecting(version);
+    let note = AuditNote {
+        who: "scheduler".into(),
+        scope: Scope::All,
+        action: "schedule.fire",
+        target: RECORD.into(),
+        detail: None,
+        correlation: CorrelationId::parse("c-1").expect("lawful"),
+    };
+    let mut parts = vec![
+        Request::Submit(vec![draft.check(intake).expect("lawful")]),
+        Request::PutRecord(moves),
+        Request::Audit(note),
+    ];
+    parts.rotate_left(rng.below(3));
+    List { asked, job, request: Request::All(parts) }
+}
+
+fn look(world: &World) -> Seen {
+    let store = world.store.store();
+    let record = block_on(store.records(RecordKind::Policy, None, RECORD));
+    let record = record.expect("reads do not fail");
+    let newest = block_on(store.audit(&Scope::All, None, 1)).expect("reads do not fail");
+    Seen {
+        version: record.first().map_or(0, |record| record.version),
+        entries: newest.first().map_or(0, |entry| entry.number),
+    }
+}
+
+fn is_there(world: &World, id: JobId) -> bool {
+    block_on(world.store.store().job(&Scope::All, id)).expect("reads do not fail").is_some()
+}
+
+/// What each scheduler hears of its job.
+fn answers(
+    heard: Result<Vec<Reply>, StoreError>,
+    lists: &[List],
+) -> Vec<Result<Vec<Submitted>, Error>> {
+    let replies = match heard {
+        Ok(replies) => replies,
+        Err(StoreError::OutcomeUnknown(_)) => {
+            let unknown = |list: &List| {
+                let (jobs, source) = (vec![list.job], StoreError::OutcomeUnknown(None));
+                Err(Error::OutcomeUnknown { jobs, source })
+            };
+            return lists.iter().map(unknown).collect();
+        }
+        Err(_) => {
+            let no = |_| Err(Error::Store(StoreError::Unavailable(None)));
+            return lists.iter().map(no).collect();
+        }
+    };
+    replies.into_iter().map(|reply| Ok(submitted(reply?))).collect()
+}
+
+fn submitted(answer: Answer) -> Vec<Submitted> {
+    let Answer::All(parts) = answer else { panic!("a list is answered as one") };
+    let submits = parts.into_iter().filter_map(|part| match part {
+        Answer::Submitted(all) => Some(all),
+        Answer::Job(_) | Answer::Claimed(_) | Answer::All(_) | Answer::Done => None,
+    });
+    submits.flatten().collect()
+}
