@@ -67,6 +67,9 @@ const WAIT: &[&str] = &[
     "test-postgres it",
 ];
 
+/// The longest of those that compute: they begin first, so that neither is left for the end.
+const COMPUTE_FIRST: &[&str] = &["store", "platform sim"];
+
 /// Suites that are worth more than one lane, and the tests that go apart.
 const SPLIT: &[(&str, &[&str])] = &[("cli it", &["serve::", "postgres::"])];
 
@@ -86,6 +89,7 @@ pub(crate) fn run(commands: Vec<Suite>) -> bool {
     for suite in built {
         match WAIT.iter().position(|name| *name == suite.name) {
             Some(place) => waiting.push((place, suite)),
+            None if COMPUTE_FIRST.contains(&suite.name.as_str()) => computing.push_front(suite),
             None => computing.push_back(suite),
         }
     }
