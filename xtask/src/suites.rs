@@ -12,6 +12,7 @@ use std::{
     fs::File,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::OnceLock,
     thread::sleep,
     time::{Duration, SystemTime},
 };
@@ -290,6 +291,12 @@ pub(crate) const SEED: &str = "CONSIGN_SEED";
 
 /// As given, or from the commit's hash; nothing else where there is no commit.
 pub(crate) fn seed() -> String {
+    // Once: somebody may commit while the tests run, and what is told must be what was tried.
+    static DRAWN: OnceLock<String> = OnceLock::new();
+    DRAWN.get_or_init(draw_seed).clone()
+}
+
+fn draw_seed() -> String {
     #[expect(clippy::disallowed_methods, reason = "who runs the tests may choose")]
     let given = env::var(SEED).ok();
     given.unwrap_or_else(|| {
