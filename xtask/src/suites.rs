@@ -12,6 +12,7 @@ use std::{
     fs::File,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::OnceLock,
     thread::sleep,
     time::{Duration, SystemTime},
 };
@@ -67,6 +68,9 @@ const WAIT: &[&str] = &[
     "test-postgres it",
 ];
 
+/// The longest of those that compute: they begin first, so that neither is left for the end.
+const COMPUTE_FIRST: &[&str] = &["store", "platform sim"];
+
 /// Suites that are worth more than one lane, and the tests that go apart.
 const SPLIT: &[(&str, &[&str])] = &[("cli it", &["serve::", "postgres::"])];
 
@@ -86,6 +90,7 @@ pub(crate) fn run(commands: Vec<Suite>) -> bool {
     for suite in built {
         match WAIT.iter().position(|name| *name == suite.name) {
             Some(place) => waiting.push((place, suite)),
+            None if COMPUTE_FIRST.contains(&suite.name.as_str()) => computing.push_front(suite),
             None => computing.push_back(suite),
         }
     }
@@ -286,6 +291,12 @@ pub(crate) const SEED: &str = "CONSIGN_SEED";
 
 /// As given, or from the commit's hash; nothing else where there is no commit.
 pub(crate) fn seed() -> String {
+    // Once: somebody may commit while the tests run, and what is told must be what was tried.
+    static DRAWN: OnceLock<String> = OnceLock::new();
+    DRAWN.get_or_init(draw_seed).clone()
+}
+
+fn draw_seed() -> String {
     #[expect(clippy::disallowed_methods, reason = "who runs the tests may choose")]
     let given = env::var(SEED).ok();
     given.unwrap_or_else(|| {
