@@ -9,7 +9,7 @@ use super::{
     pending::queue_column,
     pool::{Lent, Param},
     sql,
-    uuid::Uuid,
+    uuid::id_of,
     workers,
 };
 use crate::{
@@ -170,7 +170,7 @@ async fn drop_old_keys(
             let (mut rows, mut ended) = (Vec::new(), Vec::new());
             for row in &old {
                 rows.push(row.try_get::<_, &str>(0)?);
-                ended.push((row.try_get::<_, String>(1)?, row.try_get::<_, Uuid>(2)?.0));
+                ended.push((row.try_get::<_, String>(1)?, id_of(row, 2)?));
             }
             db.run(sql::KEYS_OLD_DROP, &[(&rows, Type::TEXT_ARRAY)]).await?;
             dropped += drop_free_keys(db, column, &ended, (policy, now)).await?;
@@ -192,7 +192,7 @@ async fn drop_free_keys(
     let named: [Param<'_>; 2] = [(&queues, Type::INT4_ARRAY), (&names, Type::TEXT_ARRAY)];
     let mut held = Vec::new();
     for row in db.rows(sql::KEYS_LOCK, &named).await? {
-        held.push((row.try_get::<_, String>(1)?, row.try_get::<_, Uuid>(2)?.0));
+        held.push((row.try_get::<_, String>(1)?, id_of(&row, 2)?));
     }
     let ids: Vec<JobId> = held.iter().map(|(_, id)| *id).collect();
     let jobs = load::read(db, &ids).await?;

@@ -15,7 +15,7 @@ use super::{
     pool::{Lent, Param},
     sql,
     transaction::Transaction,
-    uuid::Uuid,
+    uuid::id_of,
 };
 use crate::{form::stored::Stored, queue::Queue, store::Claimed};
 use engine::{CLAIM_BYTES_MAX, CLAIM_MAX, Claim, JobId, JobType, JsonText, Scope, Timestamp, Wish};
@@ -366,7 +366,7 @@ fn open_queues(
 }
 
 fn read(row: &Row) -> Result<Found, Trouble> {
-    let (id, no, queue): (Uuid, i64, i32) = (row.try_get(3)?, row.try_get(1)?, row.try_get(4)?);
-    let stored = load::stored_of(id.0, (no, queue.into()), row.try_get(5)?, row.try_get(2)?)?;
+    let (id, no, queue): (_, i64, i32) = (id_of(row, 3)?, row.try_get(1)?, row.try_get(4)?);
+    let stored = load::stored_of(id, (no, queue.into()), row.try_get(5)?, row.try_get(2)?)?;
     Ok(Found { stored: Arc::new(stored), payload: JsonText::from_stored(row.try_get(6)?) })
 }

@@ -48,18 +48,7 @@ impl Trouble {
 
     /// Whether it is about one row, so that the work on others can go on.
     pub(super) fn is_about_a_row(&self) -> bool {
-        match self {
-            Trouble::Damage(_) | Trouble::Impossible(_) => true,
-            Trouble::Sql(_)
-            | Trouble::NoConnection(_)
-            | Trouble::Jumped
-            | Trouble::Changed
-            | Trouble::Moved
-            | Trouble::InInbox(_)
-            | Trouble::Contended(_)
-            | Trouble::Unheard(_)
-            | Trouble::Unknown(_) => false,
-        }
+        matches!(self, Trouble::Damage(_) | Trouble::Impossible(_))
     }
 
     /// Whether it comes of what was given or is stored, and would be the same at any other time.
@@ -92,53 +81,19 @@ impl Trouble {
 
     /// Whether the connection broke, or the server did, before anything was committed.
     pub(super) fn is_a_lost_connection(&self) -> bool {
-        match self {
-            Trouble::Sql(_) => self.is_silence(),
-            Trouble::Damage(_)
-            | Trouble::Impossible(_)
-            | Trouble::NoConnection(_)
-            | Trouble::Jumped
-            | Trouble::Changed
-            | Trouble::Moved
-            | Trouble::InInbox(_)
-            | Trouble::Contended(_)
-            | Trouble::Unheard(_)
-            | Trouble::Unknown(_) => false,
-        }
+        matches!(self, Trouble::Sql(_)) && self.is_silence()
     }
 
     /// Whether the server did not say no: the connection is gone, or somebody ended the session. After a commit
     /// was sent this means that it may have happened.
     pub(super) fn is_silence(&self) -> bool {
-        match self {
-            Trouble::Sql(_) => self.code().is_none_or(ends_the_session),
-            Trouble::NoConnection(_) => true,
-            Trouble::Damage(_)
-            | Trouble::Impossible(_)
-            | Trouble::Jumped
-            | Trouble::Changed
-            | Trouble::Moved
-            | Trouble::InInbox(_)
-            | Trouble::Contended(_)
-            | Trouble::Unheard(_)
-            | Trouble::Unknown(_) => false,
-        }
+        let is_sql = matches!(self, Trouble::Sql(_));
+        matches!(self, Trouble::NoConnection(_))
+            || is_sql && self.code().is_none_or(ends_the_session)
     }
 
     fn code(&self) -> Option<&SqlState> {
-        match self {
-            Trouble::Sql(error) => error.code(),
-            Trouble::Damage(_)
-            | Trouble::Impossible(_)
-            | Trouble::NoConnection(_)
-            | Trouble::Jumped
-            | Trouble::Changed
-            | Trouble::Moved
-            | Trouble::InInbox(_)
-            | Trouble::Contended(_)
-            | Trouble::Unheard(_)
-            | Trouble::Unknown(_) => None,
-        }
+        if let Trouble::Sql(error) = self { error.code() } else { None }
     }
 
     /// What a caller is told.

@@ -13,7 +13,7 @@ use super::{
     load,
     pool::{Lent, Param},
     sql,
-    uuid::{Uuid, uuids},
+    uuid::{Uuid, from_uuid, id_of, uuids},
 };
 use crate::{
     News,
@@ -161,7 +161,7 @@ impl Inner {
 
     /// Checks a row as the door checks a draft.
     fn slip(&self, row: &Row) -> Result<Slip, Trouble> {
-        let id = row.try_get::<_, Uuid>(0)?.0;
+        let id = id_of(row, 0)?;
         let tenant = Tenant::parse(row.try_get(1)?);
         let draft = draft(row)?;
         let intake = |tenant| Intake {
@@ -204,12 +204,12 @@ pub(super) async fn expect_none(db: &Lent, ids: &[JobId]) -> Result<(), Trouble>
 pub(super) async fn waiting(db: &Lent, ids: &[JobId]) -> Result<Vec<JobId>, Trouble> {
     let ids = uuids(ids.iter().copied());
     let rows = db.rows(sql::INBOX_AMONG, &[(&ids, Type::UUID_ARRAY)]).await?;
-    rows.iter().map(|row| Ok(row.try_get::<_, Uuid>(0)?.0)).collect()
+    rows.iter().map(|row| Ok(id_of(row, 0)?)).collect()
 }
 
 async fn peek(db: &Lent, limit: usize) -> Result<Vec<JobId>, Trouble> {
     let rows = db.rows(sql::INBOX_PEEK, &[(&column(limit), Type::INT8)]).await?;
-    rows.iter().map(|row| Ok(row.try_get::<_, Uuid>(0)?.0)).collect()
+    rows.iter().map(|row| Ok(id_of(row, 0)?)).collect()
 }
 
 async fn take(db: &Lent, rows: Rows<'_>) -> Result<Vec<Row>, Trouble> {
@@ -245,7 +245,7 @@ fn draft(row: &Row) -> Result<JobDraft, Trouble> {
         delay_seconds: None,
         expires_at: row.try_get(10)?,
         max_attempts: number(11)?,
-        parent_id: parent.map(|parent| parent.0.to_string()),
+        parent_id: parent.map(|parent| from_uuid(parent).to_string()),
         traceparent: row.try_get(13)?,
     })
 }

@@ -5,7 +5,7 @@ use super::{
     pool::Lent,
     sql,
     transaction::{Steps, Transaction, recent_record},
-    uuid::{Uuid, uuids},
+    uuid::{id_of, uuids},
 };
 use crate::{
     form::{
@@ -99,10 +99,10 @@ fn collect(rows: &[Row], found: &mut HashMap<JobId, Arc<Stored>>) -> Result<(), 
 
 /// A row of id, number, queue, envelope and body.
 pub(super) fn stored(row: &Row) -> Result<Stored, Trouble> {
-    let (id, no, queue): (Uuid, i64, i32) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    let (id, no, queue): (_, i64, i32) = (id_of(row, 0)?, row.try_get(1)?, row.try_get(2)?);
     let body: Option<&[u8]> = row.try_get(4)?;
     let body = body.ok_or(Trouble::Impossible("a job was handed over and has no state"))?;
-    stored_of(id.0, (no, queue.into()), row.try_get(3)?, body)
+    stored_of(id, (no, queue.into()), row.try_get(3)?, body)
 }
 
 pub(super) fn stored_of(

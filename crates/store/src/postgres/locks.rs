@@ -7,7 +7,7 @@ use super::{
     pool::{Lent, Param},
     sql,
     transaction::{Key, KeyName},
-    uuid::{ServerStart, Uuid, XactNumber, uuids},
+    uuid::{ServerStart, XactNumber, id_of, uuids},
 };
 use crate::form::body::from_row;
 use engine::{Envelope, JobId, Timestamp};
@@ -58,14 +58,14 @@ pub(super) async fn keys_of(
     }
     let ids = uuids(ids.iter().copied());
     for row in db.rows(sql::ENVELOPES, &[(&ids, Type::UUID_ARRAY)]).await? {
-        let (id, no, queue): (Uuid, i64, i32) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        let (id, no, queue): (_, i64, i32) = (id_of(&row, 0)?, row.try_get(1)?, row.try_get(2)?);
         let Some(envelope) =
             load::readable(from_row::<Envelope>(no, row.try_get(3)?).map_err(Trouble::from))?
         else {
             continue;
         };
         if let Some(key) = &envelope.key {
-            keys.entry((queue.into(), key.name.as_str().into())).or_insert(id.0);
+            keys.entry((queue.into(), key.name.as_str().into())).or_insert(id);
         }
     }
     Ok(())
@@ -82,16 +82,16 @@ pub(super) async fn lock_keys(
     }
     let queue: Vec<i32> = keys.keys().map(|(queue, _)| queue_column(*queue)).collect();
     let name: Vec<&str> = keys.keys().map(|(_, name)| name.as_str()).collect();
-    let id: Vec<Uuid> = keys.values().copied().map(Uuid).collect();
+    let id = uuids(keys.values().copied());
     let take: [Param<'_>; 3] =
         [(&queue, Type::INT4_ARRAY), (&name, Type::TEXT_ARRAY), (&id, Type::UUID_ARRAY)];
     let named: [Param<'_>; 2] = [(&queue, Type::INT4_ARRAY), (&name, Type::TEXT_ARRAY)];
     let (taken, held) =
         tokio::try_join!(biased; db.rows(sql::KEYS_TAKE, &take), db.rows(sql::KEYS_HELD, &named))?;
     for row in &held {
-        let (queue, name, id): (i32, String, Uuid) =
-            (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        locked.insert((queue.into(), name), Key { row: id.0, holder: Some(id.0) });
+        let (queue, name, id): (i32, String, _) =
+            (row.try_get(0)?, row.try_get(1)?, id_of(row, 2)?);
+        locked.insert((queue.into(), name), Key { row: id, holder: Some(id) });
     }
     for row in &taken {
         let (queue, name): (i32, String) = (row.try_get(0)?, row.try_get(1)?);

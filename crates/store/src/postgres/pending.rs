@@ -226,7 +226,7 @@ impl<'a> HandedRows<'a> {
     fn add(&mut self, New { stored, payload }: &'a New) {
         let envelope = &stored.job.envelope;
         self.no.push(stored.no);
-        self.id.push(super::uuid::Uuid(envelope.id));
+        self.id.push(super::uuid::to_uuid(envelope.id));
         self.queue.push(queue_column(stored.queue));
         let subject = envelope.subject.as_ref().map(engine::SubjectId::as_str);
         self.by_subject.push(subject.map(facet::of_subject));

@@ -7,7 +7,7 @@ use super::{
     pool::{Lent, Param},
     records, sql,
     transaction::{Key, Transaction},
-    uuid::{Uuid, Xid},
+    uuid::{Xid, uuids},
 };
 use crate::form::{
     body::{COUNTS, to_row},
@@ -381,7 +381,7 @@ async fn set_keys(db: &Lent, transaction: &Transaction) -> Result<(), Trouble> {
     let moved: Vec<_> = moved.collect();
     let queue: Vec<i32> = moved.iter().map(|((queue, _), _)| queue_column(*queue)).collect();
     let name: Vec<&str> = moved.iter().map(|((_, name), _)| name.as_str()).collect();
-    let id: Vec<Uuid> = moved.iter().map(|(_, id)| Uuid(*id)).collect();
+    let id = uuids(moved.iter().map(|(_, id)| *id));
     let params: [Param<'_>; 3] =
         [(&queue, Type::INT4_ARRAY), (&name, Type::TEXT_ARRAY), (&id, Type::UUID_ARRAY)];
     run(db, sql::KEYS_SET, &params, moved.len()).await
@@ -400,7 +400,7 @@ async fn end_keys(db: &Lent, transaction: &Transaction) -> Result<(), Trouble> {
     let queue: Vec<i32> = ended.iter().map(|key| queue_column(key.queue)).collect();
     let at: Vec<i64> = ended.iter().map(|key| key.ended_at).collect();
     let name: Vec<&str> = ended.iter().map(|key| key.name.as_str()).collect();
-    let id: Vec<Uuid> = ended.iter().map(|key| Uuid(key.id)).collect();
+    let id = uuids(ended.iter().map(|key| key.id));
     let params: [Param<'_>; 4] = [
         (&queue, Type::INT4_ARRAY),
         (&at, Type::INT8_ARRAY),

@@ -10,7 +10,7 @@ use super::{
     pool::{Lent, Param},
     sql,
     transaction::{Moment, Transaction},
-    uuid::Uuid,
+    uuid::id_of,
     workers,
 };
 use crate::{
@@ -184,7 +184,7 @@ impl Inner {
         }
         let mut running: Vec<JobId> = Vec::new();
         for row in db.rows(sql::RUNNING, &[]).await? {
-            running.push(row.try_get::<_, Uuid>(0)?.0);
+            running.push(id_of(&row, 0)?);
         }
         let (known, limits) = (self.known(), self.limits);
         let moment = Moment { now, epoch: 0, known, limits, places: Vec::new() };

@@ -2,27 +2,28 @@
 
 use engine::JobId;
 use std::error::Error;
-use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
+use tokio_postgres::{
+    Row,
+    types::{FromSql, IsNull, ToSql, Type, private::BytesMut, to_sql_checked},
+};
+pub(super) use uuid::Uuid;
 
-/// A `uuid`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Uuid(pub(super) JobId);
-
+/// The ids of jobs, as a column of uuids takes them.
 pub(super) fn uuids(ids: impl IntoIterator<Item = JobId>) -> Vec<Uuid> {
-    ids.into_iter().map(Uuid).collect()
+    ids.into_iter().map(to_uuid).collect()
 }
 
-impl ToSql for Uuid {
-    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
-        out.extend_from_slice(&self.0.to_bytes());
-        Ok(IsNull::No)
-    }
+pub(super) fn to_uuid(id: JobId) -> Uuid {
+    Uuid::from_bytes(id.to_bytes())
+}
 
-    fn accepts(of: &Type) -> bool {
-        *of == Type::UUID
-    }
+pub(super) fn from_uuid(uuid: Uuid) -> JobId {
+    JobId::from_bytes(uuid.into_bytes())
+}
 
-    to_sql_checked!();
+/// The id in one column of a row.
+pub(super) fn id_of(row: &Row, column: usize) -> Result<JobId, tokio_postgres::Error> {
+    row.try_get(column).map(from_uuid)
 }
 
 /// An `xid`: what every row has of the transaction that wrote it.
@@ -88,13 +89,3 @@ macro_rules! as_it_is {
 as_it_is!(Xid, u32, XID);
 as_it_is!(XactNumber, u64, XID8);
 as_it_is!(ServerStart, i64, TIMESTAMPTZ);
-
-impl<'a> FromSql<'a> for Uuid {
-    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
-        Ok(Uuid(JobId::from_bytes(raw.try_into()?)))
-    }
-
-    fn accepts(of: &Type) -> bool {
-        *of == Type::UUID
-    }
-}

@@ -309,7 +309,7 @@ fn live_and_look(address: &PostgresAddress) {
     let enqueue =
         format!("select job_id from {}.enqueue('email', '1', key => 'k')", address.schema());
     let rows = RUNTIME.block_on(app.query_typed(&enqueue, &[])).expect("it is taken");
-    let enqueued: JobId = rows[0].get::<_, uuid::Uuid>(0).0;
+    let enqueued: JobId = uuid::id_of(&rows[0], 0).expect("an id");
     for id in [id, enqueued] {
         assert!(house.find(id).is_some());
     }

@@ -11,7 +11,7 @@ use crate::{
     Answer, Claimed, Execute, HandClock, News, Postgres, PostgresAddress, Reply, Request,
     SeededDice, Store,
     conformance::house::{claiming, job_type, wish},
-    postgres::uuid::Uuid,
+    postgres::uuid::id_of,
 };
 use engine::{Job, JobId, Policy, Scope};
 use std::{sync::Arc, time::Duration};
@@ -59,7 +59,7 @@ impl World {
     fn enqueue_by(&self, app: &Client, arguments: &str) -> Enqueued {
         let call = format!("select job_id, duplicate from consign.enqueue({arguments})");
         let rows = RUNTIME.block_on(app.query_typed(&self.named(&call), &[]))?;
-        Ok((rows[0].get::<_, Uuid>(0).0, rows[0].get(1)))
+        Ok((id_of(&rows[0], 0)?, rows[0].get(1)))
     }
 
     /// The id of a job that is known to be taken.
