@@ -375,7 +375,7 @@ fn what_is_recorded_wakes_workers_like_what_is_not() {
 }
 
 #[test]
-fn a_recorded_claim_whose_caller_is_gone_is_not_asked() {
+fn a_claim_whose_caller_is_gone_before_its_batch_is_not_asked() {
     let yard = Yard::new();
     yard.job("email");
     yard.store.hold();
@@ -383,7 +383,7 @@ fn a_recorded_claim_whose_caller_is_gone_is_not_asked() {
     assert!(poll(&mut busy).is_pending());
     yard.store.begun(2);
     let wish = wish("gone", &["email"], 1);
-    let mut gone = yard.call(recorded(Request::Claim { scope: Scope::All, wish }));
+    let mut gone = yard.call(Request::Claim { scope: Scope::All, wish });
     assert!(poll(&mut gone).is_pending());
     drop(gone);
     yard.store.let_go();

@@ -51,6 +51,7 @@ mod workers;
 pub use address::PostgresAddress;
 pub use doctor::{Creator, LongTransaction, PostgresHealth, examine_postgres};
 pub use error::PostgresError;
+#[cfg(any(test, feature = "testing"))]
 pub(crate) use schema::clock_connection;
 pub use schema::{migrate_postgres, postgres_schema};
 pub use turn::Turn;

@@ -41,6 +41,7 @@ pub async fn migrate_postgres(address: &PostgresAddress) -> Result<Schema, Postg
 }
 
 /// A connection to tables that are up to date, for a test that takes the clock in hand.
+#[cfg(any(test, feature = "testing"))]
 pub(crate) async fn clock_connection(
     address: &PostgresAddress,
 ) -> Result<(Client, Arc<Names>), PostgresError> {

@@ -8,10 +8,7 @@ use tempfile::TempDir;
 /// Makes a store of this version one of the first schema.
 fn age(path: &Path) {
     let db = Connection::open(path).unwrap();
-    db.execute_batch(
-        "drop table audit; drop table signing_key; drop table api_key; pragma user_version = 1",
-    )
-    .unwrap();
+    db.execute_batch("drop table audit; pragma user_version = 1").unwrap();
 }
 
 #[test]

@@ -75,6 +75,7 @@ const INSIDE: &[(&str, &str)] = &[
     ("NOT_DUE", "the catalogue says that it stays inside"),
     ("NOT_POISONED", "no route discards one job: POST /api/poison/discard counts those it matched"),
     ("NOT_QUEUED", "the catalogue says that it stays inside"),
+    ("VERSION_CHANGED", "the catalogue says that it stays inside"),
 ];
 
 #[test]
