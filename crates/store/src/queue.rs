@@ -1,7 +1,7 @@
 //! Queues and workers as an operator sees them.
 
 use engine::{
-    Host, Job, JobType, Policy, Refusal, Scope, Status, Tenant, TenantLimit, TenantLimits,
+    Host, Job, JobType, NewJob, Policy, Refusal, Scope, Status, Tenant, TenantLimit, TenantLimits,
     Timestamp, WorkerId,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -19,6 +19,11 @@ impl Queue {
     /// The queue that `job` belongs to.
     pub fn of(job: &Job) -> Self {
         Queue { job_type: job.envelope.job_type.clone(), tenant: job.envelope.tenant.clone() }
+    }
+
+    /// The queue that `new` will wait in.
+    pub fn of_new(new: &NewJob) -> Self {
+        Queue { job_type: new.job_type.clone(), tenant: new.tenant.clone() }
     }
 }
 

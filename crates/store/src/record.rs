@@ -6,7 +6,7 @@
 //! kind is a line of [`RecordKind`], a codec ([`RecordBody`]) and a platform verb.
 
 use crate::form::body::{from_plain, to_plain};
-use engine::{ApiKey, JobType, KeyId, Policy, Refusal, Scope, SigningKey};
+use engine::{ApiKey, FieldProblem, JobType, KeyId, Policy, Refusal, Scope, SigningKey};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -88,7 +88,8 @@ impl Record {
 pub struct RecordChange {
     /// Which.
     pub name: RecordName,
-    /// The version that it has to have; 0 where there must be none, nothing where any will do.
+    /// The version that it has to have; 0 where there must be none, nothing where any will do. A
+    /// record that was removed and made again begins at 1 again.
     pub expected: Option<u64>,
     /// What it is to say; nothing removes it.
     pub body: Option<Arc<[u8]>>,
@@ -106,10 +107,10 @@ impl RecordChange {
         RecordChange { name, expected: None, body: None }
     }
 
-    /// The type whose policy it changes.
+    /// The type whose policy or pause it changes.
     pub fn job_type(&self) -> Option<JobType> {
-        let is_policy = self.name.kind == RecordKind::Policy;
-        is_policy.then(|| JobType::parse(&self.name.key).ok()).flatten()
+        let is_of_type = self.name.kind.decides_batches();
+        is_of_type.then(|| JobType::parse(&self.name.key).ok()).flatten()
     }
 
     /// The same, where the record has this version; 0 means that there is none.
@@ -165,6 +166,11 @@ fn is_under(record: &Record, scope: &Scope, id: KeyId) -> Result<(), Unreadable>
     is_own.then_some(()).ok_or(Unreadable)
 }
 
+/// A record whose name is not that of what it says.
+pub(crate) fn unreadable() -> Refusal {
+    FieldProblem::new("key", "does not name what the record says").into()
+}
+
 /// Records in memory, and what batches ask of them in the form in which they ask it.
 #[derive(Clone, Default)]
 pub(crate) struct Records {
@@ -183,6 +189,9 @@ impl Records {
         match record.name.kind {
             RecordKind::Policy => {
                 let job_type = JobType::parse(&record.name.key).map_err(|_| Unreadable)?;
+                if record.name.scope != Scope::All {
+                    return Err(Unreadable);
+                }
                 self.policies.insert(job_type, record.read().ok_or(Unreadable)?);
             }
             RecordKind::Pause => {
@@ -216,7 +225,7 @@ impl Records {
         }
     }
 
-    /// Adds records of kinds that nothing is read from here.
+    /// Adds records of kinds that batches are not decided by.
     pub(crate) fn extend(&mut self, others: Records) {
         self.rows.extend(others.rows);
     }
@@ -233,8 +242,7 @@ impl Records {
             return Ok(None);
         };
         let record = Record { name: change.name.clone(), version: version + 1, body: body.clone() };
-        let written = self.put(record.clone());
-        written.expect("a body that a codec wrote a moment ago is read by the same codec");
+        self.put(record.clone()).map_err(|_| unreadable())?;
         Ok(Some(record))
     }
 
@@ -293,6 +301,21 @@ mod tests {
         assert_eq!(records.policy(&email).max_attempts, 4);
         assert_eq!(records.change(&RecordChange::remove(put.name)), Ok(None));
         assert_eq!(records.policy(&email), &Policy::default());
+    }
+
+    #[test]
+    fn a_record_under_another_s_name_is_refused() {
+        let mut records = Records::default();
+        let tenant = Scope::One(engine::Tenant::parse("acme").expect("lawful"));
+        for put in [
+            RecordChange::put(tenant, "email", &policy(3)),
+            RecordChange::put(Scope::All, "no type!", &policy(3)),
+        ] {
+            assert_eq!(records.change(&put), Err(unreadable()));
+        }
+        let paused = (JobType::parse("email").expect("lawful"), Scope::All);
+        assert!(records.change(&RecordChange::put(Scope::All, "report", &paused)).is_err());
+        assert!(records.list(RecordKind::Policy, None, "").is_empty());
     }
 
     #[test]

@@ -11,14 +11,16 @@
 
 use crate::{
     queue::{Queue, check_pause},
-    record::{Pause, Record, RecordChange, RecordKind, RecordName, Records, pause_name},
+    record::{
+        Pause, Record, RecordChange, RecordKind, RecordName, Records, key_of_id, pause_name,
+        unreadable,
+    },
     store::{Answer, Reply, Request},
 };
 use engine::{
-    ApiKey, AttemptRecord, AuditNote, Change, Command, Decision, Facts, HistoryEntry,
-    IdempotencyKey, Job, JobId, JobType, LeaseToken, NewJob, Policy, Refusal, Scope, Step,
-    StepName, StepsChange, Submitted, Tenant, TenantLimits, Timestamp, key_is_free, submit,
-    submit_again, submit_same,
+    ApiKey, AttemptRecord, AuditNote, Chance, Change, Command, Decision, Facts, IdempotencyKey,
+    Job, JobId, JobType, LeaseToken, NewJob, Policy, Refusal, Scope, Step, StepName, StepsChange,
+    Submitted, Tenant, TenantLimits, Timestamp, key_is_free, submit, submit_again, submit_same,
 };
 use std::collections::{BTreeSet, HashMap};
 
@@ -68,8 +70,32 @@ pub(crate) trait Source {
 
     fn now(&self) -> Timestamp;
 
-    /// What every decision may know: time, epoch, chance.
-    fn facts<'a>(&self, policy: &'a Policy) -> Facts<'a>;
+    fn epoch(&self) -> u32;
+
+    fn chance(&self) -> Chance;
+
+    /// What every decision may know.
+    fn facts<'a>(&self, policy: &'a Policy) -> Facts<'a> {
+        Facts {
+            now: self.now(),
+            epoch: self.epoch(),
+            policy,
+            chance: self.chance(),
+            record: None,
+            step: None,
+            steps: 0,
+        }
+    }
+
+    /// A job as an effect finds it. The row is missing where an earlier effect of the same request has
+    /// changed the job.
+    fn row_of(
+        &self,
+        before: Option<Self::Row>,
+        id: JobId,
+    ) -> Result<Option<Self::Row>, Self::Error> {
+        before.map_or_else(|| self.find(id), |row| Ok(Some(row)))
+    }
 
     /// The engine's decision. Only tests put other rules in its place, with a mistake in them.
     fn decide(&self, job: &Job, command: &Command, facts: &Facts<'_>) -> Decision {
@@ -149,12 +175,8 @@ struct Staged<'a, R> {
 struct StagedJob<R> {
     /// As the store has it; nothing where the request began it.
     row: Option<R>,
-    /// As it is by now; nothing where it was erased.
-    job: Option<Job>,
-    entries: Vec<HistoryEntry>,
-    steps: HashMap<StepName, Step>,
-    /// Steps that the store has do not count any more.
-    forgot_steps: bool,
+    /// The latest effect on it.
+    last: usize,
 }
 
 impl<R> Staged<'_, R> {
@@ -169,36 +191,84 @@ impl<R> Staged<'_, R> {
             records: None,
         }
     }
+
+    /// A job that the request has changed, as it is by now; nothing where it was erased.
+    fn job(&self, staged: &StagedJob<R>) -> Option<&Job> {
+        self.effects[staged.last].change().map(|change| &change.job)
+    }
+
+    /// What the request has done to a job, in order; nothing stands for its end.
+    fn changes_of(&self, id: JobId) -> impl DoubleEndedIterator<Item = Option<&Change>> {
+        let about = move |effect: &&Effect<'_, R>| effect.job_id() == Some(id);
+        self.effects.iter().filter(about).map(Effect::change)
+    }
+
+    /// The steps that the request has put for a job, and whether those that the store has count no
+    /// more.
+    fn steps_of(&self, id: JobId) -> (HashMap<&StepName, &Step>, bool) {
+        let (mut steps, mut forgot) = (HashMap::new(), false);
+        for change in self.changes_of(id) {
+            match change.map(|change| &change.steps) {
+                Some(StepsChange::Kept) => {}
+                Some(StepsChange::Put(step)) => drop(steps.insert(&step.name, step)),
+                Some(StepsChange::Forgotten) | None => {
+                    steps.clear();
+                    forgot = true;
+                }
+            }
+        }
+        (steps, forgot)
+    }
+}
+
+impl<R> Effect<'_, R> {
+    fn change(&self) -> Option<&Change> {
+        match self {
+            Effect::Begin { change, .. } | Effect::Change { change, .. } => Some(change),
+            Effect::Erase { .. }
+            | Effect::PutRecord(_)
+            | Effect::RemoveRecord(_)
+            | Effect::Audit(_) => None,
+        }
+    }
+
+    fn job_id(&self) -> Option<JobId> {
+        match self {
+            Effect::Begin { change, .. } | Effect::Change { change, .. } => Some(change.job.id()),
+            Effect::Erase { id, .. } => Some(*id),
+            Effect::PutRecord(_) | Effect::RemoveRecord(_) | Effect::Audit(_) => None,
+        }
+    }
 }
 
 /// A job as a decision finds it.
-enum Found<R> {
+enum JobView<R> {
     /// As the store has it.
     Stored(R),
     /// As the request has changed it; without a row where the request began it.
     Staged(Box<Job>, Option<R>),
 }
 
-impl<R> Found<R> {
+impl<R> JobView<R> {
     fn job<S: Source<Row = R>>(&self) -> &Job {
         match self {
-            Found::Stored(row) => S::job(row),
-            Found::Staged(job, _) => job,
+            JobView::Stored(row) => S::job(row),
+            JobView::Staged(job, _) => job,
         }
     }
 
     fn row(&self) -> Option<&R> {
         match self {
-            Found::Stored(row) => Some(row),
-            Found::Staged(_, row) => row.as_ref(),
+            JobView::Stored(row) => Some(row),
+            JobView::Staged(_, row) => row.as_ref(),
         }
     }
 
     /// The row, where the request has not changed the job.
     fn unchanged(self) -> Option<R> {
         match self {
-            Found::Stored(row) => Some(row),
-            Found::Staged(..) => None,
+            JobView::Stored(row) => Some(row),
+            JobView::Staged(..) => None,
         }
     }
 }
@@ -241,11 +311,15 @@ impl<'a, S: Source> View<'_, 'a, S> {
     }
 
     fn submit(&mut self, new: &'a NewJob) -> Result<Submitted, Stop<S::Error>> {
+        if let Some(staged) = self.staged.jobs.get(&new.id) {
+            let job = self.staged.job(staged).ok_or(Refusal::JobNotFound)?;
+            return Ok(submit_same(job, new)?);
+        }
         // The client could not know whether its first submit was committed, and repeats it.
         if let Some(row) = self.source.find_new(new.id).map_err(Stop::Failed)? {
             return Ok(submit_same(S::job(&row), new)?);
         }
-        let queue = Queue { job_type: new.job_type.clone(), tenant: new.tenant.clone() };
+        let queue = Queue::of_new(new);
         if let Some(key) = &new.key
             && let Some(holder) = self.key_holder(&queue, &key.name)?
         {
@@ -283,14 +357,14 @@ impl<'a, S: Source> View<'_, 'a, S> {
         match ruling.effect {
             engine::Effect::Nothing => {}
             engine::Effect::Change(change) => self.stage_change(found, change)?,
-            engine::Effect::Erase => self.stage_erase(found),
+            engine::Effect::Erase => self.stage_erase(found)?,
         }
         Ok(Answer::Job(ruling.answer))
     }
 
     fn decide(
         &self,
-        found: &Found<S::Row>,
+        found: &JobView<S::Row>,
         command: &Command,
     ) -> Result<engine::Ruling, Stop<S::Error>> {
         let job = found.job::<S>();
@@ -315,7 +389,7 @@ impl<'a, S: Source> View<'_, 'a, S> {
 
     fn stage_change(
         &mut self,
-        found: Found<S::Row>,
+        found: JobView<S::Row>,
         mut change: Box<Change>,
     ) -> Result<(), Stop<S::Error>> {
         // A key that went to another job in the meantime stays with that job.
@@ -332,18 +406,20 @@ impl<'a, S: Source> View<'_, 'a, S> {
         Ok(())
     }
 
-    fn stage_erase(&mut self, found: Found<S::Row>) {
+    fn stage_erase(&mut self, found: JobView<S::Row>) -> Result<(), Stop<S::Error>> {
         let id = found.job::<S>().id();
         if self.staged.is_list {
             if let Some(key) = &found.job::<S>().envelope.key {
                 let queue = Queue::of(found.job::<S>());
-                self.staged.keys.insert((queue, key.name.clone()), None);
+                // A key that went to another job in the meantime stays with that job.
+                if self.key_owner(&queue, &key.name)?.is_some_and(|owner| owner.id() == id) {
+                    self.staged.keys.insert((queue, key.name.clone()), None);
+                }
             }
-            let staged = self.staged_job(id, found.row().cloned());
-            (staged.job, staged.forgot_steps) = (None, true);
-            staged.steps.clear();
+            self.stage_job(id, found.row().cloned());
         }
         self.staged.effects.push(Effect::Erase { before: found.unchanged(), id });
+        Ok(())
     }
 
     fn pause(&mut self, pause: Pause) -> Result<(), Stop<S::Error>> {
@@ -365,11 +441,18 @@ impl<'a, S: Source> View<'_, 'a, S> {
     }
 
     fn put_record(&mut self, change: &RecordChange) -> Result<(), Stop<S::Error>> {
-        if change.name.kind == RecordKind::ApiKey
-            && change.body.is_some()
-            && self.records().version(&change.name) == 0
-        {
-            self.make_room_for_key(&change.name.scope)?;
+        let is_new = change.body.is_some() && self.records().version(&change.name) == 0;
+        match change.name.kind {
+            RecordKind::ApiKey if is_new => self.make_room_for_key(&change.name.scope)?,
+            RecordKind::Pause if is_new => {
+                let job_type = change.job_type().ok_or_else(unreadable)?;
+                let pause = (job_type, change.name.scope.clone());
+                check_pause(self.records().pauses(), &pause, self.source.limits())?;
+            }
+            RecordKind::ApiKey
+            | RecordKind::Pause
+            | RecordKind::Policy
+            | RecordKind::SigningKey => {}
         }
         self.change_record(change)
     }
@@ -383,7 +466,7 @@ impl<'a, S: Source> View<'_, 'a, S> {
         let limits = self.source.limits();
         let ended = limits.room_for_key(keys.iter(), scope, self.source.now())?;
         let Some(ended) = ended else { return Ok(()) };
-        let key = crate::record::key_of_id(ended);
+        let key = key_of_id(ended);
         let dropped = kept.into_iter().find(|record| record.name.key == key);
         dropped.map_or(Ok(()), |record| self.change_record(&RecordChange::remove(record.name)))
     }
@@ -401,12 +484,12 @@ impl<'a, S: Source> View<'_, 'a, S> {
 
 /// Look-ups: what the request has staged first, then the store.
 impl<S: Source> View<'_, '_, S> {
-    fn find(&self, id: JobId) -> Result<Option<Found<S::Row>>, Stop<S::Error>> {
+    fn find(&self, id: JobId) -> Result<Option<JobView<S::Row>>, Stop<S::Error>> {
         if let Some(staged) = self.staged.jobs.get(&id) {
-            let found = |job| Found::Staged(Box::new(job), staged.row.clone());
-            return Ok(staged.job.clone().map(found));
+            let found = |job: &Job| JobView::Staged(Box::new(job.clone()), staged.row.clone());
+            return Ok(self.staged.job(staged).map(found));
         }
-        Ok(self.source.find(id).map_err(Stop::Failed)?.map(Found::Stored))
+        Ok(self.source.find(id).map_err(Stop::Failed)?.map(JobView::Stored))
     }
 
     /// The job that has a key, unless its window is over, pruned or not.
@@ -415,36 +498,44 @@ impl<S: Source> View<'_, '_, S> {
         queue: &Queue,
         key: &IdempotencyKey,
     ) -> Result<Option<Job>, Stop<S::Error>> {
+        let owner = self.key_owner(queue, key)?;
+        let (policy, now) = (self.policy(&queue.job_type), self.source.now());
+        Ok(owner.filter(|owner| !key_is_free(owner, policy, now)))
+    }
+
+    /// The job that a key means, whether or not its window is over.
+    fn key_owner(
+        &self,
+        queue: &Queue,
+        key: &IdempotencyKey,
+    ) -> Result<Option<Job>, Stop<S::Error>> {
         let staged = match self.staged.is_list {
             true => self.staged.keys.get(&(queue.clone(), key.clone())),
             false => None,
         };
-        let holder = match staged {
-            Some(None) => None,
-            Some(Some(id)) => self.find(*id)?.map(|found| found.job::<S>().clone()),
+        match staged {
+            Some(None) => Ok(None),
+            Some(Some(id)) => Ok(self.find(*id)?.map(|found| found.job::<S>().clone())),
             None => {
                 let row = self.source.key_holder(queue, key).map_err(Stop::Failed)?;
                 // The request may have changed the job that the store names.
                 match row.map(|row| S::job(&row).clone()) {
                     Some(job) if self.staged.jobs.contains_key(&job.id()) => {
-                        self.find(job.id())?.map(|found| found.job::<S>().clone())
+                        Ok(self.find(job.id())?.map(|found| found.job::<S>().clone()))
                     }
-                    job => job,
+                    job => Ok(job),
                 }
             }
-        };
-        let policy = self.policy(&queue.job_type);
-        let now = self.source.now();
-        Ok(holder.filter(|holder| !key_is_free(holder, policy, now)))
+        }
     }
 
     fn attempt_record(
         &self,
-        found: &Found<S::Row>,
+        found: &JobView<S::Row>,
         token: &LeaseToken,
     ) -> Result<Option<AttemptRecord>, Stop<S::Error>> {
-        let staged = self.staged.jobs.get(&found.job::<S>().id());
-        let mut entries = staged.into_iter().flat_map(|staged| staged.entries.iter().rev());
+        let changes = self.staged.changes_of(found.job::<S>().id()).rev().flatten();
+        let mut entries = changes.filter_map(|change| change.entry.as_ref());
         if let Some(record) = entries.find_map(|entry| entry.record_of(token)) {
             return Ok(Some(record));
         }
@@ -452,25 +543,25 @@ impl<S: Source> View<'_, '_, S> {
         self.source.attempt_record(row, token).map_err(Stop::Failed)
     }
 
-    fn step(&self, found: &Found<S::Row>, name: &StepName) -> Result<Option<Step>, Stop<S::Error>> {
-        if let Some(staged) = self.staged.jobs.get(&found.job::<S>().id()) {
-            let step = staged.steps.get(name);
-            if step.is_some() || staged.forgot_steps {
-                return Ok(step.cloned());
-            }
+    fn step(
+        &self,
+        found: &JobView<S::Row>,
+        name: &StepName,
+    ) -> Result<Option<Step>, Stop<S::Error>> {
+        let (steps, forgot) = self.staged.steps_of(found.job::<S>().id());
+        let staged = steps.get(name).copied();
+        if staged.is_some() || forgot {
+            return Ok(staged.cloned());
         }
         let Some(row) = found.row() else { return Ok(None) };
         self.source.step(row, name).map_err(Stop::Failed)
     }
 
-    fn steps_count(&self, found: &Found<S::Row>) -> Result<u64, Stop<S::Error>> {
-        let staged = self.staged.jobs.get(&found.job::<S>().id());
-        let forgot = staged.is_some_and(|staged| staged.forgot_steps);
-        let Some(row) = found.row().filter(|_| !forgot) else {
-            return Ok(staged.map_or(0, |staged| staged.steps.len()) as u64);
-        };
+    fn steps_count(&self, found: &JobView<S::Row>) -> Result<u64, Stop<S::Error>> {
+        let (steps, forgot) = self.staged.steps_of(found.job::<S>().id());
+        let Some(row) = found.row().filter(|_| !forgot) else { return Ok(steps.len() as u64) };
         let mut count = self.source.steps_count(row).map_err(Stop::Failed)?;
-        for name in staged.into_iter().flat_map(|staged| staged.steps.keys()) {
+        for name in steps.into_keys() {
             let is_new = self.source.step(row, name).map_err(Stop::Failed)?.is_none();
             count += u64::from(is_new);
         }
@@ -502,7 +593,6 @@ impl<S: Source> View<'_, '_, S> {
     fn overlay(&mut self, row: Option<S::Row>, change: &Change) {
         let job = &change.job;
         let queue = Queue::of(job);
-        let is_new = row.is_none() && !self.staged.jobs.contains_key(&job.id());
         let was_queued = self.was_queued(row.as_ref(), job.id());
         if change.takes_key
             && let Some(key) = &job.envelope.key
@@ -510,35 +600,20 @@ impl<S: Source> View<'_, '_, S> {
             self.staged.keys.insert((queue.clone(), key.name.clone()), Some(job.id()));
         }
         let is_queued = job.run_at().is_some();
-        let delta = i64::from(is_queued) - i64::from(was_queued && !is_new);
+        let delta = i64::from(is_queued) - i64::from(was_queued);
         *self.staged.queued.entry(queue).or_default() += delta;
-        let staged = self.staged_job(job.id(), row);
-        staged.job = Some(job.clone());
-        staged.entries.extend(change.entry.clone());
-        match &change.steps {
-            StepsChange::Kept => {}
-            StepsChange::Put(step) => drop(staged.steps.insert(step.name.clone(), step.clone())),
-            StepsChange::Forgotten => {
-                staged.steps.clear();
-                staged.forgot_steps = true;
-            }
-        }
+        self.stage_job(job.id(), row);
     }
 
     fn was_queued(&self, row: Option<&S::Row>, id: JobId) -> bool {
-        let staged = self.staged.jobs.get(&id).and_then(|staged| staged.job.as_ref());
+        let staged = self.staged.jobs.get(&id).and_then(|staged| self.staged.job(staged));
         staged.or(row.map(S::job)).is_some_and(|job| job.run_at().is_some())
     }
 
-    fn staged_job(&mut self, id: JobId, row: Option<S::Row>) -> &mut StagedJob<S::Row> {
-        let staged = self.staged.jobs.entry(id);
-        staged.or_insert_with(|| StagedJob {
-            row,
-            job: None,
-            entries: Vec::new(),
-            steps: HashMap::new(),
-            forgot_steps: false,
-        })
+    /// The effect that is staged next is the latest on this job.
+    fn stage_job(&mut self, id: JobId, row: Option<S::Row>) {
+        let last = self.staged.effects.len();
+        self.staged.jobs.entry(id).or_insert(StagedJob { row, last }).last = last;
     }
 }
 

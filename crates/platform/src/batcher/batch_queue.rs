@@ -291,9 +291,11 @@ impl State {
         self.submissions() > 0 || self.claims.has_ready()
     }
 
-    /// Whether those are here whom the next batch waits for.
+    /// Whether those are here whom the next batch waits for. A worker that can be given a job does not
+    /// wait for the commit of another writer.
     fn is_gathered(&self) -> bool {
-        self.closing || self.submissions() >= self.expected
+        let has_ready_claim = self.is_beside_others() && self.claims.has_ready();
+        self.closing || has_ready_claim || self.submissions() >= self.expected
     }
 
     /// Whether another writer has a batch under way, beside the one that gathers.

@@ -26,7 +26,7 @@ impl WorkHint {
         match request {
             Request::Submit(jobs) => {
                 let now = jobs.iter().filter(|job| !is_later(job.start));
-                now.map(|job| WorkHint::Job(job.id, queue(job))).collect()
+                now.map(|job| WorkHint::Job(job.id, Queue::of_new(job))).collect()
             }
             Request::Job { id, command, .. } if may_queue_again(command) => {
                 vec![WorkHint::Unknown(*id)]
@@ -105,10 +105,6 @@ impl<'a> WorkHints<'a> {
         });
         may
     }
-}
-
-fn queue(job: &engine::NewJob) -> Queue {
-    Queue { job_type: job.job_type.clone(), tenant: job.tenant.clone() }
 }
 
 /// Whether it is certain that the job cannot start at once. A moment is not: only the store knows what

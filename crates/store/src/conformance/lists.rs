@@ -91,7 +91,69 @@ pub(crate) fn keys_change_hands_within_a_list(house: &House) {
     assert_eq!(house.submit(keyed("k", "2")), second.id);
     let other = house.new_job(keyed("k", "3"), "default");
     let refused = house.one(Request::All(vec![redrive(second.id), Request::Submit(vec![other])]));
-    assert!(refused.is_err(), "a waiting job is not redriven");
+    let not_ended = Refusal::NotEnded { status: Status::Queued };
+    assert_eq!(refused, Err(not_ended), "a waiting job is not redriven");
+}
+
+/// A key that went to another job stays with that job, whatever a list does to the job before it.
+pub(crate) fn a_key_of_another_job_is_not_freed_by_a_list(house: &House) {
+    let first = house.submit(keyed("k", "1"));
+    house.poison(&house.take());
+    house.pass(8 * 86_400);
+    let second = house.submit(keyed("k", "2"));
+    let again = || Request::Submit(vec![house.new_job(keyed("k", "2"), "default")]);
+    let redriven = parts(house.one(Request::All(vec![redrive(first), again()])).unwrap());
+    let is_second = |answer: &Answer| matches!(answer, Answer::Submitted(all) if all[0].duplicate && all[0].job_id == second);
+    assert!(is_second(&redriven[1]), "{redriven:?}");
+    house.must(first, Command::Cancel);
+    let erased =
+        parts(house.one(Request::All(vec![about(first, Command::Erase), again()])).unwrap());
+    assert!(is_second(&erased[1]), "{erased:?}");
+    assert_eq!(house.submit(keyed("k", "2")), second);
+}
+
+pub(crate) fn a_job_is_handed_over_once_by_a_list(house: &House) {
+    let new = house.new_job(email(), "default");
+    let submit = || Request::Submit(vec![new.clone()]);
+    let twice = parts(house.one(Request::All(vec![submit(), submit()])).unwrap());
+    assert_eq!(twice[0], twice[1], "the same submit again is the same job");
+    assert_eq!(house.depth("email").counts.submitted, 1);
+    house.must(new.id, Command::Cancel);
+    let gone = house.one(Request::All(vec![about(new.id, Command::Erase), submit()]));
+    assert_eq!(gone, Err(Refusal::JobNotFound), "the list itself has erased it");
+    assert_eq!(house.status(new.id), Status::Cancelled);
+}
+
+/// Lists have the turn of their last part, so that submits may come after commands in one batch.
+pub(crate) fn lists_of_one_batch_share_a_bounded_queue(house: &House) {
+    house.set_policy("email", Policy { max_queued: Some(2), ..Policy::default() });
+    let waiting = [house.submit(email()), house.submit(email())];
+    let swap = |id| {
+        let new = Request::Submit(vec![house.new_job(email(), "default")]);
+        Request::All(vec![about(id, Command::Cancel), new])
+    };
+    let replies = house.run(waiting.map(swap).to_vec());
+    assert!(replies.iter().all(Result::is_ok), "{replies:?}");
+    assert_eq!(house.depth("email").counts.queued, 2);
+    let more = Request::Submit(vec![house.new_job(email(), "default")]);
+    let full = house.run(vec![redrive(waiting[0]).audited(note(Scope::All, "x")), more]);
+    assert!(matches!(full[1], Err(Refusal::QueueFull { .. })), "{full:?}");
+}
+
+/// A type that a list declares is not counted among the undeclared ones of the tenant.
+pub(crate) fn a_list_declares_a_type_before_its_first_job(house: &House) {
+    let max = TenantLimits::default().job_types_max;
+    let of_type = |name: String| {
+        let draft = engine::JobDraft { job_type: name, ..email() };
+        house.new_job(draft, "acme")
+    };
+    let jobs = (0..max).map(|number| of_type(format!("type-{number}"))).collect();
+    house.one(Request::Submit(jobs)).expect("they are taken");
+    let submit = || Request::Submit(vec![of_type("one-more".into())]);
+    assert!(matches!(house.one(submit()), Err(Refusal::TenantLimit { .. })));
+    let declared = Request::set_policy(&job_type("one-more"), &Policy::default());
+    let taken = house.one(Request::All(vec![declared, submit()]));
+    assert!(taken.is_ok(), "{taken:?}");
 }
 
 pub(crate) fn an_attempt_ends_once_within_a_list(house: &House) {

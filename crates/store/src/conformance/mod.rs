@@ -81,7 +81,9 @@ macro_rules! conformance {
                 filters_combine, a_page_is_never_longer_than_its_bound,
                 a_page_goes_on_when_its_last_job_is_erased;
             lists: a_list_with_a_refused_part_does_nothing, a_part_sees_what_the_parts_before_it_do,
-                keys_change_hands_within_a_list, an_attempt_ends_once_within_a_list,
+                keys_change_hands_within_a_list, a_key_of_another_job_is_not_freed_by_a_list,
+                a_job_is_handed_over_once_by_a_list, lists_of_one_batch_share_a_bounded_queue,
+                a_list_declares_a_type_before_its_first_job, an_attempt_ends_once_within_a_list,
                 steps_are_seen_within_a_list, a_bounded_queue_is_counted_within_a_list,
                 types_are_counted_within_a_list, a_list_has_the_turn_of_its_last_part,
                 lists_within_lists_are_one_list;

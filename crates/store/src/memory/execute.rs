@@ -9,9 +9,9 @@ use crate::{
     unit_of_work::{Effect, Sink, Source, carry_out},
 };
 use engine::{
-    AttemptRecord, AuditEntry, AuditHash, AuditNote, Command, Decision, Facts, Host,
-    IdempotencyKey, Job, JobId, JobType, LeaseToken, Policy, Refusal, Scope, Step, StepName,
-    TenantLimit, TenantLimits, Timestamp, WorkerId,
+    AttemptRecord, AuditEntry, AuditHash, AuditNote, Chance, Command, Decision, Facts, Host,
+    IdempotencyKey, Job, JobId, JobType, LeaseToken, Refusal, Scope, Step, StepName, TenantLimit,
+    TenantLimits, Timestamp, WorkerId,
 };
 use std::{collections::BTreeMap, convert::Infallible};
 
@@ -183,8 +183,12 @@ impl Source for Transaction<'_> {
         self.tables.now()
     }
 
-    fn facts<'a>(&self, policy: &'a Policy) -> Facts<'a> {
-        self.tables.facts(policy, self.dice)
+    fn epoch(&self) -> u32 {
+        self.tables.epoch
+    }
+
+    fn chance(&self) -> Chance {
+        self.dice.roll()
     }
 
     fn decide(&self, job: &Job, command: &Command, facts: &Facts<'_>) -> Decision {

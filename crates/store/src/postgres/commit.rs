@@ -33,8 +33,10 @@ impl Inner {
         news: &News,
     ) -> Result<Vec<Reply>, Trouble> {
         let Ready { replies, mut transaction, workers, given, lines, served, xact, .. } = ready;
-        let Pending { notes, erased, .. } = &transaction.pending;
-        if !notes.is_empty() || !erased.is_empty() {
+        // These are several statements behind each other, of which the last must not come behind the
+        // COMMIT.
+        let Pending { notes, erased, records, .. } = &transaction.pending;
+        if !notes.is_empty() || !erased.is_empty() || !records.is_empty() {
             self.write(db, &mut transaction).await?;
         }
         let (now, heard) = (transaction.now.unix_ms(), self.is_pulse_old(transaction.now));

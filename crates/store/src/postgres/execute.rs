@@ -13,7 +13,7 @@ use super::{
     pool::{Lent, Param, Pool},
     recall::Recalled,
     records, sql,
-    transaction::{BLOCK, Key, KeyName, Moment, Transaction},
+    transaction::{BLOCK, Key, KeyName, Transaction, TransactionContext},
     uuid::{Xact, Xid},
     workers::{Sign, WorkersNews},
 };
@@ -25,7 +25,7 @@ use crate::{
     store::{Answer, Reply, Request},
     unit_of_work::carry_out,
 };
-use engine::{Backoff, JobId, NewJob, Tenant, TenantLimit};
+use engine::{Backoff, JobId, JobType, NewJob, Tenant, TenantLimit};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
@@ -84,12 +84,15 @@ impl Inner {
         // Somebody may be at the very same: what was not there when it was looked up is there now.
         let unclear = trouble.is_an_echo() || trouble.is_a_repeat();
         let is_contended = trouble.is_a_collision() || trouble.is_a_change() || unclear;
-        if is_contended && attempt == ATTEMPTS_MAX {
+        // A row that is there already although everything was looked up is no contention: rows
+        // contradict each other, and the batcher has to find the request that meets them.
+        let is_contradiction = trouble.is_a_repeat() && *pessimistic;
+        if is_contended && !is_contradiction && attempt == ATTEMPTS_MAX {
             return Err(Trouble::Contended(Some(Box::new(trouble))));
         }
         if (trouble.is_a_change() || unclear) && !*pessimistic {
             *pessimistic = true;
-        } else if trouble.is_a_collision() || unclear {
+        } else if (trouble.is_a_collision() || unclear) && attempt < ATTEMPTS_MAX {
             self.wait_a_moment(attempt).await;
         } else if matches!(trouble, Trouble::Jumped) {
             self.follow_clock().await?;
@@ -174,15 +177,19 @@ impl Inner {
     fn missing_queues(&self, plan: &BatchPlan<'_>, known: &Known) -> MissingQueues {
         let mut missing = MissingQueues::default();
         for (_, request) in &plan.requests {
-            let queues = request.parts().flat_map(new_jobs).map(queue_of);
+            let queues = request.parts().flat_map(new_jobs).map(Queue::of_new);
             let is_new = |queue: &Queue| {
                 known.queues.no(&queue.job_type, &queue.tenant).is_none()
                     && !missing.queues.contains(queue)
             };
             let of_list: BTreeSet<Queue> = queues.filter(is_new).collect();
             let mut opened: BTreeMap<&Tenant, u64> = BTreeMap::new();
+            // A list sees the policies that it puts itself.
+            let put: BTreeSet<JobType> = request.parts().filter_map(policy_of).collect();
             for queue in &of_list {
-                let opens = !known.records.policies().contains_key(&queue.job_type);
+                let is_declared = known.records.policies().contains_key(&queue.job_type)
+                    || put.contains(&queue.job_type);
+                let opens = !is_declared;
                 *opened.entry(&queue.tenant).or_default() += u64::from(opens);
             }
             // A list is taken whole or not at all, so that the last of its types has to fit.
@@ -288,8 +295,8 @@ impl Inner {
             self.note_places(&places, now);
         }
         let epoch = clock.epoch.unsigned_abs();
-        let moment = Moment { now, epoch, known, limits: self.limits, places };
-        let mut transaction = Transaction::new(moment, self.dice.clone());
+        let context = TransactionContext { now, epoch, known, limits: self.limits, places };
+        let mut transaction = Transaction::new(context, self.dice.clone());
         // It went by the database's time, which may have gone back, and by what was known.
         transaction.early = loaded.look.filter(|_| as_known && now == clock.now);
         transaction.unlocked_claims = loaded.unlocked_claims;
@@ -310,7 +317,7 @@ impl Inner {
         db: &Lent,
         plan: &BatchPlan<'_>,
         (queues, room): (Vec<i64>, usize),
-    ) -> Result<Loaded, Trouble> {
+    ) -> Result<LoadedRows, Trouble> {
         // Claims are taken to be new at first. One that is not shows when it is locked.
         let claims = plan.claim_locks();
         let ((), look) = tokio::try_join!(
@@ -319,7 +326,7 @@ impl Inner {
             self.ask_lines(db, (&queues, room), &claims, None),
         )?;
         let clock = look.clock;
-        Ok(Loaded { look: Some(look), ..Loaded::at(clock) })
+        Ok(LoadedRows { look: Some(look), ..LoadedRows::at(clock) })
     }
 
     /// All jobs of the batch are known by heart, or new: nothing is read but keys and the clock.
@@ -329,7 +336,7 @@ impl Inner {
         plan: &BatchPlan<'_>,
         known: &Known,
         recalled: Recalled,
-    ) -> Result<Loaded, Trouble> {
+    ) -> Result<LoadedRows, Trouble> {
         let opened = self.open(db, plan, known).await?;
         let ((), (), keys, clock) = tokio::try_join!(
             biased;
@@ -338,13 +345,13 @@ impl Inner {
             locks::lock_keys(db, &opened.keys),
             locks::clock(db, plan.surely_writes()),
         )?;
-        Ok(Loaded {
+        Ok(LoadedRows {
             keys,
             jobs: recalled.jobs,
             recalled: recalled.by,
             unlocked_claims: plan.claim_locks(),
             credentials: opened.credentials,
-            ..Loaded::at(clock)
+            ..LoadedRows::at(clock)
         })
     }
 
@@ -355,19 +362,19 @@ impl Inner {
         db: &Lent,
         plan: &BatchPlan<'_>,
         known: &Known,
-    ) -> Result<Loaded, Trouble> {
+    ) -> Result<LoadedRows, Trouble> {
         if plan.jobs.is_empty() {
             return self.load_recalled(db, plan, known, Recalled::default()).await;
         }
         let opened = self.open(db, plan, known).await?;
         let (keys, jobs) = self.lock_jobs(db, plan, &opened).await?;
         let clock = locks::clock(db, plan.surely_writes()).await?;
-        Ok(Loaded {
+        Ok(LoadedRows {
             keys,
             jobs,
             unlocked_claims: plan.claim_locks(),
             credentials: opened.credentials,
-            ..Loaded::at(clock)
+            ..LoadedRows::at(clock)
         })
     }
 
@@ -377,7 +384,7 @@ impl Inner {
         db: &Lent,
         plan: &BatchPlan<'_>,
         known: &Known,
-    ) -> Result<Loaded, Trouble> {
+    ) -> Result<LoadedRows, Trouble> {
         let opened = self.open(db, plan, known).await?;
         let (keys, jobs) = self.lock_jobs(db, plan, &opened).await?;
         let (claims, digests) = (plan.claim_locks(), plan.digests());
@@ -388,7 +395,7 @@ impl Inner {
             locks::clock(db, plan.surely_writes()),
         )?;
         let credentials = opened.credentials;
-        Ok(Loaded { keys, jobs, held, credentials, ..Loaded::at(clock) })
+        Ok(LoadedRows { keys, jobs, held, credentials, ..LoadedRows::at(clock) })
     }
 
     /// Most batches need nothing before their locks, and begin in the same journey. A batch that sets
@@ -398,8 +405,8 @@ impl Inner {
         db: &Lent,
         plan: &BatchPlan<'_>,
         known: &Known,
-    ) -> Result<Opened, Trouble> {
-        let mut opened = Opened { has_begun: plan.from_inbox, ..Opened::default() };
+    ) -> Result<Preparation, Trouble> {
+        let mut opened = Preparation { has_begun: plan.from_inbox, ..Preparation::default() };
         opened.keys = plan.keys(known);
         if plan.rekeyed.is_empty() && plan.kinds.is_empty() {
             return Ok(opened);
@@ -414,9 +421,10 @@ impl Inner {
             let sql = if plan.sets() { sql::SETTINGS_SET } else { sql::CREDENTIALS_SET };
             let credentials = plan.kinds.iter().copied().filter(|kind| !kind.decides_batches());
             let credentials: Vec<RecordKind> = credentials.collect();
-            let (_, loaded) =
-                tokio::try_join!(biased; db.run(sql, &[]), records::load(db, &credentials))?;
-            opened.credentials = loaded;
+            db.run(sql, &[]).await?;
+            if !credentials.is_empty() {
+                opened.credentials = records::load(db, &credentials).await?;
+            }
         }
         Ok(opened)
     }
@@ -425,7 +433,7 @@ impl Inner {
         &self,
         db: &Lent,
         plan: &BatchPlan<'_>,
-        opened: &Opened,
+        opened: &Preparation,
     ) -> Result<(Keys, Jobs), Trouble> {
         let ((), (), keys, jobs) = tokio::try_join!(
             biased;
@@ -503,7 +511,7 @@ type Jobs = HashMap<JobId, Arc<Stored>>;
 
 /// What a transaction has before its first locks.
 #[derive(Default)]
-struct Opened {
+struct Preparation {
     has_begun: bool,
     /// The keys that it needs, each with the job that comes with it.
     keys: BTreeMap<KeyName, JobId>,
@@ -512,7 +520,7 @@ struct Opened {
 }
 
 /// What was locked and read.
-struct Loaded {
+struct LoadedRows {
     clock: Clock,
     keys: Keys,
     jobs: Jobs,
@@ -524,9 +532,9 @@ struct Loaded {
     credentials: Records,
 }
 
-impl Loaded {
+impl LoadedRows {
     fn at(clock: Clock) -> Self {
-        Loaded {
+        LoadedRows {
             clock,
             keys: BTreeMap::new(),
             jobs: HashMap::new(),
@@ -543,8 +551,10 @@ fn new_jobs(request: &Request) -> &[NewJob] {
     if let Request::Submit(jobs) = request { jobs } else { &[] }
 }
 
-fn queue_of(new: &NewJob) -> Queue {
-    Queue { job_type: new.job_type.clone(), tenant: new.tenant.clone() }
+/// The type whose policy a request puts.
+fn policy_of(request: &Request) -> Option<JobType> {
+    let Request::PutRecord(change) = request else { return None };
+    (change.name.kind == RecordKind::Policy).then(|| change.job_type()).flatten()
 }
 
 /// Queues that are to be made.

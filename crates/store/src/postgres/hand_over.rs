@@ -14,7 +14,7 @@ use super::{
     known::Known,
     pool::{Lent, Pool},
     save, sql,
-    transaction::{BLOCK, Moment, Transaction},
+    transaction::{BLOCK, Transaction, TransactionContext},
     workers::WorkersNews,
 };
 use crate::{
@@ -165,8 +165,9 @@ impl Inner {
     ) -> Result<Vec<Reply>, Trouble> {
         let Foreseen { now, place } = foreseen;
         let settings = known.version;
-        let moment = Moment { now, epoch: 0, known, limits: self.limits, places: vec![place] };
-        let mut transaction = Transaction::new(moment, self.dice.clone());
+        let context =
+            TransactionContext { now, epoch: 0, known, limits: self.limits, places: vec![place] };
+        let mut transaction = Transaction::new(context, self.dice.clone());
         let mut replies = Vec::with_capacity(plan.requests.len());
         for (_, request) in &plan.requests {
             replies.push(carry_out(&mut transaction, request)?);

@@ -44,6 +44,7 @@ impl Transaction {
         let erased = mem::take(&mut pending.erased);
         let recalled = mem::take(&mut self.recalled);
         write(db, &pending, &recalled, &Given::default()).await?;
+        records::write(db, &pending.records).await?;
         erase::erase(db, &erased).await?;
         audit::note(db, &pending.notes, self.now).await
     }
@@ -95,7 +96,6 @@ pub(super) async fn write(
         steps(db, pending),
         announce(db, by(!begins && !ends && !starts)),
         give(db, given, starts),
-        records::write(db, &pending.records),
     )
     .map(drop)
 }

@@ -10,6 +10,7 @@ mod idle_claims;
 mod order;
 mod outside_locks;
 mod silence;
+mod unanswered_records;
 
 use super::{Postgres, PostgresAddress, PostgresOptions};
 use crate::{

@@ -9,7 +9,7 @@ use super::{
     load,
     pool::{Lent, Param},
     sql,
-    transaction::{Moment, Transaction},
+    transaction::{Transaction, TransactionContext},
     uuid::id_of,
     workers,
 };
@@ -187,8 +187,8 @@ impl Inner {
             running.push(id_of(&row, 0)?);
         }
         let (known, limits) = (self.known(), self.limits);
-        let moment = Moment { now, epoch: 0, known, limits, places: Vec::new() };
-        let mut transaction = Transaction::new(moment, self.dice.clone());
+        let context = TransactionContext { now, epoch: 0, known, limits, places: Vec::new() };
+        let mut transaction = Transaction::new(context, self.dice.clone());
         for stored in load::live(db, &running).await?.into_values() {
             if let Some(change) = clock_jumped(&stored.job, by) {
                 transaction.save_change(&stored, change)?;

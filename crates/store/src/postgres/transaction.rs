@@ -17,9 +17,8 @@ use crate::{
     unit_of_work::{Effect, Sink, Source},
 };
 use engine::{
-    AttemptRecord, Change, Claim, Facts, HistoryEntry, IdempotencyKey, Job, JobId, JsonText,
-    LeaseToken, NewJob, Policy, Refusal, Step, StepName, StepsChange, TenantLimit, TenantLimits,
-    Timestamp,
+    AttemptRecord, Chance, Change, Claim, HistoryEntry, IdempotencyKey, Job, JobId, JsonText,
+    LeaseToken, NewJob, Refusal, Step, StepName, StepsChange, TenantLimit, TenantLimits, Timestamp,
 };
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -59,7 +58,7 @@ pub(super) struct Transaction {
 }
 
 /// What a transaction knows before it looks at jobs.
-pub(super) struct Moment {
+pub(super) struct TransactionContext {
     pub(super) now: Timestamp,
     pub(super) epoch: u32,
     pub(super) known: Arc<Known>,
@@ -114,8 +113,8 @@ pub(super) fn first_number(at: Timestamp) -> i64 {
 }
 
 impl Transaction {
-    pub(super) fn new(moment: Moment, dice: Arc<dyn Dice>) -> Self {
-        let Moment { now, epoch, known, limits, places } = moment;
+    pub(super) fn new(context: TransactionContext, dice: Arc<dyn Dice>) -> Self {
+        let TransactionContext { now, epoch, known, limits, places } = context;
         Transaction {
             now,
             epoch,
@@ -189,9 +188,6 @@ impl Transaction {
         let queue = queue.ok_or(Trouble::Impossible("a queue was made and is not there"))?;
         let no = self.numbers.next(change.job.envelope.created_at);
         let stored = self.save(None, (no, queue), change)?;
-        if let Some(queued) = self.queued.get_mut(&queue) {
-            *queued += 1;
-        }
         self.pending.new.push(New { stored, payload: new.payload.clone() });
         Ok(())
     }
@@ -222,6 +218,11 @@ impl Transaction {
             self.changed.push(after.job.id());
         }
         self.pending.count(queue, before.map(|before| &before.job), Some(&after.job));
+        if let Some(queued) = self.queued.get_mut(&queue) {
+            let was_queued = before.is_some_and(|before| before.job.run_at().is_some());
+            *queued += u64::from(after.job.run_at().is_some());
+            *queued = queued.saturating_sub(was_queued.into());
+        }
         self.jobs.insert(after.job.id(), after.clone());
         Ok(after)
     }
@@ -354,16 +355,12 @@ impl Source for Transaction {
         self.now
     }
 
-    fn facts<'a>(&self, policy: &'a Policy) -> Facts<'a> {
-        Facts {
-            now: self.now,
-            epoch: self.epoch,
-            policy,
-            chance: self.dice.roll(),
-            record: None,
-            step: None,
-            steps: 0,
-        }
+    fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    fn chance(&self) -> Chance {
+        self.dice.roll()
     }
 }
 
@@ -372,11 +369,11 @@ impl Sink for Transaction {
         match effect {
             Effect::Begin { new, change } => self.save_new(new, *change)?,
             Effect::Change { before, change } => {
-                let before = self.row_of(before, change.job.id())?;
+                let before = self.row_of(before, change.job.id())?.ok_or(GONE)?;
                 self.save_change(&before, *change)?;
             }
             Effect::Erase { before, id } => {
-                let before = self.row_of(before, id)?;
+                let before = self.row_of(before, id)?.ok_or(GONE)?;
                 self.erase(&before);
             }
             Effect::PutRecord(record) => {
@@ -395,17 +392,12 @@ impl Sink for Transaction {
 }
 
 impl Transaction {
-    /// A job as it is now, where an earlier effect of the same request has changed it.
-    fn row_of(&self, before: Option<Arc<Stored>>, id: JobId) -> Result<Arc<Stored>, Trouble> {
-        let row = before.or_else(|| self.jobs.get(&id).cloned());
-        row.ok_or(Trouble::Impossible("a job is gone that was decided about"))
-    }
-
     fn own_records(&mut self) -> &mut Records {
         self.records.get_or_insert_with(|| self.known.records.clone())
     }
 }
 
+const GONE: Trouble = Trouble::Impossible("a job is gone that was decided about");
 const UNLOCKED_KEY: Trouble = Trouble::Impossible("a key was asked for that nobody locked");
 
 pub(super) fn recent_record(

@@ -15,8 +15,8 @@ use crate::{
     unit_of_work::{Effect, Sink, Source, carry_out},
 };
 use engine::{
-    AttemptRecord, Facts, Host, IdempotencyKey, Job, JobId, JobType, LeaseToken, Policy, Refusal,
-    Scope, Step, StepName, TenantLimit, TenantLimits, Timestamp, WorkerId,
+    AttemptRecord, Chance, Host, IdempotencyKey, Job, JobId, JobType, LeaseToken, Refusal, Scope,
+    Step, StepName, TenantLimit, TenantLimits, Timestamp, WorkerId,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -49,7 +49,10 @@ impl Writer {
             | Request::Resume { .. }
             | Request::PutRecord(_)
             | Request::Audit(_)
-            | Request::All(_) => return carry_out(self, &request),
+            | Request::All(_) => {
+                self.load_credentials(&request)?;
+                return carry_out(self, &request);
+            }
         }
         Ok(Ok(Answer::Done))
     }
@@ -106,6 +109,21 @@ impl Writer {
         let seen = Seen { seen_at: now, left: true, ..before };
         self.save_worker(&name.0, &name.1, &seen)?;
         workers.insert(name, seen);
+        Ok(())
+    }
+}
+
+impl Writer {
+    /// Credentials are in memory from the first request on that sets one: nothing else is decided by
+    /// them, and one that is damaged must not keep jobs from running.
+    fn load_credentials(&mut self, request: &Request) -> Result<(), Trouble> {
+        for part in request.parts() {
+            let Request::PutRecord(change) = part else { continue };
+            if !change.name.kind.decides_batches() {
+                let loaded = records::load(&self.db, &[change.name.kind])?;
+                self.known.records.extend(loaded);
+            }
+        }
         Ok(())
     }
 }
@@ -192,16 +210,12 @@ impl Source for Writer {
         self.known.used_until
     }
 
-    fn facts<'a>(&self, policy: &'a Policy) -> Facts<'a> {
-        Facts {
-            now: self.now(),
-            epoch: self.known.house.epoch,
-            policy,
-            chance: self.dice.roll(),
-            record: None,
-            step: None,
-            steps: 0,
-        }
+    fn epoch(&self) -> u32 {
+        self.known.house.epoch
+    }
+
+    fn chance(&self) -> Chance {
+        self.dice.roll()
     }
 }
 
@@ -210,11 +224,11 @@ impl Sink for Writer {
         match effect {
             Effect::Begin { new, change } => self.save_new(new, *change),
             Effect::Change { before, change } => {
-                let before = self.row_of(before, change.job.id())?;
+                let before = self.row_of(before, change.job.id())?.ok_or(GONE)?;
                 self.save_change(&before, *change)
             }
             Effect::Erase { before, id } => {
-                let before = self.row_of(before, id)?;
+                let before = self.row_of(before, id)?.ok_or(GONE)?;
                 self.erase(&before)
             }
             Effect::PutRecord(record) => {
@@ -231,13 +245,7 @@ impl Sink for Writer {
     }
 }
 
-impl Writer {
-    /// A job as it is now, where an earlier effect of the same request has changed it.
-    fn row_of(&self, before: Option<Arc<Stored>>, id: JobId) -> Result<Arc<Stored>, Trouble> {
-        const GONE: Trouble = Trouble::Impossible("a job is gone that was decided about");
-        before.map_or_else(|| self.find_by_id(id)?.ok_or(GONE), Ok)
-    }
-}
+const GONE: Trouble = Trouble::Impossible("a job is gone that was decided about");
 
 /// How often a worker that goes on claiming is written down.
 const SEEN_WRITTEN_MS: i64 = Duration::from_secs(5).as_millis() as i64;

@@ -63,7 +63,7 @@ impl Known {
             next_commit: last_commit + 1,
             newest_id: load_newest_id(db)?,
             queues: load_queues(db)?,
-            records: records::load_all(db)?,
+            records: records::load_for_batches(db)?,
             counts,
             uncounted,
             ready: BTreeMap::new(),

@@ -12,7 +12,7 @@ const WHOLE: &[(&str, &str)] = &[
     ("HOUSE", "one row"),
     ("HOUSE_PUT", "one row"),
     ("QUEUES", "as many rows as there are queues"),
-    ("RECORDS", "as many rows as there are records"),
+    ("RECORD_KINDS", "as many rows as there are records"),
     ("WORKERS", "as many rows as there are workers"),
     ("COUNTERS", "as many rows as there are queues"),
     ("DELTAS", "as many rows as commits since the last roll-up"),

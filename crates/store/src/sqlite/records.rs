@@ -9,11 +9,19 @@ use super::{
 use crate::record::{Record, RecordKind, RecordName, Records};
 use rusqlite::{Connection, Rows};
 
-/// All records.
-pub(super) fn load_all(db: &Connection) -> Result<Records, Trouble> {
-    let mut records = Records::default();
-    collect(db.prepare_cached(sql::RECORDS)?.query([])?, &mut records)?;
-    Ok(records)
+/// The records that batches are decided by. A kind that this version does not know is a row of a
+/// later version, or a damaged one: neither may be passed over in silence.
+pub(super) fn load_for_batches(db: &Connection) -> Result<Records, Trouble> {
+    const UNKNOWN: Trouble = Trouble::Impossible(
+        "a record is of a kind that this version does not know: it is damaged, or of a later version",
+    );
+    let mut kinds = db.prepare_cached(sql::RECORD_KINDS)?;
+    let kinds = kinds.query_map([], |row| row.get::<_, String>(0))?;
+    for kind in kinds {
+        RecordKind::parse(&kind?).ok_or(UNKNOWN)?;
+    }
+    let kinds = RecordKind::ALL.into_iter().filter(|kind| kind.decides_batches());
+    load(db, &kinds.collect::<Vec<_>>())
 }
 
 /// The records of these kinds.

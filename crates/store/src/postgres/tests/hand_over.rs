@@ -15,16 +15,16 @@ use test_postgres::{ChaosProxy, Server, When};
 use tokio::time::{sleep, timeout};
 
 /// A store behind a line that breaks, with a clock that stands still.
-struct Scene {
-    proxy: ChaosProxy,
+pub(super) struct Scene {
+    pub(super) proxy: ChaosProxy,
     dice: Arc<SeededDice>,
-    store: Arc<Postgres>,
+    pub(super) store: Arc<Postgres>,
     /// The way past the line.
     direct: PostgresAddress,
 }
 
 impl Scene {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let (clock, dice, direct) = by_hand();
         let proxy = ChaosProxy::before(Server::shared());
         let address: PostgresAddress = proxy.address().parse().expect("lawful");
@@ -34,7 +34,7 @@ impl Scene {
         Scene { proxy, dice, store, direct }
     }
 
-    fn hand_over(&self) -> JobId {
+    pub(super) fn hand_over(&self) -> JobId {
         let new = new_job(&self.dice);
         let id = new.id;
         let batch = vec![Request::Submit(vec![new])];

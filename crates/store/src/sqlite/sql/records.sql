@@ -1,8 +1,8 @@
 -- Records: one small table for policies, pauses and credentials.
 
--- name: RECORDS
--- All records, when the store is opened.
-select kind, scope, key, body from record;
+-- name: RECORD_KINDS
+-- The kinds that there are, when the store is opened.
+select distinct kind from record;
 
 -- name: RECORDS_OF_KIND
 -- The records of one kind.

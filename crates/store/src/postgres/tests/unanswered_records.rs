@@ -1,0 +1,30 @@
+//! Records are part of the transaction that sets them, whatever becomes of the connection.
+
+use super::hand_over::Scene;
+use crate::{Answer, Execute, News, Request, Store, conformance::house::job_type};
+use engine::Policy;
+use pollster::block_on;
+use test_postgres::{ChaosProxy, When};
+
+/// A record is written by several statements. All of them come before the COMMIT: the connection
+/// that is cut right behind it takes none of them along.
+#[test]
+fn a_record_is_there_when_nobody_answers_for_its_commit() {
+    let scene = Scene::new();
+    scene.hand_over();
+    let lose: [fn(&ChaosProxy, When); 2] = [ChaosProxy::lose_replies, ChaosProxy::lose_commits];
+    for (lose, max_attempts) in lose.into_iter().zip([7, 8]) {
+        let policy = Policy { max_attempts, ..Policy::default() };
+        lose(&scene.proxy, When::Next(1));
+        let set = vec![Request::set_policy(&job_type("email"), &policy)];
+        let done = scene.store.execute(set, News::default());
+        let is_set = block_on(scene.store.policies()).expect("the store works");
+        let is_set = is_set.get(&job_type("email")) == Some(&policy);
+        match done {
+            Ok(replies) => assert_eq!((&replies[..], is_set), (&[Ok(Answer::Done)][..], true)),
+            Err(error) => assert!(!is_set, "{error:?}"),
+        }
+    }
+    let counts = scene.proxy.counts();
+    assert_eq!((counts.replies_lost, counts.commits_lost), (1, 1));
+}
