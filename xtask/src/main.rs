@@ -68,7 +68,8 @@ fn test() -> bool {
     prepare::prepare() && suites::run(other_tests())
 }
 
-/// What every commit must pass. What is soon known is asked first; clippy runs beside the tests that wait.
+/// What every commit must pass. What is soon known is asked first; clippy runs beside the tests
+/// that wait.
 fn ci() -> bool {
     let mut others =
         vec![Suite::cargo("clippy", &clippy()), Suite::cargo("clippy shuttle", &clippy_shuttle())];
@@ -110,8 +111,8 @@ fn other_tests() -> Vec<Suite> {
 
 const STRICT: &[&str] = &["--", "-D", "warnings"];
 
-/// Builds with fewer features than the workspace has: a worker and a library that only ask a server, and
-/// each store alone.
+/// Builds with fewer features than the workspace has: a worker and a library that only ask a
+/// server, and each store alone.
 const NARROW: [&[&str]; 4] = [
     &["-p", "consign", "-p", "consign-worker", "--no-default-features"],
     &["-p", "consign-store", "--no-default-features"],

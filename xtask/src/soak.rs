@@ -1,4 +1,5 @@
-//! Long looks: at a load beside an open transaction or hostile clients, and at the tests that draw seeds.
+//! Long looks: at a load beside an open transaction or hostile clients, and at the tests that draw
+//! seeds.
 
 use crate::{
     cargo, cargo_with, complain_about,
@@ -10,7 +11,8 @@ const OPEN_TRANSACTION_MINUTES: &str = "10";
 /// Minutes under attack, where none are given.
 const ATTACK_MINUTES: &str = "60";
 
-/// The words behind `soak`: nothing, `--proof`, `--attack`; `--minutes N` with nothing and with `--attack`.
+/// The words behind `soak`: nothing, `--proof`, `--attack`; `--minutes N` with nothing and with
+/// `--attack`.
 pub(crate) fn soak(words: &[&str]) -> bool {
     match words {
         [] => open_transaction(OPEN_TRANSACTION_MINUTES),

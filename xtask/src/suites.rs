@@ -1,8 +1,8 @@
 //! Runs all tests: everything is built once, then suites that compute run beside suites that wait.
 //!
-//! `cargo test --workspace` runs one executable after the other. Half of ours mostly wait (for leases,
-//! kills, timeouts, other programs), so that the cores idle; and a suite that waits and one that computes
-//! do not disturb each other as long as the one that computes is the nicer one.
+//! `cargo test --workspace` runs one executable after the other. Half of ours mostly wait (for
+//! leases, kills, timeouts, other programs), so that the cores idle; and a suite that waits and one
+//! that computes do not disturb each other as long as the one that computes is the nicer one.
 
 use crate::{complain_about, root, say};
 use serde_json::Value;
@@ -82,8 +82,8 @@ const WAITING_MAX: usize = 3;
 /// How much those that compute give way to those that wait, whose tests look at the clock.
 const COMPUTING_NICENESS: &str = "10";
 
-/// Runs the tests of the workspace, and beside them commands of cargo, one after the other: cargo itself
-/// would have them wait for each other.
+/// Runs the tests of the workspace, and beside them commands of cargo, one after the other: cargo
+/// itself would have them wait for each other.
 pub(crate) fn run(commands: Vec<Suite>) -> bool {
     let Some(built) = build() else { return false };
     let (mut computing, mut waiting) = (VecDeque::new(), Vec::new());

@@ -119,8 +119,8 @@ fn each_store_compiles_its_own_database_only() {
     }
 }
 
-/// Who may switch on the test doubles of the store for users: the kit with which people test their own
-/// handlers, in a feature of its own that the binary does not have.
+/// Who may switch on the test doubles of the store for users: the kit with which people test their
+/// own handlers, in a feature of its own that the binary does not have.
 const MAY_PASS_ON_TEST_DOUBLES: [&str; 2] = ["consign", "worker"];
 
 #[test]

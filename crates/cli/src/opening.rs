@@ -138,8 +138,8 @@ pub(crate) async fn visit(
     Ok(store)
 }
 
-/// Carries out one request in a transaction of its own, on a thread that may be blocked: for a command
-/// that has no node running.
+/// Carries out one request in a transaction of its own, on a thread that may be blocked: for a
+/// command that has no node running.
 pub(crate) async fn execute(store: Arc<dyn Execute>, request: Request) -> Result<Reply> {
     let work = move || store.execute(vec![request], News::default());
     let mut replies = tokio::task::spawn_blocking(work).await??;

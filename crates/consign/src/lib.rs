@@ -32,8 +32,8 @@
 //! | everything else, for any tenant | [`Consign::node`] |
 //! | the same with a server elsewhere | [`Remote`] |
 //!
-//! With `default-features = false` there is [`Remote`] and its runners, and no database is compiled. The
-//! feature `local` adds [`Consign`], and `testing` the kit for tests of handlers.
+//! With `default-features = false` there is [`Remote`] and its runners, and no database is
+//! compiled. The feature `local` adds [`Consign`], and `testing` the kit for tests of handlers.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "local")]

@@ -73,8 +73,8 @@ impl Consign {
         self.node.job(&self.scope(), id).await
     }
 
-    /// Waits until a job has ended, at most so long, and gives it as it is then. It also comes back when
-    /// [`Self::close`] leaves nobody to end it.
+    /// Waits until a job has ended, at most so long, and gives it as it is then. It also comes back
+    /// when [`Self::close`] leaves nobody to end it.
     pub async fn wait(&self, id: JobId, longest: Duration) -> Result<Job, Error> {
         let end = tokio::time::Instant::now() + longest.min(WAIT_MAX);
         let mut watch = self.node.watch(id); // before the first look
@@ -121,15 +121,15 @@ impl Consign {
         self.node.queues(&self.scope()).await
     }
 
-    /// A runner for everybody's jobs, or for those of [one tenant](Self::for_tenant); give it duties and start
-    /// it.
+    /// A runner for everybody's jobs, or for those of [one tenant](Self::for_tenant); give it
+    /// duties and start it.
     pub fn runner(&self) -> Runner {
         let runner = Runner::new(&self.node);
         if self.runs_all { runner } else { runner.tenant(self.tenant.as_str()) }
     }
 
-    /// Takes nothing new, finishes what waits, and stops. Stop runners first: what they cannot report any more
-    /// is run again when its lease is over.
+    /// Takes nothing new, finishes what waits, and stops. Stop runners first: what they cannot
+    /// report any more is run again when its lease is over.
     pub async fn close(self) {
         let node = self.node.clone();
         drop(self);
@@ -149,6 +149,6 @@ impl Consign {
 
 /// Nobody waits longer than a year, and no clock can count much further.
 const WAIT_MAX: Duration = Duration::from_secs(365 * 86_400);
-/// Whoever waits for a job looks this often without being told to: in a store that other nodes share, nobody
-/// tells of theirs.
+/// Whoever waits for a job looks this often without being told to: in a store that other nodes
+/// share, nobody tells of theirs.
 const WAIT_LOOKS_APART: Duration = Duration::from_secs(5);

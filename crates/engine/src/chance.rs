@@ -7,8 +7,8 @@ use std::time::Duration;
 pub struct Chance(pub u128);
 
 impl Chance {
-    /// About `span`: up to a fifth less, or up to a fifth more. Nodes that began together and wait so
-    /// do not ask together for ever.
+    /// About `span`: up to a fifth less, or up to a fifth more. Nodes that began together and wait
+    /// so do not ask together for ever.
     pub fn around(self, span: Duration) -> Duration {
         span * 4 / 5 + self.up_to(span * 2 / 5)
     }

@@ -1,7 +1,7 @@
 //! Who does something, and what the audit log remembers of it.
 //!
-//! A verb that takes an `actor` is noted in the audit log in the transaction that carries it out. What is refused
-//! leaves no entry.
+//! A verb that takes an `actor` is noted in the audit log in the transaction that carries it out.
+//! What is refused leaves no entry.
 //!
 //! What a setting was before is read right before that transaction, not in it: stores would have to
 //! load settings for an entry. Two callers that set one thing in the same moment may both tell what

@@ -47,8 +47,8 @@ impl Platform {
         Ok(results.into_iter().zip(reads).map(|(result, read)| result.map(read)).collect())
     }
 
-    /// A job that is damaged keeps nothing from the others: the list is halved until it is alone, and
-    /// each part is a transaction of its own.
+    /// A job that is damaged keeps nothing from the others: the list is halved until it is alone,
+    /// and each part is a transaction of its own.
     async fn execute_halving(
         &self,
         batch: Vec<Request>,

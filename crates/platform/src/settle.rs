@@ -15,8 +15,8 @@ impl Platform {
             .await
     }
 
-    /// Carries out what ends attempts, and wakes the maintenance loop where a job waits again: it may
-    /// have been put off until later.
+    /// Carries out what ends attempts, and wakes the maintenance loop where a job waits again: it
+    /// may have been put off until later.
     pub(crate) async fn end_attempts(
         &self,
         requests: impl Iterator<Item = TypedRequest<Status>>,

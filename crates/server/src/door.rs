@@ -176,8 +176,8 @@ impl Inside {
 
 /// How many live nodes had not confirmed a change when it was answered.
 const UNCONFIRMED_NODES: HeaderName = HeaderName::from_static("consign-unconfirmed-nodes");
-/// A node that hears of a change confirms it within milliseconds; one that does not hear of it looks
-/// once a second.
+/// A node that hears of a change confirms it within milliseconds; one that does not hear of it
+/// looks once a second.
 const CONFIRMED_BACKOFF: Backoff =
     Backoff::doubling(Duration::from_millis(5), Duration::from_millis(100));
 

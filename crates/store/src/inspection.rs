@@ -32,8 +32,8 @@ pub enum AuditChain {
     Whole {
         /// How many there are.
         entries: u64,
-        /// The hash of the last one. Entries that were cut off at the end are missed only by who knows it
-        /// from before.
+        /// The hash of the last one. Entries that were cut off at the end are missed only by who
+        /// knows it from before.
         head: AuditHash,
     },
     /// The chain ends before its last entry.

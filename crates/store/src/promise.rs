@@ -1,7 +1,7 @@
 //! An answer that somebody waits for: given once, by another thread, to any async runtime.
 //!
-//! This is tokio's oneshot channel. Its locks are not shuttle's, so to a shuttle test each operation is
-//! one indivisible step: [`sync::step`] before it lets another thread move first.
+//! This is tokio's oneshot channel. Its locks are not shuttle's, so to a shuttle test each
+//! operation is one indivisible step: [`sync::step`] before it lets another thread move first.
 
 use crate::sync::{self, Step};
 use std::{

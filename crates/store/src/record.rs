@@ -44,8 +44,8 @@ impl RecordKind {
         RecordKind::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 
-    /// Whether batches of jobs are decided by records of this kind, so that a store of several nodes
-    /// has to have them in memory for every batch.
+    /// Whether batches of jobs are decided by records of this kind, so that a store of several
+    /// nodes has to have them in memory for every batch.
     pub(crate) fn decides_batches(self) -> bool {
         match self {
             RecordKind::Policy | RecordKind::Pause => true,

@@ -27,10 +27,10 @@ pub trait Execute: Send + Sync {
     /// It blocks, and runs on the caller's thread: a writer thread has nothing else to do, and a
     /// hand-off to another thread costs two wake-ups per commit.
     ///
-    /// Within the batch everything has its turn: settings (records, pauses), submits, commands about
-    /// existing jobs (two on one job see each other's effect), claims, signs of life. So a job
-    /// submitted to an idle system is stored and started by one commit. The store may read its clock
-    /// more than once on the way; no job goes back in time.
+    /// Within the batch everything has its turn: settings (records, pauses), submits, commands
+    /// about existing jobs (two on one job see each other's effect), claims, signs of life. So a
+    /// job submitted to an idle system is stored and started by one commit. The store may read its
+    /// clock more than once on the way; no job goes back in time.
     ///
     /// A claim promises no number: it ends when its payloads are large enough, and it passes over a
     /// job that another node holds at this moment, so an empty answer means "try again", not "there
@@ -43,9 +43,9 @@ pub trait Execute: Send + Sync {
 
 /// Where jobs live between one decision and the next.
 ///
-/// All writing goes through [`Execute::execute`]; a new rule should not need a new method. Reads see
-/// every write that was answered before they began, and a job never seems to vanish while it moves;
-/// only [`Store::list`] and the depths of [`Store::queues`] may lag a moment behind.
+/// All writing goes through [`Execute::execute`]; a new rule should not need a new method. Reads
+/// see every write that was answered before they began, and a job never seems to vanish while it
+/// moves; only [`Store::list`] and the depths of [`Store::queues`] may lag a moment behind.
 #[async_trait]
 pub trait Store: Execute {
     /// One job and its status.
@@ -112,8 +112,8 @@ pub trait Store: Execute {
         Ok(pauses.into_iter().collect())
     }
 
-    /// The API keys of one tenant, or those that are good for all tenants ([`Scope::All`]), or, without
-    /// a scope, all there are; oldest first, good or not.
+    /// The API keys of one tenant, or those that are good for all tenants ([`Scope::All`]), or,
+    /// without a scope, all there are; oldest first, good or not.
     async fn keys(&self, scope: Option<&Scope>) -> Result<Vec<ApiKey>, StoreError> {
         let records = self.records(RecordKind::ApiKey, scope, "").await?;
         let mut keys: Vec<ApiKey> = read_records(&records)?;
@@ -284,9 +284,9 @@ pub enum Request {
     PutRecord(RecordChange),
     /// An entry for the audit log.
     Audit(AuditNote),
-    /// All of these or none: where one is refused, nothing is done, and its refusal is the reply. Each
-    /// sees what those before it do. Claims and signs of life cannot be refused and are no part of
-    /// this.
+    /// All of these or none: where one is refused, nothing is done, and its refusal is the reply.
+    /// Each sees what those before it do. Claims and signs of life cannot be refused and are no
+    /// part of this.
     All(Vec<Request>),
 }
 

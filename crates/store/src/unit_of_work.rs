@@ -87,8 +87,8 @@ pub(crate) trait Source {
         }
     }
 
-    /// A job as an effect finds it. The row is missing where an earlier effect of the same request has
-    /// changed the job.
+    /// A job as an effect finds it. The row is missing where an earlier effect of the same request
+    /// has changed the job.
     fn row_of(
         &self,
         before: Option<Self::Row>,

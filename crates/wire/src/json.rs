@@ -33,8 +33,8 @@ impl<'de> Deserialize<'de> for Json {
     }
 }
 
-/// What serde_json calls a text that it writes as it is. A [`RawValue`] is written so as well, but one
-/// cannot be made without reading the whole text, and a payload was read when it came in.
+/// What serde_json calls a text that it writes as it is. A [`RawValue`] is written so as well, but
+/// one cannot be made without reading the whole text, and a payload was read when it came in.
 const RAW: &str = "$serde_json::private::RawValue";
 
 impl Serialize for Json {

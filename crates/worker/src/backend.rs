@@ -152,7 +152,8 @@ pub(crate) struct LogOnce {
 }
 
 impl LogOnce {
-    /// Logs what does not work, if it is new. A key that is not taken needs an operator to do something.
+    /// Logs what does not work, if it is new. A key that is not taken needs an operator to do
+    /// something.
     pub(crate) fn failed(&mut self, what: &str, cause: &AskError) {
         let unwelcome = cause.is_unwelcome();
         if self.unwelcome.replace(unwelcome) == Some(unwelcome) {
@@ -186,8 +187,8 @@ impl Backoff {
     /// A caller that is told to wait for longer asks again all the same.
     const OBEYED_MAX: Duration = Duration::from_secs(60);
 
-    /// How long to wait this time: never shorter than the backend asks for, and not as long as all other
-    /// callers who were told the same.
+    /// How long to wait this time: never shorter than the backend asks for, and not as long as all
+    /// other callers who were told the same.
     pub(crate) fn after(&mut self, error: &AskError) -> Duration {
         self.failures = self.failures.saturating_add(1);
         let asked = match error {

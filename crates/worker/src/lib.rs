@@ -5,7 +5,8 @@
 //! The module `testing` runs handlers in a test, where a week of retries takes milliseconds.
 //!
 //! Without default features there are only runners for a [server elsewhere](Runner::remote), and no
-//! database is compiled; `local` adds runners for jobs of this process, `testing` the kit for tests.
+//! database is compiled; `local` adds runners for jobs of this process, `testing` the kit for
+//! tests.
 #![forbid(unsafe_code)]
 
 mod attempt;

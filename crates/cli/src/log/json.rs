@@ -1,5 +1,6 @@
-//! One event, one line of JSON. There is a line for every request, so it is written straight into the line, field by
-//! field, without a tree in between. (`tracing-subscriber` has such a form, too, but drops the causes of an error.)
+//! One event, one line of JSON. There is a line for every request, so it is written straight into
+//! the line, field by field, without a tree in between. (`tracing-subscriber` has such a form, too,
+//! but drops the causes of an error.)
 
 use std::fmt::{self, Write};
 use store::Clock;

@@ -117,8 +117,8 @@ fn without_dot(name: &str) -> &str {
     name.strip_suffix('.').unwrap_or(name)
 }
 
-/// One address, or all that begin alike. The crate would read `010.0.0.0/8` as 10.0.0.0/8, where the
-/// standard library refuses what others read as octal.
+/// One address, or all that begin alike. The crate would read `010.0.0.0/8` as 10.0.0.0/8, where
+/// the standard library refuses what others read as octal.
 fn block(text: &str) -> Option<IpNet> {
     match text.split_once('/') {
         Some((first, bits)) => IpNet::new(first.parse().ok()?, bits.parse().ok()?).ok(),

@@ -107,7 +107,8 @@ impl BatchQueue {
         }
     }
 
-    /// Lets those claims wait on that got nothing, and marks those ready that may want what is left.
+    /// Lets those claims wait on that got nothing, and marks those ready that may want what is
+    /// left.
     fn repark(&self, done: &mut Done, leases: &Leases) {
         let mut state = self.state();
         if state.claims.is_empty() {

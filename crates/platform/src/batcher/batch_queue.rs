@@ -2,12 +2,12 @@
 //!
 //! # When a writer begins a batch
 //!
-//! One writer at a time gathers the next batch. It begins as soon as as many submissions wait as the
-//! last batch had, because callers who were answered come back with their next one. Without this,
-//! callers who hand over one job after another would split into groups of which each waits for the
-//! commits of the others, and fewer would share one. The writer does not wait for long, and after
-//! a batch of less than [`Limits::gather_min`] it does not wait at all: a caller who is alone waits
-//! for nobody, and an idle writer has no timer.
+//! One writer at a time gathers the next batch. It begins as soon as as many submissions wait as
+//! the last batch had, because callers who were answered come back with their next one. Without
+//! this, callers who hand over one job after another would split into groups of which each waits
+//! for the commits of the others, and fewer would share one. The writer does not wait for long, and
+//! after a batch of less than [`Limits::gather_min`] it does not wait at all: a caller who is alone
+//! waits for nobody, and an idle writer has no timer.
 
 use super::{
     Limits, UNPOISONED, Waiting,
@@ -50,8 +50,8 @@ pub(super) struct BatchQueue {
 
 /// What waits. Nobody is woken with this in hand: that may run code of others.
 pub(super) struct State {
-    /// What workers report. It goes first into every batch: a report that comes late costs a lease, and
-    /// then the job runs twice. It cannot starve the rest for long, because there is nothing to
+    /// What workers report. It goes first into every batch: a report that comes late costs a lease,
+    /// and then the job runs twice. It cannot starve the rest for long, because there is nothing to
     /// report where nothing was claimed.
     reports: Lane,
     ordinary: Lane,
@@ -61,8 +61,8 @@ pub(super) struct State {
     closing: bool,
     /// How many have not gone yet.
     writers: usize,
-    /// How many of them wait for something to do. Where none does, nobody need be woken: that is a call of
-    /// the system, and there would be one for each request.
+    /// How many of them wait for something to do. Where none does, nobody need be woken: that is a
+    /// call of the system, and there would be one for each request.
     sleeping: usize,
     /// Whether one of them gathers the next batch.
     gathering: bool,
@@ -105,8 +105,8 @@ impl BatchQueue {
         }
     }
 
-    /// What is there now, or what comes next; nothing when all is done and the writer may go. It has
-    /// `answered` so many submissions just now.
+    /// What is there now, or what comes next; nothing when all is done and the writer may go. It
+    /// has `answered` so many submissions just now.
     fn next_batch(&self, answered: usize) -> Option<Vec<Entry>> {
         let mut state = self.state();
         // After a large batch a writer gathers although nothing waits yet: its callers are on their
@@ -239,8 +239,8 @@ impl BatchQueue {
         self.notify_writer(state);
     }
 
-    /// Wakes the writer that gathers, if it has what it waits for, or else one that sleeps. Those who
-    /// work look again before they sleep.
+    /// Wakes the writer that gathers, if it has what it waits for, or else one that sleeps. Those
+    /// who work look again before they sleep.
     fn notify_writer(&self, state: MutexGuard<'_, State>) {
         let writer = match state.gathering {
             true => state.is_gathered().then_some(&self.gathered),
@@ -291,8 +291,8 @@ impl State {
         self.submissions() > 0 || self.claims.has_ready()
     }
 
-    /// Whether those are here whom the next batch waits for. A worker that can be given a job does not
-    /// wait for the commit of another writer.
+    /// Whether those are here whom the next batch waits for. A worker that can be given a job does
+    /// not wait for the commit of another writer.
     fn is_gathered(&self) -> bool {
         let has_ready_claim = self.is_beside_others() && self.claims.has_ready();
         self.closing || has_ready_claim || self.submissions() >= self.expected

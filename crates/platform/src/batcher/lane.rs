@@ -105,7 +105,8 @@ impl<'a> Load<'a> {
         Load { limits, taken: Size::default() }
     }
 
-    /// Takes a submission in if it fits. The first one always does: what is larger than a batch is one.
+    /// Takes a submission in if it fits. The first one always does: what is larger than a batch is
+    /// one.
     fn takes(&mut self, size: Size) -> bool {
         let mut sum = self.taken;
         sum += size;

@@ -27,8 +27,8 @@ use std::{io, sync::Arc};
 /// Shares the transactions of a store among callers.
 ///
 /// [`Batcher::execute`] puts the requests of one call into one transaction, together with those of
-/// others. The request of a caller that leaves early may be carried out all the same, but no job stays
-/// leased to a caller that is gone.
+/// others. The request of a caller that leaves early may be carried out all the same, but no job
+/// stays leased to a caller that is gone.
 pub struct Batcher {
     queue: Arc<BatchQueue>,
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
@@ -49,7 +49,8 @@ pub struct Limits {
     pub waiting_bytes_max: usize,
     /// Batches under way at the same time. More than one is for stores with more than one writer.
     pub writers: usize,
-    /// The callers of a batch of so many submissions are waited for: they come back with their next.
+    /// The callers of a batch of so many submissions are waited for: they come back with their
+    /// next.
     pub gather_min: usize,
 }
 

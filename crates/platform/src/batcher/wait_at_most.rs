@@ -4,7 +4,8 @@ use super::UNPOISONED;
 use ::store::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// Waits for `condvar` no longer than `limit`, and says whether there was time left. It may end early.
+/// Waits for `condvar` no longer than `limit`, and says whether there was time left. It may end
+/// early.
 #[cfg(not(feature = "shuttle"))]
 pub(super) fn wait_at_most<'a, T>(
     limit: Duration,

@@ -1,8 +1,8 @@
 //! Claims that wait until there is work.
 //!
-//! Two mistakes are possible here. To ask every claim whenever anything happens would make one job cost
-//! a claim of each idle worker; to ask too few would let a job and a worker wait side by side. So a
-//! batch takes with it as many claims as its hints can serve, first come first served
+//! Two mistakes are possible here. To ask every claim whenever anything happens would make one job
+//! cost a claim of each idle worker; to ask too few would let a job and a worker wait side by side.
+//! So a batch takes with it as many claims as its hints can serve, first come first served
 //! ([`WaitingClaims::pick`]). When the batch is done, every claim that was not asked and may want
 //! what is left becomes ready, and is asked next ([`WaitingClaims::mark_ready`]). The first is a
 //! guess and may be wrong; the second may not.
@@ -55,8 +55,8 @@ impl WaitingClaims {
         self.ready.insert(number);
     }
 
-    /// The claims that go with a batch of these hints: the ready ones, and as many as can be served,
-    /// up to a room for jobs of `jobs_max`.
+    /// The claims that go with a batch of these hints: the ready ones, and as many as can be
+    /// served, up to a room for jobs of `jobs_max`.
     pub(super) fn pick<'a>(
         &mut self,
         hints: impl Iterator<Item = &'a WorkHint>,

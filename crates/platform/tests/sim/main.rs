@@ -26,8 +26,8 @@ use std::{
     time::Instant,
 };
 
-/// What every CI run lives through, in memory, in files and in a database. Each commit has other seeds,
-/// so that a thousand commits live through more than any one of them could.
+/// What every CI run lives through, in memory, in files and in a database. Each commit has other
+/// seeds, so that a thousand commits live through more than any one of them could.
 const SEEDS: u64 = 5_000;
 const SEEDS_SQLITE: u64 = 500;
 const SEEDS_POSTGRES: u64 = 100;
@@ -192,8 +192,8 @@ fn the_worlds_that_failed_once_are_found() {
     }
 }
 
-/// Where the seeds begin. `cargo xtask test` sets it from the commit's hash; without it they are always
-/// the same.
+/// Where the seeds begin. `cargo xtask test` sets it from the commit's hash; without it they are
+/// always the same.
 fn seed_base() -> u64 {
     setting("CONSIGN_SEED").unwrap_or(0)
 }

@@ -1,7 +1,8 @@
-//! Stores and rules with one mistake in them. Each mistake has been made by real systems of this kind.
+//! Stores and rules with one mistake in them. Each mistake has been made by real systems of this
+//! kind.
 //!
-//! The rules themselves know nothing of this: a mistake changes what the engine is given or what it has
-//! decided, what the store is sent, or what its caller hears.
+//! The rules themselves know nothing of this: a mistake changes what the engine is given or what it
+//! has decided, what the store is sent, or what its caller hears.
 
 use crate::nature::SimClock;
 use engine::{

@@ -46,8 +46,8 @@ fn wait_until(what: &str, mut it: impl FnMut() -> bool) {
 /// Longer than anything lawful takes on a machine that does other things as well.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Where chance begins. `cargo xtask test` sets it from the commit's hash; without it it is always the
-/// same. What happens is drawn from it; when it happens depends on the machine.
+/// Where chance begins. `cargo xtask test` sets it from the commit's hash; without it it is always
+/// the same. What happens is drawn from it; when it happens depends on the machine.
 fn seed_base() -> u64 {
     setting("CONSIGN_SEED").unwrap_or(0)
 }

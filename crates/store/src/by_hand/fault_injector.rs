@@ -1,5 +1,5 @@
-//! Batches that fail where a test says so: how a disk that fails in part, a store that is gone and a
-//! process that is stopped look to callers that go on asking.
+//! Batches that fail where a test says so: how a disk that fails in part, a store that is gone and
+//! a process that is stopped look to callers that go on asking.
 
 use crate::{Execute, News, Reply, Request, StoreError};
 use std::sync::{Arc, RwLock};
@@ -10,8 +10,8 @@ pub struct FaultInjector {
     inject: RwLock<Option<Arc<Inject>>>,
 }
 
-/// What becomes of a batch: nothing where it is carried out as usual; else the error that is told, and
-/// whether it is carried out all the same. It may block, which holds the batch up.
+/// What becomes of a batch: nothing where it is carried out as usual; else the error that is told,
+/// and whether it is carried out all the same. It may block, which holds the batch up.
 type Inject = dyn Fn(&[Request]) -> Option<(bool, StoreError)> + Send + Sync;
 
 impl FaultInjector {

@@ -1,6 +1,7 @@
 //! Values as bytes and back: numbers as varints, texts with their length in front, what may be
-//! absent behind a tag, and times by how far they are from the one before: most times of a job lie close
-//! together. Nothing is believed when it is read. (Crates for this want serde, which the engine's nouns have not.)
+//! absent behind a tag, and times by how far they are from the one before: most times of a job lie
+//! close together. Nothing is believed when it is read. (Crates for this want serde, which the
+//! engine's nouns have not.)
 
 use engine::{JobId, Timestamp};
 use std::time::Duration;

@@ -56,7 +56,8 @@ fn below_zero(digest: u64) -> i64 {
     digest as i64 | i64::MIN
 }
 
-/// SipHash 1-3 under a fixed key: what is on disk must mean the same next year and on every machine.
+/// SipHash 1-3 under a fixed key: what is on disk must mean the same next year and on every
+/// machine.
 fn digest(parts: &[&[u8]]) -> u64 {
     let mut hasher = SipHasher13::new_with_keys(0, 0);
     for part in parts {

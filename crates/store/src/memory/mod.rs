@@ -126,7 +126,8 @@ impl Memory {
         self.cut_off.store(cut_off, Ordering::SeqCst);
     }
 
-    /// Loses all notifications to and from this handle, for tests: they are hints, and may get lost.
+    /// Loses all notifications to and from this handle, for tests: they are hints, and may get
+    /// lost.
     pub fn lose_notifications(&self) {
         self.deaf.store(true, Ordering::SeqCst);
     }

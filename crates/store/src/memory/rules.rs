@@ -1,11 +1,11 @@
-//! What the memory store asks before it acts: the engine, and its own order where the engine leaves the
-//! choice to a store.
+//! What the memory store asks before it acts: the engine, and its own order where the engine leaves
+//! the choice to a store.
 
 use engine::{Claim, Command, Decision, Facts, Job, JobId, Timestamp};
 use std::{ops::Deref, sync::Arc};
 
-/// Decides for a memory store. The provided methods are the rules; a test that must see a mistake found
-/// replaces one of them, so that no mistake stands in the text of the rules themselves.
+/// Decides for a memory store. The provided methods are the rules; a test that must see a mistake
+/// found replaces one of them, so that no mistake stands in the text of the rules themselves.
 pub trait Rules: Send + Sync {
     /// Decides one command about one job.
     fn decide(&self, job: &Job, command: &Command, facts: &Facts<'_>) -> Decision {
@@ -22,7 +22,8 @@ pub trait Rules: Send + Sync {
         now
     }
 
-    /// Which of one queue's due jobs of one priority is next; they come in the order of their due times.
+    /// Which of one queue's due jobs of one priority is next; they come in the order of their due
+    /// times.
     fn next_due(&self, line: &mut dyn DoubleEndedIterator<Item = JobId>) -> Option<JobId> {
         line.next()
     }

@@ -33,8 +33,8 @@ impl Inner {
         news: &News,
     ) -> Result<Vec<Reply>, Trouble> {
         let Ready { replies, mut transaction, workers, given, lines, served, xact, .. } = ready;
-        // These are several statements behind each other, of which the last must not come behind the
-        // COMMIT.
+        // These are several statements behind each other, of which the last must not come behind
+        // the COMMIT.
         let Pending { notes, erased, records, .. } = &transaction.pending;
         if !notes.is_empty() || !erased.is_empty() || !records.is_empty() {
             self.write(db, &mut transaction).await?;

@@ -355,8 +355,8 @@ impl Inner {
         })
     }
 
-    /// Jobs are locked and read. Ended ones are locked by a second statement, and everything else is
-    /// behind it.
+    /// Jobs are locked and read. Ended ones are locked by a second statement, and everything else
+    /// is behind it.
     async fn load_jobs(
         &self,
         db: &Lent,
@@ -378,7 +378,8 @@ impl Inner {
         })
     }
 
-    /// Nothing is taken for granted: new jobs are looked up by their ids, and claims by their names.
+    /// Nothing is taken for granted: new jobs are looked up by their ids, and claims by their
+    /// names.
     async fn load_pessimistically(
         &self,
         db: &Lent,
@@ -398,8 +399,8 @@ impl Inner {
         Ok(LoadedRows { keys, jobs, held, credentials, ..LoadedRows::at(clock) })
     }
 
-    /// Most batches need nothing before their locks, and begin in the same journey. A batch that sets
-    /// records locks their number first, and one that may move keys has to know which.
+    /// Most batches need nothing before their locks, and begin in the same journey. A batch that
+    /// sets records locks their number first, and one that may move keys has to know which.
     async fn open(
         &self,
         db: &Lent,
@@ -472,8 +473,8 @@ impl Inner {
         load::details(db, transaction, &plan.commands).await
     }
 
-    /// The queues of new jobs whose policies bound how many may wait. Rows of the inbox were counted
-    /// when they were enqueued.
+    /// The queues of new jobs whose policies bound how many may wait. Rows of the inbox were
+    /// counted when they were enqueued.
     fn bounded_queues(&self, transaction: &Transaction, plan: &BatchPlan<'_>) -> Vec<i64> {
         // A batch that sets policies may bound any of them.
         let may_be_bounded = |new: &NewJob| {

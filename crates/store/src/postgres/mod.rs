@@ -76,8 +76,9 @@ use std::{
 use tokio::{runtime::Handle, task::JoinHandle};
 use uuid::Xid;
 
-/// A store in a database that many nodes share. It does its work on the tokio runtime that opened it, and on threads that have
-/// nothing else to do ([`Execute::execute`](crate::Execute::execute)); reads may be asked for from anywhere.
+/// A store in a database that many nodes share. It does its work on the tokio runtime that opened
+/// it, and on threads that have nothing else to do ([`Execute::execute`](crate::Execute::execute));
+/// reads may be asked for from anywhere.
 pub struct Postgres {
     inner: Arc<Inner>,
     post: Arc<Post>,

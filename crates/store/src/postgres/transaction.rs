@@ -1,5 +1,5 @@
-//! One transaction: everything it needs has been loaded and locked, the shared unit of work decides,
-//! and what it decides is staged in [`Pending`]. Nothing in here waits for the database.
+//! One transaction: everything it needs has been loaded and locked, the shared unit of work
+//! decides, and what it decides is staged in [`Pending`]. Nothing in here waits for the database.
 
 use super::{
     claim::Look,
@@ -304,8 +304,8 @@ impl Source for Transaction {
         holder.ok_or(Trouble::Impossible("a key means no job that has it")).map(Some)
     }
 
-    /// In the row of the job, in what this transaction has moved out of it, or in what was moved out
-    /// before.
+    /// In the row of the job, in what this transaction has moved out of it, or in what was moved
+    /// out before.
     fn attempt_record(
         &self,
         row: &Arc<Stored>,

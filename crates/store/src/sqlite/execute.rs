@@ -114,8 +114,8 @@ impl Writer {
 }
 
 impl Writer {
-    /// Credentials are in memory from the first request on that sets one: nothing else is decided by
-    /// them, and one that is damaged must not keep jobs from running.
+    /// Credentials are in memory from the first request on that sets one: nothing else is decided
+    /// by them, and one that is damaged must not keep jobs from running.
     fn load_credentials(&mut self, request: &Request) -> Result<(), Trouble> {
         for part in request.parts() {
             let Request::PutRecord(change) = part else { continue };

@@ -1,8 +1,8 @@
 //! The embedded store: one SQLite file, durable to the last word.
 //!
-//! One thread at a time writes ([`writer`]), the one that has the batch; another moves the log into the
-//! file behind its back ([`checkpoint`]), and readers have connections of their own. Every row that matters is [sealed](seal), so that damage is seen
-//! and never handed out.
+//! One thread at a time writes ([`writer`]), the one that has the batch; another moves the log into
+//! the file behind its back ([`checkpoint`]), and readers have connections of their own. Every row
+//! that matters is [sealed](seal), so that damage is seen and never handed out.
 
 mod audit;
 mod backup;
@@ -169,8 +169,8 @@ impl Sqlite {
         done
     }
 
-    /// Has the listing brought up to date behind the batches: a batch that comes meanwhile waits for
-    /// one transaction of it at most.
+    /// Has the listing brought up to date behind the batches: a batch that comes meanwhile waits
+    /// for one transaction of it at most.
     fn fill_listing(&self) {
         if self.is_filling.swap(true, Ordering::SeqCst) {
             return;

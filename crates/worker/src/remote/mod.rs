@@ -73,7 +73,8 @@ impl Backend for Remote {
             got = self.wait(&request) => return got,
             () = closing.cancelled() => {}
         }
-        // The request is dropped, and the server leaves nothing leased, unless its answer was on its way.
+        // The request is dropped, and the server leaves nothing leased, unless its answer was on
+        // its way.
         self.claim(Wish { max: 1, ..request }).await
     }
 

@@ -1,10 +1,10 @@
 //! The threads that handlers run on.
 //!
-//! A handler may block its thread, for a moment or for ever: it must not keep others from running. So the
-//! pool is as large as the machine has cores, and grows whenever handlers wait and no thread has taken one
-//! for a few milliseconds; a thread that has been inside one handler for long does not count any more, and
-//! another takes its place. Threads that have had nothing to do for a second end, as long as enough are
-//! left.
+//! A handler may block its thread, for a moment or for ever: it must not keep others from running.
+//! So the pool is as large as the machine has cores, and grows whenever handlers wait and no thread
+//! has taken one for a few milliseconds; a thread that has been inside one handler for long does
+//! not count any more, and another takes its place. Threads that have had nothing to do for a
+//! second end, as long as enough are left.
 
 use crate::system;
 use async_task::{Runnable, Task};
@@ -108,7 +108,8 @@ impl HandlerPool {
 }
 
 impl Drop for HandlerPool {
-    /// Ends all threads. One that is stuck ends when its handler comes back: nobody can wait for it.
+    /// Ends all threads. One that is stuck ends when its handler comes back: nobody can wait for
+    /// it.
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.closing = true;
@@ -141,7 +142,8 @@ impl Shared {
         }
         let mut wanted = self.free_threads.saturating_sub(self.free(&state));
         if self.now_ms().saturating_sub(state.taken_ms) >= STALL_MS {
-            // All are inside a handler. Twice as many at a time: soon there is one for each that waits.
+            // All are inside a handler. Twice as many at a time: soon there is one for each that
+            // waits.
             wanted = wanted.max(state.threads.len().min(state.ready.len()));
         }
         for _ in 0..wanted {
@@ -177,14 +179,15 @@ impl Shared {
     fn run(&self, thread: &Arc<Thread>) {
         let _runtime = self.runtime.enter();
         while let Some(runnable) = self.next(thread) {
-            // The handler's own panics are caught where they can be reported; this is for what a handler
-            // does while it is dropped.
+            // The handler's own panics are caught where they can be reported; this is for what a
+            // handler does while it is dropped.
             drop(catch_unwind(AssertUnwindSafe(|| runnable.run())));
             thread.inside_since_ms.store(0, Ordering::Release);
         }
     }
 
-    /// What to run next; nothing when this thread has had nothing to do for long, or all threads end.
+    /// What to run next; nothing when this thread has had nothing to do for long, or all threads
+    /// end.
     fn next(&self, thread: &Arc<Thread>) -> Option<Runnable> {
         let mut state = self.lock();
         let mut timed_out = false;

@@ -46,8 +46,8 @@ async fn wait_for_work(runner: &RunnerState, alive_at: Instant) {
     sleep(LOOK_EVERY).await;
 }
 
-/// Sends what is due, of all types at once: their heartbeats share a commit. Meanwhile time goes by: a store
-/// that does not answer keeps no handler from hearing that its lease has run out.
+/// Sends what is due, of all types at once: their heartbeats share a commit. Meanwhile time goes
+/// by: a store that does not answer keeps no handler from hearing that its lease has run out.
 async fn send_due(runner: &RunnerState, now: Instant, alive: bool) -> Result<(), AskError> {
     let due = (0..runner.pollers.len()).filter_map(|poller| {
         let due = runner.due_heartbeats(poller, now);
@@ -74,8 +74,8 @@ async fn send_of(
     }
     for page in due.chunks(ITEMS_MAX) {
         let heartbeats = page.iter().map(|(_, heartbeat)| heartbeat.clone()).collect();
-        // The lease is longer from when the store heard of it, which is never before this and may be long
-        // before its answer is here.
+        // The lease is longer from when the store heard of it, which is never before this and may
+        // be long before its answer is here.
         let sent_at = Instant::now();
         let answer = runner.backend.heartbeat(worker, heartbeats).await;
         let leases = answer.inspect_err(|_| page.iter().for_each(tell_again))?;

@@ -1,8 +1,8 @@
 //! The supervisor of a runner: everything but handlers happens here, from claims to reports.
 //!
-//! It has one thread with a runtime of its own, so that no handler can keep a heartbeat from being sent.
-//! What it knows is the [`RunnerState`]; four kinds of tasks work on it: a poller for each job type, the
-//! heartbeats, the reports, and the watch over handlers that take too long.
+//! It has one thread with a runtime of its own, so that no handler can keep a heartbeat from being
+//! sent. What it knows is the [`RunnerState`]; four kinds of tasks work on it: a poller for each
+//! job type, the heartbeats, the reports, and the watch over handlers that take too long.
 
 mod handler_pool;
 mod heartbeats;
@@ -100,8 +100,8 @@ impl RunnerState {
         Stopped { released, unreported }
     }
 
-    /// Signs the workers off, so that others need not wait until they are missed. That is a courtesy: a
-    /// server that cannot be reached keeps no runner here.
+    /// Signs the workers off, so that others need not wait until they are missed. That is a
+    /// courtesy: a server that cannot be reached keeps no runner here.
     async fn sign_off(&self) {
         // All at once: one after another, many job types on a slow line would not be done in time.
         let sign_off = self.pollers.iter().map(async |poller| {

@@ -40,8 +40,8 @@ pub(super) async fn poll(runner: Arc<RunnerState>, index: usize) {
     let (poller, stopping) = (&runner.pollers[index], &runner.context.stopping);
     let mut claim = runner.next_claim();
     let (mut backoff, mut log) = (Backoff::default(), LogOnce::default());
-    // Whether it is not known what the last claim brought. It keeps its name until it is answered, because
-    // the same claim again brings the same leases; also when no more jobs are wanted.
+    // Whether it is not known what the last claim brought. It keeps its name until it is answered,
+    // because the same claim again brings the same leases; also when no more jobs are wanted.
     let mut unknown = false;
     loop {
         let room = tokio::select! {

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use tokio::{sync::mpsc, time::sleep};
 use tracing::{error, warn};
 
-/// Reports how attempts ended, as many at once as there are. A backend that is away is asked again for as
-/// long as it takes: the token makes repeats safe.
+/// Reports how attempts ended, as many at once as there are. A backend that is away is asked again
+/// for as long as it takes: the token makes repeats safe.
 pub(super) async fn send(
     runner: Arc<RunnerState>,
     mut reports: mpsc::UnboundedReceiver<AttemptReport>,
@@ -40,8 +40,8 @@ pub(super) async fn send(
     }
 }
 
-/// Tells the progress of handlers that ended before a heartbeat could: a job that is done should not stand
-/// at half of it for ever. Nothing depends on it, so it is tried once.
+/// Tells the progress of handlers that ended before a heartbeat could: a job that is done should
+/// not stand at half of it for ever. Nothing depends on it, so it is tried once.
 async fn send_last_progress(runner: &RunnerState, page: &mut [AttemptReport]) {
     let mut heartbeats = vec![Vec::new(); runner.pollers.len()];
     for AttemptReport { poller, id, token, progress, .. } in page {
@@ -90,8 +90,8 @@ fn give_up(runner: &RunnerState, token: LeaseToken, cause: &AskError) {
     runner.log_about(token, || error!(error = cause, "the report cannot be taken"));
 }
 
-/// A report that was refused: another worker's outcome stands. Nothing is wrong with the store, but this
-/// worker was too slow. Any other failure is that the job is damaged, and stays so.
+/// A report that was refused: another worker's outcome stands. Nothing is wrong with the store, but
+/// this worker was too slow. Any other failure is that the job is damaged, and stays so.
 fn note(runner: &RunnerState, token: LeaseToken, verdict: Verdict) {
     match verdict {
         Ok(()) => {}

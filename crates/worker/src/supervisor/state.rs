@@ -82,7 +82,8 @@ pub(crate) struct AttemptReport {
 
 /// A handler whose job is not this runner's any more has so long to notice.
 const LOST_GRACE: Duration = Duration::from_secs(5);
-/// However long leases are: who cancels a job waits no longer than this for the handler to hear of it.
+/// However long leases are: who cancels a job waits no longer than this for the handler to hear of
+/// it.
 const HEARTBEAT_EVERY_MAX: Duration = Duration::from_secs(5);
 
 impl RunnerState {
@@ -109,8 +110,8 @@ impl RunnerState {
         ClaimId::parse(&format!("{}-{}", self.run_id, state.claims)).expect("a short name")
     }
 
-    /// A claim of this poller was answered. What comes when no more jobs are taken goes back, and costs
-    /// its job nothing.
+    /// A claim of this poller was answered. What comes when no more jobs are taken goes back, and
+    /// costs its job nothing.
     pub(super) fn accept(self: &Arc<Self>, poller: usize, jobs: Vec<ClaimedJob>) {
         let mut state = self.lock();
         let load = &mut state.loads[poller];
@@ -157,9 +158,9 @@ impl RunnerState {
         state.leases.insert(lease.attempt.job.token, lease);
     }
 
-    /// Somebody says how an attempt ended: its handler, or the supervisor that waits for it no longer.
-    /// The first one is believed. The slot is free at once, so that the claim for the next job shares a
-    /// commit with the report on this one.
+    /// Somebody says how an attempt ended: its handler, or the supervisor that waits for it no
+    /// longer. The first one is believed. The slot is free at once, so that the claim for the next
+    /// job shares a commit with the report on this one.
     fn end(&self, token: LeaseToken, ended: Ended) {
         let mut state = self.lock();
         let lease = state.leases.get_mut(&token).filter(|lease| !lease.ended);
@@ -213,17 +214,17 @@ impl RunnerState {
         unfinished
     }
 
-    /// Nobody waits for a handler any longer. First it is said how the attempt ended: a handler that hears
-    /// that it should stop says "cancelled", and nobody cancelled anything. The task is dropped while no
-    /// lock is held, because that may run code of the handler.
+    /// Nobody waits for a handler any longer. First it is said how the attempt ended: a handler
+    /// that hears that it should stop says "cancelled", and nobody cancelled anything. The task is
+    /// dropped while no lock is held, because that may run code of the handler.
     fn cut_off(&self, attempt: &Attempt, task: Option<Task<()>>, ended: Ended, reason: StopReason) {
         self.end(attempt.job.token, ended);
         attempt.stop(reason);
         drop(task);
     }
 
-    /// The heartbeats of a poller that are due: leases that are used up by a third, and progress that
-    /// handlers have made.
+    /// The heartbeats of a poller that are due: leases that are used up by a third, and progress
+    /// that handlers have made.
     pub(super) fn due_heartbeats(&self, poller: usize, now: Instant) -> Vec<(Arc<Attempt>, Beat)> {
         let due = |lease: &&HeldLease| {
             let every = (lease.attempt.job.lease / 3).min(HEARTBEAT_EVERY_MAX);
@@ -251,8 +252,9 @@ impl RunnerState {
         }
     }
 
-    /// Tells handlers whose leases have run out without an answer. Nobody cuts them off, and how they end
-    /// is reported: should no other worker have taken the job meanwhile, the token still counts.
+    /// Tells handlers whose leases have run out without an answer. Nobody cuts them off, and how
+    /// they end is reported: should no other worker have taken the job meanwhile, the token still
+    /// counts.
     pub(super) fn lapse_unheard(&self) {
         if !self.backend.leases_lapse_unheard() {
             return;
@@ -267,7 +269,8 @@ impl RunnerState {
         }
     }
 
-    /// Logs something about a job that is held here, with all that a log line about a job should have.
+    /// Logs something about a job that is held here, with all that a log line about a job should
+    /// have.
     pub(super) fn log_about(&self, token: LeaseToken, log: impl FnOnce()) {
         let span = self.lock().leases.get(&token).map(|lease| lease.attempt.span());
         span.unwrap_or_else(Span::none).in_scope(log);
@@ -312,8 +315,8 @@ impl RunnerState {
 }
 
 impl HeldLease {
-    /// The job is not this runner's any more. Its handler has a moment to notice, whatever it was told
-    /// before.
+    /// The job is not this runner's any more. Its handler has a moment to notice, whatever it was
+    /// told before.
     fn lose(&mut self) {
         if self.lost || self.ended {
             return;
@@ -332,7 +335,8 @@ impl HeldLease {
     }
 }
 
-/// An attempt on the threads of handlers. It holds no runner: a handler that never ends keeps none alive.
+/// An attempt on the threads of handlers. It holds no runner: a handler that never ends keeps none
+/// alive.
 async fn run(runner: Weak<RunnerState>, poller: usize, attempt: Arc<Attempt>, payload: JsonText) {
     let Some(run) = runner.upgrade().map(|runner| runner.pollers[poller].run.clone()) else {
         return;

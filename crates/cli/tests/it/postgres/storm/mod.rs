@@ -2,8 +2,8 @@
 //! database, lines and nodes that fail again and again. Afterwards the checker of `serve/storm`, which knows only what
 //! clients were told, asks how things stand.
 //!
-//! What happens is drawn from a seed, which is printed and which `cargo xtask test` takes from the commit; when it happens depends on the machine. Another seed, and a
-//! longer storm:
+//! What happens is drawn from a seed, which is printed and which `cargo xtask test` takes from the
+//! commit; when it happens depends on the machine. Another seed, and a longer storm:
 //!
 //! ```text
 //! CONSIGN_STORM_SEED=4711 CONSIGN_STORM_ROUNDS=20 cargo test -p consign-cli --test it postgres::storm -- --nocapture
