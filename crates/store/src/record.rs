@@ -5,7 +5,10 @@
 //! ([`crate::Store::records`]) and one change number ([`crate::Store::settings_version`]). A new
 //! kind is a line of [`RecordKind`], a codec ([`RecordBody`]) and a platform verb.
 
-use crate::form::body::{from_plain, to_plain};
+use crate::form::{
+    body::{from_plain, to_plain},
+    seal::Kind,
+};
 use engine::{ApiKey, FieldProblem, JobType, KeyId, Policy, Refusal, Scope, SigningKey};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,6 +40,16 @@ impl RecordKind {
             RecordKind::Pause => "pause",
             RecordKind::ApiKey => "api_key",
             RecordKind::SigningKey => "signing_key",
+        }
+    }
+
+    /// What rows of this kind are sealed as.
+    pub(crate) fn seal(self) -> Kind {
+        match self {
+            RecordKind::Policy => Kind::Policy,
+            RecordKind::Pause => Kind::Pause,
+            RecordKind::ApiKey => Kind::ApiKey,
+            RecordKind::SigningKey => Kind::SigningKey,
         }
     }
 

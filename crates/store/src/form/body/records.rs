@@ -7,18 +7,12 @@ use crate::{
         facet,
         seal::{Damage, Kind, seal, unseal},
     },
-    record::{Record, RecordKind, RecordName},
+    record::{Record, RecordName},
 };
 
 /// Records have no numbers: their name, as a digest, ties the row to its place.
 fn place(name: &RecordName) -> (Kind, i64) {
-    let kind = match name.kind {
-        RecordKind::Policy => Kind::Policy,
-        RecordKind::Pause => Kind::Pause,
-        RecordKind::ApiKey => Kind::ApiKey,
-        RecordKind::SigningKey => Kind::SigningKey,
-    };
-    (kind, facet::of_name(&[name.kind.as_str(), to_scope(&name.scope), &name.key]))
+    (name.kind.seal(), facet::of_name(&[name.kind.as_str(), to_scope(&name.scope), &name.key]))
 }
 
 pub(crate) fn record_to_row(record: &Record) -> Vec<u8> {
