@@ -207,7 +207,11 @@ impl House {
     }
 
     pub(crate) fn send(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child()), signal).unwrap();
+        let pid = Pid::from_child(&self.child());
+        kill_process(pid, signal).unwrap();
+        if signal == Signal::STOP {
+            wait_until("every thread stands still", || is_stopped(pid));
+        }
     }
 
     pub(crate) fn wait_until_ready(&self) {
@@ -290,3 +294,14 @@ pub(crate) fn free_port() -> u16 {
 
 /// How long a client waits for an answer unless it says otherwise.
 pub(super) const ANSWER_WITHIN: Duration = PATIENCE;
+
+/// Whether every thread of a process has stopped. The kernel tells one thread of a SIGSTOP, and the
+/// others go on until that one is scheduled: on a busy machine they serve requests meanwhile.
+fn is_stopped(pid: Pid) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())).unwrap();
+    tasks.into_iter().all(|task| {
+        let stat = std::fs::read_to_string(task.unwrap().path().join("stat"));
+        // The state is the first word behind the name, which is in brackets.
+        stat.is_ok_and(|stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T')))
+    })
+}
