@@ -23,6 +23,7 @@ mod known;
 mod lines;
 mod list;
 mod load;
+mod loading;
 mod locks;
 mod news;
 mod nodes;
@@ -30,6 +31,7 @@ mod pending;
 #[cfg(test)]
 mod plans;
 mod pool;
+mod queues;
 mod reads;
 mod recall;
 mod records;

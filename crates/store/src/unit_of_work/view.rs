@@ -1,245 +1,21 @@
-//! One unit of work for every store: load, decide, stage, write.
-//!
-//! A store says how rows are found ([`Source`]) and how effects are written ([`Sink`]). What a
-//! request comes to is decided here, once for all stores: [`carry_out`] lets the engine decide the
-//! request against what the store finds, stages the effects, and writes them when nothing of the
-//! request was refused. Within a list ([`Request::All`], a list of submits) each part sees what the
-//! parts before it have staged, so that a list is carried out whole or not at all.
-//!
-//! Claims and signs of life are the store's own: which due rows a claim gets is chosen by the
-//! database, and neither can be refused.
+//! What a request comes to: the store with what the request has staged laid over it.
 
+use super::{
+    Effect, Source, Stop,
+    staged::{Staged, StagedJob},
+    stale_token,
+};
 use crate::{
     queue::{Queue, check_pause},
-    record::{
-        Pause, Record, RecordChange, RecordKind, RecordName, Records, key_of_id, pause_name,
-        unreadable,
-    },
-    store::{Answer, Reply, Request},
+    record::{Pause, Record, RecordChange, RecordKind, Records, key_of_id, pause_name, unreadable},
+    store::{Answer, Request},
 };
 use engine::{
-    ApiKey, AttemptRecord, AuditNote, Chance, Change, Command, Decision, Facts, IdempotencyKey,
-    Job, JobId, JobType, LeaseToken, NewJob, Policy, Refusal, Scope, Step, StepName, StepsChange,
-    Submitted, Tenant, TenantLimits, Timestamp, key_is_free, submit, submit_again, submit_same,
+    ApiKey, AttemptRecord, Change, Command, Facts, IdempotencyKey, Job, JobId, JobType, LeaseToken,
+    NewJob, Policy, Refusal, Scope, Step, StepName, Submitted, key_is_free, submit, submit_again,
+    submit_same,
 };
-use std::collections::{BTreeSet, HashMap};
-
-/// How a store finds what decisions depend on, as of its transaction.
-pub(crate) trait Source {
-    /// A job as the store has it.
-    type Row: Clone;
-    type Error;
-
-    fn job(row: &Self::Row) -> &Job;
-
-    fn find(&self, id: JobId) -> Result<Option<Self::Row>, Self::Error>;
-
-    /// The same for a job that comes now, and is hardly ever there already.
-    fn find_new(&self, id: JobId) -> Result<Option<Self::Row>, Self::Error> {
-        self.find(id)
-    }
-
-    /// The job that a key means, whether or not its window is over.
-    fn key_holder(
-        &self,
-        queue: &Queue,
-        key: &IdempotencyKey,
-    ) -> Result<Option<Self::Row>, Self::Error>;
-
-    /// The record of the attempt that `token` ended.
-    fn attempt_record(
-        &self,
-        row: &Self::Row,
-        token: &LeaseToken,
-    ) -> Result<Option<AttemptRecord>, Self::Error>;
-
-    fn step(&self, row: &Self::Row, name: &StepName) -> Result<Option<Step>, Self::Error>;
-
-    fn steps_count(&self, row: &Self::Row) -> Result<u64, Self::Error>;
-
-    /// How many jobs wait in a queue. Asked only where the policy bounds them.
-    fn queued(&self, queue: &Queue) -> u64;
-
-    /// Whether the tenant of `queue` may have it, and whether it is another undeclared type of the
-    /// tenant. The request has opened `opened` such types so far.
-    fn check_queue(&self, queue: &Queue, records: &Records, opened: u64) -> Result<bool, Refusal>;
-
-    fn records(&self) -> &Records;
-
-    fn limits(&self) -> &TenantLimits;
-
-    fn now(&self) -> Timestamp;
-
-    fn epoch(&self) -> u32;
-
-    fn chance(&self) -> Chance;
-
-    /// What every decision may know.
-    fn facts<'a>(&self, policy: &'a Policy) -> Facts<'a> {
-        Facts {
-            now: self.now(),
-            epoch: self.epoch(),
-            policy,
-            chance: self.chance(),
-            record: None,
-            step: None,
-            steps: 0,
-        }
-    }
-
-    /// A job as an effect finds it. The row is missing where an earlier effect of the same request
-    /// has changed the job.
-    fn row_of(
-        &self,
-        before: Option<Self::Row>,
-        id: JobId,
-    ) -> Result<Option<Self::Row>, Self::Error> {
-        before.map_or_else(|| self.find(id), |row| Ok(Some(row)))
-    }
-
-    /// The engine's decision. Only tests put other rules in its place, with a mistake in them.
-    fn decide(&self, job: &Job, command: &Command, facts: &Facts<'_>) -> Decision {
-        engine::decide(job, command, facts)
-    }
-}
-
-/// How a store writes what was decided.
-pub(crate) trait Sink: Source {
-    fn write(&mut self, effect: Effect<'_, Self::Row>) -> Result<(), Self::Error>;
-}
-
-/// What is to be written.
-pub(crate) enum Effect<'a, R> {
-    /// A new job.
-    Begin {
-        new: &'a NewJob,
-        change: Box<Change>,
-    },
-    /// A job that is there. `before` is missing where an earlier effect of the request has changed
-    /// the job: then the store has it.
-    Change {
-        before: Option<R>,
-        change: Box<Change>,
-    },
-    /// The job goes with all that belongs to it.
-    Erase {
-        before: Option<R>,
-        id: JobId,
-    },
-    PutRecord(Record),
-    RemoveRecord(RecordName),
-    Audit(&'a AuditNote),
-}
-
-/// Carries out one request, all of it or nothing.
-pub(crate) fn carry_out<S: Sink>(store: &mut S, request: &Request) -> Result<Reply, S::Error> {
-    let mut staged = Staged::new(request.is_list());
-    match (View { source: store, staged: &mut staged }).request(request) {
-        Ok(answer) => {
-            for effect in staged.effects {
-                store.write(effect)?;
-            }
-            Ok(Ok(answer))
-        }
-        Err(Stop::Refused(refusal)) => Ok(Err(refusal)),
-        Err(Stop::Failed(error)) => Err(error),
-    }
-}
-
-/// Why a request is not carried out.
-enum Stop<E> {
-    Refused(Refusal),
-    Failed(E),
-}
-
-impl<E> From<Refusal> for Stop<E> {
-    fn from(refusal: Refusal) -> Self {
-        Stop::Refused(refusal)
-    }
-}
-
-/// What a request has decided so far, and what its next part has to see of that.
-struct Staged<'a, R> {
-    effects: Vec<Effect<'a, R>>,
-    /// Whether another part may follow. A request that is alone pays for no overlay.
-    is_list: bool,
-    jobs: HashMap<JobId, StagedJob<R>>,
-    keys: HashMap<(Queue, IdempotencyKey), Option<JobId>>,
-    queued: HashMap<Queue, i64>,
-    opened_types: HashMap<Tenant, BTreeSet<JobType>>,
-    /// All records, where the request has changed one of them.
-    records: Option<Records>,
-}
-
-/// A job that the request has changed.
-struct StagedJob<R> {
-    /// As the store has it; nothing where the request began it.
-    row: Option<R>,
-    /// The latest effect on it.
-    last: usize,
-}
-
-impl<R> Staged<'_, R> {
-    fn new(is_list: bool) -> Self {
-        Staged {
-            effects: Vec::new(),
-            is_list,
-            jobs: HashMap::new(),
-            keys: HashMap::new(),
-            queued: HashMap::new(),
-            opened_types: HashMap::new(),
-            records: None,
-        }
-    }
-
-    /// A job that the request has changed, as it is by now; nothing where it was erased.
-    fn job(&self, staged: &StagedJob<R>) -> Option<&Job> {
-        self.effects[staged.last].change().map(|change| &change.job)
-    }
-
-    /// What the request has done to a job, in order; nothing stands for its end.
-    fn changes_of(&self, id: JobId) -> impl DoubleEndedIterator<Item = Option<&Change>> {
-        let about = move |effect: &&Effect<'_, R>| effect.job_id() == Some(id);
-        self.effects.iter().filter(about).map(Effect::change)
-    }
-
-    /// The steps that the request has put for a job, and whether those that the store has count no
-    /// more.
-    fn steps_of(&self, id: JobId) -> (HashMap<&StepName, &Step>, bool) {
-        let (mut steps, mut forgot) = (HashMap::new(), false);
-        for change in self.changes_of(id) {
-            match change.map(|change| &change.steps) {
-                Some(StepsChange::Kept) => {}
-                Some(StepsChange::Put(step)) => drop(steps.insert(&step.name, step)),
-                Some(StepsChange::Forgotten) | None => {
-                    steps.clear();
-                    forgot = true;
-                }
-            }
-        }
-        (steps, forgot)
-    }
-}
-
-impl<R> Effect<'_, R> {
-    fn change(&self) -> Option<&Change> {
-        match self {
-            Effect::Begin { change, .. } | Effect::Change { change, .. } => Some(change),
-            Effect::Erase { .. }
-            | Effect::PutRecord(_)
-            | Effect::RemoveRecord(_)
-            | Effect::Audit(_) => None,
-        }
-    }
-
-    fn job_id(&self) -> Option<JobId> {
-        match self {
-            Effect::Begin { change, .. } | Effect::Change { change, .. } => Some(change.job.id()),
-            Effect::Erase { id, .. } => Some(*id),
-            Effect::PutRecord(_) | Effect::RemoveRecord(_) | Effect::Audit(_) => None,
-        }
-    }
-}
+use std::collections::BTreeSet;
 
 /// A job as a decision finds it.
 enum JobView<R> {
@@ -274,13 +50,13 @@ impl<R> JobView<R> {
 }
 
 /// The store with what the request has staged laid over it.
-struct View<'v, 'a, S: Source> {
-    source: &'v S,
-    staged: &'v mut Staged<'a, S::Row>,
+pub(super) struct View<'v, 'a, S: Source> {
+    pub(super) source: &'v S,
+    pub(super) staged: &'v mut Staged<'a, S::Row>,
 }
 
 impl<'a, S: Source> View<'_, 'a, S> {
-    fn request(&mut self, request: &'a Request) -> Result<Answer, Stop<S::Error>> {
+    pub(super) fn request(&mut self, request: &'a Request) -> Result<Answer, Stop<S::Error>> {
         match request {
             Request::Submit(jobs) => return self.submit_all(jobs).map(Answer::Submitted),
             Request::Job { scope, id, command } => return self.command(scope, *id, command),
@@ -615,10 +391,4 @@ impl<S: Source> View<'_, '_, S> {
         let last = self.staged.effects.len();
         self.staged.jobs.entry(id).or_insert(StagedJob { row, last }).last = last;
     }
-}
-
-/// The token of a command, where it is not the one that the job has now.
-pub(crate) fn stale_token<'a>(job: &Job, command: &'a Command) -> Option<&'a LeaseToken> {
-    let current = job.lease().map(|lease| lease.token);
-    command.token().filter(|token| Some(**token) != current)
 }

@@ -1,0 +1,113 @@
+//! Queues of new jobs: the first job of a type and tenant makes one.
+
+use super::{
+    Inner,
+    batch_plan::BatchPlan,
+    error::Trouble,
+    known::Known,
+    pool::{Lent, Param},
+    sql,
+};
+use crate::{queue::Queue, record::RecordKind, store::Request};
+use engine::{JobType, NewJob, Tenant, TenantLimit};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+use tokio_postgres::types::Type;
+
+impl Inner {
+    /// Makes the queues that new jobs will wait in, where they are the first: in a transaction of its own, so that
+    /// nobody else's batch waits for ours.
+    pub(super) async fn make_queues(
+        &self,
+        db: &mut Lent,
+        plan: &BatchPlan<'_>,
+    ) -> Result<Arc<Known>, Trouble> {
+        let mut known = self.known();
+        let mut missing = self.missing_queues(plan, &known);
+        if missing.is_refused {
+            // Another node may have declared the type since.
+            known = self.known_now(db).await?;
+            missing = self.missing_queues(plan, &known);
+        }
+        let missing = missing.queues;
+        if missing.is_empty() {
+            return Ok(known);
+        }
+        let job_type: Vec<&str> = missing.iter().map(|queue| queue.job_type.as_str()).collect();
+        let tenant: Vec<&str> = missing.iter().map(|queue| queue.tenant.as_str()).collect();
+        let params: [Param<'_>; 2] = [(&job_type, Type::TEXT_ARRAY), (&tenant, Type::TEXT_ARRAY)];
+        db.opened();
+        tokio::try_join!(
+            biased;
+            db.begin(),
+            db.run(sql::QUEUES_INSERT, &params),
+            db.run(sql::SETTINGS_CHANGED, &[]),
+            db.script(sql::COMMIT),
+        )?;
+        db.closed();
+        let known = Arc::new(Known::load(db).await?);
+        self.learn(known.clone());
+        Ok(known)
+    }
+
+    /// The queues that a batch is the first to need, without those of jobs that will be refused:
+    /// their tenant has too many types already. What came by SQL was counted when it was enqueued.
+    fn missing_queues(&self, plan: &BatchPlan<'_>, known: &Known) -> MissingQueues {
+        let mut missing = MissingQueues::default();
+        for (_, request) in &plan.requests {
+            let queues = request.parts().flat_map(new_jobs).map(Queue::of_new);
+            let is_new = |queue: &Queue| {
+                known.queues.no(&queue.job_type, &queue.tenant).is_none()
+                    && !missing.queues.contains(queue)
+            };
+            let of_list: BTreeSet<Queue> = queues.filter(is_new).collect();
+            let mut opened: BTreeMap<&Tenant, u64> = BTreeMap::new();
+            // A list sees the policies that it puts itself.
+            let put: BTreeSet<JobType> = request.parts().filter_map(policy_of).collect();
+            for queue in &of_list {
+                let is_declared = known.records.policies().contains_key(&queue.job_type)
+                    || put.contains(&queue.job_type);
+                let opens = !is_declared;
+                *opened.entry(&queue.tenant).or_default() += u64::from(opens);
+            }
+            // A list is taken whole or not at all, so that the last of its types has to fit.
+            let fits = |(tenant, opened): (&&Tenant, &u64)| {
+                let kept = known.queues.undeclared_types(tenant, known.records.policies())
+                    + missing.opened.get(*tenant).copied().unwrap_or(0);
+                let last = (kept + opened).saturating_sub(1);
+                *opened == 0 || self.limits.check(TenantLimit::JobTypes, last).is_ok()
+            };
+            if plan.from_inbox || opened.iter().all(fits) {
+                for (tenant, opened) in opened {
+                    *missing.opened.entry(tenant.clone()).or_default() += opened;
+                }
+                missing.queues.extend(of_list);
+            } else {
+                missing.is_refused = true;
+            }
+        }
+        missing
+    }
+}
+
+/// Queues that are to be made.
+#[derive(Default)]
+struct MissingQueues {
+    queues: BTreeSet<Queue>,
+    /// How many undeclared types each tenant has with them and not without them.
+    opened: BTreeMap<Tenant, u64>,
+    /// Whether there are others, which are not made.
+    is_refused: bool,
+}
+
+fn new_jobs(request: &Request) -> &[NewJob] {
+    if let Request::Submit(jobs) = request { jobs } else { &[] }
+}
+
+/// The type whose policy a request puts.
+fn policy_of(request: &Request) -> Option<JobType> {
+    let Request::PutRecord(change) = request else { return None };
+    (change.name.kind == RecordKind::Policy).then(|| change.job_type()).flatten()
+}

@@ -1,0 +1,89 @@
+//! What a request has decided and not written yet.
+
+use super::Effect;
+use crate::{queue::Queue, record::Records};
+use engine::{Change, IdempotencyKey, Job, JobId, JobType, Step, StepName, StepsChange, Tenant};
+use std::collections::{BTreeSet, HashMap};
+
+/// What a request has decided so far, and what its next part has to see of that.
+pub(super) struct Staged<'a, R> {
+    pub(super) effects: Vec<Effect<'a, R>>,
+    /// Whether another part may follow. A request that is alone pays for no overlay.
+    pub(super) is_list: bool,
+    pub(super) jobs: HashMap<JobId, StagedJob<R>>,
+    pub(super) keys: HashMap<(Queue, IdempotencyKey), Option<JobId>>,
+    pub(super) queued: HashMap<Queue, i64>,
+    pub(super) opened_types: HashMap<Tenant, BTreeSet<JobType>>,
+    /// All records, where the request has changed one of them.
+    pub(super) records: Option<Records>,
+}
+
+/// A job that the request has changed.
+pub(super) struct StagedJob<R> {
+    /// As the store has it; nothing where the request began it.
+    pub(super) row: Option<R>,
+    /// The latest effect on it.
+    pub(super) last: usize,
+}
+
+impl<R> Staged<'_, R> {
+    pub(super) fn new(is_list: bool) -> Self {
+        Staged {
+            effects: Vec::new(),
+            is_list,
+            jobs: HashMap::new(),
+            keys: HashMap::new(),
+            queued: HashMap::new(),
+            opened_types: HashMap::new(),
+            records: None,
+        }
+    }
+
+    /// A job that the request has changed, as it is by now; nothing where it was erased.
+    pub(super) fn job(&self, staged: &StagedJob<R>) -> Option<&Job> {
+        self.effects[staged.last].change().map(|change| &change.job)
+    }
+
+    /// What the request has done to a job, in order; nothing stands for its end.
+    pub(super) fn changes_of(&self, id: JobId) -> impl DoubleEndedIterator<Item = Option<&Change>> {
+        let about = move |effect: &&Effect<'_, R>| effect.job_id() == Some(id);
+        self.effects.iter().filter(about).map(Effect::change)
+    }
+
+    /// The steps that the request has put for a job, and whether those that the store has count no
+    /// more.
+    pub(super) fn steps_of(&self, id: JobId) -> (HashMap<&StepName, &Step>, bool) {
+        let (mut steps, mut forgot) = (HashMap::new(), false);
+        for change in self.changes_of(id) {
+            match change.map(|change| &change.steps) {
+                Some(StepsChange::Kept) => {}
+                Some(StepsChange::Put(step)) => drop(steps.insert(&step.name, step)),
+                Some(StepsChange::Forgotten) | None => {
+                    steps.clear();
+                    forgot = true;
+                }
+            }
+        }
+        (steps, forgot)
+    }
+}
+
+impl<R> Effect<'_, R> {
+    pub(super) fn change(&self) -> Option<&Change> {
+        match self {
+            Effect::Begin { change, .. } | Effect::Change { change, .. } => Some(change),
+            Effect::Erase { .. }
+            | Effect::PutRecord(_)
+            | Effect::RemoveRecord(_)
+            | Effect::Audit(_) => None,
+        }
+    }
+
+    pub(super) fn job_id(&self) -> Option<JobId> {
+        match self {
+            Effect::Begin { change, .. } | Effect::Change { change, .. } => Some(change.job.id()),
+            Effect::Erase { id, .. } => Some(*id),
+            Effect::PutRecord(_) | Effect::RemoveRecord(_) | Effect::Audit(_) => None,
+        }
+    }
+}
