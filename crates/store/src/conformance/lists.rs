@@ -4,7 +4,7 @@ use super::{
     audit::note,
     house::{House, email, ending, job_type, keyed, settling, token},
 };
-use crate::{Answer, Request};
+use crate::{Answer, Clock, Request};
 use engine::{
     Command, JobId, OutcomeWord, Policy, Refusal, Scope, Status, StepAnswer, StepName,
     TenantLimits, check_step_result,
@@ -93,6 +93,16 @@ pub(crate) fn keys_change_hands_within_a_list(house: &House) {
     let refused = house.one(Request::All(vec![redrive(second.id), Request::Submit(vec![other])]));
     let not_ended = Refusal::NotEnded { status: Status::Queued };
     assert_eq!(refused, Err(not_ended), "a waiting job is not redriven");
+}
+
+/// It waits as before, but it does not expire any more: everything that is kept of it says so.
+pub(crate) fn a_job_that_ends_and_begins_again_within_a_list_is_written_anew(house: &House) {
+    let expires_at = Some(house.clock.read().wall.unix_ms() + 60_000);
+    let id = house.submit(engine::JobDraft { expires_at, ..email() });
+    house.one(Request::All(vec![about(id, Command::Cancel), redrive(id)])).unwrap();
+    house.pass(61);
+    assert_eq!(house.depth("email").due, 1);
+    assert_eq!(house.take().job.id(), id);
 }
 
 /// A key that went to another job stays with that job, whatever a list does to the job before it.

@@ -80,7 +80,8 @@ macro_rules! conformance {
             listings: pages_are_newest_first_and_complete, every_filter_field_filters,
                 filters_combine, a_page_is_never_longer_than_its_bound,
                 a_page_goes_on_when_its_last_job_is_erased;
-            lists: a_list_with_a_refused_part_does_nothing, a_part_sees_what_the_parts_before_it_do,
+            lists: a_job_that_ends_and_begins_again_within_a_list_is_written_anew,
+                a_list_with_a_refused_part_does_nothing, a_part_sees_what_the_parts_before_it_do,
                 keys_change_hands_within_a_list, a_key_of_another_job_is_not_freed_by_a_list,
                 a_job_is_handed_over_once_by_a_list, lists_of_one_batch_share_a_bounded_queue,
                 a_list_declares_a_type_before_its_first_job, an_attempt_ends_once_within_a_list,

@@ -171,8 +171,8 @@ fn update_all(db: &Connection, moved: &[(&Columns, &Stored)]) -> Result<(), Trou
     for (was, now) in moved {
         let is = Columns::of(&now.job);
         let body = || job_onto(Vec::new(), now.no, &now.job, &now.recent);
-        if (was.rank, was.run_at, was.claim, was.error) == (is.rank, is.run_at, is.claim, is.error)
-        {
+        let others = |of: &Columns| (of.rank, of.run_at, of.expires_at, of.claim, of.error);
+        if others(was) == others(&is) {
             let values = (now.no, is.lease_until, body());
             db.prepare_cached(sql::JOB_UPDATE_LEASE)?.execute(values)?;
         } else if was.error == is.error {
