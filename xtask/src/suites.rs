@@ -77,10 +77,10 @@ const SPLIT: &[(&str, &[&str])] = &[("cli it", &["serve::", "postgres::"])];
 /// How many suites of a kind run at a time. Those that compute use all cores by themselves; two of
 /// them hide each other's last test that runs alone.
 const COMPUTING_MAX: usize = 2;
-const WAITING_MAX: usize = 2;
+const WAITING_MAX: usize = 1;
 
 /// How much those that compute give way to those that wait, whose tests look at the clock.
-const COMPUTING_NICENESS: &str = "10";
+const COMPUTING_NICENESS: &str = "19";
 
 /// Runs the tests of the workspace, and beside them commands of cargo, one after the other: cargo
 /// itself would have them wait for each other.
