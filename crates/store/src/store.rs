@@ -314,13 +314,14 @@ impl Request {
 
     /// The requests that it consists of, one after another.
     pub fn parts(&self) -> impl Iterator<Item = &Request> {
-        let mut rest = vec![self];
+        // Every request is asked, and nearly all are alone: these need no list.
+        let (mut first, mut rest) = (Some(self), Vec::new());
         std::iter::from_fn(move || {
-            while let Some(Request::All(parts)) = rest.last() {
-                rest.pop();
+            loop {
+                let next = first.take().or_else(|| rest.pop())?;
+                let Request::All(parts) = next else { return Some(next) };
                 rest.extend(parts.iter().rev());
             }
-            rest.pop()
         })
     }
 

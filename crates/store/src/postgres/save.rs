@@ -31,7 +31,7 @@ impl Inner {
 }
 
 impl Transaction {
-    pub(super) async fn write(&mut self, db: &Lent) -> Result<(), Trouble> {
+    async fn write(&mut self, db: &Lent) -> Result<(), Trouble> {
         if self.pending.is_empty() {
             return Ok(());
         }
