@@ -8,6 +8,7 @@
 mod bounded_stream;
 
 use bounded_stream::BoundedStream;
+pub(crate) use bounded_stream::HangUp;
 
 use crate::settings::{AddressShare, Limits};
 use bytes::Bytes;
@@ -18,7 +19,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::{Context, Poll},
     time::Duration,
@@ -119,7 +120,8 @@ impl Connections {
         state.next_id += 1;
         state.open += 1;
         let phase = AtomicU64::new(self.now_ms());
-        let connection = Arc::new(Connection { phase, cut: Notify::new() });
+        let connection =
+            Arc::new(Connection { phase, cut: Notify::new(), leasing: AtomicBool::new(false) });
         state.by_address.entry(address).or_default().insert(id, connection.clone());
         Admitted { connections: self.clone(), connection, address, id }
     }
@@ -241,6 +243,8 @@ pub(crate) struct Connection {
     /// recognised caller), or one of the values below.
     phase: AtomicU64,
     cut: Notify,
+    /// Whether the request may bring leases, which a client that has hung up must not get.
+    leasing: AtomicBool,
 }
 
 /// A request of a recognised caller is being served.
@@ -263,6 +267,16 @@ impl Connection {
     pub(crate) fn protect(&self) -> bool {
         let busy = |phase: u64| (phase != CUT).then_some(BUSY);
         self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, busy).is_ok()
+    }
+
+    /// The request that is served may bring leases: a client that hangs up is noticed before they
+    /// are sent. Other requests are spared the system call.
+    pub(crate) fn begin_leasing(&self) {
+        self.leasing.store(true, Ordering::Release);
+    }
+
+    fn is_leasing(&self) -> bool {
+        self.leasing.load(Ordering::Acquire)
     }
 
     fn is_protected(&self) -> bool {
@@ -298,6 +312,7 @@ pub(crate) struct Serving(Arc<Connection>);
 
 impl Drop for Serving {
     fn drop(&mut self) {
+        self.0.leasing.store(false, Ordering::Release);
         let order = (Ordering::AcqRel, Ordering::Acquire);
         let _only = self.0.phase.compare_exchange(BUSY, FLUSHING, order.0, order.1);
     }
@@ -338,6 +353,7 @@ impl Body for ServedBody {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::FutureExt;
     use std::io;
     use store::Reading;
     use tokio::{
@@ -364,6 +380,30 @@ mod tests {
 
     async fn admit(to: &Arc<Connections>, peer: &str) -> Result<Admitted, ShareExceeded> {
         to.admit(peer.parse().unwrap()).await
+    }
+
+    /// A pipe within the process tells its end by itself.
+    impl HangUp for tokio::io::DuplexStream {
+        fn has_hung_up(&self) -> bool {
+            false
+        }
+    }
+
+    /// The runtime is not let near its driver in between, as on a machine that is too busy for it.
+    #[tokio::test]
+    async fn a_client_that_hung_up_is_noticed_where_leases_may_be_sent() {
+        let (client, server) = tokio::net::UnixStream::pair().unwrap();
+        let all = connections(1, AddressShare::Unlimited);
+        let admitted = admit(&all, "192.0.2.1").await.unwrap();
+        let serving = begin_recognised(&admitted).unwrap();
+        let mut stream = admitted.bound(server, ANSWER_TIMEOUT, ANSWER_TIMEOUT);
+        drop(client);
+        let buffer = &mut [0; 1];
+        assert!(stream.read(buffer).now_or_never().is_none(), "the runtime does not know yet");
+        admitted.connection.begin_leasing();
+        assert_eq!(stream.read(buffer).now_or_never().unwrap().unwrap(), 0);
+        drop(serving);
+        assert!(!admitted.connection.is_leasing());
     }
 
     const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);

@@ -3,7 +3,7 @@
 use crate::{
     Door, Settings,
     auth::{Gate, jwt::JwtSetupError},
-    connections::{Admitted, Connections, ServedBody, Shares},
+    connections::{Admitted, Connections, HangUp, ServedBody, Shares},
     guard::ADDRESS_BYTES_MAX,
     listener::{Listener, Stream},
     routes::{health_router, router},
@@ -315,7 +315,7 @@ impl Conversation {
 
     async fn converse(
         &self,
-        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        stream: impl AsyncRead + AsyncWrite + HangUp + Unpin + Send + 'static,
         admitted: &Admitted,
     ) {
         let limits = &self.door.settings.limits;

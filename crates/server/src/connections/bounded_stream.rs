@@ -4,8 +4,10 @@
 //! byte, no whole answer and no client that is recognised meanwhile.
 
 use super::{Admitted, Connection, Connections};
+use rustix::net::{RecvFlags, recv};
 use std::{
     io,
+    os::fd::{AsFd, BorrowedFd},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -13,8 +15,10 @@ use std::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::{TcpStream, UnixStream},
     time::{Sleep, sleep},
 };
+use tokio_rustls::server::TlsStream;
 
 /// Ends when its first byte does not come, when the client reads nothing of an answer for too long,
 /// and when a client that was not recognised takes too long for a whole answer. Tells its connection
@@ -89,7 +93,38 @@ fn timed_out<T>() -> Poll<io::Result<T>> {
     Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for BoundedStream<S> {
+/// A stream that can ask the kernel whether its client is gone.
+pub(crate) trait HangUp {
+    /// Whether the client has closed its side and nothing it sent is left to read. The runtime learns
+    /// of a close only when it next polls its driver; under load that is after a lease was made and
+    /// its answer written.
+    fn has_hung_up(&self) -> bool;
+}
+
+impl HangUp for TcpStream {
+    fn has_hung_up(&self) -> bool {
+        is_at_end(self.as_fd())
+    }
+}
+
+impl HangUp for UnixStream {
+    fn has_hung_up(&self) -> bool {
+        is_at_end(self.as_fd())
+    }
+}
+
+impl HangUp for TlsStream<TcpStream> {
+    fn has_hung_up(&self) -> bool {
+        is_at_end(self.get_ref().0.as_fd())
+    }
+}
+
+fn is_at_end(socket: BorrowedFd<'_>) -> bool {
+    let received = recv(socket, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+    matches!(received, Ok((_, 0)))
+}
+
+impl<S: AsyncRead + HangUp + Unpin> AsyncRead for BoundedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -99,6 +134,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for BoundedStream<S> {
         if polled.is_ready() {
             self.first_byte = None;
             return polled;
+        }
+        if self.connection.is_leasing() && self.stream.has_hung_up() {
+            return Poll::Ready(Ok(())); // the end of the stream, by which hyper drops the request
         }
         let late = self.first_byte.as_mut().is_some_and(|timer| timer.as_mut().poll(cx).is_ready());
         if late { timed_out() } else { Poll::Pending }

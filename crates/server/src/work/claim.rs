@@ -3,10 +3,12 @@
 use crate::{
     Door,
     auth::{Caller, Shown},
+    connections::Connection,
     no::Reply,
     sent::Sent,
 };
 use axum::{
+    Extension,
     body::Body,
     extract::State,
     http::{HeaderValue, header},
@@ -19,6 +21,7 @@ use std::{
     convert::Infallible,
     mem,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -30,8 +33,13 @@ pub(crate) async fn claim(
     State(door): State<Door>,
     caller: Caller,
     shown: Shown,
+    connection: Option<Extension<Arc<Connection>>>,
     Sent(request, _): Sent<ClaimRequest>,
 ) -> Reply<Response> {
+    // Requests of tests that call the router have no connection.
+    if let Some(Extension(connection)) = connection {
+        connection.begin_leasing();
+    }
     let ClaimOrder { mut wish, wait } = request.check()?;
     caller.grant().may_claim(&wish.job_types)?;
     // Names of claims can be guessed: only the credential that sent one gets its leases again.
