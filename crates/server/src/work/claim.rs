@@ -19,14 +19,13 @@ use engine::{Release, ReleaseReason, Scope};
 use http_body::{Frame, SizeHint};
 use std::{
     convert::Infallible,
-    mem,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 use store::Claimed;
-use tokio::{runtime::Handle, time::sleep};
+use tokio::{runtime::Handle, task::yield_now, time::sleep};
 use wire::{ClaimAnswer, ClaimOrder, ClaimRequest, ClaimedJob};
 
 pub(crate) async fn claim(
@@ -44,21 +43,26 @@ pub(crate) async fn claim(
     caller.grant().may_claim(&wish.job_types)?;
     // Names of claims can be guessed: only the credential that sent one gets its leases again.
     wish.claim = wish.claim.of_principal(&caller.0.who);
-    let claimed = if wait.is_zero() {
-        door.node.claim(caller.scope(), wish).await?
-    } else {
-        let claimed = stand(&door, &caller, wish, wait).await?;
-        let leased = Leased { claimed, door: door.clone() };
-        // A credential may end before the wait does. Then the jobs go back at no cost.
-        shown.is_good(&door).await?;
-        leased.keep()
+    let claimed = match wait.is_zero() {
+        true => door.node.claim(caller.scope(), wish).await?,
+        false => stand(&door, &caller, wish, wait).await?,
     };
-    let jobs = claimed
+    let leased = Leased { claimed, door };
+    if !wait.is_zero() {
+        // A credential may end before the wait does. Then the jobs go back at no cost.
+        shown.is_good(&leased.door).await?;
+    }
+    if !leased.claimed.is_empty() {
+        // The connection reads once more before it writes, and drops this request where its client
+        // is gone. Without a pause it would not, where the store was quicker than this task.
+        yield_now().await;
+    }
+    let jobs = leased
+        .claimed
         .iter()
         .filter_map(|Claimed { job, payload }| Some(ClaimedJob::new(job, job.lease()?, payload)));
     let answer = ClaimAnswer { jobs: jobs.collect() };
     let bytes = serde_json::to_vec(&answer).expect("an answer is texts and numbers");
-    let leased = Leased { door, claimed };
     let body = Body::new(Handed { bytes: Some(bytes.into()), leased: Some(leased) });
     let kind = HeaderValue::from_static("application/json");
     Ok(([(header::CONTENT_TYPE, kind)], body).into_response())
@@ -109,7 +113,9 @@ impl http_body::Body for Handed {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        drop(self.leased.take().map(Leased::keep)); // it is on its way
+        if let Some(leased) = self.leased.take() {
+            leased.keep(); // it is on its way
+        }
         Poll::Ready(self.bytes.take().map(|bytes| Ok(Frame::data(bytes))))
     }
 
@@ -124,8 +130,8 @@ impl http_body::Body for Handed {
 
 impl Leased {
     /// They have an owner.
-    fn keep(mut self) -> Vec<Claimed> {
-        mem::take(&mut self.claimed)
+    fn keep(mut self) {
+        self.claimed.clear();
     }
 }
 
