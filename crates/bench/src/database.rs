@@ -57,7 +57,8 @@ impl Database {
         Ok(Schema { address: Arc::new(address), name })
     }
 
-    /// The schema of one of [`STORES`], without anything of an earlier part. Whoever opens a store makes it.
+    /// The schema of one of [`STORES`], without anything of an earlier part. Whoever opens a store
+    /// makes it.
     pub(crate) fn fresh(&self, store: &str) -> Result<Schema, Error> {
         let schema = self.schema(store)?;
         wait(schema.remove())?;

@@ -138,7 +138,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Does what moves all jobs of a round, and notes under each key how many that were in a second.
+    /// Does what moves all jobs of a round, and notes under each key how many that were in a
+    /// second.
     fn race<T>(
         &mut self,
         side: Side,

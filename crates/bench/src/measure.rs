@@ -9,8 +9,8 @@ use crate::{
 };
 use std::{collections::HashMap, time::Duration};
 
-/// All that can be measured, in the order of the table: the key in JSON, the group, the unit, and the words for
-/// people, in which [`Numbers::measures`] replaces what stands in braces.
+/// All that can be measured, in the order of the table: the key in JSON, the group, the unit, and
+/// the words for people, in which [`Numbers::measures`] replaces what stands in braces.
 const ALL: [(&str, Group, Unit, &str); 26] = [
     ("whole_lives", Throughput, JobsPerSecond, "whole lives"),
     ("whole_lives_one_by_one", Throughput, JobsPerSecond, "  handed over one by one"),

@@ -22,7 +22,8 @@ pub(crate) enum Ground {
     Database(Database),
 }
 
-/// The stores of a run, by what is added to its name: ours, the raw twin, and the queue that is not deep.
+/// The stores of a run, by what is added to its name: ours, the raw twin, and the queue that is not
+/// deep.
 pub(crate) const OURS: &str = "";
 pub(crate) const RAW: &str = "-raw";
 pub(crate) const SHALLOW: &str = "-shallow";

@@ -123,8 +123,8 @@ pub(super) fn wrong_answer(what: &str, status: u16, body: &[u8]) -> Error {
     Error::Unmeasurable(format!("{what} was answered with {status}: {body}"))
 }
 
-/// Sends the requests of a round from many connections, which are open before the time runs. Notes how many a second
-/// were answered, and the time that one in a hundred exceeded.
+/// Sends the requests of a round from many connections, which are open before the time runs. Notes
+/// how many a second were answered, and the time that one in a hundred exceeded.
 pub(super) fn ask_many(
     bench: &mut Bench<'_>,
     target: &Target,

@@ -17,8 +17,8 @@ pub(super) const CONNECTIONS: usize = 16;
 
 const JOB_TYPE: &str = "lives";
 
-/// Notes whole lives a second. Every connection hands a batch over, claims as many and settles them; so whenever
-/// one claims, at least a batch is due, and no claim comes back with less.
+/// Notes whole lives a second. Every connection hands a batch over, claims as many and settles
+/// them; so whenever one claims, at least a batch is due, and no claim comes back with less.
 pub(super) fn measure(bench: &mut Bench<'_>, door: &Door<'_>) -> Result<(), Error> {
     let (lines, _) = bench.timed(open_many(&door.target, CONNECTIONS))?;
     let batches = bench.settings.jobs.div_ceil(CONNECTIONS * BATCH);

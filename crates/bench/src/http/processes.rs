@@ -116,8 +116,8 @@ fn end_of(log: &Path) -> String {
     lines[lines.len().saturating_sub(LINES)..].join("\n")
 }
 
-/// The echo, which the run's place ends. Its GET answers with a status of a server of ours, so that both send the
-/// same number of bytes.
+/// The echo, which the run's place ends. Its GET answers with a status of a server of ours, so that
+/// both send the same number of bytes.
 pub(super) fn start_echo(bench: &Bench<'_>, programs: &Programs<'_>) -> Result<Target, Error> {
     let door = Door::start(bench, programs)?;
     let bearer = door.target.bearer.clone();

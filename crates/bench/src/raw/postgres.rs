@@ -122,7 +122,8 @@ impl Raw {
         Ok(Raw { lanes: [a, b, c, d] })
     }
 
-    /// Inserts `new`, so many in a commit, and completes `ending` jobs; gives how many it completed.
+    /// Inserts `new`, so many in a commit, and completes `ending` jobs; gives how many it
+    /// completed.
     pub(super) async fn run(
         &self,
         new: &[RawJob],
@@ -145,9 +146,9 @@ impl Lane {
         Ok(Lane { client, insert, claim, complete, token: number.to_be_bytes() })
     }
 
-    /// Inserts what it gets of the batches. A lane that completes as well runs until nothing is left for it: lanes run
-    /// each other's jobs, what another has locked is that lane's, and the one that inserts the last batch leaves
-    /// nothing behind.
+    /// Inserts what it gets of the batches. A lane that completes as well runs until nothing is
+    /// left for it: lanes run each other's jobs, what another has locked is that lane's, and the
+    /// one that inserts the last batch leaves nothing behind.
     async fn run(&self, batches: &Batches<'_>, completes: bool) -> Result<usize, Error> {
         let mut completed = 0;
         loop {
