@@ -2,6 +2,7 @@
 
 use crate::{
     Error,
+    error::failed,
     house::{House, JOB_TYPE},
 };
 use serde_json::value::RawValue;
@@ -34,7 +35,7 @@ impl Crew {
             std::future::ready(Ok::<(), Fail>(()))
         };
         let runner = Runner::new(&house.node).with(on(JOB_TYPE, handler).slots(slots));
-        Ok(Crew(runner.start().await?))
+        Ok(Crew(runner.start().await.map_err(failed("starting the workers"))?))
     }
 
     /// Returns when `jobs` were settled since the start, with how many it were then.
@@ -48,7 +49,10 @@ impl Crew {
             if settled > last {
                 (last, since) = (settled, Instant::now());
             } else if since.elapsed() > SILENCE_MAX {
-                return Err(Error::Stuck(SILENCE_MAX.as_secs(), settled, jobs));
+                let seconds = SILENCE_MAX.as_secs();
+                return Err(Error::Unmeasurable(format!(
+                    "no job was settled for {seconds} s; {settled} of {jobs} were, so the run was given up"
+                )));
             }
             sleep(LOOKS_APART).await;
         }
@@ -58,7 +62,7 @@ impl Crew {
     pub(crate) async fn stop(self) -> Result<(), Error> {
         match self.0.stop(GRACE).await {
             worker::Stopped { released: 0, unreported: 0 } => Ok(()),
-            stopped => Err(Error::Unsettled(format!("{stopped:?}"))),
+            stopped => Err(Error::Unmeasurable(format!("a job was not settled: {stopped:?}"))),
         }
     }
 }

@@ -1,6 +1,10 @@
 //! The schemas of a run in somebody's database: new when it begins, gone when it ends.
 
-use crate::Error;
+use crate::{
+    Error,
+    error::{failed, in_database},
+    place::STORES,
+};
 use std::sync::Arc;
 use store::PostgresAddress;
 use tokio::runtime::Builder;
@@ -20,21 +24,20 @@ pub(crate) struct Schema {
     pub(crate) name: String,
 }
 
-/// What is added to the name of a schema: ours, the raw twin, and the queue that is not deep.
-const SCHEMAS: [&str; 3] = ["", "_raw", "_shallow"];
 /// A schema that is in use at this moment is waited for so long, so many times.
 const DROP: &str = "set lock_timeout = '5s'; set client_min_messages = warning; ";
 const DROPS_MAX: usize = 5;
+const UNREACHED: &str = "the database to measure with cannot be reached";
 
 impl Database {
     /// Makes sure that no schema of that name is there.
     pub(crate) fn at(address: &str) -> Result<Self, Error> {
         let prefix = format!("consign_bench_{}", std::process::id());
-        let address = Arc::new(address.parse().map_err(Error::Connect)?);
+        let address = Arc::new(address.parse().map_err(failed(UNREACHED))?);
         let database = Database { address, prefix };
         wait(async {
-            for schema in SCHEMAS.map(|name| database.schema(name)) {
-                let schema = schema?;
+            for store in STORES {
+                let schema = database.schema(store)?;
                 if !schema.is_new().await? {
                     return Err(Error::Taken(schema.name));
                 }
@@ -48,15 +51,16 @@ impl Database {
         format!("the schema {}, and two beside it", self.prefix)
     }
 
-    fn schema(&self, name: &str) -> Result<Schema, Error> {
-        let name = format!("{}{name}", self.prefix);
-        let address = self.address.with_schema(&name).map_err(Error::Connect)?;
+    fn schema(&self, store: &str) -> Result<Schema, Error> {
+        let name = format!("{}{}", self.prefix, store.replace('-', "_"));
+        let address = self.address.with_schema(&name).map_err(failed(UNREACHED))?;
         Ok(Schema { address: Arc::new(address), name })
     }
 
-    /// Schema number so and so, without anything of an earlier part. Whoever opens a store makes it.
-    pub(crate) fn fresh(&self, number: usize) -> Result<Schema, Error> {
-        let schema = self.schema(SCHEMAS[number])?;
+    /// The schema of one of [`STORES`], without anything of an earlier part. Whoever opens a store
+    /// makes it.
+    pub(crate) fn fresh(&self, store: &str) -> Result<Schema, Error> {
+        let schema = self.schema(store)?;
         wait(schema.remove())?;
         Ok(schema)
     }
@@ -64,8 +68,8 @@ impl Database {
     /// Removes all of them, also while they are in use.
     pub(crate) fn clear(&self) -> Result<(), Error> {
         wait(async {
-            for schema in SCHEMAS.map(|name| self.schema(name)) {
-                schema?.remove().await?;
+            for store in STORES {
+                self.schema(store)?.remove().await?;
             }
             Ok(())
         })
@@ -75,11 +79,14 @@ impl Database {
 impl Schema {
     /// A connection that finds its tables here; `settings` are as in `name=value, name=value`.
     pub(crate) async fn connect(&self, settings: &str) -> Result<Client, Error> {
-        let client = self.address.connect().await.map_err(Error::Connect)?;
+        let client = self.address.connect().await.map_err(failed(UNREACHED))?;
         let path = format!("search_path={}", self.name);
         let all = settings.split(", ").filter(|one| !one.is_empty()).chain([path.as_str()]);
         let all: Vec<String> = all.map(|one| format!("set {one}")).collect();
-        client.batch_execute(&all.join(";")).await.map_err(failed("setting up a connection"))?;
+        client
+            .batch_execute(&all.join(";"))
+            .await
+            .map_err(in_database("setting up a connection"))?;
         Ok(client)
     }
 
@@ -87,21 +94,21 @@ impl Schema {
     pub(crate) async fn make(&self, tables: &str) -> Result<(), Error> {
         let sql = format!("create schema {}; {tables}", self.name);
         let client = self.connect("").await?;
-        client.batch_execute(&sql).await.map_err(failed("making a schema"))
+        client.batch_execute(&sql).await.map_err(in_database("making a schema"))
     }
 
     /// Whether there is none of its name.
     pub(crate) async fn is_new(&self) -> Result<bool, Error> {
         let sql = "select to_regnamespace($1) is null";
-        let client = self.address.connect().await.map_err(Error::Connect)?;
-        let row = client.query_one(sql, &[&self.name]).await.map_err(failed("looking for"))?;
+        let client = self.connect("").await?;
+        let row = client.query_one(sql, &[&self.name]).await.map_err(in_database("looking for"))?;
         Ok(row.get(0))
     }
 
     /// Asks the server to write down what it has only in its log, which not everybody may: then it does so when it
     /// likes.
     pub(crate) async fn settle(&self) -> Result<(), Error> {
-        let client = self.address.connect().await.map_err(Error::Connect)?;
+        let client = self.connect("").await?;
         drop(client.batch_execute("checkpoint").await);
         Ok(())
     }
@@ -110,40 +117,38 @@ impl Schema {
     pub(crate) async fn bytes(&self) -> Result<u64, Error> {
         const SQL: &str = "select coalesce(sum(pg_total_relation_size(oid)), 0)::bigint \
             from pg_class where relnamespace = to_regnamespace($1) and relkind = 'r'";
-        let client = self.address.connect().await.map_err(Error::Connect)?;
-        let row =
-            client.query_one(SQL, &[&self.name]).await.map_err(failed("weighing a schema"))?;
-        Ok(row.get::<_, i64>(0).unsigned_abs())
+        let client = self.connect("").await?;
+        let row = client.query_one(SQL, &[&self.name]).await;
+        Ok(row.map_err(in_database("weighing a schema"))?.get::<_, i64>(0).unsigned_abs())
     }
 
     async fn remove(&self) -> Result<(), Error> {
         let sql = format!("{DROP} drop schema if exists {} cascade", self.name);
-        let client = self.address.connect().await.map_err(Error::Connect)?;
+        let client = self.connect("").await?;
         for _ in 1..DROPS_MAX {
             if client.batch_execute(&sql).await.is_ok() {
                 return Ok(());
             }
         }
-        client.batch_execute(&sql).await.map_err(failed("removing a schema"))
+        client.batch_execute(&sql).await.map_err(in_database("removing a schema"))
     }
 }
 
 /// What a server says of itself.
-#[derive(Clone, Debug)]
-pub struct Server {
+pub(crate) struct Server {
     /// As `15.8`.
-    pub version: String,
+    pub(crate) version: String,
     /// What it promises about the disk, by name: [`PROMISES`].
-    pub promises: Vec<(&'static str, String)>,
+    pub(crate) promises: Vec<(&'static str, String)>,
 }
 
 /// The settings without which a commit is no promise.
-pub const PROMISES: [&str; 3] = ["fsync", "synchronous_commit", "full_page_writes"];
+const PROMISES: [&str; 3] = ["fsync", "synchronous_commit", "full_page_writes"];
 
 impl Server {
     pub(crate) fn of(database: &Database) -> Result<Self, Error> {
         wait(async {
-            let client = database.address.connect().await.map_err(Error::Connect)?;
+            let client = database.address.connect().await.map_err(failed(UNREACHED))?;
             let version = shown(&client, "server_version").await?;
             // Distributions add a name of their own.
             let version = version.split(' ').next().unwrap_or_default().to_owned();
@@ -163,7 +168,7 @@ impl Server {
     }
 
     /// What is switched off that must be on.
-    pub fn unkept(&self) -> Vec<String> {
+    pub(crate) fn unkept(&self) -> Vec<String> {
         let off = self.promises.iter().filter(|(_, value)| !is_kept(value));
         off.map(|(name, value)| format!("{name}={value}")).collect()
     }
@@ -176,17 +181,13 @@ fn is_kept(value: &str) -> bool {
 
 async fn shown(client: &Client, setting: &str) -> Result<String, Error> {
     let row = client.query_one("select current_setting($1)", &[&setting]).await;
-    Ok(row.map_err(failed("asking for a setting"))?.get(0))
-}
-
-fn failed(doing: &'static str) -> impl Fn(tokio_postgres::Error) -> Error {
-    move |source| Error::Database { doing, source }
+    Ok(row.map_err(in_database("asking for a setting"))?.get(0))
 }
 
 /// For those who are in no task.
 fn wait<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     let runtime = Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|e| Error::Tasks("starting a thread for tasks", e.into()))?;
+    let runtime = runtime.map_err(failed("starting a thread for tasks"))?;
     runtime.block_on(work)
 }
 

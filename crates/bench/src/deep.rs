@@ -5,15 +5,22 @@
 //! about depth.
 
 use crate::{
-    Bench, Error, Group, Measure, ROUNDS, Rounds, Unit, crew::Crew, figures::rate, house::House,
-    machine::peak_memory_mib, measure::goal_of, site::Site, table::thousands,
+    Bench, Error, ROUNDS,
+    crew::Crew,
+    figures::rate,
+    house::House,
+    machine::peak_memory_mib,
+    measure::Side::{Ours, Raw},
+    place::SHALLOW,
+    site::Site,
+    table::thousands,
 };
 use std::sync::Arc;
 
 /// The short queue.
-const SHALLOW: usize = 10_000;
+const SHALLOW_JOBS: usize = 10_000;
 
-pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Measure>, Error> {
+pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<(), Error> {
     let deep = bench.settings.deep;
     let plan = Plan::of(deep);
     (bench.say)(&format!("handing over {} jobs …", thousands(deep as f64)));
@@ -21,23 +28,24 @@ pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Measure>, Error> {
     bench.timed(long.submit_batches(deep))?;
     let long = reopened(bench, long, &site)?;
 
-    let (mut at_depth, mut at_ease) = (Rounds::default(), Rounds::default());
-    bench.say_round("the drain of a deep queue", 0);
-    at_depth.push(slice(bench, &long, plan)?);
-    let peak = peak_memory_mib()?;
-    at_ease.push(short_slice(bench, plan)?);
-    for round in 1..ROUNDS {
+    for round in 0..ROUNDS {
         bench.say_round("the drain of a deep queue", round);
-        at_depth.push(slice(bench, &long, plan)?);
-        at_ease.push(short_slice(bench, plan)?);
+        let at_depth = slice(bench, &long, plan)?;
+        bench.numbers.push(Ours, "drain_deep", at_depth);
+        if round == 0 {
+            bench.numbers.push(Ours, "peak_memory", peak_memory_mib()?);
+        }
+        let at_ease = short_slice(bench, plan)?;
+        bench.numbers.push(Raw, "drain_deep", at_ease);
+        bench.numbers.push(Ours, "drain_shallow", at_ease);
     }
-    Ok(measures(deep, plan, at_depth, at_ease, peak))
+    Ok(())
 }
 
 /// How much of it is drained at a time.
 #[derive(Clone, Copy, Debug)]
-struct Plan {
-    shallow: usize,
+pub(crate) struct Plan {
+    pub(crate) shallow: usize,
     slice: usize,
     slots: usize,
 }
@@ -45,14 +53,14 @@ struct Plan {
 impl Plan {
     /// For a queue of 1,000,000: 8,000 of 10,000, with 2,000 slots. All the slices, and what the crew has in
     /// hand when each ends, are a small part of the long queue.
-    fn of(deep: usize) -> Self {
-        let shallow = SHALLOW.min(deep / 10);
+    pub(crate) fn of(deep: usize) -> Self {
+        let shallow = SHALLOW_JOBS.min(deep / 10);
         Plan { shallow, slice: shallow * 4 / 5, slots: (shallow / 5).max(1) }
     }
 }
 
 fn short_slice(bench: &Bench<'_>, plan: Plan) -> Result<f64, Error> {
-    let site = bench.place.shallow()?;
+    let site = bench.place.fresh(SHALLOW)?;
     let short = bench.open(&site)?;
     bench.timed(short.submit_batches(plan.shallow))?;
     let short = reopened(bench, short, &site)?;
@@ -77,33 +85,6 @@ fn slice(bench: &Bench<'_>, house: &House, plan: Plan) -> Result<f64, Error> {
     let ((crew, settled), took) = bench.timed(drain)?;
     bench.timed(crew.stop())?;
     Ok(rate(settled, took))
-}
-
-fn measures(deep: usize, plan: Plan, at_depth: Rounds, at_ease: Rounds, peak: f64) -> Vec<Measure> {
-    let [long, short] = [deep, plan.shallow].map(|jobs| thousands(jobs as f64));
-    let speed = |key, what, ours, raw| Measure {
-        key,
-        group: Group::Depth,
-        what,
-        unit: Unit::JobsPerSecond,
-        ours,
-        raw,
-        goal: goal_of(key),
-    };
-    let memory = Measure {
-        key: "peak_memory",
-        group: Group::Size,
-        what: format!("peak memory, {long} queued"),
-        unit: Unit::Mebibytes,
-        ours: Rounds(vec![peak]),
-        raw: None,
-        goal: goal_of("peak_memory"),
-    };
-    vec![
-        speed("drain_shallow", format!("drain, {short} queued"), at_ease.clone(), None),
-        speed("drain_deep", format!("drain, {long} queued *"), at_depth, Some(at_ease)),
-        memory,
-    ]
 }
 
 #[cfg(test)]

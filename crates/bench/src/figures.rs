@@ -4,25 +4,21 @@ use std::time::Duration;
 
 /// One number of each round.
 #[derive(Clone, Debug, Default)]
-pub struct Rounds(pub Vec<f64>);
+pub(crate) struct Rounds(pub(crate) Vec<f64>);
 
 impl Rounds {
-    pub(crate) fn push(&mut self, number: f64) {
-        self.0.push(number);
-    }
-
     /// The middle one, which a single disturbed round cannot move far.
-    pub fn median(&self) -> f64 {
+    pub(crate) fn median(&self) -> f64 {
         percentile(&self.0, 50.0)
     }
 
     /// Each round of these beside the same round of those.
-    pub fn over(&self, those: &Rounds) -> Rounds {
+    pub(crate) fn over(&self, those: &Rounds) -> Rounds {
         Rounds(self.0.iter().zip(&those.0).map(|(ours, raw)| ours / raw).collect())
     }
 
     /// The lowest and the highest.
-    pub fn spread(&self) -> (f64, f64) {
+    pub(crate) fn spread(&self) -> (f64, f64) {
         let lowest = self.0.iter().copied().fold(f64::INFINITY, f64::min);
         (lowest, self.0.iter().copied().fold(f64::NEG_INFINITY, f64::max))
     }

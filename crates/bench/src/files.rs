@@ -1,6 +1,6 @@
 //! The files of a run: new when it begins, gone when it ends.
 
-use crate::Error;
+use crate::{Error, place::STORES};
 use std::{
     fs, io,
     os::unix::fs::DirBuilderExt,
@@ -14,9 +14,7 @@ pub(crate) struct Files {
     folder: Option<PathBuf>,
 }
 
-/// What is added to the name of the store: ours, the raw twin, and the queue that is not deep.
-const STORES: [&str; 3] = ["", "-raw", "-shallow"];
-/// The same of the folder in which a server lives.
+/// What is added to the name of the store for the folder in which a server lives.
 const DOOR: &str = "-door";
 /// What SQLite and the lock put beside a store.
 const BESIDE: [&str; 5] = ["", "-wal", "-shm", "-journal", ".lock"];
@@ -28,13 +26,14 @@ impl Files {
         match make_private(&path) {
             Ok(()) => Ok(Files { store: path.join("store.db"), folder: Some(path) }),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(Error::Exists(path)),
-            Err(source) => Err(Error::File { doing: "making the folder", path, source }),
+            Err(error) => Err(failed("making the folder", &path, error)),
         }
     }
 
     /// A new store at `path`, and others beside it. All names must be free.
     pub(crate) fn at(path: &Path) -> Result<Self, Error> {
-        match all(path).into_iter().find(|file| file.symlink_metadata().is_ok()) {
+        let mut all = STORES.iter().flat_map(|store| files(path, store)).chain([with(path, DOOR)]);
+        match all.find(|file| file.symlink_metadata().is_ok()) {
             Some(taken) => Err(Error::Exists(taken)),
             None => Ok(Files { store: path.to_owned(), folder: None }),
         }
@@ -46,7 +45,7 @@ impl Files {
         match &self.folder {
             Some(folder) => drop(fs::remove_dir_all(folder)),
             None => {
-                files(&self.store).iter().for_each(|file| drop(remove(file)));
+                STORES.iter().for_each(|store| drop(self.fresh(store)));
                 drop(fs::remove_dir_all(with(&self.store, DOOR)));
             }
         }
@@ -56,13 +55,17 @@ impl Files {
         self.folder.as_deref().unwrap_or(&self.store)
     }
 
-    /// Store number so and so, without a file of an earlier part.
-    pub(crate) fn fresh(&self, number: usize) -> Result<PathBuf, Error> {
-        let name = STORES[number];
-        for path in BESIDE.map(|beside| with(&self.store, &format!("{name}{beside}"))) {
-            remove(&path)?;
-        }
-        Ok(with(&self.store, name))
+    /// The path of one of [`STORES`], without a file of an earlier part. One that cannot be removed
+    /// is told after the others are gone.
+    pub(crate) fn fresh(&self, store: &str) -> Result<PathBuf, Error> {
+        let removed = files(&self.store, store).map(|path| match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(failed("removing", &path, error))
+            }
+            _ => Ok(()),
+        });
+        removed.into_iter().collect::<Result<(), Error>>()?;
+        Ok(with(&self.store, store))
     }
 
     /// A new folder for a server, without a file of an earlier part.
@@ -72,35 +75,23 @@ impl Files {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             Ok(()) | Err(_) => make_private(&path),
         };
-        match made {
-            Ok(()) => Ok(path),
-            Err(source) => Err(Error::File { doing: "making the folder", path, source }),
-        }
+        made.map_err(|error| failed("making the folder", &path, error))?;
+        Ok(path)
     }
 }
 
-/// Every name that a run may use.
 /// A server keeps its keys in a folder of these.
 fn make_private(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(0o700).create(folder)
 }
 
-fn files(store: &Path) -> Vec<PathBuf> {
-    let names = STORES.iter().flat_map(|name| BESIDE.map(|beside| format!("{name}{beside}")));
-    names.map(|name| with(store, &name)).collect()
+/// Every file that one of [`STORES`] may have.
+fn files(run: &Path, store: &str) -> [PathBuf; BESIDE.len()] {
+    BESIDE.map(|beside| with(run, &format!("{store}{beside}")))
 }
 
-/// The same, and the folder of a server.
-fn all(store: &Path) -> Vec<PathBuf> {
-    [files(store), vec![with(store, DOOR)]].concat()
-}
-
-fn remove(path: &Path) -> Result<(), Error> {
-    match fs::remove_file(path) {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(source) => Err(Error::File { doing: "removing", path: path.to_owned(), source }),
-    }
+pub(crate) fn failed(doing: &str, path: &Path, error: io::Error) -> Error {
+    Error::Failed(format!("{doing} {}", path.display()), error.into())
 }
 
 fn with(path: &Path, more: &str) -> PathBuf {
@@ -134,7 +125,7 @@ mod tests {
         fs::write(&neighbour, "not ours").unwrap();
         let places = [Files::at(&folder.path().join("a.db")), Files::folder_in(folder.path())];
         for place in places.map(Result::unwrap) {
-            for path in files(&place.store) {
+            for path in STORES.iter().flat_map(|store| files(&place.store, store)) {
                 fs::write(path, "ours").unwrap();
             }
             fs::write(place.door().unwrap().join("admin.key"), "ours").unwrap();

@@ -1,6 +1,6 @@
 //! Consign as it is measured: a node over a store in a file.
 
-use crate::{Error, database::Schema, error::verb, site::Site};
+use crate::{Error, database::Schema, error::failed, site::Site};
 use engine::{ITEMS_MAX, JobDraft, JobId, Tenant};
 use platform::{Node, Settings, SystemClock, SystemDice};
 use std::{
@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 /// The one type of all jobs.
 pub(crate) const JOB_TYPE: &str = "bench";
 /// What a job carries.
-pub const PAYLOAD_BYTES: usize = 200;
+pub(crate) const PAYLOAD_BYTES: usize = 200;
 /// Tasks that hand jobs over one by one.
 pub(crate) const TASKS: usize = 64;
 /// Tasks that hand over whole batches: while one is stored, the next is made.
@@ -34,17 +34,20 @@ impl House {
     /// Opens the store that is there, with the settings that everybody gets.
     pub(crate) async fn open(site: &Site, clock: &Arc<SystemClock>) -> Result<Self, Error> {
         let (clock, dice) = (clock.clone(), Arc::new(SystemDice));
+        let (c, d) = (clock.clone(), dice.clone());
+        const OPENING: &str = "the store to be measured cannot be opened";
         let store: Arc<dyn Store> = match site {
             Site::File(path) => {
-                Arc::new(Sqlite::open(path, clock.clone(), dice.clone(), Options::default())?)
+                let opened = Sqlite::open(path, c, d, Options::default());
+                Arc::new(opened.map_err(failed(OPENING))?)
             }
             Site::Schema(Schema { address, .. }) => {
-                let (clock, dice) = (clock.clone(), dice.clone());
-                Arc::new(Postgres::open(address, clock, dice, PostgresOptions::default()).await?)
+                let opened = Postgres::open(address, c, d, PostgresOptions::default()).await;
+                Arc::new(opened.map_err(failed(OPENING))?)
             }
         };
         let node = Node::start(store, clock.clone(), dice, Settings::default());
-        let node = node.map_err(|e| Error::Tasks("starting the node", e.into()))?;
+        let node = node.map_err(failed("starting the node"))?;
         Ok(House { node: Arc::new(node), clock })
     }
 
@@ -71,7 +74,7 @@ impl House {
     pub(crate) async fn submit_batch(&self, numbers: Range<usize>) -> Result<Vec<JobId>, Error> {
         let drafts = numbers.map(|number| draft(number, Duration::ZERO)).collect();
         let submitted = self.node.submit_all(&Tenant::default_tenant(), drafts).await;
-        let submitted = submitted.map_err(verb("handing over a batch"))?;
+        let submitted = submitted.map_err(failed("handing over a batch"))?;
         Ok(submitted.iter().map(|job| job.job_id).collect())
     }
 
@@ -97,7 +100,7 @@ impl House {
     /// Hands over one job, which says when that was.
     pub(crate) async fn submit(&self, number: usize, at: Duration) -> Result<(), Error> {
         let submitted = self.node.submit(&Tenant::default_tenant(), draft(number, at)).await;
-        submitted.map(drop).map_err(verb("handing over a job"))
+        submitted.map(drop).map_err(failed("handing over a job"))
     }
 
     /// Time since the run began.
@@ -112,7 +115,7 @@ pub(crate) async fn joined<T: 'static>(
 ) -> Result<Vec<T>, Error> {
     let mut done = Vec::new();
     while let Some(task) = tasks.join_next().await {
-        done.push(task.map_err(|e| Error::Tasks("a task of the run ended early", e.into()))??);
+        done.push(task.map_err(failed("a task of the run ended early"))??);
     }
     Ok(done)
 }

@@ -1,12 +1,11 @@
 //! How soon a job starts when nobody else wants anything, beside one durable commit.
 
 use crate::{
-    Bench, Error, Group, Measure, ROUNDS, Rounds, Unit,
+    Bench, Error, ROUNDS,
     crew::{Crew, SLOTS, Work},
-    figures::percentile_ms,
+    error::counted,
     house::{House, sent_at},
-    measure::goal_of,
-    place::Ground,
+    measure::Side,
     raw::{Raw, raw_jobs},
     site::Site,
 };
@@ -19,27 +18,17 @@ use tokio::time::sleep;
 /// 100 jobs a second.
 const GAP: Duration = Duration::from_millis(10);
 
-#[derive(Default)]
-struct Found {
-    ours_p50: Rounds,
-    ours_p99: Rounds,
-    raw_p50: Rounds,
-    raw_p99: Rounds,
-}
-
-pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Measure>, Error> {
+pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<(), Error> {
+    const KEYS: [&str; 2] = ["idle_start_p50", "idle_start_p99"];
     let jobs = (bench.settings.jobs / 100).clamp(20, 300);
-    let mut found = Found::default();
     for round in 0..ROUNDS {
         bench.say_round("the start of jobs in an idle system", round);
         let (nodes, (mut raw, _)) = (Nodes::open(bench)?, bench.raw()?);
         let ((ours, raw), _) = bench.timed(in_turns(&nodes, &mut raw, jobs))?;
-        found.ours_p50.push(percentile_ms(&ours, 50.0));
-        found.ours_p99.push(percentile_ms(&ours, 99.0));
-        found.raw_p50.push(percentile_ms(&raw, 50.0));
-        found.raw_p99.push(percentile_ms(&raw, 99.0));
+        bench.numbers.push_times(Side::Ours, KEYS, &ours);
+        bench.numbers.push_times(Side::Raw, KEYS, &raw);
     }
-    Ok(found.measures(&bench.place.ground))
+    Ok(())
 }
 
 /// Who is handed the jobs, and who runs them.
@@ -83,10 +72,7 @@ async fn in_turns(
     crew.until(jobs).await?;
     crew.stop().await?;
     let times = std::mem::take(&mut *times.lock().expect(UNPOISONED));
-    let (what, found) = ("started jobs", times.len());
-    if found != jobs {
-        return Err(Error::Miscounted { what, expected: jobs, found });
-    }
+    counted("started jobs", jobs, times.len())?;
     Ok((times, raw_times))
 }
 
@@ -100,25 +86,3 @@ fn noting(house: &House, times: &Arc<Mutex<Vec<Duration>>>) -> Work {
 }
 
 const UNPOISONED: &str = "no handler of ours panics";
-
-impl Found {
-    fn measures(self, ground: &Ground) -> Vec<Measure> {
-        let way = match ground {
-            Ground::Files(_) => "idle, submit to start",
-            Ground::Database(_) => "idle, start at another node",
-        };
-        let of = |key, part, ours, raw| Measure {
-            key,
-            group: Group::Latency,
-            what: format!("{way}, {part}"),
-            unit: Unit::Milliseconds,
-            ours,
-            raw: Some(raw),
-            goal: goal_of(key),
-        };
-        vec![
-            of("idle_start_p50", "p50", self.ours_p50, self.raw_p50),
-            of("idle_start_p99", "p99", self.ours_p99, self.raw_p99),
-        ]
-    }
-}

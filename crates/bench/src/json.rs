@@ -1,11 +1,17 @@
 //! The result for programs: one object.
 
 use crate::{
-    Backend, Goal, Measure, PAYLOAD_BYTES, RAW_BATCH, RAW_PRAGMAS, ROUNDS, Report, Rounds, Server,
-    Unit,
-    raw::postgres::{LANES, SETTINGS},
+    Backend, ROUNDS, Report,
+    figures::Rounds,
+    house::PAYLOAD_BYTES,
+    measure::{Goal, Measure, Unit},
+    raw::{
+        RAW_BATCH,
+        postgres::{LANES, SETTINGS},
+        sqlite::RAW_PRAGMAS,
+    },
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 impl Report {
     /// All numbers by name, `ratios` of ours to what stands beside it, and `targets` that passed or did not.
@@ -35,7 +41,9 @@ impl Report {
             }
             Backend::Postgres(server) => {
                 object["postgres"] = server.version.as_str().into();
-                object["promises"] = promises(server);
+                for (name, value) in &server.promises {
+                    object["promises"][name] = value.as_str().into();
+                }
                 object["rawConnections"] = LANES.into();
                 object["rawSettings"] = SETTINGS.into();
             }
@@ -45,15 +53,8 @@ impl Report {
 
     fn by_key(&self, value: impl Fn(&Measure) -> Option<Value>) -> Value {
         let all = self.measures.iter();
-        let pairs = all.filter_map(|measure| Some((measure.key.to_owned(), value(measure)?)));
-        Value::Object(pairs.collect::<Map<_, _>>())
+        all.filter_map(|measure| Some((measure.key, value(measure)?))).collect()
     }
-}
-
-fn promises(server: &Server) -> Value {
-    let pairs = server.promises.iter();
-    let pairs = pairs.map(|(name, value)| ((*name).to_owned(), value.as_str().into()));
-    Value::Object(pairs.collect::<Map<_, _>>())
 }
 
 fn numbers(measure: &Measure) -> Value {

@@ -28,29 +28,32 @@ mod soak;
 mod table;
 mod throughput;
 
-pub use database::{PROMISES, Server};
 pub use error::Error;
-pub use figures::Rounds;
-pub use house::PAYLOAD_BYTES;
 pub use http::{
     attack::{ATTACK_MEMORY_MIB_MAX, ATTACK_RATIO_MAX, AttackSoak, HonestRequests, attack_soak},
     echo::serve_echo,
     run_http,
 };
-pub use machine::{Backend, Machine};
-pub use measure::{Goal, Group, Measure, Unit};
 pub use place::Place;
-pub use raw::{RAW_BATCH, sqlite::RAW_PRAGMAS};
-pub use report::{Beside, Report};
+pub use report::Report;
 pub use soak::{Claims, SOAK_JOBS_PER_SECOND, SOAK_RATIO_MAX, Soak, soak};
 
-use measure::goal_on_postgres;
+use error::failed;
+use figures::rate;
+use house::House;
+use machine::{Backend, Machine};
+use measure::{Numbers, Side};
 use neighbours::Ticks;
+use place::{OURS, RAW};
 use platform::SystemClock;
+use raw::Raw;
+use report::Beside;
 use site::Site;
 use std::{sync::Arc, time::Duration};
-use store::Clock;
-use tokio::runtime::{Builder, Runtime};
+use tokio::{
+    runtime::{Builder, Runtime},
+    time::Instant,
+};
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
@@ -70,24 +73,20 @@ pub const DEEP_MIN: usize = 1_000;
 /// The same of ended jobs.
 pub const ENDED_MIN: usize = 1_000;
 /// Each part is measured so many times, and the middle counts.
-pub const ROUNDS: usize = 5;
+const ROUNDS: usize = 5;
 /// Threads for the tasks that hand jobs over and run them, or ask over HTTP.
 const RUNTIME_THREADS: usize = 2;
 
 /// Measures everything, saying what it is at. This blocks for some minutes.
 pub fn run(settings: Settings, place: &Place, say: &mut dyn FnMut(&str)) -> Result<Report, Error> {
     let mut bench = Bench::new(settings, place, say)?;
-    let (mut machine, before) = (Machine::of(place, &bench.clock)?, Ticks::now());
+    let (machine, before) = (Machine::of(place, &bench.clock)?, Ticks::now());
     // First, while this process has used no memory for anything else.
-    let mut measures = deep::measure(&mut bench)?;
-    measures.extend(idle::measure(&mut bench)?);
-    measures.extend(throughput::measure(&mut bench)?);
-    measures.extend(look_up::measure(&mut bench)?);
-    machine.note_others(before);
-    if let Backend::Postgres(_) = machine.backend {
-        measures.iter_mut().for_each(|measure| measure.goal = goal_on_postgres(measure.key));
-    }
-    Ok(Report::new(machine, settings, Beside::Disk, measures))
+    deep::measure(&mut bench)?;
+    idle::measure(&mut bench)?;
+    throughput::measure(&mut bench)?;
+    look_up::measure(&mut bench)?;
+    Ok(bench.report(machine, before, Beside::Disk))
 }
 
 /// A run under way.
@@ -96,6 +95,7 @@ struct Bench<'a> {
     place: &'a Place,
     clock: Arc<SystemClock>,
     runtime: Runtime,
+    numbers: Numbers,
     say: &'a mut dyn FnMut(&str),
 }
 
@@ -107,34 +107,49 @@ impl<'a> Bench<'a> {
     ) -> Result<Self, Error> {
         let threads = RUNTIME_THREADS;
         let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build();
-        let runtime =
-            runtime.map_err(|e| Error::Tasks("starting the threads for tasks", e.into()))?;
-        Ok(Bench { settings, place, clock: Arc::new(SystemClock::new()), runtime, say })
+        let runtime = runtime.map_err(failed("starting the threads for tasks"))?;
+        let clock = Arc::new(SystemClock::new());
+        Ok(Bench { settings, place, clock, runtime, numbers: Numbers::default(), say })
     }
 }
 
 impl Bench<'_> {
     /// Our store, new.
-    fn ours(&self) -> Result<(house::House, Site), Error> {
-        let site = self.place.ours()?;
+    fn ours(&self) -> Result<(House, Site), Error> {
+        let site = self.place.fresh(OURS)?;
         Ok((self.open(&site)?, site))
     }
 
     /// A store of ours, as it is.
-    fn open(&self, site: &Site) -> Result<house::House, Error> {
-        self.runtime.block_on(house::House::open(site, &self.clock))
+    fn open(&self, site: &Site) -> Result<House, Error> {
+        self.runtime.block_on(House::open(site, &self.clock))
     }
 
     /// The twin, new.
-    fn raw(&self) -> Result<(raw::Raw, Site), Error> {
-        let site = self.place.raw()?;
-        Ok((self.runtime.block_on(raw::Raw::open(&site))?, site))
+    fn raw(&self) -> Result<(Raw, Site), Error> {
+        let site = self.place.fresh(RAW)?;
+        Ok((self.runtime.block_on(Raw::open(&site))?, site))
     }
 
-    /// What a closed store has on the disk, for each job in it.
-    fn bytes_per_job(&self, site: &Site) -> Result<f64, Error> {
+    /// Notes what a closed store has on the disk, for each job in it.
+    fn weigh(&mut self, side: Side, key: &'static str, site: &Site) -> Result<(), Error> {
         let bytes = self.runtime.block_on(site.bytes())?;
-        Ok(bytes as f64 / self.settings.jobs as f64)
+        self.numbers.push(side, key, bytes as f64 / self.settings.jobs as f64);
+        Ok(())
+    }
+
+    /// Does what moves all jobs of a round, and notes under each key how many that were in a
+    /// second.
+    fn race<T>(
+        &mut self,
+        side: Side,
+        keys: &[&'static str],
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let (done, took) = self.timed(work)?;
+        let speed = rate(self.settings.jobs, took);
+        keys.iter().for_each(|key| self.numbers.push(side, key, speed));
+        Ok(done)
     }
 
     /// Does something, and says how long that took.
@@ -142,16 +157,19 @@ impl Bench<'_> {
         &self,
         work: impl Future<Output = Result<T, Error>>,
     ) -> Result<(T, Duration), Error> {
-        let began = self.now();
+        let began = Instant::now();
         let done = self.runtime.block_on(work)?;
-        Ok((done, self.now() - began))
-    }
-
-    fn now(&self) -> Duration {
-        self.clock.read().monotonic
+        Ok((done, began.elapsed()))
     }
 
     fn say_round(&mut self, what: &str, round: usize) {
         (self.say)(&format!("measuring {what} … round {} of {ROUNDS}", round + 1));
+    }
+
+    /// What all of it came to; others have used the machine since `before`.
+    fn report(self, mut machine: Machine, before: Option<Ticks>, beside: Beside) -> Report {
+        machine.note_others(before);
+        let measures = self.numbers.measures(&self.settings, &machine.backend);
+        Report { machine, settings: self.settings, beside, measures }
     }
 }

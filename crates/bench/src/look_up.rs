@@ -4,13 +4,13 @@
 //! takes an hour, and nobody looks at the copies. The jobs that are looked up have lived, and lie evenly among them.
 
 use crate::{
-    Bench, Error, Group, Measure, ROUNDS, Rounds, Unit,
+    Bench, Error, ROUNDS,
     crew::{Crew, SLOTS},
     database::Schema,
-    error::verb,
-    figures::percentile_ms,
+    error::{failed, in_database},
     house::House,
-    measure::goal_of,
+    measure::Side,
+    place::{OURS, SHALLOW},
     site::Site,
     table::thousands,
 };
@@ -51,39 +51,22 @@ struct Archive {
 }
 
 /// Nothing where no database makes copies.
-pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<Vec<Measure>, Error> {
-    let (Site::Schema(many), Site::Schema(few)) = (bench.place.ours()?, bench.place.shallow()?)
-    else {
-        return Ok(Vec::new());
-    };
+pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<(), Error> {
+    let sites = (bench.place.fresh(OURS)?, bench.place.fresh(SHALLOW)?);
+    let (Site::Schema(many), Site::Schema(few)) = sites else { return Ok(()) };
     let ended = bench.settings.ended;
     (bench.say)(&format!("ending {} jobs …", thousands(ended as f64)));
     let lived = FEW.min(ended / 10);
     let few = archive(bench, few, lived, 0)?;
     let many = archive(bench, many, lived, ended - lived)?;
-    let (mut p50, mut p99) =
-        ([(); 2].map(|()| Rounds::default()), [(); 2].map(|()| Rounds::default()));
     for round in 0..ROUNDS {
         bench.say_round("look-ups among ended jobs", round);
-        for (which, archive) in [&many, &few].into_iter().enumerate() {
+        for (side, archive) in [(Side::Ours, &many), (Side::Raw, &few)] {
             let (times, _) = bench.timed(archive.look_up(round))?;
-            p50[which].push(percentile_ms(&times, 50.0));
-            p99[which].push(percentile_ms(&times, 99.0));
+            bench.numbers.push_times(side, ["look_up_p50", "look_up_p99"], &times);
         }
     }
-    Ok(vec![of("look_up_p50", ended, "p50", p50), of("look_up_p99", ended, "p99", p99)])
-}
-
-fn of(key: &'static str, ended: usize, part: &str, [ours, raw]: [Rounds; 2]) -> Measure {
-    Measure {
-        key,
-        group: Group::Depth,
-        what: format!("status, {} ended, {part} *", thousands(ended as f64)),
-        unit: Unit::Milliseconds,
-        ours,
-        raw: Some(raw),
-        goal: goal_of(key),
-    }
+    Ok(())
 }
 
 /// So many jobs that lived, and so many copies among them.
@@ -115,10 +98,9 @@ async fn live(house: &House, jobs: usize) -> Result<Vec<JobId>, Error> {
 
 async fn copy(schema: &Schema, copies: usize) -> Result<(), Error> {
     let client = schema.connect("").await?;
-    let failed = |source| Error::Database { doing: "copying ended jobs", source };
     for first in (0..copies).step_by(COPIES) {
         let count = COPIES.min(copies - first) as i64;
-        client.execute(COPY, &[&count]).await.map_err(failed)?;
+        client.execute(COPY, &[&count]).await.map_err(in_database("copying ended jobs"))?;
     }
     Ok(())
 }
@@ -129,7 +111,7 @@ impl Archive {
         for look in 0..LOOKS {
             let id = self.jobs[(round * LOOKS + look) * STRIDE % self.jobs.len()];
             let began = self.house.now();
-            self.house.node.job(&Scope::All, id).await.map_err(verb("looking a job up"))?;
+            self.house.node.job(&Scope::All, id).await.map_err(failed("looking a job up"))?;
             times.push(self.house.now() - began);
         }
         Ok(times)
@@ -139,7 +121,7 @@ impl Archive {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Place, Settings};
+    use crate::{Backend, Place, Settings};
     use test_postgres::{Options, Server};
 
     #[test]
@@ -149,12 +131,17 @@ mod tests {
         let place = Place::in_database(&server.address()).unwrap();
         let (settings, say) = (Settings { jobs: 0, deep: 0, ended: 2_000 }, &mut |_: &str| ());
         let mut bench = Bench::new(settings, &place, say).unwrap();
-        let measures = measure(&mut bench).unwrap();
+        measure(&mut bench).unwrap();
+        let numbers = std::mem::take(&mut bench.numbers);
+        let measures = numbers.measures(&settings, &Backend::Sqlite(""));
+        assert_eq!(measures.len(), 2);
         assert!(
             measures.iter().all(|line| line.ours.0.len() == ROUNDS && line.ours.median() > 0.0)
         );
 
-        let Site::Schema(schema) = bench.place.ours().unwrap() else { panic!("it is a database") };
+        let Site::Schema(schema) = bench.place.fresh(OURS).unwrap() else {
+            panic!("it is a database")
+        };
         let archive = archive(&bench, schema.clone(), 100, 900).unwrap();
         assert_eq!(archive.jobs.len(), 100);
         let count = async {

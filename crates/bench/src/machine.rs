@@ -1,28 +1,26 @@
 //! On what it was measured.
 
-use crate::{Error, Place, Server, neighbours::Ticks, place::Ground};
+use crate::{Error, Place, database::Server, neighbours::Ticks, place::Ground};
 use platform::SystemClock;
 use std::{fs, path::Path, thread};
 use store::Clock;
 
 /// The machine, and the moment.
-#[derive(Clone, Debug)]
-pub struct Machine {
+pub(crate) struct Machine {
     /// As `2026-11-15T08:00:00.123Z`.
-    pub date: String,
+    pub(crate) date: String,
     /// How many threads can run at a time.
-    pub cores: usize,
+    pub(crate) cores: usize,
     /// How much of its processors others used while we measured, from 0 to 1, where the system says.
-    pub others_share: Option<f64>,
+    pub(crate) others_share: Option<f64>,
     /// The kind of file system that the stores are on, where the system says.
-    pub file_system: Option<String>,
+    pub(crate) file_system: Option<String>,
     /// The database, of ours and of the raw twin.
-    pub backend: Backend,
+    pub(crate) backend: Backend,
 }
 
 /// Which database it was.
-#[derive(Clone, Debug)]
-pub enum Backend {
+pub(crate) enum Backend {
     /// SQLite, with its version.
     Sqlite(&'static str),
     /// PostgreSQL, as it speaks of itself.
@@ -59,7 +57,7 @@ impl Machine {
     }
 
     /// Whether nothing was on a disk, so that no number says anything about durability.
-    pub fn is_in_memory(&self) -> bool {
+    pub(crate) fn is_in_memory(&self) -> bool {
         self.file_system.as_deref().is_some_and(|kind| ["tmpfs", "ramfs"].contains(&kind))
     }
 }
@@ -92,11 +90,11 @@ pub(crate) fn memory_mib_of(process: u32) -> Result<f64, Error> {
 }
 
 fn memory(path: &str, name: &str) -> Result<f64, Error> {
-    let unsaid = || Error::Memory(path.to_owned());
-    let status = fs::read_to_string(path).map_err(|_| unsaid())?;
+    let status = fs::read_to_string(path).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
-    Ok(kib.ok_or_else(unsaid)? / 1024.0)
+    let unsaid = || format!("{path} does not say how much memory was used; this needs Linux");
+    Ok(kib.ok_or_else(|| Error::Unmeasurable(unsaid()))? / 1024.0)
 }
 
 #[cfg(test)]

@@ -1,45 +1,129 @@
-//! One line of the result: a number of ours, what stands beside it, and what we want it to be.
+//! What is measured: a number of ours, what stands beside it, and what we want it to be.
 
-use crate::figures::Rounds;
+use crate::{
+    Backend, Settings, deep,
+    figures::{Rounds, percentile_ms},
+    http::streams,
+    measure::{Group::*, Unit::*},
+    table::thousands,
+};
+use std::{collections::HashMap, time::Duration};
+
+/// All that can be measured, in the order of the table: the key in JSON, the group, the unit, and
+/// the words for people, in which [`Numbers::measures`] replaces what stands in braces.
+const ALL: [(&str, Group, Unit, &str); 26] = [
+    ("whole_lives", Throughput, JobsPerSecond, "whole lives"),
+    ("whole_lives_one_by_one", Throughput, JobsPerSecond, "  handed over one by one"),
+    ("submit_batches", Throughput, JobsPerSecond, "submit, batches of 1,000"),
+    ("submit_one_by_one", Throughput, JobsPerSecond, "submit, one by one, 64 tasks"),
+    ("submit_one_by_one_64", Throughput, JobsPerSecond, "  beside raw commits of 64"),
+    ("drain", Throughput, JobsPerSecond, "drain a backlog"),
+    ("http_enqueue", Throughput, RequestsPerSecond, "enqueue, 64 connections"),
+    ("http_status", Throughput, RequestsPerSecond, "status, 64 connections"),
+    ("http_lives", Throughput, JobsPerSecond, "whole lives"),
+    ("idle_start_p50", Latency, Milliseconds, "idle, {start}, p50"),
+    ("idle_start_p99", Latency, Milliseconds, "idle, {start}, p99"),
+    ("submit_p50_half_load", Latency, Milliseconds, "submit p50, half load"),
+    ("submit_p99_half_load", Latency, Milliseconds, "submit p99, half load"),
+    ("submit_p99_saturated", Latency, Milliseconds, "submit p99, saturated"),
+    ("http_enqueue_p99", Latency, Milliseconds, "enqueue p99"),
+    ("http_status_p99", Latency, Milliseconds, "status p99"),
+    ("http_stream_end_p50", Latency, Milliseconds, "end of {streams} streams, p50"),
+    ("http_stream_end_p99", Latency, Milliseconds, "end of {streams} streams, p99"),
+    ("drain_shallow", Depth, JobsPerSecond, "drain, {shallow} queued"),
+    ("drain_deep", Depth, JobsPerSecond, "drain, {deep} queued *"),
+    ("look_up_p50", Depth, Milliseconds, "status, {ended} ended, p50 *"),
+    ("look_up_p99", Depth, Milliseconds, "status, {ended} ended, p99 *"),
+    ("peak_memory", Size, Mebibytes, "peak memory, {deep} queued"),
+    ("bytes_queued", Size, BytesPerJob, "on disk, queued"),
+    ("bytes_ended", Size, BytesPerJob, "on disk, ended"),
+    ("http_streams_memory", Size, Mebibytes, "memory for {streams} streams"),
+];
+
+/// Whose number it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Ours,
+    /// What ours is compared with.
+    Raw,
+}
+
+/// The numbers of a run by their keys, round by round.
+#[derive(Default)]
+pub(crate) struct Numbers(HashMap<&'static str, [Rounds; 2]>);
+
+impl Numbers {
+    pub(crate) fn push(&mut self, side: Side, key: &'static str, number: f64) {
+        self.0.entry(key).or_default()[side as usize].0.push(number);
+    }
+
+    /// Notes the middle and the tail of these times.
+    pub(crate) fn push_times(
+        &mut self,
+        side: Side,
+        [p50, p99]: [&'static str; 2],
+        times: &[Duration],
+    ) {
+        self.push(side, p50, percentile_ms(times, 50.0));
+        self.push(side, p99, percentile_ms(times, 99.0));
+    }
+
+    /// What has numbers, in the order of the table.
+    pub(crate) fn measures(mut self, settings: &Settings, backend: &Backend) -> Vec<Measure> {
+        let jobs = |count: usize| thousands(count as f64);
+        let (start, goal_of): (_, fn(&str) -> _) = match backend {
+            Backend::Sqlite(_) => ("submit to start", goal_of),
+            Backend::Postgres(_) => ("start at another node", goal_on_postgres),
+        };
+        let words = [
+            ("{start}", start.to_owned()),
+            ("{deep}", jobs(settings.deep)),
+            ("{shallow}", jobs(deep::Plan::of(settings.deep).shallow)),
+            ("{ended}", jobs(settings.ended)),
+            ("{streams}", streams::count(settings).to_string()),
+        ];
+        let measured = ALL.into_iter().filter_map(|(key, group, unit, what)| {
+            let [ours, raw] = self.0.remove(key)?;
+            let what =
+                words.iter().fold(what.to_owned(), |what, (from, to)| what.replace(from, to));
+            let raw = (!raw.0.is_empty()).then_some(raw);
+            Some(Measure { key, group, what, unit, ours, raw, goal: goal_of(key) })
+        });
+        measured.collect()
+    }
+}
 
 /// Something that was measured.
 #[derive(Clone, Debug)]
-pub struct Measure {
+pub(crate) struct Measure {
     /// Its name in JSON.
-    pub key: &'static str,
+    pub(crate) key: &'static str,
     /// Where it stands in the table.
-    pub group: Group,
+    pub(crate) group: Group,
     /// What it is, for people.
-    pub what: String,
+    pub(crate) what: String,
     /// What its numbers are.
-    pub unit: Unit,
+    pub(crate) unit: Unit,
     /// Ours, round by round.
-    pub ours: Rounds,
+    pub(crate) ours: Rounds,
     /// What it is compared with, round by round.
-    pub raw: Option<Rounds>,
+    pub(crate) raw: Option<Rounds>,
     /// What we want.
-    pub goal: Option<Goal>,
+    pub(crate) goal: Option<Goal>,
 }
 
 /// What belongs together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "they are headings")]
-pub enum Group {
+pub(crate) enum Group {
     Throughput,
     Latency,
     Depth,
     Size,
 }
 
-impl Group {
-    /// In the order of the table.
-    pub const ALL: [Group; 4] = [Group::Throughput, Group::Latency, Group::Depth, Group::Size];
-}
-
 /// What a number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "they say it themselves")]
-pub enum Unit {
+pub(crate) enum Unit {
     JobsPerSecond,
     RequestsPerSecond,
     Milliseconds,
@@ -49,7 +133,7 @@ pub enum Unit {
 
 /// What a measure should be.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Goal {
+pub(crate) enum Goal {
     /// At least this much of what stands beside it.
     RatioAtLeast(f64),
     /// At most so many times what stands beside it.
@@ -62,12 +146,12 @@ pub enum Goal {
 
 impl Measure {
     /// Ours over what stands beside it: of the medians.
-    pub fn ratio(&self) -> Option<f64> {
+    pub(crate) fn ratio(&self) -> Option<f64> {
         self.raw.as_ref().map(|raw| self.ours.median() / raw.median())
     }
 
     /// The lowest and the highest of the single rounds: of the ratio, or of ours where it stands alone.
-    pub fn spread(&self) -> (f64, f64) {
+    pub(crate) fn spread(&self) -> (f64, f64) {
         match &self.raw {
             Some(raw) => self.ours.over(raw).spread(),
             None => self.ours.spread(),
@@ -75,7 +159,7 @@ impl Measure {
     }
 
     /// Whether it is as it should be, if anybody has said how.
-    pub fn is_met(&self) -> Option<bool> {
+    pub(crate) fn is_met(&self) -> Option<bool> {
         let ratio = self.ratio().unwrap_or(f64::NAN);
         self.goal.map(|goal| match goal {
             Goal::RatioAtLeast(least) => ratio >= least,

@@ -22,10 +22,12 @@ pub(crate) enum Ground {
     Database(Database),
 }
 
-/// Which store of a run: ours, the raw twin, and the queue that is not deep.
-const OURS: usize = 0;
-const RAW: usize = 1;
-const SHALLOW: usize = 2;
+/// The stores of a run, by what is added to its name: ours, the raw twin, and the queue that is not
+/// deep.
+pub(crate) const OURS: &str = "";
+pub(crate) const RAW: &str = "-raw";
+pub(crate) const SHALLOW: &str = "-shallow";
+pub(crate) const STORES: [&str; 3] = [OURS, RAW, SHALLOW];
 
 impl Place {
     fn new(ground: Ground) -> Self {
@@ -49,7 +51,7 @@ impl Place {
 
     /// Removes everything, also while it is in use: for whoever ends the process.
     pub fn clear(&self) {
-        self.end_children();
+        self.end_children(|_| true);
         match &self.ground {
             Ground::Files(files) => files.clear(),
             // Nobody is left to be told; the schemas were named when the run began.
@@ -62,23 +64,13 @@ impl Place {
         self.children().push(child);
     }
 
-    /// Ends the processes of the run, and waits for each.
-    pub(crate) fn end_children(&self) {
-        for mut child in self.children().drain(..) {
+    /// Ends those processes of the run that are meant, and waits for each.
+    pub(crate) fn end_children(&self, is_meant: impl Fn(&Child) -> bool) {
+        for mut child in self.children().extract_if(.., |child| is_meant(child)) {
             // Both can only fail for a process that is gone.
             drop(child.kill());
             drop(child.wait());
         }
-    }
-
-    /// Ends one of them.
-    pub(crate) fn end_child(&self, process: u32) {
-        let mut children = self.children();
-        for child in children.iter_mut().filter(|child| child.id() == process) {
-            drop(child.kill());
-            drop(child.wait());
-        }
-        children.retain(|child| child.id() != process);
     }
 
     fn children(&self) -> MutexGuard<'_, Vec<Child>> {
@@ -93,25 +85,11 @@ impl Place {
         }
     }
 
-    /// Where our store is, without anything of an earlier part.
-    pub(crate) fn ours(&self) -> Result<Site, Error> {
-        self.fresh(OURS)
-    }
-
-    /// Where the twin is, without anything of an earlier part.
-    pub(crate) fn raw(&self) -> Result<Site, Error> {
-        self.fresh(RAW)
-    }
-
-    /// Where the second store of ours is, without anything of an earlier part.
-    pub(crate) fn shallow(&self) -> Result<Site, Error> {
-        self.fresh(SHALLOW)
-    }
-
-    fn fresh(&self, number: usize) -> Result<Site, Error> {
+    /// Where one of [`STORES`] is, without anything of an earlier part.
+    pub(crate) fn fresh(&self, store: &str) -> Result<Site, Error> {
         match &self.ground {
-            Ground::Files(files) => files.fresh(number).map(Site::File),
-            Ground::Database(database) => database.fresh(number).map(Site::Schema),
+            Ground::Files(files) => files.fresh(store).map(Site::File),
+            Ground::Database(database) => database.fresh(store).map(Site::Schema),
         }
     }
 
@@ -119,7 +97,10 @@ impl Place {
     pub(crate) fn door(&self) -> Result<PathBuf, Error> {
         match &self.ground {
             Ground::Files(files) => files.door(),
-            Ground::Database(_) => Err(Error::DoorOfDatabase),
+            Ground::Database(_) => Err(Error::Unmeasurable(
+                "the door is measured over SQLite: leave --store away or name a file with sqlite:<path>"
+                    .into(),
+            )),
         }
     }
 }

@@ -1,27 +1,31 @@
 //! What a run came to.
 
 use crate::{
-    Backend, Group, Machine, Measure, PAYLOAD_BYTES, RAW_BATCH, RAW_PRAGMAS, ROUNDS, Server,
-    Settings, http,
-    raw::postgres::{LANES, SETTINGS},
+    Backend, Machine, ROUNDS, Settings,
+    database::Server,
+    house::PAYLOAD_BYTES,
+    http,
+    measure::Measure,
+    raw::{
+        RAW_BATCH,
+        postgres::{LANES, SETTINGS},
+        sqlite::RAW_PRAGMAS,
+    },
     table::thousands,
 };
 
 /// Everything that was measured, and on what.
 pub struct Report {
-    /// On what.
-    pub machine: Machine,
-    /// How much.
-    pub settings: Settings,
-    /// What ours stands beside.
-    pub beside: Beside,
+    pub(crate) machine: Machine,
+    pub(crate) settings: Settings,
+    pub(crate) beside: Beside,
     /// In the order of the table.
-    pub measures: Vec<Measure>,
+    pub(crate) measures: Vec<Measure>,
 }
 
 /// What our numbers stand beside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Beside {
+#[derive(Clone, Copy)]
+pub(crate) enum Beside {
     /// What the disk could do: hand-written SQL.
     Disk,
     /// What a door could do that has nothing behind it: an echo of the same body.
@@ -30,7 +34,7 @@ pub enum Beside {
 
 impl Beside {
     /// The heading of its column.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Beside::Disk => "raw",
             Beside::Echo => "echo",
@@ -78,17 +82,6 @@ fn postgres_notes(server: &Server) -> Vec<String> {
 }
 
 impl Report {
-    pub(crate) fn new(
-        machine: Machine,
-        settings: Settings,
-        beside: Beside,
-        mut measures: Vec<Measure>,
-    ) -> Self {
-        let place = |group| Group::ALL.iter().position(|other| *other == group);
-        measures.sort_by_key(|measure| place(measure.group)); // stable: within a group as measured
-        Report { machine, settings, beside, measures }
-    }
-
     /// When, on what, how much: the first line of the table.
     pub(crate) fn headline(&self) -> String {
         let Machine { date, cores, file_system, backend, .. } = &self.machine;
@@ -130,7 +123,7 @@ const OTHERS_SHARE_MAX: f64 = 0.1;
 
 #[cfg(test)]
 pub(crate) fn example() -> Report {
-    use crate::{Goal, Unit, measure::example as measure};
+    use crate::measure::{Goal, Group, Unit, example as measure};
     let machine = Machine {
         date: "2026-11-15T19:00:00.000Z".into(),
         cores: 2,
@@ -144,10 +137,6 @@ pub(crate) fn example() -> Report {
     let alone = measure("peak_memory", &[41.3], None);
     let goal = Some(Goal::AtMost(40.0));
     measures.push(Measure { unit: Unit::Mebibytes, group: Group::Size, goal, ..alone });
-    Report::new(
-        machine,
-        Settings { jobs: 100_000, deep: 1_000_000, ended: 1_000_000 },
-        Beside::Disk,
-        measures,
-    )
+    let settings = Settings { jobs: 100_000, deep: 1_000_000, ended: 1_000_000 };
+    Report { machine, settings, beside: Beside::Disk, measures }
 }

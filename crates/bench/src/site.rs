@@ -1,6 +1,6 @@
 //! Where one store of a run is: in a file, or in a schema of a database.
 
-use crate::{Error, database::Schema};
+use crate::{Error, database::Schema, files::failed};
 use std::{fs, path::PathBuf};
 
 /// Where ours is, or the twin.
@@ -26,9 +26,7 @@ impl Site {
         match self {
             Site::File(path) => match fs::metadata(path) {
                 Ok(file) => Ok(file.len()),
-                Err(source) => {
-                    Err(Error::File { doing: "weighing", path: path.to_owned(), source })
-                }
+                Err(error) => Err(failed("weighing", path, error)),
             },
             Site::Schema(schema) => schema.bytes().await,
         }

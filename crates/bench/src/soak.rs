@@ -5,7 +5,7 @@
 
 use crate::{
     Bench, Error, Place, Settings,
-    error::verb,
+    error::{failed, in_database},
     figures::percentile_ms,
     house::{House, JOB_TYPE, joined},
     site::Site,
@@ -93,10 +93,13 @@ struct Open {
 
 impl Open {
     async fn begin(site: &Site) -> Result<Self, Error> {
-        let Site::Schema(schema) = site else { return Err(Error::SoakOfFile) };
+        let Site::Schema(schema) = site else {
+            let why = "a transaction can only be held open in PostgreSQL";
+            return Err(Error::Unmeasurable(why.into()));
+        };
         let client = schema.connect("").await?;
         let begun = client.batch_execute("begin isolation level repeatable read").await;
-        begun.map_err(failed("opening a transaction"))?;
+        begun.map_err(in_database("opening a transaction"))?;
         let number = number(&client).await?;
         Ok(Open { client, number })
     }
@@ -105,19 +108,19 @@ impl Open {
     async fn end(self) -> Result<(), Error> {
         let still = number(&self.client).await?;
         let ended = self.client.batch_execute("rollback").await;
-        ended.map_err(failed("ending a transaction"))?;
-        if still == self.number { Ok(()) } else { Err(Error::NotHeld) }
+        ended.map_err(in_database("ending a transaction"))?;
+        if still == self.number {
+            return Ok(());
+        }
+        let why = "the transaction that was to be held open was ended by somebody";
+        Err(Error::Unmeasurable(why.into()))
     }
 }
 
 /// A transaction with a number keeps what died since it began, and is one that writes.
 async fn number(client: &Client) -> Result<String, Error> {
     let row = client.query_one("select pg_current_xact_id()::text", &[]).await;
-    Ok(row.map_err(failed("looking at a transaction"))?.get(0))
-}
-
-fn failed(doing: &'static str) -> impl Fn(tokio_postgres::Error) -> Error {
-    move |source| Error::Database { doing, source }
+    Ok(row.map_err(in_database("looking at a transaction"))?.get(0))
 }
 
 /// Loads it for so long, and gives how long the claims of each minute took.
@@ -165,7 +168,7 @@ async fn worker(house: House, number: u32, end: Duration) -> Result<Vec<Duration
     while house.now() < end {
         let began = house.now();
         let claimed = house.node.claim(&Scope::All, wish(number, began)).await;
-        let claimed = claimed.map_err(verb("claiming"))?;
+        let claimed = claimed.map_err(failed("claiming"))?;
         if claimed.is_empty() {
             sleep(REST).await;
             continue;
@@ -194,8 +197,8 @@ async fn settle(house: &House, claimed: Vec<Claimed>) -> Result<(), Error> {
         ending: completed(),
     });
     let verdicts = house.node.settle(&Scope::All, reports.collect()).await;
-    for verdict in verdicts.map_err(verb("settling"))? {
-        verdict.map_err(verb("settling a job"))?;
+    for verdict in verdicts.map_err(failed("settling"))? {
+        verdict.map_err(failed("settling a job"))?;
     }
     Ok(())
 }

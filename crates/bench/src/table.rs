@@ -1,6 +1,9 @@
 //! The result for people, in 100 columns.
 
-use crate::{Goal, Group, Measure, Report, Unit};
+use crate::{
+    Report,
+    measure::{Goal, Measure, Unit},
+};
 use std::fmt::Write;
 
 /// How wide the columns are: what, ours, raw, ratio, spread, target, ok or missed.
@@ -10,12 +13,8 @@ impl Report {
     /// The numbers in groups, below a line that says on what they were measured.
     pub fn table(&self) -> String {
         let mut table = format!("{}\n", self.headline());
-        for group in Group::ALL {
-            let lines: Vec<&Measure> = self.measures.iter().filter(|m| m.group == group).collect();
-            if lines.is_empty() {
-                continue;
-            }
-            let name = format!("{group:?}");
+        for lines in self.measures.chunk_by(|one, next| one.group == next.group) {
+            let name = format!("{:?}", lines[0].group);
             let names = [&name, "ours", self.beside.name(), "ratio", "spread", "target", ""];
             write_row(&mut table, "\n", names.map(str::to_owned));
             lines.iter().for_each(|line| write_row(&mut table, "", cells(line)));

@@ -1,6 +1,8 @@
 //! The client: connections that stay open, and have one request under way at a time.
 
-use crate::{Bench, Error, figures::percentile_ms, house::joined};
+use crate::{
+    Bench, Error, error::unanswered, figures::percentile_ms, house::joined, measure::Side,
+};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::{
@@ -10,16 +12,15 @@ use hyper::{
     header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue},
 };
 use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
 use std::{
     net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
 };
-use store::Clock;
-use tokio::{net::TcpStream, task::JoinSet};
+use tokio::{net::TcpStream, task::JoinSet, time::Instant};
 
 /// Who is asked, and with which credential.
 #[derive(Clone)]
@@ -47,13 +48,29 @@ pub(super) struct Ask {
     pub(super) expected: StatusCode,
 }
 
+impl Ask {
+    pub(super) fn get(what: &'static str, path: &str) -> Ask {
+        let (method, body, expected) = (Method::GET, Bytes::new(), StatusCode::OK);
+        Ask { what, method, path: path.into(), body, expected }
+    }
+
+    pub(super) fn post(
+        what: &'static str,
+        path: &str,
+        body: impl Into<Bytes>,
+        expected: StatusCode,
+    ) -> Ask {
+        Ask { what, method: Method::POST, path: path.into(), body: body.into(), expected }
+    }
+}
+
 impl Line {
     pub(super) async fn open(target: &Target) -> Result<Self, Error> {
-        let refused = |e: std::io::Error| Error::Unanswered("a connection", e.into());
-        let stream = TcpStream::connect(target.address).await.map_err(refused)?;
-        stream.set_nodelay(true).map_err(refused)?;
+        const WHAT: &str = "a connection";
+        let stream = TcpStream::connect(target.address).await.map_err(unanswered(WHAT))?;
+        stream.set_nodelay(true).map_err(unanswered(WHAT))?;
         let shaken = handshake(TokioIo::new(stream)).await;
-        let (sender, connection) = shaken.map_err(unanswered("a connection"))?;
+        let (sender, connection) = shaken.map_err(unanswered(WHAT))?;
         // It ends with the sender, or when the other side does; then the next request fails.
         tokio::spawn(async move { drop(connection.await) });
         let host = HeaderValue::from_str(&target.address.to_string());
@@ -66,6 +83,12 @@ impl Line {
         let what = ask.what;
         let body = self.begin(ask).await?;
         Ok(body.collect().await.map_err(unanswered(what))?.to_bytes())
+    }
+
+    /// Asks, and reads what is of interest of the answer.
+    pub(super) async fn ask_for<T: DeserializeOwned>(&mut self, ask: Ask) -> Result<T, Error> {
+        let what = ask.what;
+        read(what, &self.ask(ask).await?)
     }
 
     /// Asks, and leaves the answer's body to be read.
@@ -86,65 +109,53 @@ impl Line {
         }
         let status = answer.status().as_u16();
         let body = answer.into_body().collect().await.map_err(unanswered(what))?.to_bytes();
-        Err(Error::Answer { what, status, body: String::from_utf8_lossy(&body).into_owned() })
+        Err(wrong_answer(what, status, &body))
     }
 }
 
-fn unanswered(what: &'static str) -> impl Fn(hyper::Error) -> Error {
-    move |source| Error::Unanswered(what, source.into())
+pub(super) fn read<T: DeserializeOwned>(what: &'static str, answer: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(answer).map_err(unanswered(what))
 }
 
-/// What a number of equal requests came to.
-pub(super) struct Asked {
-    pub(super) per_second: f64,
-    pub(super) p99_ms: f64,
+/// A request was answered with something else than was asked for.
+pub(super) fn wrong_answer(what: &str, status: u16, body: &[u8]) -> Error {
+    let body = String::from_utf8_lossy(body);
+    Error::Unmeasurable(format!("{what} was answered with {status}: {body}"))
 }
 
-impl Asked {
-    /// Writes it down on its side.
-    pub(super) fn note(self, ours: bool, speed: &mut super::Both, p99: &mut super::Both) {
-        let side = |both: &mut super::Both, number| match ours {
-            true => both.ours.push(number),
-            false => both.echo.push(number),
-        };
-        side(speed, self.per_second);
-        side(p99, self.p99_ms);
-    }
-}
-
-/// Asks `requests` times from many connections, which are open before the time runs.
+/// Sends the requests of a round from many connections, which are open before the time runs. Notes
+/// how many a second were answered, and the time that one in a hundred exceeded.
 pub(super) fn ask_many(
-    bench: &Bench<'_>,
+    bench: &mut Bench<'_>,
     target: &Target,
-    requests: usize,
+    (side, [speed, p99]): (Side, [&'static str; 2]),
     ask: impl Fn(usize) -> Ask + Send + Sync + 'static,
-) -> Result<Asked, Error> {
+) -> Result<(), Error> {
+    let requests = bench.settings.jobs;
     let (lines, _) = bench.timed(open_many(target, super::CONNECTIONS))?;
     let (ask, next) = (Arc::new(ask), Arc::new(AtomicUsize::new(0)));
     let asking = async {
         let mut tasks = JoinSet::new();
         for mut line in lines {
-            let (ask, next, clock) = (ask.clone(), next.clone(), bench.clock.clone());
+            let (ask, next) = (ask.clone(), next.clone());
             tasks.spawn(async move {
-                let mut times: Vec<Duration> = Vec::new();
+                let mut times = Vec::new();
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     if number >= requests {
                         return Ok(times);
                     }
-                    let began = clock.read().monotonic;
+                    let began = Instant::now();
                     line.ask(ask(number)).await?;
-                    times.push(clock.read().monotonic - began);
+                    times.push(began.elapsed());
                 }
             });
         }
         Ok(joined(tasks).await?.concat())
     };
-    let (times, took) = bench.timed(asking)?;
-    Ok(Asked {
-        per_second: crate::figures::rate(requests, took),
-        p99_ms: percentile_ms(&times, 99.0),
-    })
+    let times = bench.race(side, &[speed], asking)?;
+    bench.numbers.push(side, p99, percentile_ms(&times, 99.0));
+    Ok(())
 }
 
 pub(super) async fn open_many(target: &Target, lines: usize) -> Result<Vec<Line>, Error> {

@@ -3,12 +3,11 @@
 use super::{
     client::{Ask, Line, open_many},
     processes::Door,
-    requests::{read, submit_batch},
+    requests::submit_batch,
 };
-use crate::{Bench, Error, figures::rate, house::joined};
-use hyper::{Method, StatusCode};
+use crate::{Bench, Error, error::counted, figures::rate, house::joined, measure::Side};
+use hyper::StatusCode;
 use serde::Deserialize;
-use std::{fmt::Write, sync::Arc};
 use tokio::task::JoinSet;
 
 /// Jobs in each request.
@@ -18,27 +17,26 @@ pub(super) const CONNECTIONS: usize = 16;
 
 const JOB_TYPE: &str = "lives";
 
-/// Whole lives a second. Every connection hands a batch over, claims as many and settles them; so whenever
-/// one claims, at least a batch is due, and no claim comes back with less.
-pub(super) fn measure(bench: &Bench<'_>, door: &Door<'_>) -> Result<f64, Error> {
+/// Notes whole lives a second. Every connection hands a batch over, claims as many and settles
+/// them; so whenever one claims, at least a batch is due, and no claim comes back with less.
+pub(super) fn measure(bench: &mut Bench<'_>, door: &Door<'_>) -> Result<(), Error> {
     let (lines, _) = bench.timed(open_many(&door.target, CONNECTIONS))?;
     let batches = bench.settings.jobs.div_ceil(CONNECTIONS * BATCH);
     let living = async {
         let mut tasks = JoinSet::new();
         for (number, line) in lines.into_iter().enumerate() {
-            tasks.spawn(live(line, Arc::from(format!("w{number}")), batches));
+            tasks.spawn(live(line, format!("w{number}"), batches));
         }
         joined(tasks).await
     };
     let (settled, took) = bench.timed(living)?;
-    let (found, expected) = (settled.iter().sum(), batches * CONNECTIONS * BATCH);
-    if found != expected {
-        return Err(Error::Miscounted { what: "whole lives", expected, found });
-    }
-    Ok(rate(found, took))
+    let expected = batches * CONNECTIONS * BATCH;
+    counted("whole lives", expected, settled.iter().sum())?;
+    bench.numbers.push(Side::Ours, "http_lives", rate(expected, took));
+    Ok(())
 }
 
-async fn live(mut line: Line, worker: Arc<str>, batches: usize) -> Result<usize, Error> {
+async fn live(mut line: Line, worker: String, batches: usize) -> Result<usize, Error> {
     let mut settled = 0;
     for number in 0..batches {
         submit_batch(&mut line, JOB_TYPE, BATCH).await?;
@@ -73,9 +71,7 @@ pub(super) async fn claim(
     number: usize,
     job_type: &str,
 ) -> Result<Vec<Claimed>, Error> {
-    let ask = claim_of(worker, number, job_type);
-    let what = ask.what;
-    let answer: ClaimAnswer = read(what, &line.ask(ask).await?)?;
+    let answer: ClaimAnswer = line.ask_for(claim_of(worker, number, job_type)).await?;
     Ok(answer.jobs)
 }
 
@@ -84,7 +80,7 @@ pub(super) fn claim_of(worker: &str, number: usize, job_type: &str) -> Ask {
     let body = format!(
         r#"{{"workerId":"{worker}","claimId":"{worker}-{number}","jobTypes":["{job_type}"],"max":{BATCH},"waitSeconds":0}}"#
     );
-    post("a claim", "/api/work/claim", body)
+    Ask::post("a claim", "/api/work/claim", body, StatusCode::OK)
 }
 
 #[derive(Deserialize)]
@@ -99,26 +95,16 @@ struct Settled {
 
 /// Settles them all as completed, and says of how many that is true.
 pub(super) async fn settle(line: &mut Line, claimed: &[Claimed]) -> Result<usize, Error> {
-    let ask = settle_of(claimed);
-    let what = ask.what;
-    let answer: SettleAnswer = read(what, &line.ask(ask).await?)?;
+    let answer: SettleAnswer = line.ask_for(settle_of(claimed)).await?;
     let completed = |item: &&Settled| item.status.as_deref() == Some("Completed");
     Ok(answer.items.iter().filter(completed).count())
 }
 
 /// The request that settles them all as completed.
 pub(super) fn settle_of(claimed: &[Claimed]) -> Ask {
-    let mut body = String::from(r#"{"items":["#);
-    for (number, Claimed { job_id, lease: Lease { token } }) in claimed.iter().enumerate() {
-        let comma = if number == 0 { "" } else { "," };
-        write!(body, r#"{comma}{{"jobId":"{job_id}","token":"{token}","outcome":"completed"}}"#)
-            .expect("a string takes everything");
-    }
-    body.push_str("]}");
-    post("a settle", "/api/work/settle", body)
-}
-
-fn post(what: &'static str, path: &str, body: String) -> Ask {
-    let (method, expected) = (Method::POST, StatusCode::OK);
-    Ask { what, method, path: path.into(), body: body.into(), expected }
+    let items = claimed.iter().map(|Claimed { job_id, lease: Lease { token } }| {
+        format!(r#"{{"jobId":"{job_id}","token":"{token}","outcome":"completed"}}"#)
+    });
+    let body = format!(r#"{{"items":[{}]}}"#, items.collect::<Vec<_>>().join(","));
+    Ask::post("a settle", "/api/work/settle", body, StatusCode::OK)
 }

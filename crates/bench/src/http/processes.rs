@@ -1,14 +1,13 @@
 //! The two processes that are asked: `consign serve`, and the echo.
 
 use super::client::{Ask, Line, Target};
-use crate::{Bench, Error, Place};
-use bytes::Bytes;
-use hyper::{Method, StatusCode, header::HeaderValue};
+use crate::{Bench, Error, Place, error::failed};
+use hyper::header::{HeaderValue, InvalidHeaderValue};
 use std::{
     fs::{self, File},
     io::{self, BufRead, BufReader, Write},
     net::{Ipv4Addr, SocketAddr, TcpListener},
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, Command, Stdio},
     time::Duration,
 };
@@ -53,13 +52,13 @@ impl<'a> Door<'a> {
         let process = child.id();
         programs.place.adopt(child);
         let ready = bench.timed(until_ready(&folder, address));
-        let (target, _) = ready.map_err(|_| Error::Process { what: DOOR, said: end_of(&log) })?;
+        let (target, _) = ready.map_err(|_| not_at_work(DOOR, &end_of(&log)))?;
         Ok(Door { target, process, place: programs.place })
     }
 
     /// Ends it, and frees its disk.
     pub(super) fn stop(self) {
-        self.place.end_child(self.process);
+        self.place.end_children(|child| child.id() == self.process);
         // The next one needs it empty and says so if it is not.
         drop(self.place.door());
     }
@@ -85,36 +84,28 @@ fn free_address() -> io::Result<SocketAddr> {
 
 /// Asks until it is answered, with the key that the first start wrote.
 async fn until_ready(folder: &Path, address: SocketAddr) -> Result<Target, Error> {
-    let file: PathBuf = folder.join("admin.key");
+    let file = folder.join("admin.key");
+    // Needs the store and the key.
+    let first = Ask::get("the first question", "/api/queues");
     let asking = async {
         loop {
-            let key = fs::read_to_string(&file).ok();
-            let bearer = key.and_then(|key| bearer(key.trim()));
-            if let Some(bearer) = bearer {
-                let target = Target { address, bearer };
-                if is_ready(&target).await.is_ok() {
-                    return target;
-                }
+            let key = fs::read_to_string(&file).unwrap_or_default();
+            if !key.is_empty()
+                && let Ok(bearer) = bearer(key.trim())
+                && let target = (Target { address, bearer })
+                && let Ok(mut line) = Line::open(&target).await
+                && line.ask(first.clone()).await.is_ok()
+            {
+                return target;
             }
             sleep(LOOKS_APART).await;
         }
     };
-    let late = |e| Error::Tasks("waiting for the server", Box::new(e));
-    tokio::time::timeout(START_MAX, asking).await.map_err(late)
+    tokio::time::timeout(START_MAX, asking).await.map_err(failed("waiting for the server"))
 }
 
-async fn is_ready(target: &Target) -> Result<(), Error> {
-    let path = "/api/queues".into(); // needs the store and the key
-    let (method, expected, body) = (Method::GET, StatusCode::OK, Bytes::new());
-    let ask = Ask { what: "the first question", method, path, body, expected };
-    Line::open(target).await?.ask(ask).await.map(drop)
-}
-
-fn bearer(key: &str) -> Option<HeaderValue> {
-    if key.is_empty() {
-        return None;
-    }
-    HeaderValue::from_str(&format!("Bearer {key}")).ok()
+pub(super) fn bearer(key: &str) -> Result<HeaderValue, InvalidHeaderValue> {
+    HeaderValue::from_str(&format!("Bearer {key}"))
 }
 
 /// The last lines of a log.
@@ -125,29 +116,19 @@ fn end_of(log: &Path) -> String {
     lines[lines.len().saturating_sub(LINES)..].join("\n")
 }
 
-/// The echo. It is ended by the run's place.
-pub(super) struct Echo {
-    pub(super) target: Target,
+/// The echo, which the run's place ends. Its GET answers with a status of a server of ours, so that
+/// both send the same number of bytes.
+pub(super) fn start_echo(bench: &Bench<'_>, programs: &Programs<'_>) -> Result<Target, Error> {
+    let door = Door::start(bench, programs)?;
+    let bearer = door.target.bearer.clone();
+    let status = super::requests::a_status(bench, &door.target);
+    door.stop();
+    let address = echo(programs, &status?).map_err(not_started(ECHO))?;
+    let nonsense = |_| not_at_work(ECHO, &format!("it said {address:?} instead of its address"));
+    Ok(Target { address: address.trim().parse().map_err(nonsense)?, bearer })
 }
 
-impl Echo {
-    /// Its GET answers with a status of a server of ours, so that both send the same number of bytes.
-    pub(super) fn start(bench: &Bench<'_>, programs: &Programs<'_>) -> Result<Self, Error> {
-        let door = Door::start(bench, programs)?;
-        let bearer = door.target.bearer.clone();
-        let status = super::requests::a_status(bench, &door.target);
-        door.stop();
-        let failed = not_started(ECHO);
-        let address = start_echo(programs, &status?).map_err(&failed)?;
-        let address = address.trim().parse().map_err(|_| Error::Process {
-            what: ECHO,
-            said: format!("it said {address:?} instead of its address"),
-        })?;
-        Ok(Echo { target: Target { address, bearer } })
-    }
-}
-
-fn start_echo(programs: &Programs<'_>, status: &str) -> io::Result<String> {
+fn echo(programs: &Programs<'_>, status: &str) -> io::Result<String> {
     let mut child = Command::new(programs.program)
         .args(["bench", "--echo"])
         .env_clear()
@@ -168,5 +149,9 @@ fn start_echo(programs: &Programs<'_>, status: &str) -> io::Result<String> {
 }
 
 fn not_started(what: &'static str) -> impl Fn(io::Error) -> Error {
-    move |error| Error::Process { what, said: error.to_string() }
+    move |error| not_at_work(what, &error.to_string())
+}
+
+fn not_at_work(what: &str, said: &str) -> Error {
+    Error::Unmeasurable(format!("{what} is not at work: {said}"))
 }

@@ -1,12 +1,13 @@
 //! One thing in each request: a job handed over, a status asked for.
 
-use super::client::{Ask, Asked, Line, Target, ask_many};
+use super::client::{Ask, Line, Target, ask_many};
 use crate::{
     Bench, Error,
+    error::counted,
     house::{JOB_TYPE, payload},
+    measure::Side,
 };
-use bytes::Bytes;
-use hyper::{Method, StatusCode};
+use hyper::StatusCode;
 use serde::Deserialize;
 use std::time::Duration;
 
@@ -22,28 +23,26 @@ const ASKED_ABOUT: usize = 1_000;
 
 /// POSTs a job in each request.
 pub(super) fn enqueue(
-    bench: &Bench<'_>,
+    bench: &mut Bench<'_>,
     target: &Target,
+    side: Side,
     path: &'static str,
-) -> Result<Asked, Error> {
+) -> Result<(), Error> {
     let expected = if path == JOBS { StatusCode::ACCEPTED } else { StatusCode::OK };
-    ask_many(bench, target, bench.settings.jobs, move |number| Ask {
-        what: "an enqueue",
-        method: Method::POST,
-        path: path.into(),
-        body: job(JOB_TYPE, number).into(),
-        expected,
+    ask_many(bench, target, (side, ["http_enqueue", "http_enqueue_p99"]), move |number| {
+        Ask::post("an enqueue", path, job(JOB_TYPE, number), expected)
     })
 }
 
 /// GETs these paths in turn.
 pub(super) fn status(
-    bench: &Bench<'_>,
+    bench: &mut Bench<'_>,
     target: &Target,
+    side: Side,
     paths: Vec<String>,
-) -> Result<Asked, Error> {
-    ask_many(bench, target, bench.settings.jobs, move |number| {
-        status_ask(paths[number % paths.len()].clone())
+) -> Result<(), Error> {
+    ask_many(bench, target, (side, ["http_status", "http_status_p99"]), move |number| {
+        Ask::get("a status", &paths[number % paths.len()])
     })
 }
 
@@ -61,14 +60,9 @@ pub(super) fn a_status(bench: &Bench<'_>, target: &Target) -> Result<String, Err
     let (body, _) = bench.timed(async {
         let mut line = Line::open(target).await?;
         let jobs = submit_batch(&mut line, JOB_TYPE, 1).await?;
-        line.ask(status_ask(jobs[0].status_url.clone())).await
+        line.ask(Ask::get("a status", &jobs[0].status_url)).await
     })?;
     Ok(String::from_utf8_lossy(&body).into_owned())
-}
-
-fn status_ask(path: String) -> Ask {
-    let (method, expected, body) = (Method::GET, StatusCode::OK, Bytes::new());
-    Ask { what: "a status", method, path, body, expected }
 }
 
 /// A job that was taken in.
@@ -92,28 +86,10 @@ pub(super) async fn submit_batch(
 ) -> Result<Vec<Submitted>, Error> {
     let listed: Vec<String> = (0..jobs).map(|number| job(job_type, number)).collect();
     let body = format!(r#"{{"jobs":[{}]}}"#, listed.join(","));
-    let what = "a batch";
-    let ask = Ask {
-        what,
-        method: Method::POST,
-        path: "/api/jobs/batch".into(),
-        body: body.into(),
-        expected: StatusCode::ACCEPTED,
-    };
-    let answer: BatchAnswer = read(what, &line.ask(ask).await?)?;
-    let found = answer.items.len();
-    if found != jobs {
-        return Err(Error::Miscounted { what: "jobs of a batch", expected: jobs, found });
-    }
+    let ask = Ask::post("a batch", "/api/jobs/batch", body, StatusCode::ACCEPTED);
+    let answer: BatchAnswer = line.ask_for(ask).await?;
+    counted("jobs of a batch", jobs, answer.items.len())?;
     Ok(answer.items)
-}
-
-/// Reads an answer, of which only a part is of interest.
-pub(super) fn read<'a, T: Deserialize<'a>>(
-    what: &'static str,
-    answer: &'a [u8],
-) -> Result<T, Error> {
-    serde_json::from_slice(answer).map_err(|e| Error::Unanswered(what, e.into()))
 }
 
 fn job(job_type: &str, number: usize) -> String {

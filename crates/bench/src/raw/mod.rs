@@ -10,13 +10,14 @@ pub(crate) mod sqlite;
 
 use crate::{
     Error,
+    error::counted,
     house::{PAYLOAD_BYTES, payload},
     site::Site,
 };
 use std::time::Duration;
 
 /// Jobs in a commit.
-pub const RAW_BATCH: usize = 1_000;
+pub(crate) const RAW_BATCH: usize = 1_000;
 
 /// Any moment will do, as long as it is as long as one.
 const NOW_MS: i64 = 1_800_000_000_000;
@@ -44,31 +45,27 @@ impl Raw {
 
     /// Inserts jobs, so many in a commit.
     pub(crate) async fn submit(&mut self, jobs: &[RawJob], per_commit: usize) -> Result<(), Error> {
-        match self {
-            Raw::Sqlite(raw) => raw.submit(jobs, per_commit),
-            Raw::Postgres(raw) => raw.submit(jobs, per_commit).await,
-        }
+        self.run(jobs, per_commit, 0).await
     }
 
     /// Claims and completes all that wait.
     pub(crate) async fn drain(&mut self, jobs: usize) -> Result<(), Error> {
-        match self {
-            Raw::Sqlite(raw) => raw.drain(jobs),
-            Raw::Postgres(raw) => raw.drain(jobs).await,
-        }
+        self.run(&[], RAW_BATCH, jobs).await
     }
 
     /// Whole lives of new jobs.
     pub(crate) async fn lives(&mut self, jobs: &[RawJob]) -> Result<(), Error> {
-        match self {
-            Raw::Sqlite(raw) => raw.lives(jobs),
-            Raw::Postgres(raw) => raw.lives(jobs).await,
-        }
+        self.run(jobs, RAW_BATCH, jobs.len()).await
     }
-}
 
-fn counted(what: &'static str, expected: usize, found: usize) -> Result<(), Error> {
-    if found == expected { Ok(()) } else { Err(Error::Miscounted { what, expected, found }) }
+    /// Inserts `new` and completes `ending` jobs, in turns where it does both.
+    async fn run(&mut self, new: &[RawJob], per_commit: usize, ending: usize) -> Result<(), Error> {
+        let completed = match self {
+            Raw::Sqlite(raw) => raw.run(new, per_commit, ending)?,
+            Raw::Postgres(raw) => raw.run(new, per_commit, ending).await?,
+        };
+        counted("raw jobs", ending, completed)
+    }
 }
 
 /// A job that is still to be handed over.

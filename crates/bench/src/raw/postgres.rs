@@ -3,14 +3,15 @@
 //! Arrays in binary, unnested by the server: a batch is one message there and one back. A statement that writes all
 //! its rows by itself needs no transaction around it, which saves two ways across.
 
-use super::{NOW_MS, RAW_BATCH, RawJob, WORKER, counted};
-use crate::{Error, database::Schema, error::raw};
-use bytes::{BufMut, BytesMut};
-use std::{cell::RefCell, error::Error as StdError, slice::Chunks};
-use tokio_postgres::{
-    Client, Statement,
-    types::{IsNull, ToSql, Type, to_sql_checked},
+use super::{NOW_MS, RAW_BATCH, RawJob, WORKER};
+use crate::{
+    Error,
+    database::Schema,
+    error::{counted, raw},
 };
+use std::{cell::RefCell, slice::Chunks};
+use tokio_postgres::{Client, Statement, types::ToSql};
+use uuid::Uuid;
 
 /// Connections side by side: with more, two cores did no more.
 pub(crate) const LANES: usize = 4;
@@ -121,26 +122,18 @@ impl Raw {
         Ok(Raw { lanes: [a, b, c, d] })
     }
 
-    /// Inserts jobs, so many in a commit.
-    pub(crate) async fn submit(&self, jobs: &[RawJob], per_commit: usize) -> Result<(), Error> {
-        let batches = &RefCell::new(jobs.chunks(per_commit));
-        let [a, b, c, d] = self.lanes.each_ref().map(|lane| lane.submit(batches));
-        tokio::try_join!(a, b, c, d).map(drop)
-    }
-
-    /// Claims and completes all that wait.
-    pub(crate) async fn drain(&self, jobs: usize) -> Result<(), Error> {
-        let [a, b, c, d] = self.lanes.each_ref().map(Lane::drain);
+    /// Inserts `new`, so many in a commit, and completes `ending` jobs; gives how many it
+    /// completed.
+    pub(super) async fn run(
+        &self,
+        new: &[RawJob],
+        per_commit: usize,
+        ending: usize,
+    ) -> Result<usize, Error> {
+        let batches = &RefCell::new(new.chunks(per_commit));
+        let [a, b, c, d] = self.lanes.each_ref().map(|lane| lane.run(batches, ending > 0));
         let (a, b, c, d) = tokio::try_join!(a, b, c, d)?;
-        counted("raw jobs", jobs, a + b + c + d)
-    }
-
-    /// Whole lives of new jobs.
-    pub(crate) async fn lives(&self, jobs: &[RawJob]) -> Result<(), Error> {
-        let batches = &RefCell::new(jobs.chunks(RAW_BATCH));
-        let [a, b, c, d] = self.lanes.each_ref().map(|lane| lane.lives(batches));
-        let (a, b, c, d) = tokio::try_join!(a, b, c, d)?;
-        counted("raw lives", jobs.len(), a + b + c + d)
+        Ok(a + b + c + d)
     }
 }
 
@@ -153,33 +146,22 @@ impl Lane {
         Ok(Lane { client, insert, claim, complete, token: number.to_be_bytes() })
     }
 
-    async fn submit(&self, batches: &Batches<'_>) -> Result<(), Error> {
-        while let Some(batch) = next(batches) {
-            self.insert(batch).await?;
-        }
-        Ok(())
-    }
-
-    /// Until nothing is left for it: what waits was all there when it began, and what another lane has locked is
-    /// that lane's.
-    async fn drain(&self) -> Result<usize, Error> {
+    /// Inserts what it gets of the batches. A lane that completes as well runs until nothing is
+    /// left for it: lanes run each other's jobs, what another has locked is that lane's, and the
+    /// one that inserts the last batch leaves nothing behind.
+    async fn run(&self, batches: &Batches<'_>, completes: bool) -> Result<usize, Error> {
         let mut completed = 0;
         loop {
-            match self.run_batch().await? {
-                0 => return Ok(completed),
-                more => completed += more,
+            let batch = batches.borrow_mut().next();
+            if let Some(batch) = batch {
+                self.insert(batch).await?;
             }
+            let more = if completes { self.run_batch().await? } else { 0 };
+            if batch.is_none() && more == 0 {
+                return Ok(completed);
+            }
+            completed += more;
         }
-    }
-
-    /// Lanes run each other's jobs as well. The one that hands over the last batch leaves nothing behind.
-    async fn lives(&self, batches: &Batches<'_>) -> Result<usize, Error> {
-        let mut completed = 0;
-        while let Some(batch) = next(batches) {
-            self.insert(batch).await?;
-            completed += self.run_batch().await?;
-        }
-        Ok(completed + self.drain().await?)
     }
 
     /// Claims a batch and completes it: a claim is on the disk before its job is run.
@@ -195,7 +177,7 @@ impl Lane {
 
     async fn insert(&self, jobs: &[RawJob]) -> Result<(), Error> {
         let numbers: Vec<i64> = jobs.iter().map(|job| job.no).collect();
-        let ids: Vec<Id> = jobs.iter().map(|job| Id(job.id)).collect();
+        let ids: Vec<Uuid> = jobs.iter().map(|job| Uuid::from_bytes(job.id)).collect();
         let correlations: Vec<&str> = jobs.iter().map(|job| job.correlation.as_str()).collect();
         let payloads: Vec<&[u8]> = jobs.iter().map(|job| job.payload.as_bytes()).collect();
         let values: [&(dyn ToSql + Sync); 5] = [&numbers, &ids, &correlations, &payloads, &NOW_MS];
@@ -217,42 +199,19 @@ impl Lane {
     }
 }
 
-fn next<'a>(batches: &Batches<'a>) -> Option<&'a [RawJob]> {
-    batches.borrow_mut().next()
-}
-
-/// An id as PostgreSQL takes it.
-#[derive(Debug)]
-struct Id([u8; 16]);
-
-impl ToSql for Id {
-    fn to_sql(
-        &self,
-        _: &Type,
-        out: &mut BytesMut,
-    ) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
-        out.put_slice(&self.0);
-        Ok(IsNull::No)
-    }
-
-    fn accepts(ty: &Type) -> bool {
-        *ty == Type::UUID
-    }
-
-    to_sql_checked!();
-}
-
 #[cfg(test)]
 mod tests {
     use super::{super::raw_jobs, *};
-    use crate::{Place, site::Site};
+    use crate::{Place, place::RAW, site::Site};
     use test_postgres::Server;
     use tokio::runtime::{Builder, Runtime};
 
     /// A run in the shared server, and where its twin would be.
     fn begun() -> (Place, Schema, Runtime) {
         let place = Place::in_database(&Server::shared().address()).unwrap();
-        let Site::Schema(schema) = place.raw().unwrap() else { panic!("a database has schemas") };
+        let Site::Schema(schema) = place.fresh(RAW).unwrap() else {
+            panic!("a database has schemas")
+        };
         (place, schema, Builder::new_current_thread().enable_all().build().unwrap())
     }
 
@@ -273,7 +232,8 @@ mod tests {
         let (_place, schema, runtime) = begun();
         runtime.block_on(async {
             let raw = Raw::open(&schema).await.unwrap();
-            raw.lives(&raw_jobs(5_500)).await.unwrap();
+            let lived = raw.run(&raw_jobs(5_500), RAW_BATCH, 5_500).await.unwrap();
+            assert_eq!(lived, 5_500);
             assert_eq!(count(&raw, "job where state = 2 and attempt = 1").await, 5_500);
             assert_eq!(count(&raw, "payload").await, 5_500);
             assert_eq!(count(&raw, "history").await, 16_500);
@@ -286,10 +246,10 @@ mod tests {
         let (place, schema, runtime) = begun();
         runtime.block_on(async {
             let raw = Raw::open(&schema).await.unwrap();
-            raw.submit(&raw_jobs(1_100), 64).await.unwrap();
+            raw.run(&raw_jobs(1_100), 64, 0).await.unwrap();
             assert_eq!(count(&raw, "job where ready").await, 1_100);
             let raw = Raw::open(&schema).await.unwrap();
-            raw.drain(1_100).await.unwrap();
+            assert_eq!(raw.run(&[], RAW_BATCH, 1_100).await.unwrap(), 1_100);
             assert_eq!(count(&raw, "job where state = 2").await, 1_100);
         });
         drop(place);
@@ -300,7 +260,9 @@ mod tests {
     fn interrupted() {
         let (place, schema, runtime) = begun();
         let raw = runtime.block_on(Raw::open(&schema)).unwrap();
-        let used = std::thread::spawn(move || runtime.block_on(raw.lives(&raw_jobs(200_000))));
+        let used = std::thread::spawn(move || {
+            runtime.block_on(raw.run(&raw_jobs(200_000), RAW_BATCH, 200_000))
+        });
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let seen = schema.connect("").await.unwrap();

@@ -1,6 +1,6 @@
 //! The raw limit of SQLite: a log, `synchronous=FULL`, one thread, which is all that it writes with.
 
-use super::{NOW_MS, RAW_BATCH, RawJob, WORKER, counted};
+use super::{NOW_MS, RAW_BATCH, RawJob, WORKER};
 use crate::{Error, error::raw};
 use rusqlite::{Connection, Transaction, TransactionBehavior, config::DbConfig};
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::path::Path;
 /// What makes it fast; shown to whoever looks at the numbers. Beside these, one plan for each statement.
 /// The log is moved when it has 64 MiB, which is also the most that our own leaves behind when the clock
 /// stops. Moving it in a thread of its own, as we do, was no faster with commits as large as these.
-pub const RAW_PRAGMAS: &str = "journal_mode=wal, synchronous=full, wal_autocheckpoint=16000, \
+pub(crate) const RAW_PRAGMAS: &str = "journal_mode=wal, synchronous=full, wal_autocheckpoint=16000, \
                                cache_size=-65536, temp_store=memory";
 
 const TABLES: &str = "
@@ -78,37 +78,32 @@ impl Raw {
         open().map_err(raw::<rusqlite::Error>("opening"))
     }
 
-    /// Inserts jobs, so many in a commit.
-    pub(crate) fn submit(&mut self, jobs: &[RawJob], per_commit: usize) -> Result<(), Error> {
-        for batch in jobs.chunks(per_commit) {
-            self.commit(|tx| insert(tx, batch)).map_err(raw("inserting"))?;
+    /// Inserts `new`, so many in a commit, and completes `ending` jobs; gives how many it
+    /// completed.
+    pub(super) fn run(
+        &mut self,
+        new: &[RawJob],
+        per_commit: usize,
+        ending: usize,
+    ) -> Result<usize, Error> {
+        let (mut batches, mut completed) = (new.chunks(per_commit), 0);
+        loop {
+            let batch = batches.next();
+            if let Some(batch) = batch {
+                self.commit(|tx| insert(tx, batch)).map_err(raw("inserting"))?;
+            }
+            let more = if completed < ending { self.run_batch(completed)? } else { 0 };
+            if batch.is_none() && more == 0 {
+                return Ok(completed);
+            }
+            completed += more;
         }
-        Ok(())
     }
 
-    /// Claims and completes all that wait.
-    pub(crate) fn drain(&mut self, jobs: usize) -> Result<(), Error> {
-        let mut completed = 0;
-        // Each round takes a batch, so there are as many as batches.
-        for round in 0..jobs.div_ceil(RAW_BATCH) {
-            completed += self.run_batch(round)?;
-        }
-        counted("raw jobs", jobs, completed)
-    }
-
-    /// Whole lives of new jobs.
-    pub(crate) fn lives(&mut self, jobs: &[RawJob]) -> Result<(), Error> {
-        let mut completed = 0;
-        for (round, batch) in jobs.chunks(RAW_BATCH).enumerate() {
-            self.commit(|tx| insert(tx, batch)).map_err(raw("inserting"))?;
-            completed += self.run_batch(round)?;
-        }
-        counted("raw lives", jobs.len(), completed)
-    }
-
-    /// Claims a batch and completes it: a claim is on the disk before its job is run.
-    fn run_batch(&mut self, round: usize) -> Result<usize, Error> {
-        let token = (round as u128).to_be_bytes();
+    /// Claims a batch and completes it: a claim is on the disk before its job is run. `number`
+    /// tells the claims apart.
+    fn run_batch(&mut self, number: usize) -> Result<usize, Error> {
+        let token = (number as u128).to_be_bytes();
         let claimed = self.commit(|tx| claim(tx, &token)).map_err(raw("claiming"))?;
         self.commit(|tx| complete(tx, &claimed, &token)).map_err(raw("completing"))?;
         Ok(claimed.len())
@@ -177,14 +172,14 @@ mod tests {
     fn a_raw_life_is_a_whole_life() {
         let folder = tempfile::tempdir().unwrap();
         let mut raw = Raw::open(&folder.path().join("lives")).unwrap();
-        raw.lives(&raw_jobs(2_500)).unwrap();
+        assert_eq!(raw.run(&raw_jobs(2_500), RAW_BATCH, 2_500).unwrap(), 2_500);
         assert_eq!(count(&raw, "job where state = 2"), 2_500);
         assert_eq!((count(&raw, "payload"), count(&raw, "history")), (2_500, 7_500));
 
         let mut raw = Raw::open(&folder.path().join("apart")).unwrap();
-        raw.submit(&raw_jobs(1_100), 64).unwrap();
+        raw.run(&raw_jobs(1_100), 64, 0).unwrap();
         assert_eq!(count(&raw, "job where state = 0"), 1_100);
-        raw.drain(1_100).unwrap();
+        assert_eq!(raw.run(&[], RAW_BATCH, 1_100).unwrap(), 1_100);
         assert_eq!(count(&raw, "job where state = 2"), 1_100);
     }
 

@@ -2,14 +2,14 @@
 //! connection that it opens again when it ends, and with requests that may be repeated.
 
 use super::super::{
-    client::{Ask, Line, Target},
+    client::{Ask, Line, Target, read},
     lives::{ClaimAnswer, Claimed, claim_of, settle_of},
-    requests::{Submitted, read},
+    requests::Submitted,
 };
 use super::hostile::key_for;
 use crate::{Error, house::joined};
 use bytes::Bytes;
-use hyper::{Method, StatusCode};
+use hyper::StatusCode;
 use platform::SystemClock;
 use serde::Deserialize;
 use std::{
@@ -104,13 +104,7 @@ impl HonestLoad {
         let body = format!(
             r#"{{"jobType":"{JOB_TYPE}","idempotencyKey":"{number}","payload":{{"number":{number}}}}}"#
         );
-        Ask {
-            what: "a submit",
-            method: Method::POST,
-            path: "/api/jobs".into(),
-            body: body.into(),
-            expected: StatusCode::ACCEPTED,
-        }
+        Ask::post("a submit", "/api/jobs", body, StatusCode::ACCEPTED)
     }
 
     /// Claims and settles. Only requests that moved jobs are timed.
@@ -175,8 +169,7 @@ struct Depth {
 }
 
 fn status(url: &str) -> Ask {
-    let (method, expected, body) = (Method::GET, StatusCode::OK, Bytes::new());
-    Ask { what: "a status", method, path: url.into(), body, expected }
+    Ask::get("a status", url)
 }
 
 /// A connection that is opened again when it ends, and the times of its requests.

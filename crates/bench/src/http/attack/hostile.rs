@@ -3,11 +3,11 @@
 
 use super::super::{
     client::{Ask, Line, Target},
-    requests::read,
+    processes::bearer,
 };
-use crate::Error;
+use crate::{Error, error::failed};
 use bytes::Bytes;
-use hyper::{Method, StatusCode, header::HeaderValue};
+use hyper::{Method, StatusCode};
 use serde::Deserialize;
 use std::{
     io,
@@ -37,16 +37,9 @@ pub(super) async fn key_for(admin: &Target, tenant: &str) -> Result<Target, Erro
     let body = format!(
         r#"{{"name":"soak","tenant":"{tenant}","scopes":["jobs:enqueue","jobs:read","work"]}}"#
     );
-    let ask = Ask {
-        what: "a new key",
-        method: Method::POST,
-        path: "/api/keys".into(),
-        body: body.into(),
-        expected: StatusCode::CREATED,
-    };
-    let answer: NewKey = read("a new key", &Line::open(admin).await?.ask(ask).await?)?;
-    let bearer = HeaderValue::from_str(&format!("Bearer {}", answer.key));
-    let bearer = bearer.expect("a key is plain ASCII");
+    let ask = Ask::post("a new key", "/api/keys", body, StatusCode::CREATED);
+    let answer: NewKey = Line::open(admin).await?.ask_for(ask).await?;
+    let bearer = bearer(&answer.key).expect("a key is plain ASCII");
     Ok(Target { address: admin.address, bearer })
 }
 
@@ -79,15 +72,9 @@ impl Attackers {
         })
         .await?;
         let target = key_for(admin, "hostile").await?;
-        let what = "a signed address";
-        let signed = Ask {
-            what,
-            method: Method::POST,
-            path: "/api/jobs?withSignedUrl=true".into(),
-            body: Bytes::from_static(br#"{"jobType":"watched"}"#),
-            expected: StatusCode::ACCEPTED,
-        };
-        let job: Signed = read(what, &Line::open(&target).await?.ask(signed).await?)?;
+        let (path, body) = ("/api/jobs?withSignedUrl=true", r#"{"jobType":"watched"}"#);
+        let signed = Ask::post("a signed address", path, body, StatusCode::ACCEPTED);
+        let job: Signed = Line::open(&target).await?.ask_for(signed).await?;
         let (path, query) = job.signed_status_url.split_once('?').unwrap_or_default();
         let signed_events_path = format!("{}?{query}", path.replace("/status", "/events"));
         let bearer = target.bearer.to_str().unwrap_or_default().to_owned();
@@ -96,9 +83,8 @@ impl Attackers {
 
     /// Starts every attack, on threads of their own.
     pub(super) fn start(self) -> Result<Attack, Error> {
-        let failed = |e: io::Error| Error::Tasks("starting the attackers' thread", e.into());
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        let runtime = runtime.map_err(failed)?;
+        let runtime = runtime.map_err(failed("starting the attackers' thread"))?;
         let shared = Arc::new(self);
         let counts = KINDS.each_ref().map(|kind| (kind, Arc::new(AtomicUsize::new(0))));
         for (kind, count) in &counts {
