@@ -94,16 +94,12 @@ impl AuditEntry {
         hash.update(before.0);
         hash.update(self.number.to_be_bytes());
         hash.update(self.at.unix_ms().to_be_bytes());
-        let scope = match &self.scope {
-            Scope::All => "*",
-            Scope::One(tenant) => tenant.as_str(),
-        };
         let detail = self.detail.as_deref();
         let present = [u8::from(detail.is_some())];
         hash.update(present);
         let texts = [
             &*self.who,
-            scope,
+            self.scope.as_str(),
             &self.action,
             &self.target,
             detail.unwrap_or_default(),

@@ -5,8 +5,9 @@
 
 use crate::{
     credential::ApiKey,
+    field::cut_with,
     key::{hex, sha256},
-    policy::{Jitter, Policy},
+    policy::Policy,
     principal::{Pattern, Right},
     ready_made::ReadyMade,
     text::{JobType, PauseReason, Scope},
@@ -27,8 +28,8 @@ pub fn policy_change(before: Option<&Policy>, after: &Policy) -> Arc<str> {
     let default = Policy::default();
     let (before, after) = (fields(before.unwrap_or(&default)), fields(after));
     let pairs = before.into_iter().zip(after).filter(|(before, after)| before != after);
-    let changes: Vec<String> =
-        pairs.map(|((name, before), (_, after))| change(name, &before, &after)).collect();
+    let change = |((name, before), (_, after))| format!("{name} {before} → {after}");
+    let changes: Vec<String> = pairs.map(change).collect();
     if changes.is_empty() {
         return "nothing changed".into();
     }
@@ -40,7 +41,7 @@ pub fn key_grant(key: &ApiKey) -> Arc<str> {
     let rights: Vec<&str> = key.grant.rights.iter().map(Right::as_str).collect();
     let mut told = vec![
         name_of(key),
-        format!("tenant {}", scope_word(&key.grant.scope)),
+        format!("tenant {}", key.grant.scope.as_str()),
         format!("scopes {}", rights.join(" ")),
     ];
     told.extend(limit("types", &key.grant.types));
@@ -99,15 +100,11 @@ pub fn resume_change(
 fn fields(policy: &Policy) -> [(&'static str, String); 14] {
     let backoff = &policy.backoff;
     let factor = f64::from(backoff.factor_hundredths) / 100.0;
-    let jitter = match backoff.jitter {
-        Jitter::Full => "full",
-        Jitter::None => "none",
-    };
     let schema = policy.schema.as_ref().map(|schema| digest(schema.as_str().as_bytes()));
     [
         ("backoff.base", span(backoff.base)),
         ("backoff.factor", factor.to_string()),
-        ("backoff.jitter", jitter.into()),
+        ("backoff.jitter", backoff.jitter.to_string()),
         ("backoff.max", span(backoff.max)),
         ("concurrency", or_none(policy.concurrency)),
         ("handler", or_none(policy.handler.as_ref().map(handler))),
@@ -140,12 +137,8 @@ fn handler(handler: &ReadyMade) -> String {
     }
 }
 
-fn change(name: &str, before: &str, after: &str) -> String {
-    format!("{name} {before} → {after}")
-}
-
 fn revocation(at: Option<Timestamp>) -> String {
-    change("revokedAt", "none", &or_none(at.map(rfc3339)))
+    format!("revokedAt none → {}", or_none(at.map(rfc3339)))
 }
 
 fn name_of(key: &ApiKey) -> String {
@@ -177,13 +170,6 @@ fn digest(bytes: &[u8]) -> String {
 
 fn or_none(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "none".into(), |value| value.to_string())
-}
-
-fn scope_word(scope: &Scope) -> &str {
-    match scope {
-        Scope::All => "*",
-        Scope::One(tenant) => tenant.as_str(),
-    }
 }
 
 fn tenants_of(scope: &Scope) -> String {
@@ -222,12 +208,7 @@ fn rfc3339(at: Timestamp) -> String {
 }
 
 fn bounded(text: &str) -> Arc<str> {
-    const CUT: &str = " …";
-    if text.len() <= AUDIT_DETAIL_BYTES_MAX {
-        return text.into();
-    }
-    let end = text.floor_char_boundary(AUDIT_DETAIL_BYTES_MAX - CUT.len());
-    format!("{}{CUT}", &text[..end]).into()
+    cut_with(text, AUDIT_DETAIL_BYTES_MAX, " …").into()
 }
 
 #[cfg(test)]

@@ -14,32 +14,16 @@ use crate::{
 };
 use std::time::Duration;
 
-/// What somebody wants done to one job.
+/// What somebody wants done to one job. The token is the lease of the worker that reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are the contract's own")]
 pub enum Command {
     /// Its worker is alive, and may say how far it is.
-    Heartbeat {
-        /// The worker's lease.
-        token: LeaseToken,
-        /// How far it is, if it says so.
-        progress: Option<ProgressReport>,
-    },
+    Heartbeat { token: LeaseToken, progress: Option<ProgressReport> },
     /// Its worker reports how the attempt ended.
-    Settle {
-        /// The worker's lease.
-        token: LeaseToken,
-        /// How.
-        ending: Ending,
-    },
-    /// Its worker gives it back untried.
-    Release {
-        /// The worker's lease.
-        token: LeaseToken,
-        /// Why.
-        reason: ReleaseReason,
-        /// How long nobody should try.
-        delay: Duration,
-    },
+    Settle { token: LeaseToken, ending: Ending },
+    /// Its worker gives it back untried. For `delay`, nobody should try.
+    Release { token: LeaseToken, reason: ReleaseReason, delay: Duration },
     /// Somebody does not want it any more.
     Cancel,
     /// The sweeper found that it can no longer start in time.
@@ -48,13 +32,9 @@ pub enum Command {
     Timeout,
     /// The sweeper found that its worker gave no sign of life.
     LeaseExpiry,
-    /// Somebody gives an ended job another life.
-    Redrive {
-        /// Attempts of the new life, where they should differ.
-        max_attempts: Option<u32>,
-        /// Whether finished steps are done again.
-        reset_steps: bool,
-    },
+    /// Somebody gives an ended job another life, with as many attempts as before or with
+    /// `max_attempts`.
+    Redrive { max_attempts: Option<u32>, reset_steps: bool },
     /// Somebody takes it out of the poison queue for good.
     Discard,
     /// Somebody wants every trace of an ended job gone.
@@ -62,21 +42,9 @@ pub enum Command {
     /// The sweeper found that it has been kept long enough.
     Purge,
     /// Its handler is about to do a step.
-    BeginStep {
-        /// The worker's lease.
-        token: LeaseToken,
-        /// Which.
-        name: StepName,
-    },
-    /// Its handler has done a step.
-    FinishStep {
-        /// The worker's lease.
-        token: LeaseToken,
-        /// Which.
-        name: StepName,
-        /// What is remembered of it.
-        result: JsonText,
-    },
+    BeginStep { token: LeaseToken, name: StepName },
+    /// Its handler has done a step, whose result is remembered.
+    FinishStep { token: LeaseToken, name: StepName, result: JsonText },
 }
 
 /// Who claims, under which name, and for how long.
@@ -256,19 +224,9 @@ impl Command {
 
     /// The step that this command is about.
     pub fn step(&self) -> Option<&StepName> {
-        match self {
-            Command::BeginStep { name, .. } | Command::FinishStep { name, .. } => Some(name),
-            Command::Heartbeat { .. }
-            | Command::Settle { .. }
-            | Command::Release { .. }
-            | Command::Cancel
-            | Command::Expire
-            | Command::Timeout
-            | Command::LeaseExpiry
-            | Command::Redrive { .. }
-            | Command::Discard
-            | Command::Erase
-            | Command::Purge => None,
+        if let Command::BeginStep { name, .. } | Command::FinishStep { name, .. } = self {
+            return Some(name);
         }
+        None
     }
 }

@@ -1,13 +1,14 @@
 //! What is wrong with a field, and the checks that several fields share.
 
 use crate::refusal::Refusal;
-use std::{fmt, ops::RangeInclusive};
+use std::{borrow::Cow, ops::RangeInclusive};
 
 /// One field that cannot be accepted, and why.
 ///
 /// `field` is the contract's name for it (`jobType`, `backoff.base`), so that a door can turn it
 /// into a pointer and a person can find it in what they sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}{within}: {detail}")]
 pub struct FieldProblem {
     /// The contract's name of the field.
     pub field: &'static str,
@@ -28,14 +29,6 @@ impl FieldProblem {
         FieldProblem { within: pointer.into(), ..self }
     }
 }
-
-impl fmt::Display for FieldProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}: {}", self.field, self.within, self.detail)
-    }
-}
-
-impl std::error::Error for FieldProblem {}
 
 /// A checked value, or the field that is wrong.
 pub type Checked<T> = Result<T, FieldProblem>;
@@ -69,12 +62,16 @@ pub(crate) fn cut_text(field: &'static str, text: &str, bytes_max: usize) -> Che
 
 /// The same for text of our own, which has no U+0000.
 pub(crate) fn cut(text: &str, bytes_max: usize) -> Box<str> {
-    const MARK: &str = "…";
+    cut_with(text, bytes_max, "…").into()
+}
+
+/// The text, cut to `bytes_max` with `mark` at its end where it is longer.
+pub(crate) fn cut_with<'t>(text: &'t str, bytes_max: usize, mark: &str) -> Cow<'t, str> {
     if text.len() <= bytes_max {
         return text.into();
     }
-    let kept = text.floor_char_boundary(bytes_max - MARK.len());
-    format!("{}{MARK}", &text[..kept]).into()
+    let kept = text.floor_char_boundary(bytes_max - mark.len());
+    format!("{}{mark}", &text[..kept]).into()
 }
 
 /// Refuses a number outside `range`.

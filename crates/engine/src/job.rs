@@ -13,7 +13,7 @@ use crate::{
     text::{CorrelationId, JobType, ResultUrl, SubjectId, Tenant, TraceParent, WorkerId},
     time::Timestamp,
 };
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 /// A job and its status: one thing, so that neither can be without the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,7 +116,7 @@ pub struct Ended {
 }
 
 /// One life of a job, from being queued to its one outcome.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Life {
     /// 0 for the first life.
     pub redrive_count: u32,
@@ -173,46 +173,19 @@ impl ProgressReport {
     }
 }
 
-/// The six names of the contract.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "the variants are the contract's own words")]
-pub enum Status {
-    Queued,
-    Running,
-    Completed,
-    Failed,
-    Poisoned,
-    Cancelled,
+named_enum! {
+    /// The six names of the contract.
+    pub enum Status {
+        Queued = "Queued",
+        Running = "Running",
+        Completed = "Completed",
+        Failed = "Failed",
+        Poisoned = "Poisoned",
+        Cancelled = "Cancelled",
+    }
 }
 
 impl Status {
-    /// All of them, in the contract's order.
-    pub const ALL: [Status; 6] = [
-        Status::Queued,
-        Status::Running,
-        Status::Completed,
-        Status::Failed,
-        Status::Poisoned,
-        Status::Cancelled,
-    ];
-
-    /// The contract's word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Status::Queued => "Queued",
-            Status::Running => "Running",
-            Status::Completed => "Completed",
-            Status::Failed => "Failed",
-            Status::Poisoned => "Poisoned",
-            Status::Cancelled => "Cancelled",
-        }
-    }
-
-    /// Reads the contract's word.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == text)
-    }
-
     /// Whether a life is over.
     pub fn is_ended(self) -> bool {
         match self {
@@ -222,28 +195,9 @@ impl Status {
     }
 }
 
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 impl Life {
     pub(crate) fn new(redrive_count: u32, due_at: Timestamp) -> Self {
-        Life {
-            redrive_count,
-            due_at,
-            started_at: None,
-            attempt: 0,
-            releases: 0,
-            losses: 0,
-            cancel_requested: false,
-            last_failure: None,
-            message: None,
-            progress: None,
-            result: None,
-            result_url: None,
-        }
+        Life { redrive_count, due_at, ..Life::default() }
     }
 }
 
@@ -385,8 +339,8 @@ mod tests {
     #[test]
     fn the_six_names_are_read_as_they_are_written() {
         for status in Status::ALL {
-            assert_eq!(Status::parse(status.as_str()), Some(status));
+            assert_eq!(Status::from_name(status.as_str()), Some(status));
         }
-        assert_eq!(Status::parse("queued"), None, "the contract's spelling, and no other");
+        assert_eq!(Status::from_name("queued"), None, "the contract's spelling, and no other");
     }
 }

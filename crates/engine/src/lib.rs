@@ -5,6 +5,9 @@
 //! that a worker takes, and [`decide()`] for everything else.
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod named_enum;
+
 mod attempt;
 mod audit;
 mod audit_detail;

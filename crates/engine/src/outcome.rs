@@ -55,35 +55,22 @@ pub mod failure_codes {
     ];
 }
 
-/// What a transition is called when it is announced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "the variants are the contract's own words")]
-pub enum EventKind {
-    Queued,
-    Running,
-    Retrying,
-    Completed,
-    Failed,
-    Poisoned,
-    Cancelled,
-    Redriven,
+named_enum! {
+    /// What a transition is called when it is announced: the last part of the CloudEvents type
+    /// `consign.job.…`.
+    pub enum EventKind {
+        Queued = "queued",
+        Running = "running",
+        Retrying = "retrying",
+        Completed = "completed",
+        Failed = "failed",
+        Poisoned = "poisoned",
+        Cancelled = "cancelled",
+        Redriven = "redriven",
+    }
 }
 
 impl EventKind {
-    /// The last part of the CloudEvents type `consign.job.…`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            EventKind::Queued => "queued",
-            EventKind::Running => "running",
-            EventKind::Retrying => "retrying",
-            EventKind::Completed => "completed",
-            EventKind::Failed => "failed",
-            EventKind::Poisoned => "poisoned",
-            EventKind::Cancelled => "cancelled",
-            EventKind::Redriven => "redriven",
-        }
-    }
-
     /// The event of a job ending as `status`, or of its being queued or running.
     pub(crate) fn of(status: Status) -> Self {
         match status {

@@ -51,13 +51,12 @@ pub struct Backoff {
     pub jitter: Jitter,
 }
 
-/// How chance shortens a wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Jitter {
-    /// Anywhere between nothing and the ceiling.
-    Full,
-    /// Always the ceiling.
-    None,
+named_enum! {
+    /// How chance shortens a wait: to anywhere between nothing and the ceiling, or not at all.
+    pub enum Jitter {
+        Full = "full",
+        None = "none",
+    }
 }
 
 impl Default for Policy {

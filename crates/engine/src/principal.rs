@@ -8,68 +8,31 @@ use crate::{
     text::{JobType, Scope, SubjectId},
     time::Timestamp,
 };
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
-/// One thing that a credential may do. The contract calls them scopes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "the variants are the contract's own words")]
-pub enum Right {
-    JobsEnqueue,
-    JobsRead,
-    JobsPayload,
-    JobsManage,
-    Work,
-    EventsWrite,
-    TablesRead,
-    TablesWrite,
-    MetricsRead,
-    Admin,
+named_enum! {
+    /// One thing that a credential may do. The contract calls them scopes.
+    pub enum Right {
+        JobsEnqueue = "jobs:enqueue",
+        JobsRead = "jobs:read",
+        JobsPayload = "jobs:payload",
+        JobsManage = "jobs:manage",
+        Work = "work",
+        EventsWrite = "events:write",
+        TablesRead = "tables:read",
+        TablesWrite = "tables:write",
+        MetricsRead = "metrics:read",
+        Admin = "admin",
+    }
 }
 
 impl Right {
-    /// All of them, in the contract's order.
-    pub const ALL: [Right; 10] = [
-        Right::JobsEnqueue,
-        Right::JobsRead,
-        Right::JobsPayload,
-        Right::JobsManage,
-        Right::Work,
-        Right::EventsWrite,
-        Right::TablesRead,
-        Right::TablesWrite,
-        Right::MetricsRead,
-        Right::Admin,
-    ];
-
-    /// The contract's word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Right::JobsEnqueue => "jobs:enqueue",
-            Right::JobsRead => "jobs:read",
-            Right::JobsPayload => "jobs:payload",
-            Right::JobsManage => "jobs:manage",
-            Right::Work => "work",
-            Right::EventsWrite => "events:write",
-            Right::TablesRead => "tables:read",
-            Right::TablesWrite => "tables:write",
-            Right::MetricsRead => "metrics:read",
-            Right::Admin => "admin",
-        }
-    }
-
     /// The right of that name.
     pub fn parse(text: &str) -> Checked<Self> {
-        let known = Right::ALL.into_iter().find(|right| right.as_str() == text);
-        known.ok_or_else(|| {
+        Right::from_name(text).ok_or_else(|| {
             let names = Right::ALL.map(Right::as_str).join(", ");
             FieldProblem::new("scopes", format!("must be of {names}"))
         })
-    }
-}
-
-impl fmt::Display for Right {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 
@@ -151,19 +114,25 @@ pub struct Grant {
 }
 
 /// Why somebody may not. It says no more than the caller's own credential does.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
     /// The right is missing.
+    #[error("the credential lacks the scope {0}")]
     Right(Right),
     /// The type is none of those granted.
+    #[error("the credential is limited to other job types")]
     JobType,
     /// The subject is none of those granted, or the job has none.
+    #[error("the credential is limited to other subjects")]
     Subject,
     /// It concerns whole queues, and the credential is for some subjects.
+    #[error("the credential is limited to subjects, and a queue is about all of them")]
     Queue,
     /// It concerns all tenants, and the credential is for one.
+    #[error("this concerns all tenants: a credential for * is needed")]
     Tenants,
     /// More would be granted than the one who grants has.
+    #[error("{0}: would reach further than the credential that grants it")]
     Wider(&'static str),
 }
 
@@ -247,25 +216,6 @@ impl Grant {
 fn covers(wider: &[Pattern], narrower: &[Pattern]) -> bool {
     let covered = |narrow: &Pattern| wider.iter().any(|wide| wide.covers(narrow));
     wider.is_empty() || (!narrower.is_empty() && narrower.iter().all(covered))
-}
-
-impl fmt::Display for Denied {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Denied::Right(right) => write!(f, "the credential lacks the scope {right}"),
-            Denied::JobType => f.write_str("the credential is limited to other job types"),
-            Denied::Subject => f.write_str("the credential is limited to other subjects"),
-            Denied::Queue => f.write_str(
-                "the credential is limited to subjects, and a queue is about all of them",
-            ),
-            Denied::Tenants => {
-                f.write_str("this concerns all tenants: a credential for * is needed")
-            }
-            Denied::Wider(what) => {
-                write!(f, "{what}: would reach further than the credential that grants it")
-            }
-        }
-    }
 }
 
 /// Somebody who passed a door.

@@ -3,100 +3,61 @@
 use crate::{
     field::FieldProblem, job::Status, job_id::JobId, tenant_limits::TenantLimit, text::JobType,
 };
-use std::fmt;
 
 /// Why a command was not carried out. Nothing has changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each is spelled out by its sentence")]
 pub enum Refusal {
-    /// One or more fields cannot be accepted.
+    #[error("{}", sentences(.0))]
     Invalid(Vec<FieldProblem>),
-    /// The payload is larger than this installation takes.
-    PayloadTooLarge {
-        /// What came.
-        bytes: usize,
-        /// What would be taken.
-        bytes_max: usize,
-    },
-    /// The idempotency key belongs to another job.
-    KeyReused {
-        /// The job that has it.
-        holder: JobId,
-    },
+    #[error("payload: has {bytes} bytes, and at most {bytes_max} are taken")]
+    PayloadTooLarge { bytes: usize, bytes_max: usize },
+    #[error("idempotencyKey: belongs to job {holder}, which is a different job")]
+    KeyReused { holder: JobId },
     /// The same, told to a caller who may not see that job.
+    #[error("idempotencyKey: belongs to a different job")]
     KeyReusedUnseen,
-    /// The type takes no more jobs for now.
-    QueueFull {
-        /// Which type.
-        job_type: JobType,
-        /// How many may wait.
-        max_queued: u64,
-    },
-    /// This installation takes only types that somebody declared.
-    UnknownJobType {
-        /// Which it does not know.
-        job_type: JobType,
-    },
-    /// The tenant has as many of these as it may.
-    TenantLimit {
-        /// Of what.
-        limit: TenantLimit,
-        /// How many it may have.
-        max: u64,
-    },
+    #[error("the queue of {job_type} is full: {max_queued} jobs wait")]
+    QueueFull { job_type: JobType, max_queued: u64 },
+    #[error("jobType: {job_type} is not declared, and only declared types are taken")]
+    UnknownJobType { job_type: JobType },
+    #[error("the tenant has {max} {}, and {} allows no more", limit.noun(), limit.setting())]
+    TenantLimit { limit: TenantLimit, max: u64 },
     /// The payload is not what the schema of its type wants.
+    #[error("{}", sentences(.0))]
     SchemaMismatch(Vec<FieldProblem>),
-    /// There is no such job, or it is not the caller's.
+    /// Also where the job is not the caller's.
+    #[error("there is no such job")]
     JobNotFound,
-    /// There is no such API key or signing key, or it is not the caller's.
+    /// An API key or a signing key. Also where it is not the caller's.
+    #[error("there is no such key")]
     KeyNotFound,
-    /// The token is not the job's current one.
+    #[error("the token is not the job's current lease")]
     LeaseLost,
-    /// This ending cannot be any more, because another stands.
-    AlreadyEnded {
-        /// What stands.
-        status: Status,
-    },
-    /// Only an ended job can be treated so.
-    NotEnded {
-        /// What it is instead.
-        status: Status,
-    },
-    /// A completed job has nothing to be redriven for.
-    NotRedrivable {
-        /// What it is instead.
-        status: Status,
-    },
-    /// Only a poisoned job can be discarded.
-    NotPoisoned {
-        /// What it is instead.
-        status: Status,
-    },
-    /// A step is finished only after it was begun.
+    #[error("it has already ended: {status} stands")]
+    AlreadyEnded { status: Status },
+    #[error("the job has not ended: it is {status}")]
+    NotEnded { status: Status },
+    #[error("only Poisoned, Failed and Cancelled jobs are redriven: it is {status}")]
+    NotRedrivable { status: Status },
+    #[error("the job is not Poisoned: it is {status}")]
+    NotPoisoned { status: Status },
+    #[error("the step was never begun")]
     StepNotBegun,
-    /// The job has as many steps as it may.
-    StepLimit {
-        /// How many that is.
-        steps_max: u64,
-    },
-    /// Nobody but a claim asks this: the job is not waiting.
-    NotQueued {
-        /// What it is instead.
-        status: Status,
-    },
-    /// Nobody but a claim or a sweep asks this: its time has not come, or is over.
+    #[error("the job has {steps_max} steps already")]
+    StepLimit { steps_max: u64 },
+    /// Only a claim and a sweep ask this.
+    #[error("the job is not Queued: it is {status}")]
+    NotQueued { status: Status },
+    /// Only a claim and a sweep ask this.
+    #[error("its time has not come, or is over")]
     NotDue,
-    /// A record has another version than the caller knows.
-    VersionChanged {
-        /// Which it has; 0 where there is no such record.
-        version: u64,
-    },
-    /// One of a list that is taken whole or not at all.
-    Item {
-        /// Which, counted from 0.
-        index: usize,
-        /// Why.
-        refusal: Box<Refusal>,
-    },
+    /// A record has another version than the caller knows; 0 where there is no such record.
+    #[error("{}", version_changed(*version))]
+    VersionChanged { version: u64 },
+    /// One of a list that is taken whole or not at all; the index counts from 0.
+    #[error("item {index}: {refusal}")]
+    Item { index: usize, refusal: Box<Refusal> },
 }
 
 impl Refusal {
@@ -149,28 +110,13 @@ impl Refusal {
 
     /// The fields that are wrong, where that is the reason.
     pub fn problems(&self) -> &[FieldProblem] {
-        match self {
-            Refusal::Invalid(problems) | Refusal::SchemaMismatch(problems) => problems,
-            Refusal::Item { refusal, .. } => refusal.problems(),
-            Refusal::PayloadTooLarge { .. }
-            | Refusal::KeyReused { .. }
-            | Refusal::KeyReusedUnseen
-            | Refusal::QueueFull { .. }
-            | Refusal::UnknownJobType { .. }
-            | Refusal::TenantLimit { .. }
-            | Refusal::JobNotFound
-            | Refusal::KeyNotFound
-            | Refusal::LeaseLost
-            | Refusal::AlreadyEnded { .. }
-            | Refusal::NotEnded { .. }
-            | Refusal::NotRedrivable { .. }
-            | Refusal::NotPoisoned { .. }
-            | Refusal::StepNotBegun
-            | Refusal::StepLimit { .. }
-            | Refusal::NotQueued { .. }
-            | Refusal::NotDue
-            | Refusal::VersionChanged { .. } => &[],
+        if let Refusal::Item { refusal, .. } = self {
+            return refusal.problems();
         }
+        if let Refusal::Invalid(problems) | Refusal::SchemaMismatch(problems) = self {
+            return problems;
+        }
+        &[]
     }
 }
 
@@ -180,52 +126,14 @@ impl From<FieldProblem> for Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Refusal::Invalid(problems) | Refusal::SchemaMismatch(problems) => {
-                let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
-                f.write_str(&problems.join("; "))
-            }
-            Refusal::PayloadTooLarge { bytes, bytes_max } => {
-                write!(f, "payload: has {bytes} bytes, and at most {bytes_max} are taken")
-            }
-            Refusal::KeyReused { holder } => {
-                write!(f, "idempotencyKey: belongs to job {holder}, which is a different job")
-            }
-            Refusal::KeyReusedUnseen => f.write_str("idempotencyKey: belongs to a different job"),
-            Refusal::QueueFull { job_type, max_queued } => {
-                write!(f, "the queue of {job_type} is full: {max_queued} jobs wait")
-            }
-            Refusal::UnknownJobType { job_type } => {
-                write!(f, "jobType: {job_type} is not declared, and only declared types are taken")
-            }
-            Refusal::TenantLimit { limit, max } => {
-                let (noun, setting) = (limit.noun(), limit.setting());
-                write!(f, "the tenant has {max} {noun}, and {setting} allows no more")
-            }
-            Refusal::JobNotFound => f.write_str("there is no such job"),
-            Refusal::KeyNotFound => f.write_str("there is no such key"),
-            Refusal::LeaseLost => f.write_str("the token is not the job's current lease"),
-            Refusal::AlreadyEnded { status } => write!(f, "it has already ended: {status} stands"),
-            Refusal::NotEnded { status } => write!(f, "the job has not ended: it is {status}"),
-            Refusal::NotRedrivable { status } => {
-                write!(f, "only Poisoned, Failed and Cancelled jobs are redriven: it is {status}")
-            }
-            Refusal::NotPoisoned { status } => write!(f, "the job is not Poisoned: it is {status}"),
-            Refusal::StepNotBegun => f.write_str("the step was never begun"),
-            Refusal::StepLimit { steps_max } => write!(f, "the job has {steps_max} steps already"),
-            Refusal::NotQueued { status } => write!(f, "the job is not Queued: it is {status}"),
-            Refusal::NotDue => f.write_str("its time has not come, or is over"),
-            Refusal::VersionChanged { version: 0 } => {
-                f.write_str("there is no such record any more")
-            }
-            Refusal::VersionChanged { version } => {
-                write!(f, "the record was changed meanwhile and has version {version} now")
-            }
-            Refusal::Item { index, refusal } => write!(f, "item {index}: {refusal}"),
-        }
-    }
+fn sentences(problems: &[FieldProblem]) -> String {
+    let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+    problems.join("; ")
 }
 
-impl std::error::Error for Refusal {}
+fn version_changed(version: u64) -> String {
+    match version {
+        0 => "there is no such record any more".into(),
+        _ => format!("the record was changed meanwhile and has version {version} now"),
+    }
+}

@@ -16,49 +16,39 @@ use std::time::Duration;
 
 /// A sign of life for one lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of Command::Heartbeat")]
 pub struct Beat {
-    /// The job.
     pub id: JobId,
-    /// The lease.
     pub token: LeaseToken,
-    /// How far the handler is, if it says.
     pub progress: Option<ProgressReport>,
 }
 
 /// A worker's report on one attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of Command::Settle")]
 pub struct Report {
-    /// The job.
     pub id: JobId,
-    /// The lease.
     pub token: LeaseToken,
-    /// How it ended.
     pub ending: Ending,
 }
 
 /// A job that its worker gives back.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of Command::Release")]
 pub struct Release {
-    /// The job.
     pub id: JobId,
-    /// The lease.
     pub token: LeaseToken,
-    /// Why.
     pub reason: ReleaseReason,
-    /// How long nobody should try.
     pub delay: Duration,
 }
 
-/// A handler begins or finishes a step.
+/// A handler begins a step, or finishes it with a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of Command::FinishStep")]
 pub struct StepReport {
-    /// The job.
     pub id: JobId,
-    /// The lease.
     pub token: LeaseToken,
-    /// Which step.
     pub name: StepName,
-    /// What the step came to; nothing where it begins.
     pub result: Option<JsonText>,
 }
 

@@ -172,6 +172,14 @@ impl Scope {
         }
     }
 
+    /// The tenant, or `*` for all.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Scope::One(tenant) => tenant.as_str(),
+            Scope::All => "*",
+        }
+    }
+
     /// Whose jobs a new key is for where its maker, whose scope this is, does not say. All tenants
     /// have to be written out: a field that was forgotten must not open them.
     pub fn of_new_key(&self) -> Self {

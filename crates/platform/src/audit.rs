@@ -10,6 +10,7 @@
 use crate::{Error, Platform, request::TypedRequest};
 use engine::{AuditEntry, AuditNote, CorrelationId, Principal, Scope};
 use std::sync::Arc;
+use store::Request;
 
 /// Who does something, and how it can be found again.
 #[derive(Clone, Debug)]
@@ -60,7 +61,7 @@ impl Platform {
         detail: Option<&str>,
     ) -> Result<(), Error> {
         let note = actor.note(action, target, detail.map(Into::into));
-        self.execute_one(TypedRequest::note(note)).await
+        self.execute_one(TypedRequest::done(Request::Audit(note))).await
     }
 
     /// A page of the audit log, newest first: entries with a number below `before`.

@@ -1,8 +1,10 @@
 //! A bell that one thread waits for and any may ring.
 
 use std::{
+    io,
     sync::{Arc, Condvar, Mutex},
     task::Wake,
+    thread,
     time::Duration,
 };
 
@@ -56,3 +58,36 @@ impl Wake for Bell {
 }
 
 const UNPOISONED: &str = "nothing panics with the bell in hand";
+
+/// A thread that does its rounds by a bell. Dropped, it stops.
+pub(crate) struct BellThread {
+    bell: Arc<Bell>,
+    thread: Mutex<Option<thread::JoinHandle<()>>>,
+}
+
+impl BellThread {
+    pub(crate) fn start(
+        name: &str,
+        bell: Arc<Bell>,
+        run: impl FnOnce() + Send + 'static,
+    ) -> io::Result<Self> {
+        let thread = thread::Builder::new().name(name.into()).spawn(run)?;
+        Ok(BellThread { bell, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Stops the thread, and returns when it has ended its round and left.
+    pub(crate) fn stop(&self) {
+        self.bell.stop();
+        let thread = self.thread.lock().expect("nothing panics here").take();
+        // The last one who knows the node may be a future that dies of what it is told. Then this
+        // is the thread itself, which cannot wait for itself.
+        let other = thread.filter(|thread| thread.thread().id() != thread::current().id());
+        drop(other.map(thread::JoinHandle::join)); // a panic of the store was told where it happened
+    }
+}
+
+impl Drop for BellThread {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

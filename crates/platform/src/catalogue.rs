@@ -1,9 +1,8 @@
 //! What a submit must know of the types: which are declared, and what their payloads must be.
 //!
-//! Policies live in the store, and any node may set one. So that no job costs a look there, we keep
-//! what we read last. We look again after we set a policy ourselves, where a strict installation
-//! meets a type that it has not heard of, and, for what other nodes set, whenever the settings are
-//! looked at (`settings_cache.rs`).
+//! Policies live in the store, and any node may set one. So that no job costs a look there, the
+//! node keeps what it read last (`settings_cache.rs`), and looks again where a strict installation
+//! meets a type that it has not heard of.
 
 use crate::{
     Error, Platform,
@@ -12,32 +11,9 @@ use crate::{
 use engine::{JobType, NewJob, Policy, Refusal, Tenant};
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, RwLock},
+    sync::Arc,
 };
 use store::StoreError;
-
-/// What we read last, and whether it still holds.
-#[derive(Default)]
-pub(crate) struct Catalogue(RwLock<Kept>);
-
-#[derive(Default)]
-struct Kept {
-    known: Arc<Known>,
-    /// Settings that we changed so far, or tried to.
-    changes: u64,
-    /// The changes that had been made when we looked. A look that began before a change may not have seen it.
-    seen: Option<u64>,
-    /// Looks that have begun so far, and the one that brought what is known.
-    looks: u64,
-    kept_look: u64,
-}
-
-/// A look at the store, as it began.
-struct Begun {
-    look: u64,
-    /// Settings that had been changed here by then.
-    changes: u64,
-}
 
 /// The declared types, each with its schema if it has one.
 #[derive(Default)]
@@ -50,24 +26,13 @@ impl Platform {
         mut jobs: impl Iterator<Item = &NewJob>,
     ) -> Result<Arc<Known>, Error> {
         let strict = self.settings.strict_types;
-        if !self.may_trust_types() {
-            Box::pin(self.look_at_settings()).await?;
+        let known = self.current_settings().filter(|settings| {
+            !strict || jobs.all(|new| settings.types.0.contains_key(&new.job_type))
+        });
+        match known {
+            Some(settings) => Ok(settings.types),
+            None => Ok(Box::pin(self.read_settings()).await?.types),
         }
-        match self.catalogue.fresh() {
-            Some(known) if !strict || jobs.all(|new| known.0.contains_key(&new.job_type)) => {
-                Ok(known)
-            }
-            Some(_) | None => self.look_at_types().await,
-        }
-    }
-
-    /// Reads what the store says of the types now.
-    pub(crate) async fn look_at_types(&self) -> Result<Arc<Known>, Error> {
-        let (known, begun) = self.catalogue.begin();
-        let policies = self.store.policies().await?;
-        let known = Arc::new(Known::of(policies, &known));
-        self.catalogue.keep(known.clone(), begun);
-        Ok(known)
     }
 
     /// The verdict on each of these jobs of one tenant: refuses a job of a type that is not
@@ -137,48 +102,9 @@ impl Platform {
     }
 }
 
-impl Catalogue {
-    /// What we know, if nothing has happened since we looked.
-    fn fresh(&self) -> Option<Arc<Known>> {
-        let kept = self.0.read().expect(UNPOISONED);
-        (kept.seen == Some(kept.changes)).then(|| kept.known.clone())
-    }
-
-    fn begin(&self) -> (Arc<Known>, Begun) {
-        let mut kept = self.0.write().expect(UNPOISONED);
-        kept.looks += 1;
-        (kept.known.clone(), Begun { look: kept.looks, changes: kept.changes })
-    }
-
-    /// Keeps what a look brought, unless something was set here meanwhile, or a look that began
-    /// later was quicker.
-    fn keep(&self, known: Arc<Known>, begun: Begun) {
-        let mut kept = self.0.write().expect(UNPOISONED);
-        if kept.changes == begun.changes && begun.look > kept.kept_look {
-            (kept.known, kept.seen) = (known, Some(begun.changes));
-            kept.kept_look = begun.look;
-        }
-    }
-
-    /// Holds while something is being set. However that ends, what we know is out of date
-    /// afterwards.
-    pub(crate) fn change(&self) -> Changing<'_> {
-        Changing(self)
-    }
-}
-
-/// Something that is being set.
-pub(crate) struct Changing<'a>(&'a Catalogue);
-
-impl Drop for Changing<'_> {
-    fn drop(&mut self) {
-        self.0.0.write().expect(UNPOISONED).changes += 1;
-    }
-}
-
 impl Known {
     /// A schema that is as it was keeps what was made of it.
-    fn of(policies: BTreeMap<JobType, Policy>, before: &Known) -> Self {
+    pub(crate) fn of(policies: BTreeMap<JobType, Policy>, before: &Known) -> Self {
         let known = policies.into_iter().map(|(job_type, policy)| {
             let old = before.0.get(&job_type).and_then(Option::as_ref);
             let schema = policy.schema.map(|text| match old {
@@ -190,5 +116,3 @@ impl Known {
         Known(known.collect())
     }
 }
-
-const UNPOISONED: &str = "nothing panics with the types in hand";

@@ -8,25 +8,14 @@
 
 use crate::{
     Batcher, Error, Platform,
-    bell::Bell,
+    bell::BellThread,
     presence::{Presence, has_company},
 };
 use engine::Timestamp;
 use pollster::block_on;
-use std::{
-    io,
-    sync::{Arc, Mutex},
-    thread,
-    time::Duration,
-};
+use std::{io, sync::Arc, thread, time::Duration};
 use store::{ATTEND_EVERY, News};
 use tracing::{debug, info, warn};
-
-/// The clockwork of one node. Dropped, it stops.
-pub(crate) struct Clockwork {
-    bell: Arc<Bell>,
-    thread: Mutex<Option<thread::JoinHandle<()>>>,
-}
 
 /// How often the sweeper looks.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
@@ -47,55 +36,31 @@ const SEEN_BY_ALL_AFTER: Duration = Duration::from_millis(1_500);
 /// However much is put off here: others are told at most this often.
 const CALLS_APART: Duration = Duration::from_millis(50);
 
-impl Clockwork {
-    /// Starts the thread.
-    pub(crate) fn start(
-        platform: Arc<Platform>,
-        batcher: Arc<Batcher>,
-        presence: Arc<Presence>,
-    ) -> io::Result<Self> {
-        let bell = platform.bell.clone();
-        let shared = platform.store.is_shared();
-        let mut works = Works {
-            next_sweep: Duration::ZERO,
-            next_attend: Duration::ZERO,
-            next_wake: Duration::ZERO,
-            next_call: Duration::ZERO,
-            looked: Timestamp::default(),
-            sudden: false,
-            leads: false,
-            ending: false,
-            failing: false,
-            shared,
-            platform,
-            batcher,
-            presence,
-        };
-        works.next_wake = works.monotonic() + works.wake_after();
-        let builder = thread::Builder::new().name("consign-clockwork".into());
-        let thread = builder.spawn(move || works.run())?;
-        Ok(Clockwork { bell, thread: Mutex::new(Some(thread)) })
-    }
-
-    /// Lets it look now.
-    pub(crate) fn ring(&self) {
-        self.bell.ring();
-    }
-
-    /// Stops it, and returns when it stands still. Blocks for as long as one page takes, and a last sign of life.
-    pub(crate) fn stop(&self) {
-        self.bell.stop();
-        let thread = self.thread.lock().expect("nothing panics here").take();
-        if let Some(thread) = thread {
-            drop(thread.join()); // a panic of the store was told where it happened
-        }
-    }
-}
-
-impl Drop for Clockwork {
-    fn drop(&mut self) {
-        self.stop();
-    }
+/// Starts the clockwork of one node. To stop it takes as long as one page, and a last sign of life.
+pub(crate) fn start(
+    platform: Arc<Platform>,
+    batcher: Arc<Batcher>,
+    presence: Arc<Presence>,
+) -> io::Result<BellThread> {
+    let bell = platform.bell.clone();
+    let shared = platform.store.is_shared();
+    let mut works = Works {
+        next_sweep: Duration::ZERO,
+        next_attend: Duration::ZERO,
+        next_wake: Duration::ZERO,
+        next_call: Duration::ZERO,
+        looked: Timestamp::default(),
+        sudden: false,
+        leads: false,
+        ending: false,
+        failing: false,
+        shared,
+        platform,
+        batcher,
+        presence,
+    };
+    works.next_wake = works.monotonic() + works.wake_after();
+    BellThread::start("consign-clockwork", bell, move || works.run())
 }
 
 struct Works {

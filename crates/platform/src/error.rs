@@ -7,8 +7,8 @@ use store::StoreError;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The contract says no. Nothing was done.
-    #[error("{0}")]
-    Refused(Refusal),
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     /// The store could not be asked. Nothing was done.
     #[error("the store did not take it")]
     Store(#[source] StoreError),
@@ -29,12 +29,6 @@ impl Error {
             Error::Store(source) => Error::OutcomeUnknown { jobs: Vec::new(), source },
             Error::Refused(_) | Error::OutcomeUnknown { .. } => self,
         }
-    }
-}
-
-impl From<Refusal> for Error {
-    fn from(refusal: Refusal) -> Self {
-        Error::Refused(refusal)
     }
 }
 

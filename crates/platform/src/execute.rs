@@ -28,7 +28,7 @@ impl Platform {
     /// One request that sets something which nodes keep in memory. When this returns, it is in
     /// force here.
     pub(crate) async fn set(&self, request: TypedRequest<()>) -> Result<(), Error> {
-        let change = (self.settings_cache.change(), self.catalogue.change());
+        let change = self.settings_cache.change();
         let answer = self.execute_one(request).await;
         drop(change);
         // It may have been set although the store could not say so.

@@ -7,6 +7,7 @@ use engine::{
     ApiKey, CorrelationId, KeyDraft, KeyId, KeySecret, Principal, Refusal, Scope, SigningKey,
 };
 use std::sync::Arc;
+use store::Request;
 
 impl Platform {
     /// Makes an API key. The secret is shown once: only its digest is kept.
@@ -85,7 +86,7 @@ impl Platform {
         key: &ApiKey,
     ) -> Result<(), Error> {
         let actor = actor.within(key.grant.scope.clone());
-        let request = TypedRequest::put_key(key);
+        let request = TypedRequest::done(Request::put_key(key));
         self.set(request.audited(Some(&actor), action, key.id, Some(detail))).await
     }
 
@@ -99,7 +100,7 @@ impl Platform {
     pub async fn new_signing_key(&self) -> Result<SigningKey, Error> {
         let (id, secret) = (self.dice.roll(), [self.dice.roll(), self.dice.roll()]);
         let key = SigningKey::new(id, secret, self.clock.read().wall);
-        self.set(TypedRequest::put_signing_key(&key)).await?;
+        self.set(TypedRequest::done(Request::put_signing_key(&key))).await?;
         Ok(key)
     }
 
@@ -120,7 +121,7 @@ impl Platform {
         // Everybody's addresses end with it.
         let actor = Actor::new(by, correlation).within(Scope::All);
         let detail = Some(engine::signing_key_revocation(key.revoked_at));
-        let request = TypedRequest::put_signing_key(&key);
+        let request = TypedRequest::done(Request::put_signing_key(&key));
         self.set(request.audited(Some(&actor), "signing_key.revoke", id, detail)).await?;
         Ok(key)
     }

@@ -42,7 +42,7 @@ mod system;
 mod watch;
 
 pub use audit::Actor;
-pub use batcher::{Batcher, ClaimWait, Limits, Waiting};
+pub use batcher::{Batcher, ClaimWait, Limits, PendingReply, Waiting};
 pub use bulk::{Chosen, May, POISON_COUNTED_MAX, PoisonPage, PoisonQuery, Reasons};
 pub use engine::{Beat, Release, Report, StepReport};
 pub use error::Error;
@@ -57,7 +57,6 @@ pub use system::{SystemClock, SystemDice};
 pub use watch::{Changed, Watch};
 
 use bell::Bell;
-use catalogue::Catalogue;
 use pace::Pace;
 use schema::CheckPool;
 use settings_cache::SettingsCache;
@@ -77,8 +76,6 @@ pub struct Platform {
     bell: Arc<Bell>,
     /// How fast queues move, for those who ask when to come again.
     pace: Pace,
-    /// What submits must know of the types.
-    catalogue: Catalogue,
     /// Where costly payloads and new schemas are checked.
     checks: CheckPool,
     /// What was set in the store, and how old it is.
@@ -154,7 +151,6 @@ impl Platform {
             settings,
             bell: Arc::default(),
             pace: Pace::default(),
-            catalogue: Catalogue::default(),
             checks: CheckPool::default(),
             settings_cache: SettingsCache::default(),
         }

@@ -8,7 +8,7 @@
 
 use crate::{
     Batcher, Error, Platform,
-    bell::Bell,
+    bell::BellThread,
     watch::{Touched, Watchers},
 };
 use engine::{JobId, JobType};
@@ -17,7 +17,7 @@ use std::{
     collections::BTreeMap,
     io,
     pin::Pin,
-    sync::{Arc, Mutex},
+    sync::Arc,
     task::{Context, Poll, Waker},
     thread,
     time::Duration,
@@ -36,53 +36,27 @@ const NEWS_APART: Duration = Duration::from_millis(1);
 /// While nobody watches and nobody says anything there is nothing to do.
 const IDLE: Duration = Duration::from_secs(3_600);
 
-/// The lookout of one node. Dropped, it stops.
-pub(crate) struct Lookout {
-    bell: Arc<Bell>,
-    thread: Mutex<Option<thread::JoinHandle<()>>>,
-}
-
-impl Lookout {
-    /// Starts the thread.
-    pub(crate) fn start(platform: Arc<Platform>, batcher: Arc<Batcher>) -> io::Result<Self> {
-        let watchers = batcher.watchers().clone();
-        let bell = watchers.bell.clone();
-        let post = Post {
-            measured: BTreeMap::new(),
-            look_began: Duration::ZERO,
-            next_hasty_look: Duration::ZERO,
-            hurry: false,
-            next_look: None,
-            next_settings: Duration::ZERO,
-            settings_hint: false,
-            failing: false,
-            settings_failing: false,
-            platform,
-            batcher,
-            watchers,
-        };
-        // A greeting: those who believe that they are alone have told nobody anything.
-        post.batcher.notify_peers(News { touched: true, ..News::default() });
-        let builder = thread::Builder::new().name("consign-lookout".into());
-        let thread = builder.spawn(move || post.run())?;
-        Ok(Lookout { bell, thread: Mutex::new(Some(thread)) })
-    }
-
-    /// Stops it, and returns when it stands still.
-    pub(crate) fn stop(&self) {
-        self.bell.stop();
-        let thread = self.thread.lock().expect("nothing panics here").take();
-        // The last one who knows the node may be a future that dies of what it is told. Then this is the
-        // lookout's own thread, which cannot wait for itself.
-        let other = thread.filter(|thread| thread.thread().id() != thread::current().id());
-        drop(other.map(thread::JoinHandle::join)); // a panic of the store was told where it happened
-    }
-}
-
-impl Drop for Lookout {
-    fn drop(&mut self) {
-        self.stop();
-    }
+/// Starts the lookout of one node.
+pub(crate) fn start(platform: Arc<Platform>, batcher: Arc<Batcher>) -> io::Result<BellThread> {
+    let watchers = batcher.watchers().clone();
+    let bell = watchers.bell.clone();
+    let post = Post {
+        measured: BTreeMap::new(),
+        look_began: Duration::ZERO,
+        next_hasty_look: Duration::ZERO,
+        hurry: false,
+        next_look: None,
+        next_settings: Duration::ZERO,
+        settings_hint: false,
+        failing: false,
+        settings_failing: false,
+        platform,
+        batcher,
+        watchers,
+    };
+    // A greeting: those who believe that they are alone have told nobody anything.
+    post.batcher.notify_peers(News { touched: true, ..News::default() });
+    BellThread::start("consign-lookout", bell, move || post.run())
 }
 
 struct Post {

@@ -2,8 +2,8 @@
 //! what other nodes do.
 
 use crate::{
-    Batcher, ClaimWait, Limits, Platform, Settings, Waiting, Watch, Writes, clockwork::Clockwork,
-    lookout::Lookout, presence::Presence,
+    Batcher, ClaimWait, Limits, Platform, Settings, Waiting, Watch, Writes, bell::BellThread,
+    clockwork, lookout, presence::Presence,
 };
 use engine::{JobId, Scope, Wish};
 use std::{io, ops::Deref, sync::Arc};
@@ -16,9 +16,9 @@ pub struct Node {
     platform: Arc<Platform>,
     batcher: Arc<Batcher>,
     presence: Arc<Presence>,
-    clockwork: Clockwork,
+    clockwork: BellThread,
     /// Only where there may be other nodes.
-    lookout: Option<Lookout>,
+    lookout: Option<BellThread>,
 }
 
 impl Node {
@@ -51,9 +51,9 @@ impl Node {
         if shared {
             platform.settings_cache.join(presence.clone());
         }
-        let lookout = || Lookout::start(platform.clone(), batcher.clone());
+        let lookout = || lookout::start(platform.clone(), batcher.clone());
         let lookout = shared.then(lookout).transpose()?;
-        let clockwork = Clockwork::start(platform.clone(), batcher.clone(), presence.clone())?;
+        let clockwork = clockwork::start(platform.clone(), batcher.clone(), presence.clone())?;
         Ok(Node { platform, batcher, presence, clockwork, lookout })
     }
 
@@ -100,7 +100,7 @@ impl Node {
     /// Says that it will end, and leaves the chores of all to another node. It goes on with everything else.
     pub fn drain(&self) {
         self.presence.drain();
-        self.clockwork.ring();
+        self.platform.bell.ring();
     }
 
     /// Takes nothing new, finishes what waits, and stops; whoever watches a job learns so. This blocks.

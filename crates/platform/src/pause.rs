@@ -2,6 +2,7 @@
 
 use crate::{Actor, Error, Platform, request::TypedRequest};
 use engine::{JobType, PauseReason, Scope};
+use store::Request;
 
 impl Platform {
     /// Lets nobody claim from a queue; what runs goes on.
@@ -19,8 +20,8 @@ impl Platform {
             }
             None => None,
         };
-        let request = TypedRequest::pause(scope, job_type.clone());
-        self.set(request.audited(actor, "queue.pause", job_type, detail)).await
+        let pause = Request::Pause { scope: scope.clone(), job_type: job_type.clone() };
+        self.set(TypedRequest::done(pause).audited(actor, "queue.pause", job_type, detail)).await
     }
 
     /// Lets a paused queue be claimed from again.
@@ -37,7 +38,7 @@ impl Platform {
             }
             None => None,
         };
-        let request = TypedRequest::resume(scope, job_type.clone());
-        self.set(request.audited(actor, "queue.resume", job_type, detail)).await
+        let resume = Request::Resume { scope: scope.clone(), job_type: job_type.clone() };
+        self.set(TypedRequest::done(resume).audited(actor, "queue.resume", job_type, detail)).await
     }
 }

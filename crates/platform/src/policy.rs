@@ -3,6 +3,7 @@
 use crate::{Actor, Error, Platform, request::TypedRequest, schema};
 use engine::{JobType, Policy, PolicyDraft, Refusal, Scope, Tenant};
 use std::collections::{BTreeMap, BTreeSet};
+use store::Request;
 
 /// A job type, and how its jobs are treated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +39,7 @@ impl Platform {
             }
             None => None,
         };
-        let request = TypedRequest::set_policy(&job_type, &policy);
+        let request = TypedRequest::done(Request::set_policy(&job_type, &policy));
         self.set(request.audited(actor, "type.put", job_type, detail)).await?;
         Ok(policy)
     }

@@ -3,7 +3,6 @@
 use crate::{
     Error, Platform, Verdict,
     execute::{check_items, whole_seconds},
-    request::TypedRequest,
 };
 use engine::{Release, Scope, check_delay};
 
@@ -18,6 +17,6 @@ impl Platform {
         for release in &releases {
             check_delay("delaySeconds", whole_seconds(release.delay))?;
         }
-        self.end_attempts(releases.into_iter().map(|back| TypedRequest::release(scope, back))).await
+        self.end_attempts(scope, releases.into_iter().map(Release::into_command)).await
     }
 }

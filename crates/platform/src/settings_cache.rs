@@ -1,5 +1,5 @@
-//! What a node keeps in memory of what was set in the store: the credentials here, the policies in
-//! the catalogue.
+//! What a node keeps in memory of what was set in the store: the credentials, and of the policies
+//! what a submit must know.
 //!
 //! A request must not cost a question to the store, and what one node sets must hold at every other
 //! node when the setter is answered. So the store counts what is set, every node looks at that
@@ -12,7 +12,7 @@
 //! the others can see: a process that was paused, or has lost the store, looks again before it
 //! serves.
 
-use crate::{Error, Platform, presence::Presence};
+use crate::{Error, Platform, catalogue::Known, presence::Presence};
 use engine::{ApiKey, KeyId, Principal, SigningKey};
 use std::{
     collections::HashMap,
@@ -56,6 +56,13 @@ impl KnownKey {
     }
 }
 
+/// All that one look has read.
+#[derive(Clone, Default)]
+pub(crate) struct Snapshot {
+    credentials: Arc<Credentials>,
+    pub(crate) types: Arc<Known>,
+}
+
 #[derive(Default)]
 pub(crate) struct SettingsCache {
     state: RwLock<State>,
@@ -65,14 +72,14 @@ pub(crate) struct SettingsCache {
 
 #[derive(Default)]
 struct State {
-    credentials: Arc<Credentials>,
-    /// The store's count when the credentials were read. What was read may be newer, never older.
+    snapshot: Snapshot,
+    /// The store's count when the snapshot was read. What was read may be newer, never older.
     version: u64,
     /// Looks that have begun so far.
     looks: u64,
     /// The latest look whose answer was kept; 0 before the first.
     kept_look: u64,
-    /// Looks that had begun when the credentials were kept.
+    /// Looks that had begun when the snapshot was kept.
     looks_when_kept: u64,
     /// Something was set here when so many looks had begun: an answer to one of them is too old.
     changed_at_look: u64,
@@ -129,7 +136,7 @@ impl SettingsCache {
 
     /// Keeps what a look has read, unless what is kept is newer: looks overlap, and the one that
     /// began first may have read the store's count last. Gives the version that is kept then.
-    fn keep(&self, look: &Look, version: u64, credentials: Arc<Credentials>) -> u64 {
+    fn keep(&self, look: &Look, version: u64, snapshot: Snapshot) -> u64 {
         let mut state = self.write();
         // A look that began after the other was kept has seen all that was set before, also where
         // the count has gone back because a database was restored.
@@ -138,7 +145,7 @@ impl SettingsCache {
             || (version == state.version && look.number > state.kept_look);
         if is_newer {
             state.version = version;
-            state.credentials = credentials;
+            state.snapshot = snapshot;
             state.looks_when_kept = state.looks;
         }
         state.kept_look = state.kept_look.max(look.number);
@@ -178,24 +185,32 @@ impl Platform {
     /// The credentials that this node may act by now; nothing where it has to look first
     /// ([`Platform::look_at_settings`]).
     pub fn credentials(&self) -> Option<Arc<Credentials>> {
+        self.current_settings().map(|settings| settings.credentials)
+    }
+
+    pub(crate) fn current_settings(&self) -> Option<Snapshot> {
         let state = self.settings_cache.read();
         let is_member = self.settings_cache.member.get().is_some();
-        state.is_current(is_member, || self.clock.read()).then(|| state.credentials.clone())
+        state.is_current(is_member, || self.clock.read()).then(|| state.snapshot.clone())
     }
 
     /// The credentials that were read last, however long ago.
     pub fn last_credentials(&self) -> Arc<Credentials> {
-        self.settings_cache.read().credentials.clone()
+        self.settings_cache.read().snapshot.credentials.clone()
     }
 
     /// Reads what was set since the last look, and confirms that this node acts by it.
     pub async fn look_at_settings(&self) -> Result<(), Error> {
-        self.look_at_credentials().await.map(drop)
+        self.read_settings().await.map(drop)
     }
 
     /// The same, and gives the credentials that were in force when the look began. They stay good
     /// for the request that asked for them, however much is set here meanwhile.
     pub async fn look_at_credentials(&self) -> Result<Arc<Credentials>, Error> {
+        Ok(self.read_settings().await?.credentials)
+    }
+
+    pub(crate) async fn read_settings(&self) -> Result<Snapshot, Error> {
         let cache = &self.settings_cache;
         let look = cache.begin(self.clock.read());
         if cache.read().closed {
@@ -208,15 +223,17 @@ impl Platform {
         if look.known == Some(version) {
             let mut state = cache.write();
             state.note_look(&look);
-            return Ok(state.credentials.clone());
+            return Ok(state.snapshot.clone());
         }
-        self.look_at_types().await?;
+        let before = cache.read().snapshot.types.clone();
+        let types = Arc::new(Known::of(self.store.policies().await?, &before));
         let (keys, signing_keys) = (self.store.keys(None).await?, self.store.signing_keys().await?);
         let credentials = Arc::new(Credentials::new(keys, signing_keys));
-        let kept = cache.keep(&look, version, credentials.clone());
+        let snapshot = Snapshot { credentials, types };
+        let kept = cache.keep(&look, version, snapshot.clone());
         // What this node acts by, which is not always what this look has read.
         self.confirm(kept).await?;
-        Ok(credentials)
+        Ok(snapshot)
     }
 
     async fn confirm(&self, version: u64) -> Result<(), Error> {
@@ -246,13 +263,6 @@ impl Platform {
         Ok(self.store.unconfirmed_nodes(version).await?)
     }
 
-    /// Whether this node may act by the policies that it has in memory.
-    pub(crate) fn may_trust_types(&self) -> bool {
-        let is_member = self.settings_cache.member.get().is_some();
-        let state = self.settings_cache.read();
-        !is_member || (!state.closed && state.was_looked_at(self.clock.read()))
-    }
-
     /// Confirms whatever will be set: a node that serves nothing any more must not keep setters
     /// waiting.
     pub(crate) async fn leave_settings(&self) -> Result<(), Error> {
@@ -274,10 +284,11 @@ mod tests {
         Reading { wall, monotonic: Duration::from_secs(seconds) }
     }
 
-    fn signing(number: u128) -> Arc<Credentials> {
+    fn signing(number: u128) -> Snapshot {
         let secret = [Chance(number), Chance(number)];
         let key = SigningKey::new(Chance(number << 64), secret, Timestamp::default());
-        Arc::new(Credentials::new(Vec::new(), vec![key]))
+        let credentials = Arc::new(Credentials::new(Vec::new(), vec![key]));
+        Snapshot { credentials, ..Snapshot::default() }
     }
 
     #[test]
@@ -288,7 +299,7 @@ mod tests {
         cache.keep(&slow, 6, signing(1));
         let state = cache.read();
         assert_eq!(state.version, 7);
-        assert_eq!(state.credentials.signing_keys, signing(2).signing_keys);
+        assert_eq!(state.snapshot.credentials.signing_keys, signing(2).credentials.signing_keys);
     }
 
     /// Looks overlap: which one began first says nothing about which one has read the count first.
@@ -301,7 +312,10 @@ mod tests {
         let (first, second) = (cache.begin(at(3)), cache.begin(at(4)));
         assert_eq!(cache.keep(&first, 10, signing(10)), 10);
         assert_eq!(cache.keep(&second, 9, signing(9)), 10, "it began last and has seen less");
-        assert_eq!(cache.read().credentials.signing_keys, signing(10).signing_keys);
+        assert_eq!(
+            cache.read().snapshot.credentials.signing_keys,
+            signing(10).credentials.signing_keys
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Hear how attempts ended.
 
 use crate::{Error, Platform, execute::check_items, request::TypedRequest};
-use engine::{Report, Scope, Status};
+use engine::{Command, JobId, Report, Scope, Status};
 
 /// What a report came to: what the job became by it, or why it was not taken. That is a refusal, or that
 /// the job is damaged; what is wrong with the whole store fails the whole call.
@@ -11,16 +11,17 @@ impl Platform {
     /// Settles attempts, each with a verdict of its own, in the order in which they were given.
     pub async fn settle(&self, scope: &Scope, reports: Vec<Report>) -> Result<Vec<Verdict>, Error> {
         check_items("items", reports.len())?;
-        self.end_attempts(reports.into_iter().map(|report| TypedRequest::settle(scope, report)))
-            .await
+        self.end_attempts(scope, reports.into_iter().map(Report::into_command)).await
     }
 
     /// Carries out what ends attempts, and wakes the maintenance loop where a job waits again: it
     /// may have been put off until later.
     pub(crate) async fn end_attempts(
         &self,
-        requests: impl Iterator<Item = TypedRequest<Status>>,
+        scope: &Scope,
+        commands: impl Iterator<Item = (JobId, Command)>,
     ) -> Result<Vec<Verdict>, Error> {
+        let requests = commands.map(|command| TypedRequest::end_attempt(scope, command));
         let verdicts = self.execute_each(requests).await?;
         if verdicts.iter().flatten().any(|status| !status.is_ended()) {
             self.bell.ring();

@@ -63,7 +63,7 @@ fn names_refuse_by_field() {
     for text in hostile_texts() {
         assert_eq!(blamed(JobId::parse(&text)), Some("jobId"));
         assert_eq!(blamed(LeaseToken::parse(&text)), Some("token"));
-        assert_eq!(Status::parse(&text), None);
+        assert_eq!(Status::from_name(&text), None);
     }
 }
 

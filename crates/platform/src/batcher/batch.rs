@@ -172,12 +172,9 @@ impl Done {
         }
         let mut ids = Vec::new();
         for (submission, replies) in &self.submissions {
-            let replies = replies.iter().flatten();
-            submission
-                .requests
-                .iter()
-                .zip(replies)
-                .for_each(|(r, reply)| touched_by(r, reply, &mut ids));
+            for (request, reply) in submission.requests.iter().zip(replies.iter().flatten()) {
+                reply.iter().for_each(|answer| answered(request, answer, &mut ids));
+            }
         }
         let stood = self.claims.iter().filter_map(|(_, result)| result.as_ref().ok());
         ids.extend(stood.flatten().map(|claimed| claimed.job.id()));
@@ -211,12 +208,6 @@ impl Done {
             }
         }
         left
-    }
-}
-
-fn touched_by(request: &Request, reply: &Reply, ids: &mut Vec<JobId>) {
-    if let Ok(answer) = reply {
-        answered(request, answer, ids);
     }
 }
 

@@ -10,14 +10,14 @@
 //! waits for nobody, and an idle writer has no timer.
 
 use super::{
-    Limits, UNPOISONED, Waiting,
+    Limits, UNPOISONED,
     batch::Entry,
     lane::{Lane, Load},
     submission::Submission,
     wait_at_most::wait_at_most,
     waiting_claims::{ClaimFilter, ClaimResult, WaitingClaims},
 };
-use crate::{request::TypedRequest, watch::Watchers};
+use crate::watch::Watchers;
 use ::store::{
     Claimed, Execute, News, Promise, Request, StoreError,
     sync::{
@@ -26,7 +26,7 @@ use ::store::{
         thread,
     },
 };
-use engine::{JobType, Release, ReleaseReason, Scope};
+use engine::{Command, ReleaseReason, Scope};
 use std::{sync::Arc, time::Duration};
 
 /// Callers who were answered have this long to come back: a part of what a commit takes.
@@ -45,7 +45,7 @@ pub(super) struct BatchQueue {
     gathered: Condvar,
     pub(super) watchers: Arc<Watchers>,
     /// Whether there are other nodes that want to know what this one does.
-    company: AtomicBool,
+    pub(super) company: AtomicBool,
 }
 
 /// What waits. Nobody is woken with this in hand: that may run code of others.
@@ -53,8 +53,8 @@ pub(super) struct State {
     /// What workers report. It goes first into every batch: a report that comes late costs a lease,
     /// and then the job runs twice. It cannot starve the rest for long, because there is nothing to
     /// report where nothing was claimed.
-    reports: Lane,
-    ordinary: Lane,
+    pub(super) reports: Lane,
+    pub(super) ordinary: Lane,
     pub(super) claims: WaitingClaims,
     /// The last number given.
     number: u64,
@@ -197,24 +197,9 @@ impl BatchQueue {
         drop(withdrawn.map(|promise| promise.keep(Ok(Vec::new()))));
     }
 
-    pub(super) fn wake(&self, types: Option<&[JobType]>) {
-        let wanted =
-            |filter: &ClaimFilter| types.is_none_or(|types| types.iter().any(|t| filter.knows(t)));
-        let mut state = self.state();
-        if state.claims.is_empty() {
-            return;
-        }
-        state.claims.mark_ready(|_, filter| wanted(filter));
-        self.notify_writer(state);
-    }
-
     /// Whether another node wants to know what happens here.
     pub(super) fn has_listeners(&self) -> bool {
         self.company.load(Ordering::SeqCst)
-    }
-
-    pub(super) fn be_in_company(&self, company: bool) {
-        self.company.store(company, Ordering::SeqCst);
     }
 
     /// Lets other nodes know, where there are any.
@@ -241,7 +226,7 @@ impl BatchQueue {
 
     /// Wakes the writer that gathers, if it has what it waits for, or else one that sleeps. Those
     /// who work look again before they sleep.
-    fn notify_writer(&self, state: MutexGuard<'_, State>) {
+    pub(super) fn notify_writer(&self, state: MutexGuard<'_, State>) {
         let writer = match state.gathering {
             true => state.is_gathered().then_some(&self.gathered),
             false => (state.sleeping > 0).then_some(&self.wakeup),
@@ -249,17 +234,6 @@ impl BatchQueue {
         drop(state);
         if let Some(writer) = writer {
             writer.notify_one();
-        }
-    }
-
-    pub(super) fn waiting(&self) -> Waiting {
-        let state = self.state();
-        let (reports, ordinary) = (&state.reports, &state.ordinary);
-        Waiting {
-            requests: reports.requests() + ordinary.requests(),
-            bytes: reports.bytes() + ordinary.bytes(),
-            held: reports.held() + ordinary.held(),
-            standing: state.claims.len(),
         }
     }
 
@@ -284,7 +258,7 @@ impl BatchQueue {
 impl State {
     /// How many submissions wait for a batch.
     fn submissions(&self) -> usize {
-        self.reports.submissions() + self.ordinary.submissions()
+        self.reports.submissions.len() + self.ordinary.submissions.len()
     }
 
     fn has_work(&self) -> bool {
@@ -334,13 +308,10 @@ fn submissions_in(batch: &[Entry]) -> usize {
 
 /// A request to take a job back whose worker never heard of it; this costs the job nothing.
 fn undelivered(claimed: &Claimed) -> Option<Request> {
-    let release = Release {
-        id: claimed.job.id(),
-        token: claimed.job.lease()?.token,
-        reason: ReleaseReason::Undelivered,
-        delay: Duration::ZERO,
-    };
-    Some(TypedRequest::release(&Scope::All, release).request)
+    let token = claimed.job.lease()?.token;
+    let command =
+        Command::Release { token, reason: ReleaseReason::Undelivered, delay: Duration::ZERO };
+    Some(Request::Job { scope: Scope::All, id: claimed.job.id(), command })
 }
 
 fn closed() -> StoreError {

@@ -8,12 +8,12 @@ use std::collections::VecDeque;
 
 pub(super) struct Lane {
     /// These have their place, whatever becomes of their callers.
-    submissions: VecDeque<Submission>,
-    inside: Size,
+    pub(super) submissions: VecDeque<Submission>,
+    pub(super) inside: Size,
     bytes_max: usize,
     /// These are as good as still with their callers, and leave with them: else callers who come and
     /// go could fill the memory.
-    held: VecDeque<Submission>,
+    pub(super) held: VecDeque<Submission>,
 }
 
 /// What a batch has taken so far.
@@ -65,22 +65,6 @@ impl Lane {
     pub(super) fn clear(&mut self) -> impl Iterator<Item = Submission> + use<> {
         self.inside = Size::default();
         std::mem::take(&mut self.submissions).into_iter().chain(std::mem::take(&mut self.held))
-    }
-
-    pub(super) fn submissions(&self) -> usize {
-        self.submissions.len()
-    }
-
-    pub(super) fn requests(&self) -> usize {
-        self.inside.requests
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        self.inside.bytes
-    }
-
-    pub(super) fn held(&self) -> usize {
-        self.held.len()
     }
 
     fn left(&mut self, submission: &Submission) {

@@ -6,20 +6,20 @@
 
 mod batch;
 mod batch_queue;
-mod claim_wait;
 mod lane;
+mod pending_reply;
 mod submission;
 mod wait_at_most;
 mod waiting_claims;
 mod work_hint;
 
-pub use claim_wait::ClaimWait;
+pub use pending_reply::{ClaimWait, PendingReply};
 
-use self::{batch_queue::BatchQueue, submission::PendingReply};
+use self::{batch_queue::BatchQueue, waiting_claims::ClaimFilter};
 use crate::{Watch, watch::Watchers};
 use ::store::{
     Execute, News, Reply, Request, StoreError,
-    sync::{Mutex, thread},
+    sync::{Mutex, atomic::Ordering, thread},
 };
 use engine::{JobId, JobType, Scope, Wish};
 use std::{io, sync::Arc};
@@ -103,7 +103,7 @@ impl Batcher {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        PendingReply::new(&self.queue, batch)?.await
+        PendingReply::submit(&self.queue, batch)?.await
     }
 
     /// Lets other nodes know, where there are any.
@@ -117,13 +117,19 @@ impl Batcher {
     /// bring it work, after the submits in it: a job handed over to an idle system is stored and
     /// started by one commit.
     pub fn stand(&self, scope: Scope, wish: Wish) -> ClaimWait {
-        ClaimWait::new(&self.queue, scope, wish)
+        ClaimWait::stand(&self.queue, scope, wish)
     }
 
     /// Lets claims that wait try again: those that want one of `types`, or all. For what no request
     /// brings: time that has come, and other nodes.
     pub fn wake(&self, types: Option<&[JobType]>) {
-        self.queue.wake(types);
+        let wanted =
+            |filter: &ClaimFilter| types.is_none_or(|types| types.iter().any(|t| filter.knows(t)));
+        let mut state = self.queue.state();
+        if !state.claims.is_empty() {
+            state.claims.mark_ready(|_, filter| wanted(filter));
+            self.queue.notify_writer(state);
+        }
     }
 
     /// Wants to know when a batch touches a job. Begin before you read it.
@@ -138,12 +144,19 @@ impl Batcher {
 
     /// Whether there are other nodes, which want to know what this one does.
     pub(crate) fn be_in_company(&self, company: bool) {
-        self.queue.be_in_company(company);
+        self.queue.company.store(company, Ordering::SeqCst);
     }
 
     /// What waits now.
     pub fn waiting(&self) -> Waiting {
-        self.queue.waiting()
+        let state = self.queue.state();
+        let (reports, ordinary) = (&state.reports, &state.ordinary);
+        Waiting {
+            requests: reports.inside.requests + ordinary.inside.requests,
+            bytes: reports.inside.bytes + ordinary.inside.bytes,
+            held: reports.held.len() + ordinary.held.len(),
+            standing: state.claims.len(),
+        }
     }
 
     /// Takes nothing new, finishes what waits, and returns when the last answer was given. Claims that

@@ -1,14 +1,9 @@
 //! One caller's requests: they go into one transaction together.
 
-use super::{batch_queue::BatchQueue, work_hint::WorkHint};
+use super::work_hint::WorkHint;
 use ::store::{Answer, Awaited, Claimed, Promise, Reply, Request, StoreError, promise};
 use engine::{AuditNote, CLAIM_MAX, Command, Ending, How};
-use std::{
-    ops::{AddAssign, SubAssign},
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, ready},
-};
+use std::ops::{AddAssign, SubAssign};
 
 /// What a caller is told.
 pub(super) type Replies = Result<Vec<Reply>, StoreError>;
@@ -147,49 +142,6 @@ fn text_bytes(command: &Command) -> usize {
         | Command::Discard
         | Command::Erase
         | Command::Purge => 0,
-    }
-}
-
-/// A caller who waits for the replies to a submission.
-pub(super) struct PendingReply {
-    queue: Arc<BatchQueue>,
-    number: u64,
-    awaited: Awaited<Replies>,
-    heard: bool,
-}
-
-impl PendingReply {
-    /// Hands a submission in. The error is that there is nobody left to take it.
-    pub(super) fn new(queue: &Arc<BatchQueue>, requests: Vec<Request>) -> Result<Self, StoreError> {
-        let (submission, awaited) = Submission::new(requests);
-        let number = queue.enter(submission)?;
-        Ok(PendingReply { queue: queue.clone(), number, awaited, heard: false })
-    }
-}
-
-impl Future for PendingReply {
-    type Output = Replies;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Replies> {
-        let replies = ready!(Pin::new(&mut self.awaited).poll(cx));
-        self.heard = true;
-        // Promises are broken only by a panic of the store, in the middle of a batch.
-        Poll::Ready(
-            replies
-                .unwrap_or_else(|broken| Err(StoreError::OutcomeUnknown(Some(Box::new(broken))))),
-        )
-    }
-}
-
-impl Drop for PendingReply {
-    fn drop(&mut self) {
-        if self.heard {
-            return;
-        }
-        self.queue.abandon(self.number);
-        if let Some(Ok(replies)) = self.awaited.give_up() {
-            self.queue.release(claimed_in(&replies));
-        }
     }
 }
 

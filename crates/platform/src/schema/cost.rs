@@ -43,14 +43,6 @@ pub(super) fn rates(schema: &Value) -> Result<Rates, FieldProblem> {
     })
 }
 
-/// Applied to the same value, one subschema each.
-const SAME_ONE: [&str; 5] = ["not", "if", "then", "else", "contentSchema"];
-/// Applied to the same value, a list of subschemas.
-const SAME_LIST: [&str; 3] = ["allOf", "anyOf", "oneOf"];
-/// Applied to the same value, subschemas by name.
-const SAME_MAP: [&str; 2] = ["dependentSchemas", "dependencies"];
-const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
-
 /// The values within a value that a subschema is applied to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Selector<'s> {
@@ -70,10 +62,9 @@ enum Selector<'s> {
     Names,
 }
 
-#[derive(Default)]
 struct Subschema<'s> {
-    fields: Option<&'s Map<String, Value>>,
-    schema: Option<&'s Value>,
+    fields: &'s Map<String, Value>,
+    schema: &'s Value,
     pointer: String,
     /// Applied to the same value. Only one of the targets of an edge is meant, but which one is
     /// known only at run time where a reference is dynamic.
@@ -191,49 +182,42 @@ impl<'s> Graph<'s> {
 
     /// The number of the subschema `schema`; none for `true` and `false`, which cost nothing.
     fn place(&mut self, schema: &'s Value, pointer: String) -> Option<usize> {
-        let fields = Some(schema.as_object()?);
+        let fields = schema.as_object()?;
         let place = ptr::from_ref(schema);
         if let Some(known) = self.places.get(&place) {
             return Some(*known);
         }
         self.places.insert(place, self.subschemas.len());
-        let schema = Some(schema);
-        self.subschemas.push(Subschema { fields, schema, pointer, ..Subschema::default() });
+        let (same, within) = (Vec::new(), Vec::new());
+        self.subschemas.push(Subschema { fields, schema, pointer, same, within });
         Some(self.subschemas.len() - 1)
     }
 
     /// Finds all edges that begin at the subschema `from`.
     fn connect(&mut self, from: usize) -> Result<(), FieldProblem> {
-        let Some(fields) = self.subschemas[from].fields else { return Ok(()) };
-        for (keyword, value) in fields {
-            let keyword = keyword.as_str();
-            let at = below(&self.subschemas[from].pointer, keyword);
-            if SAME_ONE.contains(&keyword) {
-                self.apply(from, None, value, at);
-            } else if SAME_LIST.contains(&keyword) {
-                self.apply_each(from, |_| None, value, &at);
-            } else if SAME_MAP.contains(&keyword) {
-                self.apply_named(from, |_| None, value, &at);
-            } else if REFERENCES.contains(&keyword) {
-                self.refer(from, keyword, value)?;
-            } else {
-                self.connect_within(from, keyword, value, at);
-            }
+        for (keyword, value) in self.subschemas[from].fields {
+            self.apply_keyword(from, keyword, value)?;
         }
         Ok(())
     }
 
-    fn connect_within(&mut self, from: usize, keyword: &str, value: &'s Value, at: String) {
+    fn apply_keyword(
+        &mut self,
+        from: usize,
+        keyword: &str,
+        value: &'s Value,
+    ) -> Result<(), FieldProblem> {
+        let at = below(&self.subschemas[from].pointer, keyword);
         match keyword {
+            "not" | "if" | "then" | "else" | "contentSchema" => self.apply(from, None, value, at),
+            "allOf" | "anyOf" | "oneOf" => self.apply_each(from, |_| None, value, &at),
+            "dependentSchemas" | "dependencies" => self.apply_named(from, |_| None, value, &at),
+            "$ref" | "$dynamicRef" | "$recursiveRef" => self.refer(from, keyword, value, at)?,
             "properties" => self.apply_named(from, |name| Some(Selector::Field(name)), value, &at),
             "patternProperties" => {
-                let patterns = value.as_object().map_or(0, Map::len);
-                self.patterns_max = self.patterns_max.max(patterns);
-                value
-                    .as_object()
-                    .into_iter()
-                    .flatten()
-                    .for_each(|(name, _)| self.note_pattern(name));
+                let patterns = value.as_object().into_iter().flatten().map(|(pattern, _)| pattern);
+                self.patterns_max = self.patterns_max.max(patterns.clone().count());
+                patterns.for_each(|pattern| self.note_pattern(pattern));
                 self.apply_named(from, |_| Some(Selector::Fields), value, &at);
             }
             "additionalProperties" | "unevaluatedProperties" => {
@@ -251,6 +235,7 @@ impl<'s> Graph<'s> {
             "contains" => self.apply(from, Some(Selector::Items), value, at),
             _ => {}
         }
+        Ok(())
     }
 
     /// Counted repetitions multiply where they nest; that some only follow one another is not
@@ -303,9 +288,14 @@ impl<'s> Graph<'s> {
     }
 
     /// Notes everything that a reference may mean, whichever of it the validator takes.
-    fn refer(&mut self, from: usize, keyword: &str, reference: &Value) -> Result<(), FieldProblem> {
+    fn refer(
+        &mut self,
+        from: usize,
+        keyword: &str,
+        reference: &Value,
+        at: String,
+    ) -> Result<(), FieldProblem> {
         let Some(reference) = reference.as_str() else { return Ok(()) };
-        let at = below(&self.subschemas[from].pointer, keyword);
         let (base, fragment) = match reference.strip_prefix('#') {
             Some(fragment) => ("", fragment),
             None => reference.rsplit_once('#').unwrap_or((reference, "")),
@@ -352,8 +342,8 @@ impl<'s> Graph<'s> {
         if !base.is_empty() {
             return self.resources.iter().filter(|resource| resource.may_be(base)).collect();
         }
-        let own = self.subschemas[from].schema.map(ptr::from_ref);
-        let innermost = own.and_then(|own| self.resource_of.get(&own)).copied();
+        let own = ptr::from_ref(self.subschemas[from].schema);
+        let innermost = self.resource_of.get(&own).copied();
         let mut around: Vec<&Resource<'s>> = Vec::new();
         let mut next = Some(innermost.unwrap_or_default());
         while let Some(resource) = next {
@@ -420,10 +410,7 @@ impl<'s> Graph<'s> {
         }
         let has_unevaluated = |place: &usize| {
             let fields = self.subschemas[*place].fields;
-            fields.is_some_and(|fields| {
-                fields.contains_key("unevaluatedProperties")
-                    || fields.contains_key("unevaluatedItems")
-            })
+            ["unevaluatedProperties", "unevaluatedItems"].iter().any(|of| fields.contains_key(*of))
         };
         let unevaluated = (0..count).filter(has_unevaluated);
         if unevaluated.map(|place| chains.unfolded[place]).sum::<u64>() > UNEVALUATED_MAX {
@@ -536,8 +523,7 @@ struct Demand<'s> {
 }
 
 impl<'s> Demand<'s> {
-    fn add(&mut self, selector: Selector<'s>, of: Option<&'s Map<String, Value>>, load: Load) {
-        let Some(of) = of else { return };
+    fn add(&mut self, selector: Selector<'s>, of: &'s Map<String, Value>, load: Load) {
         match selector {
             Selector::Field(name) => {
                 let sum = self.fields.entry(name).or_default();

@@ -17,8 +17,9 @@ use serde_json::{Map, Number, Value};
 use std::{
     borrow::Cow,
     cell::Cell,
+    iter,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    ptr,
+    ptr, slice,
 };
 
 /// How much a check may cost.
@@ -146,18 +147,18 @@ impl Json for Metered {
 }
 
 impl<'a> Node<'a, Metered> for MeteredValue<'a> {
-    type Object = MeteredObject<'a>;
-    type Array = MeteredArray<'a>;
+    type Object = &'a Map<String, Value>;
+    type Array = &'a [Value];
     type Number = &'a Number;
 
-    fn as_object(&self) -> Option<MeteredObject<'a>> {
+    fn as_object(&self) -> Option<Self::Object> {
         charge_one();
-        self.0.as_object().map(MeteredObject)
+        self.0.as_object()
     }
 
-    fn as_array(&self) -> Option<MeteredArray<'a>> {
+    fn as_array(&self) -> Option<Self::Array> {
         charge_one();
-        self.0.as_array().map(|items| MeteredArray(items))
+        self.0.as_array().map(Vec::as_slice)
     }
 
     fn as_string(&self) -> Option<Cow<'a, str>> {
@@ -218,99 +219,72 @@ fn charge_comparison(value: &Value, expected: &Value) {
         (Value::Object(fields), Value::Object(wanted)) if fields.len() == wanted.len() => {
             charge_whole(value);
         }
-        (Value::String(text), Value::String(_)) => charge_text(text.len()),
+        (Value::String(_), Value::String(_)) => charge_whole(value),
         _ => charge_one(),
     }
 }
 
 /// Everything in `value` is looked at.
 fn charge_whole(value: &Value) {
-    match value {
-        Value::Array(items) => {
-            charge_one();
-            items.iter().for_each(charge_whole);
-        }
-        Value::Object(fields) => {
-            charge_one();
-            fields.iter().for_each(|(name, value)| {
-                charge_text(name.len());
-                charge_whole(value);
-            });
-        }
-        Value::String(text) => charge_text(text.len()),
-        Value::Null | Value::Bool(_) | Value::Number(_) => charge_one(),
+    let text = value.as_str();
+    charge_text(text.map_or(0, str::len));
+    for item in value.as_array().into_iter().flatten() {
+        charge_whole(item);
+    }
+    for (name, value) in value.as_object().into_iter().flatten() {
+        charge_text(name.len());
+        charge_whole(value);
     }
 }
 
-/// The fields of an object.
-pub(super) struct MeteredObject<'a>(&'a Map<String, Value>);
-
-impl<'a> Object<'a, Metered> for MeteredObject<'a> {
+impl<'a> Object<'a, Metered> for &'a Map<String, Value> {
     type Node = MeteredValue<'a>;
     type MemberName = &'a str;
-    type MembersIter = MeteredFields<'a>;
+    type MembersIter = iter::Map<serde_json::map::Iter<'a>, fn(Field<'a>) -> MeteredField<'a>>;
 
     fn len(&self) -> usize {
         charge_one();
-        self.0.len()
+        Map::len(self)
     }
 
     fn get(&self, key: &String) -> Option<MeteredValue<'a>> {
         charge(|rates| rates.value);
-        self.0.get(key).map(MeteredValue)
+        Map::get(self, key).map(MeteredValue)
     }
 
-    fn members(&self) -> MeteredFields<'a> {
+    fn members(&self) -> Self::MembersIter {
         charge_one();
-        MeteredFields(self.0.iter())
+        self.iter().map(|(name, value)| {
+            charge(|rates| {
+                rates.value + rates.name * (1 + rates.text * (name.len() as u64 / BYTES_PER_STEP))
+            });
+            (name, MeteredValue(value))
+        })
     }
 }
 
-pub(super) struct MeteredFields<'a>(serde_json::map::Iter<'a>);
+type Field<'a> = (&'a String, &'a Value);
+type MeteredField<'a> = (&'a str, MeteredValue<'a>);
 
-impl<'a> Iterator for MeteredFields<'a> {
-    type Item = (&'a str, MeteredValue<'a>);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let (name, value) = self.0.next()?;
-        charge(|rates| {
-            rates.value + rates.name * (1 + rates.text * (name.len() as u64 / BYTES_PER_STEP))
-        });
-        Some((name, MeteredValue(value)))
-    }
-}
-
-/// The items of a list.
-pub(super) struct MeteredArray<'a>(&'a [Value]);
-
-impl<'a> Array<'a, Metered> for MeteredArray<'a> {
+impl<'a> Array<'a, Metered> for &'a [Value] {
     type Node = MeteredValue<'a>;
-    type ElementsIter = MeteredItems<'a>;
+    type ElementsIter = iter::Map<slice::Iter<'a, Value>, fn(&'a Value) -> MeteredValue<'a>>;
 
     fn len(&self) -> usize {
         charge_one();
-        self.0.len()
+        <[Value]>::len(self)
     }
 
-    fn elements(&self) -> MeteredItems<'a> {
+    fn elements(&self) -> Self::ElementsIter {
         charge_one();
-        MeteredItems(self.0.iter())
+        self.iter().map(|item| {
+            charge(|rates| rates.value);
+            MeteredValue(item)
+        })
     }
 
     fn is_unique(&self) -> bool {
-        self.0.iter().for_each(charge_whole);
-        unique::is_unique(self.0)
-    }
-}
-
-pub(super) struct MeteredItems<'a>(std::slice::Iter<'a, Value>);
-
-impl<'a> Iterator for MeteredItems<'a> {
-    type Item = MeteredValue<'a>;
-
-    fn next(&mut self) -> Option<MeteredValue<'a>> {
-        let item = self.0.next()?;
-        charge(|rates| rates.value);
-        Some(MeteredValue(item))
+        self.iter().for_each(charge_whole);
+        unique::is_unique(self)
     }
 }

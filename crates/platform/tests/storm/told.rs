@@ -74,7 +74,7 @@ impl Told {
         let mut ledger = self.ledger();
         match verdict.strip_prefix('!') {
             None => {
-                let status = Status::parse(verdict).expect("a status");
+                let status = Status::from_name(verdict).expect("a status");
                 let first = *ledger.settled.entry(token).or_insert(status);
                 if first != status {
                     let text = format!("I7: {token:?} was answered {first}, then {status}");

@@ -1,0 +1,91 @@
+//! What the queue will answer, as its caller sees it.
+
+use super::{
+    batch_queue::BatchQueue,
+    submission::{Submission, claimed_in},
+    waiting_claims::ClaimFilter,
+};
+use ::store::{Awaited, Claimed, Reply, Request, StoreError, promise};
+use engine::{Scope, Wish};
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+/// A caller's wait for an answer of the queue. Dropped, it is withdrawn and leaves nothing leased.
+#[must_use = "what nobody waits for is withdrawn"]
+pub struct PendingReply<T> {
+    queue: Arc<BatchQueue>,
+    number: u64,
+    awaited: Awaited<Result<T, StoreError>>,
+    heard: bool,
+    leave: fn(&BatchQueue, u64),
+    release: fn(&BatchQueue, &T),
+}
+
+/// A claim that waits until it gets something.
+pub type ClaimWait = PendingReply<Vec<Claimed>>;
+
+impl PendingReply<Vec<Reply>> {
+    /// Hands a submission in. The error is that there is nobody left to take it.
+    pub(super) fn submit(
+        queue: &Arc<BatchQueue>,
+        requests: Vec<Request>,
+    ) -> Result<Self, StoreError> {
+        let (submission, awaited) = Submission::new(requests);
+        Ok(PendingReply {
+            queue: queue.clone(),
+            number: queue.enter(submission)?,
+            awaited,
+            heard: false,
+            leave: BatchQueue::abandon,
+            release: |queue, replies| queue.release(claimed_in(replies)),
+        })
+    }
+}
+
+impl ClaimWait {
+    pub(super) fn stand(queue: &Arc<BatchQueue>, scope: Scope, wish: Wish) -> Self {
+        let (promise, awaited) = promise();
+        PendingReply {
+            queue: queue.clone(),
+            number: queue.stand(ClaimFilter { scope, wish }, promise),
+            awaited,
+            heard: false,
+            leave: BatchQueue::leave,
+            release: |queue, jobs| queue.release(jobs),
+        }
+    }
+
+    /// Ends the waiting: gives what a batch under way brings, or else nothing, without asking the store.
+    pub async fn withdraw(self) -> Result<Vec<Claimed>, StoreError> {
+        self.queue.withdraw(self.number);
+        self.await
+    }
+}
+
+impl<T> Future for PendingReply<T> {
+    type Output = Result<T, StoreError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let result = ready!(Pin::new(&mut self.awaited).poll(cx));
+        self.heard = true;
+        // Promises are broken only by a panic of the store, in the middle of a batch.
+        Poll::Ready(
+            result.unwrap_or_else(|broken| Err(StoreError::OutcomeUnknown(Some(Box::new(broken))))),
+        )
+    }
+}
+
+impl<T> Drop for PendingReply<T> {
+    fn drop(&mut self) {
+        if self.heard {
+            return;
+        }
+        (self.leave)(&self.queue, self.number);
+        if let Some(Ok(answer)) = self.awaited.give_up() {
+            (self.release)(&self.queue, &answer);
+        }
+    }
+}
