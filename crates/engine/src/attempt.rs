@@ -24,21 +24,12 @@ pub struct Ending {
 
 /// The ways in which an attempt ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of a draft")]
 pub enum How {
     /// The work is done.
-    Completed {
-        /// A small result, if there is one.
-        result: Option<JsonText>,
-        /// Where a large one can be fetched.
-        result_url: Option<ResultUrl>,
-    },
-    /// It did not work this time.
-    Failed {
-        /// Why.
-        failure: Failure,
-        /// When the handler wants to be tried again, if it knows better than the policy.
-        retry_after: Option<Duration>,
-    },
+    Completed { result: Option<JsonText>, result_url: Option<ResultUrl> },
+    /// It did not work this time. The handler may know better than the policy when to try again.
+    Failed { failure: Failure, retry_after: Option<Duration> },
     /// It will never work.
     FailedForGood(Failure),
     /// The message cannot be read.
@@ -153,7 +144,6 @@ impl EndingDigest {
         Self::digest(&[word, code.code.as_str()])
     }
 
-    /// The fingerprint of an attempt that was given back.
     pub(crate) fn given_back() -> Self {
         Self::digest(&["given back"])
     }

@@ -25,24 +25,17 @@ pub struct AuditNote {
     pub correlation: CorrelationId,
 }
 
-/// One line of the audit log.
+/// One line of the audit log: a note, numbered from 1 without gaps, and dated by the store's clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of AuditNote")]
 pub struct AuditEntry {
-    /// 1 for the first, without gaps.
     pub number: u64,
-    /// When it was done, by the store's clock.
     pub at: Timestamp,
-    /// Who did it.
     pub who: Arc<str>,
-    /// Whose house it was done in.
     pub scope: Scope,
-    /// What was done.
     pub action: Arc<str>,
-    /// What it was done to.
     pub target: Arc<str>,
-    /// What else is worth knowing.
     pub detail: Option<Arc<str>>,
-    /// What to search the logs for.
     pub correlation: CorrelationId,
     /// The digest of all of the above and of the entry before.
     pub hash: AuditHash,

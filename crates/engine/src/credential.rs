@@ -2,9 +2,10 @@
 
 use crate::{
     chance::Chance,
-    field::{Checked, FieldProblem, check_text},
+    field::{Checked, FieldProblem},
     key::{hex, sha256, unhex},
     principal::Grant,
+    text::KeyName,
     time::Timestamp,
 };
 use std::{collections::BTreeSet, fmt, sync::Arc};
@@ -14,7 +15,6 @@ use std::{collections::BTreeSet, fmt, sync::Arc};
 pub struct KeyId(pub u64);
 
 impl KeyId {
-    /// A new one.
     fn new(chance: Chance) -> Self {
         KeyId((chance.0 >> 64) as u64)
     }
@@ -120,24 +120,18 @@ impl fmt::Debug for KeyDigest {
     }
 }
 
-/// An API key, as it is kept.
+/// An API key, as it is kept: who it is for and what it may, but only the digest of its secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are the contract's own")]
 pub struct ApiKey {
-    /// Which.
     pub id: KeyId,
-    /// What its owner calls it.
     pub name: KeyName,
-    /// How it is known again.
     pub digest: KeyDigest,
-    /// What it may.
     pub grant: Grant,
-    /// When it was made.
     pub created_at: Timestamp,
-    /// Who made it.
+    /// The principal that made it.
     pub created_by: Arc<str>,
-    /// When it ends by itself.
     pub expires_at: Option<Timestamp>,
-    /// When somebody ended it.
     pub revoked_at: Option<Timestamp>,
 }
 
@@ -169,34 +163,11 @@ pub fn descendants(keys: &[ApiKey], id: KeyId) -> Vec<&ApiKey> {
 
 /// A key that is asked for, and may be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of ApiKey")]
 pub struct KeyDraft {
-    /// What it is called.
     pub name: KeyName,
-    /// What it may.
     pub grant: Grant,
-    /// When it ends by itself.
     pub expires_at: Option<Timestamp>,
-}
-
-/// What a key is called by its owner.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyName(Arc<str>);
-
-impl KeyName {
-    /// Checks `text`.
-    pub fn parse(text: &str) -> Checked<Self> {
-        const CHARS_MAX: usize = 128;
-        check_text("name", text, CHARS_MAX)?;
-        if text.chars().any(char::is_control) {
-            return Err(FieldProblem::new("name", "must not contain control characters"));
-        }
-        Ok(KeyName(text.into()))
-    }
-
-    /// The name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
 /// A key that signs status addresses. Old ones are kept until nothing that they signed is valid.

@@ -176,8 +176,12 @@ fn settle(job: &Job, token: &LeaseToken, ending: &Ending, facts: &Facts<'_>) -> 
             let delay = facts.policy.delay_after(job.life.attempt, facts.chance);
             fail(job, life, failure, retry_after.unwrap_or(delay), now, note)
         }
-        How::FailedForGood(failure) => end_failed(job, State::Failed, life, failure, now, note),
-        How::Poisoned(failure) => end_failed(job, State::Poisoned, life, failure, now, note),
+        How::FailedForGood(failure) => {
+            failed(job, State::Failed(ended(now)), life, failure, now, note)
+        }
+        How::Poisoned(failure) => {
+            failed(job, State::Poisoned(ended(now)), life, failure, now, note)
+        }
         How::Cancelled => job.moved(State::Cancelled(ended(now)), life, now, note),
     }))
 }
@@ -191,20 +195,17 @@ fn fail(
     now: Timestamp,
     note: Note,
 ) -> Change {
-    if life.cancel_requested {
-        return end_failed(job, State::Cancelled, life, failure, now, note);
-    }
-    if !job.has_attempts_left() {
-        return end_failed(job, State::Poisoned, life, failure, now, note);
-    }
-    let life = Life { last_failure: Some(failure.clone()), ..life };
-    let note = Note { failure: Some(failure.clone()), ..note };
-    job.moved(State::Queued { run_at: now + delay }, life, now, note)
+    let state = match (life.cancel_requested, job.has_attempts_left()) {
+        (true, _) => State::Cancelled(ended(now)),
+        (false, false) => State::Poisoned(ended(now)),
+        (false, true) => State::Queued { run_at: now + delay },
+    };
+    failed(job, state, life, failure, now, note)
 }
 
-fn end_failed(
+fn failed(
     job: &Job,
-    state: fn(Ended) -> State,
+    state: State,
     life: Life,
     failure: &Failure,
     now: Timestamp,
@@ -212,7 +213,7 @@ fn end_failed(
 ) -> Change {
     let life = Life { last_failure: Some(failure.clone()), ..life };
     let note = Note { failure: Some(failure.clone()), ..note };
-    job.moved(state(ended(now)), life, now, note)
+    job.moved(state, life, now, note)
 }
 
 fn release(
@@ -227,34 +228,27 @@ fn release(
         return answered_before(token, digest, facts);
     };
     let now = facts.now;
-    let mut note = reported(lease, digest);
+    let note = Note { message: Some(reason.as_str().into()), ..reported(lease, digest) };
     let run_at = match reason {
         ReleaseReason::Undelivered => Some(lease.due_at),
         ReleaseReason::NotStarted => run_at_after_not_started(job, lease, now),
         ReleaseReason::Released | ReleaseReason::Snoozed => None,
     };
     if let Some(run_at) = run_at {
-        return Ok(settled(untried(
-            job,
-            lease,
-            run_at,
-            now,
-            Note { message: Some(reason.as_str().into()), ..note },
-        )));
+        return Ok(settled(untried(job, lease, run_at, now, note)));
     }
     let releases = job.life.releases + 1;
     let free = releases <= RELEASES_MAX;
     let attempt = job.life.attempt.saturating_sub(u32::from(free));
     // A worker that gives a job back is not lost.
     let life = Life { attempt, releases, losses: 0, ..job.life.clone() };
-    note.message = Some(reason.as_str().into());
     if life.cancel_requested {
         return Ok(settled(job.moved(State::Cancelled(ended(now)), life, now, note)));
     }
     if !free && !job.has_attempts_left() {
         let text = format!("given back more than {RELEASES_MAX} times, and no attempt is left");
         let failure = Failure::ours(failure_codes::RELEASE_LIMIT, text);
-        return Ok(settled(end_failed(job, State::Poisoned, life, &failure, now, note)));
+        return Ok(settled(failed(job, State::Poisoned(ended(now)), life, &failure, now, note)));
     }
     Ok(settled(job.moved(State::Queued { run_at: now + delay }, life, now, note)))
 }
@@ -322,7 +316,7 @@ fn expire(job: &Job, now: Timestamp) -> Decision {
     });
     let life = Life { message: message.or(job.life.message.clone()), ..job.life.clone() };
     let failure = Failure::ours(failure_codes::JOB_EXPIRED, "not started before its expiresAt");
-    Ok(changed(end_failed(job, State::Cancelled, life, &failure, now, Note::default())))
+    Ok(changed(failed(job, State::Cancelled(ended(now)), life, &failure, now, Note::default())))
 }
 
 fn timeout(job: &Job, facts: &Facts<'_>) -> Decision {
@@ -349,7 +343,8 @@ fn lease_expiry(job: &Job, facts: &Facts<'_>) -> Decision {
         let text = format!("{losses} workers in a row were lost, the last was {worker}");
         let failure = Failure::ours(failure_codes::WORKER_LOST, text);
         let state = if life.cancel_requested { State::Cancelled } else { State::Poisoned };
-        return Ok(changed(end_failed(job, state, life, &failure, facts.now, note)));
+        let state = state(ended(facts.now));
+        return Ok(changed(failed(job, state, life, &failure, facts.now, note)));
     }
     let failure =
         Failure::ours(failure_codes::LEASE_EXPIRED, format!("no sign of life from {worker}"));

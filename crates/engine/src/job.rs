@@ -251,7 +251,6 @@ impl Job {
         }
     }
 
-    /// Whether this life may start another attempt.
     pub(crate) fn has_attempts_left(&self) -> bool {
         self.life.attempt < self.max_attempts
     }

@@ -25,7 +25,7 @@ impl JsonText {
                 format!("must have at most {bytes_max} bytes, but has {}", text.len()),
             ));
         }
-        check(text).map_err(|detail| FieldProblem::new(field, detail))?;
+        scan(text, false).map_err(|detail| FieldProblem::new(field, detail))?;
         Ok(JsonText(text.into()))
     }
 
@@ -48,7 +48,7 @@ impl JsonText {
     /// A form that is equal for two texts exactly when they say the same.
     pub fn canonical(&self) -> String {
         let mut out = String::with_capacity(self.0.len());
-        let value = parse(&self.0).expect("checked when this text was made");
+        let value = scan(&self.0, true).expect("checked when this text was made");
         value.write_canonical(&mut out);
         out
     }
@@ -72,17 +72,10 @@ enum Value<'a> {
     Object(Vec<(&'a str, Value<'a>)>),
 }
 
-/// Whether it is JSON. What is in it need not be kept to know that.
-fn check(text: &str) -> Result<(), String> {
-    scan(Scan { text, at: 0, keeps: false }).map(drop)
-}
-
-fn parse(text: &str) -> Result<Value<'_>, String> {
-    scan(Scan { text, at: 0, keeps: true })
-}
-
-fn scan(mut scan: Scan<'_>) -> Result<Value<'_>, String> {
-    let text = scan.text;
+/// What is in arrays and objects is kept for the canonical form only: to know that it is JSON, it
+/// need not be.
+fn scan(text: &str, keeps: bool) -> Result<Value<'_>, String> {
+    let mut scan = Scan { text, at: 0, keeps };
     let value = scan.value(0)?;
     scan.space();
     if scan.at < text.len() {
@@ -94,7 +87,6 @@ fn scan(mut scan: Scan<'_>) -> Result<Value<'_>, String> {
 struct Scan<'a> {
     text: &'a str,
     at: usize,
-    /// Whether arrays and objects hold what is in them.
     keeps: bool,
 }
 
@@ -186,7 +178,6 @@ impl<'a> Scan<'a> {
         Ok(inner)
     }
 
-    /// The character that an escape stands for.
     fn escape(&mut self) -> Result<char, String> {
         self.at += 1;
         let kind = self.peek().ok_or_else(|| self.wrong("a string without an end"))?;

@@ -89,7 +89,6 @@ impl Lease {
         self.token.epoch == epoch
     }
 
-    /// The same lease, so much later.
     pub(crate) fn shifted(&self, by: Duration) -> Lease {
         Lease { expires_at: self.expires_at + by, deadline: self.deadline + by, ..self.clone() }
     }

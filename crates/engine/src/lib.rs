@@ -52,9 +52,7 @@ pub use chance::Chance;
 pub use command::{
     Answer, Claim, Command, Decision, Effect, Facts, Pulse, ReleaseReason, Ruling, Wish,
 };
-pub use credential::{
-    ApiKey, KeyDigest, KeyDraft, KeyId, KeyName, KeySecret, SigningKey, descendants,
-};
+pub use credential::{ApiKey, KeyDigest, KeyDraft, KeyId, KeySecret, SigningKey, descendants};
 pub use decide::{
     NOT_STARTED_MAX, RELEASES_MAX, claim, clock_jumped, decide, is_claimable, kept_since, overdue,
 };
@@ -88,8 +86,8 @@ pub use step::{
 pub use submit::{Submitted, key_is_free, submit, submit_again, submit_same};
 pub use tenant_limits::{TenantLimit, TenantLimits};
 pub use text::{
-    ClaimId, CorrelationId, ErrorCode, HandlerUrl, Host, JobType, PauseReason, ResultUrl, Scope,
-    StepName, SubjectId, Tenant, TraceParent, WorkerId, is_deceptive,
+    ClaimId, CorrelationId, ErrorCode, HandlerUrl, Host, JobType, KeyName, PauseReason, ResultUrl,
+    Scope, StepName, SubjectId, Tenant, TraceParent, WorkerId, is_deceptive,
 };
 pub use time::{DELAY_SECONDS_MAX, Timestamp, check_delay};
 pub use worker::{WORKER_SILENCE_MAX, is_live};

@@ -177,13 +177,12 @@ impl PolicyDraft {
         let usual = Policy::default();
         let mut findings = Findings::default();
         let max_attempts = findings.keep_given(self.max_attempts.map(check_max_attempts));
-        let lost = self.lost_workers_max;
-        let lost =
-            findings.keep_given(lost.map(|n| check_range("lostWorkersMax", n, 1..=ATTEMPTS_MAX)));
-        let queued = self.max_queued.map(|n| check_range("maxQueued", n, 1..=1_000_000_000));
-        let queued = findings.keep_given(queued);
-        let slots = self.concurrency.map(|n| check_range("concurrency", n, 1..=10_000));
-        let slots = findings.keep_given(slots);
+        let mut number = |field, given: Option<i64>, max: u32| {
+            findings.keep_given(given.map(|number| check_range(field, number, 1..=max)))
+        };
+        let lost = number("lostWorkersMax", self.lost_workers_max, ATTEMPTS_MAX);
+        let queued = number("maxQueued", self.max_queued, 1_000_000_000);
+        let slots = number("concurrency", self.concurrency, 10_000);
         let factor = findings.keep_given(self.backoff_factor_hundredths.map(check_factor));
         let schema = findings.keep_given(self.schema.as_deref().map(check_schema));
         let handler = findings.keep_given(self.handler.as_ref().map(ReadyMadeDraft::check));

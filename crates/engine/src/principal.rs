@@ -115,23 +115,19 @@ pub struct Grant {
 
 /// Why somebody may not. It says no more than the caller's own credential does.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each is spelled out by its sentence")]
 pub enum Denied {
-    /// The right is missing.
     #[error("the credential lacks the scope {0}")]
     Right(Right),
-    /// The type is none of those granted.
     #[error("the credential is limited to other job types")]
     JobType,
-    /// The subject is none of those granted, or the job has none.
+    /// Also where the job is about nothing.
     #[error("the credential is limited to other subjects")]
     Subject,
-    /// It concerns whole queues, and the credential is for some subjects.
     #[error("the credential is limited to subjects, and a queue is about all of them")]
     Queue,
-    /// It concerns all tenants, and the credential is for one.
     #[error("this concerns all tenants: a credential for * is needed")]
     Tenants,
-    /// More would be granted than the one who grants has.
     #[error("{0}: would reach further than the credential that grants it")]
     Wider(&'static str),
 }

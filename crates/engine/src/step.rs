@@ -56,7 +56,6 @@ pub fn check_step_result(text: &str) -> Checked<JsonText> {
     JsonText::parse("result", text, STEP_RESULT_BYTES_MAX)
 }
 
-/// A handler is about to do a step.
 pub(crate) fn begin(job: &Job, token: &LeaseToken, name: &StepName, facts: &Facts<'_>) -> Decision {
     held(job, token, facts).ok_or(Refusal::LeaseLost)?;
     match facts.step {
@@ -72,7 +71,6 @@ pub(crate) fn begin(job: &Job, token: &LeaseToken, name: &StepName, facts: &Fact
     }
 }
 
-/// A handler has done a step.
 pub(crate) fn finish(
     job: &Job,
     token: &LeaseToken,

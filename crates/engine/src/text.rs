@@ -60,7 +60,11 @@ name!(
 );
 name!(
     /// Ties everything together that one request set in motion.
-    CorrelationId, "correlationId", correlation
+    CorrelationId, "correlationId", one_line
+);
+name!(
+    /// What a key is called by its owner.
+    KeyName, "name", one_line
 );
 name!(
     /// Who runs a job.
@@ -190,34 +194,29 @@ impl Scope {
     }
 }
 
-/// `^[a-z0-9][a-z0-9._-]{0,63}$`
 fn lower_name(field: &'static str, text: &str) -> Checked<()> {
-    let lower = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let inner = |byte: u8| lower(byte) || matches!(byte, b'.' | b'_' | b'-');
-    match text.as_bytes() {
-        [] => {
-            Err(FieldProblem::new(field, "is missing; it must match ^[a-z0-9][a-z0-9._-]{0,63}$"))
-        }
-        [first, rest @ ..]
-            if lower(*first) && rest.len() < 64 && rest.iter().all(|b| inner(*b)) =>
-        {
-            Ok(())
-        }
-        _ => Err(FieldProblem::new(field, "must match ^[a-z0-9][a-z0-9._-]{0,63}$")),
-    }
+    let first = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let inner = |byte: u8| first(byte) || matches!(byte, b'.' | b'_' | b'-');
+    let detail = match text {
+        _ if is_name(text, first, inner) => return Ok(()),
+        "" => "is missing; it must match ^[a-z0-9][a-z0-9._-]{0,63}$",
+        _ => "must match ^[a-z0-9][a-z0-9._-]{0,63}$",
+    };
+    Err(FieldProblem::new(field, detail))
 }
 
-/// `^[A-Z][A-Z0-9_]{0,63}$`
 fn error_code(field: &'static str, text: &str) -> Checked<()> {
     let inner = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
-    match text.as_bytes() {
-        [first, rest @ ..]
-            if first.is_ascii_uppercase() && rest.len() < 64 && rest.iter().all(|b| inner(*b)) =>
-        {
-            Ok(())
-        }
-        _ => Err(FieldProblem::new(field, "must match ^[A-Z][A-Z0-9_]{0,63}$")),
+    if is_name(text, |byte| byte.is_ascii_uppercase(), inner) {
+        return Ok(());
     }
+    Err(FieldProblem::new(field, "must match ^[A-Z][A-Z0-9_]{0,63}$"))
+}
+
+/// Whether it is one byte of `first` and at most 63 of `inner`.
+fn is_name(text: &str, first: impl Fn(u8) -> bool, inner: impl Fn(u8) -> bool) -> bool {
+    let Some((head, rest)) = text.as_bytes().split_first() else { return false };
+    first(*head) && rest.len() < 64 && rest.iter().all(|byte| inner(*byte))
 }
 
 /// `version-traceid-parentid-flags` in lower-case hex; ids of zeros only are invalid by the standard,
@@ -274,7 +273,7 @@ fn check_web_address(field: &'static str, text: &str, instead: &str) -> Checked<
 }
 
 /// Correlations travel in headers, so a line break in one would end the header.
-fn correlation(field: &'static str, text: &str) -> Checked<()> {
+fn one_line(field: &'static str, text: &str) -> Checked<()> {
     check_text(field, text, 128)?;
     let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~')); // as nearly all are
     if !is_plain && text.chars().any(char::is_control) {

@@ -35,7 +35,6 @@ impl Bell {
         self.heard.notify_one();
     }
 
-    /// Waits until it rings, at most so long.
     pub(crate) fn wait(&self, longest: Duration) -> Rung {
         let quiet = |rung: &mut Rung| !rung.rung && !rung.stop;
         let waited = self.heard.wait_timeout_while(self.lock(), longest, quiet);
@@ -50,7 +49,6 @@ impl Bell {
     }
 }
 
-/// A future may ring it.
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
         self.ring();

@@ -72,8 +72,7 @@ impl Platform {
         may: May<'_>,
     ) -> Result<u64, Error> {
         let live = [Status::Queued, Status::Running].map(|is| Filter::eq(Field::Status(is)));
-        let about = About { filter: Filter::Or(live.into()), which: is_live };
-        self.bulk(scope, chosen, about, may, Command::Cancel).await
+        self.bulk(scope, chosen, Filter::Or(live.into()), may, Command::Cancel).await
     }
 
     /// Gives all that wait in the poison queue another life, with all their attempts, and says how many.
@@ -110,9 +109,9 @@ impl Platform {
             }
             None => Some(self.counted_reasons(query, grant).await?),
         };
-        let filter = poisoned().of(all_of(of_type.into_iter().chain(of_code)));
+        let filter = all_of([all_of(of_type.into_iter().chain(of_code)), poisoned()]);
         let (scope, before, limit) = (query.scope.clone(), query.before, query.limit);
-        let waiting = |job: &Job| is_poisoned(job) && may(job);
+        let waiting = |job: &Job| is_meant(&poisoned(), job) && may(job);
         let page = self.list_reached(&Query { scope, filter, before, limit }, &waiting).await?;
         Ok(PoisonPage { jobs: page.jobs, next: page.next, reasons })
     }
@@ -129,11 +128,11 @@ impl Platform {
     }
 
     async fn reasons(&self, scope: &Scope, filter: Filter, may: May<'_>) -> Result<Reasons, Error> {
-        let mut walk = Walk::new(scope, poisoned().of(filter));
+        let mut walk = Walk::new(scope, all_of([filter, poisoned()]));
         let mut counts = BTreeMap::new();
         for _ in 0..POISON_COUNTED_MAX / PAGE_MAX {
             let Some(jobs) = walk.next(self).await? else { break };
-            let waiting = jobs.into_iter().filter(|job| is_poisoned(job) && may(job));
+            let waiting = jobs.into_iter().filter(|job| is_meant(&poisoned(), job) && may(job));
             for failure in waiting.filter_map(|job| job.life.last_failure) {
                 *counts.entry(failure.code).or_default() += 1;
             }
@@ -146,11 +145,11 @@ impl Platform {
         &self,
         scope: &Scope,
         chosen: Chosen,
-        about: About,
+        about: Filter,
         may: May<'_>,
         command: Command,
     ) -> Result<u64, Error> {
-        let meant = |job: &Job| (about.which)(job) && may(job);
+        let meant = |job: &Job| is_meant(&about, job) && may(job);
         match chosen {
             Chosen::Ids(ids) => {
                 check_items("jobIds", ids.len())?;
@@ -162,7 +161,7 @@ impl Platform {
                 self.command_all(scope, jobs, &command).await
             }
             Chosen::Matching(filter) => {
-                let mut walk = Walk::new(scope, about.of(filter));
+                let mut walk = Walk::new(scope, all_of([filter, about.clone()]));
                 let mut done = 0;
                 let partly =
                     |done| move |error: Error| if done > 0 { error.after_some() } else { error };
@@ -187,37 +186,17 @@ impl Platform {
     }
 }
 
-/// The jobs of which a verb speaks.
-struct About {
-    /// What a store can find them by.
-    filter: Filter,
-    /// Which of those it finds.
-    which: fn(&Job) -> bool,
-}
-
-impl About {
-    /// Those of them that `filter` shows.
-    fn of(&self, filter: Filter) -> Filter {
-        Filter::And(vec![filter, self.filter.clone()])
-    }
-}
-
 fn all_of(filters: impl IntoIterator<Item = Filter>) -> Filter {
     Filter::And(filters.into_iter().collect())
 }
 
-fn poisoned() -> About {
-    About { filter: Filter::eq(Field::Status(Status::Poisoned)), which: is_poisoned }
+fn poisoned() -> Filter {
+    Filter::eq(Field::Status(Status::Poisoned))
 }
 
-/// Whether it waits for a person. Discarded jobs do not any more.
-fn is_poisoned(job: &Job) -> bool {
-    let waits = job.ended().is_some_and(|ended| ended.discarded_at.is_none());
-    waits && job.status() == Status::Poisoned
-}
-
-fn is_live(job: &Job) -> bool {
-    !job.status().is_ended()
+/// Whether a verb that speaks of the jobs of `about` means this one. Discarded jobs wait for nobody.
+fn is_meant(about: &Filter, job: &Job) -> bool {
+    about.matches(job) && job.ended().is_none_or(|ended| ended.discarded_at.is_none())
 }
 
 /// All jobs that a filter shows, page by page.

@@ -47,9 +47,12 @@ impl Platform {
         let mut verdicts = Vec::with_capacity(jobs.len());
         let mut costly = Vec::new();
         for new in jobs {
-            let verdict = match self.schema_of(known, new) {
-                Ok(None) => Some(Ok(())),
-                Ok(Some(schema)) => {
+            let verdict = match known.0.get(&new.job_type) {
+                None if self.settings.strict_types => {
+                    Some(Err(Refusal::UnknownJobType { job_type: new.job_type.clone() }))
+                }
+                None | Some(None) => Some(Ok(())),
+                Some(Some(schema)) => {
                     let quick = match costly.is_empty() {
                         true => schema.check_quickly(&new.payload, &mut budget),
                         false => Err(schema::Exhausted),
@@ -59,7 +62,6 @@ impl Platform {
                     }
                     quick.ok()
                 }
-                Err(refusal) => Some(Err(refusal)),
             };
             verdicts.push(verdict);
         }
@@ -85,20 +87,6 @@ impl Platform {
         let done = self.checks.run(tenant, work).await;
         // The pool has said why.
         done.map_err(|_| Error::Store(StoreError::Unavailable(None)))
-    }
-
-    fn schema_of<'a>(
-        &self,
-        known: &'a Known,
-        new: &NewJob,
-    ) -> Result<Option<&'a Arc<Schema>>, Refusal> {
-        match known.0.get(&new.job_type) {
-            Some(schema) => Ok(schema.as_ref()),
-            None if self.settings.strict_types => {
-                Err(Refusal::UnknownJobType { job_type: new.job_type.clone() })
-            }
-            None => Ok(None),
-        }
     }
 }
 

@@ -17,7 +17,6 @@ use std::{io, sync::Arc, thread, time::Duration};
 use store::{ATTEND_EVERY, News};
 use tracing::{debug, info, warn};
 
-/// How often the sweeper looks.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// A sweep deals with so many pages; what is left waits for the next, so that nobody else does.
 const SWEEP_PAGES_MAX: usize = 20;

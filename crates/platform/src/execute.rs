@@ -6,7 +6,6 @@ use std::{mem, time::Duration};
 use store::{Answer, Request, StoreError};
 
 impl Platform {
-    /// One request, one reply.
     pub(crate) async fn execute_one<T>(&self, request: TypedRequest<T>) -> Result<T, Error> {
         let mut replies = self.execute_all(vec![request]).await?;
         Ok(replies.pop().expect("one reply for each request")?)
@@ -54,13 +53,18 @@ impl Platform {
         batch: Vec<Request>,
     ) -> Result<Vec<Result<Answer, Error>>, Error> {
         let mut results = Vec::with_capacity(batch.len());
+        if batch.is_empty() {
+            return Ok(results);
+        }
         let mut some_done = false;
         let mut parts = vec![batch]; // the next one last
         while let Some(mut part) = parts.pop() {
-            match self.execute_part(&mut part).await {
-                Ok(done) => {
-                    some_done |= !done.is_empty();
-                    results.extend(done);
+            // What may have to be halved must still be there afterwards.
+            let batch = if part.len() == 1 { mem::take(&mut part) } else { part.clone() };
+            match self.writes.execute(batch).await {
+                Ok(replies) => {
+                    some_done = true;
+                    results.extend(replies.into_iter().map(|reply| Ok(reply?)));
                 }
                 Err(StoreError::Damaged(_)) if part.len() > 1 => {
                     let right = part.split_off(part.len() / 2);
@@ -72,19 +76,6 @@ impl Platform {
             }
         }
         Ok(results)
-    }
-
-    /// One transaction. What may have to be halved is still there afterwards.
-    async fn execute_part(
-        &self,
-        part: &mut Vec<Request>,
-    ) -> Result<Vec<Result<Answer, Error>>, StoreError> {
-        if part.is_empty() {
-            return Ok(Vec::new());
-        }
-        let batch = if part.len() == 1 { mem::take(part) } else { part.clone() };
-        let replies = self.writes.execute(batch).await?;
-        Ok(replies.into_iter().map(|reply| Ok(reply?)).collect())
     }
 }
 

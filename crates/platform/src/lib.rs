@@ -65,7 +65,6 @@ use store::{Clock, Dice, Execute, News, Reply, Request, Store, StoreError};
 
 /// Consign over one store.
 pub struct Platform {
-    /// How batches reach the store.
     writes: Writes,
     /// Everything beside batches.
     store: Arc<dyn Store>,
@@ -99,7 +98,6 @@ impl Writes {
         }
     }
 
-    /// Lets other nodes know, where there are any.
     pub(crate) fn notify_peers(&self, news: News) {
         match self {
             Writes::Direct(store) => store.notify_peers(news),

@@ -36,7 +36,6 @@ const NEWS_APART: Duration = Duration::from_millis(1);
 /// While nobody watches and nobody says anything there is nothing to do.
 const IDLE: Duration = Duration::from_secs(3_600);
 
-/// Starts the lookout of one node.
 pub(crate) fn start(platform: Arc<Platform>, batcher: Arc<Batcher>) -> io::Result<BellThread> {
     let watchers = batcher.watchers().clone();
     let bell = watchers.bell.clone();
@@ -129,7 +128,6 @@ impl Post {
         }
     }
 
-    /// Passes on what another node let know.
     fn heed(&mut self, news: News) {
         let News { work, any_work, touched, settings } = news;
         // Whoever speaks is there, whether or not we have met.

@@ -81,7 +81,6 @@ enum Stand {
     Running,
 }
 
-/// The pace of every queue.
 #[derive(Default)]
 pub(crate) struct Pace {
     board: RwLock<Board>,
@@ -96,7 +95,6 @@ struct Board {
     queues: HashMap<JobType, HashMap<Tenant, Line>>,
 }
 
-/// One queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Line {
     /// Those who wait and could start now: whoever waits for its time is in nobody's way.

@@ -16,7 +16,6 @@ pub(crate) struct Presence {
 }
 
 impl Presence {
-    /// A node that begins now.
     pub(crate) fn new(clock: &dyn Clock, dice: &dyn Dice) -> Self {
         let started_at = clock.read().wall;
         Presence {
@@ -28,7 +27,6 @@ impl Presence {
         }
     }
 
-    /// How the node describes itself now.
     pub(crate) fn card(&self) -> NodeCard {
         NodeCard {
             id: self.id.clone(),
@@ -46,7 +44,6 @@ impl Presence {
         self.draining.load(Ordering::SeqCst)
     }
 
-    /// Remembers what the store said.
     pub(crate) fn note(&self, told: Attendance) {
         *self.told() = Some(told);
     }

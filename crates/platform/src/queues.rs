@@ -47,18 +47,14 @@ impl Platform {
             Scope::One(_) => Vec::new(),
             Scope::All => self.store.workers(&Scope::All).await?,
         };
-        let now = self.store_time().await?;
+        // Ages are told by the clock that judges.
+        let now = self.store.next_due(Timestamp::MAX).await?.now;
         let live = live_by_type(&workers, &types);
         let summary = |(job_type, depths): (JobType, Vec<QueueDepth>)| {
             let workers = live.get(&job_type).map_or(&[][..], Vec::as_slice);
             summary(job_type, &depths, workers, now)
         };
         Ok(types.into_iter().map(summary).collect())
-    }
-
-    /// What time it is for the store: ages are told by the clock that judges.
-    async fn store_time(&self) -> Result<Timestamp, Error> {
-        Ok(self.store.next_due(Timestamp::MAX).await?.now)
     }
 }
 

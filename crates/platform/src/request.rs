@@ -9,7 +9,6 @@ use engine::{Command, Job, JobId, NewJob, Scope, Status, Submitted, Wish};
 use std::{fmt::Display, sync::Arc};
 use store::{Answer, Claimed, Request};
 
-/// A request, and how its answer is read.
 pub(crate) struct TypedRequest<T> {
     pub(crate) request: Request,
     read: ReadAnswer<T>,
@@ -17,10 +16,8 @@ pub(crate) struct TypedRequest<T> {
 
 const IN_ITS_KIND: &str = "a store answers a request in its kind";
 
-/// Reads the one kind of answer that a request has.
 type ReadAnswer<T> = fn(Answer) -> Option<T>;
 
-/// What an answer holds, where it is of this kind.
 macro_rules! variant {
     ($answer:expr, $kind:pat => $held:expr) => {
         if let $kind = $answer { Some($held) } else { None }
@@ -39,7 +36,6 @@ impl<T> TypedRequest<T> {
         (self.request, move |answer| read(answer.first()).expect(IN_ITS_KIND))
     }
 
-    /// One command about one job.
     pub(crate) fn job(scope: &Scope, (id, command): (JobId, Command), read: ReadAnswer<T>) -> Self {
         TypedRequest::new(Request::Job { scope: scope.clone(), id, command }, read)
     }
@@ -70,7 +66,6 @@ impl TypedRequest<Vec<Submitted>> {
 }
 
 impl TypedRequest<Vec<Claimed>> {
-    /// A worker wants work.
     pub(crate) fn claim(scope: Scope, wish: Wish) -> Self {
         TypedRequest::new(Request::Claim { scope, wish }, claimed)
     }
@@ -108,7 +103,6 @@ impl TypedRequest<()> {
         TypedRequest::new(request, |_| Some(()))
     }
 
-    /// Any command about one job.
     pub(crate) fn command(scope: &Scope, id: JobId, command: Command) -> Self {
         TypedRequest::job(scope, (id, command), |_| Some(()))
     }

@@ -75,7 +75,6 @@ struct State {
     snapshot: Snapshot,
     /// The store's count when the snapshot was read. What was read may be newer, never older.
     version: u64,
-    /// Looks that have begun so far.
     looks: u64,
     /// The latest look whose answer was kept; 0 before the first.
     kept_look: u64,
@@ -88,7 +87,6 @@ struct State {
     closed: bool,
 }
 
-/// A look that has begun.
 struct Look {
     number: u64,
     began: Reading,
@@ -104,6 +102,12 @@ impl State {
     /// The clock is read only where another node may set something: every request asks.
     fn is_current(&self, is_member: bool, now: impl FnOnce() -> Reading) -> bool {
         self.is_known() && !self.closed && (!is_member || self.was_looked_at(now()))
+    }
+
+    fn note_look(&mut self, look: &Look) {
+        if self.looked_at.is_none_or(|at| at.monotonic < look.began.monotonic) {
+            self.looked_at = Some(look.began);
+        }
     }
 
     /// By both clocks: the monotonic one stands still while a virtual machine is suspended, and the
@@ -162,16 +166,6 @@ impl SettingsCache {
     }
 }
 
-impl State {
-    fn note_look(&mut self, look: &Look) {
-        let newer = self.looked_at.is_none_or(|at| at.monotonic < look.began.monotonic);
-        if newer {
-            self.looked_at = Some(look.began);
-        }
-    }
-}
-
-/// Something that is being set.
 pub(crate) struct SettingsChange<'a>(&'a SettingsCache);
 
 impl Drop for SettingsChange<'_> {

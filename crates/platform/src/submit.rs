@@ -29,14 +29,8 @@ impl Platform {
         for (index, verdict) in verdicts.into_iter().enumerate() {
             verdict.map_err(|refusal| refusal.of_item(index, count))?;
         }
-        let ids = jobs.iter().map(|new| new.id).collect();
-        let later = jobs.iter().any(|new| new.start != Start::Now);
-        let submitted = self.execute_one(TypedRequest::submit(jobs)).await;
-        let all = submitted.map_err(|error| naming(error, ids))?;
-        if later {
-            self.bell.ring();
-        }
-        Ok(all)
+        let mut replies = self.hand_over(vec![jobs]).await?;
+        Ok(replies.pop().expect("one reply for one list")?)
     }
 
     /// Takes in those of these jobs that can be: each has a fate of its own, all in one transaction.
@@ -49,29 +43,37 @@ impl Platform {
         let checked: Vec<Result<NewJob, Refusal>> =
             drafts.into_iter().map(|draft| self.check(tenant, draft)).collect();
         let known = self.types_of(checked.iter().flatten()).await?;
-        let (mut ids, mut batch, mut later) = (Vec::new(), Vec::new(), false);
-        let mut take = |new: NewJob| {
-            ids.push(new.id);
-            later |= new.start != Start::Now;
-            batch.push(TypedRequest::submit(vec![new]));
-        };
         let lawful: Vec<&NewJob> = checked.iter().flatten().collect();
         let mut verdicts = self.check_types(&known, &lawful).await?.into_iter();
         let mut fitting =
             |new: NewJob| verdicts.next().expect("one verdict for each lawful job").map(|()| new);
-        let places: Vec<Result<(), Refusal>> =
-            checked.into_iter().map(|job| job.and_then(&mut fitting).map(&mut take)).collect();
-        let replies = self.execute_all(batch).await.map_err(|error| naming(error, ids))?;
-        if later {
-            self.bell.ring();
-        }
-        let mut replies = replies.into_iter();
+        let mut lists = Vec::new();
+        let places: Vec<Result<(), Refusal>> = checked
+            .into_iter()
+            .map(|job| job.and_then(&mut fitting).map(|new| lists.push(vec![new])))
+            .collect();
+        let mut replies = self.hand_over(lists).await?.into_iter();
         let result = |place: Result<(), Refusal>| {
             place?;
             let mut all = replies.next().expect("one reply for each job")?;
             Ok(all.pop().expect("one answer for one job"))
         };
         Ok(places.into_iter().map(result).collect())
+    }
+
+    /// Hands over lists of checked jobs in one transaction. Each list is taken whole or not at all.
+    async fn hand_over(
+        &self,
+        lists: Vec<Vec<NewJob>>,
+    ) -> Result<Vec<Result<Vec<Submitted>, Refusal>>, Error> {
+        let ids = lists.iter().flatten().map(|new| new.id).collect();
+        let later = lists.iter().flatten().any(|new| new.start != Start::Now);
+        let requests = lists.into_iter().map(TypedRequest::submit).collect();
+        let replies = self.execute_all(requests).await.map_err(|error| naming(error, ids))?;
+        if later {
+            self.bell.ring();
+        }
+        Ok(replies)
     }
 
     fn check(&self, tenant: &Tenant, draft: JobDraft) -> Result<NewJob, Refusal> {

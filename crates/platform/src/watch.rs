@@ -71,7 +71,6 @@ pub(crate) struct Watchers {
 #[derive(Default)]
 struct Book {
     closed: bool,
-    /// The last number given.
     number: u64,
     eyes: BTreeMap<Place, Eye>,
 }
@@ -85,7 +84,6 @@ struct Eye {
     waker: Option<Waker>,
 }
 
-/// What a batch may have changed.
 pub(crate) enum Touched {
     Jobs(Vec<JobId>),
     /// Nobody knows what it did.
@@ -147,7 +145,6 @@ impl Watchers {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// Nothing will happen any more.
     pub(crate) fn close(&self) {
         let mut book = self.book();
         book.closed = true;

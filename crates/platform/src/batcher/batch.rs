@@ -24,7 +24,6 @@ pub(super) enum Entry {
     Claim(BatchedClaim),
 }
 
-/// What became of the entries of one transaction.
 #[derive(Default)]
 struct Done {
     submissions: Vec<(Submission, Replies)>,
@@ -32,7 +31,6 @@ struct Done {
 }
 
 impl BatchQueue {
-    /// Has the store carry out a batch, and answers.
     pub(super) fn run_batch(&self, mut entries: Vec<Entry>) {
         let mut requests = Vec::with_capacity(entries.iter().map(Entry::len).sum());
         entries.iter().for_each(|entry| entry.ask(&mut requests));
@@ -237,7 +235,6 @@ impl Entry {
         }
     }
 
-    /// Whether it wants jobs.
     fn wants_jobs(&self) -> bool {
         let is_claim = |request: &Request| matches!(request, Request::Claim { .. });
         self.submission().is_none_or(|submission| submission.requests.iter().any(is_claim))

@@ -56,7 +56,6 @@ pub(super) struct State {
     pub(super) reports: Lane,
     pub(super) ordinary: Lane,
     pub(super) claims: WaitingClaims,
-    /// The last number given.
     number: u64,
     closing: bool,
     /// How many have not gone yet.
@@ -64,7 +63,6 @@ pub(super) struct State {
     /// How many of them wait for something to do. Where none does, nobody need be woken: that is a
     /// call of the system, and there would be one for each request.
     sleeping: usize,
-    /// Whether one of them gathers the next batch.
     gathering: bool,
     /// How many submissions the next batch waits for: as many as the last one had, or none where
     /// those were few.
@@ -95,7 +93,6 @@ impl BatchQueue {
         }
     }
 
-    /// A writer's life: one batch after another.
     pub(super) fn write(&self) {
         let _guard = PanicGuard(self);
         let mut answered = 0;
@@ -171,7 +168,6 @@ impl BatchQueue {
         drop(held);
     }
 
-    /// Lets a claim wait.
     pub(super) fn stand(&self, filter: ClaimFilter, promise: Promise<ClaimResult>) -> u64 {
         let mut state = self.state();
         let number = state.next_number();
@@ -197,12 +193,10 @@ impl BatchQueue {
         drop(withdrawn.map(|promise| promise.keep(Ok(Vec::new()))));
     }
 
-    /// Whether another node wants to know what happens here.
     pub(super) fn has_listeners(&self) -> bool {
         self.company.load(Ordering::SeqCst)
     }
 
-    /// Lets other nodes know, where there are any.
     pub(super) fn notify_peers(&self, news: News) {
         if self.has_listeners() && !news.is_empty() {
             self.store.notify_peers(news);
@@ -256,7 +250,6 @@ impl BatchQueue {
 }
 
 impl State {
-    /// How many submissions wait for a batch.
     fn submissions(&self) -> usize {
         self.reports.submissions.len() + self.ordinary.submissions.len()
     }

@@ -16,7 +16,6 @@ pub(super) struct Lane {
     pub(super) held: VecDeque<Submission>,
 }
 
-/// What a batch has taken so far.
 pub(super) struct Load<'a> {
     limits: &'a Limits,
     taken: Size,

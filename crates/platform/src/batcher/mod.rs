@@ -106,7 +106,6 @@ impl Batcher {
         PendingReply::submit(&self.queue, batch)?.await
     }
 
-    /// Lets other nodes know, where there are any.
     pub(crate) fn notify_peers(&self, news: News) {
         self.queue.notify_peers(news);
     }
@@ -137,7 +136,6 @@ impl Batcher {
         self.queue.watchers.watch(id)
     }
 
-    /// Everybody who watches a job here.
     pub(crate) fn watchers(&self) -> &Arc<Watchers> {
         &self.queue.watchers
     }

@@ -5,11 +5,9 @@ use ::store::{Answer, Awaited, Claimed, Promise, Reply, Request, StoreError, pro
 use engine::{AuditNote, CLAIM_MAX, Command, Ending, How};
 use std::ops::{AddAssign, SubAssign};
 
-/// What a caller is told.
 pub(super) type Replies = Result<Vec<Reply>, StoreError>;
 
 pub(super) struct Submission {
-    /// Its place in the order of all submissions.
     pub(super) number: u64,
     pub(super) requests: Vec<Request>,
     pub(super) size: Size,
@@ -17,7 +15,6 @@ pub(super) struct Submission {
     pub(super) promise: Promise<Replies>,
 }
 
-/// How much of a batch a submission is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Size {
     pub(super) requests: usize,

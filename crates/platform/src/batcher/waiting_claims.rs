@@ -15,7 +15,6 @@ use std::{
     sync::Arc,
 };
 
-/// What a claim that waits is told.
 pub(super) type ClaimResult = Result<Vec<Claimed>, StoreError>;
 
 #[derive(Default)]
@@ -34,13 +33,11 @@ struct Waiter {
     last: bool,
 }
 
-/// Which jobs a claim waits for.
 pub(super) struct ClaimFilter {
     pub(super) scope: Scope,
     pub(super) wish: Wish,
 }
 
-/// A claim that takes part in a batch.
 pub(super) struct BatchedClaim {
     pub(super) number: u64,
     pub(super) filter: Arc<ClaimFilter>,
@@ -132,13 +129,11 @@ impl WaitingClaims {
         all.into_iter().filter_map(|number| self.withdraw(number)).collect()
     }
 
-    /// Makes those claims ready that may get something.
     pub(super) fn mark_ready(&mut self, wanted: impl Fn(u64, &ClaimFilter) -> bool) {
         let marked = self.waiters.iter().filter(|(number, s)| wanted(**number, &s.filter));
         self.ready.extend(marked.map(|(number, _)| *number));
     }
 
-    /// Whether a claim is ready.
     pub(super) fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
@@ -153,17 +148,14 @@ impl WaitingClaims {
 }
 
 impl ClaimFilter {
-    /// How many jobs it has room for.
     pub(super) fn room(&self) -> usize {
         self.wish.max.min(CLAIM_MAX)
     }
 
-    /// Whether it takes jobs of this queue.
     pub(super) fn wants(&self, queue: &Queue) -> bool {
         self.scope.covers(&queue.tenant) && self.knows(&queue.job_type)
     }
 
-    /// Whether it takes jobs of this type.
     pub(super) fn knows(&self, job_type: &JobType) -> bool {
         self.wish.job_types.contains(job_type)
     }

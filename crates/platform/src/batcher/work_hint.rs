@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-/// Work that there may be after a request.
 #[derive(Clone, Debug)]
 pub(super) enum WorkHint {
     /// One job of this queue.
@@ -46,7 +45,6 @@ impl WorkHint {
         }
     }
 
-    /// The job, if it is one.
     pub(super) fn job(&self) -> Option<JobId> {
         match self {
             WorkHint::Job(id, _) | WorkHint::Unknown(id) => Some(*id),
@@ -55,7 +53,6 @@ impl WorkHint {
     }
 }
 
-/// The hints of one batch.
 #[derive(Default)]
 pub(super) struct WorkHints<'a> {
     pub(super) jobs: BTreeMap<&'a Queue, usize>,
@@ -86,7 +83,6 @@ impl<'a> WorkHints<'a> {
         News { work: types.cloned().collect(), any_work: self.anything, ..News::default() }
     }
 
-    /// Whether there may be something for a claim.
     pub(super) fn may_serve(&self, filter: &ClaimFilter) -> bool {
         self.anything
             || self.jobs.keys().any(|queue| filter.wants(queue))

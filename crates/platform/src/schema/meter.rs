@@ -22,7 +22,6 @@ use std::{
     ptr, slice,
 };
 
-/// How much a check may cost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
     /// Questions about the payload, weighted by how much work each stands for.
@@ -119,7 +118,6 @@ const BYTES_PER_STEP: u64 = 32;
 /// Payloads as `serde_json` holds them, each question counted.
 pub(super) struct Metered;
 
-/// One value of a payload.
 #[derive(Clone, Copy)]
 pub(super) struct MeteredValue<'a>(pub(super) &'a Value);
 

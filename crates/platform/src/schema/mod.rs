@@ -50,13 +50,6 @@ const ERRORS_STEPS_MAX: u64 = 100_000;
 /// The rest of the stack is for the frames between two questions.
 const POOL_STACK_BYTES_MAX: usize = pool::STACK_BYTES / 2;
 
-/// Why a payload was not found valid.
-enum Failure {
-    /// It is not what the schema wants.
-    Wrong(Vec<FieldProblem>),
-    Exhausted,
-}
-
 impl Schema {
     pub(crate) fn new(text: JsonText) -> Self {
         Schema { text, ready: OnceLock::new() }
@@ -78,11 +71,7 @@ impl Schema {
             return Err(Exhausted);
         }
         let errors_steps_max = budget.steps;
-        match compiled.check(payload, budget, errors_steps_max) {
-            Ok(()) => Ok(Ok(())),
-            Err(Failure::Wrong(problems)) => Ok(Err(Refusal::SchemaMismatch(problems))),
-            Err(Failure::Exhausted) => Err(Exhausted),
-        }
+        Ok(compiled.check(payload, budget, errors_steps_max)?.map_err(Refusal::SchemaMismatch))
     }
 
     /// Refuses a payload that is not what the schema wants, with a pointer to each place, or that
@@ -97,15 +86,15 @@ impl Schema {
         let mut budget = Budget { steps, stack_bytes: POOL_STACK_BYTES_MAX };
         let checked = compiled.check(payload, &mut budget, ERRORS_STEPS_MAX);
         *steps_left -= steps - budget.steps;
-        checked.map_err(|failure| match failure {
-            Failure::Wrong(problems) => Refusal::SchemaMismatch(problems),
-            Failure::Exhausted if steps < PAYLOAD_STEPS_MAX => {
-                mismatch("cannot be checked: the jobs before it used up what one request may cost")
+        match checked {
+            Ok(verdict) => verdict.map_err(Refusal::SchemaMismatch),
+            Err(Exhausted) if steps < PAYLOAD_STEPS_MAX => Err(mismatch(
+                "cannot be checked: the jobs before it used up what one request may cost",
+            )),
+            Err(Exhausted) => {
+                Err(mismatch("cannot be checked: with the schema of its type, it costs too much"))
             }
-            Failure::Exhausted => {
-                mismatch("cannot be checked: with the schema of its type, it costs too much")
-            }
-        })
+        }
     }
 }
 
@@ -116,25 +105,24 @@ pub(crate) fn check_all(payloads: &[(Arc<Schema>, JsonText)]) -> Vec<Result<(), 
 }
 
 impl Compiled {
+    /// What is wrong with a payload, if that can be had for what is left of `budget`.
     fn check(
         &self,
         payload: &JsonText,
         budget: &mut Budget,
         errors_steps_max: u64,
-    ) -> Result<(), Failure> {
+    ) -> Result<Result<(), Vec<FieldProblem>>, Exhausted> {
+        let wrong = |detail: &str| Ok(Err(vec![FieldProblem::new("payload", detail)]));
         let text = payload.as_str();
         let parsing = text.len() as u64 / PARSED_BYTES_PER_STEP;
-        budget.steps = budget.steps.checked_sub(parsing).ok_or(Failure::Exhausted)?;
+        budget.steps = budget.steps.checked_sub(parsing).ok_or(Exhausted)?;
         // Our JSON has numbers of any size, and the checker's has not.
         let Ok(payload) = serde_json::from_str::<Value>(text) else {
-            let detail = "cannot be checked: a number in it is too large";
-            return Err(Failure::Wrong(vec![FieldProblem::new("payload", detail)]));
+            return wrong("cannot be checked: a number in it is too large");
         };
         let (validator, payload) = (&self.validator, MeteredValue(&payload));
-        match within(budget, self.rates, || validator.is_valid(payload)) {
-            Ok(true) => return Ok(()),
-            Ok(false) => {}
-            Err(Exhausted) => return Err(Failure::Exhausted),
+        if within(budget, self.rates, || validator.is_valid(payload))? {
+            return Ok(Ok(()));
         }
         // All errors are collected before the first is told, and a large payload can have one for
         // every few bytes.
@@ -147,15 +135,10 @@ impl Compiled {
             });
         budget.steps -= before - for_errors.steps;
         match found {
-            Ok(problems) => Err(Failure::Wrong(problems)),
+            Ok(problems) => Ok(Err(problems)),
             // That it is wrong is known; a thread with more time may say where.
-            Err(Exhausted) if before < errors_steps_max || budget.steps == 0 => {
-                Err(Failure::Exhausted)
-            }
-            Err(Exhausted) => {
-                let detail = "is not what the schema wants; where, is too much to say";
-                Err(Failure::Wrong(vec![FieldProblem::new("payload", detail)]))
-            }
+            Err(Exhausted) if before < errors_steps_max || budget.steps == 0 => Err(Exhausted),
+            Err(Exhausted) => wrong("is not what the schema wants; where, is too much to say"),
         }
     }
 }

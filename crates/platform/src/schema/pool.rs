@@ -98,7 +98,6 @@ impl Shared {
         }
     }
 
-    /// The next task; none after the pool was closed.
     fn next(&self) -> Option<Task> {
         let mut state = self.state();
         loop {
