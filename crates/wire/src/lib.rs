@@ -26,7 +26,6 @@ mod leave;
 mod list;
 pub mod nearest;
 mod nodes;
-mod object;
 mod page;
 mod page_item;
 mod poison;
