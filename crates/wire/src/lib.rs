@@ -66,7 +66,7 @@ pub use leave::{LeaveAnswer, LeaveRequest};
 pub use nodes::{NodeShape, NodeState};
 pub use page::Page;
 pub use page_item::{Misread, PageItem};
-pub use poison::{OrderError, PoisonAnswer, PoisonOrder, PoisonRequest};
+pub use poison::{PoisonAnswer, PoisonOrder, PoisonRequest};
 pub use policy::{BackoffShape, Factor, HandlerShape, PolicyRequest, PolicyShape, TypeShape};
 pub use problem::{FieldError, Problem};
 pub use queues::{PauseRequest, QueueShape, ResumeRequest, named_scope};
