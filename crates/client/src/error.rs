@@ -54,14 +54,8 @@ pub enum ClientError {
 impl ClientError {
     /// The problem, where the contract said no.
     pub fn problem(&self) -> Option<&Problem> {
-        match self {
-            ClientError::Refused { problem, .. } => Some(problem),
-            ClientError::Setup(_)
-            | ClientError::Unreachable { .. }
-            | ClientError::Broken { .. }
-            | ClientError::TimedOut { .. }
-            | ClientError::Strange { .. } => None,
-        }
+        let ClientError::Refused { problem, .. } = self else { return None };
+        Some(problem)
     }
 
     /// The stable code, where the contract said no.
@@ -71,14 +65,8 @@ impl ClientError {
 
     /// How long the server asks to be left alone.
     pub fn retry_after(&self) -> Option<Duration> {
-        match self {
-            ClientError::Refused { retry_after, .. } => *retry_after,
-            ClientError::Setup(_)
-            | ClientError::Unreachable { .. }
-            | ClientError::Broken { .. }
-            | ClientError::TimedOut { .. }
-            | ClientError::Strange { .. } => None,
-        }
+        let ClientError::Refused { retry_after, .. } = self else { return None };
+        *retry_after
     }
 
     /// Whether the same request may be answered otherwise a moment later. It is only safe to repeat what has a key,

@@ -5,6 +5,7 @@ use reqwest::{
     Method, StatusCode,
     header::{ETAG, IF_NONE_MATCH},
 };
+use serde::Serialize;
 use std::time::Duration;
 use wire::{
     BatchAnswer, BulkAnswer, BulkRequest, ExplainShape, HistoryShape, JobShape, Page,
@@ -12,7 +13,7 @@ use wire::{
 };
 
 /// Which jobs a list shows.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ListQuery {
     /// A filter over jobs (docs/filter.md).
     pub filter: Option<String>,
@@ -128,10 +129,6 @@ impl Client {
 
     /// A page of jobs, newest first.
     pub async fn list(&self, query: &ListQuery) -> Result<Page<StatusShape>, ClientError> {
-        let mut said = Vec::new();
-        said.extend(query.filter.iter().map(|filter| ("filter", filter.clone())));
-        said.extend(query.top.iter().map(|top| ("top", top.to_string())));
-        said.extend(query.cursor.iter().map(|cursor| ("cursor", cursor.clone())));
-        self.read(self.request(Method::GET, &["api", "jobs"]).query(&said)).await
+        self.read(self.request(Method::GET, &["api", "jobs"]).query(query)).await
     }
 }

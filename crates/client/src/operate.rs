@@ -1,8 +1,11 @@
 //! What operators ask: queues, poison, workers, types, keys, the audit log.
 
-use crate::{Client, ClientError, send::unconfirmed_nodes};
+use crate::{
+    Client, ClientError,
+    send::{json, unconfirmed_nodes},
+};
 use reqwest::Method;
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use wire::{
     AuditShape, BulkAnswer, KeyCreated, KeyRequest, KeyShape, NodeShape, Page, PoisonAnswer,
     PoisonRequest, PolicyShape, QueueShape, TypeShape, WorkerShape,
@@ -14,7 +17,8 @@ const PAGE_MAX: u32 = 1_000;
 const PAGES_MAX: usize = 1_000;
 
 /// Which poisoned jobs a page shows.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PoisonQuery {
     /// Only of this type.
     pub job_type: Option<String>,
@@ -24,6 +28,13 @@ pub struct PoisonQuery {
     pub top: Option<u32>,
     /// Where the page before ended.
     pub cursor: Option<String>,
+}
+
+/// A page of a list that is read from its beginning to its end.
+#[derive(Serialize)]
+struct PageQuery<'a> {
+    top: Option<u32>,
+    cursor: Option<&'a str>,
 }
 
 impl Client {
@@ -49,12 +60,7 @@ impl Client {
 
     /// A page of the poison queue, with counts by code.
     pub async fn poison(&self, query: &PoisonQuery) -> Result<PoisonAnswer, ClientError> {
-        let mut said = Vec::new();
-        said.extend(query.job_type.iter().map(|name| ("jobType", name.clone())));
-        said.extend(query.error_code.iter().map(|code| ("errorCode", code.clone())));
-        said.extend(query.top.iter().map(|top| ("top", top.to_string())));
-        said.extend(query.cursor.iter().map(|cursor| ("cursor", cursor.clone())));
-        self.read(self.request(Method::GET, &["api", "poison"]).query(&said)).await
+        self.read(self.request(Method::GET, &["api", "poison"]).query(query)).await
     }
 
     /// Gives poisoned jobs another life.
@@ -88,7 +94,7 @@ impl Client {
         job_type: &str,
         policy: &PolicyShape,
     ) -> Result<TypeShape, ClientError> {
-        self.put(&["api", "types", job_type], policy).await
+        self.read(json(self.request(Method::PUT, &["api", "types", job_type]), policy)).await
     }
 
     /// Makes a key; this is the only time that it is shown.
@@ -120,10 +126,8 @@ impl Client {
         top: Option<u32>,
         cursor: Option<&str>,
     ) -> Result<Page<AuditShape>, ClientError> {
-        let mut said = Vec::new();
-        said.extend(top.map(|top| ("top", top.to_string())));
-        said.extend(cursor.map(|cursor| ("cursor", cursor.to_owned())));
-        self.read(self.request(Method::GET, &["api", "audit"]).query(&said)).await
+        let query = PageQuery { top, cursor };
+        self.read(self.request(Method::GET, &["api", "audit"]).query(&query)).await
     }
 
     /// All pages of a list, as one: for lists that are bounded, and read as a whole.
@@ -133,9 +137,8 @@ impl Client {
     ) -> Result<Page<T>, ClientError> {
         let mut all = Page { items: Vec::new(), next_cursor: None };
         for _ in 0..PAGES_MAX {
-            let mut said = vec![("top", PAGE_MAX.to_string())];
-            said.extend(all.next_cursor.take().map(|cursor| ("cursor", cursor)));
-            let page: Page<T> = self.read(self.request(Method::GET, path).query(&said)).await?;
+            let query = PageQuery { top: Some(PAGE_MAX), cursor: all.next_cursor.as_deref() };
+            let page: Page<T> = self.read(self.request(Method::GET, path).query(&query)).await?;
             all.items.extend(page.items);
             all.next_cursor = page.next_cursor;
             if all.next_cursor.is_none() {

@@ -135,14 +135,6 @@ impl Client {
         self.read(json(self.request(Method::POST, path), body)).await
     }
 
-    pub(crate) async fn put<T: DeserializeOwned>(
-        &self,
-        path: &[&str],
-        body: &impl Serialize,
-    ) -> Result<T, ClientError> {
-        self.read(json(self.request(Method::PUT, path), body)).await
-    }
-
     /// Sends, and reads what a yes holds.
     pub(crate) async fn read<T: DeserializeOwned>(
         &self,

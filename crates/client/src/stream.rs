@@ -48,12 +48,6 @@ const SILENCE_MAX: Duration = Duration::from_secs(35);
 /// No status is so long.
 const EVENT_BYTES_MAX: usize = 1024 * 1024;
 
-impl Event {
-    fn len(&self) -> usize {
-        self.id.len() + self.name.len() + self.data.len()
-    }
-}
-
 impl Client {
     /// Listens to a job, from the beginning or from what was heard last.
     pub async fn watch(&self, id: &str, heard: Option<&str>) -> Result<Watching, ClientError> {
@@ -94,7 +88,8 @@ impl Watching {
             let line = String::from_utf8_lossy(&line);
             self.line(line.trim_end_matches(['\r', '\n']))?;
         }
-        if self.rest.len() + self.event.len() > EVENT_BYTES_MAX {
+        let Event { id, name, data } = &self.event;
+        if self.rest.len() + id.len() + name.len() + data.len() > EVENT_BYTES_MAX {
             return Err(self.client.strange(StatusCode::OK));
         }
         Ok(())

@@ -21,7 +21,7 @@ impl Unreadable {
     /// The code of the catalogue.
     pub fn code(&self) -> &'static str {
         match self.pointer {
-            Some(_) => "INVALID_FIELD",
+            Some(_) => codes::INVALID_FIELD,
             None => codes::MALFORMED_BODY,
         }
     }
@@ -80,13 +80,13 @@ fn not_json(detail: String) -> Unreadable {
 
 fn wrong_kind(path: &Path, text: &str) -> Unreadable {
     let mut pointer = pointer(path);
-    if let Some(name) = named(text, "missing field `") {
-        pointer.push_str(&format!("/{name}"));
-        return Unreadable { pointer: Some(pointer), detail: "is missing".into() };
-    }
-    if let Some(name) = named(text, "duplicate field `") {
-        pointer.push_str(&format!("/{name}"));
-        return Unreadable { pointer: Some(pointer), detail: "must not be given twice".into() };
+    for (what, detail) in
+        [("missing field `", "is missing"), ("duplicate field `", "must not be given twice")]
+    {
+        if let Some(name) = named(text, what) {
+            pointer.push_str(&format!("/{name}"));
+            return Unreadable { pointer: Some(pointer), detail: detail.into() };
+        }
     }
     if text.starts_with(TOO_MANY) {
         // The list is to blame, not the item that reading stopped at.

@@ -1,7 +1,7 @@
 //! Claim: a worker asks for jobs, and gets each with a lease.
 
 use crate::{
-    extended::{Extended, halves},
+    extended::{Extended, More},
     job::JobShape,
     list::at_most,
     secret::Secret,
@@ -12,11 +12,8 @@ use engine::{
     JsonText, Lease, Refusal, Wish, WorkerId, check_count, check_lease, check_range,
 };
 use serde::{Deserialize, Serialize};
-use std::{borrow::Cow, time::Duration};
-use utoipa::{
-    ToSchema,
-    openapi::{RefOr, Schema},
-};
+use std::time::Duration;
+use utoipa::ToSchema;
 
 /// A worker asks for jobs.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
@@ -113,14 +110,8 @@ impl ClaimRequest {
     }
 }
 
-impl ToSchema for ClaimedJob {
-    fn name() -> Cow<'static, str> {
-        "ClaimedJob".into()
-    }
-
-    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        halves::<JobShape, LeaseOf>(schemas);
-    }
+impl More for LeaseOf {
+    const WHOLE: &'static str = "ClaimedJob";
 }
 
 impl ClaimedJob {

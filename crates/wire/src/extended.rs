@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned, de::Error};
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use utoipa::{
     PartialSchema, ToSchema,
     openapi::{AllOfBuilder, Ref, RefOr, Schema},
@@ -29,18 +30,28 @@ impl<'de, B: DeserializeOwned, M: DeserializeOwned> Deserialize<'de> for Extende
     }
 }
 
+/// What an object holds beyond another one.
+pub trait More: ToSchema {
+    /// What the two are called together.
+    const WHOLE: &'static str;
+}
+
+impl<B: ToSchema, M: More> ToSchema for Extended<B, M> {
+    fn name() -> Cow<'static, str> {
+        M::WHOLE.into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((B::name().into(), B::schema()));
+        schemas.push((M::name().into(), M::schema()));
+        B::schemas(schemas);
+        M::schemas(schemas);
+    }
+}
+
 impl<B: ToSchema, M: ToSchema> PartialSchema for Extended<B, M> {
     fn schema() -> RefOr<Schema> {
         let both = AllOfBuilder::new().item(Ref::from_schema_name(B::name()));
         both.item(Ref::from_schema_name(M::name())).into()
     }
-}
-
-/// The schemas of both halves, which that of the whole names.
-pub(crate) fn halves<B: ToSchema, M: ToSchema>(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-    for half in [(B::name(), B::schema()), (M::name(), M::schema())] {
-        schemas.push((half.0.into(), half.1));
-    }
-    B::schemas(schemas);
-    M::schemas(schemas);
 }

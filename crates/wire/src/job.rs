@@ -1,7 +1,7 @@
 //! The whole job: its status, and what was handed over.
 
 use crate::{
-    extended::{Extended, halves},
+    extended::{Extended, More},
     json::Json,
     status::StatusShape,
     submit::PayloadVersionShape,
@@ -9,23 +9,13 @@ use crate::{
 };
 use engine::{Job, JsonText};
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
-use utoipa::{
-    ToSchema,
-    openapi::{RefOr, Schema},
-};
+use utoipa::ToSchema;
 
 /// A job as its own page shows it.
 pub type JobShape = Extended<StatusShape, JobMore>;
 
-impl ToSchema for JobShape {
-    fn name() -> Cow<'static, str> {
-        "Job".into()
-    }
-
-    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        halves::<StatusShape, JobMore>(schemas);
-    }
+impl More for JobMore {
+    const WHOLE: &'static str = "Job";
 }
 
 /// What the whole job has beside its status.

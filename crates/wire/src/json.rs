@@ -9,7 +9,8 @@ use utoipa::ToSchema;
 /// A payload or a result: part of the JSON around it, but never taken apart.
 ///
 /// Numbers keep their digits and objects their order, which a parsed value would not promise.
-#[derive(Clone, ToSchema)]
+/// Two texts that say the same in other words are two.
+#[derive(Clone, PartialEq, ToSchema)]
 #[schema(value_type = Value)]
 pub struct Json(Arc<str>);
 
@@ -42,13 +43,6 @@ impl Serialize for Json {
         let mut raw = serializer.serialize_struct(RAW, 1)?;
         raw.serialize_field(RAW, self.as_str())?;
         raw.end()
-    }
-}
-
-/// By its letters: two texts that say the same in other words are two.
-impl PartialEq for Json {
-    fn eq(&self, other: &Json) -> bool {
-        self.as_str() == other.as_str()
     }
 }
 

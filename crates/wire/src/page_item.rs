@@ -70,3 +70,27 @@ fn named_job(item: &[u8]) -> String {
     }
     read::<Named>(item).map(|named| named.job_id).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{HeartbeatRequest, ReleaseRequest, SettleRequest, Unreadable, read};
+
+    #[test]
+    fn a_list_of_fields_is_no_item_of_a_page_and_costs_no_other() {
+        let page = read::<SettleRequest>(br#"{"items": [{}, ["x", "y"], {"jobId": 5}]}"#).unwrap();
+        let wrong: Vec<_> = page.items.iter().map(|item| item.read().err().cloned()).collect();
+        let said = |pointer: &str, detail: &str| {
+            Some(Unreadable { pointer: Some(pointer.into()), detail: detail.into() })
+        };
+        let expected =
+            [None, said("", "must be a JSON object"), said("/jobId", "must be a string")];
+        assert_eq!(wrong, expected);
+        assert_eq!(read::<SettleRequest>(br#"{"items": [{}, {}]}"#).unwrap().items.len(), 2);
+        let page = read::<ReleaseRequest>(br#"{"items": [[]]}"#).unwrap();
+        assert!(page.items[0].read().is_err());
+        let page = read::<HeartbeatRequest>(br#"{"leases": [["x"], {"progress": [5]}]}"#).unwrap();
+        assert!(page.leases[0].read().is_err());
+        let item = page.leases[1].read().unwrap();
+        assert!(item.progress.as_ref().unwrap().misread.is_some());
+    }
+}

@@ -1,19 +1,9 @@
 //! The poison queue: jobs that wait for a person, and what the person decides.
 
-use crate::{
-    filter::{FilterError, some_jobs},
-    list::at_most_or_null,
-    problem::Problem,
-    status::StatusShape,
-};
-use engine::{
-    Checked, CorrelationId, FieldProblem, Filter, ITEMS_MAX, JobId, Refusal, check_count,
-};
+use crate::{list::at_most_or_null, status::StatusShape};
+use engine::{Checked, FieldProblem, ITEMS_MAX, JobId, check_count};
 use serde::{Deserialize, Serialize};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-};
+use std::collections::{BTreeMap, BTreeSet};
 use utoipa::ToSchema;
 
 /// Which poisoned jobs are redriven or discarded: by their ids or by a filter.
@@ -30,22 +20,14 @@ pub struct PoisonRequest {
     pub filter: Option<String>,
 }
 
-/// A request about poisoned jobs that passed its checks.
+/// The poisoned jobs that a request is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PoisonOrder {
+pub enum PoisonOrder<'a> {
     /// These jobs, each once.
     Jobs(BTreeSet<JobId>),
-    /// All poisoned jobs that it shows; it does not say itself that they are poisoned.
-    Matching(Filter),
-}
-
-/// Why a request is no order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OrderError {
-    /// Its fields are wrong.
-    Refused(Refusal),
-    /// Its filter cannot be followed.
-    Filter(FilterError),
+    /// All poisoned jobs that this filter shows, once [`some_jobs`](crate::filter::some_jobs) has
+    /// read it; it does not say itself that they are poisoned.
+    Matching(&'a str),
 }
 
 /// A page of the poison queue.
@@ -62,21 +44,18 @@ pub struct PoisonAnswer {
 
 impl PoisonRequest {
     /// Checks that it names jobs in one of the two ways, and in no other.
-    pub fn check(&self) -> Result<PoisonOrder, OrderError> {
+    pub fn check(&self) -> Checked<PoisonOrder<'_>> {
+        let wrong = |detail| Err(FieldProblem::new(IDS, detail));
         match (&self.job_ids, &self.filter) {
-            (Some(ids), None) => Ok(PoisonOrder::Jobs(checked_ids(ids)?)),
-            (None, Some(filter)) => Ok(PoisonOrder::Matching(some_jobs(filter)?)),
-            (None, None) => Err(either("must be given where filter is not").into()),
-            (Some(_), Some(_)) => Err(either("must not be given together with filter").into()),
+            (Some(ids), None) => checked_ids(ids).map(PoisonOrder::Jobs),
+            (None, Some(filter)) => Ok(PoisonOrder::Matching(filter)),
+            (None, None) => wrong("must be given where filter is not"),
+            (Some(_), Some(_)) => wrong("must not be given together with filter"),
         }
     }
 }
 
 const IDS: &str = "jobIds";
-
-fn either(detail: &str) -> FieldProblem {
-    FieldProblem::new(IDS, detail)
-}
 
 fn checked_ids(ids: &[String]) -> Checked<BTreeSet<JobId>> {
     check_count(IDS, ids.len(), 1..=ITEMS_MAX)?;
@@ -85,37 +64,4 @@ fn checked_ids(ids: &[String]) -> Checked<BTreeSet<JobId>> {
             .map_err(|problem| FieldProblem::new(IDS, format!("entry {index} {}", problem.detail)))
     });
     checked.collect()
-}
-
-impl OrderError {
-    /// The answer to whoever sent it.
-    pub fn problem(&self, correlation: &CorrelationId) -> Problem {
-        match self {
-            OrderError::Refused(refusal) => Problem::refused(refusal, correlation),
-            OrderError::Filter(error) => Problem::filter(error, correlation),
-        }
-    }
-}
-
-impl From<FieldProblem> for OrderError {
-    fn from(problem: FieldProblem) -> Self {
-        OrderError::Refused(problem.into())
-    }
-}
-
-impl From<FilterError> for OrderError {
-    fn from(error: FilterError) -> Self {
-        OrderError::Filter(error)
-    }
-}
-
-impl std::error::Error for OrderError {}
-
-impl fmt::Display for OrderError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            OrderError::Refused(refusal) => refusal.fmt(f),
-            OrderError::Filter(error) => write!(f, "the filter {error}"),
-        }
-    }
 }

@@ -1,17 +1,16 @@
 //! Types and their policies: how jobs of one type are treated, in words a person would write.
 
 use crate::{
+    extended::Extended,
     json::Json,
     list::at_most_or_null,
-    object::object_or_null,
     span::{format_span, parse_span},
 };
 use engine::{
     Backoff, Checked, EXEC_WORDS_MAX, FieldProblem, Findings, Jitter, JobType, Policy, PolicyDraft,
     ReadyMade, ReadyMadeDraft, Refusal,
 };
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
-use serde_json::value::RawValue;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::ToSchema;
 
 /// One job type with its policy. What was read here can be written back.
@@ -37,7 +36,6 @@ pub struct PolicyShape {
     pub max_attempts: Option<i64>,
     pub lease: Option<String>,
     pub timeout: Option<String>,
-    #[serde(deserialize_with = "object_or_null")]
     pub backoff: Option<BackoffShape>,
     pub lost_workers_max: Option<i64>,
     pub key_window: Option<String>,
@@ -46,7 +44,6 @@ pub struct PolicyShape {
     pub concurrency: Option<i64>,
     /// The JSON Schema that payloads must keep.
     pub schema: Option<Json>,
-    #[serde(deserialize_with = "object_or_null")]
     pub handler: Option<HandlerShape>,
 }
 
@@ -124,10 +121,9 @@ impl<'de> Deserialize<'de> for TypeShape {
             #[serde(default)]
             declared: bool,
         }
-        let whole = Box::<RawValue>::deserialize(deserializer)?;
-        let named: Named = serde_json::from_str(whole.get()).map_err(D::Error::custom)?;
-        let policy = serde_json::from_str(whole.get()).map_err(D::Error::custom)?;
-        Ok(TypeShape { job_type: named.job_type, declared: named.declared, policy })
+        let Extended { base, more: policy } =
+            Extended::<Named, PolicyShape>::deserialize(deserializer)?;
+        Ok(TypeShape { job_type: base.job_type, declared: base.declared, policy })
     }
 }
 

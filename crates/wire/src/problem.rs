@@ -84,7 +84,7 @@ impl Problem {
         let detail = error.to_string();
         let whole = format!("the filter {detail}");
         let errors = vec![FieldError { pointer: "/filter".into(), detail }];
-        Problem { errors, ..Problem::new(error.code(), whole, correlation) }
+        Problem { errors, ..Problem::new(error.code, whole, correlation) }
     }
 
     /// Names the job that this is about.

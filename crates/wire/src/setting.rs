@@ -11,7 +11,10 @@ use crate::{
 };
 use serde::{
     Deserialize, Deserializer,
-    de::{DeserializeOwned, DeserializeSeed, Error, MapAccess, SeqAccess, Unexpected, Visitor},
+    de::{
+        DeserializeOwned, DeserializeSeed, Error, IntoDeserializer, MapAccess, SeqAccess,
+        Unexpected, Visitor,
+    },
 };
 use std::fmt;
 
@@ -41,21 +44,34 @@ struct Setting<T>(T);
 
 impl<'de, T: SettingBody> Deserialize<'de> for Setting<T> {
     fn deserialize<D: Deserializer<'de>>(inner: D) -> Result<Self, D::Error> {
-        T::deserialize(Strict { inner, shown: T::SHOWN }).map(Setting)
+        T::deserialize(Strict { inner, fields: None, shown: T::SHOWN }).map(Setting)
     }
 }
 
-/// Refuses unknown fields of structs, at any depth. Not `serde_ignored`: that does not say which
-/// fields a struct has, and the hint names the one that was meant.
-struct Strict<D> {
-    inner: D,
-    shown: &'static [&'static str],
+type Names = &'static [&'static str];
+
+/// A part of serde's reading that refuses unknown fields of structs, at any depth, and lists where
+/// structs should be. Not `serde_ignored`: that does not say which fields a struct has, and the
+/// hint names the one that was meant.
+struct Strict<T> {
+    inner: T,
+    /// The fields of the struct that is being read.
+    fields: Option<Names>,
+    shown: Names,
+}
+
+fn within<T>(inner: T) -> Strict<T> {
+    Strict { inner, fields: None, shown: &[] }
 }
 
 macro_rules! forward {
-    ($($method:ident)*) => {$(
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-            self.inner.$method(visitor)
+    ($($method:ident($($argument:ident: $type:ty),*))*) => {$(
+        fn $method<V: Visitor<'de>>(
+            self,
+            $($argument: $type,)*
+            visitor: V,
+        ) -> Result<V::Value, D::Error> {
+            self.inner.$method($($argument,)* visitor)
         }
     )*};
 }
@@ -66,87 +82,37 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         name: &'static str,
-        fields: &'static [&'static str],
-        visitor: V,
+        fields: Names,
+        inner: V,
     ) -> Result<V::Value, D::Error> {
-        let names = Some(Names { fields, shown: self.shown });
-        self.inner.deserialize_struct(name, fields, StrictVisitor { inner: visitor, names })
+        let visitor = Strict { inner, fields: Some(fields), shown: self.shown };
+        self.inner.deserialize_struct(name, fields, visitor)
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-        self.inner.deserialize_option(StrictVisitor { inner: visitor, names: None })
+        self.inner.deserialize_option(within(visitor))
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-        self.inner.deserialize_seq(StrictVisitor { inner: visitor, names: None })
+        self.inner.deserialize_seq(within(visitor))
     }
 
-    // The client's own JSON comes this way, and has any fields.
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, D::Error> {
-        self.inner.deserialize_newtype_struct(name, visitor)
-    }
-
-    fn deserialize_unit_struct<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, D::Error> {
-        self.inner.deserialize_unit_struct(name, visitor)
-    }
-
-    fn deserialize_tuple<V: Visitor<'de>>(
-        self,
-        length: usize,
-        visitor: V,
-    ) -> Result<V::Value, D::Error> {
-        self.inner.deserialize_tuple(length, visitor)
-    }
-
-    fn deserialize_tuple_struct<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        length: usize,
-        visitor: V,
-    ) -> Result<V::Value, D::Error> {
-        self.inner.deserialize_tuple_struct(name, length, visitor)
-    }
-
-    fn deserialize_enum<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        variants: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, D::Error> {
-        self.inner.deserialize_enum(name, variants, visitor)
-    }
-
+    // The client's own JSON comes as a newtype struct, and has any fields.
     forward! {
-        deserialize_any deserialize_bool deserialize_i8 deserialize_i16 deserialize_i32
-        deserialize_i64 deserialize_i128 deserialize_u8 deserialize_u16 deserialize_u32
-        deserialize_u64 deserialize_u128 deserialize_f32 deserialize_f64 deserialize_char
-        deserialize_str deserialize_string deserialize_bytes deserialize_byte_buf deserialize_unit
-        deserialize_map deserialize_identifier deserialize_ignored_any
+        deserialize_any() deserialize_bool() deserialize_i8() deserialize_i16() deserialize_i32()
+        deserialize_i64() deserialize_i128() deserialize_u8() deserialize_u16() deserialize_u32()
+        deserialize_u64() deserialize_u128() deserialize_f32() deserialize_f64() deserialize_char()
+        deserialize_str() deserialize_string() deserialize_bytes() deserialize_byte_buf()
+        deserialize_unit() deserialize_map() deserialize_identifier() deserialize_ignored_any()
+        deserialize_newtype_struct(name: &'static str)
+        deserialize_unit_struct(name: &'static str)
+        deserialize_tuple(length: usize)
+        deserialize_tuple_struct(name: &'static str, length: usize)
+        deserialize_enum(name: &'static str, variants: Names)
     }
 }
 
-/// The names that a struct takes.
-#[derive(Clone, Copy)]
-struct Names {
-    fields: &'static [&'static str],
-    shown: &'static [&'static str],
-}
-
-struct StrictVisitor<V> {
-    inner: V,
-    /// Only of a struct.
-    names: Option<Names>,
-}
-
-impl<'de, V: Visitor<'de>> Visitor<'de> for StrictVisitor<V> {
+impl<'de, V: Visitor<'de>> Visitor<'de> for Strict<V> {
     type Value = V::Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -157,118 +123,83 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for StrictVisitor<V> {
         self.inner.visit_none()
     }
 
-    fn visit_unit<E: Error>(self) -> Result<V::Value, E> {
-        self.inner.visit_unit()
-    }
-
     fn visit_some<D: Deserializer<'de>>(self, inner: D) -> Result<V::Value, D::Error> {
-        self.inner.visit_some(Strict { inner, shown: &[] })
+        self.inner.visit_some(within(inner))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<V::Value, A::Error> {
-        match self.names {
+        match self.fields {
             // serde would take a list of the fields in their order.
             Some(_) => Err(A::Error::invalid_type(Unexpected::Seq, &self)),
-            None => self.inner.visit_seq(StrictAccess { inner: list, names: None }),
+            None => self.inner.visit_seq(within(list)),
         }
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<V::Value, A::Error> {
-        self.inner.visit_map(StrictAccess { inner: fields, names: self.names })
+    fn visit_map<A: MapAccess<'de>>(self, inner: A) -> Result<V::Value, A::Error> {
+        self.inner.visit_map(Strict { inner, fields: self.fields, shown: self.shown })
     }
 }
 
-struct StrictAccess<A> {
-    inner: A,
-    names: Option<Names>,
-}
-
-impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for StrictAccess<A> {
+impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Strict<A> {
     type Error = A::Error;
 
     fn next_element_seed<S: DeserializeSeed<'de>>(
         &mut self,
         seed: S,
     ) -> Result<Option<S::Value>, A::Error> {
-        self.inner.next_element_seed(StrictSeed(seed))
+        self.inner.next_element_seed(within(seed))
     }
 }
 
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for StrictAccess<A> {
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Strict<A> {
     type Error = A::Error;
 
     fn next_key_seed<S: DeserializeSeed<'de>>(
         &mut self,
         seed: S,
     ) -> Result<Option<S::Value>, A::Error> {
-        self.inner.next_key_seed(NameSeed { seed, names: self.names })
+        let seed = Strict { inner: seed, fields: self.fields, shown: self.shown };
+        self.inner.next_key_seed(Name(seed))
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
-        self.inner.next_value_seed(StrictSeed(seed))
+        self.inner.next_value_seed(within(seed))
     }
 }
 
-struct StrictSeed<S>(S);
-
-impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for StrictSeed<S> {
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Strict<S> {
     type Value = S::Value;
 
     fn deserialize<D: Deserializer<'de>>(self, inner: D) -> Result<S::Value, D::Error> {
-        self.0.deserialize(Strict { inner, shown: &[] })
-    }
-}
-
-struct NameSeed<S> {
-    seed: S,
-    names: Option<Names>,
-}
-
-impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for NameSeed<S> {
-    type Value = S::Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, inner: D) -> Result<S::Value, D::Error> {
-        self.seed.deserialize(NameDeserializer { inner, names: self.names })
+        self.inner.deserialize(within(inner))
     }
 }
 
 /// Reads the name of a field, if the struct takes it.
-struct NameDeserializer<D> {
-    inner: D,
-    names: Option<Names>,
-}
+struct Name<S>(Strict<S>);
 
-impl<'de, D: Deserializer<'de>> Deserializer<'de> for NameDeserializer<D> {
-    type Error = D::Error;
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Name<S> {
+    type Value = S::Value;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-        self.inner.deserialize_any(NameVisitor { inner: visitor, names: self.names })
-    }
-
-    serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit
-        unit_struct newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    fn deserialize<D: Deserializer<'de>>(self, inner: D) -> Result<S::Value, D::Error> {
+        inner.deserialize_identifier(self)
     }
 }
 
-struct NameVisitor<V> {
-    inner: V,
-    names: Option<Names>,
-}
-
-impl<'de, V: Visitor<'de>> Visitor<'de> for NameVisitor<V> {
-    type Value = V::Value;
+impl<'de, S: DeserializeSeed<'de>> Visitor<'de> for Name<S> {
+    type Value = S::Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.expecting(f)
+        f.write_str("the name of a field")
     }
 
-    fn visit_str<E: Error>(self, name: &str) -> Result<V::Value, E> {
-        match self.names {
-            Some(Names { fields, shown }) if !fields.contains(&name) && !shown.contains(&name) => {
+    fn visit_str<E: Error>(self, name: &str) -> Result<S::Value, E> {
+        let Strict { inner, fields, shown } = self.0;
+        match fields {
+            Some(fields) if !fields.contains(&name) && !shown.contains(&name) => {
                 Err(E::unknown_field(name, fields))
             }
-            Some(_) | None => self.inner.visit_str(name),
+            Some(_) | None => inner.deserialize(name.into_deserializer()),
         }
     }
 }
@@ -330,7 +261,11 @@ mod tests {
 
     #[test]
     fn wrong_kinds_are_found_as_by_any_reader() {
-        check::<PolicyShape>(r#"{"backoff": ["2s"]}"#, "/backoff", "must be an object");
+        for body in [r#"{"backoff": ["2s"]}"#, r#"{"backoff": ["2s", 2]}"#, r#"{"backoff": []}"#] {
+            check::<PolicyShape>(body, "/backoff", "must be an object");
+        }
+        let handler = r#"{"handler": ["http://a/"]}"#;
+        check::<PolicyShape>(handler, "/handler", "must be an object");
         check::<PolicyShape>(r#"{"backoff": {"base": 5}}"#, "/backoff/base", "must be a string");
         check::<KeyRequest>(r#"{"scopes": "x"}"#, "/scopes", "must be a list");
         check::<KeyRequest>(r#"{"scopes": [[]]}"#, "/scopes/0", "must be a string");
@@ -339,5 +274,14 @@ mod tests {
             "/maxAttempts",
             "must be a whole number of at most 64 bits",
         );
+    }
+
+    #[test]
+    fn null_is_as_good_as_nothing() {
+        let none = br#"{"backoff": null, "handler": null}"#;
+        let none: PolicyShape = read_setting(none).unwrap();
+        assert!(none.backoff.is_none() && none.handler.is_none());
+        let some: PolicyShape = read_setting(br#"{"backoff": {"base": "1s"}}"#).unwrap();
+        assert_eq!(some.backoff.unwrap().base.as_deref(), Some("1s"));
     }
 }

@@ -12,7 +12,7 @@ pub struct Moment(pub Timestamp);
 
 // Civil time and not `jiff::Timestamp`: that one ends 26 hours before the year 9999 does, and the
 // engine's moments do not.
-pub(crate) const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
 /// Writes a moment: `2026-11-15T08:00:00.123Z`.
 pub fn format_time(at: Timestamp) -> String {

@@ -9,13 +9,13 @@ use crate::{
     Door,
     auth::{Caller, CursorOwner},
     guard::Correlation,
-    no::{No, Reply},
+    no::Reply,
     sent::{Params, Setting},
 };
 use axum::{Json, extract::State, http::StatusCode};
 use engine::{ErrorCode, Job, JobType};
 use platform::{Chosen, PoisonQuery};
-use wire::{BulkAnswer, OrderError, PoisonAnswer, PoisonOrder, PoisonRequest};
+use wire::{BulkAnswer, PoisonAnswer, PoisonOrder, PoisonRequest, filter::some_jobs};
 
 pub(crate) async fn list(
     State(door): State<Door>,
@@ -86,12 +86,10 @@ async fn decide(
 }
 
 fn chosen(request: &PoisonRequest) -> Reply<Chosen> {
-    match request.check() {
-        Ok(PoisonOrder::Jobs(ids)) => Ok(Chosen::Ids(ids.into_iter().collect())),
-        Ok(PoisonOrder::Matching(filter)) => Ok(Chosen::Matching(filter)),
-        Err(OrderError::Refused(refusal)) => Err(No::Refused(refusal)),
-        Err(OrderError::Filter(error)) => Err(No::Filter(error)),
-    }
+    Ok(match request.check()? {
+        PoisonOrder::Jobs(ids) => Chosen::Ids(ids.into_iter().collect()),
+        PoisonOrder::Matching(filter) => Chosen::Matching(some_jobs(filter)?),
+    })
 }
 
 /// Written down before the first job is touched: each job's history tells the rest.

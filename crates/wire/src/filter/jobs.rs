@@ -1,11 +1,12 @@
 //! What a filter means for jobs: the contract's fields, each with the values it can have.
 
 use super::{
-    error::{FilterError, FilterFault, snippet},
+    error::{Fault, FilterError, snippet},
     parse::parse,
+    scan::Read,
     tree::{Condition, Literal, Placed},
 };
-use crate::time::parse_time;
+use crate::{catalogue::codes, time::parse_time};
 use engine::{
     Checked, Comparison, CorrelationId, ErrorCode, Field, FieldProblem, Filter, JobId, JobType,
     Status, SubjectId, Timestamp,
@@ -38,8 +39,6 @@ pub const JOB_FIELDS: &[&str] = &{
     names
 };
 
-type Read<T> = Result<T, Placed<FilterFault>>;
-
 /// Reads a filter over jobs. A blank one shows them all.
 pub fn job_filter(text: &str) -> Result<Filter, FilterError> {
     filter(parse(text)?).map_err(|fault| FilterError::new(text, fault))
@@ -49,7 +48,7 @@ pub fn job_filter(text: &str) -> Result<Filter, FilterError> {
 /// somebody's variable was empty.
 pub fn some_jobs(text: &str) -> Result<Filter, FilterError> {
     if text.trim().is_empty() {
-        return Err(FilterError { character: 1, fault: FilterFault::Blank });
+        return Err(FilterError::whole("is blank; to mean everything, say true"));
     }
     job_filter(text)
 }
@@ -77,21 +76,23 @@ fn nothing() -> Filter {
 }
 
 /// No field of a job is true or false.
-fn bare(name: &Placed<Box<str>>) -> Placed<FilterFault> {
+fn bare(name: &Placed<Box<str>>) -> Fault {
     match known(name) {
-        Ok((field, _)) => {
-            let detail = "must be compared with a value".into();
-            Placed { at: name.at, it: FilterFault::WrongValue { field, detail } }
-        }
+        Ok((field, _)) => wrong_value(name.at, field, "must be compared with a value"),
         Err(unknown) => unknown,
     }
+}
+
+fn wrong_value(at: usize, field: &str, detail: &str) -> Fault {
+    Fault::syntax(at, format!("has a wrong value: {field} {detail}"))
 }
 
 fn known(name: &Placed<Box<str>>) -> Read<JobField> {
     let found = FIELDS.into_iter().find(|(field, _)| *field == &*name.it);
     found.ok_or_else(|| {
-        let it = FilterFault::UnknownField { name: snippet(&name.it), known: JOB_FIELDS };
-        Placed { at: name.at, it }
+        let (named, known) = (snippet(&name.it), JOB_FIELDS.join(", "));
+        let detail = format!("names the field '{named}'; known are {known}");
+        Fault { at: name.at, code: codes::FILTER_FIELD, detail }
     })
 }
 
@@ -106,10 +107,7 @@ fn compare(
     } else {
         read(field, &value.it).map(|field| Filter::Compare(comparison, field))
     };
-    checked.map_err(|FieldProblem { detail, .. }| Placed {
-        at: value.at,
-        it: FilterFault::WrongValue { field, detail },
-    })
+    checked.map_err(|problem| wrong_value(value.at, field, &problem.detail))
 }
 
 /// Whether a job has the field at all. The engine's filters have no word for it and need none: what a
@@ -148,8 +146,8 @@ fn status(text: &str) -> Checked<Status> {
 }
 
 fn time(field: &'static str, value: &Literal) -> Checked<Timestamp> {
-    if let Literal::Time(ticks) = value {
-        return Timestamp::parse(field, ticks.unix_ms());
+    if let Literal::Time(unix_ms) = value {
+        return Timestamp::parse(field, *unix_ms);
     }
     if let Literal::Text(text) = value {
         return parse_time(field, text);

@@ -1,55 +1,71 @@
 //! Values, from what stands in a filter for them.
 
-use super::{
-    error::{FilterFault, Form, snippet},
-    tree::{Literal, Ticks},
-};
+use super::{error::snippet, tree::Literal};
 use crate::time::{offset_ms, since_epoch};
 use data_encoding::HEXLOWER_PERMISSIVE;
+use std::ops::Range;
 use uuid::{Uuid, fmt::Hyphenated};
 
-type Read<T> = Result<T, FilterFault>;
+/// A value, or what is wrong with it.
+type Read = Result<Literal, String>;
+/// A word that stands before a quote, what reads the value in the quotes, and its form.
+type Form = (&'static str, fn(&str) -> Option<Literal>, &'static str);
 
-/// The words that stand before a quote and say what is in it.
-const FORMS: [(&str, Reader); 4] =
-    [("datetime", time), ("guid", guid), ("X", binary), ("binary", binary)];
-
-type Reader = fn(&str) -> Read<Literal>;
+const BINARY: &str = "a binary value that is not written in pairs of hex digits, like X'00ff'";
+const FORMS: [Form; 4] = [
+    ("datetime", time, "a time that is not written like datetime'2026-11-15T08:00:00Z'"),
+    ("guid", guid, "a guid that is not written like guid'0190163d-8694-739b-aea5-966c26f8ad91'"),
+    ("X", binary, BINARY),
+    ("binary", binary, BINARY),
+];
 
 /// A value that says what it is: `datetime'…'`.
-pub(super) fn formed(prefix: &str, body: &str) -> Read<Literal> {
-    if let Some((_, read)) = FORMS.iter().find(|(word, _)| *word == prefix) {
-        return read(body);
+pub(super) fn formed(prefix: &str, body: &str) -> Read {
+    if let Some((_, read, form)) = FORMS.iter().find(|(word, ..)| *word == prefix) {
+        return read(body).ok_or_else(|| format!("has {form}"));
     }
-    let other_case = FORMS.iter().find(|(word, _)| word.eq_ignore_ascii_case(prefix));
+    let other_case = FORMS.iter().find(|(word, ..)| word.eq_ignore_ascii_case(prefix));
     Err(match other_case {
         // X is the one word in upper case.
-        Some((word, _)) if *word != "X" => FilterFault::LowerCase(word),
-        Some(_) | None => FilterFault::UnknownForm(snippet(prefix)),
+        Some((word, ..)) if *word != "X" => lower_case(word),
+        Some(_) | None => format!(
+            "has a value of the unknown kind '{}'; known are datetime'…', guid'…', binary'…' \
+             and X'…'",
+            snippet(prefix)
+        ),
     })
 }
 
+/// What to say of a word of the language in another case.
+pub(super) fn lower_case(word: &str) -> String {
+    format!("must have '{word}' in lower case")
+}
+
 /// A number, by everything that stands together there.
-pub(super) fn number(text: &str) -> Read<Literal> {
+pub(super) fn number(text: &str) -> Read {
     let digits = text.strip_prefix('-').unwrap_or(text);
     if let Some(whole) = text.strip_suffix('L')
         && is_digits(&digits[..digits.len() - 1])
     {
-        return whole.parse().map(Literal::Int64).map_err(|_| FilterFault::OutOfRange);
+        return whole.parse().map(Literal::Int64).map_err(|_| out_of_range());
     }
     if is_digits(digits) {
         return whole(text);
     }
     if !is_double(digits) {
-        return Err(FilterFault::Malformed(Form::Number));
+        return Err("has a number that is not written like 42, 42L, 4.2 or 4.2e1".into());
     }
-    let number: f64 = text.parse().map_err(|_| FilterFault::Malformed(Form::Number))?;
-    if number.is_finite() { Ok(Literal::Double(number)) } else { Err(FilterFault::OutOfRange) }
+    let number: f64 = text.parse().expect("its digits were looked at");
+    if number.is_finite() { Ok(Literal::Double(number)) } else { Err(out_of_range()) }
+}
+
+fn out_of_range() -> String {
+    "has a number that 64 bits cannot hold".into()
 }
 
 /// A whole number without its L is as wide as it has to be: one of the clients never writes the L.
-fn whole(text: &str) -> Read<Literal> {
-    let number: i64 = text.parse().map_err(|_| FilterFault::OutOfRange)?;
+fn whole(text: &str) -> Read {
+    let number: i64 = text.parse().map_err(|_| out_of_range())?;
     Ok(i32::try_from(number).map_or(Literal::Int64(number), Literal::Int32))
 }
 
@@ -72,33 +88,27 @@ fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn time(body: &str) -> Read<Literal> {
-    ticks(body).map(Literal::Time).ok_or(FilterFault::Malformed(Form::Time))
-}
-
-/// Without a zone it is UTC.
-fn ticks(body: &str) -> Option<Ticks> {
-    const NANOS_PER_TICK: i128 = 100;
-    const TICKS_PER_MS: i64 = Ticks::PER_SECOND / 1_000;
+/// Without a zone it is UTC. What is finer than a millisecond is dropped, as in every time.
+fn time(body: &str) -> Option<Literal> {
+    const NANOS_PER_MS: i128 = 1_000_000;
+    const YEARS_1_TO_9999: Range<i64> = -62_135_596_800_000..253_402_300_800_000;
     let clock_at = body.find(['T', 't'])?;
     let zone_at = body[clock_at..].find(['Z', 'z', '+', '-']).map(|at| clock_at + at);
     let (local, zone) = body.split_at(zone_at.unwrap_or(body.len()));
-    let local = since_epoch(local)?.as_nanos().div_euclid(NANOS_PER_TICK);
-    let offset = if zone.is_empty() { 0 } else { offset_ms(zone)? };
-    let ticks = Ticks(i64::try_from(local).ok()? - offset * TICKS_PER_MS);
-    (Ticks::MIN..=Ticks::MAX).contains(&ticks).then_some(ticks)
+    let local_ms = since_epoch(local)?.as_nanos().div_euclid(NANOS_PER_MS);
+    let offset_ms = if zone.is_empty() { 0 } else { offset_ms(zone)? };
+    let unix_ms = i64::try_from(local_ms).ok()? - offset_ms;
+    YEARS_1_TO_9999.contains(&unix_ms).then_some(Literal::Time(unix_ms))
 }
 
-fn guid(body: &str) -> Read<Literal> {
+fn guid(body: &str) -> Option<Literal> {
     // The crate also reads shorter and longer forms than the one with hyphens.
     let uuid = Uuid::try_parse(body).ok().filter(|_| body.len() == Hyphenated::LENGTH);
-    let uuid = uuid.ok_or(FilterFault::Malformed(Form::Guid))?;
-    Ok(Literal::Guid(uuid.into_bytes()))
+    uuid.map(|uuid| Literal::Guid(uuid.into_bytes()))
 }
 
 /// Pairs of hex digits.
-fn binary(body: &str) -> Read<Literal> {
-    let bytes = HEXLOWER_PERMISSIVE.decode(body.as_bytes());
-    let bytes = bytes.map_err(|_| FilterFault::Malformed(Form::Binary))?;
-    Ok(Literal::Binary(bytes.into()))
+fn binary(body: &str) -> Option<Literal> {
+    let bytes = HEXLOWER_PERMISSIVE.decode(body.as_bytes()).ok()?;
+    Some(Literal::Binary(bytes.into()))
 }

@@ -12,10 +12,10 @@ mod parse;
 mod scan;
 mod tree;
 
-pub use error::{Expected, FilterError, FilterFault, Form, Found};
+pub use error::FilterError;
 pub use jobs::{JOB_FIELDS, job_filter, some_jobs};
 pub use parse::parse;
-pub use tree::{Condition, Literal, Placed, Ticks};
+pub use tree::{Condition, Literal, Placed};
 
 /// A filter has at most this many bytes.
 pub const FILTER_BYTES_MAX: usize = 8 * 1024;

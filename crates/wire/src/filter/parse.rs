@@ -10,7 +10,8 @@
 
 use super::{
     FILTER_BYTES_MAX, FILTER_COMPARISONS_MAX, FILTER_DEPTH_MAX,
-    error::{Expected, FilterError, FilterFault, snippet},
+    error::{Fault, FilterError, snippet},
+    literal::lower_case,
     scan::{Read, Scanner, Token},
     tree::{Condition, Literal, Placed},
 };
@@ -19,19 +20,35 @@ use engine::Comparison;
 /// The words of the language. No name can be one of them.
 const KEYWORDS: [&str; 12] =
     ["and", "or", "not", "eq", "ne", "gt", "ge", "lt", "le", "true", "false", "null"];
+/// How a left side may stand to a right one, and how the right one stands to the left one then.
+const COMPARISONS: [(&str, Comparison, Comparison); 6] = [
+    ("eq", Comparison::Eq, Comparison::Eq),
+    ("ne", Comparison::Ne, Comparison::Ne),
+    ("gt", Comparison::Gt, Comparison::Lt),
+    ("ge", Comparison::Ge, Comparison::Le),
+    ("lt", Comparison::Lt, Comparison::Gt),
+    ("le", Comparison::Le, Comparison::Ge),
+];
+/// What may stand at a place.
+const CONDITION: &str = "a comparison such as status eq 'Queued'";
+const OPERAND: &str = "a name, or a value (texts stand in single quotes)";
+const COMPARISON: &str = "one of eq, ne, gt, ge, lt, le";
+const CONNECTIVE: &str = "and, or, or the end";
+const CLOSING: &str = "and, or, or a closing parenthesis";
 /// Words that begin an operand. Others may be names as soon as a letter is in upper case.
 const OPENING: [&str; 4] = ["not", "true", "false", "null"];
 
 /// Reads a filter. A blank one is true of everything.
 pub fn parse(text: &str) -> Result<Condition, FilterError> {
+    let bytes = text.len();
+    if bytes > FILTER_BYTES_MAX {
+        let detail = format!("has {bytes} bytes, and at most {FILTER_BYTES_MAX} are read");
+        return Err(FilterError::whole(detail));
+    }
     read(text).map_err(|fault| FilterError::new(text, fault))
 }
 
 fn read(text: &str) -> Read<Condition> {
-    if text.len() > FILTER_BYTES_MAX {
-        let it = FilterFault::TooLong { bytes: text.len(), bytes_max: FILTER_BYTES_MAX };
-        return Err(Placed { at: 0, it });
-    }
     let mut scanner = Scanner::new(text);
     let ahead = scanner.token()?;
     let mut parser = Parser { scanner, ahead, depth: 0, comparisons: 0 };
@@ -42,7 +59,7 @@ fn read(text: &str) -> Read<Condition> {
     match parser.ahead.it {
         Token::End => Ok(condition),
         Token::Open | Token::Close | Token::Word(_) | Token::Literal(_) | Token::Other(_) => {
-            Err(parser.unexpected(Expected::Connective))
+            Err(parser.unexpected(CONNECTIVE))
         }
     }
 }
@@ -102,40 +119,45 @@ impl<'a> Parser<'a> {
     fn enter(&mut self) -> Read<()> {
         self.depth += 1;
         if self.depth > FILTER_DEPTH_MAX {
-            return Err(self.fault(FilterFault::TooDeep { depth_max: FILTER_DEPTH_MAX }));
+            let detail = format!("nests parentheses and not deeper than {FILTER_DEPTH_MAX}");
+            return Err(Fault::syntax(self.ahead.at, detail));
         }
-        self.advance().map(drop)
+        self.advance()
     }
 
     fn close(&mut self) -> Read<()> {
         if !matches!(self.ahead.it, Token::Close) {
-            return Err(self.unexpected(Expected::Closing));
+            return Err(self.unexpected(CLOSING));
         }
         self.depth -= 1;
-        self.advance().map(drop)
+        self.advance()
     }
 
     fn condition(&mut self) -> Read<Condition> {
         self.comparisons += 1;
         if self.comparisons > FILTER_COMPARISONS_MAX {
-            let comparisons_max = FILTER_COMPARISONS_MAX;
-            return Err(self.fault(FilterFault::TooManyComparisons { comparisons_max }));
+            let detail = format!("has more than {FILTER_COMPARISONS_MAX} comparisons");
+            return Err(Fault::syntax(self.ahead.at, detail));
         }
-        let left = self.operand(Expected::Condition)?;
-        let Some(comparison) = self.comparison() else { return self.bare(left) };
+        let left = self.operand(CONDITION)?;
+        let Some((comparison, turned)) = self.comparison() else { return self.bare(left) };
         self.advance()?;
         let right_at = self.ahead.at;
-        let right = self.operand(Expected::Operand)?;
-        let fault = |it| Err(Placed { at: right_at, it });
+        let right = self.operand(OPERAND)?;
+        let fault = |detail| Err(Fault::syntax(right_at, detail));
         match (left, right) {
             (Operand::Name(name), Operand::Value(value)) => {
                 Ok(Condition::Compare { name, comparison, value })
             }
             (Operand::Value(value), Operand::Name(name)) => {
-                Ok(Condition::Compare { name, comparison: turned(comparison), value })
+                Ok(Condition::Compare { name, comparison: turned, value })
             }
-            (Operand::Name(_), Operand::Name(_)) => fault(FilterFault::TwoNames),
-            (Operand::Value(_), Operand::Value(_)) => fault(FilterFault::TwoValues),
+            (Operand::Name(_), Operand::Name(_)) => fault(
+                "compares two names; one side must be a value, and texts stand in single quotes",
+            ),
+            (Operand::Value(_), Operand::Value(_)) => {
+                fault("compares two values; one side must be a name, without quotes")
+            }
         }
     }
 
@@ -148,11 +170,11 @@ impl<'a> Parser<'a> {
             Operand::Value(Placed { it: Literal::Boolean(always), .. }) if ends => {
                 Ok(Condition::Always(always))
             }
-            Operand::Name(_) | Operand::Value(_) => Err(self.unexpected(Expected::Comparison)),
+            Operand::Name(_) | Operand::Value(_) => Err(self.unexpected(COMPARISON)),
         }
     }
 
-    fn operand(&mut self, expected: Expected) -> Read<Operand> {
+    fn operand(&mut self, expected: &str) -> Read<Operand> {
         match &self.ahead.it {
             Token::Word(word) => self.name_or_constant(word, expected),
             Token::Literal(literal) => {
@@ -166,7 +188,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn name_or_constant(&mut self, word: &'a str, expected: Expected) -> Read<Operand> {
+    fn name_or_constant(&mut self, word: &'a str, expected: &str) -> Read<Operand> {
         let at = self.ahead.at;
         let constant = match word {
             "true" => Some(Literal::Boolean(true)),
@@ -180,23 +202,17 @@ impl<'a> Parser<'a> {
             return Ok(Operand::Value(Placed { at, it }));
         }
         if matches!(self.ahead.it, Token::Open) {
-            return Err(Placed { at, it: FilterFault::Function(snippet(word)) });
+            let detail = format!("calls '{}', and there are no functions here", snippet(word));
+            return Err(Fault::syntax(at, detail));
         }
         Ok(Operand::Name(Placed { at, it: word.into() }))
     }
 
-    /// The comparison ahead.
-    fn comparison(&self) -> Option<Comparison> {
+    /// The comparison ahead, and the same from the other side.
+    fn comparison(&self) -> Option<(Comparison, Comparison)> {
         let Token::Word(word) = self.ahead.it else { return None };
-        match word {
-            "eq" => Some(Comparison::Eq),
-            "ne" => Some(Comparison::Ne),
-            "gt" => Some(Comparison::Gt),
-            "ge" => Some(Comparison::Ge),
-            "lt" => Some(Comparison::Lt),
-            "le" => Some(Comparison::Le),
-            _ => None,
-        }
+        let found = COMPARISONS.into_iter().find(|(name, ..)| *name == word);
+        found.map(|(_, comparison, turned)| (comparison, turned))
     }
 
     /// Whether the word was ahead; then it is passed.
@@ -208,24 +224,21 @@ impl<'a> Parser<'a> {
         Ok(is_ahead)
     }
 
-    fn advance(&mut self) -> Read<Placed<Token<'a>>> {
-        let next = self.scanner.token()?;
-        Ok(std::mem::replace(&mut self.ahead, next))
-    }
-
-    fn fault(&self, it: FilterFault) -> Placed<FilterFault> {
-        Placed { at: self.ahead.at, it }
+    fn advance(&mut self) -> Read<()> {
+        self.ahead = self.scanner.token()?;
+        Ok(())
     }
 
     /// The token ahead should be another one; perhaps it only should be in lower case.
-    fn unexpected(&self, expected: Expected) -> Placed<FilterFault> {
+    fn unexpected(&self, expected: &str) -> Fault {
+        let mut detail = self.ahead.it.instead_of(expected);
         if let Token::Word(word) = self.ahead.it
             && let Some(keyword) =
                 KEYWORDS.into_iter().find(|keyword| is_in_other_case(word, keyword))
         {
-            return self.fault(FilterFault::LowerCase(keyword));
+            detail = lower_case(keyword);
         }
-        self.fault(FilterFault::Unexpected { expected, found: self.ahead.it.found() })
+        Fault::syntax(self.ahead.at, detail)
     }
 }
 
@@ -244,17 +257,5 @@ fn one_or(mut parts: Vec<Condition>, many: fn(Vec<Condition>) -> Condition) -> C
             parts.extend(last);
             many(parts)
         }
-    }
-}
-
-/// How the right side stands to the left one.
-fn turned(comparison: Comparison) -> Comparison {
-    match comparison {
-        Comparison::Eq => Comparison::Eq,
-        Comparison::Ne => Comparison::Ne,
-        Comparison::Gt => Comparison::Lt,
-        Comparison::Ge => Comparison::Le,
-        Comparison::Lt => Comparison::Gt,
-        Comparison::Le => Comparison::Ge,
     }
 }

@@ -1,12 +1,12 @@
 //! A filter's words, values and signs, one after the other.
 
 use super::{
-    error::{FilterFault, Found},
+    error::{Fault, snippet},
     literal,
     tree::{Literal, Placed},
 };
 
-pub(super) type Read<T> = Result<T, Placed<FilterFault>>;
+pub(super) type Read<T> = Result<T, Fault>;
 
 pub(super) enum Token<'a> {
     End,
@@ -43,7 +43,7 @@ impl<'a> Scanner<'a> {
         };
         match token {
             Ok(it) => Ok(Placed { at, it }),
-            Err(it) => Err(Placed { at, it }),
+            Err(detail) => Err(Fault::syntax(at, detail)),
         }
     }
 
@@ -65,7 +65,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// A word, or the value that it introduces.
-    fn word(&mut self) -> Result<Token<'a>, FilterFault> {
+    fn word(&mut self) -> Result<Token<'a>, String> {
         let word = self.take(continues_name);
         if !self.rest().starts_with('\'') {
             return Ok(Token::Word(word));
@@ -75,13 +75,15 @@ impl<'a> Scanner<'a> {
     }
 
     /// Between two quotes, where a quote is written twice.
-    fn quoted(&mut self) -> Result<Box<str>, FilterFault> {
+    fn quoted(&mut self) -> Result<Box<str>, String> {
+        const UNCLOSED: &str =
+            "has a text without its closing quote; a quote inside a text is written twice";
         let mut text = String::new();
         loop {
             self.at += 1;
             text.push_str(self.take(|letter| letter != '\''));
             if self.rest().is_empty() {
-                return Err(FilterFault::Unclosed);
+                return Err(UNCLOSED.into());
             }
             self.at += 1;
             if !self.rest().starts_with('\'') {
@@ -106,15 +108,17 @@ fn continues_name(letter: char) -> bool {
 }
 
 impl Token<'_> {
-    /// What to say of it where it should not stand.
-    pub(super) fn found(&self) -> Found {
-        match self {
-            Token::End => Found::End,
-            Token::Open => Found::Character('('),
-            Token::Close => Found::Character(')'),
-            Token::Word(word) => Found::word(word),
-            Token::Literal(literal) => Found::value(literal),
-            Token::Other(other) => Found::Character(*other),
-        }
+    /// What to say where it stands instead of what is `expected`. What a value is may be nobody's
+    /// business.
+    pub(super) fn instead_of(&self, expected: &str) -> String {
+        let found = match self {
+            Token::End => return format!("ends where {expected} should follow"),
+            Token::Open => "'('".into(),
+            Token::Close => "')'".into(),
+            Token::Word(word) => format!("'{}'", snippet(word)),
+            Token::Literal(literal) => literal.kind().into(),
+            Token::Other(other) => format!("'{}'", other.escape_debug()),
+        };
+        format!("has {found} where {expected} should follow")
     }
 }

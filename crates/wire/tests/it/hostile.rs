@@ -1,10 +1,9 @@
 //! Whatever comes, the answer is a problem that names the field, and never a panic.
 
 use crate::jobs;
-use engine::ITEMS_MAX;
-use engine::Refusal;
+use engine::{Filter, ITEMS_MAX, Refusal};
 use serde::de::DeserializeOwned;
-use wire::*;
+use wire::{filter::some_jobs, *};
 
 /// Everything between a body and the command it becomes, at which something can be refused.
 type Door = fn(&[u8]) -> Result<(), Vec<String>>;
@@ -23,16 +22,18 @@ fn enter<T: DeserializeOwned>(
     check(request).map_err(|refusal| pointers(&Problem::refused(&refusal, &jobs::correlation())))
 }
 
+/// The same where a filter is read beside the other fields.
 fn order<T: DeserializeOwned>(
     body: &[u8],
-    check: impl FnOnce(T) -> Result<(), OrderError>,
+    check: impl FnOnce(T) -> Result<Result<Filter, FilterError>, Refusal>,
 ) -> Result<(), Vec<String>> {
-    let mut found = Ok(());
+    let mut filter = Ok(Filter::Everything);
     enter(body, |request| {
-        found = check(request).map_err(|error| pointers(&error.problem(&jobs::correlation())));
+        filter = check(request)?;
         Ok(())
     })?;
-    found
+    let pointed = |error| pointers(&Problem::filter(&error, &jobs::correlation()));
+    filter.map(drop).map_err(pointed)
 }
 
 const SUBMIT: Door = |body| {
@@ -50,9 +51,13 @@ const SETTLE: Door = |body| enter(body, |item: SettleItem| item.check().map(drop
 const RELEASE: Door = |body| enter(body, |item: ReleaseItem| item.check().map(drop));
 const STEP: Door = |body| enter(body, |request: StepRequest| request.check().map(drop));
 const REDRIVE: Door = |body| enter(body, |request: RedriveRequest| request.check().map(drop));
-const BULK: Door =
-    |body| order(body, |request: BulkRequest| request.check().map(drop).map_err(OrderError::from));
-const POISON: Door = |body| order(body, |request: PoisonRequest| request.check().map(drop));
+const BULK: Door = |body| order(body, |request: BulkRequest| Ok(request.check()));
+const POISON: Door = |body| {
+    order(body, |request: PoisonRequest| match request.check()? {
+        PoisonOrder::Jobs(_) => Ok(Ok(Filter::Everything)),
+        PoisonOrder::Matching(filter) => Ok(some_jobs(filter)),
+    })
+};
 const POLICY: Door = |body| {
     enter(body, |shape: PolicyShape| shape.to_draft()?.check().map(drop).map_err(Refusal::Invalid))
 };

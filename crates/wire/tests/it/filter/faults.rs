@@ -3,61 +3,64 @@
 use crate::{jobs::correlation, shape};
 use wire::{
     Problem,
-    filter::{
-        Expected, FILTER_BYTES_MAX, FILTER_COMPARISONS_MAX, FILTER_DEPTH_MAX, FilterFault, Form,
-        Found, parse,
-    },
+    filter::{FILTER_BYTES_MAX, FILTER_COMPARISONS_MAX, FILTER_DEPTH_MAX, parse},
     job_filter,
 };
 
 #[track_caller]
-fn check(text: &str, character: usize, fault: FilterFault) {
+fn check(text: &str, character: usize, detail: &str) {
     let error = parse(text).unwrap_err();
-    assert_eq!((error.character, &error.fault), (character, &fault), "{text}");
-    assert_eq!(error.code(), "FILTER_SYNTAX");
+    assert_eq!((error.character, error.detail.as_str()), (Some(character), detail), "{text}");
+    assert_eq!(error.code, "FILTER_SYNTAX");
 }
 
+/// `found` is the end where it is empty.
 #[track_caller]
-fn unexpected(text: &str, character: usize, expected: Expected, found: Found) {
-    check(text, character, FilterFault::Unexpected { expected, found });
+fn unexpected(text: &str, character: usize, expected: &str, found: &str) {
+    let detail = match found {
+        "" => format!("ends where {expected} should follow"),
+        found => format!("has {found} where {expected} should follow"),
+    };
+    check(text, character, &detail);
 }
 
-fn word(word: &str) -> Found {
-    Found::Word(word.into())
-}
+const CONDITION: &str = "a comparison such as status eq 'Queued'";
+const OPERAND: &str = "a name, or a value (texts stand in single quotes)";
+const COMPARISON: &str = "one of eq, ne, gt, ge, lt, le";
+const CONNECTIVE: &str = "and, or, or the end";
+const CLOSING: &str = "and, or, or a closing parenthesis";
 
 #[test]
 fn what_should_follow_is_named() {
-    use Expected::{Closing, Comparison, Condition, Connective, Operand};
-    unexpected("A eq", 5, Operand, Found::End);
-    unexpected("A eq ", 6, Operand, Found::End);
-    unexpected("A eq )", 6, Operand, Found::Character(')'));
-    unexpected("A eq (5)", 6, Operand, Found::Character('('));
-    unexpected("A eq and B", 6, Operand, word("and"));
-    unexpected("A eq \"x\"", 6, Operand, Found::Character('"'));
-    unexpected("A == 5", 3, Comparison, Found::Character('='));
-    unexpected("A in ('x')", 3, Comparison, word("in"));
-    unexpected("A B", 3, Comparison, word("B"));
-    unexpected("A 5", 3, Comparison, Found::Value("a number"));
-    unexpected("'x'", 4, Comparison, Found::End);
-    unexpected("null", 5, Comparison, Found::End);
-    unexpected("A eq 1 B eq 2", 8, Connective, word("B"));
-    unexpected("A eq 1 eq 2", 8, Connective, word("eq"));
-    unexpected("A eq 1)", 7, Connective, Found::Character(')'));
-    unexpected("(A eq 1) eq true", 10, Connective, word("eq"));
-    unexpected("A eq 1 && B eq 2", 8, Connective, Found::Character('&'));
-    unexpected("(A eq 1", 8, Closing, Found::End);
-    unexpected("(A eq 1 B", 9, Closing, word("B"));
-    unexpected("()", 2, Condition, Found::Character(')'));
-    unexpected("and", 1, Condition, word("and"));
-    unexpected("A eq 1 and", 11, Condition, Found::End);
-    unexpected("A eq 1 and or B", 12, Condition, word("or"));
-    unexpected("not", 4, Condition, Found::End);
-    unexpected("eq 5", 1, Condition, word("eq"));
-    unexpected("a/b eq 5", 2, Comparison, Found::Character('/'));
-    unexpected("\0", 1, Condition, Found::Character('\0'));
-    unexpected("'ü' eq Ä and ;", 14, Condition, Found::Character(';'));
-    unexpected("+5 eq A", 1, Condition, Found::Character('+'));
+    unexpected("A eq", 5, OPERAND, "");
+    unexpected("A eq ", 6, OPERAND, "");
+    unexpected("A eq )", 6, OPERAND, "')'");
+    unexpected("A eq (5)", 6, OPERAND, "'('");
+    unexpected("A eq and B", 6, OPERAND, "'and'");
+    unexpected("A eq \"x\"", 6, OPERAND, r#"'\"'"#);
+    unexpected("A == 5", 3, COMPARISON, "'='");
+    unexpected("A in ('x')", 3, COMPARISON, "'in'");
+    unexpected("A B", 3, COMPARISON, "'B'");
+    unexpected("A 5", 3, COMPARISON, "a number");
+    unexpected("'x'", 4, COMPARISON, "");
+    unexpected("null", 5, COMPARISON, "");
+    unexpected("A eq 1 B eq 2", 8, CONNECTIVE, "'B'");
+    unexpected("A eq 1 eq 2", 8, CONNECTIVE, "'eq'");
+    unexpected("A eq 1)", 7, CONNECTIVE, "')'");
+    unexpected("(A eq 1) eq true", 10, CONNECTIVE, "'eq'");
+    unexpected("A eq 1 && B eq 2", 8, CONNECTIVE, "'&'");
+    unexpected("(A eq 1", 8, CLOSING, "");
+    unexpected("(A eq 1 B", 9, CLOSING, "'B'");
+    unexpected("()", 2, CONDITION, "')'");
+    unexpected("and", 1, CONDITION, "'and'");
+    unexpected("A eq 1 and", 11, CONDITION, "");
+    unexpected("A eq 1 and or B", 12, CONDITION, "'or'");
+    unexpected("not", 4, CONDITION, "");
+    unexpected("eq 5", 1, CONDITION, "'eq'");
+    unexpected("a/b eq 5", 2, COMPARISON, "'/'");
+    unexpected("\0", 1, CONDITION, r"'\0'");
+    unexpected("'ü' eq Ä and ;", 14, CONDITION, "';'");
+    unexpected("+5 eq A", 1, CONDITION, "'+'");
 }
 
 #[test]
@@ -74,19 +77,26 @@ fn words_in_upper_case_are_told_so() {
         ("A eq DateTime'2026-11-15T08:00:00Z'", 6, "datetime"),
         ("A eq GUID'x'", 6, "guid"),
     ] {
-        check(text, character, FilterFault::LowerCase(word));
+        check(text, character, &format!("must have '{word}' in lower case"));
     }
 }
 
 #[test]
 fn values_are_what_they_say_they_are() {
-    check("A eq 'x", 6, FilterFault::Unclosed);
-    check("A eq 'it''s", 6, FilterFault::Unclosed);
-    check("A eq '", 6, FilterFault::Unclosed);
-    check("A eq guid'", 6, FilterFault::Unclosed);
-    check("A eq money'5'", 6, FilterFault::UnknownForm("money".into()));
-    check("A eq x'00'", 6, FilterFault::UnknownForm("x".into()));
-    check("A eq'x'", 3, FilterFault::UnknownForm("eq".into()));
+    let unclosed = "has a text without its closing quote; a quote inside a text is written twice";
+    check("A eq 'x", 6, unclosed);
+    check("A eq 'it''s", 6, unclosed);
+    check("A eq '", 6, unclosed);
+    check("A eq guid'", 6, unclosed);
+    let unknown = |kind: &str| {
+        format!(
+            "has a value of the unknown kind '{kind}'; known are datetime'…', guid'…', binary'…' \
+             and X'…'"
+        )
+    };
+    check("A eq money'5'", 6, &unknown("money"));
+    check("A eq x'00'", 6, &unknown("x"));
+    check("A eq'x'", 3, &unknown("eq"));
     for number in [
         "-",
         "--5",
@@ -113,20 +123,20 @@ fn values_are_what_they_say_they_are() {
     ] {
         let text = format!("A eq {number}");
         let error = parse(&text).unwrap_err();
-        let fault = FilterFault::Malformed(Form::Number);
+        let detail = "has a number that is not written like 42, 42L, 4.2 or 4.2e1";
         let begins = number.starts_with(|first: char| first == '-' || first.is_ascii_digit());
-        assert_eq!(error.fault == fault, begins, "{text}: {error}");
+        assert_eq!(error.detail == detail, begins, "{text}: {error}");
     }
     for number in ["9223372036854775808", "-9223372036854775809L", "1e309", "-1e999"] {
-        check(&format!("A eq {number}"), 6, FilterFault::OutOfRange);
+        check(&format!("A eq {number}"), 6, "has a number that 64 bits cannot hold");
     }
 }
 
 #[test]
 fn what_stands_in_typed_quotes_is_checked() {
-    let malformed = |prefix: &str, bodies: &[&str], form| {
+    let malformed = |prefix: &str, bodies: &[&str], form: &str| {
         for body in bodies {
-            check(&format!("A eq {prefix}'{body}'"), 6, FilterFault::Malformed(form));
+            check(&format!("A eq {prefix}'{body}'"), 6, form);
         }
     };
     let times = [
@@ -150,7 +160,8 @@ fn what_stands_in_typed_quotes_is_checked() {
         "0000-12-31T00:00:00Z",
         "2026-11-15T08:00:00Z''",
     ];
-    malformed("datetime", &times, Form::Time);
+    let form = "has a time that is not written like datetime'2026-11-15T08:00:00Z'";
+    malformed("datetime", &times, form);
     let guids = [
         "",
         "x",
@@ -163,29 +174,35 @@ fn what_stands_in_typed_quotes_is_checked() {
         "0190163d-8694-739b-aea5-966c26f8adé",
         "{190163d-8694-739b-aea5-966c26f8ad9}",
     ];
-    malformed("guid", &guids, Form::Guid);
-    malformed("X", &["0", "0g", "+1", "é", "00 11"], Form::Binary);
-    malformed("binary", &["abc"], Form::Binary);
+    let form = "has a guid that is not written like guid'0190163d-8694-739b-aea5-966c26f8ad91'";
+    malformed("guid", &guids, form);
+    let form = "has a binary value that is not written in pairs of hex digits, like X'00ff'";
+    malformed("X", &["0", "0g", "+1", "é", "00 11"], form);
+    malformed("binary", &["abc"], form);
 }
 
 #[test]
 fn a_comparison_has_one_name_and_one_value() {
-    check("A eq B", 6, FilterFault::TwoNames);
-    check("1 eq 1", 6, FilterFault::TwoValues);
-    check("true eq 'x'", 9, FilterFault::TwoValues);
-    check("startswith(A, 'x')", 1, FilterFault::Function("startswith".into()));
-    check("A eq tolower('X')", 6, FilterFault::Function("tolower".into()));
+    let names = "compares two names; one side must be a value, and texts stand in single quotes";
+    let values = "compares two values; one side must be a name, without quotes";
+    let function = |name: &str| format!("calls '{name}', and there are no functions here");
+    check("A eq B", 6, names);
+    check("1 eq 1", 6, values);
+    check("true eq 'x'", 9, values);
+    check("startswith(A, 'x')", 1, &function("startswith"));
+    check("A eq tolower('X')", 6, &function("tolower"));
 }
 
 #[test]
 fn limits_hold_and_what_is_within_them_passes() {
     let (depth_max, comparisons_max) = (FILTER_DEPTH_MAX, FILTER_COMPARISONS_MAX);
     let nested = |depth: usize| format!("{}A{}", "(".repeat(depth), ")".repeat(depth));
+    let too_deep = format!("nests parentheses and not deeper than {depth_max}");
     assert!(parse(&nested(depth_max)).is_ok());
-    check(&nested(depth_max + 1), depth_max + 1, FilterFault::TooDeep { depth_max });
+    check(&nested(depth_max + 1), depth_max + 1, &too_deep);
     let negated = |depth: usize| format!("{}A", "not ".repeat(depth));
     assert!(parse(&negated(depth_max)).is_ok());
-    check(&negated(depth_max + 1), 4 * depth_max + 1, FilterFault::TooDeep { depth_max });
+    check(&negated(depth_max + 1), 4 * depth_max + 1, &too_deep);
     let beside = vec![nested(depth_max); 50].join(" or ");
     assert!(parse(&beside).is_ok(), "what was closed no longer counts");
     let beside = vec![negated(depth_max); 50].join(" or ");
@@ -193,13 +210,14 @@ fn limits_hold_and_what_is_within_them_passes() {
 
     let chain = |count: usize| vec!["A eq 1"; count].join(" or ");
     assert!(parse(&chain(comparisons_max)).is_ok());
-    let too_many = FilterFault::TooManyComparisons { comparisons_max };
-    check(&chain(comparisons_max + 1), comparisons_max * 10 + 1, too_many);
+    let too_many = format!("has more than {comparisons_max} comparisons");
+    check(&chain(comparisons_max + 1), comparisons_max * 10 + 1, &too_many);
 
     let long = |bytes: usize| format!("A eq '{}'", "x".repeat(bytes - 7));
     assert!(parse(&long(FILTER_BYTES_MAX)).is_ok());
-    let (bytes, bytes_max) = (FILTER_BYTES_MAX + 1, FILTER_BYTES_MAX);
-    check(&long(bytes), 1, FilterFault::TooLong { bytes, bytes_max });
+    let error = parse(&long(FILTER_BYTES_MAX + 1)).unwrap_err();
+    assert_eq!(error.to_string(), "has 8193 bytes, and at most 8192 are read");
+    assert_eq!((error.character, error.code), (None, "FILTER_SYNTAX"));
 }
 
 #[track_caller]

@@ -5,6 +5,7 @@ mod hostile;
 mod jobs;
 mod language;
 mod roundtrip;
+mod written;
 
 use engine::Comparison;
 use wire::filter::{Condition, Literal, Placed};

@@ -1,9 +1,9 @@
 //! Whatever tree there is, its text reads as that tree.
 
-use super::{compare, holds, not, unplaced};
+use super::{compare, holds, not, unplaced, written::written};
 use engine::Comparison;
 use proptest::prelude::*;
-use wire::filter::{Condition, FILTER_BYTES_MAX, FILTER_COMPARISONS_MAX, Literal, Ticks, parse};
+use wire::filter::{Condition, FILTER_BYTES_MAX, FILTER_COMPARISONS_MAX, Literal, parse};
 
 fn literals() -> impl Strategy<Value = Literal> {
     prop_oneof![
@@ -13,7 +13,7 @@ fn literals() -> impl Strategy<Value = Literal> {
         any::<i64>().prop_map(Literal::Int64),
         any::<f64>().prop_filter("finite", |n| n.is_finite()).prop_map(Literal::Double),
         any::<bool>().prop_map(Literal::Boolean),
-        (Ticks::MIN.0..=Ticks::MAX.0).prop_map(|ticks| Literal::Time(Ticks(ticks))),
+        (-62_135_596_800_000_i64..253_402_300_800_000).prop_map(Literal::Time),
         any::<[u8; 16]>().prop_map(Literal::Guid),
         prop::collection::vec(any::<u8>(), 0..20).prop_map(|bytes| Literal::Binary(bytes.into())),
         Just(Literal::Null),
@@ -66,7 +66,7 @@ fn size(condition: &Condition) -> usize {
 proptest! {
     #[test]
     fn what_is_written_is_read_back(condition in conditions()) {
-        let text = condition.to_string();
+        let text = written(&condition);
         prop_assume!(text.len() <= FILTER_BYTES_MAX && size(&condition) <= FILTER_COMPARISONS_MAX);
         prop_assert_eq!(parse(&text).map(unplaced), Ok(condition), "{}", text);
     }
