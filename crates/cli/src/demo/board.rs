@@ -12,10 +12,10 @@ pub(crate) struct Board {
     notes: Mutex<Notes>,
 }
 
-#[derive(Default)]
-struct Notes {
-    shown: Vec<Shown>,
-    said: Vec<Said>,
+#[derive(Clone, Default)]
+pub(crate) struct Notes {
+    pub(crate) shown: Vec<Shown>,
+    pub(crate) said: Vec<Said>,
 }
 
 /// A job that people should look at. What has become of it is the store's to say.
@@ -48,35 +48,28 @@ impl Board {
 
     pub(crate) fn say(&self, text: impl Into<String>) {
         let said = Said { at: self.now(), text: text.into() };
-        self.notes().said.push(said);
+        self.lock().said.push(said);
     }
 
     /// Puts a job on show, or counts that it was handed over once more.
     pub(crate) fn show(&self, submitted: &Submitted) {
-        let mut notes = self.notes();
-        let known = notes.shown.iter_mut().find(|shown| shown.id == submitted.job_id);
-        match known {
+        let mut notes = self.lock();
+        let id = submitted.job_id;
+        match notes.shown.iter_mut().find(|shown| shown.id == id) {
             Some(shown) if submitted.duplicate => {
                 shown.duplicates += 1;
                 shown.again_at = Some(self.now());
             }
             Some(_) => {}
-            None => {
-                let id = submitted.job_id;
-                notes.shown.push(Shown { id, duplicates: 0, again_at: None });
-            }
+            None => notes.shown.push(Shown { id, duplicates: 0, again_at: None }),
         }
     }
 
-    pub(crate) fn shown(&self) -> Vec<Shown> {
-        self.notes().shown.clone()
+    pub(crate) fn notes(&self) -> Notes {
+        self.lock().clone()
     }
 
-    pub(crate) fn said(&self) -> Vec<Said> {
-        self.notes().said.clone()
-    }
-
-    fn notes(&self) -> MutexGuard<'_, Notes> {
+    fn lock(&self) -> MutexGuard<'_, Notes> {
         self.notes.lock().expect("nothing panics with the notes in hand")
     }
 }

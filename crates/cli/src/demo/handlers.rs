@@ -58,10 +58,6 @@ pub(crate) fn duties(world: &Arc<World>) -> Vec<Duty> {
     ]
 }
 
-pub(crate) fn label_duty() -> Duty {
-    on("label", label)
-}
-
 /// Waits that people can watch. By default chance spreads them, so that jobs that failed together do not
 /// come back together.
 fn retry_after_ms(base: i64) -> PolicyDraft {
@@ -172,7 +168,7 @@ fn thousands(number: u32) -> String {
     }
 }
 
-async fn label(_order: u32, context: Context) -> Result<(), Fail> {
+pub(crate) async fn label(_order: u32, context: Context) -> Result<(), Fail> {
     context.sleep(Duration::from_millis(300)).await?;
     context.message("printed");
     Ok(())

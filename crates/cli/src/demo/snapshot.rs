@@ -1,7 +1,7 @@
 //! What the store says at one moment.
 
 use super::{
-    board::{Said, Shown},
+    board::{Notes, Said, Shown},
     story::Shop,
 };
 use anyhow::Result;
@@ -26,9 +26,9 @@ pub(crate) struct Exhibit {
 
 impl Snapshot {
     pub(crate) async fn take(shop: &Shop) -> Result<Self> {
-        let (now, said) = (shop.board.now(), shop.board.said());
+        let (now, Notes { shown, said }) = (shop.board.now(), shop.board.notes());
         let mut exhibits = Vec::new();
-        for shown in shop.board.shown() {
+        for shown in shown {
             let job = shop.consign.job(shown.id).await?;
             let explained = shop.consign.explain(shown.id).await?;
             exhibits.push(Exhibit { shown, job, explained });

@@ -5,9 +5,8 @@ use super::{
     handlers::{self, Document, Email, Newsletter, Payment, Prices, World},
 };
 use anyhow::{Result, bail};
-use consign::{Consign, Job, JobId, JobRequest, Status, Submitted, Working};
+use consign::{Consign, Job, JobId, JobRequest, Status, Submitted, Working, on};
 use std::{
-    path::Path,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -160,7 +159,7 @@ async fn explain(shop: &Shop) -> Result<Working> {
     shop.board.say(format!("Why does the label not run? explain: {}.", reasons.join(", ")));
     sleep(READ).await;
     shop.board.say("So a worker for labels is started, and the label is printed.");
-    let runner = shop.consign.runner().name("labels").with(handlers::label_duty());
+    let runner = shop.consign.runner().name("labels").with(on("label", handlers::label));
     let labels = runner.start().await?;
     shop.until(label, |job| job.status() == Status::Completed).await?;
     Ok(labels)
@@ -181,10 +180,6 @@ async fn until_idle(shop: &Shop) -> Result<()> {
 const LOOKS_APART: Duration = Duration::from_millis(20);
 
 impl Shop {
-    pub(crate) fn open(path: &Path) -> Result<Self> {
-        Ok(Shop::over(Consign::open(path)?))
-    }
-
     pub(crate) fn over(consign: Consign) -> Self {
         Shop { consign, board: Board::new(), world: Arc::default() }
     }

@@ -16,7 +16,7 @@ pub(crate) async fn done(
     let mut refused = false;
     for job in jobs {
         match act(job).await {
-            Ok(status) => session.show.put(&session.show.view(&status, |_| vec![line(&status)]))?,
+            Ok(status) => session.answer(&status, || vec![line(&status)])?,
             // Whoever named one job hears of it as everybody does.
             Err(error) if jobs.len() == 1 || error.problem().is_none() => return Err(error.into()),
             Err(error) => {

@@ -30,7 +30,7 @@ pub(crate) fn tell(error: &anyhow::Error, show: &Show) -> ExitCode {
 }
 
 /// Whether the reader of our output is gone, as with `consign list | head`: nothing is wrong then.
-fn nobody_reads(error: &anyhow::Error) -> bool {
+pub(crate) fn nobody_reads(error: &anyhow::Error) -> bool {
     let told = error.downcast_ref::<io::Error>();
     told.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }

@@ -1,6 +1,6 @@
 //! The life of a job as it happens, over broken connections and servers that start again.
 
-use super::Session;
+use super::{Session, show::trying_again};
 use anyhow::{Result, bail};
 use client::{ClientError, Told, Watching};
 use engine::Backoff;
@@ -48,6 +48,18 @@ impl<'a> Follow<'a> {
         let (stream, phase) = (None, Phase::First);
         let (pauses, waited) = (0, Duration::ZERO);
         Follow { session, job, heard: None, stream, phase, pauses, waited }
+    }
+
+    /// Waits for the end of the job, and gives how it was then.
+    pub(crate) async fn to_the_end(mut self) -> Result<StatusShape> {
+        let mut last = None;
+        loop {
+            match self.next().await? {
+                Heard::Status { status, .. } => last = Some(status),
+                Heard::Lost { why } => trying_again(&why),
+                Heard::Over => return Ok(*last.expect("a story is over when its end was told")),
+            }
+        }
     }
 
     /// What is told next. To be awaited to its end: half of a wait would begin anew.
