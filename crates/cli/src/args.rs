@@ -17,7 +17,7 @@ pub(crate) use keys::{
     AuditArgs, AuditCommand, AuditListArgs, AuditVerifyArgs, KeysArgs, KeysCommand, KeysCreateArgs,
     KeysRevokeArgs, KeysWebhookArgs,
 };
-pub(crate) use manual::{CompletionsArgs, ManArgs, Shell};
+pub(crate) use manual::{CompletionsArgs, ManArgs};
 pub(crate) use queues::{
     PoisonArgs, PoisonCommand, PoisonFateArgs, QueuesArgs, QueuesCommand, WorkArgs, WorkersArgs,
 };

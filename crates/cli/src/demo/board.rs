@@ -1,9 +1,14 @@
-//! What the story has put on show, for those who draw it.
+//! What the story has put on show, and what the store says of it, for those who draw it.
 
-use consign::{JobId, Submitted};
+use super::story::Shop;
+use anyhow::Result;
+use consign::{Explained, Job, JobId, QueueDepth, Submitted};
 use engine::Timestamp;
 use platform::SystemClock;
-use std::sync::{Mutex, MutexGuard};
+use std::{
+    sync::{Mutex, MutexGuard},
+    time::Duration,
+};
 use store::Clock;
 
 pub(crate) struct Board {
@@ -13,9 +18,9 @@ pub(crate) struct Board {
 }
 
 #[derive(Clone, Default)]
-pub(crate) struct Notes {
-    pub(crate) shown: Vec<Shown>,
-    pub(crate) said: Vec<Said>,
+struct Notes {
+    shown: Vec<Shown>,
+    said: Vec<Said>,
 }
 
 /// A job that people should look at. What has become of it is the store's to say.
@@ -65,11 +70,37 @@ impl Board {
         }
     }
 
-    pub(crate) fn notes(&self) -> Notes {
-        self.lock().clone()
-    }
-
     fn lock(&self) -> MutexGuard<'_, Notes> {
         self.notes.lock().expect("nothing panics with the notes in hand")
+    }
+}
+
+/// What the store says at one moment.
+pub(crate) struct Snapshot {
+    pub(crate) now: Timestamp,
+    pub(crate) elapsed: Duration,
+    pub(crate) queues: Vec<QueueDepth>,
+    pub(crate) exhibits: Vec<Exhibit>,
+    pub(crate) said: Vec<Said>,
+}
+
+/// A job on show, as it is.
+pub(crate) struct Exhibit {
+    pub(crate) shown: Shown,
+    pub(crate) job: Job,
+    pub(crate) explained: Explained,
+}
+
+impl Snapshot {
+    pub(crate) async fn take(shop: &Shop) -> Result<Self> {
+        let (now, Notes { shown, said }) = (shop.board.now(), shop.board.lock().clone());
+        let mut exhibits = Vec::new();
+        for shown in shown {
+            let job = shop.consign.job(shown.id).await?;
+            let explained = shop.consign.explain(shown.id).await?;
+            exhibits.push(Exhibit { shown, job, explained });
+        }
+        let queues = shop.consign.queues().await?;
+        Ok(Snapshot { now, elapsed: now.since(shop.board.began_at), queues, exhibits, said })
     }
 }

@@ -160,7 +160,6 @@ fn percent(part: u32, whole: u32) -> u8 {
     u8::try_from((part * 100 / whole.max(1)).min(100)).unwrap_or(100)
 }
 
-/// With a comma, as people write it.
 fn thousands(number: u32) -> String {
     match (number / 1_000, number % 1_000) {
         (0, rest) => rest.to_string(),

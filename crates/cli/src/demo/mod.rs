@@ -6,22 +6,21 @@
 mod board;
 mod handlers;
 mod plain;
-mod snapshot;
 mod story;
 mod summary;
 mod view;
 
 use crate::{
     args::DemoArgs,
-    ink::{Line, Tone},
+    ink::Line,
     remote::{Show, nobody_reads},
     screen::Screen,
     signals::{INTERRUPTED, Signals},
 };
 use anyhow::{Context, Result};
+use board::Snapshot;
 use consign::Consign;
 use plain::Plain;
-use snapshot::Snapshot;
 use std::{
     fs::Permissions, os::unix::fs::PermissionsExt, path::Path, process::ExitCode, time::Duration,
 };
@@ -48,7 +47,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<ExitCode> {
     leave(folder, args.keep)?;
     let closed = played.and_then(|summary| {
         let kept = args.keep.then(|| path.display().to_string());
-        show.lines(&last_words(summary.as_deref(), kept.as_deref()))?;
+        show.lines(&summary::last_words(summary.as_deref(), kept.as_deref()))?;
         Ok(summary.map_or(ExitCode::from(INTERRUPTED), |_| ExitCode::SUCCESS))
     });
     closed.or_else(|error| if nobody_reads(&error) { Ok(ExitCode::SUCCESS) } else { Err(error) })
@@ -102,7 +101,6 @@ impl Stage {
     }
 }
 
-/// Removes the folder, or leaves it where it is.
 fn leave(folder: TempDir, keep: bool) -> Result<()> {
     if keep {
         let _path = folder.keep();
@@ -110,23 +108,6 @@ fn leave(folder: TempDir, keep: bool) -> Result<()> {
     }
     let path = folder.path().to_owned();
     folder.close().with_context(|| format!("{} could not be removed", path.display()))
-}
-
-/// The summary where there is one, where the store is, and what to try next.
-fn last_words(summary: Option<&[Line]>, kept: Option<&str>) -> Vec<Line> {
-    let stopped = [Line::of(Tone::Strong, "Stopped before the end.")];
-    let mut lines = summary.unwrap_or(&stopped).to_vec();
-    lines.extend([Line::new(), summary::left(kept)]);
-    if summary.is_some() {
-        lines.push(Line::new());
-        lines.extend(summary::next(&program(), kept));
-    }
-    lines
-}
-
-/// What was typed to start us, so that the commands we suggest can be typed too.
-fn program() -> String {
-    std::env::args().next().unwrap_or_else(|| "consign".into())
 }
 
 /// Handlers panic here on purpose; what they say is in the job's history and must not tear the picture.

@@ -12,7 +12,6 @@ use std::{
 };
 use tokio::time::{Instant, sleep};
 
-/// The shop: its jobs, and what is shown of them.
 pub(crate) struct Shop {
     pub(crate) consign: Consign,
     pub(crate) board: Board,
@@ -40,7 +39,7 @@ pub(crate) async fn tell(shop: &Shop) -> Result<JobId> {
     let working = runner.start().await?;
     let told = tokio::select! {
         told = acts(shop) => told,
-        error = waves(shop) => Err(error),
+        failed = waves(shop) => failed,
     };
     let (worth_reading, labels) = told?;
     until_idle(shop).await?;
@@ -62,18 +61,12 @@ async fn acts(shop: &Shop) -> Result<(JobId, Working)> {
 }
 
 /// Hands a wave of confirmations over, and another, as long as anybody looks.
-async fn waves(shop: &Shop) -> anyhow::Error {
+async fn waves<Never>(shop: &Shop) -> Result<Never> {
     let mut orders = 1..=WAVE;
     loop {
-        let wave = orders.clone().map(confirmation).collect();
-        match shop.consign.submit_all(wave).await {
-            Ok(submitted) => {
-                let wave = orders.clone().zip(&submitted);
-                let no_address = wave.filter(|(order, _)| *order == NO_ADDRESS);
-                no_address.for_each(|(_, submitted)| shop.board.show(submitted));
-            }
-            Err(error) => return error.into(),
-        }
+        let submitted = shop.consign.submit_all(orders.clone().map(confirmation).collect()).await?;
+        let no_address = orders.clone().zip(&submitted).filter(|(order, _)| *order == NO_ADDRESS);
+        no_address.for_each(|(_, submitted)| shop.board.show(submitted));
         orders = orders.end() + 1..=orders.end() + WAVE;
         sleep(WAVES_APART).await;
     }
@@ -184,7 +177,6 @@ impl Shop {
         Shop { consign, board: Board::new(), world: Arc::default() }
     }
 
-    /// Hands a job over and puts it on show.
     pub(crate) async fn hand_over(&self, request: JobRequest) -> Result<Submitted> {
         let submitted = self.consign.submit(request).await?;
         self.board.show(&submitted);

@@ -1,7 +1,7 @@
 //! What was shown, and what to try next.
 
 use super::{
-    snapshot::{Exhibit, Snapshot},
+    board::{Exhibit, Snapshot},
     story::Shop,
     view::{about, kind, remarkable, seconds, tone},
 };
@@ -106,31 +106,37 @@ fn told(entry: &HistoryEntry, began_at: Timestamp) -> Line {
         .then(Tone::Faint, said.join(", "))
 }
 
-/// Where the store is, or that nothing is left.
-pub(crate) fn left(kept: Option<&str>) -> Line {
-    let text = match kept {
+/// The summary where there is one, where the store is, and what to try next.
+pub(crate) fn last_words(summary: Option<&[Line]>, kept: Option<&str>) -> Vec<Line> {
+    let stopped = [title("Stopped before the end.")];
+    let mut lines = summary.unwrap_or(&stopped).to_vec();
+    let left = match kept {
         Some(path) => format!("The store is kept in {path}; remove its folder when you are done."),
         None => "The store was one file in a temporary folder, and is gone.".into(),
     };
-    Line::of(Tone::Plain, text)
-}
-
-/// Commands that exist, as they can be typed here.
-pub(crate) fn next(program: &str, kept: Option<&str>) -> Vec<Line> {
-    let mut lines = vec![title("What to try next")];
-    let path = kept.unwrap_or("<path>");
-    if kept.is_none() {
-        lines.push(hint(&format!("{program} demo --keep"), "the same, and the store stays"));
+    lines.extend([Line::new(), Line::of(Tone::Plain, left)]);
+    if summary.is_some() {
+        lines.extend([Line::new(), title("What to try next")]);
+        lines.extend(next(kept));
     }
-    let store = format!("--store sqlite:{path}");
-    lines.push(hint(&format!("{program} doctor {store}"), "is all well?"));
-    lines.push(hint(&format!("{program} backup shop-copy.db {store}"), "copy it"));
-    lines.push(hint(&format!("{program} bench"), "what this machine can do, beside raw SQLite"));
-    lines.push(hint("cargo run -p consign --example hello", "a job in forty lines of Rust"));
-    lines.push(hint("cargo run -p consign --example steps", "what is done once stays done"));
     lines
 }
 
-fn hint(command: &str, why: &str) -> Line {
-    Line::of(Tone::Good, format!("  {command}")).then(Tone::Faint, format!("   # {why}"))
+/// Commands that exist, as they can be typed here.
+fn next(kept: Option<&str>) -> Vec<Line> {
+    let program = std::env::args().next().unwrap_or_else(|| "consign".into());
+    let store = format!("--store sqlite:{}", kept.unwrap_or("<path>"));
+    let again =
+        kept.is_none().then(|| (format!("{program} demo --keep"), "the same, and the store stays"));
+    let others = [
+        (format!("{program} doctor {store}"), "is all well?"),
+        (format!("{program} backup shop-copy.db {store}"), "copy it"),
+        (format!("{program} bench"), "what this machine can do, beside raw SQLite"),
+        ("cargo run -p consign --example hello".into(), "a job in forty lines of Rust"),
+        ("cargo run -p consign --example steps".into(), "what is done once stays done"),
+    ];
+    let hint = |(command, why)| {
+        Line::of(Tone::Good, format!("  {command}")).then(Tone::Faint, format!("   # {why}"))
+    };
+    again.into_iter().chain(others).map(hint).collect()
 }

@@ -1,7 +1,7 @@
 //! The live picture: a pure function from a snapshot to lines.
 
 use super::{
-    snapshot::{Exhibit, Snapshot},
+    board::{Exhibit, Snapshot},
     story::TYPES,
 };
 use crate::{
@@ -111,7 +111,6 @@ fn row(exhibit: &Exhibit, now: Timestamp) -> Line {
     note(head, exhibit, now)
 }
 
-/// What there is to say about a job beside its state.
 fn note(line: Line, exhibit: &Exhibit, now: Timestamp) -> Line {
     let job = &exhibit.job;
     match &job.state {
@@ -191,7 +190,6 @@ pub(crate) fn tone(status: Status) -> Tone {
     }
 }
 
-/// A span with a tenth of a second.
 pub(crate) fn seconds(span: Duration) -> String {
     format!("{:.1} s", span.as_secs_f64())
 }
@@ -199,7 +197,7 @@ pub(crate) fn seconds(span: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::demo::{snapshot::Snapshot, story::Shop};
+    use crate::demo::story::Shop;
     use consign::{Consign, JobRequest};
     use engine::{Ended, ErrorCode, Failure};
 

@@ -62,7 +62,6 @@ fn open(source: &Path) -> Result<Box<dyn BufRead>> {
     Ok(Box::new(BufReader::new(file)))
 }
 
-/// Lines that become jobs.
 struct Reader<'a> {
     lines: Lines<Box<dyn BufRead>>,
     number: usize,

@@ -1,12 +1,6 @@
 //! Stopping jobs.
 
-use super::{
-    Session, confirm, each,
-    exit::REFUSED,
-    filter,
-    pages::{self, Counted},
-    with_session,
-};
+use super::{Session, confirm, each, exit::REFUSED, filter, pages, with_session};
 use crate::{
     args::CancelArgs,
     ink::{Line, Tone},
@@ -38,6 +32,6 @@ const PAGES_MAX: u32 = 20;
 /// How many jobs are meant that have not ended: the others cannot be cancelled.
 async fn count(session: &Session, filter: &str) -> Result<String> {
     let live = format!("({filter}) and completedAt eq null");
-    let Counted { jobs, all } = pages::count(session, Some(live), PAGES_MAX).await?;
+    let (jobs, all) = pages::count(session, Some(live), PAGES_MAX).await?;
     Ok(if all { jobs.to_string() } else { format!("more than {jobs}") })
 }

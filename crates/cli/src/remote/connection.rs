@@ -11,7 +11,6 @@ use client::Address;
 use std::path::PathBuf;
 use wire::Secret;
 
-/// A server, and who asks it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) address: Address,
@@ -19,7 +18,6 @@ pub(crate) struct Target {
     pub(crate) ca: Option<PathBuf>,
 }
 
-/// Where the key is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum KeySource {
     Given(Secret),

@@ -1,12 +1,11 @@
 //! Handing a job over.
 
 use super::{
-    Session, batch,
+    Session, batch, each,
     exit::{Usage, of_status},
     follow::Follow,
     read,
     repeat::repeated,
-    show::status_tone,
     status::facts,
     watch::watch,
     with_session,
@@ -96,13 +95,7 @@ fn version(said: &str) -> PayloadVersionShape {
         .map_or_else(|_| PayloadVersionShape::Text(said.into()), PayloadVersionShape::Number)
 }
 
-/// The id first: it is what is copied.
-pub(crate) fn line(submitted: &SubmittedShape) -> Line {
-    let line = Line::of(Tone::Strong, &submitted.job_id)
-        .then(Tone::Plain, "  ")
-        .then(status_tone(&submitted.status), &submitted.status);
-    match submitted.duplicate {
-        true => line.then(Tone::Faint, "  (handed over before under this key)"),
-        false => line,
-    }
+pub(crate) fn line(job: &SubmittedShape) -> Line {
+    let note = job.duplicate.then_some("  (handed over before under this key)");
+    each::line(&job.job_id, &job.status, note)
 }

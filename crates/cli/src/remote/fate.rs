@@ -17,7 +17,6 @@ use engine::Status;
 use std::process::ExitCode;
 use wire::{BulkAnswer, PoisonRequest};
 
-/// What becomes of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Redrive,
@@ -93,8 +92,8 @@ async fn count(session: &Session, args: &PoisonFateArgs) -> Result<Option<u64>> 
         // them over.
         let which = WhichArgs { status: vec![Status::Poisoned], ..which(args) };
         let filter = filter::compose(&which, session.now());
-        let counted = pages::count(session, filter, PAGES_MAX).await?;
-        return Ok(counted.all.then_some(counted.jobs));
+        let (jobs, all) = pages::count(session, filter, PAGES_MAX).await?;
+        return Ok(all.then_some(jobs));
     }
     let query = PoisonQuery { job_type: args.job_type.clone(), top: Some(1), ..Default::default() };
     let counts = session.client.poison(&query).await?.counts;
@@ -111,7 +110,6 @@ fn jobs(count: Option<u64>) -> String {
     }
 }
 
-/// What was done, and what to look at next.
 fn told(args: &PoisonFateArgs, fate: Fate, done: &BulkAnswer) -> Vec<Line> {
     let count = jobs(Some(done.matched));
     let mut lines = vec![match fate {

@@ -1,7 +1,7 @@
 //! A whole job, with what was handed over; and what happened to it.
 
 use super::{
-    show::{Cell, Table, status_cell},
+    show::{Cell, Table, status_tone},
     status::{facts, known},
     with_session,
 };
@@ -46,7 +46,7 @@ pub(crate) fn history(args: &JobArgs) -> Result<ExitCode> {
                 .number("#", |row| Cell::toned(Tone::Faint, row.seq.to_string()))
                 .column("when", |row| session.when(row.at))
                 .column("from", |row| Cell::maybe(row.from.as_ref()))
-                .column("to", |row| status_cell(&row.to))
+                .column("to", |row| Cell::toned(status_tone(&row.to), &row.to))
                 .number("try", |row| row.attempt.to_string())
                 .text("worker", |row| Cell::maybe(row.worker_id.as_ref()))
                 .column("code", |row| Cell::maybe(row.error_code.as_ref()))

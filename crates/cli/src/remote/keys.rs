@@ -75,7 +75,6 @@ pub(crate) enum Life {
     Revoked,
 }
 
-/// How a key stands.
 pub(crate) fn life(key: &KeyShape, now: Timestamp) -> Life {
     if key.revoked_at.is_some() {
         return Life::Revoked;
@@ -126,19 +125,15 @@ fn about(name: &str, created: &KeyCreated, now: Timestamp) -> [Line; 2] {
 
 /// A span from now, or a time, as the API writes it.
 fn expiry(text: &str, now: Timestamp) -> Result<String> {
-    if let Ok(ms) = parse_span("expires", text) {
-        let at = Timestamp::parse("expires", now.unix_ms().saturating_add(ms));
-        return at.map(format_time).map_err(|wrong| Usage::new(wrong.to_string()).into());
-    }
-    match parse_time("expires", text) {
-        Ok(at) => Ok(format_time(at)),
-        Err(_) => {
-            let told = format!(
-                "--expires {text}: must be a span such as 90d, or a time such as 2027-01-31T00:00:00Z"
-            );
-            Err(Usage::new(told).into())
-        }
-    }
+    let at = match parse_span("expires", text) {
+        Ok(ms) => Timestamp::parse("expires", now.unix_ms().saturating_add(ms))
+            .map_err(|wrong| Usage::new(wrong.to_string()))?,
+        Err(_) => parse_time("expires", text).map_err(|_| {
+            let must_be = "must be a span such as 90d, or a time such as 2027-01-31T00:00:00Z";
+            Usage::new(format!("--expires {text}: {must_be}"))
+        })?,
+    };
+    Ok(format_time(at))
 }
 
 pub(crate) fn revoke(args: &KeysRevokeArgs) -> Result<ExitCode> {

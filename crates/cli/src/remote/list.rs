@@ -2,12 +2,12 @@
 
 use super::{
     Session, filter, pages, refresh,
-    show::{Cell, Table, status_cell},
+    show::{Cell, Table, status_tone},
     status::note,
     with_session,
 };
 use crate::{
-    args::ListArgs,
+    args::{ListArgs, PageArgs},
     ink::{Line, Tone},
 };
 use anyhow::Result;
@@ -19,7 +19,8 @@ pub(crate) fn run(args: &ListArgs) -> Result<ExitCode> {
     with_session(&args.remote, async |session| {
         refresh::shown(session, args.watch, async || {
             let filter = filter::compose(&args.which, session.now());
-            let page = pages::fetch(args.page, async |top, cursor| {
+            let wanted = PageArgs { top: args.top, all: args.all };
+            let page = pages::fetch(wanted, async |top, cursor| {
                 let query = ListQuery { filter: filter.clone(), top: Some(top), cursor };
                 session.client.list(&query).await
             });
@@ -40,7 +41,7 @@ fn lines(session: &Session, page: &Page<StatusShape>) -> Vec<Line> {
         .wide()
         .text("type", |job| &job.job_type)
         .text("subject", |job| Cell::maybe(job.subject_id.as_ref()))
-        .column("status", |job| status_cell(&job.status))
+        .column("status", |job| Cell::toned(status_tone(&job.status), &job.status))
         .number("try", |job| format!("{}/{}", job.attempt, job.max_attempts))
         .column("created", |job| session.when(job.created_at))
         .column("ended", |job| Cell::maybe(job.completed_at.map(|at| session.when(at))))

@@ -77,7 +77,7 @@ use std::{
 use store::Clock;
 use surroundings::Surroundings;
 use tokio::runtime::Builder;
-use wire::{Moment, Secret};
+use wire::{Moment, Secret, format_time};
 
 /// A server to ask, and a place to show what it said.
 pub(crate) struct Session {
@@ -87,14 +87,13 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// What time it is here.
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.read().wall
     }
 
-    /// A time as this command shows times.
+    /// How long ago it was, or the time itself for those who want it in full.
     pub(crate) fn when(&self, at: Moment) -> String {
-        show::when(at, self.now(), self.show.is_wide())
+        if self.show.is_wide() { format_time(at.0) } else { ago(at, self.now()) }
     }
 
     /// Prints an answer: the shape of the API for programs, lines for people.
@@ -161,7 +160,6 @@ pub(crate) fn names_server(args: &ConnectionArgs) -> bool {
     args.url.is_some() || args.profile.is_some() || said.url.is_some() || said.profile.is_some()
 }
 
-/// The key in a file.
 fn read_key(path: &Path) -> Result<Secret> {
     Ok(Secret::new(read("key", path)?.trim()))
 }

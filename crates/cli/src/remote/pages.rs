@@ -9,7 +9,6 @@ use anyhow::Result;
 use client::{ClientError, ListQuery};
 use wire::Page;
 
-/// The most that a page holds.
 pub(crate) const PAGE_MAX: u32 = 1_000;
 
 /// As many as were asked for: a page may be short, and still have a next one.
@@ -38,18 +37,12 @@ fn missing(wanted: PageArgs, have: usize) -> Option<u32> {
     (missing > 0).then_some(missing)
 }
 
-/// How many jobs were counted, and whether those are all.
-pub(crate) struct Counted {
-    pub(crate) jobs: u64,
-    pub(crate) all: bool,
-}
-
-/// Counts the jobs that a filter means, over so many pages at most.
+/// How many jobs a filter means, over so many pages at most, and whether those are all.
 pub(crate) async fn count(
     session: &Session,
     filter: Option<String>,
     pages_max: u32,
-) -> Result<Counted> {
+) -> Result<(u64, bool)> {
     let mut query = ListQuery { filter, top: Some(PAGE_MAX), cursor: None };
     let mut jobs = 0;
     for _ in 0..pages_max {
@@ -57,10 +50,10 @@ pub(crate) async fn count(
         jobs += page.items.len() as u64;
         query.cursor = page.next_cursor;
         if query.cursor.is_none() {
-            return Ok(Counted { jobs, all: true });
+            return Ok((jobs, true));
         }
     }
-    Ok(Counted { jobs, all: false })
+    Ok((jobs, false))
 }
 
 /// Says that there are more than the `shown` newest, where there are.

@@ -75,9 +75,8 @@ fn lines(session: &Session, queues: &[QueueShape]) -> Vec<Line> {
 }
 
 fn oldest(queue: &QueueShape) -> Cell {
-    let Some(age) = queue.oldest_age_seconds.map(Duration::from_secs) else {
-        return Cell::maybe(None::<&str>);
-    };
+    let Some(age) = queue.oldest_age_seconds else { return Cell::from("") };
+    let age = Duration::from_secs(age);
     Cell::toned(if age > OLD { Tone::Bad } else { Tone::Plain }, span(age))
 }
 
@@ -92,7 +91,6 @@ pub(crate) enum Standing {
     Open,
 }
 
-/// How a queue stands.
 pub(crate) fn standing(queue: &QueueShape) -> Standing {
     if queue.paused {
         return Standing::Paused;

@@ -14,7 +14,6 @@ use anyhow::Result;
 use client::ClientError;
 use std::{process::ExitCode, time::Duration};
 
-/// How often it is asked.
 const PERIOD: Duration = Duration::from_secs(2);
 /// So often in a row may nobody answer: ten minutes.
 const SILENCES_MAX: u32 = 300;
@@ -32,7 +31,7 @@ pub(crate) async fn shown(
     let mut signals = Signals::new()?;
     let first = ask().await?; // what is wrong from the beginning is an error
     let show = session.show;
-    let mut place = Place { show, screen: show.screen()?, last: Vec::new() };
+    let mut place = Place { show, screen: show.screen()?, last: None };
     place.show(first)?;
     tokio::select! {
         ended = again(&mut place, ask) => ended,
@@ -47,7 +46,7 @@ async fn again(place: &mut Place, ask: impl AsyncFn() -> Result<View>) -> Result
         match ask().await {
             Ok(view) => {
                 silences = 0;
-                place.next(view)?;
+                place.show(view)?;
             }
             Err(error) if silences < SILENCES_MAX && may_come_back(&error) => {
                 silences += 1;
@@ -66,37 +65,32 @@ fn may_come_back(error: &anyhow::Error) -> bool {
 struct Place {
     show: Show,
     screen: Option<Screen>,
-    /// What the screen shows.
-    last: Vec<Line>,
+    last: Option<View>,
 }
 
 impl Place {
     fn show(&mut self, view: View) -> Result<()> {
-        match (&mut self.screen, view) {
-            (Some(screen), View::Lines(lines)) => {
-                self.last = lines;
-                draw(screen, &self.last)
+        match (&mut self.screen, &view) {
+            (Some(screen), View::Lines(lines)) => draw(screen, lines)?,
+            (_, view) => {
+                if self.last.is_some() && !self.show.is_json() {
+                    self.show.lines(&[Line::new()])?;
+                }
+                self.show.put(view)?;
             }
-            (_, view) => self.show.put(&view),
         }
-    }
-
-    /// The same, apart from what was shown before.
-    fn next(&mut self, view: View) -> Result<()> {
-        if self.screen.is_none() && !self.show.is_json() {
-            self.show.lines(&[Line::new()])?;
-        }
-        self.show(view)
+        self.last = Some(view);
+        Ok(())
     }
 
     /// That nobody answers, under what was seen last.
     fn complain(&mut self, why: &str) -> Result<()> {
-        let Some(screen) = &mut self.screen else {
+        let (Some(screen), Some(View::Lines(last))) = (&mut self.screen, &self.last) else {
             trying_again(why);
             return Ok(());
         };
         let told = Line::of(Tone::Bad, format!("{}; trying again", clean(why)));
-        draw(screen, &[&self.last[..], &[told]].concat())
+        draw(screen, &[&last[..], &[told]].concat())
     }
 }
 

@@ -3,7 +3,6 @@
 use crate::args::ConnectionArgs;
 use std::{collections::BTreeMap, env, ffi::OsString, path::PathBuf};
 
-/// What the variables say that count here.
 pub(crate) struct Surroundings {
     pub(crate) said: ConnectionArgs,
     /// Where profiles are kept; nowhere for a process that has no home.

@@ -20,7 +20,6 @@ use serde::Serialize;
 use std::{pin::pin, process::ExitCode, time::Duration};
 use wire::{StatusShape, format_time};
 
-/// How often the live line is drawn.
 const FRAME: Duration = Duration::from_millis(120);
 const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⠴", "⠦", "⠇", "⠏", "⠟"];
 
@@ -61,7 +60,6 @@ async fn to_the_end(session: &Session, job: &str, picture: &mut Picture<'_>) -> 
     }
 }
 
-/// What is seen of a job.
 struct Picture<'a> {
     session: &'a Session,
     screen: Option<Screen>,
@@ -71,7 +69,6 @@ struct Picture<'a> {
 }
 
 impl Picture<'_> {
-    /// Something is new.
     fn tell(&mut self, status: StatusShape) -> Result<()> {
         self.lost = false;
         let moved = self.last.as_ref().is_none_or(|last| is_transition(last, &status));
@@ -120,7 +117,6 @@ fn is_transition(last: &StatusShape, status: &StatusShape) -> bool {
     of(last) != of(status)
 }
 
-/// Prints the events of a job as they come.
 pub(crate) fn events(args: &JobArgs) -> Result<ExitCode> {
     with_session(&args.remote, async |session| {
         let mut follow = Follow::new(session, &args.job);

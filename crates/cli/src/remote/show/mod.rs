@@ -7,8 +7,8 @@ mod table;
 mod time;
 
 pub(crate) use clean::clean;
-pub(crate) use table::{Cell, Table, status_cell, status_tone};
-pub(crate) use time::{ago, span, when};
+pub(crate) use table::{Cell, Table, status_tone};
+pub(crate) use time::{ago, span};
 
 use crate::{
     args::{Form, OutputArgs, TerminalArgs},
@@ -70,7 +70,6 @@ impl Show {
         }
     }
 
-    /// Prints what is to be seen.
     pub(crate) fn put(&self, view: &View) -> Result<()> {
         match view {
             View::Json(text) => Ok(put(&format!("{text}\n"))?),
@@ -83,7 +82,6 @@ impl Show {
         self.put(&View::Json(clean::json(shape)))
     }
 
-    /// Prints lines.
     pub(crate) fn lines(&self, lines: &[Line]) -> Result<()> {
         let text: String = lines.iter().map(|line| rendered(line, self.colours)).collect();
         Ok(put(&text)?)

@@ -17,10 +17,8 @@ struct Column {
     lines: Vec<Line>,
 }
 
-/// One field.
 pub(crate) struct Cell(Line);
 
-/// Between two columns.
 const GAP: usize = 2;
 /// A column that gives way keeps so much.
 const LEAST: usize = 8;
@@ -134,11 +132,6 @@ pub(crate) fn status_tone(status: &str) -> Tone {
         "Cancelled" => Tone::Waiting,
         _ => Tone::Plain,
     }
-}
-
-/// A state in its colour.
-pub(crate) fn status_cell(status: &str) -> Cell {
-    Cell::toned(status_tone(status), status)
 }
 
 #[cfg(test)]
