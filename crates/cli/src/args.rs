@@ -4,33 +4,31 @@ mod bench;
 mod jobs;
 mod keys;
 mod manual;
-mod poison;
-mod profile;
 mod queues;
 mod remote;
 mod store;
 mod types;
-mod work;
 
 pub(crate) use bench::{BenchArgs, BenchStore};
 pub(crate) use jobs::{
     CancelArgs, EnqueueArgs, JobArgs, ListArgs, RedriveArgs, StatusArgs, WhichArgs,
 };
 pub(crate) use keys::{
-    AuditArgs, AuditCommand, AuditListArgs, AuditVerifyArgs, KeysArgs, KeysBootstrapArgs,
-    KeysCommand, KeysCreateArgs, KeysRevokeArgs, KeysWebhookArgs,
+    AuditArgs, AuditCommand, AuditListArgs, AuditVerifyArgs, KeysArgs, KeysCommand, KeysCreateArgs,
+    KeysRevokeArgs, KeysWebhookArgs,
 };
-pub(crate) use manual::{CompletionsArgs, ManArgs, Shell};
-pub(crate) use poison::{PoisonArgs, PoisonCommand, PoisonFateArgs};
-pub(crate) use profile::{ProfileAddArgs, ProfileCommand, ProfileNameArgs};
-pub(crate) use queues::{NodesArgs, QueuesArgs, QueuesCommand, WorkersArgs};
-pub(crate) use remote::{ConnectionArgs, Form, OutputArgs, RemoteArgs, WatchArgs};
+pub(crate) use manual::{CompletionsArgs, ManArgs};
+pub(crate) use queues::{
+    PoisonArgs, PoisonCommand, PoisonFateArgs, QueuesArgs, QueuesCommand, WorkArgs, WorkersArgs,
+};
+pub(crate) use remote::{
+    ConnectionArgs, Form, OutputArgs, PageArgs, ProfileAddArgs, ProfileCommand, RemoteArgs,
+    WatchArgs,
+};
 pub(crate) use store::{
-    BackupArgs, DoctorArgs, MigrateArgs, MigrateCommand, RestoreArgs, RestoredArgs, StoreAddress,
-    StoreArgs, folder_of,
+    BackupArgs, DoctorArgs, MigrateCommand, RestoreArgs, StoreAddress, StoreArgs, folder_of,
 };
 pub(crate) use types::{Bound, TypesArgs, TypesCommand, TypesSetArgs};
-pub(crate) use work::WorkArgs;
 
 use clap::{Args as Arguments, Parser, Subcommand};
 use engine::Status;
@@ -86,7 +84,7 @@ pub(crate) enum Command {
     /// Say who takes jobs, and who fell silent
     Workers(WorkersArgs),
     /// Say which processes serve
-    Nodes(NodesArgs),
+    Nodes(RemoteArgs),
     /// Say how jobs of each type are treated; change it
     Types(TypesArgs),
     /// Note servers and their keys under names
@@ -115,7 +113,7 @@ pub(crate) enum Command {
     /// Make a store from a backup; no worker can use a lease from before any more
     Restore(RestoreArgs),
     /// Say that a PostgreSQL database was restored from a backup; no worker can use a lease from before any more
-    Restored(RestoredArgs),
+    Restored(StoreArgs),
     /// Say what is wrong, here and at the server, and the command that mends it; changes nothing
     ///
     /// Looks at everything that can be reached from here: settings, data folder, store, disk, server, key, queues,

@@ -2,7 +2,7 @@
 
 use crate::{
     admin_key,
-    args::{KeysArgs, KeysBootstrapArgs, KeysCommand, KeysWebhookArgs},
+    args::{KeysArgs, KeysCommand, KeysWebhookArgs, StoreArgs},
     config::{present_store_of, store_of},
     opening,
     ready_made::signing,
@@ -17,7 +17,7 @@ use tokio::runtime::Builder;
 pub(crate) fn run(args: &KeysArgs) -> Result<ExitCode> {
     match &args.command {
         None => remote::list_keys(&args.remote),
-        Some(KeysCommand::List(args)) => remote::list_keys(&args.remote),
+        Some(KeysCommand::List(args)) => remote::list_keys(args),
         Some(KeysCommand::Create(args)) => remote::create_key(args),
         Some(KeysCommand::Revoke(args)) => remote::revoke_keys(args),
         Some(KeysCommand::Bootstrap(args)) => bootstrap(args),
@@ -35,8 +35,8 @@ fn webhook(args: &KeysWebhookArgs) -> Result<ExitCode> {
 }
 
 /// Whoever can write into the store owns the house anyway; that it was done stands in the audit log.
-fn bootstrap(args: &KeysBootstrapArgs) -> Result<ExitCode> {
-    let address = present_store_of(&args.store)?;
+fn bootstrap(args: &StoreArgs) -> Result<ExitCode> {
+    let address = present_store_of(args)?;
     let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let key = runtime.block_on(async {

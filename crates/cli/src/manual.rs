@@ -1,12 +1,12 @@
 //! What can be typed, for shells and for readers of manuals.
 
 use crate::{
-    args::{CompletionsArgs, ManArgs, Shell},
+    args::{CompletionsArgs, ManArgs},
     help,
 };
 use anyhow::{Context, Result};
 use clap::Command;
-use clap_complete::{Generator, Shell as Complete};
+use clap_complete::Generator;
 use std::{
     fs,
     io::{self, Write},
@@ -16,18 +16,11 @@ use std::{
 
 /// Prints what a shell reads to complete our commands.
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode> {
-    let shell = match args.shell {
-        Shell::Bash => Complete::Bash,
-        Shell::Zsh => Complete::Zsh,
-        Shell::Fish => Complete::Fish,
-        Shell::Powershell => Complete::PowerShell,
-        Shell::Elvish => Complete::Elvish,
-    };
     let mut command = help::command();
     command.set_bin_name("consign");
     command.build();
     let mut text = Vec::new();
-    shell.generate(&command, &mut text);
+    args.shell.generate(&command, &mut text);
     print(&text)
 }
 

@@ -1,7 +1,7 @@
 //! The schema of the store: which it is, and what brings it up to date.
 
 use crate::{
-    args::{MigrateArgs, MigrateCommand, StoreAddress},
+    args::{MigrateCommand, StoreAddress, StoreArgs},
     config::present_store_of,
     opening::block_on,
 };
@@ -17,8 +17,8 @@ pub(crate) fn run(command: &MigrateCommand) -> Result<ExitCode> {
     }
 }
 
-fn status(args: &MigrateArgs) -> Result<ExitCode> {
-    let address = present_store_of(&args.store)?;
+fn status(args: &StoreArgs) -> Result<ExitCode> {
+    let address = present_store_of(args)?;
     let Schema { found, known, missing } = look(&address)?;
     println!("{} has schema {found}; this version writes {known}", address.shown());
     for migration in &missing {
@@ -35,8 +35,8 @@ fn status(args: &MigrateArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn plan(args: &MigrateArgs) -> Result<ExitCode> {
-    let address = present_store_of(&args.store)?;
+fn plan(args: &StoreArgs) -> Result<ExitCode> {
+    let address = present_store_of(args)?;
     let missing = look(&address)?.missing;
     if missing.is_empty() {
         eprintln!("{} is up to date; nothing would be run", address.shown());
@@ -47,8 +47,8 @@ fn plan(args: &MigrateArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn up(args: &MigrateArgs) -> Result<ExitCode> {
-    let address = present_store_of(&args.store)?;
+fn up(args: &StoreArgs) -> Result<ExitCode> {
+    let address = present_store_of(args)?;
     let Schema { found, known, missing } =
         bring_up(&address).context("the store stays as it is")?;
     match missing.len() {

@@ -1,6 +1,10 @@
 //! A database came out of a backup: what was promised since then is void.
 
-use crate::{args::RestoredArgs, args::StoreAddress, config::store_of, opening};
+use crate::{
+    args::{StoreAddress, StoreArgs},
+    config::store_of,
+    opening,
+};
 use anyhow::{Result, anyhow, bail};
 use engine::{AuditNote, CorrelationId, JobId, Scope};
 use platform::{SystemClock, SystemDice};
@@ -8,8 +12,8 @@ use std::{process::ExitCode, sync::Arc};
 use store::{Clock, Dice, Postgres, PostgresAddress, PostgresOptions, Request};
 use tokio::runtime::Builder;
 
-pub(crate) fn run(args: &RestoredArgs) -> Result<ExitCode> {
-    let address = match store_of(&args.store)? {
+pub(crate) fn run(args: &StoreArgs) -> Result<ExitCode> {
+    let address = match store_of(args)? {
         StoreAddress::Postgres(address) => address,
         StoreAddress::Sqlite(_) => {
             bail!(

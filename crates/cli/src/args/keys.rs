@@ -1,6 +1,9 @@
 //! What is typed about keys, and about the log of what their owners did.
 
-use super::{StoreArgs, remote::RemoteArgs};
+use super::{
+    StoreArgs,
+    remote::{PageArgs, RemoteArgs},
+};
 use clap::{Args as Arguments, Subcommand};
 
 #[derive(Arguments)]
@@ -15,21 +18,15 @@ pub(crate) struct KeysArgs {
 #[derive(Subcommand)]
 pub(crate) enum KeysCommand {
     /// List the keys; their secrets are known to nobody
-    List(KeysListArgs),
+    List(RemoteArgs),
     /// Make a key, and print it: it is shown this once
     Create(KeysCreateArgs),
     /// End keys; whoever shows one is turned away from then on
     Revoke(KeysRevokeArgs),
     /// Make a key that may do everything, in admin.key beside the store; a server with a file must not be running
-    Bootstrap(KeysBootstrapArgs),
+    Bootstrap(StoreArgs),
     /// Print the secret that signs what is pushed for a job type, for those who receive it
     Webhook(KeysWebhookArgs),
-}
-
-#[derive(Arguments)]
-pub(crate) struct KeysListArgs {
-    #[command(flatten)]
-    pub(crate) remote: RemoteArgs,
 }
 
 #[derive(Arguments)]
@@ -69,12 +66,6 @@ pub(crate) struct KeysRevokeArgs {
 }
 
 #[derive(Arguments)]
-pub(crate) struct KeysBootstrapArgs {
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
-}
-
-#[derive(Arguments)]
 pub(crate) struct KeysWebhookArgs {
     /// The job type, such as invoice.pdf
     #[arg(value_name = "TYPE")]
@@ -102,12 +93,8 @@ pub(crate) enum AuditCommand {
 
 #[derive(Arguments)]
 pub(crate) struct AuditListArgs {
-    /// How many at most
-    #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    pub(crate) top: u32,
-    /// All of them, page by page
-    #[arg(long)]
-    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) page: PageArgs,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
 }

@@ -1,24 +1,21 @@
 //! What is typed to learn what can be typed.
 
-use clap::{Args as Arguments, ValueEnum};
+use clap::{
+    Args as Arguments,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
+use clap_complete::Shell;
 use std::path::PathBuf;
 
 #[derive(Arguments)]
 pub(crate) struct CompletionsArgs {
     /// The shell: `source <(consign completions bash)`
-    #[arg(value_enum)]
+    #[arg(value_parser = PossibleValuesParser::new(SHELLS).try_map(|name| name.parse::<Shell>()))]
     pub(crate) shell: Shell,
 }
 
-/// Shells that can complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Shell {
-    Bash,
-    Zsh,
-    Fish,
-    Powershell,
-    Elvish,
-}
+/// Shells that can complete, the most usual ones first.
+const SHELLS: [&str; 5] = ["bash", "zsh", "fish", "powershell", "elvish"];
 
 #[derive(Arguments)]
 pub(crate) struct ManArgs {

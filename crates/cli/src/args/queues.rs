@@ -1,7 +1,12 @@
-//! What is typed about queues, and about who empties them.
+//! What is typed about queues, about who empties them, and about what is stuck.
 
-use super::remote::{RemoteArgs, WatchArgs};
-use clap::{Args as Arguments, Subcommand};
+use super::{
+    TerminalArgs,
+    remote::{ConnectionArgs, PageArgs, RemoteArgs, WatchArgs},
+    span,
+};
+use clap::{Args as Arguments, Subcommand, value_parser};
+use std::time::Duration;
 
 #[derive(Arguments)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -43,7 +48,80 @@ pub(crate) struct WorkersArgs {
 }
 
 #[derive(Arguments)]
-pub(crate) struct NodesArgs {
+pub(crate) struct WorkArgs {
+    /// The type of the jobs
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) job_type: String,
+    /// How many programs run at once
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(1..=10_000))]
+    pub(crate) slots: u16,
+    /// What it is called in lists and histories [default: a name that nobody else has]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// How long it may be silent before another takes its jobs, 1s to 1h [default: as the type says]
+    #[arg(long, value_name = "SPAN", value_parser = span)]
+    pub(crate) lease: Option<Duration>,
+    /// How long programs may go on when this process is asked to end; what has not ended then is given back
+    #[arg(long, value_name = "SPAN", value_parser = span, default_value = "30s")]
+    pub(crate) grace: Duration,
+    /// End when nothing is due any more, instead of waiting for more
+    #[arg(long)]
+    pub(crate) until_empty: bool,
+    /// The program, and its arguments: everything that follows is its own, so this comes last
+    #[arg(long, value_name = "PROGRAM", required = true, num_args = 1.., allow_hyphen_values = true)]
+    pub(crate) exec: Vec<String>,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+    #[command(flatten)]
+    pub(crate) terminal: TerminalArgs,
+}
+
+#[derive(Arguments)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct PoisonArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<PoisonCommand>,
+    /// Only jobs of this type
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) job_type: Option<String>,
+    /// Only jobs with this code
+    #[arg(long, value_name = "CODE")]
+    pub(crate) error_code: Option<String>,
+    #[command(flatten)]
+    pub(crate) page: PageArgs,
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum PoisonCommand {
+    /// Give poisoned jobs another life, with all their attempts
+    Redrive(PoisonFateArgs),
+    /// Take poisoned jobs out of the poison queue for good; they are kept as long as ended jobs are
+    Discard(PoisonFateArgs),
+}
+
+/// Which poisoned jobs are meant; several flags mean the jobs that fit all of them.
+#[derive(Arguments)]
+pub(crate) struct PoisonFateArgs {
+    /// These jobs
+    #[arg(value_name = "JOB", conflicts_with_all = ["job_type", "error_code", "filter", "everything"])]
+    pub(crate) jobs: Vec<String>,
+    /// Those of this type
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) job_type: Option<String>,
+    /// Those with this code
+    #[arg(long, value_name = "CODE")]
+    pub(crate) error_code: Option<String>,
+    /// Those that a filter shows (docs/filter.md), such as "subjectId eq 'order/7'"
+    #[arg(short, long, value_name = "FILTER")]
+    pub(crate) filter: Option<String>,
+    /// All of them
+    #[arg(long, conflicts_with_all = ["job_type", "error_code", "filter"])]
+    pub(crate) everything: bool,
+    /// Do not ask; needed for more than named jobs where there is no terminal
+    #[arg(short, long)]
+    pub(crate) yes: bool,
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
 }

@@ -1,7 +1,8 @@
-//! What every command has that asks a server: where it is, who asks, and how the answer is shown.
+//! What every command has that asks a server: where it is, who asks, and how the answer is shown;
+//! and servers that are noted under a name.
 
 use super::TerminalArgs;
-use clap::{Args as Arguments, ValueEnum};
+use clap::{Args as Arguments, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 // The environment is not read here: `remote::connection` says who is believed.
@@ -59,6 +60,17 @@ impl OutputArgs {
     }
 }
 
+/// How much of a long list is wanted.
+#[derive(Arguments, Clone, Copy, Debug)]
+pub(crate) struct PageArgs {
+    /// How many at most
+    #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) top: u32,
+    /// All of them, page by page
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
 /// Looking on.
 #[derive(Arguments, Clone, Copy, Debug, Default)]
 pub(crate) struct WatchArgs {
@@ -74,4 +86,37 @@ pub(crate) struct RemoteArgs {
     pub(crate) output: OutputArgs,
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ProfileCommand {
+    /// Note a server and its key under a name; the first one becomes the usual one
+    Add(ProfileAddArgs),
+    /// List the servers that are noted; keys are not shown
+    List,
+    /// Make one the usual one, for commands that name none
+    Use(ProfileNameArgs),
+    /// Forget one
+    Remove(ProfileNameArgs),
+}
+
+#[derive(Arguments)]
+pub(crate) struct ProfileAddArgs {
+    /// The name, such as prod
+    pub(crate) name: String,
+    /// Where the server is
+    #[arg(long, value_name = "URL")]
+    pub(crate) url: String,
+    /// The API key; `-` reads it from the standard input, @FILE from a file
+    #[arg(long, value_name = "KEY|@FILE|-")]
+    pub(crate) key: Option<String>,
+    /// Certificates (PEM) of an authority of your own, to be trusted as well
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+}
+
+#[derive(Arguments)]
+pub(crate) struct ProfileNameArgs {
+    /// The name
+    pub(crate) name: String,
 }

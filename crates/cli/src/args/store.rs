@@ -38,12 +38,6 @@ pub(crate) struct RestoreArgs {
 }
 
 #[derive(Arguments)]
-pub(crate) struct RestoredArgs {
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
-}
-
-#[derive(Arguments)]
 pub(crate) struct DoctorArgs {
     /// Do not read the whole store, which takes minutes where it is large
     #[arg(long)]
@@ -58,17 +52,11 @@ pub(crate) struct DoctorArgs {
 #[derive(Subcommand)]
 pub(crate) enum MigrateCommand {
     /// Say which schema the store has, which one this version wants, and what is missing
-    Status(MigrateArgs),
+    Status(StoreArgs),
     /// Print the SQL that `up` would run
-    Plan(MigrateArgs),
+    Plan(StoreArgs),
     /// Bring the store up to date, as the next `serve` would; nobody may have a file open
-    Up(MigrateArgs),
-}
-
-#[derive(Arguments)]
-pub(crate) struct MigrateArgs {
-    #[command(flatten)]
-    pub(crate) store: StoreArgs,
+    Up(StoreArgs),
 }
 
 /// The address of a store. It is never shown with a password.

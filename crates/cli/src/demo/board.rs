@@ -1,9 +1,14 @@
-//! What the story has put on show, for those who draw it.
+//! What the story has put on show, and what the store says of it, for those who draw it.
 
-use consign::{JobId, Submitted};
+use super::story::Shop;
+use anyhow::Result;
+use consign::{Explained, Job, JobId, QueueDepth, Submitted};
 use engine::Timestamp;
 use platform::SystemClock;
-use std::sync::{Mutex, MutexGuard};
+use std::{
+    sync::{Mutex, MutexGuard},
+    time::Duration,
+};
 use store::Clock;
 
 pub(crate) struct Board {
@@ -12,7 +17,7 @@ pub(crate) struct Board {
     notes: Mutex<Notes>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Notes {
     shown: Vec<Shown>,
     said: Vec<Said>,
@@ -48,35 +53,54 @@ impl Board {
 
     pub(crate) fn say(&self, text: impl Into<String>) {
         let said = Said { at: self.now(), text: text.into() };
-        self.notes().said.push(said);
+        self.lock().said.push(said);
     }
 
     /// Puts a job on show, or counts that it was handed over once more.
     pub(crate) fn show(&self, submitted: &Submitted) {
-        let mut notes = self.notes();
-        let known = notes.shown.iter_mut().find(|shown| shown.id == submitted.job_id);
-        match known {
+        let mut notes = self.lock();
+        let id = submitted.job_id;
+        match notes.shown.iter_mut().find(|shown| shown.id == id) {
             Some(shown) if submitted.duplicate => {
                 shown.duplicates += 1;
                 shown.again_at = Some(self.now());
             }
             Some(_) => {}
-            None => {
-                let id = submitted.job_id;
-                notes.shown.push(Shown { id, duplicates: 0, again_at: None });
-            }
+            None => notes.shown.push(Shown { id, duplicates: 0, again_at: None }),
         }
     }
 
-    pub(crate) fn shown(&self) -> Vec<Shown> {
-        self.notes().shown.clone()
-    }
-
-    pub(crate) fn said(&self) -> Vec<Said> {
-        self.notes().said.clone()
-    }
-
-    fn notes(&self) -> MutexGuard<'_, Notes> {
+    fn lock(&self) -> MutexGuard<'_, Notes> {
         self.notes.lock().expect("nothing panics with the notes in hand")
+    }
+}
+
+/// What the store says at one moment.
+pub(crate) struct Snapshot {
+    pub(crate) now: Timestamp,
+    pub(crate) elapsed: Duration,
+    pub(crate) queues: Vec<QueueDepth>,
+    pub(crate) exhibits: Vec<Exhibit>,
+    pub(crate) said: Vec<Said>,
+}
+
+/// A job on show, as it is.
+pub(crate) struct Exhibit {
+    pub(crate) shown: Shown,
+    pub(crate) job: Job,
+    pub(crate) explained: Explained,
+}
+
+impl Snapshot {
+    pub(crate) async fn take(shop: &Shop) -> Result<Self> {
+        let (now, Notes { shown, said }) = (shop.board.now(), shop.board.lock().clone());
+        let mut exhibits = Vec::new();
+        for shown in shown {
+            let job = shop.consign.job(shown.id).await?;
+            let explained = shop.consign.explain(shown.id).await?;
+            exhibits.push(Exhibit { shown, job, explained });
+        }
+        let queues = shop.consign.queues().await?;
+        Ok(Snapshot { now, elapsed: now.since(shop.board.began_at), queues, exhibits, said })
     }
 }

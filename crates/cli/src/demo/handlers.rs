@@ -58,10 +58,6 @@ pub(crate) fn duties(world: &Arc<World>) -> Vec<Duty> {
     ]
 }
 
-pub(crate) fn label_duty() -> Duty {
-    on("label", label)
-}
-
 /// Waits that people can watch. By default chance spreads them, so that jobs that failed together do not
 /// come back together.
 fn retry_after_ms(base: i64) -> PolicyDraft {
@@ -164,7 +160,6 @@ fn percent(part: u32, whole: u32) -> u8 {
     u8::try_from((part * 100 / whole.max(1)).min(100)).unwrap_or(100)
 }
 
-/// With a comma, as people write it.
 fn thousands(number: u32) -> String {
     match (number / 1_000, number % 1_000) {
         (0, rest) => rest.to_string(),
@@ -172,7 +167,7 @@ fn thousands(number: u32) -> String {
     }
 }
 
-async fn label(_order: u32, context: Context) -> Result<(), Fail> {
+pub(crate) async fn label(_order: u32, context: Context) -> Result<(), Fail> {
     context.sleep(Duration::from_millis(300)).await?;
     context.message("printed");
     Ok(())

@@ -1,7 +1,7 @@
 //! The story as lines, one per event, for files and pipes.
 
 use super::{
-    snapshot::{Exhibit, Snapshot},
+    board::{Exhibit, Snapshot},
     story::Shop,
     view::{about, kind, seconds},
 };
@@ -14,14 +14,11 @@ use std::{
     time::Duration,
 };
 
-/// How much has been told.
 #[derive(Default)]
 pub(crate) struct Plain {
     said: usize,
-    /// The last history row of each job.
-    rows: HashMap<JobId, u64>,
-    /// When each was last handed over again.
-    again: HashMap<JobId, Option<Timestamp>>,
+    /// The last history row of each job, and when it was last handed over again.
+    jobs: HashMap<JobId, (u64, Option<Timestamp>)>,
     /// When the many were last counted.
     counted: Duration,
 }
@@ -35,11 +32,13 @@ impl Plain {
     pub(crate) async fn tell(&mut self, shop: &Shop, snapshot: &Snapshot) -> Result<()> {
         let mut moves = Vec::new();
         for exhibit in &snapshot.exhibits {
-            let told = self.rows.get(&exhibit.shown.id).copied().unwrap_or_default();
-            if exhibit.job.seq > told {
-                let id = exhibit.shown.id;
-                moves.push((exhibit, shop.consign.node().history(&Scope::All, id, told).await?));
-            }
+            let id = exhibit.shown.id;
+            let (told, _) = self.jobs.get(&id).copied().unwrap_or_default();
+            let rows = match exhibit.job.seq > told {
+                true => shop.consign.node().history(&Scope::All, id, told).await?,
+                false => Vec::new(),
+            };
+            moves.push((exhibit, rows));
         }
         let mut news = self.news(&moves, snapshot);
         news.sort_by_key(|(at, _)| *at);
@@ -53,12 +52,11 @@ impl Plain {
     fn news(&mut self, moves: &[Moves<'_>], snapshot: &Snapshot) -> Vec<(Timestamp, String)> {
         let mut news = Vec::new();
         for (exhibit, rows) in moves {
-            self.rows.extend(rows.last().map(|row| (exhibit.shown.id, row.seq)));
+            let (seq, told) = self.jobs.entry(exhibit.shown.id).or_default();
+            *seq = rows.last().map_or(*seq, |row| row.seq);
             news.extend(rows.iter().map(|row| (row.at, moved(exhibit, row))));
-        }
-        for exhibit in &snapshot.exhibits {
-            let told = self.again.insert(exhibit.shown.id, exhibit.shown.again_at).flatten();
-            let again = exhibit.shown.again_at.filter(|at| told != Some(*at));
+            let again = exhibit.shown.again_at.filter(|at| *told != Some(*at));
+            *told = exhibit.shown.again_at;
             let text = "handed over again: the same job, duplicate: true";
             news.extend(again.map(|at| (at, format!("{} {text}", name(exhibit)))));
         }

@@ -5,15 +5,13 @@ use super::{
     handlers::{self, Document, Email, Newsletter, Payment, Prices, World},
 };
 use anyhow::{Result, bail};
-use consign::{Consign, Job, JobId, JobRequest, Status, Submitted, Working};
+use consign::{Consign, Job, JobId, JobRequest, Status, Submitted, Working, on};
 use std::{
-    path::Path,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 use tokio::time::{Instant, sleep};
 
-/// The shop: its jobs, and what is shown of them.
 pub(crate) struct Shop {
     pub(crate) consign: Consign,
     pub(crate) board: Board,
@@ -41,7 +39,7 @@ pub(crate) async fn tell(shop: &Shop) -> Result<JobId> {
     let working = runner.start().await?;
     let told = tokio::select! {
         told = acts(shop) => told,
-        error = waves(shop) => Err(error),
+        failed = waves(shop) => failed,
     };
     let (worth_reading, labels) = told?;
     until_idle(shop).await?;
@@ -63,18 +61,12 @@ async fn acts(shop: &Shop) -> Result<(JobId, Working)> {
 }
 
 /// Hands a wave of confirmations over, and another, as long as anybody looks.
-async fn waves(shop: &Shop) -> anyhow::Error {
+async fn waves<Never>(shop: &Shop) -> Result<Never> {
     let mut orders = 1..=WAVE;
     loop {
-        let wave = orders.clone().map(confirmation).collect();
-        match shop.consign.submit_all(wave).await {
-            Ok(submitted) => {
-                let wave = orders.clone().zip(&submitted);
-                let no_address = wave.filter(|(order, _)| *order == NO_ADDRESS);
-                no_address.for_each(|(_, submitted)| shop.board.show(submitted));
-            }
-            Err(error) => return error.into(),
-        }
+        let submitted = shop.consign.submit_all(orders.clone().map(confirmation).collect()).await?;
+        let no_address = orders.clone().zip(&submitted).filter(|(order, _)| *order == NO_ADDRESS);
+        no_address.for_each(|(_, submitted)| shop.board.show(submitted));
         orders = orders.end() + 1..=orders.end() + WAVE;
         sleep(WAVES_APART).await;
     }
@@ -160,7 +152,7 @@ async fn explain(shop: &Shop) -> Result<Working> {
     shop.board.say(format!("Why does the label not run? explain: {}.", reasons.join(", ")));
     sleep(READ).await;
     shop.board.say("So a worker for labels is started, and the label is printed.");
-    let runner = shop.consign.runner().name("labels").with(handlers::label_duty());
+    let runner = shop.consign.runner().name("labels").with(on("label", handlers::label));
     let labels = runner.start().await?;
     shop.until(label, |job| job.status() == Status::Completed).await?;
     Ok(labels)
@@ -181,15 +173,10 @@ async fn until_idle(shop: &Shop) -> Result<()> {
 const LOOKS_APART: Duration = Duration::from_millis(20);
 
 impl Shop {
-    pub(crate) fn open(path: &Path) -> Result<Self> {
-        Ok(Shop::over(Consign::open(path)?))
-    }
-
     pub(crate) fn over(consign: Consign) -> Self {
         Shop { consign, board: Board::new(), world: Arc::default() }
     }
 
-    /// Hands a job over and puts it on show.
     pub(crate) async fn hand_over(&self, request: JobRequest) -> Result<Submitted> {
         let submitted = self.consign.submit(request).await?;
         self.board.show(&submitted);

@@ -1,7 +1,7 @@
 //! What was shown, and what to try next.
 
 use super::{
-    snapshot::{Exhibit, Snapshot},
+    board::{Exhibit, Snapshot},
     story::Shop,
     view::{about, kind, remarkable, seconds, tone},
 };
@@ -9,79 +9,47 @@ use crate::ink::{Line, Tone};
 use anyhow::Result;
 use consign::{HistoryEntry, JobId, Status};
 use engine::{Filter, Scope, Timestamp};
+use std::time::Duration;
 use store::{PAGE_MAX, Query};
 
-/// Everything that the summary tells, as the store has it.
-pub(crate) struct Summary {
-    snapshot: Snapshot,
-    began_at: Timestamp,
-    /// Of each job on show.
-    histories: Vec<Vec<HistoryEntry>>,
-    worth_reading: JobId,
-    numbers: Numbers,
-}
-
-#[derive(Default)]
-struct Numbers {
-    jobs: usize,
-    attempts: u64,
-    transitions: u64,
-}
-
-impl Summary {
-    pub(crate) async fn gather(shop: &Shop, worth_reading: JobId) -> Result<Self> {
-        let snapshot = Snapshot::take(shop).await?;
-        let mut histories = Vec::new();
-        for exhibit in &snapshot.exhibits {
-            histories.push(shop.consign.history(exhibit.shown.id).await?);
+/// Everything that came of the story, as the store has it.
+pub(crate) async fn lines(shop: &Shop, worth_reading: JobId) -> Result<Vec<Line>> {
+    let snapshot = Snapshot::take(shop).await?;
+    let mut lines = vec![Line::new(), title("What you saw"), head()];
+    let mut one = Vec::new();
+    for exhibit in &snapshot.exhibits {
+        let history = shop.consign.history(exhibit.shown.id).await?;
+        lines.push(row(exhibit, &history));
+        if exhibit.shown.id == worth_reading {
+            one = vec![Line::new(), title(&format!("One history: {}", about(&exhibit.job)))];
+            one.extend(history.iter().map(|entry| told(entry, shop.board.began_at)));
         }
-        let numbers = numbers(shop).await?;
-        let began_at = shop.board.began_at;
-        Ok(Summary { snapshot, began_at, histories, worth_reading, numbers })
     }
-
-    pub(crate) fn lines(&self) -> Vec<Line> {
-        let mut lines = vec![Line::new(), title("What you saw"), head()];
-        let exhibits = self.snapshot.exhibits.iter().zip(&self.histories);
-        lines.extend(exhibits.clone().map(|(exhibit, history)| row(exhibit, history)));
-        lines.push(self.total());
-        for (exhibit, history) in exhibits {
-            if exhibit.shown.id == self.worth_reading {
-                let whose = title(&format!("One history: {}", about(&exhibit.job)));
-                lines.extend([Line::new(), whose]);
-                lines.extend(history.iter().map(|entry| told(entry, self.began_at)));
-            }
-        }
-        lines
-    }
-
-    fn total(&self) -> Line {
-        let Numbers { jobs, attempts, transitions } = self.numbers;
-        let took = seconds(self.snapshot.elapsed);
-        let text = format!(
-            "  {jobs} jobs in {took}: {attempts} attempts and {transitions} transitions, all of them on disk"
-        );
-        Line::of(Tone::Faint, text)
-    }
+    lines.push(total(shop, snapshot.elapsed).await?);
+    lines.extend(one);
+    Ok(lines)
 }
 
-async fn numbers(shop: &Shop) -> Result<Numbers> {
-    let mut numbers = Numbers::default();
+async fn total(shop: &Shop, elapsed: Duration) -> Result<Line> {
+    let (mut jobs, mut attempts, mut transitions) = (0, 0, 0);
     let mut before = None;
     loop {
         let (scope, filter) = (Scope::All, Filter::Everything);
         let query = Query { scope, filter, before, limit: PAGE_MAX };
         let page = shop.consign.node().list(&query).await?;
-        numbers.jobs += page.jobs.len();
-        for job in &page.jobs {
-            numbers.attempts += job.fence; // claims in all lives
-            numbers.transitions += job.seq;
-        }
-        match page.next {
-            Some(next) => before = Some(next),
-            None => return Ok(numbers),
+        jobs += page.jobs.len();
+        attempts += page.jobs.iter().map(|job| job.fence).sum::<u64>(); // claims in all lives
+        transitions += page.jobs.iter().map(|job| job.seq).sum::<u64>();
+        before = page.next;
+        if before.is_none() {
+            break;
         }
     }
+    let took = seconds(elapsed);
+    let text = format!(
+        "  {jobs} jobs in {took}: {attempts} attempts and {transitions} transitions, all of them on disk"
+    );
+    Ok(Line::of(Tone::Faint, text))
 }
 
 fn title(text: &str) -> Line {
@@ -138,31 +106,37 @@ fn told(entry: &HistoryEntry, began_at: Timestamp) -> Line {
         .then(Tone::Faint, said.join(", "))
 }
 
-/// Where the store is, or that nothing is left.
-pub(crate) fn left(kept: Option<&str>) -> Line {
-    let text = match kept {
+/// The summary where there is one, where the store is, and what to try next.
+pub(crate) fn last_words(summary: Option<&[Line]>, kept: Option<&str>) -> Vec<Line> {
+    let stopped = [title("Stopped before the end.")];
+    let mut lines = summary.unwrap_or(&stopped).to_vec();
+    let left = match kept {
         Some(path) => format!("The store is kept in {path}; remove its folder when you are done."),
         None => "The store was one file in a temporary folder, and is gone.".into(),
     };
-    Line::of(Tone::Plain, text)
-}
-
-/// Commands that exist, as they can be typed here.
-pub(crate) fn next(program: &str, kept: Option<&str>) -> Vec<Line> {
-    let mut lines = vec![title("What to try next")];
-    let path = kept.unwrap_or("<path>");
-    if kept.is_none() {
-        lines.push(hint(&format!("{program} demo --keep"), "the same, and the store stays"));
+    lines.extend([Line::new(), Line::of(Tone::Plain, left)]);
+    if summary.is_some() {
+        lines.extend([Line::new(), title("What to try next")]);
+        lines.extend(next(kept));
     }
-    let store = format!("--store sqlite:{path}");
-    lines.push(hint(&format!("{program} doctor {store}"), "is all well?"));
-    lines.push(hint(&format!("{program} backup shop-copy.db {store}"), "copy it"));
-    lines.push(hint(&format!("{program} bench"), "what this machine can do, beside raw SQLite"));
-    lines.push(hint("cargo run -p consign --example hello", "a job in forty lines of Rust"));
-    lines.push(hint("cargo run -p consign --example steps", "what is done once stays done"));
     lines
 }
 
-fn hint(command: &str, why: &str) -> Line {
-    Line::of(Tone::Good, format!("  {command}")).then(Tone::Faint, format!("   # {why}"))
+/// Commands that exist, as they can be typed here.
+fn next(kept: Option<&str>) -> Vec<Line> {
+    let program = std::env::args().next().unwrap_or_else(|| "consign".into());
+    let store = format!("--store sqlite:{}", kept.unwrap_or("<path>"));
+    let again =
+        kept.is_none().then(|| (format!("{program} demo --keep"), "the same, and the store stays"));
+    let others = [
+        (format!("{program} doctor {store}"), "is all well?"),
+        (format!("{program} backup shop-copy.db {store}"), "copy it"),
+        (format!("{program} bench"), "what this machine can do, beside raw SQLite"),
+        ("cargo run -p consign --example hello".into(), "a job in forty lines of Rust"),
+        ("cargo run -p consign --example steps".into(), "what is done once stays done"),
+    ];
+    let hint = |(command, why)| {
+        Line::of(Tone::Good, format!("  {command}")).then(Tone::Faint, format!("   # {why}"))
+    };
+    again.into_iter().chain(others).map(hint).collect()
 }

@@ -1,7 +1,7 @@
 //! The live picture: a pure function from a snapshot to lines.
 
 use super::{
-    snapshot::{Exhibit, Snapshot},
+    board::{Exhibit, Snapshot},
     story::TYPES,
 };
 use crate::{
@@ -48,32 +48,31 @@ fn counts(snapshot: &Snapshot) -> Vec<Line> {
     for status in Status::ALL {
         head = head.then(Tone::Faint, format!("{:>10}", status.as_str()));
     }
-    let of = |job_type: &str| {
+    let row = |job_type: &&str| {
         let mut queues = snapshot.queues.iter();
-        let queue = queues.find(|depth| depth.queue.job_type.as_str() == job_type);
-        queue.map(|depth| depth.counts).unwrap_or_default()
+        let queue = queues.find(|depth| depth.queue.job_type.as_str() == *job_type);
+        let counts = queue.map(|depth| depth.counts).unwrap_or_default();
+        let mut line = Line::of(Tone::Plain, format!(" {job_type:<11}"));
+        for status in Status::ALL {
+            line = match count(&counts, status) {
+                0 => line.then(Tone::Faint, format!("{:>10}", "·")),
+                count => line.then(tone(status), format!("{count:>10}")),
+            };
+        }
+        line
     };
-    let rows = TYPES.iter().map(|job_type| count_row(job_type, &of(job_type)));
-    std::iter::once(head).chain(rows).collect()
+    std::iter::once(head).chain(TYPES.iter().map(row)).collect()
 }
 
-fn count_row(job_type: &str, counts: &Counts) -> Line {
-    let mut line = Line::of(Tone::Plain, format!(" {job_type:<11}"));
-    for status in Status::ALL {
-        let count = match status {
-            Status::Queued => counts.queued,
-            Status::Running => counts.running,
-            Status::Completed => counts.completed,
-            Status::Failed => counts.failed,
-            Status::Poisoned => counts.poisoned,
-            Status::Cancelled => counts.cancelled,
-        };
-        line = match count {
-            0 => line.then(Tone::Faint, format!("{:>10}", "·")),
-            _ => line.then(tone(status), format!("{count:>10}")),
-        };
+fn count(counts: &Counts, status: Status) -> u64 {
+    match status {
+        Status::Queued => counts.queued,
+        Status::Running => counts.running,
+        Status::Completed => counts.completed,
+        Status::Failed => counts.failed,
+        Status::Poisoned => counts.poisoned,
+        Status::Cancelled => counts.cancelled,
     }
-    line
 }
 
 /// The newest sentence in the last rows, and those before it that fit as a whole.
@@ -112,7 +111,6 @@ fn row(exhibit: &Exhibit, now: Timestamp) -> Line {
     note(head, exhibit, now)
 }
 
-/// What there is to say about a job beside its state.
 fn note(line: Line, exhibit: &Exhibit, now: Timestamp) -> Line {
     let job = &exhibit.job;
     match &job.state {
@@ -120,7 +118,10 @@ fn note(line: Line, exhibit: &Exhibit, now: Timestamp) -> Line {
         State::Running(_) if job.life.cancel_requested => {
             line.then(Tone::Waiting, "asked to stop …")
         }
-        State::Running(_) => running(line, job),
+        State::Running(_) => match &job.life.progress {
+            Some(said) => progress(line, &said.report),
+            None => line,
+        },
         State::Failed(_) => line.then(Tone::Bad, failure(job)),
         State::Poisoned(_) => line.then(Tone::Poison, failure(job)),
         State::Completed(_) | State::Cancelled(_) => line.then(Tone::Plain, outcome(exhibit)),
@@ -135,13 +136,6 @@ fn waiting(exhibit: &Exhibit, run_at: Timestamp, now: Timestamp) -> String {
         (Some(code), _) => format!("{code}, again in {}", seconds(run_at.since(now))),
         (None, Some(reason)) => format!("{}: {}", reason.code(), reason.detail()),
         (None, None) => String::new(),
-    }
-}
-
-fn running(line: Line, job: &Job) -> Line {
-    match &job.life.progress {
-        Some(said) => progress(line, &said.report),
-        None => line,
     }
 }
 
@@ -196,7 +190,6 @@ pub(crate) fn tone(status: Status) -> Tone {
     }
 }
 
-/// A span with a tenth of a second.
 pub(crate) fn seconds(span: Duration) -> String {
     format!("{:.1} s", span.as_secs_f64())
 }
@@ -204,7 +197,7 @@ pub(crate) fn seconds(span: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::demo::{snapshot::Snapshot, story::Shop};
+    use crate::demo::story::Shop;
     use consign::{Consign, JobRequest};
     use engine::{Ended, ErrorCode, Failure};
 

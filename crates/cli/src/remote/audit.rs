@@ -1,9 +1,8 @@
 //! What operators did, the newest first.
 
 use super::{
-    Session,
-    pages::{self, PAGE_MAX},
-    show::{Cell, Column, Table, when},
+    Session, pages,
+    show::{Cell, Table},
     with_session,
 };
 use crate::{
@@ -11,66 +10,36 @@ use crate::{
     ink::{Line, Tone},
 };
 use anyhow::Result;
-use engine::Timestamp;
 use std::process::ExitCode;
 use wire::{AuditShape, Page};
 
 pub(crate) fn run(args: &AuditListArgs) -> Result<ExitCode> {
-    with_session(&args.remote, async |session| list(session, args).await)
+    with_session(&args.remote, async |session| {
+        let ask = async |top, cursor: Option<String>| {
+            session.client.audit(Some(top), cursor.as_deref()).await
+        };
+        let page = pages::fetch(args.page, ask).await?;
+        session.answer(&page, || lines(session, &page))
+    })
 }
 
-async fn list(session: &Session, args: &AuditListArgs) -> Result<ExitCode> {
-    let page = fetch(session, args).await?;
-    if session.show.is_json() {
-        session.show.json(&page)?;
-        return Ok(ExitCode::SUCCESS);
-    }
+fn lines(session: &Session, page: &Page<AuditShape>) -> Vec<Line> {
     if page.items.is_empty() {
-        session.show.lines(&[Line::of(Tone::Faint, "nothing was done yet")])?;
-        return Ok(ExitCode::SUCCESS);
+        return vec![Line::of(Tone::Faint, "nothing was done yet")];
     }
-    session.show.table(&table(&page.items, session.now(), session.show.is_wide()))?;
-    if page.next_cursor.is_some() {
-        session.show.lines(&[pages::more(page.items.len())])?;
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-async fn fetch(session: &Session, args: &AuditListArgs) -> Result<Page<AuditShape>> {
-    let top = if args.all { PAGE_MAX } else { args.top };
-    let mut whole = session.client.audit(Some(top), None).await?;
-    while args.all
-        && let Some(cursor) = whole.next_cursor.take()
-    {
-        let page = session.client.audit(Some(top), Some(&cursor)).await?;
-        whole.items.extend(page.items);
-        whole.next_cursor = page.next_cursor;
-    }
-    Ok(whole)
-}
-
-fn table(entries: &[AuditShape], now: Timestamp, wide: bool) -> Table {
-    let mut table = Table::new([
-        Column::number("number").wide(),
-        Column::new("when"),
-        Column::new("who"),
-        Column::new("tenant").wide(),
-        Column::new("action"),
-        Column::text("target"),
-        Column::text("detail"),
-        Column::text("correlation").wide(),
-    ]);
-    for entry in entries {
-        table.row([
-            Cell::maybe(entry.number.map(|number| number.to_string()).as_ref()),
-            Cell::new(when(entry.at, now, wide)),
-            Cell::new(&entry.who),
-            Cell::new(&entry.tenant),
-            Cell::new(&entry.action),
-            Cell::new(&entry.target),
-            Cell::maybe(entry.detail.as_ref()),
-            Cell::new(&entry.correlation_id),
-        ]);
-    }
-    table
+    let mut lines = Table::of(&page.items)
+        .number("number", |entry| Cell::maybe(entry.number.map(|number| number.to_string())))
+        .wide()
+        .column("when", |entry| session.when(entry.at))
+        .column("who", |entry| &entry.who)
+        .column("tenant", |entry| &entry.tenant)
+        .wide()
+        .column("action", |entry| &entry.action)
+        .text("target", |entry| &entry.target)
+        .text("detail", |entry| Cell::maybe(entry.detail.as_ref()))
+        .text("correlation", |entry| &entry.correlation_id)
+        .wide()
+        .lines(&session.show);
+    lines.extend(pages::more(page.items.len(), page.next_cursor.as_ref()));
+    lines
 }

@@ -40,7 +40,12 @@ pub(crate) async fn enqueue(
             || format!("{taken} jobs were taken, and none of the page that ends with line {last}");
         let answer = sent.with_context(told)?;
         taken += answer.items.len();
-        answer.items.iter().try_for_each(|item| show(session, item))?;
+        for item in &answer.items {
+            match item {
+                BatchItem::Submitted(job) => session.answer(item, || vec![line(job)])?,
+                BatchItem::Refused { .. } => session.show.json(item)?,
+            }
+        }
     }
     if !session.show.is_json() {
         eprintln!("consign: {taken} jobs were taken");
@@ -52,21 +57,11 @@ fn open(source: &Path) -> Result<Box<dyn BufRead>> {
     if source == Path::new("-") {
         return Ok(Box::new(BufReader::new(io::stdin())));
     }
-    let file =
-        File::open(source).with_context(|| format!("{} cannot be read", source.display()))?;
+    let file = File::open(source);
+    let file = file.with_context(|| format!("{} cannot be read", source.display()))?;
     Ok(Box::new(BufReader::new(file)))
 }
 
-fn show(session: &Session, item: &BatchItem) -> Result<()> {
-    match item {
-        BatchItem::Submitted(submitted) if !session.show.is_json() => {
-            session.show.lines(&[line(submitted)])
-        }
-        BatchItem::Submitted(_) | BatchItem::Refused { .. } => session.show.json(item),
-    }
-}
-
-/// Lines that become jobs.
 struct Reader<'a> {
     lines: Lines<Box<dyn BufRead>>,
     number: usize,

@@ -11,16 +11,6 @@ use client::Address;
 use std::path::PathBuf;
 use wire::Secret;
 
-/// What flags, or the environment, say.
-#[derive(Clone, Default)]
-pub(crate) struct Said {
-    pub(crate) url: Option<String>,
-    pub(crate) key: Option<String>,
-    pub(crate) profile: Option<String>,
-    pub(crate) ca: Option<PathBuf>,
-}
-
-/// A server, and who asks it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) address: Address,
@@ -28,7 +18,6 @@ pub(crate) struct Target {
     pub(crate) ca: Option<PathBuf>,
 }
 
-/// Where the key is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum KeySource {
     Given(Secret),
@@ -40,21 +29,19 @@ pub(crate) enum KeySource {
 
 const USUAL: &str = "http://127.0.0.1:8470";
 
-/// What was typed.
-pub(crate) fn typed(args: &ConnectionArgs) -> Said {
-    let ConnectionArgs { url, key, profile, ca, store: _ } = args.clone();
-    Said { url, key, profile, ca }
-}
-
 /// Who is believed.
-pub(crate) fn resolve(flags: &Said, env: &Said, profiles: &Profiles) -> Result<Target> {
+pub(crate) fn resolve(
+    flags: &ConnectionArgs,
+    env: &ConnectionArgs,
+    profiles: &Profiles,
+) -> Result<Target> {
     let named = flags.profile.as_ref().or(env.profile.as_ref()).or(profiles.usual.as_ref());
     let profile = named.map(|name| profiles.get(name)).transpose()?;
     // Whoever names a profile means it, whatever was exported long ago.
-    let env = if flags.profile.is_some() { &Said::default() } else { env };
-    let noted = profile.map(|profile| profile.url.clone());
-    let url = flags.url.clone().or(env.url.clone()).or(noted).unwrap_or(USUAL.into());
-    let address = Address::parse(&url).map_err(|wrong| Usage::new(wrong.to_string()))?;
+    let env = if flags.profile.is_some() { &ConnectionArgs::default() } else { env };
+    let url = flags.url.as_deref().or(env.url.as_deref());
+    let url = url.or(profile.map(|profile| &*profile.url)).unwrap_or(USUAL);
+    let address = Address::parse(url).map_err(|wrong| Usage::new(wrong.to_string()))?;
     let profile =
         profile.filter(|profile| Address::parse(&profile.url).is_ok_and(|noted| noted == address));
     let key = match flags.key.as_ref().or(env.key.as_ref()) {
@@ -65,8 +52,8 @@ pub(crate) fn resolve(flags: &Said, env: &Said, profiles: &Profiles) -> Result<T
             None => KeySource::Nobody,
         },
     };
-    let ca = flags.ca.clone().or(env.ca.clone());
-    let ca = ca.or_else(|| profile.and_then(|profile| profile.ca.clone()));
+    let ca = flags.ca.as_ref().or(env.ca.as_ref());
+    let ca = ca.or_else(|| profile?.ca.as_ref()).cloned();
     Ok(Target { address, key, ca })
 }
 
@@ -98,17 +85,24 @@ mod tests {
         profiles
     }
 
-    fn said(url: &str, key: &str, profile: &str) -> Said {
+    fn said(url: &str, key: &str, profile: &str) -> ConnectionArgs {
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        Said { url: some(url), key: some(key), profile: some(profile), ca: None }
+        let (url, key, profile) = (some(url), some(key), some(profile));
+        ConnectionArgs { url, key, profile, ..nothing() }
     }
 
-    fn nothing() -> Said {
-        Said::default()
+    fn nothing() -> ConnectionArgs {
+        ConnectionArgs::default()
     }
 
     #[track_caller]
-    fn check(flags: Said, env: Said, usual: Option<&str>, url: &str, key: KeySource) {
+    fn check(
+        flags: ConnectionArgs,
+        env: ConnectionArgs,
+        usual: Option<&str>,
+        url: &str,
+        key: KeySource,
+    ) {
         let target = resolve(&flags, &env, &profiles(usual)).unwrap();
         assert_eq!((target.address.to_string().as_str(), target.key), (url, key));
     }

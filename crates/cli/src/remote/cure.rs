@@ -2,7 +2,6 @@
 
 use wire::ReasonShape;
 
-/// The cure, where there is one.
 pub(crate) fn cure(reason: &ReasonShape, job: &str) -> Option<String> {
     let job_type = reason.job_type.as_deref().unwrap_or("TYPE");
     Some(match reason.code.as_str() {
@@ -20,18 +19,13 @@ pub(crate) fn cure(reason: &ReasonShape, job: &str) -> Option<String> {
         "LIMIT_REACHED" => "wait, or raise `concurrency` of the type: consign types".into(),
         "CANCEL_REQUESTED" => "wait: its worker was asked to stop".into(),
         "RUNNING" => format!("none is needed: consign status {job} --watch"),
-        "ENDED" => return ended(reason.status.as_deref()?, job),
+        "ENDED" if matches!(reason.status.as_deref()?, "Poisoned" | "Failed" | "Cancelled") => {
+            format!(
+                "consign history {job} says why; once that is mended, consign redrive {job} gives it another life"
+            )
+        }
         _ => return None,
     })
-}
-
-fn ended(status: &str, job: &str) -> Option<String> {
-    match status {
-        "Poisoned" | "Failed" | "Cancelled" => Some(format!(
-            "consign history {job} says why; once that is mended, consign redrive {job} gives it another life"
-        )),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -16,7 +16,11 @@ pub(crate) async fn done(
     let mut refused = false;
     for job in jobs {
         match act(job).await {
-            Ok(status) => session.show.put(&session.show.view(&status, |_| vec![line(&status)]))?,
+            Ok(job) => {
+                let asked = job.cancel_requested && job.completed_at.is_none();
+                let note = asked.then_some("  asked to stop");
+                session.answer(&job, || vec![line(&job.job_id, &job.status, note)])?;
+            }
             // Whoever named one job hears of it as everybody does.
             Err(error) if jobs.len() == 1 || error.problem().is_none() => return Err(error.into()),
             Err(error) => {
@@ -28,12 +32,9 @@ pub(crate) async fn done(
     Ok(if refused { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
 }
 
-fn line(status: &StatusShape) -> Line {
-    let line = Line::of(Tone::Strong, &status.job_id)
-        .then(Tone::Plain, "  ")
-        .then(status_tone(&status.status), &status.status);
-    match status.cancel_requested && status.completed_at.is_none() {
-        true => line.then(Tone::Faint, "  asked to stop"),
-        false => line,
-    }
+/// A job and its state. The id first: it is what is copied.
+pub(crate) fn line(id: &str, status: &str, note: Option<&str>) -> Line {
+    let id = Line::of(Tone::Strong, id).then(Tone::Plain, "  ");
+    let line = id.then(status_tone(status), status);
+    if let Some(note) = note { line.then(Tone::Faint, note) } else { line }
 }

@@ -1,11 +1,12 @@
 //! Handing a job over.
 
 use super::{
-    Session, batch,
+    Session, batch, each,
     exit::{Usage, of_status},
-    follow::{Follow, Heard},
+    follow::Follow,
+    read,
     repeat::repeated,
-    show::{clean, status_tone},
+    status::facts,
     watch::watch,
     with_session,
 };
@@ -16,11 +17,7 @@ use crate::{
 use anyhow::{Context, Result};
 use engine::{JobId, Timestamp};
 use platform::SystemDice;
-use std::{
-    fs,
-    io::{self, Read},
-    process::ExitCode,
-};
+use std::{io, process::ExitCode};
 use store::Dice;
 use wire::{Json, PayloadVersionShape, SubmitRequest, SubmittedShape};
 
@@ -35,40 +32,21 @@ async fn enqueue(session: &Session, args: &EnqueueArgs) -> Result<ExitCode> {
     let job = request(args, new_key(session.now()))?;
     let submitted = repeated(session, async || session.client.submit(&job).await).await?;
     if args.wait {
-        return wait(session, &submitted.job_id).await;
+        // Also over a restart of the server.
+        let ended = Follow::new(session, &submitted.job_id).to_the_end().await?;
+        session.answer(&ended, || facts(session, &ended))?;
+        return Ok(of_status(&ended.status));
     }
     if args.watch {
         session.show.complain(&[line(&submitted)]); // so that it can be found again after Ctrl-C
         return watch(session, &submitted.job_id).await;
     }
-    show(session, args, &submitted)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn show(session: &Session, args: &EnqueueArgs, submitted: &SubmittedShape) -> Result<()> {
     if args.quiet {
-        return session.show.lines(&[Line::of(Tone::Plain, &submitted.job_id)]);
+        session.show.lines(&[Line::of(Tone::Plain, &submitted.job_id)])?;
+    } else {
+        session.answer(&submitted, || vec![line(&submitted)])?;
     }
-    if session.show.is_json() {
-        return session.show.json(submitted);
-    }
-    session.show.lines(&[line(submitted)])
-}
-
-/// Waits for the end of a job, also over a restart of the server, and shows it.
-async fn wait(session: &Session, job: &str) -> Result<ExitCode> {
-    let mut follow = Follow::new(session, job);
-    let mut last = None;
-    loop {
-        match follow.next().await? {
-            Heard::Status { status, .. } => last = Some(status),
-            Heard::Lost { why } => eprintln!("consign: {}; trying again", clean(&why)),
-            Heard::Over => break,
-        }
-    }
-    let status = last.expect("a story is over when its end was told");
-    super::status::show(session, &status)?;
-    Ok(of_status(&status.status))
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A key that nobody has: what is sent again under it is one job.
@@ -97,20 +75,16 @@ fn request(args: &EnqueueArgs, new_key: String) -> Result<SubmitRequest> {
 /// The payload as it was given: JSON, the name of a file, or what is piped in.
 fn payload(said: &str) -> Result<Json> {
     let text = match said.strip_prefix('@') {
-        Some(path) => fs::read_to_string(path)
-            .with_context(|| format!("the payload in {path} cannot be read"))?,
+        Some(path) => read("payload", path.as_ref())?,
         None if said == "-" => {
-            let mut text = String::new();
-            io::stdin().read_to_string(&mut text).context("the payload cannot be read")?;
-            text
+            io::read_to_string(io::stdin()).context("the payload cannot be read")?
         }
         None => said.to_owned(),
     };
     serde_json::from_str(text.trim()).map_err(|wrong| {
+        let (line, column) = (wrong.line(), wrong.column());
         let told = format!(
-            "the payload is no JSON (line {}, column {}); a text needs quotes of its own: --payload '\"text\"'",
-            wrong.line(),
-            wrong.column()
+            "the payload is no JSON (line {line}, column {column}); a text needs quotes of its own: --payload '\"text\"'"
         );
         Usage::new(told).into()
     })
@@ -121,13 +95,7 @@ fn version(said: &str) -> PayloadVersionShape {
         .map_or_else(|_| PayloadVersionShape::Text(said.into()), PayloadVersionShape::Number)
 }
 
-/// The id first: it is what is copied.
-pub(crate) fn line(submitted: &SubmittedShape) -> Line {
-    let line = Line::of(Tone::Strong, &submitted.job_id)
-        .then(Tone::Plain, "  ")
-        .then(status_tone(&submitted.status), &submitted.status);
-    match submitted.duplicate {
-        true => line.then(Tone::Faint, "  (handed over before under this key)"),
-        false => line,
-    }
+pub(crate) fn line(job: &SubmittedShape) -> Line {
+    let note = job.duplicate.then_some("  (handed over before under this key)");
+    each::line(&job.job_id, &job.status, note)
 }

@@ -1,6 +1,7 @@
 //! How a command ends, for programs that started it.
 
-use std::{fmt, process::ExitCode};
+use std::process::ExitCode;
+use thiserror::Error;
 
 /// The request was refused, or it failed.
 pub(crate) const REFUSED: u8 = 1;
@@ -20,7 +21,8 @@ pub(crate) fn of_status(status: &str) -> ExitCode {
 }
 
 /// What was typed cannot be meant, and that was only found out later than clap looks.
-#[derive(Debug)]
+#[derive(Debug, Error)]
+#[error("{0}")]
 pub(crate) struct Usage(String);
 
 impl Usage {
@@ -28,11 +30,3 @@ impl Usage {
         Usage(what.into())
     }
 }
-
-impl fmt::Display for Usage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}

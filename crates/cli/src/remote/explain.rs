@@ -3,7 +3,7 @@
 use super::{
     Session,
     cure::cure,
-    show::{ago, status_tone},
+    show::{ago, fact, status_tone},
     with_session,
 };
 use crate::{
@@ -11,53 +11,41 @@ use crate::{
     ink::{Line, Tone},
 };
 use anyhow::Result;
-use engine::Timestamp;
 use std::process::ExitCode;
 use wire::{ExplainShape, ReasonShape};
 
 pub(crate) fn run(args: &JobArgs) -> Result<ExitCode> {
-    with_session(&args.remote, async |session| explain(session, &args.job).await)
+    with_session(&args.remote, async |session| {
+        let answer = session.client.explain(&args.job).await?;
+        session.answer(&answer, || lines(session, &answer, &args.job))
+    })
 }
 
-async fn explain(session: &Session, job: &str) -> Result<ExitCode> {
-    let answer = session.client.explain(job).await?;
-    let view = session.show.view(&answer, |_| lines(&answer, job, session.now()));
-    session.show.put(&view)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn lines(answer: &ExplainShape, job: &str, now: Timestamp) -> Vec<Line> {
-    let mut lines = vec![
-        Line::of(Tone::Faint, "job     ").then(Tone::Plain, job),
-        Line::of(Tone::Faint, "status  ").then(status_tone(&answer.status), &answer.status),
-    ];
+fn lines(session: &Session, answer: &ExplainShape, job: &str) -> Vec<Line> {
+    let status =
+        Line::of(Tone::Faint, "status  ").then(status_tone(&answer.status), &answer.status);
+    let mut lines = vec![fact("job", 7, job), status];
     for reason in &answer.reasons {
-        lines.push(Line::new());
-        lines.push(
-            Line::of(Tone::Strong, &reason.code).then(Tone::Plain, format!(": {}", reason.detail)),
-        );
-        lines.extend(facts(reason, now).map(|(name, what)| fact(name, &what)));
-        lines.extend(cure(reason, job).map(|cure| fact("cure", &cure)));
+        let head = Line::of(Tone::Strong, &reason.code);
+        lines.extend([Line::new(), head.then(Tone::Plain, format!(": {}", reason.detail))]);
+        lines.extend(facts(session, reason, job));
     }
     lines
 }
 
-/// What a reason knows beside its sentence.
-fn facts(reason: &ReasonShape, now: Timestamp) -> impl Iterator<Item = (&'static str, String)> {
+/// What a reason knows beside its sentence, and what helps.
+fn facts(session: &Session, reason: &ReasonShape, job: &str) -> impl Iterator<Item = Line> {
     let when = |at: Option<wire::Moment>| {
-        at.map(|at| format!("{} ({})", ago(at, now), wire::format_time(at.0)))
+        at.map(|at| format!("{} ({})", ago(at, session.now()), wire::format_time(at.0)))
     };
     [
-        ("when", when(reason.run_at)),
-        ("worker", reason.worker_id.clone()),
-        ("since", when(reason.since)),
-        ("lease", when(reason.lease_expires_at)),
-        ("at", when(reason.at)),
+        ("  when", when(reason.run_at)),
+        ("  worker", reason.worker_id.clone()),
+        ("  since", when(reason.since)),
+        ("  lease", when(reason.lease_expires_at)),
+        ("  at", when(reason.at)),
+        ("  cure", cure(reason, job)),
     ]
     .into_iter()
-    .filter_map(|(name, what)| Some((name, what?)))
-}
-
-fn fact(name: &str, what: &str) -> Line {
-    Line::of(Tone::Faint, format!("  {name:<7} ")).then(Tone::Plain, what)
+    .filter_map(|(name, what)| Some(fact(name, 9, &what?)))
 }

@@ -30,7 +30,7 @@ pub(crate) fn tell(error: &anyhow::Error, show: &Show) -> ExitCode {
 }
 
 /// Whether the reader of our output is gone, as with `consign list | head`: nothing is wrong then.
-fn nobody_reads(error: &anyhow::Error) -> bool {
+pub(crate) fn nobody_reads(error: &anyhow::Error) -> bool {
     let told = error.downcast_ref::<io::Error>();
     told.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }
@@ -70,6 +70,7 @@ fn sentence(error: &anyhow::Error) -> String {
 }
 
 fn of_client(error: &ClientError) -> Vec<Line> {
+    let hint = |text| vec![fact("hint", text)];
     match error {
         ClientError::Refused { problem, .. } => of_problem(problem),
         ClientError::Unreachable { socket, source, .. } => unreachable(socket.as_deref(), source),
@@ -77,38 +78,28 @@ fn of_client(error: &ClientError) -> Vec<Line> {
             fact("cause", &root(source)),
             fact("hint", "nobody knows what came of it; `consign list` shows what is there"),
         ],
-        ClientError::TimedOut { .. } => {
-            vec![fact("hint", "it is there, but busy or hung; its log may say why")]
-        }
-        ClientError::Strange { .. } => {
-            vec![fact("hint", "--url, CONSIGN_URL or a profile names the server")]
-        }
+        ClientError::TimedOut { .. } => hint("it is there, but busy or hung; its log may say why"),
+        ClientError::Strange { .. } => hint("--url, CONSIGN_URL or a profile names the server"),
         ClientError::Setup(_) => Vec::new(),
     }
 }
 
 fn unreachable(socket: Option<&Path>, source: &dyn std::error::Error) -> Vec<Line> {
-    let mut lines = vec![fact("cause", &root(source))];
     let running = "is it running (`consign serve`)? --url, CONSIGN_URL or a profile names another";
-    lines.push(fact("hint", running));
+    let mut lines = vec![fact("cause", &root(source)), fact("hint", running)];
     if let Some(socket) = socket {
-        let key = socket.with_file_name(admin_key::NAME);
-        lines.push(fact(
-            "socket",
-            &format!("{}, by which alone the key of the data folder goes", socket.display()),
-        ));
+        let (shown, key) = (socket.display(), socket.with_file_name(admin_key::NAME));
+        let alone = format!("{shown}, by which alone the key of the data folder goes");
         let key = format!("for a server without it: --key @{}", key.display());
-        lines.push(fact("", &format!("{key}, only if you know which program listens there")));
+        let careful = format!("{key}, only if you know which program listens there");
+        lines.extend([fact("socket", &alone), fact("", &careful)]);
     }
     lines
 }
 
-/// A no of the contract.
-pub(crate) fn of_problem(problem: &Problem) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::new();
-    for wrong in &problem.errors {
-        lines.push(fact(&wrong.pointer, &wrong.detail));
-    }
+fn of_problem(problem: &Problem) -> Vec<Line> {
+    let wrong = problem.errors.iter().map(|wrong| fact(&wrong.pointer, &wrong.detail));
+    let mut lines: Vec<Line> = wrong.collect();
     lines.push(fact("code", &problem.error_code));
     lines.push(fact("correlation", &problem.correlation_id));
     lines.extend(problem.job_id.iter().map(|id| fact("job", id)));

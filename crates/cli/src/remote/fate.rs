@@ -17,7 +17,6 @@ use engine::Status;
 use std::process::ExitCode;
 use wire::{BulkAnswer, PoisonRequest};
 
-/// What becomes of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Redrive,
@@ -32,60 +31,28 @@ async fn decide(session: &Session, args: &PoisonFateArgs, fate: Fate) -> Result<
     let request = request(args)?;
     let meant = count(session, args).await?;
     if meant == Some(0) {
-        return nothing(session);
+        let told = "no poisoned job is meant by this; `consign poison` lists them";
+        let none = BulkAnswer { matched: 0, operation_id: None };
+        session.answer(&none, || vec![Line::of(Tone::Plain, told)])?;
+        return Ok(ExitCode::SUCCESS);
     }
-    say(session, &format!("{} {}", jobs(meant), fate.will()));
-    if args.jobs.is_empty() && !args.yes {
-        let question = format!("{} {}?", fate.verb(), jobs(meant));
-        if !confirm::ask(&question)? {
-            say(session, "nothing was done");
-            return Ok(ExitCode::from(REFUSED));
-        }
+    let (verb, will) = match fate {
+        Fate::Redrive => ("redrive", "will get another life"),
+        Fate::Discard => ("discard", "will leave the poison queue for good"),
+    };
+    let meant = jobs(meant);
+    session.aside(&[Line::of(Tone::Plain, format!("{meant} {will}"))]);
+    if args.jobs.is_empty() && !args.yes && !confirm::ask(&format!("{verb} {meant}?"))? {
+        session.aside(&[Line::of(Tone::Plain, "nothing was done")]);
+        return Ok(ExitCode::from(REFUSED));
     }
     let done = match fate {
         Fate::Redrive => session.client.redrive_poison(&request).await?,
         Fate::Discard => session.client.discard_poison(&request).await?,
     };
-    if session.show.is_json() {
-        session.show.json(&done)?;
-    } else {
-        session.show.lines(&told(args, fate, &done))?;
-    }
+    session.answer(&done, || told(args, fate, &done))?;
     let all = args.jobs.is_empty() || done.matched >= args.jobs.len() as u64;
     Ok(if all { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) })
-}
-
-fn nothing(session: &Session) -> Result<ExitCode> {
-    if session.show.is_json() {
-        session.show.json(&BulkAnswer { matched: 0, operation_id: None })?;
-    } else {
-        let told = "no poisoned job is meant by this; `consign poison` lists them";
-        session.show.lines(&[Line::of(Tone::Plain, told)])?;
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Aside from the answer: programs read that, and people both.
-fn say(session: &Session, told: &str) {
-    if !session.show.is_json() {
-        session.show.complain(&[Line::of(Tone::Plain, told)]);
-    }
-}
-
-impl Fate {
-    fn verb(self) -> &'static str {
-        match self {
-            Fate::Redrive => "redrive",
-            Fate::Discard => "discard",
-        }
-    }
-
-    fn will(self) -> &'static str {
-        match self {
-            Fate::Redrive => "will get another life",
-            Fate::Discard => "will leave the poison queue for good",
-        }
-    }
 }
 
 /// Which jobs are meant, in the words of the API.
@@ -97,12 +64,10 @@ fn request(args: &PoisonFateArgs) -> Result<PoisonRequest> {
         true => Some("true".to_owned()),
         false => filter::compose(&which(args), engine::Timestamp::default()),
     };
-    let Some(filter) = filter else {
-        let told =
-            "say which jobs are meant: their ids, --type, --error-code, --filter, or --everything";
-        return Err(Usage::new(told).into());
-    };
-    Ok(PoisonRequest { job_ids: None, filter: Some(filter) })
+    let none =
+        "say which jobs are meant: their ids, --type, --error-code, --filter, or --everything";
+    let filter = Some(filter.ok_or_else(|| Usage::new(none))?);
+    Ok(PoisonRequest { job_ids: None, filter })
 }
 
 fn which(args: &PoisonFateArgs) -> WhichArgs {
@@ -114,30 +79,27 @@ fn which(args: &PoisonFateArgs) -> WhichArgs {
     }
 }
 
+/// Whoever means more than so many pages hears that it is many.
+const PAGES_MAX: u32 = 10;
+
 /// How many are meant; nothing where that are too many to count.
 async fn count(session: &Session, args: &PoisonFateArgs) -> Result<Option<u64>> {
     if !args.jobs.is_empty() {
         return Ok(Some(args.jobs.len() as u64));
     }
     if args.filter.is_some() {
-        return count_listed(session, args).await;
+        // Those that were discarded are still poisoned, and are counted here; the server passes
+        // them over.
+        let which = WhichArgs { status: vec![Status::Poisoned], ..which(args) };
+        let filter = filter::compose(&which, session.now());
+        let (jobs, all) = pages::count(session, filter, PAGES_MAX).await?;
+        return Ok(all.then_some(jobs));
     }
     let query = PoisonQuery { job_type: args.job_type.clone(), top: Some(1), ..Default::default() };
     let counts = session.client.poison(&query).await?.counts;
     // The counts are by code, whichever was asked for.
     let wanted = |code: &str| args.error_code.as_ref().is_none_or(|wanted| wanted == code);
     Ok(Some(counts.iter().filter(|(code, _)| wanted(code)).map(|(_, count)| count).sum()))
-}
-
-/// Whoever means more than so many pages hears that it is many.
-const PAGES_MAX: u32 = 10;
-
-/// Those that were discarded are still poisoned, and are counted here; the server passes them over.
-async fn count_listed(session: &Session, args: &PoisonFateArgs) -> Result<Option<u64>> {
-    let which = WhichArgs { status: vec![Status::Poisoned], ..which(args) };
-    let filter = filter::compose(&which, session.now());
-    let counted = pages::count(session, filter, PAGES_MAX).await?;
-    Ok(counted.all.then_some(counted.jobs))
 }
 
 fn jobs(count: Option<u64>) -> String {
@@ -148,7 +110,6 @@ fn jobs(count: Option<u64>) -> String {
     }
 }
 
-/// What was done, and what to look at next.
 fn told(args: &PoisonFateArgs, fate: Fate, done: &BulkAnswer) -> Vec<Line> {
     let count = jobs(Some(done.matched));
     let mut lines = vec![match fate {
@@ -157,17 +118,15 @@ fn told(args: &PoisonFateArgs, fate: Fate, done: &BulkAnswer) -> Vec<Line> {
     }];
     let missing = (args.jobs.len() as u64).saturating_sub(done.matched);
     if missing > 0 {
-        let told = format!("{} not poisoned, or not to be seen with this key", are(missing));
+        let are = if missing == 1 { "is" } else { "are" };
+        let missing = jobs(Some(missing));
+        let told = format!("{missing} {are} not poisoned, or not to be seen with this key");
         lines.push(Line::of(Tone::Bad, told));
     }
     if fate == Fate::Redrive && done.matched > 0 {
         lines.push(Line::of(Tone::Faint, format!("do they come through?  {}", look(args))));
     }
     lines
-}
-
-fn are(count: u64) -> String {
-    if count == 1 { "1 job is".into() } else { format!("{count} jobs are") }
 }
 
 fn look(args: &PoisonFateArgs) -> String {

@@ -8,28 +8,31 @@ use wire::format_time;
 pub(crate) fn compose(which: &WhichArgs, now: Timestamp) -> Option<String> {
     let states = which.status.iter().map(|status| equals("status", status.as_str()));
     let types = which.job_type.iter().map(|name| equals("jobType", name));
-    let mut all = vec![any(states.collect()), any(types.collect())];
     let one = |field, value: &Option<String>| value.as_ref().map(|value| equals(field, value));
-    all.push(one("subjectId", &which.subject));
-    all.push(one("correlationId", &which.correlation));
-    all.push(one("parentId", &which.parent));
-    all.push(one("errorCode", &which.error_code));
-    all.push(which.since.map(|since| {
+    let since = which.since.map(|since| {
         let ago = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
         let from = Timestamp::parse("since", now.unix_ms().saturating_sub(ago));
         // Further back than time goes means all of them.
         from.map_or("true".into(), |from| format!("createdAt ge datetime'{}'", format_time(from)))
-    }));
-    all.push(which.filter.as_ref().map(|filter| format!("({filter})")));
+    });
+    let all = [
+        any(states.collect()),
+        any(types.collect()),
+        one("subjectId", &which.subject),
+        one("correlationId", &which.correlation),
+        one("parentId", &which.parent),
+        one("errorCode", &which.error_code),
+        since,
+        which.filter.as_ref().map(|filter| format!("({filter})")),
+    ];
     let all: Vec<String> = all.into_iter().flatten().collect();
     (!all.is_empty()).then(|| all.join(" and "))
 }
 
 fn any(conditions: Vec<String>) -> Option<String> {
-    match &conditions[..] {
-        [] => None,
-        [one] => Some(one.clone()),
-        many => Some(format!("({})", many.join(" or "))),
+    match conditions.len() {
+        0 | 1 => conditions.into_iter().next(),
+        _ => Some(format!("({})", conditions.join(" or "))),
     }
 }
 

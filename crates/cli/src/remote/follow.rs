@@ -1,13 +1,12 @@
 //! The life of a job as it happens, over broken connections and servers that start again.
 
-use super::Session;
+use super::{Session, show::trying_again};
 use anyhow::{Result, bail};
 use client::{ClientError, Told, Watching};
 use engine::Backoff;
 use std::time::Duration;
 use wire::StatusShape;
 
-/// Somebody who follows one job to its end.
 pub(crate) struct Follow<'a> {
     session: &'a Session,
     job: &'a str,
@@ -16,7 +15,6 @@ pub(crate) struct Follow<'a> {
     stream: Option<Watching>,
     phase: Phase,
     pauses: u32,
-    waited: Duration,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,7 +27,6 @@ enum Phase {
     Over,
 }
 
-/// What is new.
 pub(crate) enum Heard {
     /// How the job is, after the transition of that number.
     Status { seq: String, status: Box<StatusShape> },
@@ -40,14 +37,24 @@ pub(crate) enum Heard {
 }
 
 const BACKOFF: Backoff = Backoff::doubling(Duration::from_millis(250), Duration::from_secs(5));
-/// A server that is gone for longer does not come back.
-const OUTAGE_MAX: Duration = Duration::from_secs(600);
+/// So many pauses are ten minutes: a server that is gone for longer does not come back.
+const PAUSES_MAX: u32 = 123;
 
 impl<'a> Follow<'a> {
     pub(crate) fn new(session: &'a Session, job: &'a str) -> Self {
-        let (stream, phase) = (None, Phase::First);
-        let (pauses, waited) = (0, Duration::ZERO);
-        Follow { session, job, heard: None, stream, phase, pauses, waited }
+        Follow { session, job, heard: None, stream: None, phase: Phase::First, pauses: 0 }
+    }
+
+    /// Waits for the end of the job, and gives how it was then.
+    pub(crate) async fn to_the_end(mut self) -> Result<StatusShape> {
+        let mut last = None;
+        loop {
+            match self.next().await? {
+                Heard::Status { status, .. } => last = Some(status),
+                Heard::Lost { why } => trying_again(&why),
+                Heard::Over => return Ok(*last.expect("a story is over when its end was told")),
+            }
+        }
     }
 
     /// What is told next. To be awaited to its end: half of a wait would begin anew.
@@ -61,7 +68,7 @@ impl<'a> Follow<'a> {
                 Ok(None) => self.stream = None, // the door closed politely
                 Err(error) if self.phase != Phase::First && error.is_worth_repeating() => {
                     self.stream = None;
-                    if self.waited > OUTAGE_MAX {
+                    if self.pauses > PAUSES_MAX {
                         return Err(error.into());
                     }
                     if self.phase == Phase::Listening {
@@ -76,13 +83,11 @@ impl<'a> Follow<'a> {
     }
 
     async fn pause(&mut self) -> Result<()> {
-        if self.waited > OUTAGE_MAX {
+        if self.pauses > PAUSES_MAX {
             bail!("the server tells nothing of the job any more, and that it has not ended");
         }
         self.pauses += 1;
-        let wait = BACKOFF.ceiling(self.pauses);
-        tokio::time::sleep(wait).await;
-        self.waited += wait;
+        tokio::time::sleep(BACKOFF.ceiling(self.pauses)).await;
         Ok(())
     }
 
@@ -114,7 +119,7 @@ impl<'a> Follow<'a> {
     fn told(&mut self, seq: String, status: Box<StatusShape>) -> Heard {
         let ended = status.completed_at.is_some();
         self.phase = if ended { Phase::Over } else { Phase::Listening };
-        (self.pauses, self.waited) = (0, Duration::ZERO);
+        self.pauses = 0;
         Heard::Status { seq, status }
     }
 }

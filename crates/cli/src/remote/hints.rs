@@ -1,6 +1,5 @@
 //! What to do about a no, by its code.
 
-/// What helps, for codes where something does.
 pub(crate) fn hint(code: &str) -> Option<&'static str> {
     Some(match code {
         "UNAUTHENTICATED" => {

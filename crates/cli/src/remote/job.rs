@@ -1,41 +1,34 @@
-//! A whole job, with what was handed over.
+//! A whole job, with what was handed over; and what happened to it.
 
 use super::{
-    Session,
-    show::when,
-    status::{Facts, facts},
+    show::{Cell, Table, status_tone},
+    status::{facts, known},
     with_session,
 };
-use crate::{args::JobArgs, ink::Line};
+use crate::{args::JobArgs, ink::Tone};
 use anyhow::Result;
-use engine::Timestamp;
 use std::process::ExitCode;
-use wire::{JobShape, PayloadVersionShape};
+use wire::PayloadVersionShape;
 
-pub(crate) fn run(args: &JobArgs) -> Result<ExitCode> {
-    with_session(&args.remote, async |session| show(session, &args.job).await)
-}
-
-async fn show(session: &Session, id: &str) -> Result<ExitCode> {
-    let job = session.client.job(id).await?;
-    let view = session.show.view(&job, |show| lines(&job, session.now(), show.is_wide()));
-    session.show.put(&view)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn lines(job: &JobShape, now: Timestamp, wide: bool) -> Vec<Line> {
-    let more = &job.more;
-    let when = |at| when(at, now, wide);
-    let mut facts = Facts(facts(&job.base, now, wide));
-    facts.say("priority", &more.priority.to_string());
-    facts.say("due", &when(more.run_at));
-    facts.maybe("expires", more.expires_at.map(when));
-    facts.maybe("discarded", more.discarded_at.map(when));
-    facts.maybe("key", more.idempotency_key.clone());
-    facts.maybe("version", more.payload_version.as_ref().map(version));
-    facts.maybe("trace", more.traceparent.clone());
-    facts.maybe("payload", more.payload.as_ref().map(|payload| payload.as_str().to_owned()));
-    facts.0
+pub(crate) fn show(args: &JobArgs) -> Result<ExitCode> {
+    with_session(&args.remote, async |session| {
+        let job = session.client.job(&args.job).await?;
+        let (more, when) = (&job.more, |at| session.when(at));
+        session.answer(&job, || {
+            let mut lines = facts(session, &job.base);
+            lines.extend(known([
+                ("priority", Some(more.priority.to_string())),
+                ("due", Some(when(more.run_at))),
+                ("expires", more.expires_at.map(when)),
+                ("discarded", more.discarded_at.map(when)),
+                ("key", more.idempotency_key.clone()),
+                ("version", more.payload_version.as_ref().map(version)),
+                ("trace", more.traceparent.clone()),
+                ("payload", more.payload.as_ref().map(|payload| payload.as_str().to_owned())),
+            ]));
+            lines
+        })
+    })
 }
 
 fn version(version: &PayloadVersionShape) -> String {
@@ -43,4 +36,22 @@ fn version(version: &PayloadVersionShape) -> String {
         PayloadVersionShape::Number(number) => number.to_string(),
         PayloadVersionShape::Text(text) => text.clone(),
     }
+}
+
+pub(crate) fn history(args: &JobArgs) -> Result<ExitCode> {
+    with_session(&args.remote, async |session| {
+        let answer = session.client.history(&args.job).await?;
+        session.answer(&answer, || {
+            Table::of(&answer.items)
+                .number("#", |row| Cell::toned(Tone::Faint, row.seq.to_string()))
+                .column("when", |row| session.when(row.at))
+                .column("from", |row| Cell::maybe(row.from.as_ref()))
+                .column("to", |row| Cell::toned(status_tone(&row.to), &row.to))
+                .number("try", |row| row.attempt.to_string())
+                .text("worker", |row| Cell::maybe(row.worker_id.as_ref()))
+                .column("code", |row| Cell::maybe(row.error_code.as_ref()))
+                .text("message", |row| Cell::maybe(row.message.as_ref()))
+                .lines(&session.show)
+        })
+    })
 }

@@ -3,7 +3,7 @@
 use super::{
     Session,
     exit::Usage,
-    show::{Cell, Column, Table, ago, when},
+    show::{Cell, Table, ago},
     with_session,
 };
 use crate::{
@@ -12,61 +12,57 @@ use crate::{
 };
 use anyhow::Result;
 use engine::Timestamp;
+use serde_json::json;
 use std::{process::ExitCode, time::Duration};
 use wire::{
     KeyCreated, KeyKind, KeyRequest, KeyShape, Moment, format_time, parse_span, parse_time,
 };
 
 /// A key that ends sooner than this should have a successor.
-pub(crate) const SOON: Duration = Duration::from_secs(14 * 86_400);
+const SOON: Duration = Duration::from_secs(14 * 86_400);
 
 pub(crate) fn list(args: &RemoteArgs) -> Result<ExitCode> {
-    with_session(args, show_all)
+    with_session(args, async |session| {
+        let page = session.client.keys().await?;
+        session.answer(&page, || lines(session, &page.items))
+    })
 }
 
-async fn show_all(session: &Session) -> Result<ExitCode> {
-    let page = session.client.keys().await?;
-    if session.show.is_json() {
-        session.show.json(&page)?;
-    } else {
-        session.show.table(&table(&page.items, session.now(), session.show.is_wide()))?;
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn table(keys: &[KeyShape], now: Timestamp, wide: bool) -> Table {
-    let mut table = Table::new([
-        Column::new("id"),
-        Column::text("name"),
-        Column::new("tenant"),
-        Column::text("scopes"),
-        Column::text("limits"),
-        Column::new("created"),
-        Column::text("created by").wide(),
-        Column::new("expires"),
-        Column::new("state"),
-    ]);
-    for key in keys {
-        let life = life(key, now);
-        let name = match key.kind {
+fn lines(session: &Session, keys: &[KeyShape]) -> Vec<Line> {
+    let never = || Cell::toned(Tone::Faint, "never");
+    Table::of(keys)
+        .column("id", |key| &key.id)
+        .text("name", |key| match key.kind {
             KeyKind::Api => key.name.as_deref().unwrap_or_default(),
             KeyKind::Signing => "(signs status addresses)",
-        };
-        table.row([
-            Cell::new(&key.id),
-            Cell::new(name),
-            Cell::maybe(key.tenant.as_ref()),
-            Cell::new(key.scopes.join(" ")),
-            Cell::new(limits(&key.types, &key.subjects)),
-            Cell::new(when(key.created_at, now, wide)),
-            Cell::maybe(key.created_by.as_ref()),
-            key.expires_at.map_or(Cell::toned(Tone::Faint, "never"), |at| {
-                Cell::toned(life.tone(), when(at, now, wide))
-            }),
-            Cell::toned(life.tone(), life.word(key, now)),
-        ]);
+        })
+        .column("tenant", |key| Cell::maybe(key.tenant.as_ref()))
+        .text("scopes", |key| key.scopes.join(" "))
+        .text("limits", |key| limits(&key.types, &key.subjects))
+        .column("created", |key| session.when(key.created_at))
+        .text("created by", |key| Cell::maybe(key.created_by.as_ref()))
+        .wide()
+        .column("expires", |key| {
+            let (tone, _) = state(key, session.now());
+            key.expires_at.map_or_else(never, |at| Cell::toned(tone, session.when(at)))
+        })
+        .column("state", |key| {
+            let (tone, state) = state(key, session.now());
+            Cell::toned(tone, state)
+        })
+        .lines(&session.show)
+}
+
+fn state(key: &KeyShape, now: Timestamp) -> (Tone, String) {
+    match life(key, now) {
+        Life::Good => (Tone::Good, "good".into()),
+        Life::EndsSoon => (Tone::Waiting, "ends soon".into()),
+        Life::Expired => (Tone::Bad, "expired".into()),
+        Life::Revoked => {
+            let revoked = key.revoked_at.map(|at| format!("revoked {}", ago(at, now)));
+            (Tone::Faint, revoked.unwrap_or_default())
+        }
     }
-    table
 }
 
 /// Whether a key opens the door, and for how long.
@@ -79,29 +75,6 @@ pub(crate) enum Life {
     Revoked,
 }
 
-impl Life {
-    fn tone(self) -> Tone {
-        match self {
-            Life::Good => Tone::Good,
-            Life::EndsSoon => Tone::Waiting,
-            Life::Expired => Tone::Bad,
-            Life::Revoked => Tone::Faint,
-        }
-    }
-
-    fn word(self, key: &KeyShape, now: Timestamp) -> String {
-        match self {
-            Life::Good => "good".into(),
-            Life::EndsSoon => "ends soon".into(),
-            Life::Expired => "expired".into(),
-            Life::Revoked => {
-                key.revoked_at.map_or(String::new(), |at| format!("revoked {}", ago(at, now)))
-            }
-        }
-    }
-}
-
-/// How a key stands.
 pub(crate) fn life(key: &KeyShape, now: Timestamp) -> Life {
     if key.revoked_at.is_some() {
         return Life::Revoked;
@@ -116,112 +89,86 @@ pub(crate) fn life(key: &KeyShape, now: Timestamp) -> Life {
 fn limits(types: &[String], subjects: &[String]) -> String {
     let some =
         |name, list: &[String]| (!list.is_empty()).then(|| format!("{name} {}", list.join(" ")));
-    let both: Vec<String> =
-        [some("types", types), some("subjects", subjects)].into_iter().flatten().collect();
-    both.join("; ")
-}
-
-pub(crate) fn create(args: &KeysCreateArgs) -> Result<ExitCode> {
-    with_session(&args.remote, async |session| make(session, args).await)
+    let both = [some("types", types), some("subjects", subjects)];
+    both.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
 /// The key stands alone on the standard output, so that it can go into a file or a profile.
-async fn make(session: &Session, args: &KeysCreateArgs) -> Result<ExitCode> {
-    let now = session.now();
-    let request = KeyRequest {
-        name: args.name.clone(),
-        tenant: args.tenant.clone(),
-        scopes: args.scope.clone(),
-        types: args.job_type.clone(),
-        subjects: args.subject.clone(),
-        expires_at: args.expires.as_deref().map(|text| expiry(text, now)).transpose()?,
-    };
-    let created = session.client.create_key(&request).await?;
-    if session.show.is_json() {
-        session.show.json(&created)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    session.show.lines(&[Line::of(Tone::Plain, created.key.expose())])?;
-    session.show.complain(&about(&args.name, &created, now));
-    Ok(ExitCode::SUCCESS)
+pub(crate) fn create(args: &KeysCreateArgs) -> Result<ExitCode> {
+    with_session(&args.remote, async |session| {
+        let now = session.now();
+        let request = KeyRequest {
+            name: args.name.clone(),
+            tenant: args.tenant.clone(),
+            scopes: args.scope.clone(),
+            types: args.job_type.clone(),
+            subjects: args.subject.clone(),
+            expires_at: args.expires.as_deref().map(|text| expiry(text, now)).transpose()?,
+        };
+        let created = session.client.create_key(&request).await?;
+        session.answer(&created, || vec![Line::of(Tone::Plain, created.key.expose())])?;
+        session.aside(&about(&args.name, &created, now));
+        Ok(())
+    })
 }
 
-fn about(name: &str, created: &KeyCreated, now: Timestamp) -> Vec<Line> {
+fn about(name: &str, created: &KeyCreated, now: Timestamp) -> [Line; 2] {
     let granted = &created.granted;
-    let mut may = granted.scopes.join(" ");
     let limits = limits(&granted.types, &granted.subjects);
-    if !limits.is_empty() {
-        may = format!("{may}; only {limits}");
-    }
+    let only = if limits.is_empty() { "" } else { "; only " };
+    let may = format!("{}{only}{limits}", granted.scopes.join(" "));
+    let told = format!("{name} (id {}) for tenant {}: {may}", created.id, granted.tenant);
     let ends = created.expires_at.map_or("never".into(), |at| ago(at, now));
-    vec![
-        Line::of(
-            Tone::Plain,
-            format!("{name} (id {}) for tenant {}: {may}", created.id, granted.tenant),
-        ),
-        Line::of(Tone::Faint, format!("ends {ends}; this is the only time that it is shown")),
-    ]
+    let once = format!("ends {ends}; this is the only time that it is shown");
+    [Line::of(Tone::Plain, told), Line::of(Tone::Faint, once)]
 }
 
 /// A span from now, or a time, as the API writes it.
 fn expiry(text: &str, now: Timestamp) -> Result<String> {
-    if let Ok(ms) = parse_span("expires", text) {
-        let at = Timestamp::parse("expires", now.unix_ms().saturating_add(ms));
-        return at.map(format_time).map_err(|wrong| Usage::new(wrong.to_string()).into());
-    }
-    match parse_time("expires", text) {
-        Ok(at) => Ok(format_time(at)),
-        Err(_) => {
-            let told = format!(
-                "--expires {text}: must be a span such as 90d, or a time such as 2027-01-31T00:00:00Z"
-            );
-            Err(Usage::new(told).into())
-        }
-    }
+    let at = match parse_span("expires", text) {
+        Ok(ms) => Timestamp::parse("expires", now.unix_ms().saturating_add(ms))
+            .map_err(|wrong| Usage::new(wrong.to_string()))?,
+        Err(_) => parse_time("expires", text).map_err(|_| {
+            let must_be = "must be a span such as 90d, or a time such as 2027-01-31T00:00:00Z";
+            Usage::new(format!("--expires {text}: {must_be}"))
+        })?,
+    };
+    Ok(format_time(at))
 }
 
 pub(crate) fn revoke(args: &KeysRevokeArgs) -> Result<ExitCode> {
-    with_session(&args.remote, async |session| end(session, args).await)
-}
-
-async fn end(session: &Session, args: &KeysRevokeArgs) -> Result<ExitCode> {
     let descendants = args.descendants;
-    for id in &args.ids {
-        let unconfirmed = match descendants {
-            true => session.client.revoke_key_and_descendants(id).await?,
-            false => session.client.revoke_key(id).await?,
-        };
-        if session.show.is_json() {
-            session.show.json(&serde_json::json!({
+    with_session(&args.remote, async |session| {
+        for id in &args.ids {
+            let unconfirmed = match descendants {
+                true => session.client.revoke_key_and_descendants(id).await?,
+                false => session.client.revoke_key(id).await?,
+            };
+            let answer = json!({
                 "id": id,
                 "revoked": true,
                 "descendants": descendants,
                 "unconfirmedNodes": unconfirmed,
-            }))?;
-        } else {
-            session.show.lines(&about_end(id, descendants, unconfirmed))?;
+            });
+            session.answer(&answer, || about_end(id, descendants, unconfirmed))?;
         }
-    }
-    Ok(ExitCode::SUCCESS)
+        Ok(())
+    })
 }
 
 fn about_end(id: &str, descendants: bool, unconfirmed: u64) -> Vec<Line> {
-    let (ended, keys) = match descendants {
-        true => (
-            format!("key {id} and every key that was made with it are revoked: they get"),
-            "these keys",
-        ),
-        false => (format!("key {id} is revoked: whoever shows it gets"), "the key"),
+    let (keys, ended) = match descendants {
+        true => ("these keys", "and every key that was made with it are revoked: they get"),
+        false => ("the key", "is revoked: whoever shows it gets"),
     };
-    let mut lines = vec![Line::of(Tone::Plain, format!("{ended} 401 from now on"))];
-    let nodes = match unconfirmed {
-        0 => return lines,
-        1 => "1 node has".to_owned(),
-        nodes => format!("{nodes} nodes have"),
-    };
-    // A node acts by what it remembers until it takes itself for lost, which is 10 s at most.
-    let warning = format!("{nodes} not confirmed it and may serve {keys} for up to 10 s");
-    lines.push(Line::of(Tone::Waiting, warning));
+    let mut lines = vec![Line::of(Tone::Plain, format!("key {id} {ended} 401 from now on"))];
+    if unconfirmed > 0 {
+        let nodes = if unconfirmed == 1 { "node has" } else { "nodes have" };
+        // A node acts by what it remembers until it takes itself for lost, which is 10 s at most.
+        let warning =
+            format!("{unconfirmed} {nodes} not confirmed it and may serve {keys} for up to 10 s");
+        lines.push(Line::of(Tone::Waiting, warning));
+    }
     lines
 }
 

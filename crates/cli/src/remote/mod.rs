@@ -12,7 +12,6 @@ mod connection;
 mod cure;
 mod each;
 mod enqueue;
-mod events;
 mod exit;
 mod explain;
 mod failure;
@@ -20,7 +19,6 @@ mod fate;
 mod filter;
 mod follow;
 mod hints;
-mod history;
 mod job;
 mod keys;
 mod list;
@@ -45,11 +43,9 @@ mod workers;
 pub(crate) use audit::run as audit;
 pub(crate) use cancel::run as cancel;
 pub(crate) use enqueue::run as enqueue;
-pub(crate) use events::run as events;
 pub(crate) use explain::run as explain;
-pub(crate) use failure::root;
-pub(crate) use history::run as history;
-pub(crate) use job::run as show_job;
+pub(crate) use failure::{nobody_reads, root};
+pub(crate) use job::{history, show as show_job};
 pub(crate) use keys::{Life, create as create_key, life, list as list_keys, revoke as revoke_keys};
 pub(crate) use list::run as list;
 pub(crate) use poison::run as poison;
@@ -59,67 +55,100 @@ pub(crate) use redrive::run as redrive;
 pub(crate) use show::{Show, ago, span};
 pub(crate) use status::run as status;
 pub(crate) use types::run as types;
+pub(crate) use watch::events;
 pub(crate) use work::run as work;
 pub(crate) use workers::{nodes, workers};
 
-use crate::args::{ConnectionArgs, RemoteArgs};
+use crate::{
+    args::{ConnectionArgs, RemoteArgs},
+    ink::Line,
+};
 use anyhow::{Context, Result};
-use client::{Address, Client};
+use client::Client;
 use connection::{KeySource, Target};
 use engine::Timestamp;
 use platform::SystemClock;
-use std::{fs, path::Path, process::ExitCode};
+use serde::Serialize;
+use std::{
+    fs,
+    path::Path,
+    process::{ExitCode, Termination},
+};
 use store::Clock;
 use surroundings::Surroundings;
 use tokio::runtime::Builder;
-use wire::Secret;
+use wire::{Moment, Secret, format_time};
 
 /// A server to ask, and a place to show what it said.
 pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) show: Show,
-    pub(crate) clock: SystemClock,
+    clock: SystemClock,
 }
 
 impl Session {
-    /// What time it is here.
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.read().wall
+    }
+
+    /// How long ago it was, or the time itself for those who want it in full.
+    pub(crate) fn when(&self, at: Moment) -> String {
+        if self.show.is_wide() { format_time(at.0) } else { ago(at, self.now()) }
+    }
+
+    /// Prints an answer: the shape of the API for programs, lines for people.
+    pub(crate) fn answer(
+        &self,
+        shape: &impl Serialize,
+        lines: impl FnOnce() -> Vec<Line>,
+    ) -> Result<()> {
+        self.show.put(&self.show.view(shape, lines))
+    }
+
+    /// Tells people, and no program, where errors go: what is read by others stays the answer.
+    pub(crate) fn aside(&self, lines: &[Line]) {
+        if !self.show.is_json() {
+            self.show.complain(lines);
+        }
     }
 }
 
 /// Does `work` with the server that the arguments mean, and tells what went wrong.
-pub(crate) fn with_session(
+pub(crate) fn with_session<Done: Termination>(
     args: &RemoteArgs,
-    work: impl AsyncFnOnce(&Session) -> Result<ExitCode>,
+    work: impl AsyncFnOnce(&Session) -> Result<Done>,
 ) -> Result<ExitCode> {
     let show = Show::choose(&args.output);
-    let done = open(&args.connection, show).and_then(|session| {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(work(&session))
+    let done = connect(&args.connection).and_then(|client| {
+        let session = Session { client, show, clock: SystemClock::new() };
+        Builder::new_current_thread().enable_all().build()?.block_on(work(&session))
     });
-    Ok(done.unwrap_or_else(|error| failure::tell(&error, &show)))
-}
-
-fn open(args: &ConnectionArgs, show: Show) -> Result<Session> {
-    let client = connect(args)?;
-    Ok(Session { client, show, clock: SystemClock::new() })
+    Ok(done.map_or_else(|error| failure::tell(&error, &show), Done::report))
 }
 
 /// A client for what the arguments, the environment and the profiles say.
 pub(crate) fn connect(args: &ConnectionArgs) -> Result<Client> {
     let around = Surroundings::of_process();
-    let profiles = profiles::read(around.profiles().as_deref())?;
-    let target = connection::resolve(&connection::typed(args), &around.said, &profiles)?;
-    warn(&target.address, &target.key);
-    if target.key == KeySource::AdminKey
-        && let Some(client) = local::client(&target.address, args)?
+    let profiles = profiles::read(around.profiles.as_deref())?;
+    let Target { address, key, ca } = connection::resolve(args, &around.said, &profiles)?;
+    if !(address.is_encrypted() || address.is_this_machine() || key == KeySource::Nobody) {
+        eprintln!(
+            "consign: warning: the key goes to {address} unencrypted; https:// would hide it"
+        );
+    }
+    if key == KeySource::AdminKey
+        && let Some(client) = local::client(&address, args)?
     {
         return Ok(client);
     }
-    let key = key(&target)?;
-    let address = target.address.to_string();
-    let Some(path) = &target.ca else { return Ok(Client::new(&address, key.as_ref())?) };
+    // Over TCP goes a key that was named, never that of the data folder.
+    let key = match key {
+        KeySource::Given(secret) => Some(secret),
+        KeySource::File(path) => Some(read_key(&path)?),
+        KeySource::AdminKey | KeySource::Nobody => None,
+    };
+    let address = address.to_string();
+    let Some(path) = &ca else { return Ok(Client::new(&address, key.as_ref())?) };
     let told = || format!("the certificates in {} cannot be read", path.display());
     let pem = fs::read(path).with_context(told)?;
     Ok(Client::trusting(&address, key.as_ref(), &pem)?)
@@ -131,25 +160,12 @@ pub(crate) fn names_server(args: &ConnectionArgs) -> bool {
     args.url.is_some() || args.profile.is_some() || said.url.is_some() || said.profile.is_some()
 }
 
-fn warn(address: &Address, key: &KeySource) {
-    if address.is_encrypted() || address.is_this_machine() || *key == KeySource::Nobody {
-        return;
-    }
-    eprintln!("consign: warning: the key goes to {address} unencrypted; https:// would hide it");
+fn read_key(path: &Path) -> Result<Secret> {
+    Ok(Secret::new(read("key", path)?.trim()))
 }
 
-/// The key that goes over TCP: one that was named, never that of the data folder.
-fn key(target: &Target) -> Result<Option<Secret>> {
-    match &target.key {
-        KeySource::Given(secret) => Ok(Some(secret.clone())),
-        KeySource::File(path) => read_key(path).map(Some),
-        KeySource::AdminKey | KeySource::Nobody => Ok(None),
-    }
-}
-
-/// The key in a file.
-pub(crate) fn read_key(path: &Path) -> Result<Secret> {
-    let told = || format!("the key in {} cannot be read", path.display());
-    let text = fs::read_to_string(path).with_context(told)?;
-    Ok(Secret::new(text.trim()))
+/// The text in a file, which is said to be `what`.
+fn read(what: &str, path: &Path) -> Result<String> {
+    let told = || format!("the {what} in {} cannot be read", path.display());
+    fs::read_to_string(path).with_context(told)
 }

@@ -1,34 +1,48 @@
 //! Lists that come page by page.
 
 use super::Session;
-use crate::ink::{Line, Tone};
+use crate::{
+    args::PageArgs,
+    ink::{Line, Tone},
+};
 use anyhow::Result;
-use client::ListQuery;
+use client::{ClientError, ListQuery};
+use wire::Page;
 
-/// The most that a page holds.
 pub(crate) const PAGE_MAX: u32 = 1_000;
 
+/// As many as were asked for: a page may be short, and still have a next one.
+pub(crate) async fn fetch<T>(
+    wanted: PageArgs,
+    mut ask: impl AsyncFnMut(u32, Option<String>) -> Result<Page<T>, ClientError>,
+) -> Result<Page<T>> {
+    let mut whole = Page { items: Vec::new(), next_cursor: None };
+    while let Some(top) = missing(wanted, whole.items.len()) {
+        let page = ask(top, whole.next_cursor.take()).await?;
+        whole.items.extend(page.items);
+        whole.next_cursor = page.next_cursor;
+        if whole.next_cursor.is_none() {
+            break;
+        }
+    }
+    Ok(whole)
+}
+
 /// How many to ask for next where `have` are there; nothing when that is enough.
-pub(crate) fn missing(all: bool, top: u32, have: usize) -> Option<u32> {
-    if all {
+fn missing(wanted: PageArgs, have: usize) -> Option<u32> {
+    if wanted.all {
         return Some(PAGE_MAX);
     }
-    let missing = top.saturating_sub(u32::try_from(have).unwrap_or(u32::MAX));
+    let missing = wanted.top.saturating_sub(u32::try_from(have).unwrap_or(u32::MAX));
     (missing > 0).then_some(missing)
 }
 
-/// How many jobs were counted, and whether those are all.
-pub(crate) struct Counted {
-    pub(crate) jobs: u64,
-    pub(crate) all: bool,
-}
-
-/// Counts the jobs that a filter means, over so many pages at most.
+/// How many jobs a filter means, over so many pages at most, and whether those are all.
 pub(crate) async fn count(
     session: &Session,
     filter: Option<String>,
     pages_max: u32,
-) -> Result<Counted> {
+) -> Result<(u64, bool)> {
     let mut query = ListQuery { filter, top: Some(PAGE_MAX), cursor: None };
     let mut jobs = 0;
     for _ in 0..pages_max {
@@ -36,15 +50,15 @@ pub(crate) async fn count(
         jobs += page.items.len() as u64;
         query.cursor = page.next_cursor;
         if query.cursor.is_none() {
-            return Ok(Counted { jobs, all: true });
+            return Ok((jobs, true));
         }
     }
-    Ok(Counted { jobs, all: false })
+    Ok((jobs, false))
 }
 
-/// Says that there are more than the `shown` newest.
-pub(crate) fn more(shown: usize) -> Line {
-    Line::of(Tone::Faint, format!("the newest {shown}; --all shows all, --top more"))
+/// Says that there are more than the `shown` newest, where there are.
+pub(crate) fn more(shown: usize, next: Option<&String>) -> Option<Line> {
+    next.map(|_| Line::of(Tone::Faint, format!("the newest {shown}; --all shows all, --top more")))
 }
 
 #[cfg(test)]
@@ -54,9 +68,9 @@ mod tests {
     #[test]
     fn a_page_that_was_short_is_made_up_for_and_no_more() {
         assert_eq!(
-            [0, 20, 50, 60].map(|have| missing(false, 50, have)),
+            [0, 20, 50, 60].map(|have| missing(PageArgs { top: 50, all: false }, have)),
             [Some(50), Some(30), None, None]
         );
-        assert_eq!(missing(true, 50, 60), Some(PAGE_MAX));
+        assert_eq!(missing(PageArgs { top: 50, all: true }, 60), Some(PAGE_MAX));
     }
 }

@@ -4,7 +4,7 @@ use super::{
     Session,
     fate::{self, Fate},
     pages,
-    show::{Cell, Column, Table, when},
+    show::{Cell, Table},
     with_session,
 };
 use crate::{
@@ -13,9 +13,8 @@ use crate::{
 };
 use anyhow::Result;
 use client::PoisonQuery;
-use engine::Timestamp;
 use std::{collections::BTreeMap, process::ExitCode};
-use wire::{PoisonAnswer, StatusShape};
+use wire::{Page, PoisonAnswer, StatusShape};
 
 pub(crate) fn run(args: &PoisonArgs) -> Result<ExitCode> {
     match &args.command {
@@ -25,95 +24,63 @@ pub(crate) fn run(args: &PoisonArgs) -> Result<ExitCode> {
     }
 }
 
-async fn list(session: &Session, args: &PoisonArgs) -> Result<ExitCode> {
-    let page = fetch(session, args).await?;
-    if session.show.is_json() {
-        session.show.json(&page)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    if page.items.is_empty() && page.counts.is_empty() {
-        session.show.lines(&[Line::of(Tone::Good, "no job waits for a person")])?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    session.show.table(&reasons(&page.counts))?;
-    session.show.lines(&[Line::new()])?;
-    session.show.table(&jobs(&page.items, session.now(), session.show.is_wide()))?;
-    session.show.lines(&next(&page))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// As many as were asked for: a page may be short, and still have a next one. The first one has the counts.
-async fn fetch(session: &Session, args: &PoisonArgs) -> Result<PoisonAnswer> {
-    let mut whole = PoisonAnswer { items: Vec::new(), next_cursor: None, counts: BTreeMap::new() };
-    while let Some(top) = pages::missing(args.all, args.top, whole.items.len()) {
-        let query = PoisonQuery {
-            job_type: args.job_type.clone(),
-            error_code: args.error_code.clone(),
-            top: Some(top),
-            cursor: whole.next_cursor.take(),
-        };
+async fn list(session: &Session, args: &PoisonArgs) -> Result<()> {
+    let mut counts = BTreeMap::new();
+    let page = pages::fetch(args.page, async |top, cursor| {
+        let (job_type, error_code) = (args.job_type.clone(), args.error_code.clone());
+        let query = PoisonQuery { job_type, error_code, top: Some(top), cursor };
         let page = session.client.poison(&query).await?;
-        whole.items.extend(page.items);
-        whole.next_cursor = page.next_cursor;
-        whole.counts.extend(page.counts);
-        if whole.next_cursor.is_none() {
-            break;
-        }
-    }
-    Ok(whole)
+        counts.extend(page.counts);
+        Ok(Page { items: page.items, next_cursor: page.next_cursor })
+    });
+    let Page { items, next_cursor } = page.await?;
+    let answer = PoisonAnswer { items, next_cursor, counts };
+    session.answer(&answer, || lines(session, &answer))
 }
 
-fn reasons(counts: &BTreeMap<String, u64>) -> Table {
-    let mut table = Table::new([Column::new("code"), Column::number("jobs"), Column::text("")]);
-    for (code, count) in counts {
-        let meaning = wire::entry(code).map(|entry| entry.title);
-        table.row([Cell::new(code), Cell::count(Tone::Poison, *count), Cell::maybe(meaning)]);
+fn lines(session: &Session, answer: &PoisonAnswer) -> Vec<Line> {
+    if answer.items.is_empty() && answer.counts.is_empty() {
+        return vec![Line::of(Tone::Good, "no job waits for a person")];
     }
-    table
-}
-
-fn jobs(jobs: &[StatusShape], now: Timestamp, wide: bool) -> Table {
-    let mut table = Table::new([
-        Column::new("job"),
-        Column::new("tenant").wide(),
-        Column::text("type"),
-        Column::text("subject"),
-        Column::new("code"),
-        Column::text("message"),
-        Column::new("poisoned"),
-        Column::text("correlation").wide(),
-    ]);
-    for job in jobs {
-        table.row([
-            Cell::new(&job.job_id),
-            Cell::maybe(job.tenant.as_ref()),
-            Cell::new(&job.job_type),
-            Cell::maybe(job.subject_id.as_ref()),
-            Cell::toned(Tone::Poison, job.error_code.as_deref().unwrap_or_default()),
-            Cell::maybe(job.error_message.as_ref().or(job.message.as_ref())),
-            Cell::maybe(job.completed_at.map(|at| when(at, now, wide))),
-            Cell::new(&job.correlation_id),
-        ]);
-    }
-    table
-}
-
-fn next(page: &PoisonAnswer) -> Vec<Line> {
-    let mut lines = Vec::new();
-    if page.next_cursor.is_some() {
-        lines.push(pages::more(page.items.len()));
-    }
-    if let Some(job) = page.items.first() {
-        let (id, job_type) = (&job.job_id, &job.job_type);
-        let code = job.error_code.as_deref().unwrap_or("CODE");
-        let told = [
-            format!("what happened to one:  consign history {id}"),
-            format!(
-                "when it is mended:     consign poison redrive --type {job_type} --error-code {code}"
-            ),
-            format!("when nobody wants it:  consign poison discard {id}"),
-        ];
-        lines.extend(told.map(|text| Line::of(Tone::Faint, text)));
-    }
+    let counts: Vec<(&String, &u64)> = answer.counts.iter().collect();
+    let mut lines = Table::of(&counts)
+        .column("code", |(code, _)| code)
+        .number("jobs", |(_, count)| Cell::count(Tone::Poison, **count))
+        .text("", |(code, _)| Cell::maybe(wire::entry(code).map(|entry| entry.title)))
+        .lines(&session.show);
+    lines.push(Line::new());
+    lines.extend(jobs(session, &answer.items).lines(&session.show));
+    lines.extend(pages::more(answer.items.len(), answer.next_cursor.as_ref()));
+    lines.extend(answer.items.first().into_iter().flat_map(next));
     lines
+}
+
+fn jobs<'a>(session: &'a Session, jobs: &'a [StatusShape]) -> Table<'a, StatusShape> {
+    Table::of(jobs)
+        .column("job", |job| &job.job_id)
+        .column("tenant", |job| Cell::maybe(job.tenant.as_ref()))
+        .wide()
+        .text("type", |job| &job.job_type)
+        .text("subject", |job| Cell::maybe(job.subject_id.as_ref()))
+        .column("code", |job| {
+            Cell::toned(Tone::Poison, job.error_code.as_deref().unwrap_or_default())
+        })
+        .text("message", |job| Cell::maybe(job.error_message.as_ref().or(job.message.as_ref())))
+        .column("poisoned", |job| Cell::maybe(job.completed_at.map(|at| session.when(at))))
+        .text("correlation", |job| &job.correlation_id)
+        .wide()
+}
+
+/// What can be done about jobs such as this one.
+fn next(job: &StatusShape) -> [Line; 3] {
+    let (id, job_type) = (&job.job_id, &job.job_type);
+    let code = job.error_code.as_deref().unwrap_or("CODE");
+    [
+        format!("what happened to one:  consign history {id}"),
+        format!(
+            "when it is mended:     consign poison redrive --type {job_type} --error-code {code}"
+        ),
+        format!("when nobody wants it:  consign poison discard {id}"),
+    ]
+    .map(|text| Line::of(Tone::Faint, text))
 }

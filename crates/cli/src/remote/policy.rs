@@ -1,20 +1,12 @@
 //! A policy as a list that people read, and as flags change it.
 
-use super::exit::Usage;
+use super::{exit::Usage, read};
 use crate::args::{Bound, TypesSetArgs};
-use anyhow::{Context, Result};
-use std::fs;
+use anyhow::Result;
 use wire::{Factor, HandlerShape, Json, PolicyShape};
 
-/// One setting of a policy.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Setting {
-    pub(crate) name: &'static str,
-    pub(crate) value: String,
-}
-
-/// Every setting, in the order of the contract.
-pub(crate) fn settings(policy: &PolicyShape) -> Vec<Setting> {
+/// Every setting and its value, in the order of the contract.
+pub(crate) fn settings(policy: &PolicyShape) -> [(&'static str, String); 14] {
     let text = |text: &Option<String>| text.clone().unwrap_or_else(none);
     let number = |number: Option<i64>| number.map_or_else(none, |number| number.to_string());
     let backoff = policy.backoff.clone().unwrap_or_default();
@@ -34,22 +26,19 @@ pub(crate) fn settings(policy: &PolicyShape) -> Vec<Setting> {
         ("max queued", number(policy.max_queued)),
         ("concurrency", number(policy.concurrency)),
         ("schema", schema),
-        ("handler", policy.handler.as_ref().map_or_else(none, handler)),
+        ("handler", handler(policy).map_or_else(none, |(kind, what)| format!("{kind} {what}"))),
     ]
-    .map(|(name, value)| Setting { name, value })
-    .into()
 }
 
 fn none() -> String {
     "none".into()
 }
 
-fn handler(handler: &HandlerShape) -> String {
-    match (&handler.http, &handler.exec) {
-        (Some(url), _) => format!("http {url}"),
-        (None, Some(words)) => format!("exec {}", typed(words)),
-        (None, None) => none(),
-    }
+/// What kind of handler works on the jobs, and which it is.
+pub(crate) fn handler(policy: &PolicyShape) -> Option<(&'static str, String)> {
+    let HandlerShape { http, exec } = policy.handler.as_ref()?;
+    let http = http.as_ref().map(|url| ("http", url.clone()));
+    http.or_else(|| Some(("exec", typed(exec.as_ref()?))))
 }
 
 /// The waits between attempts in a few words: `2s ×2 ≤10m`.
@@ -90,8 +79,13 @@ pub(crate) fn changed(mut policy: PolicyShape, said: &TypesSetArgs) -> Result<Po
     if said.no_handler {
         policy.handler = None;
     }
-    if let Some(handler) = said_handler(said)? {
-        policy.handler = Some(handler);
+    if said.handler_http.is_some() {
+        policy.handler = Some(HandlerShape { http: said.handler_http.clone(), exec: None });
+    }
+    if let Some(command) = &said.handler_exec {
+        let exec = words(command);
+        let exec = exec.map_err(|wrong| Usage::new(format!("--handler-exec: {wrong}")))?;
+        policy.handler = Some(HandlerShape { http: None, exec: Some(exec) });
     }
     Ok(policy)
 }
@@ -103,22 +97,12 @@ fn schema(said: &str) -> Result<Option<Json>> {
     let Some(path) = said.strip_prefix('@') else {
         return Err(Usage::new("--schema: must be @FILE, or none").into());
     };
-    let text =
-        fs::read_to_string(path).with_context(|| format!("the schema in {path} cannot be read"))?;
+    let text = read("schema", path.as_ref())?;
     let wrong = |wrong: serde_json::Error| {
         let (line, column) = (wrong.line(), wrong.column());
         Usage::new(format!("the schema in {path} is no JSON (line {line}, column {column})"))
     };
     Ok(Some(serde_json::from_str(text.trim()).map_err(wrong)?))
-}
-
-fn said_handler(said: &TypesSetArgs) -> Result<Option<HandlerShape>> {
-    if let Some(url) = &said.handler_http {
-        return Ok(Some(HandlerShape { http: Some(url.clone()), exec: None }));
-    }
-    let Some(command) = &said.handler_exec else { return Ok(None) };
-    let words = words(command).map_err(|wrong| Usage::new(format!("--handler-exec: {wrong}")))?;
-    Ok(Some(HandlerShape { http: None, exec: Some(words) }))
 }
 
 /// The words of a command, as a shell would part them; variables and patterns stay as they are.
@@ -131,7 +115,7 @@ fn words(command: &str) -> Result<Vec<String>, &'static str> {
 }
 
 /// Words as they have to be typed, so that what is shown can be said again.
-pub(crate) fn typed(words: &[String]) -> String {
+fn typed(words: &[String]) -> String {
     let quoter = shlex::Quoter::new().allow_nul(true); // a server may say anything
     quoter.join(words.iter().map(String::as_str)).expect("only zero bytes can be refused")
 }
@@ -192,7 +176,7 @@ mod tests {
     fn a_policy_is_listed_in_full() {
         let shown = settings(&usual());
         let value = |name: &str| {
-            shown.iter().find(|setting| setting.name == name).map(|setting| setting.value.as_str())
+            shown.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
         };
         assert_eq!(value("lease"), Some("30s"));
         assert_eq!(value("handler"), Some("none"));

@@ -5,54 +5,67 @@ use super::{
     failure,
     profiles::{self, Profile, Profiles},
     read_key,
-    show::{Cell, Column, Show, Table},
+    show::{Cell, Show, Table},
     surroundings::Surroundings,
 };
 use crate::{
-    args::{OutputArgs, ProfileAddArgs, ProfileCommand, ProfileNameArgs},
+    args::{ProfileAddArgs, ProfileCommand, TerminalArgs},
     ink::{Line, Tone},
 };
 use anyhow::{Context, Result};
 use client::Address;
 use std::{
     io,
-    path::{Path, PathBuf, absolute},
+    path::{Path, absolute},
     process::ExitCode,
 };
 use wire::Secret;
 
 pub(crate) fn run(command: &ProfileCommand) -> Result<ExitCode> {
-    let show = Show::choose(&OutputArgs::default());
+    let show = Show::to_people(&TerminalArgs::default());
     let done = change(command, &show);
     Ok(done.map_or_else(|error| failure::tell(&error, &show), |()| ExitCode::SUCCESS))
 }
 
 fn change(command: &ProfileCommand, show: &Show) -> Result<()> {
-    let path = Surroundings::of_process().profiles();
+    let path = Surroundings::of_process().profiles;
     let path =
         path.context("there is no place for profiles: neither HOME nor XDG_CONFIG_HOME is set")?;
-    let profiles = profiles::read(Some(&path))?;
-    match command {
-        ProfileCommand::Add(args) => add(args, profiles, &path),
-        ProfileCommand::List => list(&profiles, show),
-        ProfileCommand::Use(args) => make_usual(args, profiles, &path),
-        ProfileCommand::Remove(args) => remove(args, profiles, &path),
-    }
+    let mut profiles = profiles::read(Some(&path))?;
+    let told = match command {
+        ProfileCommand::List => return list(&profiles, show),
+        ProfileCommand::Add(args) => {
+            add(args, &mut profiles)?;
+            format!("profile {} is noted in {}", args.name, path.display())
+        }
+        ProfileCommand::Use(args) => {
+            let url = profiles.get(&args.name)?.url.clone();
+            profiles.usual = Some(args.name.clone());
+            format!("commands go to {url} unless they say otherwise")
+        }
+        ProfileCommand::Remove(args) => {
+            profiles.get(&args.name)?;
+            profiles.noted.remove(&args.name);
+            profiles.usual.take_if(|usual| *usual == args.name);
+            format!("profile {} is forgotten", args.name)
+        }
+    };
+    profiles::write(&path, &profiles)?;
+    println!("{told}");
+    Ok(())
 }
 
-fn add(args: &ProfileAddArgs, mut profiles: Profiles, path: &Path) -> Result<()> {
+fn add(args: &ProfileAddArgs, profiles: &mut Profiles) -> Result<()> {
     let address = Address::parse(&args.url).map_err(|wrong| Usage::new(wrong.to_string()))?;
     if args.name.is_empty() || args.name.contains(char::is_control) {
         return Err(Usage::new("a profile needs a name, such as prod").into());
     }
     let key = args.key.as_deref().map(key).transpose()?;
     // Profiles are used from other folders, too.
-    let ca: Option<PathBuf> = args.ca.as_ref().map(absolute).transpose()?;
+    let ca = args.ca.as_ref().map(absolute).transpose()?;
     let profile = Profile { url: address.to_string(), key, ca };
     profiles.noted.insert(args.name.clone(), profile);
     profiles.usual.get_or_insert_with(|| args.name.clone());
-    profiles::write(path, &profiles)?;
-    println!("profile {} is noted in {}", args.name, path.display());
     Ok(())
 }
 
@@ -77,36 +90,12 @@ fn list(profiles: &Profiles, show: &Show) -> Result<()> {
         let told = "none is noted yet: consign profile add prod --url https://… --key -";
         return show.lines(&[Line::of(Tone::Faint, told)]);
     }
-    let mut table = Table::new([
-        Column::new("profile"),
-        Column::new("url"),
-        Column::new("key"),
-        Column::new(""),
-    ]);
-    for (name, profile) in &profiles.noted {
-        let key = if profile.key.is_some() { "noted" } else { "none" };
-        let usual = (profiles.usual.as_ref() == Some(name)).then_some("the usual one");
-        table.row([Cell::new(name), Cell::new(&profile.url), Cell::new(key), Cell::maybe(usual)]);
-    }
-    show.table(&table)
-}
-
-fn make_usual(args: &ProfileNameArgs, mut profiles: Profiles, path: &Path) -> Result<()> {
-    let profile = profiles.get(&args.name)?;
-    let url = profile.url.clone();
-    profiles.usual = Some(args.name.clone());
-    profiles::write(path, &profiles)?;
-    println!("commands go to {url} unless they say otherwise");
-    Ok(())
-}
-
-fn remove(args: &ProfileNameArgs, mut profiles: Profiles, path: &Path) -> Result<()> {
-    profiles.get(&args.name)?;
-    profiles.noted.remove(&args.name);
-    if profiles.usual.as_ref() == Some(&args.name) {
-        profiles.usual = None;
-    }
-    profiles::write(path, &profiles)?;
-    println!("profile {} is forgotten", args.name);
-    Ok(())
+    let is_usual = |name: &String| profiles.usual.as_ref() == Some(name);
+    let noted: Vec<(&String, &Profile)> = profiles.noted.iter().collect();
+    let table = Table::of(&noted)
+        .column("profile", |(name, _)| name)
+        .column("url", |(_, profile)| &profile.url)
+        .column("key", |(_, profile)| if profile.key.is_some() { "noted" } else { "none" })
+        .column("", |(name, _)| Cell::maybe(is_usual(name).then_some("the usual one")));
+    show.lines(&table.lines(show))
 }

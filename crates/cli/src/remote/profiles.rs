@@ -6,14 +6,13 @@ use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
     fs::{self, File},
-    io::{ErrorKind, Read, Write},
+    io::{self, ErrorKind, Write},
     os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
 };
 use tempfile::NamedTempFile;
 use wire::Secret;
 
-/// Everything that is noted.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Profiles {
@@ -24,7 +23,6 @@ pub(crate) struct Profiles {
     pub(crate) noted: BTreeMap<String, Profile>,
 }
 
-/// A server that is noted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Profile {
@@ -36,7 +34,6 @@ pub(crate) struct Profile {
 }
 
 impl Profiles {
-    /// The profile of that name.
     pub(crate) fn get(&self, name: &str) -> Result<&Profile> {
         let names: Vec<&str> = self.noted.keys().map(String::as_str).collect();
         let known = match &names[..] {
@@ -52,9 +49,11 @@ impl Profiles {
 pub(crate) fn read(path: Option<&Path>) -> Result<Profiles> {
     let Some(path) = path else { return Ok(Profiles::default()) };
     let shown = path.display();
-    let mut file = match File::open(path) {
+    let file = match File::open(path) {
         Ok(file) => file,
-        Err(error) if is_absent(error.kind()) => return Ok(Profiles::default()),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(Profiles::default());
+        }
         Err(error) => return Err(error).with_context(|| format!("{shown} cannot be read")),
     };
     let mode = file.metadata()?.mode();
@@ -64,8 +63,7 @@ pub(crate) fn read(path: Option<&Path>) -> Result<Profiles> {
             "{shown} holds keys, and others can read or write it (mode {mode:o}); mend it with: chmod 600 {shown}"
         );
     }
-    let mut text = String::new();
-    file.read_to_string(&mut text).with_context(|| format!("{shown} cannot be read"))?;
+    let text = io::read_to_string(file).with_context(|| format!("{shown} cannot be read"))?;
     // What toml says would show the line, and a key may stand in it.
     toml::from_str(&text).map_err(|wrong| {
         let at = wrong.span().map_or(0, |span| span.start);
@@ -74,10 +72,6 @@ pub(crate) fn read(path: Option<&Path>) -> Result<Profiles> {
             "{shown} is no file of profiles: line {line} is wrong; mend it, or move it away"
         )
     })
-}
-
-fn is_absent(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
 /// Writes the file as a whole or not at all, for this user alone.

@@ -2,7 +2,7 @@
 
 use super::{
     Session, refresh,
-    show::{Cell, Column, Table, View, span},
+    show::{Cell, Table, View, span},
     with_session,
 };
 use crate::{
@@ -10,20 +10,25 @@ use crate::{
     ink::{Line, Tone},
 };
 use anyhow::Result;
-use std::{process::ExitCode, time::Duration};
+use std::{process::ExitCode, slice, time::Duration};
 use wire::QueueShape;
 
 /// A due job that waits longer than this is worth a look, whoever works.
-pub(crate) const OLD: Duration = Duration::from_secs(15 * 60);
+const OLD: Duration = Duration::from_secs(15 * 60);
 
 pub(crate) fn run(args: &QueuesArgs) -> Result<ExitCode> {
     match &args.command {
-        Some(QueuesCommand::Pause(of)) => {
-            with_session(&of.remote, async |session| pause(session, &of.job_type).await)
-        }
-        Some(QueuesCommand::Resume(of)) => {
-            with_session(&of.remote, async |session| resume(session, &of.job_type).await)
-        }
+        Some(QueuesCommand::Pause(of)) => with_session(&of.remote, async |session| {
+            let job_type = &of.job_type;
+            let queue = session.client.pause(job_type).await?;
+            let go_on = "what runs goes on; nothing starts until: consign queues resume";
+            changed(session, &queue, Some(&format!("{go_on} {job_type}")))
+        }),
+        Some(QueuesCommand::Resume(of)) => with_session(&of.remote, async |session| {
+            let queue = session.client.resume(&of.job_type).await?;
+            let nobody = "no worker asks for this type: `consign workers` says who was there";
+            changed(session, &queue, (standing(&queue) == Standing::NoWorker).then_some(nobody))
+        }),
         None => with_session(&args.remote, async |session| {
             refresh::shown(session, args.watch, async || look(session, args).await).await
         }),
@@ -31,84 +36,47 @@ pub(crate) fn run(args: &QueuesArgs) -> Result<ExitCode> {
 }
 
 async fn look(session: &Session, args: &QueuesArgs) -> Result<View> {
-    let Some(job_type) = &args.job_type else { return list(session).await };
-    let queue = session.client.queue(job_type).await?;
-    Ok(view(session, &queue))
-}
-
-async fn list(session: &Session) -> Result<View> {
+    if let Some(job_type) = &args.job_type {
+        let queue = session.client.queue(job_type).await?;
+        return Ok(session.show.view(&queue, || lines(session, slice::from_ref(&queue))));
+    }
     let page = session.client.queues().await?;
-    Ok(session.show.view(&page, |show| match &page.items[..] {
+    Ok(session.show.view(&page, || match &page.items[..] {
         [] => vec![Line::of(Tone::Faint, "no queue yet: the first job makes one")],
-        queues => show.rows(&table(queues)),
+        queues => lines(session, queues),
     }))
 }
 
-async fn pause(session: &Session, job_type: &str) -> Result<ExitCode> {
-    let queue = session.client.pause(job_type).await?;
-    session.show.put(&view(session, &queue))?;
-    let told = format!("what runs goes on; nothing starts until: consign queues resume {job_type}");
-    aside(session, &told)
+/// Shows a queue, and to people what they want to know next.
+fn changed(session: &Session, queue: &QueueShape, next: Option<&str>) -> Result<()> {
+    session.answer(queue, || {
+        let mut lines = lines(session, slice::from_ref(queue));
+        lines.extend(next.map(|told| Line::of(Tone::Faint, told)));
+        lines
+    })
 }
 
-async fn resume(session: &Session, job_type: &str) -> Result<ExitCode> {
-    let queue = session.client.resume(job_type).await?;
-    session.show.put(&view(session, &queue))?;
-    match standing(&queue) {
-        Standing::NoWorker => {
-            aside(session, "no worker asks for this type: `consign workers` says who was there")
-        }
-        Standing::Paused | Standing::Old | Standing::Open => Ok(ExitCode::SUCCESS),
-    }
-}
-
-fn view(session: &Session, queue: &QueueShape) -> View {
-    session.show.view(queue, |show| show.rows(&table(std::slice::from_ref(queue))))
-}
-
-/// What people want to know next, and programs do not.
-fn aside(session: &Session, told: &str) -> Result<ExitCode> {
-    if !session.show.is_json() {
-        session.show.lines(&[Line::of(Tone::Faint, told)])?;
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn table(queues: &[QueueShape]) -> Table {
-    let mut table = Table::new([
-        Column::new("queue"),
-        Column::number("queued"),
-        Column::number("due"),
-        Column::number("running"),
-        Column::number("poisoned"),
-        Column::number("workers"),
-        Column::number("oldest"),
-        Column::new("state"),
-    ]);
-    for queue in queues {
-        table.row(row(queue));
-    }
-    table
-}
-
-fn row(queue: &QueueShape) -> [Cell; 8] {
-    let standing = standing(queue);
-    [
-        Cell::new(&queue.job_type),
-        Cell::count(Tone::Idle, queue.queued),
-        Cell::count(Tone::Plain, queue.due),
-        Cell::count(Tone::Busy, queue.running),
-        Cell::count(Tone::Poison, queue.poisoned),
-        Cell::count(Tone::Plain, queue.live_workers),
-        oldest(queue),
-        Cell::toned(standing.tone(), standing.word()),
-    ]
+fn lines(session: &Session, queues: &[QueueShape]) -> Vec<Line> {
+    Table::of(queues)
+        .column("queue", |queue| &queue.job_type)
+        .number("queued", |queue| Cell::count(Tone::Idle, queue.queued))
+        .number("due", |queue| Cell::count(Tone::Plain, queue.due))
+        .number("running", |queue| Cell::count(Tone::Busy, queue.running))
+        .number("poisoned", |queue| Cell::count(Tone::Poison, queue.poisoned))
+        .number("workers", |queue| Cell::count(Tone::Plain, queue.live_workers))
+        .number("oldest", oldest)
+        .column("state", |queue| match standing(queue) {
+            Standing::Paused => Cell::toned(Tone::Waiting, "paused"),
+            Standing::NoWorker => Cell::toned(Tone::Bad, "no worker"),
+            Standing::Old => Cell::toned(Tone::Waiting, "behind"),
+            Standing::Open => Cell::toned(Tone::Good, "open"),
+        })
+        .lines(&session.show)
 }
 
 fn oldest(queue: &QueueShape) -> Cell {
-    let Some(age) = queue.oldest_age_seconds.map(Duration::from_secs) else {
-        return Cell::maybe(None::<&str>);
-    };
+    let Some(age) = queue.oldest_age_seconds else { return Cell::from("") };
+    let age = Duration::from_secs(age);
     Cell::toned(if age > OLD { Tone::Bad } else { Tone::Plain }, span(age))
 }
 
@@ -123,26 +91,6 @@ pub(crate) enum Standing {
     Open,
 }
 
-impl Standing {
-    fn word(self) -> &'static str {
-        match self {
-            Standing::Paused => "paused",
-            Standing::NoWorker => "no worker",
-            Standing::Old => "behind",
-            Standing::Open => "open",
-        }
-    }
-
-    fn tone(self) -> Tone {
-        match self {
-            Standing::Paused | Standing::Old => Tone::Waiting,
-            Standing::NoWorker => Tone::Bad,
-            Standing::Open => Tone::Good,
-        }
-    }
-}
-
-/// How a queue stands.
 pub(crate) fn standing(queue: &QueueShape) -> Standing {
     if queue.paused {
         return Standing::Paused;

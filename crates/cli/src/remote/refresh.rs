@@ -2,7 +2,7 @@
 
 use super::{
     Session,
-    show::{Show, View, clean},
+    show::{Show, View, clean, trying_again},
 };
 use crate::{
     args::WatchArgs,
@@ -14,7 +14,6 @@ use anyhow::Result;
 use client::ClientError;
 use std::{process::ExitCode, time::Duration};
 
-/// How often it is asked.
 const PERIOD: Duration = Duration::from_secs(2);
 /// So often in a row may nobody answer: ten minutes.
 const SILENCES_MAX: u32 = 300;
@@ -31,8 +30,9 @@ pub(crate) async fn shown(
     }
     let mut signals = Signals::new()?;
     let first = ask().await?; // what is wrong from the beginning is an error
-    let mut place = Place::open(&session.show)?;
-    place.show(&first)?;
+    let show = session.show;
+    let mut place = Place { show, screen: show.screen()?, last: None };
+    place.show(first)?;
     tokio::select! {
         ended = again(&mut place, ask) => ended,
         () = signals.any() => Ok(ExitCode::from(INTERRUPTED)),
@@ -46,11 +46,11 @@ async fn again(place: &mut Place, ask: impl AsyncFn() -> Result<View>) -> Result
         match ask().await {
             Ok(view) => {
                 silences = 0;
-                place.show(&view)?;
+                place.show(view)?;
             }
             Err(error) if silences < SILENCES_MAX && may_come_back(&error) => {
                 silences += 1;
-                place.complain(&error)?;
+                place.complain(&error.to_string())?;
             }
             Err(error) => return Err(error),
         }
@@ -62,58 +62,42 @@ fn may_come_back(error: &anyhow::Error) -> bool {
 }
 
 /// A terminal that is drawn over, or a page after the other.
-enum Place {
-    Screen { screen: Screen, last: Vec<Line> },
-    Pages { show: Show, many: bool },
+struct Place {
+    show: Show,
+    screen: Option<Screen>,
+    last: Option<View>,
 }
 
 impl Place {
-    fn open(show: &Show) -> Result<Self> {
-        if show.draws() {
-            let screen = Screen::open(show.colours())?;
-            return Ok(Place::Screen { screen, last: Vec::new() });
-        }
-        Ok(Place::Pages { show: *show, many: false })
-    }
-
-    fn show(&mut self, view: &View) -> Result<()> {
-        match (self, view) {
-            (Place::Screen { screen, last }, View::Lines(lines)) => {
-                *last = lines.clone();
-                draw(screen, lines)
-            }
-            (Place::Pages { show, many }, view) => {
-                if std::mem::replace(many, true) && !show.is_json() {
-                    show.lines(&[Line::new()])?;
+    fn show(&mut self, view: View) -> Result<()> {
+        match (&mut self.screen, &view) {
+            (Some(screen), View::Lines(lines)) => draw(screen, lines)?,
+            (_, view) => {
+                if self.last.is_some() && !self.show.is_json() {
+                    self.show.lines(&[Line::new()])?;
                 }
-                show.put(view)
+                self.show.put(view)?;
             }
-            (Place::Screen { .. }, View::Json(_)) => unreachable!("JSON is never drawn"),
         }
+        self.last = Some(view);
+        Ok(())
     }
 
     /// That nobody answers, under what was seen last.
-    fn complain(&mut self, error: &anyhow::Error) -> Result<()> {
-        let told = format!("{}; trying again", clean(&error.to_string()));
-        match self {
-            Place::Screen { screen, last } => {
-                let mut lines = last.clone();
-                lines.push(Line::of(Tone::Bad, told));
-                draw(screen, &lines)
-            }
-            Place::Pages { .. } => {
-                eprintln!("consign: {told}");
-                Ok(())
-            }
-        }
+    fn complain(&mut self, why: &str) -> Result<()> {
+        let (Some(screen), Some(View::Lines(last))) = (&mut self.screen, &self.last) else {
+            trying_again(why);
+            return Ok(());
+        };
+        let told = Line::of(Tone::Bad, format!("{}; trying again", clean(why)));
+        draw(screen, &[&last[..], &[told]].concat())
     }
 }
 
 /// No higher and no wider than the terminal.
 fn draw(screen: &mut Screen, lines: &[Line]) -> Result<()> {
     let size = screen.size();
-    let seen = lines.iter().take(size.rows.saturating_sub(1));
-    let seen: Vec<Line> =
-        seen.map(|line| line.clone().cut(size.columns.saturating_sub(1))).collect();
+    let seen = lines.iter().take(size.rows.saturating_sub(1)).cloned();
+    let seen: Vec<Line> = seen.map(|line| line.cut(size.columns.saturating_sub(1))).collect();
     Ok(screen.draw(&seen)?)
 }

@@ -1,6 +1,6 @@
 //! Asking again, where that is safe and worth it.
 
-use super::{Session, show::clean};
+use super::{Session, show::trying_again};
 use client::ClientError;
 use engine::Backoff;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(crate) async fn repeated<T>(
             return Err(error);
         }
         if !session.show.is_json() {
-            eprintln!("consign: {}; trying again", clean(&error.to_string()));
+            trying_again(&error.to_string());
         }
         tokio::time::sleep(pause).await;
     }

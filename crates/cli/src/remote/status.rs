@@ -2,7 +2,7 @@
 
 use super::{
     Session,
-    show::{ago, status_tone, when},
+    show::{ago, fact, status_tone},
     watch::watch,
     with_session,
 };
@@ -13,77 +13,58 @@ use crate::{
 use anyhow::Result;
 use engine::Timestamp;
 use std::process::ExitCode;
-use wire::StatusShape;
+use wire::{ProgressShape, StatusShape};
 
 pub(crate) fn run(args: &StatusArgs) -> Result<ExitCode> {
-    with_session(&args.remote, async |session| status(session, args).await)
-}
-
-async fn status(session: &Session, args: &StatusArgs) -> Result<ExitCode> {
-    if args.watch {
-        return watch(session, &args.job).await;
-    }
-    let status = session.client.status(&args.job).await?;
-    show(session, &status)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Shows how a job is.
-pub(crate) fn show(session: &Session, status: &StatusShape) -> Result<()> {
-    if session.show.is_json() {
-        return session.show.json(status);
-    }
-    session.show.lines(&facts(status, session.now(), session.show.is_wide()))
+    with_session(&args.remote, async |session| {
+        if args.watch {
+            return watch(session, &args.job).await;
+        }
+        let status = session.client.status(&args.job).await?;
+        session.answer(&status, || facts(session, &status))?;
+        Ok(ExitCode::SUCCESS)
+    })
 }
 
 /// Everything that is to be said about a job, a line each.
-pub(crate) fn facts(job: &StatusShape, now: Timestamp, wide: bool) -> Vec<Line> {
-    let when = |at| when(at, now, wide);
-    let mut facts = Facts(Vec::new());
-    facts.say("job", &job.job_id);
-    facts.maybe("tenant", job.tenant.clone());
-    facts.say("type", &job.job_type);
-    facts.maybe("subject", job.subject_id.clone());
-    facts.0.push(name("status").then(status_tone(&job.status), &job.status));
-    facts.say("attempt", &format!("{} of {}", job.attempt, job.max_attempts));
-    facts.maybe("asked", job.cancel_requested.then(|| "to stop".into()));
-    facts.maybe(
-        "progress",
-        job.progress.as_ref().filter(|_| job.completed_at.is_none()).map(|said| {
-            format!("{} %  {}", said.percent, said.note.as_deref().unwrap_or_default())
-        }),
-    );
-    facts.say("created", &when(job.created_at));
-    facts.maybe("started", job.started_at.map(when));
-    facts.maybe("next try", job.next_attempt_at.map(when));
-    facts.maybe("ended", job.completed_at.map(when));
-    facts.maybe("error", failure(job));
-    facts.maybe("message", job.message.clone());
-    facts.maybe("result", job.result.as_ref().map(|result| result.as_str().to_owned()));
-    facts.maybe("result at", job.result_url.clone());
-    facts.maybe("lives", (job.redrive_count > 0).then(|| (job.redrive_count + 1).to_string()));
-    facts.maybe("parent", job.parent_id.clone());
-    facts.say("correlation", &job.correlation_id);
-    facts.0
+pub(crate) fn facts(session: &Session, job: &StatusShape) -> Vec<Line> {
+    let when = |at| session.when(at);
+    let doing = job.progress.as_ref().filter(|_| job.completed_at.is_none());
+    let mut lines = known([
+        ("job", Some(job.job_id.clone())),
+        ("tenant", job.tenant.clone()),
+        ("type", Some(job.job_type.clone())),
+        ("subject", job.subject_id.clone()),
+    ]);
+    let status = Line::of(Tone::Faint, format!("{:<12} ", "status"));
+    lines.push(status.then(status_tone(&job.status), &job.status));
+    lines.extend(known([
+        ("attempt", Some(format!("{} of {}", job.attempt, job.max_attempts))),
+        ("asked", job.cancel_requested.then(|| "to stop".into())),
+        ("progress", doing.map(progress)),
+        ("created", Some(when(job.created_at))),
+        ("started", job.started_at.map(when)),
+        ("next try", job.next_attempt_at.map(when)),
+        ("ended", job.completed_at.map(when)),
+        ("error", failure(job)),
+        ("message", job.message.clone()),
+        ("result", job.result.as_ref().map(|result| result.as_str().to_owned())),
+        ("result at", job.result_url.clone()),
+        ("lives", (job.redrive_count > 0).then(|| (job.redrive_count + 1).to_string())),
+        ("parent", job.parent_id.clone()),
+        ("correlation", Some(job.correlation_id.clone())),
+    ]));
+    lines
 }
 
-/// Names and what they are, a line each.
-pub(crate) struct Facts(pub(crate) Vec<Line>);
-
-impl Facts {
-    pub(crate) fn say(&mut self, fact: &str, what: &str) {
-        self.0.push(name(fact).then(Tone::Plain, what));
-    }
-
-    pub(crate) fn maybe(&mut self, fact: &str, what: Option<String>) {
-        if let Some(what) = what {
-            self.say(fact, &what);
-        }
-    }
+/// A line for each fact that is known.
+pub(crate) fn known<const N: usize>(facts: [(&str, Option<String>); N]) -> Vec<Line> {
+    let lines = facts.into_iter().filter_map(|(name, what)| Some(fact(name, 12, &what?)));
+    lines.collect()
 }
 
-fn name(fact: &str) -> Line {
-    Line::of(Tone::Faint, format!("{fact:<12} "))
+fn progress(said: &ProgressShape) -> String {
+    format!("{} %  {}", said.percent, said.note.as_deref().unwrap_or_default())
 }
 
 fn failure(job: &StatusShape) -> Option<String> {
@@ -99,9 +80,7 @@ pub(crate) fn note(job: &StatusShape, now: Timestamp) -> String {
     match job.status.as_str() {
         "Queued" => waiting(job, now),
         "Running" if job.cancel_requested => "asked to stop".into(),
-        "Running" => job.progress.as_ref().map_or(String::new(), |said| {
-            format!("{} %  {}", said.percent, said.note.as_deref().unwrap_or_default())
-        }),
+        "Running" => job.progress.as_ref().map(progress).unwrap_or_default(),
         "Completed" => job.message.clone().unwrap_or_default(),
         _ => failure(job).or_else(|| job.message.clone()).unwrap_or_default(),
     }

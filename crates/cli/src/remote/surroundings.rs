@@ -1,13 +1,12 @@
 //! What the environment says to commands that ask a server.
 
-use super::connection::Said;
+use crate::args::ConnectionArgs;
 use std::{collections::BTreeMap, env, ffi::OsString, path::PathBuf};
 
-/// The variables that count here.
 pub(crate) struct Surroundings {
-    pub(crate) said: Said,
-    config_home: Option<PathBuf>,
-    home: Option<PathBuf>,
+    pub(crate) said: ConnectionArgs,
+    /// Where profiles are kept; nowhere for a process that has no home.
+    pub(crate) profiles: Option<PathBuf>,
 }
 
 impl Surroundings {
@@ -19,24 +18,20 @@ impl Surroundings {
         // An empty variable is one that nobody has set.
         let set = |(_, value): &(OsString, OsString)| !value.is_empty();
         let all: BTreeMap<OsString, OsString> = variables.into_iter().filter(set).collect();
-        let get = |name: &str| all.get(&OsString::from(name)).cloned();
-        let text = |name: &str| get(name).map(|value| value.to_string_lossy().into_owned());
-        let said = Said {
+        let path = |name: &str| all.get(&OsString::from(name)).map(PathBuf::from);
+        let text = |name: &str| path(name).map(|value| value.to_string_lossy().into_owned());
+        let said = ConnectionArgs {
             url: text("CONSIGN_URL"),
             key: text("CONSIGN_KEY"),
             profile: text("CONSIGN_PROFILE"),
-            ca: get("CONSIGN_CA").map(PathBuf::from),
+            ca: path("CONSIGN_CA"),
+            store: None, // the settings say where it is
         };
-        let (config_home, home) = (get("XDG_CONFIG_HOME"), get("HOME"));
-        Surroundings { said, config_home: config_home.map(Into::into), home: home.map(Into::into) }
-    }
-
-    /// Where profiles are kept; nowhere for a process that has no home.
-    pub(crate) fn profiles(&self) -> Option<PathBuf> {
         // The standard says that a relative path is to be passed over.
-        let config = self.config_home.clone().filter(|path| path.is_absolute());
-        let config = config.or_else(|| Some(self.home.as_ref()?.join(".config")));
-        Some(config?.join("consign").join("profiles.toml"))
+        let config = path("XDG_CONFIG_HOME").filter(|path| path.is_absolute());
+        let config = config.or_else(|| Some(path("HOME")?.join(".config")));
+        let profiles = config.map(|config| config.join("consign").join("profiles.toml"));
+        Surroundings { said, profiles }
     }
 }
 
@@ -50,7 +45,7 @@ mod tests {
 
     #[test]
     fn profiles_lie_where_the_standard_says() {
-        let path = |variables| around(variables).profiles();
+        let path = |variables| around(variables).profiles;
         let both = [("HOME", "/home/ada"), ("XDG_CONFIG_HOME", "/conf")];
         assert_eq!(path(&both), Some("/conf/consign/profiles.toml".into()));
         let home = Some("/home/ada/.config/consign/profiles.toml".into());

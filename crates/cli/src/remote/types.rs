@@ -3,8 +3,8 @@
 use super::{
     Session,
     exit::REFUSED,
-    policy::{self, Setting, typed},
-    show::{Cell, Column, Table},
+    policy::{self, handler},
+    show::{Cell, Table, fact},
     with_session,
 };
 use crate::{
@@ -14,78 +14,43 @@ use crate::{
 use anyhow::Result;
 use engine::Policy;
 use std::process::ExitCode;
-use wire::{HandlerShape, PolicyShape, TypeShape};
+use wire::{PolicyShape, TypeShape};
 
 pub(crate) fn run(args: &TypesArgs) -> Result<ExitCode> {
-    match &args.command {
-        Some(TypesCommand::Set(args)) => {
-            with_session(&args.remote, async |session| set(session, args).await)
-        }
-        None => with_session(&args.remote, async |session| match &args.job_type {
-            Some(job_type) => one(session, job_type).await,
-            None => list(session).await,
-        }),
+    if let Some(TypesCommand::Set(args)) = &args.command {
+        return with_session(&args.remote, async |session| set(session, args).await);
     }
+    with_session(&args.remote, async |session| match &args.job_type {
+        Some(job_type) => one(session, job_type).await,
+        None => list(session).await.map(|()| ExitCode::SUCCESS),
+    })
 }
 
-async fn list(session: &Session) -> Result<ExitCode> {
+async fn list(session: &Session) -> Result<()> {
     let page = session.client.types().await?;
-    if session.show.is_json() {
-        session.show.json(&page)?;
-    } else if page.items.is_empty() {
-        let told = "no type yet: the first job makes one, and so does consign types set TYPE";
-        session.show.lines(&[Line::of(Tone::Faint, told)])?;
-    } else {
-        session.show.table(&table(&page.items))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    let none = "no type yet: the first job makes one, and so does consign types set TYPE";
+    session.answer(&page, || match &page.items[..] {
+        [] => vec![Line::of(Tone::Faint, none)],
+        types => lines(session, types),
+    })
 }
 
-fn table(types: &[TypeShape]) -> Table {
-    let mut table = Table::new([
-        Column::new("type"),
-        Column::new("declared"),
-        Column::number("attempts"),
-        Column::number("lease"),
-        Column::number("timeout"),
-        Column::text("backoff"),
-        Column::number("retention"),
-        Column::number("max queued"),
-        Column::number("slots"),
-        Column::new("schema"),
-        Column::text("handler"),
-    ]);
-    for shown in types {
-        table.row(row(shown));
-    }
-    table
-}
-
-fn row(shown: &TypeShape) -> [Cell; 11] {
-    let policy = &shown.policy;
+fn lines(session: &Session, types: &[TypeShape]) -> Vec<Line> {
     let number = |number: Option<i64>| Cell::maybe(number.map(|number| number.to_string()));
-    let yes = |yes: bool| if yes { Cell::new("yes") } else { Cell::toned(Tone::Faint, "no") };
-    [
-        Cell::new(&shown.job_type),
-        yes(shown.declared),
-        number(policy.max_attempts),
-        Cell::maybe(policy.lease.as_ref()),
-        Cell::maybe(policy.timeout.as_ref()),
-        Cell::new(policy::backoff(policy)),
-        Cell::maybe(policy.retention.as_ref()),
-        number(policy.max_queued),
-        number(policy.concurrency),
-        yes(policy.schema.is_some()),
-        Cell::maybe(policy.handler.as_ref().map(handler)),
-    ]
-}
-
-fn handler(handler: &HandlerShape) -> String {
-    match (&handler.http, &handler.exec) {
-        (Some(url), _) => url.clone(),
-        (None, Some(words)) => typed(words),
-        (None, None) => String::new(),
-    }
+    let yes = |yes| if yes { Cell::from("yes") } else { Cell::toned(Tone::Faint, "no") };
+    Table::of(types)
+        .column("type", |shown| &shown.job_type)
+        .column("declared", |shown| yes(shown.declared))
+        .number("attempts", |shown| number(shown.policy.max_attempts))
+        .number("lease", |shown| Cell::maybe(shown.policy.lease.as_ref()))
+        .number("timeout", |shown| Cell::maybe(shown.policy.timeout.as_ref()))
+        .text("backoff", |shown| policy::backoff(&shown.policy))
+        .number("retention", |shown| Cell::maybe(shown.policy.retention.as_ref()))
+        .number("max queued", |shown| number(shown.policy.max_queued))
+        .number("slots", |shown| number(shown.policy.concurrency))
+        .column("schema", |shown| yes(shown.policy.schema.is_some()))
+        .text("handler", |shown| Cell::maybe(handler(&shown.policy).map(|(_, what)| what)))
+        .lines(&session.show)
 }
 
 async fn one(session: &Session, job_type: &str) -> Result<ExitCode> {
@@ -94,11 +59,7 @@ async fn one(session: &Session, job_type: &str) -> Result<ExitCode> {
         session.show.complain(&[Line::of(Tone::Plain, told)]);
         return Ok(ExitCode::from(REFUSED));
     };
-    if session.show.is_json() {
-        session.show.json(&shown)?;
-    } else {
-        session.show.lines(&facts(&shown))?;
-    }
+    session.answer(&shown, || facts(&shown))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -110,51 +71,39 @@ async fn find(session: &Session, job_type: &str) -> Result<Option<TypeShape>> {
 fn facts(shown: &TypeShape) -> Vec<Line> {
     let declared = if shown.declared { "yes" } else { "no: these are the defaults" };
     let head = [("type", shown.job_type.clone()), ("declared", declared.into())];
-    let rest = policy::settings(&shown.policy);
-    let rest = rest.into_iter().map(|Setting { name, value }| (name, value));
-    head.into_iter().chain(rest).map(|(name, value)| fact(name, &value)).collect()
-}
-
-fn fact(name: &str, value: &str) -> Line {
-    Line::of(Tone::Faint, format!("{name:<16} ")).then(Tone::Plain, value)
+    let facts = head.into_iter().chain(policy::settings(&shown.policy));
+    facts.map(|(name, value)| fact(name, 16, &value)).collect()
 }
 
 /// The API sets whole policies: the one that stands is read, changed, and written back.
-async fn set(session: &Session, args: &TypesSetArgs) -> Result<ExitCode> {
+async fn set(session: &Session, args: &TypesSetArgs) -> Result<()> {
     let known = find(session, &args.job_type).await?;
     let usual = || PolicyShape::from(&Policy::default());
     let before = known.map_or_else(usual, |known| known.policy);
     let base = if args.reset { PolicyShape::default() } else { before.clone() };
     let wanted = policy::changed(base, args)?;
     let set = session.client.set_type(&args.job_type, &wanted).await?;
-    if session.show.is_json() {
-        session.show.json(&set)?;
-    } else {
-        session.show.lines(&changes(&args.job_type, &before, &set.policy))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    session.answer(&set, || changes(&args.job_type, &before, &set.policy))
 }
 
 fn changes(job_type: &str, before: &PolicyShape, after: &PolicyShape) -> Vec<Line> {
-    let pairs = policy::settings(before).into_iter().zip(policy::settings(after));
-    let changed = pairs.filter(|(before, after)| before.value != after.value);
-    let mut lines: Vec<Line> = changed.map(|(before, after)| change(&before, &after)).collect();
-    if lines.is_empty() {
-        lines.push(Line::of(Tone::Faint, format!("{job_type} is declared; nothing else changed")));
-    } else {
-        lines.insert(0, Line::of(Tone::Strong, job_type));
+    const ROOM: usize = 60;
+    let mut lines = vec![Line::of(Tone::Strong, job_type)];
+    for ((name, old), (_, new)) in policy::settings(before).into_iter().zip(policy::settings(after))
+    {
+        if old != new {
+            let line = Line::of(Tone::Faint, format!("  {name:<16} "))
+                .and(Line::of(Tone::Faint, old).cut(ROOM))
+                .then(Tone::Plain, " → ")
+                .and(Line::of(Tone::Good, new).cut(ROOM));
+            lines.push(line);
+        }
+    }
+    if lines.len() == 1 {
+        lines =
+            vec![Line::of(Tone::Faint, format!("{job_type} is declared; nothing else changed"))];
     }
     lines
-}
-
-fn change(before: &Setting, after: &Setting) -> Line {
-    const ROOM: usize = 60;
-    let old = Line::of(Tone::Faint, &before.value).cut(ROOM);
-    let new = Line::of(Tone::Good, &after.value).cut(ROOM);
-    Line::of(Tone::Faint, format!("  {:<16} ", before.name))
-        .and(old)
-        .then(Tone::Plain, " → ")
-        .and(new)
 }
 
 #[cfg(test)]

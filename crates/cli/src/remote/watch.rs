@@ -4,31 +4,34 @@ use super::{
     Session,
     exit::of_status,
     follow::{Follow, Heard},
-    show::{clean, span, status_tone},
+    show::{clean, span, status_tone, trying_again},
     status::note,
+    with_session,
 };
 use crate::{
+    args::JobArgs,
     ink::{Line, Tone, bar},
     screen::Screen,
     signals::{INTERRUPTED, Signals},
 };
 use anyhow::Result;
 use engine::Timestamp;
+use serde::Serialize;
 use std::{pin::pin, process::ExitCode, time::Duration};
 use wire::{StatusShape, format_time};
 
-/// How often the live line is drawn.
 const FRAME: Duration = Duration::from_millis(120);
 const SPINNER: [&str; 8] = ["⠋", "⠙", "⠸", "⠴", "⠦", "⠇", "⠏", "⠟"];
 
 /// Follows a job to its end, and says by the exit code how that was.
 pub(crate) async fn watch(session: &Session, job: &str) -> Result<ExitCode> {
     let mut signals = Signals::new()?; // before anything is drawn that must be taken away
-    let mut picture = Picture::open(session)?;
+    let screen = session.show.screen()?;
+    let mut picture = Picture { session, screen, last: None, lost: false, frame: 0 };
     tokio::select! {
         ended = to_the_end(session, job, &mut picture) => ended,
         () = signals.any() => {
-            picture.close()?;
+            picture.screen.map_or(Ok(()), Screen::close)?;
             Ok(ExitCode::from(INTERRUPTED))
         }
     }
@@ -57,7 +60,6 @@ async fn to_the_end(session: &Session, job: &str, picture: &mut Picture<'_>) -> 
     }
 }
 
-/// What is seen of a job.
 struct Picture<'a> {
     session: &'a Session,
     screen: Option<Screen>,
@@ -66,14 +68,7 @@ struct Picture<'a> {
     frame: usize,
 }
 
-impl<'a> Picture<'a> {
-    fn open(session: &'a Session) -> Result<Self> {
-        let show = &session.show;
-        let screen = show.draws().then(|| Screen::open(show.colours())).transpose()?;
-        Ok(Picture { session, screen, last: None, lost: false, frame: 0 })
-    }
-
-    /// Something is new.
+impl Picture<'_> {
     fn tell(&mut self, status: StatusShape) -> Result<()> {
         self.lost = false;
         let moved = self.last.as_ref().is_none_or(|last| is_transition(last, &status));
@@ -81,8 +76,7 @@ impl<'a> Picture<'a> {
         match &mut self.screen {
             Some(screen) if moved => screen.leave(&[cut(line, screen)])?,
             Some(_) => {}
-            None if self.session.show.is_json() => self.session.show.json(&status)?,
-            None => self.session.show.lines(&[line])?,
+            None => self.session.answer(&status, || vec![line])?,
         }
         self.last = Some(status);
         self.tick()
@@ -91,7 +85,7 @@ impl<'a> Picture<'a> {
     fn lost(&mut self, why: &str) -> Result<()> {
         self.lost = true;
         if self.screen.is_none() {
-            eprintln!("consign: {}; trying again", clean(why));
+            trying_again(why);
         }
         self.tick()
     }
@@ -106,10 +100,6 @@ impl<'a> Picture<'a> {
         let spinner = SPINNER[self.frame % SPINNER.len()];
         let line = live(last, spinner, self.lost, self.session.now());
         Ok(screen.draw(&[cut(line, screen)])?)
-    }
-
-    fn close(self) -> Result<()> {
-        Ok(self.screen.map_or(Ok(()), Screen::close)?)
     }
 }
 
@@ -127,8 +117,35 @@ fn is_transition(last: &StatusShape, status: &StatusShape) -> bool {
     of(last) != of(status)
 }
 
+pub(crate) fn events(args: &JobArgs) -> Result<ExitCode> {
+    with_session(&args.remote, async |session| {
+        let mut follow = Follow::new(session, &args.job);
+        loop {
+            match follow.next().await? {
+                Heard::Status { seq, status } => {
+                    let event = Event { id: &seq, event: "status", data: &status };
+                    session.answer(&event, || {
+                        let number = Line::of(Tone::Faint, format!("{seq:>3}  "));
+                        vec![number.and(told(&status, session.now()))]
+                    })?;
+                }
+                Heard::Lost { why } => trying_again(&why),
+                Heard::Over => return Ok(()),
+            }
+        }
+    })
+}
+
+/// One event for programs: what the stream says, on one line.
+#[derive(Serialize)]
+struct Event<'a> {
+    id: &'a str,
+    event: &'static str,
+    data: &'a StatusShape,
+}
+
 /// What stays: when, which state, which attempt, and a few words.
-pub(crate) fn told(status: &StatusShape, now: Timestamp) -> Line {
+fn told(status: &StatusShape, now: Timestamp) -> Line {
     Line::of(Tone::Faint, format!("{}  ", format_time(at(status, now))))
         .and(state(status))
         .then(Tone::Plain, note(status, now))
@@ -153,23 +170,22 @@ fn state(status: &StatusShape) -> Line {
 
 /// What moves: a bar where the worker says how far it is, and how long it has been.
 fn live(status: &StatusShape, spinner: &str, lost: bool, now: Timestamp) -> Line {
-    let mut line = Line::of(Tone::Busy, format!("{spinner} ")).and(state(status));
+    let line = Line::of(Tone::Busy, format!("{spinner} ")).and(state(status));
     if lost {
         return line.then(Tone::Bad, "the connection is lost; trying again");
     }
-    match status.progress.as_ref().filter(|_| status.status == "Running") {
+    let is_running = status.status == "Running";
+    let line = match status.progress.as_ref().filter(|_| is_running) {
         Some(said) => {
             let (full, empty) = bar(said.percent);
-            line = line
-                .then(Tone::Busy, full)
+            let note = said.note.as_deref().unwrap_or_default();
+            line.then(Tone::Busy, full)
                 .then(Tone::Faint, empty)
-                .then(Tone::Plain, format!("  {:>3} %", said.percent))
-                .then(Tone::Plain, format!("  {}", said.note.as_deref().unwrap_or_default()));
+                .then(Tone::Plain, format!("  {:>3} %  {note}", said.percent))
         }
-        None => line = line.then(Tone::Plain, note(status, now)),
-    }
-    let since = status.started_at.filter(|_| status.status == "Running");
-    let since = since.unwrap_or(status.created_at);
+        None => line.then(Tone::Plain, note(status, now)),
+    };
+    let since = status.started_at.filter(|_| is_running).unwrap_or(status.created_at);
     line.then(Tone::Faint, format!("   {}", span(now.since(since.0))))
 }
 

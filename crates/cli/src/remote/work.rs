@@ -2,7 +2,7 @@
 
 use super::{connect, failure, show::Show};
 use crate::{
-    args::{OutputArgs, WorkArgs},
+    args::WorkArgs,
     log::{self, Looks},
     ready_made::duty::{report, run_exec},
     settings::LogSettings,
@@ -23,8 +23,7 @@ use wire::{HeartbeatRequest, Json};
 const GLANCE: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(args: &WorkArgs) -> Result<ExitCode> {
-    let output = OutputArgs { terminal: args.terminal.clone(), ..OutputArgs::default() };
-    let show = Show::choose(&output);
+    let show = Show::to_people(&args.terminal);
     let settings = LogSettings { format: "auto".into(), level: "info".into() };
     let log = log::start(&settings, Looks::of(&settings, &args.terminal))?;
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -79,11 +78,10 @@ async fn stop(working: Working, grace: Duration, signals: &mut Signals) -> ExitC
 
 fn duty(args: &WorkArgs) -> Duty {
     let exec = Arc::new(Exec::new(args.exec.iter().cloned(), std::env::vars_os()));
-    let clock = Arc::new(SystemClock::new());
     let duty = on(&args.job_type, move |payload: Json, context: Context| {
-        let (exec, clock) = (exec.clone(), clock.clone());
+        let exec = exec.clone();
         async move {
-            let line = Line::begin(&context, clock);
+            let line = Line { context: context.clone(), clock: SystemClock::new(), told: false };
             let ended = run_exec(&exec, &context, payload).await;
             line.end(&ended);
             report(&context, ended).await
@@ -99,32 +97,22 @@ fn duty(args: &WorkArgs) -> Duty {
 /// The one line that is logged about a job, also when nobody waits for its program any longer.
 struct Line {
     context: Context,
-    clock: Arc<SystemClock>,
-    begun: Duration,
+    /// Measures from the beginning of the job.
+    clock: SystemClock,
     told: bool,
 }
 
 impl Line {
-    fn begin(context: &Context, clock: Arc<SystemClock>) -> Self {
-        let begun = clock.read().monotonic;
-        Line { context: context.clone(), clock, begun, told: false }
-    }
-
     fn end(mut self, ended: &Ended) {
-        let message = ended.message.as_deref();
-        match &ended.how {
-            How::Completed { .. } => self.tell("completed", None, message),
-            How::Retry { failure, .. } => {
-                self.tell("failed", Some(&failure.code), Some(&failure.message));
-            }
-            How::ForGood(failure) => {
-                self.tell("failed for good", Some(&failure.code), Some(&failure.message));
-            }
-            How::Stopped => self.tell(self.why(), None, message),
-            How::NotStarted(failure) => {
-                self.tell("given back", Some(&failure.code), Some(&failure.message));
-            }
-        }
+        let (outcome, failure) = match &ended.how {
+            How::Completed { .. } => ("completed", None),
+            How::Retry { failure, .. } => ("failed", Some(failure)),
+            How::ForGood(failure) => ("failed for good", Some(failure)),
+            How::Stopped => (self.why(), None),
+            How::NotStarted(failure) => ("given back", Some(failure)),
+        };
+        let message = failure.map_or(ended.message.as_deref(), |failure| Some(&failure.message));
+        self.tell(outcome, failure.map(|failure| &*failure.code), message);
     }
 
     fn why(&self) -> &'static str {
@@ -138,8 +126,7 @@ impl Line {
 
     fn tell(&mut self, outcome: &str, code: Option<&str>, message: Option<&str>) {
         self.told = true;
-        let took = self.clock.read().monotonic.saturating_sub(self.begun);
-        let took = format!("{:.1}s", took.as_secs_f64());
+        let took = format!("{:.1}s", self.clock.read().monotonic.as_secs_f64());
         let job = self.context.job();
         info!(job.id = %job.id, job_type = %job.job_type, outcome, took, code, said = message, "job done");
     }

@@ -3,19 +3,17 @@
 //! What a server says may have been written by anybody. Nothing of it reaches a terminal as a command: see [`clean`].
 
 mod clean;
-mod job;
 mod table;
 mod time;
 
 pub(crate) use clean::clean;
-pub(crate) use job::{status_cell, status_tone};
-pub(crate) use table::{Cell, Column, Table};
-pub(crate) use time::{ago, span, when};
+pub(crate) use table::{Cell, Table, status_tone};
+pub(crate) use time::{ago, span};
 
 use crate::{
-    args::{Form, OutputArgs},
-    ink::Line,
-    screen,
+    args::{Form, OutputArgs, TerminalArgs},
+    ink::{Line, Tone},
+    screen::{self, Screen},
 };
 use anyhow::Result;
 use serde::Serialize;
@@ -40,10 +38,15 @@ pub(crate) enum View {
 
 impl Show {
     pub(crate) fn choose(args: &OutputArgs) -> Self {
-        let (can_draw, colours) = (args.terminal.can_draw(), args.terminal.colours());
+        Show { form: args.form(), ..Show::to_people(&args.terminal) }
+    }
+
+    /// For commands that programs do not read.
+    pub(crate) fn to_people(terminal: &TerminalArgs) -> Self {
+        let (can_draw, colours) = (terminal.can_draw(), terminal.colours());
         let draws = io::stdout().is_terminal() && can_draw;
         let error_colours = io::stderr().is_terminal() && can_draw && colours;
-        Show { form: args.form(), draws, colours: draws && colours, error_colours }
+        Show { form: Form::Text, draws, colours: draws && colours, error_colours }
     }
 
     pub(crate) fn is_json(&self) -> bool {
@@ -55,28 +58,18 @@ impl Show {
     }
 
     /// The columns there are; as many as it takes where nobody's window ends.
-    pub(crate) fn columns(&self) -> Option<usize> {
+    fn columns(&self) -> Option<usize> {
         (self.draws && !self.is_wide()).then(|| screen::size().columns)
     }
 
-    /// Prints a shape of the API on a line of its own.
-    pub(crate) fn json(&self, shape: &impl Serialize) -> Result<()> {
-        Ok(put(&format!("{}\n", clean::json(shape)))?)
-    }
-
-    /// What is to be seen of an answer: the shape for programs, lines for people.
-    pub(crate) fn view(
-        &self,
-        shape: &impl Serialize,
-        lines: impl FnOnce(&Self) -> Vec<Line>,
-    ) -> View {
+    /// What is to be seen of an answer: the shape of the API for programs, lines for people.
+    pub(crate) fn view(&self, shape: &impl Serialize, lines: impl FnOnce() -> Vec<Line>) -> View {
         match self.form {
             Form::Json => View::Json(clean::json(shape)),
-            Form::Text | Form::Wide => View::Lines(lines(self)),
+            Form::Text | Form::Wide => View::Lines(lines()),
         }
     }
 
-    /// Prints what is to be seen.
     pub(crate) fn put(&self, view: &View) -> Result<()> {
         match view {
             View::Json(text) => Ok(put(&format!("{text}\n"))?),
@@ -84,29 +77,20 @@ impl Show {
         }
     }
 
-    /// The lines of a table, as wide as there is room.
-    pub(crate) fn rows(&self, table: &Table) -> Vec<Line> {
-        table.lines(self.columns(), self.is_wide())
+    /// Prints a shape of the API on a line of its own.
+    pub(crate) fn json(&self, shape: &impl Serialize) -> Result<()> {
+        self.put(&View::Json(clean::json(shape)))
     }
 
-    /// Whether a picture can be drawn over itself.
-    pub(crate) fn draws(&self) -> bool {
-        self.draws && !self.is_json()
-    }
-
-    pub(crate) fn colours(&self) -> bool {
-        self.colours
-    }
-
-    /// Prints lines.
     pub(crate) fn lines(&self, lines: &[Line]) -> Result<()> {
         let text: String = lines.iter().map(|line| rendered(line, self.colours)).collect();
         Ok(put(&text)?)
     }
 
-    /// Prints a table.
-    pub(crate) fn table(&self, table: &Table) -> Result<()> {
-        self.lines(&self.rows(table))
+    /// The screen, where a picture can be drawn over itself.
+    pub(crate) fn screen(&self) -> Result<Option<Screen>> {
+        let draws = self.draws && !self.is_json();
+        Ok(draws.then(|| Screen::open(self.colours)).transpose()?)
     }
 
     /// Prints lines where errors go.
@@ -120,6 +104,16 @@ impl Show {
     pub(crate) fn complain_json(&self, problem: &Problem) {
         eprintln!("{}", clean::json(problem));
     }
+}
+
+/// Says where errors go that nobody answered just now.
+pub(crate) fn trying_again(why: &str) {
+    eprintln!("consign: {}; trying again", clean(why));
+}
+
+/// A name, in so many columns, and what it is.
+pub(crate) fn fact(name: &str, columns: usize, what: &str) -> Line {
+    Line::of(Tone::Faint, format!("{name:<columns$} ")).then(Tone::Plain, what)
 }
 
 fn rendered(line: &Line, colours: bool) -> String {

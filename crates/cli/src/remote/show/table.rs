@@ -1,133 +1,136 @@
 //! Tables for people: aligned, without boxes, no wider than the terminal.
 
-use super::clean;
-use crate::ink::{Line, Tone, columns};
+use super::{Show, clean};
+use crate::ink::{Line, Tone};
 
-/// Rows under titles.
-pub(crate) struct Table {
+/// Rows under titles: each column says how it shows a row.
+pub(crate) struct Table<'a, T> {
+    rows: &'a [T],
     columns: Vec<Column>,
-    rows: Vec<Vec<Cell>>,
 }
 
-/// One column.
-#[derive(Clone, Copy)]
-pub(crate) struct Column {
-    title: &'static str,
+struct Column {
     right: bool,
     shrinks: bool,
     only_wide: bool,
+    /// The title, and a line for each row.
+    lines: Vec<Line>,
 }
 
-/// One field.
-#[derive(Clone)]
 pub(crate) struct Cell(Line);
 
-/// Between two columns.
 const GAP: usize = 2;
 /// A column that gives way keeps so much.
 const LEAST: usize = 8;
 
-impl Column {
-    /// A column that is shown in full: ids, codes, states.
-    pub(crate) const fn new(title: &'static str) -> Self {
-        Column { title, right: false, shrinks: false, only_wide: false }
+impl<'a, T> Table<'a, T> {
+    pub(crate) fn of(rows: &'a [T]) -> Self {
+        Table { rows, columns: Vec::new() }
     }
 
-    /// A column of numbers.
-    pub(crate) const fn number(title: &'static str) -> Self {
-        Column { right: true, ..Column::new(title) }
+    /// Adds a column that is shown in full: ids, codes, states.
+    pub(crate) fn column<C: Into<Cell>>(mut self, title: &str, cell: impl Fn(&'a T) -> C) -> Self {
+        let head = Line::of(Tone::Faint, title.to_uppercase());
+        let rows = self.rows.iter().map(|row| cell(row).into().0);
+        let lines = std::iter::once(head).chain(rows).collect();
+        self.columns.push(Column { right: false, shrinks: false, only_wide: false, lines });
+        self
     }
 
-    /// A column of texts, which are cut where there is no room.
-    pub(crate) const fn text(title: &'static str) -> Self {
-        Column { shrinks: true, ..Column::new(title) }
+    /// Adds a column of numbers.
+    pub(crate) fn number<C: Into<Cell>>(self, title: &str, cell: impl Fn(&'a T) -> C) -> Self {
+        self.column(title, cell).but(|column| column.right = true)
     }
 
-    /// Only for those who want to see everything.
-    pub(crate) const fn wide(self) -> Self {
-        Column { only_wide: true, ..self }
+    /// Adds a column of texts, which are cut where there is no room.
+    pub(crate) fn text<C: Into<Cell>>(self, title: &str, cell: impl Fn(&'a T) -> C) -> Self {
+        self.column(title, cell).but(|column| column.shrinks = true)
+    }
+
+    /// Shows the last column only to those who want to see everything.
+    pub(crate) fn wide(self) -> Self {
+        self.but(|column| column.only_wide = true)
+    }
+
+    fn but(mut self, change: impl FnMut(&mut Column)) -> Self {
+        self.columns.last_mut().into_iter().for_each(change);
+        self
+    }
+
+    /// The lines, as wide as there is room.
+    pub(crate) fn lines(&self, show: &Show) -> Vec<Line> {
+        self.drawn(show.columns(), show.is_wide())
+    }
+
+    /// The lines, in at most `room` columns of a terminal as far as the table can give way.
+    fn drawn(&self, room: Option<usize>, wide: bool) -> Vec<Line> {
+        let shown = self.columns.iter().filter(|column| wide || !column.only_wide);
+        let mut shown: Vec<(&Column, usize)> =
+            shown.map(|column| (column, widest(&column.lines))).collect();
+        if let Some(room) = room {
+            fit(&mut shown, room);
+        }
+        let line = |row: usize| {
+            let mut line = Line::new();
+            for (place, (column, width)) in shown.iter().enumerate() {
+                let gap = if place == 0 { 0 } else { GAP };
+                let cell = column.lines[row].clone().cut(*width).padded(*width, column.right);
+                line = line.then(Tone::Plain, " ".repeat(gap)).and(cell);
+            }
+            line.cut(room.map_or(usize::MAX, |room| room.saturating_sub(1)))
+        };
+        (0..=self.rows.len()).map(line).collect()
+    }
+}
+
+fn widest(lines: &[Line]) -> usize {
+    lines.iter().map(Line::width).max().unwrap_or(0)
+}
+
+/// Takes from the widest column that may give way, until all fit or none can.
+fn fit(columns: &mut [(&Column, usize)], room: usize) {
+    let gaps = GAP * columns.len().saturating_sub(1);
+    // A line that ends in the last column makes some terminals wrap.
+    let room = room.saturating_sub(1 + gaps);
+    while columns.iter().map(|(_, width)| width).sum::<usize>() > room {
+        let giving = columns.iter_mut().filter(|(column, width)| column.shrinks && *width > LEAST);
+        let Some((_, widest)) = giving.max_by_key(|(_, width)| *width) else { return };
+        *widest -= 1;
     }
 }
 
 impl Cell {
-    pub(crate) fn new(text: impl AsRef<str>) -> Self {
-        Cell::toned(Tone::Plain, text)
-    }
-
     pub(crate) fn toned(tone: Tone, text: impl AsRef<str>) -> Self {
         Cell(Line::of(tone, clean(text.as_ref())))
     }
 
     /// What may be absent, which looks like nothing.
     pub(crate) fn maybe(text: Option<impl AsRef<str>>) -> Self {
-        text.map_or(Cell(Line::new()), Cell::new)
+        text.map_or(Cell(Line::new()), Cell::from)
     }
 
     /// A number; none of something is faint.
     pub(crate) fn count(tone: Tone, count: u64) -> Self {
-        match count {
-            0 => Cell::toned(Tone::Faint, "0"),
-            count => Cell::toned(tone, count.to_string()),
-        }
+        Cell::toned(if count == 0 { Tone::Faint } else { tone }, count.to_string())
     }
 }
 
-impl Table {
-    pub(crate) fn new(columns: impl Into<Vec<Column>>) -> Self {
-        Table { columns: columns.into(), rows: Vec::new() }
-    }
-
-    /// Adds a row, with a cell for every column, also for those that only wide tables show.
-    pub(crate) fn row(&mut self, cells: impl Into<Vec<Cell>>) {
-        let cells = cells.into();
-        debug_assert_eq!(cells.len(), self.columns.len(), "a cell for every column");
-        self.rows.push(cells);
-    }
-
-    /// The lines, in at most `room` columns of a terminal as far as the table can give way.
-    pub(crate) fn lines(&self, room: Option<usize>, wide: bool) -> Vec<Line> {
-        let shown: Vec<usize> =
-            (0..self.columns.len()).filter(|at| wide || !self.columns[*at].only_wide).collect();
-        let mut widths: Vec<usize> = shown.iter().map(|at| self.natural(*at)).collect();
-        if let Some(room) = room {
-            let shrinks: Vec<bool> = shown.iter().map(|at| self.columns[*at].shrinks).collect();
-            fit(&mut widths, &shrinks, room);
-        }
-        let head = |at: usize| Line::of(Tone::Faint, self.columns[at].title.to_uppercase());
-        let head = self.line(&shown, &widths, head);
-        let rows = self.rows.iter().map(|row| self.line(&shown, &widths, |at| row[at].0.clone()));
-        let lines = std::iter::once(head).chain(rows);
-        match room {
-            Some(room) => lines.map(|line| line.cut(room.saturating_sub(1))).collect(),
-            None => lines.collect(),
-        }
-    }
-
-    fn natural(&self, at: usize) -> usize {
-        let cells = self.rows.iter().map(|row| row[at].0.width());
-        cells.chain([columns(self.columns[at].title)]).max().unwrap_or(0)
-    }
-
-    fn line(&self, shown: &[usize], widths: &[usize], cell: impl Fn(usize) -> Line) -> Line {
-        let mut line = Line::new();
-        for (place, (at, width)) in shown.iter().zip(widths).enumerate() {
-            let gap = if place == 0 { 0 } else { GAP };
-            let cut = cell(*at).cut(*width).padded(*width, self.columns[*at].right);
-            line = line.then(Tone::Plain, " ".repeat(gap)).and(cut);
-        }
-        line
+impl<Text: AsRef<str>> From<Text> for Cell {
+    fn from(text: Text) -> Self {
+        Cell::toned(Tone::Plain, text)
     }
 }
 
-/// Takes from the widest column that may give way, until all fit or none can.
-fn fit(widths: &mut [usize], shrinks: &[bool], room: usize) {
-    let gaps = GAP * widths.len().saturating_sub(1);
-    // A line that ends in the last column makes some terminals wrap.
-    let room = room.saturating_sub(1 + gaps);
-    while widths.iter().sum::<usize>() > room {
-        let giving = (0..widths.len()).filter(|at| shrinks[*at] && widths[*at] > LEAST);
-        let Some(widest) = giving.max_by_key(|at| widths[*at]) else { return };
-        widths[widest] -= 1;
+/// The colour of a state. A server that is newer than we are may know others.
+pub(crate) fn status_tone(status: &str) -> Tone {
+    match status {
+        "Queued" => Tone::Idle,
+        "Running" => Tone::Busy,
+        "Completed" => Tone::Good,
+        "Failed" => Tone::Bad,
+        "Poisoned" => Tone::Poison,
+        "Cancelled" => Tone::Waiting,
+        _ => Tone::Plain,
     }
 }
 
@@ -135,22 +138,17 @@ fn fit(widths: &mut [usize], shrinks: &[bool], room: usize) {
 mod tests {
     use super::*;
 
-    fn table() -> Table {
-        let columns = [
-            Column::new("id"),
-            Column::number("count"),
-            Column::text("message"),
-            Column::new("more").wide(),
-        ];
-        let mut table = Table::new(columns);
-        table.row([Cell::new("a1"), Cell::new("7"), Cell::new("short"), Cell::new("x")]);
-        let long = "a message that is long";
-        table.row([Cell::new("b"), Cell::new("1234567"), Cell::new(long), Cell::new("y")]);
-        table
-    }
+    const ROWS: [[&str; 4]; 2] =
+        [["a1", "7", "short", "x"], ["b", "1234567", "a message that is long", "y"]];
 
     fn shown(room: Option<usize>, wide: bool) -> Vec<String> {
-        let lines = table().lines(room, wide);
+        let table = Table::of(&ROWS)
+            .column("id", |row| row[0])
+            .number("count", |row| row[1])
+            .text("message", |row| row[2])
+            .column("more", |row| row[3])
+            .wide();
+        let lines = table.drawn(room, wide);
         lines.iter().map(|line| line.text().trim_end().to_owned()).collect()
     }
 
@@ -172,10 +170,9 @@ mod tests {
 
     #[test]
     fn wide_characters_keep_the_columns_straight() {
-        let mut table = Table::new([Column::text("note"), Column::new("x")]);
-        table.row([Cell::new("\u{6708}\u{6b21}\u{62a5}\u{544a}"), Cell::new("a")]);
-        table.row([Cell::new("report"), Cell::new("b")]);
-        let lines = |room| table.lines(room, false).iter().map(Line::text).collect::<Vec<_>>();
+        let rows = [("\u{6708}\u{6b21}\u{62a5}\u{544a}", "a"), ("report", "b")];
+        let table = Table::of(&rows).text("note", |row| row.0).column("x", |row| row.1);
+        let lines = |room| table.drawn(room, false).iter().map(Line::text).collect::<Vec<_>>();
         assert_eq!(lines(None)[1..], ["\u{6708}\u{6b21}\u{62a5}\u{544a}  a", "report    b"]);
         assert_eq!(lines(Some(10))[1], "\u{6708}\u{6b21}\u{62a5}\u{544a}…");
     }
@@ -187,8 +184,7 @@ mod tests {
 
     #[test]
     fn cells_are_clean() {
-        let mut table = Table::new([Column::new("x")]);
-        table.row([Cell::new("\x1b[2Jevil\nline")]);
-        assert_eq!(table.lines(None, false)[1].text(), "[2Jevil line");
+        let table = Table::of(&["\x1b[2Jevil\nline"]).column("x", |row| row);
+        assert_eq!(table.drawn(None, false)[1].text(), "[2Jevil line");
     }
 }

@@ -2,7 +2,7 @@
 
 use engine::Timestamp;
 use std::time::Duration;
-use wire::{Moment, format_time};
+use wire::Moment;
 
 /// How long ago something was, or when it will be.
 pub(crate) fn ago(at: Moment, now: Timestamp) -> String {
@@ -14,11 +14,6 @@ pub(crate) fn ago(at: Moment, now: Timestamp) -> String {
         gone if gone < Duration::from_secs(1) => "now".into(),
         gone => format!("{} ago", span(gone)),
     }
-}
-
-/// The same, or the time itself for those who want it in full.
-pub(crate) fn when(at: Moment, now: Timestamp, wide: bool) -> String {
-    if wide { format_time(at.0) } else { ago(at, now) }
 }
 
 /// A span in its largest unit, rounded down.
