@@ -5,7 +5,7 @@ use crate::{
     config::present_store_of,
     opening, remote,
 };
-use anyhow::{Result, bail};
+use anyhow::{Context, Result};
 use engine::{AuditEntry, AuditHash};
 use std::process::ExitCode;
 use store::{AuditChain, verify_audit, verify_postgres_audit};
@@ -33,38 +33,31 @@ fn verify(args: &AuditVerifyArgs) -> Result<ExitCode> {
             opening::block_on(verify_postgres_audit(address, &mut compare))?
         }
     };
-    let AuditChain::Whole { entries, head } = chain else {
-        return Ok(broken(chain));
+    let (entries, head) = match chain {
+        AuditChain::Whole { entries, head } => (entries, head),
+        AuditChain::Broken { number } => {
+            println!("entry {number} is missing or not as it was written; all before it are");
+            return Ok(ExitCode::FAILURE);
+        }
     };
     println!("{}: {entries} entries, each as it was written", address.shown());
     println!("head {head}");
-    Ok(match (args.head.as_deref(), found) {
-        (None, _) => ExitCode::SUCCESS,
+    match (wanted, found) {
+        (None, _) => {}
         (Some(_), Some(number)) => {
-            println!(
-                "the hash you know is that of entry {number}: nothing up to there was changed"
-            );
-            ExitCode::SUCCESS
+            println!("the hash you know is that of entry {number}: nothing up to there was changed")
         }
         (Some(_), None) => {
             println!(
                 "the hash you know is not in it: entries at the end were cut off, or it is another log"
             );
-            ExitCode::FAILURE
+            return Ok(ExitCode::FAILURE);
         }
-    })
-}
-
-fn broken(chain: AuditChain) -> ExitCode {
-    if let AuditChain::Broken { number } = chain {
-        println!("entry {number} is missing or not as it was written; all before it are");
     }
-    ExitCode::FAILURE
+    Ok(ExitCode::SUCCESS)
 }
 
 fn parse(text: &str) -> Result<AuditHash> {
-    let Some(hash) = AuditHash::parse(text) else {
-        bail!("--head: must be the hash that an earlier check printed: 64 hex digits");
-    };
-    Ok(hash)
+    AuditHash::parse(text)
+        .context("--head: must be the hash that an earlier check printed: 64 hex digits")
 }

@@ -63,7 +63,11 @@ fn read(config: &ConfigPath) -> Result<Option<SourceFile>> {
 fn check(args: &SettingsArgs) -> Result<ExitCode> {
     let settings = match load(args) {
         Ok(settings) => settings,
-        Err(error) => return mistaken(error),
+        Err(error) => {
+            let Mistakes(mistakes) = error.downcast()?;
+            mistakes.iter().for_each(|mistake| println!("mistake: {mistake}"));
+            return Ok(ExitCode::FAILURE);
+        }
     };
     let wrong = beyond_the_file(&settings);
     for wrong in &wrong {
@@ -85,14 +89,6 @@ fn check(args: &SettingsArgs) -> Result<ExitCode> {
         }
     );
     Ok(ExitCode::SUCCESS)
-}
-
-fn mistaken(error: anyhow::Error) -> Result<ExitCode> {
-    let Mistakes(mistakes) = error.downcast()?;
-    for mistake in mistakes {
-        println!("mistake: {mistake}");
-    }
-    Ok(ExitCode::FAILURE)
 }
 
 /// What is wrong outside of the file: names that resolve to nothing, files that are not what they should be.

@@ -14,7 +14,7 @@ use std::{
     fs::{self, DirBuilder, File, Metadata},
     io::ErrorKind,
     os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt},
-    path::{Path, PathBuf},
+    path::Path,
 };
 use tracing::warn;
 
@@ -49,7 +49,14 @@ pub(crate) fn prepare(address: &StoreAddress) -> Result<()> {
         warn!(folder = %shown, "other users could look into the data folder (mode {mode:o}); it is private now");
         return Ok(());
     }
-    refuse_if_writable(&found, address)?;
+    if is_writable_by_others(&found) {
+        bail!(
+            "other users can write to the data folder {shown} (mode {:o}), and could replace the store and its \
+             keys; {}",
+            found.mode() & 0o7777,
+            writable_remedy(&found, address)
+        );
+    }
     if let Some(text) = warning(&found, address) {
         warn!("{text}");
     }
@@ -92,53 +99,37 @@ pub(crate) fn check_target(copy: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether other users could replace files in a folder.
 pub(crate) fn is_writable_by_others(folder: &Metadata) -> bool {
     folder.mode() & 0o022 != 0
 }
 
-fn refuse_if_writable(found: &Metadata, address: &StoreAddress) -> Result<()> {
-    if !is_writable_by_others(found) {
-        return Ok(());
-    }
-    let (folder, mode) = (address.folder().display(), found.mode() & 0o7777);
-    let remedy = writable_remedy(found, address);
-    bail!(
-        "other users can write to the data folder {folder} (mode {mode:o}), and could replace the store and its \
-         keys; {remedy}"
-    )
-}
-
 /// What to do about a data folder that other users can write to.
 fn writable_remedy(found: &Metadata, address: &StoreAddress) -> String {
-    let elsewhere = match address {
-        StoreAddress::Sqlite(_) => "name a store in another folder with --store",
-        StoreAddress::Postgres(_) => "start consign in another folder",
-    };
     // A sticky folder such as /tmp is shared on purpose. Other users cannot exchange a folder of
     // ours in it; without the sticky bit they could.
-    if found.mode() & 0o1000 != 0 {
-        return match address {
-            StoreAddress::Sqlite(path) => {
-                let name = path.file_name().unwrap_or_default();
-                let own = address.folder().join("consign-data").join(name);
-                format!("give the store a folder of its own: --store sqlite:{}", own.display())
-            }
-            StoreAddress::Postgres(_) => elsewhere.into(),
-        };
-    }
+    let is_shared = found.mode() & 0o1000 != 0;
+    let folder = address.folder();
+    let elsewhere = match address {
+        StoreAddress::Sqlite(path) if is_shared => {
+            let own = folder.join("consign-data").join(path.file_name().unwrap_or_default());
+            return format!("give the store a folder of its own: --store sqlite:{}", own.display());
+        }
+        StoreAddress::Sqlite(_) => "name a store in another folder with --store",
+        StoreAddress::Postgres(_) if is_shared => return "start consign in another folder".into(),
+        StoreAddress::Postgres(_) => "start consign in another folder",
+    };
     let is_own = found.uid() == rustix::process::geteuid().as_raw();
     let mend = if is_own { "mend it" } else { "have root mend it" };
-    format!("{mend} with `chmod go-w {}`, or {elsewhere}", address.folder().display())
+    format!("{mend} with `chmod go-w {}`, or {elsewhere}", folder.display())
 }
 
 /// Whether the folder is the current one or the home folder, where a shell or a project lives, or a
 /// sticky one, which is shared on purpose.
 fn is_general(found: &Metadata, folder: &Path) -> bool {
-    let here = |path: &Path| -> Option<PathBuf> { path.canonicalize().ok() };
-    let home = env::home_dir().and_then(|home| here(&home));
-    let is_home = home.is_some() && here(folder) == home;
-    is_home || here(folder) == here(Path::new(".")) || found.mode() & 0o1000 != 0
+    let real = |path: &Path| path.canonicalize().ok();
+    let home = env::home_dir().and_then(|home| real(&home));
+    let is_home = home.is_some() && real(folder) == home;
+    is_home || real(folder) == real(Path::new(".")) || found.mode() & 0o1000 != 0
 }
 
 /// Whether the folder is for Consign alone: it holds files of Consign and no others, or nothing
@@ -151,8 +142,7 @@ fn is_for_us(found: &Metadata, address: &StoreAddress) -> Result<bool> {
     }
     for entry in fs::read_dir(folder).with_context(unreadable)? {
         let name = entry.with_context(unreadable)?.file_name();
-        let ours = name.to_str().is_some_and(|name| is_ours(name, address));
-        if !ours {
+        if !name.to_str().is_some_and(|name| is_ours(name, address)) {
             return Ok(false);
         }
     }
@@ -168,9 +158,8 @@ fn is_ours(name: &str, address: &StoreAddress) -> bool {
         }
         StoreAddress::Postgres(_) => false,
     };
-    let keys = [admin_key::NAME, ready_made::SIGNING_KEY];
     beside_store
-        || keys.contains(&name)
+        || [admin_key::NAME, ready_made::SIGNING_KEY].contains(&name)
         || name.starts_with(TEMPORARY)
         || local_socket::is_name(name)
 }

@@ -4,30 +4,11 @@ use crate::args::Args;
 use clap::{Command, CommandFactory, FromArgMatches};
 
 /// Every command, in the order in which it is needed. A test finds those that are missing.
-const GROUPS: [(&str, &[&str]); 4] = [
-    ("Run it", &["serve", "demo", "work"]),
-    (
-        "Jobs",
-        &["enqueue", "status", "list", "show", "history", "explain", "events", "cancel", "redrive"],
-    ),
-    (
-        "Look after it",
-        &["queues", "poison", "workers", "nodes", "types", "keys", "audit", "profile"],
-    ),
-    (
-        "The house",
-        &[
-            "doctor",
-            "config",
-            "backup",
-            "restore",
-            "restored",
-            "migrate",
-            "bench",
-            "completions",
-            "man",
-        ],
-    ),
+const GROUPS: [(&str, &str); 4] = [
+    ("Run it", "serve demo work"),
+    ("Jobs", "enqueue status list show history explain events cancel redrive"),
+    ("Look after it", "queues poison workers nodes types keys audit profile"),
+    ("The house", "doctor config backup restore restored migrate bench completions man"),
 ];
 
 const ENDINGS: &str = "\
@@ -53,7 +34,7 @@ fn grouped(command: &Command) -> String {
     let mut text = String::new();
     for (title, names) in GROUPS {
         text.push_str(&format!("{title}:\n"));
-        for inner in names.iter().filter_map(|name| command.find_subcommand(name)) {
+        for inner in names.split(' ').filter_map(|name| command.find_subcommand(name)) {
             let about = inner.get_about().map(ToString::to_string).unwrap_or_default();
             text.push_str(&format!("  {:<12} {about}\n", inner.get_name()));
         }
@@ -70,7 +51,8 @@ mod tests {
     fn every_command_is_in_one_group() {
         for inner in Args::command().get_subcommands() {
             let name = inner.get_name();
-            let groups = GROUPS.iter().filter(|(_, names)| names.contains(&name));
+            let groups =
+                GROUPS.iter().filter(|(_, names)| names.split(' ').any(|each| each == name));
             assert_eq!(groups.count(), 1, "{name} belongs into one of help::GROUPS");
         }
     }

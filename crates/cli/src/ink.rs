@@ -2,7 +2,6 @@
 
 use unicode_width::UnicodeWidthChar;
 
-/// How a piece of text is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
     Plain,
@@ -33,7 +32,6 @@ impl Tone {
     }
 }
 
-/// One line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Line(Vec<(Tone, String)>);
 
@@ -46,7 +44,6 @@ impl Line {
         Line::new().then(tone, text)
     }
 
-    /// The same line with more text behind it.
     pub(crate) fn then(mut self, tone: Tone, text: impl Into<String>) -> Self {
         self.0.push((tone, text.into()));
         self
@@ -69,7 +66,6 @@ impl Line {
         Line(pieces)
     }
 
-    /// The same line with every text changed by `change`.
     pub(crate) fn map(self, change: impl Fn(&str) -> String) -> Self {
         Line(self.0.into_iter().map(|(tone, text)| (tone, change(&text))).collect())
     }
@@ -82,18 +78,15 @@ impl Line {
         self
     }
 
-    /// How many columns it takes.
     pub(crate) fn width(&self) -> usize {
         self.0.iter().map(|(_, text)| columns(text)).sum()
     }
 
-    /// This line, and another behind it.
     pub(crate) fn and(mut self, other: Line) -> Self {
         self.0.extend(other.0);
         self
     }
 
-    /// Without tones.
     pub(crate) fn text(&self) -> String {
         self.0.iter().map(|(_, text)| text.as_str()).collect()
     }
@@ -114,7 +107,6 @@ pub(crate) fn columns(text: &str) -> usize {
     text.chars().filter_map(UnicodeWidthChar::width).sum()
 }
 
-/// As much of `text` as `room` columns hold.
 fn beginning(text: &str, room: usize) -> &str {
     let mut taken = 0;
     let overflows = |letter: char| {
@@ -124,7 +116,6 @@ fn beginning(text: &str, room: usize) -> &str {
     &text[..text.find(overflows).unwrap_or(text.len())]
 }
 
-/// The two parts of a progress bar.
 pub(crate) fn bar(percent: u8) -> (String, String) {
     const COLUMNS: usize = 12;
     let full = (usize::from(percent) * COLUMNS / 100).min(COLUMNS);

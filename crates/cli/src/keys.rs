@@ -1,7 +1,7 @@
 //! Keys: asked of a server; and an operator let in who has lost the last one.
 
 use crate::{
-    admin_key,
+    admin_key::AdminKeys,
     args::{KeysArgs, KeysCommand, KeysWebhookArgs, StoreArgs},
     config::{present_store_of, store_of},
     opening,
@@ -41,7 +41,8 @@ fn bootstrap(args: &StoreArgs) -> Result<ExitCode> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let key = runtime.block_on(async {
         let store = opening::visit(&address, clock.clone(), dice.clone()).await?;
-        admin_key::another(&store, address.folder(), &*clock, &*dice).await
+        let folder = address.folder();
+        AdminKeys { store: &store, folder, clock: &*clock, dice: &*dice }.another().await
     })?;
     println!("a key that may do everything is in {}", key.display());
     println!("revoke the one that was lost: `consign keys list`, then `consign keys revoke ID`");

@@ -5,7 +5,6 @@ use anyhow::{Context, Result, bail};
 use server::Listeners;
 use std::net::{SocketAddr, TcpListener};
 
-/// Listens, where the settings say.
 pub(crate) fn listen(settings: &Settings) -> Result<Listeners> {
     let bind = |listen: &Listen| {
         let addresses = addresses_of(listen, settings)?;

@@ -26,12 +26,10 @@ use std::{
 };
 use tracing::warn;
 
-/// Where the server at `port` has its socket.
 pub(crate) fn path(folder: &Path, port: u16) -> PathBuf {
     folder.join(name(port))
 }
 
-/// What that socket is called in its folder.
 pub(crate) fn name(port: u16) -> String {
     format!("consign-{port}.sock")
 }
@@ -53,16 +51,15 @@ pub(crate) struct LocalSocket {
 /// then, and commands say that they need a key.
 pub(crate) fn listen(folder: &Path, port: u16) -> Result<Option<(UnixListener, LocalSocket)>> {
     let path = path(folder, port);
+    let shown = path.display();
     if is_taken(&path)? {
-        let path = path.display();
-        warn!(%path, "another server listens at this socket; commands on this machine ask that one");
+        warn!(path = %shown, "another server listens at this socket; commands on this machine ask that one");
         return Ok(None);
     }
     match bind(folder, &path) {
         Ok(listening) => Ok(Some(listening)),
         Err(error) => {
-            let path = path.display();
-            warn!(%path, %error, "no socket could be made in the data folder; commands on this machine need --key");
+            warn!(path = %shown, %error, "no socket could be made in the data folder; commands on this machine need --key");
             Ok(None)
         }
     }

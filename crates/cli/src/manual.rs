@@ -24,7 +24,6 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode> {
     print(&text)
 }
 
-/// Prints the first page of the manual, or writes all of them.
 pub(crate) fn man(args: &ManArgs) -> Result<ExitCode> {
     let mut command = help::command();
     command.build();
@@ -35,7 +34,6 @@ pub(crate) fn man(args: &ManArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The page of a command, and those of the commands in it.
 fn write_all(command: &Command, name: &str, folder: &Path) -> Result<usize> {
     let path = folder.join(format!("{name}.1"));
     fs::write(&path, page(command)?)

@@ -11,21 +11,9 @@ use store::{
 use tokio::runtime::Builder;
 use tracing::warn;
 
-/// A store, and the turn at what only the first of its nodes makes.
-pub(crate) struct Opened {
-    pub(crate) store: Arc<dyn Store>,
-    /// A file has one node, which needs no turn.
-    turn: Option<Turn>,
-}
-
-impl Opened {
-    /// What only the first node makes is made: the next one may look.
-    pub(crate) async fn end_turn(self) {
-        if let Some(turn) = self.turn {
-            turn.end().await;
-        }
-    }
-}
+/// A store, and the turn at what only the first of its nodes makes. A file has one node, which needs
+/// no turn.
+pub(crate) type Opened = (Arc<dyn Store>, Option<Turn>);
 
 /// Opens the store for a node, and makes the data folder. A database that cannot be reached is waited for.
 pub(crate) async fn open(
@@ -40,7 +28,7 @@ pub(crate) async fn open(
         StoreAddress::Sqlite(path) => {
             let store =
                 Sqlite::open(path, clock, dice, Options { tenant_limits, ..Options::default() })?;
-            Ok(Opened { store: Arc::new(store), turn: None })
+            Ok((Arc::new(store), None))
         }
         StoreAddress::Postgres(address) => {
             let opened = open_database(address, patience, tenant_limits, clock, dice).await;
@@ -66,7 +54,13 @@ async fn open_database(
     let until = clock.read().monotonic + patience;
     let mut failures = 0;
     loop {
-        let wrong = match try_database(address, tenant_limits, clock.clone(), dice.clone()).await {
+        let options = PostgresOptions { tenant_limits, ..PostgresOptions::default() };
+        let opening = async {
+            let store = Postgres::open(address, clock.clone(), dice.clone(), options).await?;
+            let turn = address.turn().await?;
+            Ok((Arc::new(store) as Arc<dyn Store>, Some(turn)))
+        };
+        let wrong: PostgresError = match opening.await {
             Ok(opened) => return Ok(opened),
             Err(wrong) => wrong,
         };
@@ -81,36 +75,16 @@ async fn open_database(
     }
 }
 
-async fn try_database(
-    address: &PostgresAddress,
-    tenant_limits: TenantLimits,
-    clock: Arc<dyn Clock>,
-    dice: Arc<dyn Dice>,
-) -> Result<Opened, PostgresError> {
-    let options = PostgresOptions { tenant_limits, ..PostgresOptions::default() };
-    let store = Postgres::open(address, clock, dice, options).await?;
-    let turn = address.turn().await?;
-    Ok(Opened { store: Arc::new(store), turn: Some(turn) })
-}
-
 /// What went wrong, and what helps.
 fn told(wrong: PostgresError, when_passing: &str) -> Error {
-    let help = match &wrong {
-        _ if wrong.may_pass() => when_passing,
-        PostgresError::Connect { .. } => {
-            "; user, password, database and sslmode are in the address of the store"
-        }
-        PostgresError::Migrate { .. } => {
-            "; the role needs a schema of its own or the right to make one: docs/operating.md has the SQL"
-        }
-        PostgresError::Address(_)
-        | PostgresError::Tls(_)
-        | PostgresError::TooNew { .. }
-        | PostgresError::NotOurs { .. }
-        | PostgresError::ForeignOwner { .. }
-        | PostgresError::Standby { .. }
-        | PostgresError::Turn { .. }
-        | PostgresError::Store { .. } => "",
+    let help = if wrong.may_pass() {
+        when_passing
+    } else if let PostgresError::Connect { .. } = wrong {
+        "; user, password, database and sslmode are in the address of the store"
+    } else if let PostgresError::Migrate { .. } = wrong {
+        "; the role needs a schema of its own or the right to make one: docs/operating.md has the SQL"
+    } else {
+        ""
     };
     anyhow!("{:#}{help}", Error::new(wrong))
 }
@@ -132,9 +106,10 @@ pub(crate) async fn visit(
     clock: Arc<dyn Clock>,
     dice: Arc<dyn Dice>,
 ) -> Result<Arc<dyn Store>> {
-    let opened = open(address, Duration::ZERO, TenantLimits::default(), clock, dice).await?;
-    let store = opened.store.clone();
-    opened.end_turn().await;
+    let (store, turn) = open(address, Duration::ZERO, TenantLimits::default(), clock, dice).await?;
+    if let Some(turn) = turn {
+        turn.end().await;
+    }
     Ok(store)
 }
 

@@ -3,7 +3,6 @@
 use crate::ink::Line;
 use std::io::{self, Write};
 
-/// Columns and rows of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) columns: usize,
@@ -12,7 +11,6 @@ pub(crate) struct Size {
 
 pub(crate) struct Screen {
     colours: bool,
-    /// Rows of the last picture.
     drawn: usize,
     size: Size,
 }
@@ -34,7 +32,6 @@ impl Screen {
         size()
     }
 
-    /// Draws a picture over the last one.
     pub(crate) fn draw(&mut self, lines: &[Line]) -> io::Result<()> {
         let mut frame = self.back();
         for line in lines {

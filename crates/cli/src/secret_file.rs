@@ -10,18 +10,18 @@ use std::{
     path::Path,
 };
 
-/// What is in the file, if it is there.
 pub(crate) fn read(path: &Path) -> Result<Option<String>> {
     let shown = path.display();
+    let unreadable = || format!("{shown} cannot be read");
     // Whoever can put a link here must not choose which file becomes a secret.
     // Nor must a FIFO hold up the start.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let mut file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error).with_context(|| format!("{shown} cannot be read")),
+        Err(error) => return Err(error).with_context(unreadable),
     };
-    let found = file.metadata().with_context(|| format!("{shown} cannot be read"))?;
+    let found = file.metadata().with_context(unreadable)?;
     if !found.is_file() {
         bail!("{shown} is no regular file; move it away, and the next start makes a new one");
     }
@@ -41,7 +41,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>> {
         );
     }
     let mut text = String::new();
-    file.read_to_string(&mut text).with_context(|| format!("{shown} cannot be read"))?;
+    file.read_to_string(&mut text).with_context(unreadable)?;
     Ok(Some(text.trim().to_owned()))
 }
 

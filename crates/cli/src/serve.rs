@@ -1,7 +1,7 @@
 //! Open the door, and close it in order.
 
 use crate::{
-    admin_key,
+    admin_key::AdminKeys,
     args::ServeArgs,
     banner::banner,
     config, listen, local_socket,
@@ -63,16 +63,16 @@ async fn serve(settings: Settings, looks: Looks) -> Result<()> {
     let (address, patience) = (&settings.store, settings.wait_for_store);
     let limits = settings.tenant_limits;
     let folder = address.folder();
-    let opened = tokio::select! {
+    let (store, turn) = tokio::select! {
         opened = opening::open(address, patience, limits, clock.clone(), dice.clone()) => opened?,
         () = signals.any() => {
             info!("asked to end while the store was waited for");
             return Ok(());
         }
     };
-    let store = opened.store.clone();
-    let admin_key = admin_key::ensure(&store, folder, &*clock, &*dice).await?;
-    let (payload_bytes_max, strict_types) = (settings.payload_bytes_max, settings.strict_types);
+    let keys = AdminKeys { store: &store, folder, clock: &*clock, dice: &*dice };
+    let admin_key = keys.ensure().await?;
+    let Settings { payload_bytes_max, strict_types, .. } = settings;
     let node = platform::Settings { payload_bytes_max, strict_types };
     let node = Arc::new(Node::start(store, clock.clone(), dice.clone(), node)?);
     declare(&node, &settings.types, &*clock, &*dice).await?;
@@ -85,7 +85,9 @@ async fn serve(settings: Settings, looks: Looks) -> Result<()> {
     let listeners = Listeners { local, ..listeners };
     let server = Server::start(node.clone(), clock, dice, door, listeners, tls).await?;
     let _renewing = certificates.map(Certificates::follow);
-    opened.end_turn().await; // key, types, secrets and what signs addresses are there
+    if let Some(turn) = turn {
+        turn.end().await; // key, types, secrets and what signs addresses are there
+    }
     let mut handlers = ReadyMadeHandlers::start(&node, kit, name).await?;
     let address = server.address();
     match looks {

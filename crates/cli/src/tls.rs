@@ -14,7 +14,7 @@ use rustls::{
     sign::CertifiedKey,
 };
 use std::{
-    fs::{self, File, Metadata, OpenOptions},
+    fs::{self, Metadata, OpenOptions},
     io::Read,
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::Path,
@@ -52,7 +52,6 @@ impl Certificates {
         Ok(Certificates { files: files.clone(), served, stamp })
     }
 
-    /// How a server speaks TLS with whatever certificate is the current one.
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
         let config = ServerConfig::builder().with_no_client_auth();
         let mut config = config.with_cert_resolver(self.served.clone());
@@ -69,7 +68,8 @@ impl Certificates {
     }
 
     async fn look_again_and_again(mut self) {
-        let mut failed = FailedLooks::default();
+        // Files that could not be used, and at how many looks in a row.
+        let mut failed: Option<(Stamp, u64)> = None;
         loop {
             sleep(LOOK_EVERY).await;
             let stamp = Stamp::of(&self.files);
@@ -82,13 +82,16 @@ impl Certificates {
                 Ok(certified) => {
                     *self.served.0.write().expect(UNPOISONED) = certified;
                     self.stamp = stamp;
-                    failed = FailedLooks::default();
+                    failed = None;
                     info!(cert = %self.files.cert.display(), "a renewed certificate is served");
                 }
+                // The next look tries again, also where the files stay as they are: the old
+                // certificate would otherwise be served until it expires.
                 Err(error) => {
-                    // The next look tries again, also where the files stay as they are: the old
-                    // certificate would otherwise be served until it expires.
-                    if failed.count(stamp) == WARN_AT_LOOK {
+                    let before = failed.filter(|(seen, _)| *seen == stamp);
+                    let looks = before.map_or(0, |(_, looks)| looks) + 1;
+                    failed = Some((stamp, looks));
+                    if looks == WARN_AT_LOOK {
                         let error = format!("{error:#}");
                         warn!(
                             error,
@@ -105,25 +108,6 @@ impl Certificates {
 /// passes in silence, the second one warns, and later ones repeat nothing.
 const WARN_AT_LOOK: u64 = 2;
 
-/// How often the same files could not be used, one look after the other.
-#[derive(Default)]
-struct FailedLooks {
-    stamp: Option<Stamp>,
-    count: u64,
-}
-
-impl FailedLooks {
-    /// Counts one more look that failed, and gives how many there were at files with this stamp.
-    fn count(&mut self, stamp: Stamp) -> u64 {
-        if self.stamp.as_ref() != Some(&stamp) {
-            *self = FailedLooks { stamp: Some(stamp), count: 0 };
-        }
-        self.count += 1;
-        self.count
-    }
-}
-
-/// What new connections are shown.
 #[derive(Debug)]
 struct Served(RwLock<Arc<CertifiedKey>>);
 
@@ -135,32 +119,22 @@ impl ResolvesServerCert for Served {
 
 const UNPOISONED: &str = "nothing panics with the certificate in hand";
 
-/// What changes when a file is written or replaced, or gets another mode or owner.
+/// What changes when either file is written or replaced, or gets another mode or owner. Nothing of a
+/// file that is not there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stamp([Option<FileStamp>; 2]);
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct FileStamp {
-    device: u64,
-    inode: u64,
-    modified: (i64, i64),
-    /// Without it, the `chmod` that a warning asks for would not be seen.
-    changed: (i64, i64),
-    bytes: u64,
-}
+/// Device and inode, time of the content, time of mode and owner, bytes. Without the third, the
+/// `chmod` that a warning asks for would not be seen.
+type FileStamp = ((u64, u64), (i64, i64), (i64, i64), u64);
 
 impl Stamp {
-    /// Nothing of a file that is not there.
     fn of(files: &TlsFiles) -> Self {
         Stamp([&files.cert, &files.key].map(|path| {
             let file = fs::metadata(path).ok()?;
-            Some(FileStamp {
-                device: file.dev(),
-                inode: file.ino(),
-                modified: (file.mtime(), file.mtime_nsec()),
-                changed: (file.ctime(), file.ctime_nsec()),
-                bytes: file.len(),
-            })
+            let (modified, changed) =
+                ((file.mtime(), file.mtime_nsec()), (file.ctime(), file.ctime_nsec()));
+            Some(((file.dev(), file.ino()), modified, changed, file.len()))
         }))
     }
 }
@@ -170,21 +144,18 @@ pub(crate) fn load(files: &TlsFiles) -> Result<Arc<CertifiedKey>> {
     let chain = chain(&files.cert)?;
     let key = key(&files.key)?;
     let (cert, key_file) = (files.cert.display(), files.key.display());
-    let certified = CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider());
-    let certified = certified.map_err(|error| {
-        if let rustls::Error::InconsistentKeys(_) = error {
-            return anyhow::anyhow!(
-                "the key in {key_file} does not belong to the first certificate in {cert}; the server's own \
-                 certificate must come first, those who vouch for it after it"
-            );
-        }
-        anyhow::anyhow!("{cert} and {key_file} cannot be used for TLS: {error}")
-    })?;
-    Ok(Arc::new(certified))
+    match CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider()) {
+        Ok(certified) => Ok(Arc::new(certified)),
+        Err(rustls::Error::InconsistentKeys(_)) => bail!(
+            "the key in {key_file} does not belong to the first certificate in {cert}; the server's own \
+             certificate must come first, those who vouch for it after it"
+        ),
+        Err(error) => bail!("{cert} and {key_file} cannot be used for TLS: {error}"),
+    }
 }
 
 fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
-    let pem = PemFile::open(path, "certificate")?.read()?;
+    let (pem, _) = read(path, "certificate")?;
     let chain: Vec<_> = CertificateDer::pem_slice_iter(&pem)
         .collect::<Result<_, _>>()
         .map_err(|error| unreadable(path, &error))?;
@@ -195,9 +166,8 @@ fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
 }
 
 fn key(path: &Path) -> Result<PrivateKeyDer<'static>> {
-    let file = PemFile::open(path, "key")?;
-    refuse_exposed(&file)?;
-    let pem = file.read()?;
+    let (pem, found) = read(path, "key")?;
+    refuse_exposed(path, &found)?;
     match PrivateKeyDer::from_pem_slice(&pem) {
         Ok(key) => Ok(key),
         Err(Error::NoItemsFound) if has(&pem, "ENCRYPTED PRIVATE KEY") => bail!(
@@ -214,8 +184,8 @@ fn key(path: &Path) -> Result<PrivateKeyDer<'static>> {
 
 /// Refuses a key that other users can read. It is a file of this user with mode 0600, or one of
 /// root that our group may read (0640), as PostgreSQL wants it.
-fn refuse_exposed(key: &PemFile<'_>) -> Result<()> {
-    let (shown, mode, owner) = (key.path.display(), key.found.mode() & 0o7777, key.found.uid());
+fn refuse_exposed(path: &Path, found: &Metadata) -> Result<()> {
+    let (shown, mode, owner) = (path.display(), found.mode() & 0o7777, found.uid());
     let user = rustix::process::geteuid().as_raw();
     let (mode_max, mend) = match owner {
         owner if owner == user => (0o600, "chmod 600"),
@@ -230,49 +200,31 @@ fn refuse_exposed(key: &PemFile<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A file that is opened once: what is checked is what is read. Links are followed: tools that
-/// renew certificates point with them to the newest.
-struct PemFile<'a> {
-    path: &'a Path,
-    what: &'a str,
-    file: File,
-    found: Metadata,
-}
-
-impl<'a> PemFile<'a> {
-    fn open(path: &'a Path, what: &'a str) -> Result<Self> {
-        // A FIFO would hold up the thread that reads renewed certificates, for ever.
-        let flags = OFlags::NONBLOCK.bits().cast_signed();
-        let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
-        let opened = opened.and_then(|file| Ok((file.metadata()?, file)));
-        let (found, file) = opened.with_context(|| access_problem(path, what))?;
-        if !found.is_file() {
-            bail!("the {what} {} is no regular file", path.display());
-        }
-        Ok(PemFile { path, what, file, found })
+/// Opens a file once: what is checked is what was read. Links are followed: tools that renew
+/// certificates point with them to the newest.
+fn read(path: &Path, what: &str) -> Result<(Vec<u8>, Metadata)> {
+    let problem = || access_problem(path, what);
+    // A FIFO would hold up the thread that reads renewed certificates, for ever.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
+    let mut file = opened.with_context(problem)?;
+    let found = file.metadata().with_context(problem)?;
+    if !found.is_file() {
+        bail!("the {what} {} is no regular file", path.display());
     }
-
-    fn read(mut self) -> Result<Vec<u8>> {
-        let mut pem = Vec::new();
-        let read = self.file.read_to_end(&mut pem);
-        read.with_context(|| access_problem(self.path, self.what))?;
-        Ok(pem)
-    }
+    let mut pem = Vec::new();
+    file.read_to_end(&mut pem).with_context(problem)?;
+    Ok((pem, found))
 }
 
 /// What is said of a file that the system does not let us read: whose it is, and who we are.
 fn access_problem(path: &Path, what: &str) -> String {
     let user = rustix::process::geteuid().as_raw();
-    let owner = fs::metadata(path).map(|file| {
-        format!(
-            " (mode {:o}, of user {} and group {})",
-            file.mode() & 0o7777,
-            file.uid(),
-            file.gid()
-        )
+    let of = fs::metadata(path).map_or(String::new(), |file| {
+        let mode = file.mode() & 0o7777;
+        format!(" (mode {mode:o}, of user {} and group {})", file.uid(), file.gid())
     });
-    let owner = owner.unwrap_or_default();
-    format!("the {what} {}{owner} cannot be read by user {user}", path.display())
+    format!("the {what} {}{of} cannot be read by user {user}", path.display())
 }
 
 /// The text of a key is nobody's business: only what kind of damage it has is told.
@@ -288,14 +240,12 @@ fn unreadable(path: &Path, error: &Error) -> anyhow::Error {
     anyhow::anyhow!("{} is no PEM file: {why}", path.display())
 }
 
-/// What was found instead of what was looked for.
 fn instead(pem: &[u8], wanted: &str) -> String {
-    for other in ["PRIVATE KEY", "CERTIFICATE REQUEST", "CERTIFICATE", "PUBLIC KEY"] {
-        if has(pem, other) {
-            return format!("there is a {} in it", other.to_lowercase());
-        }
+    let others = ["PRIVATE KEY", "CERTIFICATE REQUEST", "CERTIFICATE", "PUBLIC KEY"];
+    match others.into_iter().find(|other| has(pem, other)) {
+        Some(other) => format!("there is a {} in it", other.to_lowercase()),
+        None => format!("it must be PEM, with a line such as -----BEGIN {wanted}-----"),
     }
-    format!("it must be PEM, with a line such as -----BEGIN {wanted}-----")
 }
 
 fn has(pem: &[u8], section: &str) -> bool {

@@ -21,8 +21,14 @@ impl House {
         self.folder.path().join(NAME)
     }
 
+    fn with_keys<T>(&self, work: impl AsyncFnOnce(&AdminKeys<'_>) -> T) -> T {
+        let (store, folder) = (&self.store, self.folder.path());
+        let clock = SystemClock::new();
+        block_on(work(&AdminKeys { store, folder, clock: &clock, dice: &SystemDice }))
+    }
+
     fn start(&self) -> Result<Option<PathBuf>> {
-        block_on(ensure(&self.store, self.folder.path(), &SystemClock::new(), &SystemDice))
+        self.with_keys(async |keys| keys.ensure().await)
     }
 
     fn keys(&self) -> Vec<ApiKey> {
@@ -78,8 +84,7 @@ fn a_start_that_died_between_file_and_store_is_finished_by_the_next() {
 fn a_start_that_died_after_the_store_finds_everything_done() {
     let house = House::new();
     let secret = a_secret();
-    let put = put(&secret, "first start", SystemClock::new().read().wall, &SystemDice).unwrap();
-    block_on(execute(&house.store, put)).unwrap();
+    house.with_keys(async |keys| keys.keep(&secret, FIRST_START, false).await).unwrap();
     // Whoever took the file away keeps the secret elsewhere: no second key is made behind their back.
     assert_eq!(house.start().unwrap(), None);
     assert!(house.keys().len() == 1 && !house.path().exists());
@@ -119,8 +124,7 @@ fn a_link_is_not_followed() {
 fn whoever_has_lost_the_key_gets_another_and_nothing_is_written_over() {
     let house = House::new();
     house.start().unwrap();
-    let another =
-        || block_on(another(&house.store, house.folder.path(), &SystemClock::new(), &SystemDice));
+    let another = || house.with_keys(async |keys| keys.another().await);
     assert!(another().unwrap_err().to_string().contains("move it away first"));
     fs::remove_file(house.path()).unwrap();
     assert_eq!(another().unwrap(), house.path());
@@ -141,13 +145,14 @@ fn a_key_that_another_node_was_faster_to_make_is_not_announced() {
 fn of_two_first_keys_the_one_that_the_log_has_first_stays() {
     let house = House::new();
     let (early, late) = (a_secret(), a_secret());
-    let clock = SystemClock::new();
-    for secret in [&early, &late] {
-        block_on(keep(&house.store, secret, FIRST_START, &clock, &SystemDice)).unwrap();
-    }
-    assert!(block_on(is_first(&house.store, &early)).unwrap());
-    assert!(!block_on(is_first(&house.store, &late)).unwrap());
-    block_on(withdraw(&house.store, &late, &clock, &SystemDice)).unwrap();
+    house.with_keys(async |keys| {
+        for secret in [&early, &late] {
+            keys.keep(secret, FIRST_START, false).await.unwrap();
+        }
+        assert!(keys.is_first(&early).await.unwrap());
+        assert!(!keys.is_first(&late).await.unwrap());
+        keys.keep(&late, FIRST_START, true).await.unwrap();
+    });
     let keys = house.keys();
     let good: Vec<_> = keys.iter().filter(|key| key.revoked_at.is_none()).collect();
     assert!(keys.len() == 2 && good.len() == 1 && good[0].digest == early.digest());

@@ -1,6 +1,6 @@
 //! What a database says about itself, and what mends it.
 
-use super::finding::{Finding, quoted};
+use super::finding::{Report, quoted};
 use crate::{args::DoctorArgs, opening};
 use platform::SystemClock;
 use store::{
@@ -8,144 +8,125 @@ use store::{
     verify_postgres_audit,
 };
 
-pub(super) fn look(address: &PostgresAddress, args: &DoctorArgs) -> Vec<Finding> {
+pub(super) fn look(report: &mut Report, address: &PostgresAddress, args: &DoctorArgs) {
     let health = match opening::block_on(examine_postgres(address, &SystemClock::new())) {
         Ok(health) => health,
-        Err(error) => return vec![unreachable(&error)],
+        Err(error) => {
+            report
+                .wrong("store", format!("store: {error:#}"))
+                .run("whether it runs", "pg_isready --host=HOST --port=PORT")
+                .say("docs/operating.md, \"When the database is down\", says what nodes do meanwhile");
+            return;
+        }
     };
-    let mut findings = vec![reached(address, &health), version(&health)];
-    findings.extend(weaknesses(address));
-    findings.extend(schema(address));
-    findings.extend(rights(address, &health));
-    findings.extend(creators(address, &health));
-    findings.extend(settings(&health));
-    findings.extend(transactions(&health));
-    findings.extend(prepared(&health));
-    findings.push(clock(&health));
-    findings.push(connections(&health));
-    findings.push(audit(address, args));
-    findings
-}
-
-fn unreachable(error: &anyhow::Error) -> Finding {
-    Finding::wrong("store", format!("store: {error:#}"))
-        .run("whether it runs", "pg_isready --host=HOST --port=PORT")
-        .say("docs/operating.md, \"When the database is down\", says what nodes do meanwhile")
-}
-
-fn reached(address: &PostgresAddress, health: &PostgresHealth) -> Finding {
-    let (role, ms) = (&health.role, health.round_trip.as_millis());
-    let what = format!("store {address}: reached as {role}, {ms} ms for a round trip");
-    match health.superuser {
-        true => Finding::note("store", format!("{what}; a superuser may do more than is needed"))
-            .say("give it a role of its own: docs/operating.md has the SQL"),
-        false => Finding::well("store", what),
-    }
-}
-
-/// How the database is reached, where an attacker on the way could make use of it.
-fn weaknesses(address: &PostgresAddress) -> Vec<Finding> {
-    let note = |what: String| Finding::note("connection", format!("address of the store: {what}"));
-    address.weaknesses().into_iter().map(note).collect()
+    reached(report, address, &health);
+    schema(report, address);
+    rights(report, address, &health);
+    creators(report, address, &health);
+    settings(report, &health);
+    transactions(report, &health);
+    machine(report, &health);
+    audit(report, address, args);
 }
 
 /// Older ones lack what the statements use, and are no longer mended by anybody.
 const VERSION_MIN: i32 = 130_000;
 
-fn version(health: &PostgresHealth) -> Finding {
-    let what = format!("PostgreSQL {}", health.version);
-    match health.version_number >= VERSION_MIN {
-        true => Finding::well("version", what),
-        false => Finding::wrong("version", format!("{what}: 13 or later is needed"))
-            .say("upgrade the database"),
+fn reached(report: &mut Report, address: &PostgresAddress, health: &PostgresHealth) {
+    let (role, ms) = (&health.role, health.round_trip.as_millis());
+    let what = format!("store {address}: reached as {role}, {ms} ms for a round trip");
+    if health.superuser {
+        let what = format!("{what}; a superuser may do more than is needed");
+        report.note("store", what).say("give it a role of its own: docs/operating.md has the SQL");
+    } else {
+        report.well("store", what);
+    }
+    let version = format!("PostgreSQL {}", health.version);
+    if health.version_number >= VERSION_MIN {
+        report.well("version", version);
+    } else {
+        let what = format!("{version}: 13 or later is needed");
+        report.wrong("version", what).say("upgrade the database");
+    }
+    // How it is reached, where an attacker on the way could make use of it.
+    for what in address.weaknesses() {
+        report.note("connection", format!("address of the store: {what}"));
     }
 }
 
-fn schema(address: &PostgresAddress) -> Option<Finding> {
+fn schema(report: &mut Report, address: &PostgresAddress) {
+    let name = address.schema();
     match opening::block_on(postgres_schema(address)) {
         Ok(schema) if schema.missing.is_empty() => {
-            Some(Finding::well("schema", format!("schema {}: up to date", address.schema())))
+            report.well("schema", format!("schema {name}: up to date"));
         }
         Ok(schema) => {
-            let (name, found, known) = (address.schema(), schema.found, schema.known);
+            let (found, known) = (schema.found, schema.known);
             let what = format!("schema {name}: is at {found}, this version writes {known}");
-            let finding = Finding::note("schema", what);
-            Some(
-                finding
-                    .run("the next start brings it up to date, and so does", "consign migrate up"),
-            )
+            let say = "the next start brings it up to date, and so does";
+            report.note("schema", what).run(say, "consign migrate up");
         }
-        Err(error) => Some(Finding::wrong("schema", format!("schema: {error:#}"))),
+        Err(error) => {
+            report.wrong("schema", format!("schema: {error:#}"));
+        }
     }
 }
 
-fn rights(address: &PostgresAddress, health: &PostgresHealth) -> Vec<Finding> {
-    let (schema, role) = (address.schema(), quoted_name(&health.role));
-    let mut findings = Vec::new();
+fn rights(report: &mut Report, address: &PostgresAddress, health: &PostgresHealth) {
+    let (schema, role, quoted) = (address.schema(), &health.role, quoted_name(&health.role));
+    let before = report.0.len();
     if !health.may_migrate && health.schema_is_there {
-        let what = format!("rights: {} may not make tables in the schema {schema}", health.role);
-        let cure = psql(&format!("alter schema {schema} owner to {role}"));
-        let fine = format!("{what}; fine where another role runs `consign migrate up`");
-        findings.push(Finding::note("rights", fine).run("else, as its owner", cure));
+        let what = format!("rights: {role} may not make tables in the schema {schema}");
+        let what = format!("{what}; fine where another role runs `consign migrate up`");
+        let cure = format!("alter schema {schema} owner to {quoted}");
+        report.note("rights", what).run("else, as its owner", psql(&cure));
     }
     if !health.may_migrate && !health.schema_is_there {
-        let what =
-            format!("rights: there is no schema {schema}, and {} may not make one", health.role);
-        let cure = psql(&format!("create schema {schema} authorization {role}"));
-        findings.push(Finding::wrong("rights", what).run("as the owner of the database", cure));
+        let what = format!("rights: there is no schema {schema}, and {role} may not make one");
+        let cure = format!("create schema {schema} authorization {quoted}");
+        report.wrong("rights", what).run("as the owner of the database", psql(&cure));
     }
-    if !health.closed_tables.is_empty() {
-        let tables = health.closed_tables.join(", ");
-        let cure = format!(
-            "grant select, insert, update, delete on all tables in schema {schema} to {role}"
-        );
-        let what = format!("rights: {} may not read and write {tables}", health.role);
-        findings.push(Finding::wrong("rights", what).run("as their owner", psql(&cure)));
+    for (closed, verb, rights, kind) in [
+        (&health.closed_tables, "read and write", "select, insert, update, delete", "tables"),
+        (&health.closed_functions, "call", "execute", "functions"),
+    ] {
+        if !closed.is_empty() {
+            let what = format!("rights: {role} may not {verb} {}", closed.join(", "));
+            let cure = format!("grant {rights} on all {kind} in schema {schema} to {quoted}");
+            report.wrong("rights", what).run("as their owner", psql(&cure));
+        }
     }
-    if !health.closed_functions.is_empty() {
-        let functions = health.closed_functions.join(", ");
-        let cure = format!("grant execute on all functions in schema {schema} to {role}");
-        let what = format!("rights: {} may not call {functions}", health.role);
-        findings.push(Finding::wrong("rights", what).run("as their owner", psql(&cure)));
-    }
-    if findings.is_empty() {
-        findings
-            .push(Finding::well("rights", format!("rights: {} has what it needs", health.role)));
-    }
-    findings
+    report.well_since(before, "rights", format!("rights: {role} has what it needs"));
 }
 
 /// Who else may create where names are looked up. In our schema, another role's function could be
 /// taken for one of ours; `public` is not looked into by Consign, but by nearly every other
 /// application of the database.
-fn creators(address: &PostgresAddress, health: &PostgresHealth) -> Vec<Finding> {
-    let told = health.creators.iter().map(|creator| {
+fn creators(report: &mut Report, address: &PostgresAddress, health: &PostgresHealth) {
+    let (ours, before) = (address.schema(), report.0.len());
+    for creator in &health.creators {
         let schema = &creator.schema;
         let who = creator.role.as_deref().unwrap_or("every role");
         let from = creator.role.as_deref().map_or_else(|| "public".into(), quoted_name);
         let what = format!("rights: {who} may create in the schema {schema}");
-        let cure = psql(&format!("revoke create on schema {schema} from {from}"));
-        if schema == address.schema() {
-            let what = format!("{what}, and so put its own code in the place of Consign's");
-            return Finding::wrong("schemas", what).run("as its owner", cure);
-        }
-        let what = format!("{what}: Consign does not look there, other applications do");
-        Finding::note("schemas", what).run("as its owner", cure)
-    });
-    let mut findings: Vec<Finding> = told.collect();
+        let finding = if schema == ours {
+            let harm = "and so put its own code in the place of Consign's";
+            report.wrong("schemas", format!("{what}, {harm}"))
+        } else {
+            let harm = "Consign does not look there, other applications do";
+            report.note("schemas", format!("{what}: {harm}"))
+        };
+        let cure = format!("revoke create on schema {schema} from {from}");
+        finding.run("as its owner", psql(&cure));
+    }
     if let Some(owner) = &health.foreign_owner {
-        let (schema, role) = (address.schema(), quoted_name(&health.role));
-        let what = format!(
-            "rights: the schema {schema} belongs to {owner}, which may put its own code in the place of Consign's"
-        );
-        let cure = psql(&format!("alter schema {schema} owner to {role}"));
-        findings.push(Finding::wrong("schemas", what).run("as a superuser", cure));
+        let what = format!("rights: the schema {ours} belongs to {owner}");
+        let what = format!("{what}, which may put its own code in the place of Consign's");
+        let cure = format!("alter schema {ours} owner to {}", quoted_name(&health.role));
+        report.wrong("schemas", what).run("as a superuser", psql(&cure));
     }
-    if findings.is_empty() {
-        let what = format!("rights: no other role may create in {} or public", address.schema());
-        findings.push(Finding::well("schemas", what));
-    }
-    findings
+    let well = format!("rights: no other role may create in {ours} or public");
+    report.well_since(before, "schemas", well);
 }
 
 /// What must be on, and what it costs where it is off.
@@ -160,89 +141,81 @@ const SETTINGS: &[(&str, &str)] = &[
     ("track_counts", "autovacuum does not know which tables need it"),
 ];
 
-fn settings(health: &PostgresHealth) -> Vec<Finding> {
-    let off = |name: &str| health.settings.iter().any(|(n, value)| n == name && value == "off");
-    let wrong: Vec<Finding> = SETTINGS
-        .iter()
-        .filter(|(name, _)| off(name))
-        .map(|(name, why)| {
-            let cure = psql(&format!("alter system set {name} = on"));
-            Finding::wrong("settings", format!("{name} is off: {why}"))
-                .run("then have it read its settings again", cure)
-        })
-        .collect();
-    if wrong.is_empty() {
-        return vec![Finding::well("settings", "fsync, synchronous_commit and autovacuum are on")];
+fn settings(report: &mut Report, health: &PostgresHealth) {
+    let before = report.0.len();
+    let is_off = |name: &str| health.settings.iter().any(|(n, value)| n == name && value == "off");
+    for (name, why) in SETTINGS.iter().filter(|(name, _)| is_off(name)) {
+        let cure = psql(&format!("alter system set {name} = on"));
+        report
+            .wrong("settings", format!("{name} is off: {why}"))
+            .run("then have it read its settings again", cure);
     }
-    wrong
+    let well = "fsync, synchronous_commit and autovacuum are on";
+    report.well_since(before, "settings", well.into());
 }
 
-fn transactions(health: &PostgresHealth) -> Vec<Finding> {
-    let long = health.long_transactions.iter().map(|open| {
-        let minutes = open.seconds / 60;
+fn transactions(report: &mut Report, health: &PostgresHealth) {
+    for open in &health.long_transactions {
+        let (role, minutes) = (&open.role, open.seconds / 60);
         let what = format!(
-            "a transaction of {} has been open for {minutes} minutes: until it ends, nothing is cleaned up",
-            open.role
+            "a transaction of {role} has been open for {minutes} minutes: until it ends, nothing is cleaned up"
         );
         let cure = psql(&format!("select pg_terminate_backend({})", open.pid));
-        Finding::note("transactions", what).run("if nobody needs it", cure)
-    });
-    let mut findings: Vec<Finding> = long.collect();
-    if findings.is_empty() && health.sees_all {
-        findings.push(Finding::well("transactions", "no transaction has been open for long"));
+        report.note("transactions", what).run("if nobody needs it", cure);
+    }
+    if health.long_transactions.is_empty() && health.sees_all {
+        report.well("transactions", "no transaction has been open for long");
     }
     if !health.sees_all {
         let cure = psql(&format!("grant pg_read_all_stats to {}", quoted_name(&health.role)));
         let what = "transactions of other roles: not looked at, they cannot be seen";
-        findings.push(Finding::unknown("transactions", what).run("to see them", cure));
+        report.unknown("transactions", what).run("to see them", cure);
     }
-    findings
-}
-
-fn prepared(health: &PostgresHealth) -> Vec<Finding> {
-    let of = |gid: &String| {
+    for gid in &health.prepared {
         let cure = psql(&format!("rollback prepared '{}'", gid.replace('\'', "''")));
         let what = format!("the prepared transaction {gid} was never ended: nothing is cleaned up");
-        Finding::wrong("transactions", what).run("if nobody will commit it", cure)
-    };
-    health.prepared.iter().map(of).collect()
+        report.wrong("transactions", what).run("if nobody will commit it", cure);
+    }
 }
 
 /// Leases are the database's time, so this costs no job; but logs are hard to compare.
 const CLOCKS_APART_MS: i64 = 2_000;
 
-fn clock(health: &PostgresHealth) -> Finding {
+fn machine(report: &mut Report, health: &PostgresHealth) {
     let what = format!("clock: the database's is {} ms ahead of this machine's", health.ahead_ms);
-    match health.ahead_ms.abs() < CLOCKS_APART_MS {
-        true => Finding::well("clock", what),
-        false => Finding::note("clock", format!("{what}; the database's decides"))
-            .run("see that both follow a time server", "timedatectl status"),
+    if health.ahead_ms.abs() < CLOCKS_APART_MS {
+        report.well("clock", what);
+    } else {
+        let what = format!("{what}; the database's decides");
+        let say = "see that both follow a time server";
+        report.note("clock", what).run(say, "timedatectl status");
     }
-}
-
-fn connections(health: &PostgresHealth) -> Finding {
     let (used, max) = health.connections;
     let what = format!("connections: {used} of {max} are in use");
-    match used * 10 < max * 9 {
-        true => Finding::well("connections", what),
-        false => Finding::note("connections", what)
-            .say("fewer per node with ?connections= in the address, PgBouncer, or a larger max_connections"),
+    if used * 10 < max * 9 {
+        report.well("connections", what);
+    } else {
+        let say = "fewer per node with ?connections= in the address, PgBouncer, or a larger max_connections";
+        report.note("connections", what).say(say);
     }
 }
 
-fn audit(address: &PostgresAddress, args: &DoctorArgs) -> Finding {
+fn audit(report: &mut Report, address: &PostgresAddress, args: &DoctorArgs) {
     if args.quick {
-        return Finding::unknown("audit", "audit log: not read through (--quick)");
+        report.unknown("audit", "audit log: not read through (--quick)");
+        return;
     }
     match opening::block_on(verify_postgres_audit(address, &mut |_| {})) {
         Ok(AuditChain::Whole { entries, .. }) => {
-            Finding::well("audit", format!("audit log: {entries} entries, each as it was written"))
+            report.well("audit", format!("audit log: {entries} entries, each as it was written"));
         }
         Ok(AuditChain::Broken { number }) => {
             let what = format!("audit log: entry {number} is missing or not as it was written");
-            Finding::wrong("audit", what).run("all before it are", "consign audit verify")
+            report.wrong("audit", what).run("all before it are", "consign audit verify");
         }
-        Err(error) => Finding::unknown("audit", format!("audit log: {error:#}")),
+        Err(error) => {
+            report.unknown("audit", format!("audit log: {error:#}"));
+        }
     }
 }
 

@@ -3,7 +3,6 @@
 use crate::ink::{Line, Tone};
 use serde::Serialize;
 
-/// Something that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
     pub(crate) level: Level,
@@ -13,7 +12,6 @@ pub(crate) struct Finding {
     pub(crate) cures: Vec<Cure>,
 }
 
-/// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Level {
@@ -33,40 +31,50 @@ pub(crate) struct Cure {
     pub(crate) run: Option<String>,
 }
 
+/// Everything that was found, in the order in which it is told.
+#[derive(Debug, Default)]
+pub(crate) struct Report(pub(crate) Vec<Finding>);
+
+impl Report {
+    fn add(&mut self, level: Level, area: &'static str, what: impl Into<String>) -> &mut Finding {
+        self.0.push_mut(Finding { level, area, what: what.into(), cures: Vec::new() })
+    }
+
+    pub(crate) fn well(&mut self, area: &'static str, what: impl Into<String>) {
+        self.add(Level::Well, area, what);
+    }
+
+    pub(crate) fn note(&mut self, area: &'static str, what: impl Into<String>) -> &mut Finding {
+        self.add(Level::Note, area, what)
+    }
+
+    pub(crate) fn wrong(&mut self, area: &'static str, what: impl Into<String>) -> &mut Finding {
+        self.add(Level::Wrong, area, what)
+    }
+
+    pub(crate) fn unknown(&mut self, area: &'static str, what: impl Into<String>) -> &mut Finding {
+        self.add(Level::Unknown, area, what)
+    }
+
+    /// Says that an area is well where nothing was found since there were `before` findings.
+    pub(crate) fn well_since(&mut self, before: usize, area: &'static str, what: String) {
+        if self.0.len() == before {
+            self.well(area, what);
+        }
+    }
+}
+
 impl Finding {
-    fn new(level: Level, area: &'static str, what: impl Into<String>) -> Self {
-        Finding { level, area, what: what.into(), cures: Vec::new() }
-    }
-
-    pub(crate) fn well(area: &'static str, what: impl Into<String>) -> Self {
-        Finding::new(Level::Well, area, what)
-    }
-
-    pub(crate) fn note(area: &'static str, what: impl Into<String>) -> Self {
-        Finding::new(Level::Note, area, what)
-    }
-
-    pub(crate) fn wrong(area: &'static str, what: impl Into<String>) -> Self {
-        Finding::new(Level::Wrong, area, what)
-    }
-
-    pub(crate) fn unknown(area: &'static str, what: impl Into<String>) -> Self {
-        Finding::new(Level::Unknown, area, what)
-    }
-
-    /// With a sentence about what helps.
-    pub(crate) fn say(mut self, say: impl Into<String>) -> Self {
+    pub(crate) fn say(&mut self, say: impl Into<String>) -> &mut Self {
         self.cures.push(Cure { say: say.into(), run: None });
         self
     }
 
-    /// With a command that helps.
-    pub(crate) fn run(mut self, say: impl Into<String>, run: impl Into<String>) -> Self {
+    pub(crate) fn run(&mut self, say: impl Into<String>, run: impl Into<String>) -> &mut Self {
         self.cures.push(Cure { say: say.into(), run: Some(run.into()) });
         self
     }
 
-    /// A line for what was found, and one for each cure.
     pub(crate) fn lines(&self) -> Vec<Line> {
         let (mark, tone) = match self.level {
             Level::Well => ("✓", Tone::Good),
@@ -106,9 +114,9 @@ mod tests {
 
     #[test]
     fn a_finding_says_what_is_wrong_and_what_mends_it() {
-        let finding = Finding::wrong("queue", "queue email: paused")
-            .run("let its jobs start", "consign queues resume email")
-            .say("or leave it");
+        let mut report = Report::default();
+        let finding = report.wrong("queue", "queue email: paused");
+        finding.run("let its jobs start", "consign queues resume email").say("or leave it");
         let text: Vec<String> = finding.lines().iter().map(Line::text).collect();
         assert_eq!(
             text,

@@ -1,6 +1,6 @@
 //! What is wrong with queues, workers and types: pure, from what the server said to what an operator hears.
 
-use super::finding::{Finding, quoted};
+use super::finding::{Report, quoted};
 use crate::remote::{Standing, ago, span, standing};
 use engine::Timestamp;
 use std::{collections::BTreeMap, time::Duration};
@@ -18,73 +18,69 @@ pub(super) struct House {
     pub(super) strict: bool,
 }
 
-pub(super) fn look(house: &House, now: Timestamp) -> Vec<Finding> {
-    let mut findings = Vec::new();
+pub(super) fn look(report: &mut Report, house: &House, now: Timestamp) {
+    let before = report.0.len();
     for queue in &house.queues {
-        findings.extend(stuck(house, queue, now));
-        findings.extend(poisoned(house, queue));
-        findings.extend(undeclared(house, queue));
+        stuck(report, house, queue, now);
+        poisoned(report, house, queue);
+        undeclared(report, house, queue);
     }
-    if findings.is_empty() {
-        let what = format!("queues: {}, and nothing waits in vain", house.queues.len());
-        findings.push(Finding::well("queue", what));
-    }
-    findings.extend(workers(house, now));
-    findings
+    let well = format!("queues: {}, and nothing waits in vain", house.queues.len());
+    report.well_since(before, "queue", well);
+    workers(report, house, now);
 }
 
 /// Jobs that wait, and will go on waiting.
-fn stuck(house: &House, queue: &QueueShape, now: Timestamp) -> Option<Finding> {
+fn stuck(report: &mut Report, house: &House, queue: &QueueShape, now: Timestamp) {
     let name = &queue.job_type;
     let age = queue.oldest_age_seconds.map(Duration::from_secs);
     let oldest = age.map_or(String::new(), |age| format!(" (oldest {})", span(age)));
-    Some(match standing(queue) {
-        Standing::Open => return None,
+    match standing(queue) {
+        Standing::Open => {}
         Standing::Paused => {
             let resume = format!("consign queues resume {}", quoted(name));
-            let what = format!("queue {name}: paused");
-            match queue.queued {
-                0 => Finding::note("queue", format!("{what}; nothing waits in it")).run("", resume),
-                count => Finding::wrong("queue", format!("{what}, and {}{oldest}", waits(count)))
+            if queue.queued == 0 {
+                let what = format!("queue {name}: paused; nothing waits in it");
+                report.note("queue", what).run("", resume);
+            } else {
+                let what = format!("queue {name}: paused, and {}{oldest}", waits(queue.queued));
+                report
+                    .wrong("queue", what)
                     .run("who did it, and when", "consign audit")
-                    .run("let its jobs start", resume),
+                    .run("let its jobs start", resume);
             }
         }
         Standing::NoWorker => {
+            let waits = waits(queue.due);
             let them = if queue.due == 1 { "it" } else { "them" };
-            let what = format!("queue {name}: {} and no worker asks for {them}", waits(queue.due));
-            let what = format!("{what}{oldest}{}", last_worker(house, name, now));
-            nobody(house, Finding::wrong("queue", what), name)
+            let last = last_worker(house, name, now);
+            let what = format!("queue {name}: {waits} and no worker asks for {them}{oldest}{last}");
+            let is_ready_made =
+                |shown: &TypeShape| shown.job_type == *name && shown.policy.handler.is_some();
+            let (say, run) = if house.types.iter().any(is_ready_made) {
+                let say = "its ready-made handler should take them; the server's log says why not";
+                (say, format!("consign types {}", quoted(name)))
+            } else {
+                let run = format!("consign work --type {} --exec ./handler", quoted(name));
+                ("start its workers; for now", run)
+            };
+            report.wrong("queue", what).run(say, run);
         }
         Standing::Old => {
-            let what = format!(
-                "queue {name}: {} although {} is at work{oldest}",
-                waits(queue.due),
-                workers_said(queue.live_workers)
-            );
-            Finding::wrong("queue", what)
-                .run("more workers or more slots; who works", "consign workers")
+            let waits = waits(queue.due);
+            let workers = match queue.live_workers {
+                1 => "1 worker".into(),
+                count => format!("each of {count} workers"),
+            };
+            let what = format!("queue {name}: {waits} although {workers} is at work{oldest}");
+            let say = "more workers or more slots; who works";
+            report.wrong("queue", what).run(say, "consign workers");
         }
-    })
+    }
 }
 
 fn waits(count: u64) -> String {
     if count == 1 { "1 job waits".into() } else { format!("{count} jobs wait") }
-}
-
-fn workers_said(count: u64) -> String {
-    if count == 1 { "1 worker".into() } else { format!("each of {count} workers") }
-}
-
-fn nobody(house: &House, finding: Finding, name: &str) -> Finding {
-    let has_handler = |shown: &&TypeShape| shown.job_type == name && shown.policy.handler.is_some();
-    if house.types.iter().any(|shown| has_handler(&shown)) {
-        let run = format!("consign types {}", quoted(name));
-        return finding
-            .run("its ready-made handler should take them; the server's log says why not", run);
-    }
-    let run = format!("consign work --type {} --exec ./handler", quoted(name));
-    finding.run("start its workers; for now", run)
 }
 
 /// Who was there last.
@@ -103,40 +99,34 @@ fn placed(worker: &WorkerShape) -> String {
     }
 }
 
-fn poisoned(house: &House, queue: &QueueShape) -> Option<Finding> {
-    let (name, count) = (&queue.job_type, queue.poisoned);
-    if count == 0 {
-        return None;
+fn poisoned(report: &mut Report, house: &House, queue: &QueueShape) {
+    let name = &queue.job_type;
+    if queue.poisoned == 0 {
+        return;
     }
-    let reasons = house.reasons.get(name);
-    let told = reasons.into_iter().flatten().map(|(code, count)| format!("{code} {count}"));
-    let told: Vec<String> = told.collect();
-    let told = if told.is_empty() { String::new() } else { format!(": {}", told.join(", ")) };
-    let are = if count == 1 {
-        "1 job waits for a person"
-    } else {
-        &format!("{count} jobs wait for a person")
-    };
-    let mut finding = Finding::wrong("poison", format!("queue {name}: {are}{told}"))
-        .run("which, and why", format!("consign poison --type {}", quoted(name)));
-    for code in reasons.into_iter().flat_map(BTreeMap::keys) {
-        let run = format!("consign poison redrive --type {} --error-code {code}", quoted(name));
-        finding = finding.run("when the cause is mended", run);
+    let reasons = house.reasons.get(name).into_iter().flatten();
+    let told: Vec<_> = reasons.clone().map(|(code, count)| format!("{code} {count}")).collect();
+    let colon = if told.is_empty() { "" } else { ": " };
+    let waits = waits(queue.poisoned);
+    let what = format!("queue {name}: {waits} for a person{colon}{}", told.join(", "));
+    let name = quoted(name);
+    let finding = report.wrong("poison", what);
+    finding.run("which, and why", format!("consign poison --type {name}"));
+    for (code, _) in reasons {
+        let run = format!("consign poison redrive --type {name} --error-code {code}");
+        finding.run("when the cause is mended", run);
     }
-    Some(finding)
 }
 
-fn undeclared(house: &House, queue: &QueueShape) -> Option<Finding> {
+fn undeclared(report: &mut Report, house: &House, queue: &QueueShape) {
     let name = &queue.job_type;
-    let declared = house.types.iter().any(|shown| shown.job_type == *name && shown.declared);
-    if !house.strict || declared || queue.queued == 0 {
-        return None;
+    let is_declared = house.types.iter().any(|shown| shown.job_type == *name && shown.declared);
+    if house.strict && !is_declared && queue.queued > 0 {
+        let what =
+            format!("type {name}: nobody declared it, and strict_types refuses new jobs of it");
+        let declare = format!("consign types set {}", quoted(name));
+        report.wrong("type", what).run("declare it", declare);
     }
-    let what = format!("type {name}: nobody declared it, and strict_types refuses new jobs of it");
-    Some(
-        Finding::wrong("type", what)
-            .run("declare it", format!("consign types set {}", quoted(name))),
-    )
 }
 
 /// So many lost workers are told one by one.
@@ -144,29 +134,28 @@ const LOST_TOLD_MAX: usize = 10;
 
 /// A worker that was stopped in order looks like one that died. Only the queue that misses it tells which it was,
 /// so this alone is not wrong.
-fn workers(house: &House, now: Timestamp) -> Vec<Finding> {
+fn workers(report: &mut Report, house: &House, now: Timestamp) {
     let is_lost = |worker: &&WorkerShape| worker.state == WorkerState::Lost;
     let lost: Vec<&WorkerShape> = house.workers.iter().filter(is_lost).collect();
-    let live = house.workers.len() - lost.len();
-    let mut findings = vec![Finding::well("workers", format!("workers: {live} live"))];
-    findings.extend(lost.iter().take(LOST_TOLD_MAX).map(|worker| {
+    report.well("workers", format!("workers: {} live", house.workers.len() - lost.len()));
+    for worker in lost.iter().take(LOST_TOLD_MAX) {
         let (of, seen) = (worker.job_types.join(", "), ago(worker.last_seen_at, now));
         let what = format!("worker {} ({of}): lost, last seen {seen}", placed(worker));
-        Finding::note("worker", what).run(
-            "fine where it was stopped; else look at its log, and who is there",
-            "consign workers",
-        )
-    }));
+        let say = "fine where it was stopped; else look at its log, and who is there";
+        report.note("worker", what).run(say, "consign workers");
+    }
     if lost.len() > LOST_TOLD_MAX {
         let what = format!("workers: {} more are lost", lost.len() - LOST_TOLD_MAX);
-        findings.push(Finding::note("worker", what).run("", "consign workers"));
+        report.note("worker", what).run("", "consign workers");
     }
-    findings
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{super::finding::Level, *};
+    use super::{
+        super::finding::{Finding, Level},
+        *,
+    };
     use wire::Moment;
 
     fn now() -> Timestamp {
@@ -199,8 +188,9 @@ mod tests {
 
     #[track_caller]
     fn told(house: House, expected: &[&str]) {
-        let findings = look(&house, now());
-        let wrong = findings.iter().filter(|finding| finding.level == Level::Wrong);
+        let mut report = Report::default();
+        look(&mut report, &house, now());
+        let wrong = report.0.iter().filter(|finding| finding.level == Level::Wrong);
         let lines: Vec<String> = wrong.flat_map(Finding::lines).map(|line| line.text()).collect();
         assert_eq!(lines, expected);
     }

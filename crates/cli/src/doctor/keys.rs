@@ -1,36 +1,33 @@
 //! Keys that are about to end, before their owners find out.
 
-use super::finding::{Finding, quoted};
+use super::finding::{Report, quoted};
 use crate::remote::{Life, ago, life};
 use engine::Timestamp;
 use wire::KeyShape;
 
-pub(super) fn look(keys: &[KeyShape], now: Timestamp) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = keys.iter().filter_map(|key| about(key, now)).collect();
-    if findings.is_empty() {
-        let what = format!("keys: {}, and none ends within 14 days", keys.len());
-        findings.push(Finding::well("keys", what));
-    }
-    findings
-}
-
-fn about(key: &KeyShape, now: Timestamp) -> Option<Finding> {
-    let name = key.name.as_deref().unwrap_or_default();
-    let when = key.expires_at.map_or(String::new(), |at| ago(at, now));
-    let revoke = format!("consign keys revoke {}", key.id);
-    match life(key, now) {
-        Life::Good | Life::Revoked => None,
-        Life::EndsSoon => {
-            let what = format!("key {name} ({}): ends {when}", key.id);
-            let finding =
-                Finding::wrong("key", what).run("make its successor", successor(key, name));
-            Some(finding.run("when that one is in use everywhere", revoke))
-        }
-        Life::Expired => {
-            let what = format!("key {name} ({}): expired {when}", key.id);
-            Some(Finding::note("key", what).run("where nobody needs it any more", revoke))
+pub(super) fn look(report: &mut Report, keys: &[KeyShape], now: Timestamp) {
+    let before = report.0.len();
+    for key in keys {
+        let name = key.name.as_deref().unwrap_or_default();
+        let when = key.expires_at.map_or(String::new(), |at| ago(at, now));
+        let revoke = format!("consign keys revoke {}", key.id);
+        match life(key, now) {
+            Life::Good | Life::Revoked => {}
+            Life::EndsSoon => {
+                report
+                    .wrong("key", format!("key {name} ({}): ends {when}", key.id))
+                    .run("make its successor", successor(key, name))
+                    .run("when that one is in use everywhere", revoke);
+            }
+            Life::Expired => {
+                report
+                    .note("key", format!("key {name} ({}): expired {when}", key.id))
+                    .run("where nobody needs it any more", revoke);
+            }
         }
     }
+    let well = format!("keys: {}, and none ends within 14 days", keys.len());
+    report.well_since(before, "keys", well);
 }
 
 /// The command that makes a key which may the same.
@@ -47,7 +44,7 @@ fn successor(key: &KeyShape, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::finding::Finding, *};
     use wire::{KeyKind, Moment};
 
     #[test]
@@ -67,11 +64,13 @@ mod tests {
             expires_at: Some(after(3)),
             revoked_at: None,
         };
-        let lines: Vec<String> = look(std::slice::from_ref(&key), now)
-            .iter()
-            .flat_map(Finding::lines)
-            .map(|line| line.text())
-            .collect();
+        let looked = |key: &KeyShape| {
+            let mut report = Report::default();
+            look(&mut report, std::slice::from_ref(key), now);
+            report.0
+        };
+        let lines: Vec<String> =
+            looked(&key).iter().flat_map(Finding::lines).map(|line| line.text()).collect();
         assert_eq!(
             lines,
             [
@@ -82,6 +81,6 @@ mod tests {
             ]
         );
         let good = KeyShape { expires_at: None, ..key };
-        assert_eq!(look(&[good], now)[0].what, "keys: 1, and none ends within 14 days");
+        assert_eq!(looked(&good)[0].what, "keys: 1, and none ends within 14 days");
     }
 }

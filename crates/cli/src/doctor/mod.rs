@@ -14,7 +14,7 @@ use crate::{
     remote::Show,
 };
 use anyhow::Result;
-use finding::{Finding, Level};
+use finding::{Finding, Level, Report};
 use platform::SystemClock;
 use std::process::ExitCode;
 use store::Clock;
@@ -22,24 +22,21 @@ use store::Clock;
 pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let show = Show::choose(&args.remote.output);
     let now = SystemClock::new().read().wall;
-    let here = here::look(args, now);
-    let mut findings = here.findings;
-    findings.extend(there::look(args, here.settings.as_ref(), now)?);
+    let mut report = Report::default();
+    let settings = here::look(&mut report, args, now);
+    there::look(&mut report, args, settings.as_ref(), now)?;
+    let Report(findings) = report;
     let wrong = findings.iter().filter(|finding| finding.level == Level::Wrong).count();
     if show.is_json() {
         show.json(&serde_json::json!({ "well": wrong == 0, "findings": findings }))?;
     } else {
-        show.lines(&report(&findings, wrong))?;
+        let mut lines: Vec<Line> = findings.iter().flat_map(Finding::lines).collect();
+        lines.push(match wrong {
+            0 => Line::of(Tone::Good, "nothing is wrong"),
+            1 => Line::of(Tone::Bad, "1 thing is wrong"),
+            _ => Line::of(Tone::Bad, format!("{wrong} things are wrong")),
+        });
+        show.lines(&lines)?;
     }
     Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-fn report(findings: &[Finding], wrong: usize) -> Vec<Line> {
-    let mut lines: Vec<Line> = findings.iter().flat_map(Finding::lines).collect();
-    lines.push(match wrong {
-        0 => Line::of(Tone::Good, "nothing is wrong"),
-        1 => Line::of(Tone::Bad, "1 thing is wrong"),
-        _ => Line::of(Tone::Bad, format!("{wrong} things are wrong")),
-    });
-    lines
 }

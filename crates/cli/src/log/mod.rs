@@ -7,11 +7,13 @@ use crate::{args::TerminalArgs, settings::LogSettings};
 use json::JsonLines;
 use platform::SystemClock;
 use scribe::Scribe;
-use std::io::{self, IsTerminal};
+use std::{
+    io::{self, IsTerminal},
+    sync::Arc,
+};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::fmt;
 
-/// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Looks {
     Json,
@@ -34,18 +36,9 @@ impl Looks {
     }
 }
 
-/// The log, to be finished before the process ends.
-pub(crate) struct Log(Scribe);
-
-impl Log {
-    /// Waits until the last lines are out.
-    pub(crate) fn finish(&self) {
-        self.0.finish();
-    }
-}
-
-/// Sends everything that is logged from now on to stderr. Once in a process.
-pub(crate) fn start(settings: &LogSettings, looks: Looks) -> io::Result<Log> {
+/// Sends everything that is logged from now on to stderr, once in a process. The log is to be finished before
+/// the process ends.
+pub(crate) fn start(settings: &LogSettings, looks: Looks) -> io::Result<Arc<Scribe>> {
     let scribe = Scribe::start(io::stderr())?;
     // A log that nobody reads any more (a pipe that was closed) is no reason to die, and complaining about it
     // on the same pipe would be one.
@@ -59,7 +52,7 @@ pub(crate) fn start(settings: &LogSettings, looks: Looks) -> io::Result<Log> {
         }
         Looks::Text { colours } => lines.with_ansi(colours).with_target(false).init(),
     }
-    Ok(Log(scribe))
+    Ok(scribe)
 }
 
 fn level(name: &str) -> LevelFilter {

@@ -14,13 +14,8 @@ use std::{
     thread,
     time::Duration,
 };
-use tracing_subscriber::fmt::MakeWriter;
 
-/// Where lines are put.
-#[derive(Clone)]
-pub(crate) struct Scribe(Arc<Desk>);
-
-struct Desk {
+pub(crate) struct Scribe {
     page: Mutex<Page>,
     /// Somebody put a line on the page.
     written: Condvar,
@@ -31,9 +26,7 @@ struct Desk {
 #[derive(Default)]
 struct Page {
     lines: Vec<u8>,
-    /// Lines that found no room.
     lost: u64,
-    /// Something is on its way out.
     busy: bool,
 }
 
@@ -45,25 +38,22 @@ const REST: Duration = Duration::from_millis(5);
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 impl Scribe {
-    /// Starts the thread that writes to `out`.
-    pub(crate) fn start(out: impl Write + Send + 'static) -> io::Result<Self> {
-        let desk = Desk { page: Mutex::default(), written: Condvar::new(), done: Condvar::new() };
-        let scribe = Scribe(Arc::new(desk));
-        let desk = scribe.0.clone();
-        thread::Builder::new().name("consign-log".into()).spawn(move || desk.write(out))?;
+    pub(crate) fn start(out: impl Write + Send + 'static) -> io::Result<Arc<Self>> {
+        let scribe =
+            Scribe { page: Mutex::default(), written: Condvar::new(), done: Condvar::new() };
+        let scribe = Arc::new(scribe);
+        let writing = scribe.clone();
+        thread::Builder::new().name("consign-log".into()).spawn(move || writing.write_to(out))?;
         Ok(scribe)
     }
 
-    /// Waits until everything is out, but not for ever.
+    /// Waits until the last lines are out, but not for ever.
     pub(crate) fn finish(&self) {
-        let page = self.0.page();
         let pending = |page: &mut Page| page.busy || !page.lines.is_empty();
-        drop(self.0.done.wait_timeout_while(page, LAST_WORDS, pending));
+        drop(self.done.wait_timeout_while(self.page(), LAST_WORDS, pending));
     }
-}
 
-impl Desk {
-    fn write(&self, mut out: impl Write) {
+    fn write_to(&self, mut out: impl Write) {
         loop {
             let page = self.page();
             let mut page =
@@ -93,7 +83,7 @@ impl Desk {
 
 impl Write for &Scribe {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let mut page = self.0.page();
+        let mut page = self.page();
         if page.lines.len() + line.len() > PAGE_BYTES_MAX {
             page.lost += 1;
             return Ok(line.len());
@@ -103,21 +93,13 @@ impl Write for &Scribe {
         let wake = first && !page.busy;
         drop(page);
         if wake {
-            self.0.written.notify_one();
+            self.written.notify_one();
         }
         Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Scribe {
-    type Writer = &'a Scribe;
-
-    fn make_writer(&'a self) -> Self::Writer {
-        self
     }
 }
 
@@ -146,7 +128,7 @@ mod tests {
         }
     }
 
-    fn gate() -> (SyncSender<()>, Receiver<Vec<u8>>, Scribe) {
+    fn gate() -> (SyncSender<()>, Receiver<Vec<u8>>, Arc<Scribe>) {
         let (open, let_through) = sync_channel(100);
         let (taken, seen) = sync_channel(100);
         (open, seen, Scribe::start(Gate { let_through, taken }).unwrap())
@@ -155,17 +137,17 @@ mod tests {
     #[test]
     fn what_comes_while_one_line_is_written_goes_out_together() {
         let (open, seen, scribe) = gate();
-        (&scribe).write_all(b"one\n").unwrap();
+        (&*scribe).write_all(b"one\n").unwrap();
         open.send(()).unwrap();
         assert_eq!(seen.recv().unwrap(), b"one\n");
         scribe.finish();
         // The scribe is held at its gate with the second line while the others come.
-        (&scribe).write_all(b"two\n").unwrap();
-        while !scribe.0.page().busy {
+        (&*scribe).write_all(b"two\n").unwrap();
+        while !scribe.page().busy {
             thread::yield_now();
         }
-        (&scribe).write_all(b"three\n").unwrap();
-        (&scribe).write_all(b"four\n").unwrap();
+        (&*scribe).write_all(b"three\n").unwrap();
+        (&*scribe).write_all(b"four\n").unwrap();
         open.send(()).unwrap();
         open.send(()).unwrap();
         assert_eq!(seen.recv().unwrap(), b"two\n");
@@ -177,7 +159,7 @@ mod tests {
         let (open, seen, scribe) = gate();
         let line = vec![b'x'; PAGE_BYTES_MAX / 2];
         for _ in 0..5 {
-            (&scribe).write_all(&line).unwrap();
+            (&*scribe).write_all(&line).unwrap();
         }
         for _ in 0..50 {
             open.send(()).unwrap();

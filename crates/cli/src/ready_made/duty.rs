@@ -3,46 +3,38 @@
 use consign::{Context, Duty, Fail, on};
 use outbound::{Ended, Errand, Exec, Forbidden, How, Push};
 use std::{sync::Arc, time::Duration};
-use tokio::time::sleep;
+use tokio::time::timeout;
 use tracing::warn;
 use wire::{Json, PayloadVersionShape};
 
-/// Runs a program for each job of a type.
-pub(super) fn exec_duty(job_type: &str, exec: Exec) -> Duty {
-    let exec = Arc::new(exec);
+pub(super) enum Handler {
+    Exec(Exec),
+    Push(Push),
+    /// An address that we do not go to: every job fails, and says so.
+    Forbidden(Forbidden),
+}
+
+pub(super) fn duty(job_type: &str, handler: Handler) -> Duty {
+    let handler = Arc::new(handler);
     on(job_type, move |payload: Json, context: Context| {
-        let exec = exec.clone();
+        let handler = handler.clone();
         async move {
-            let ended = run_exec(&exec, &context, payload).await;
+            let ended = match &*handler {
+                Handler::Exec(exec) => run_exec(exec, &context, payload).await,
+                Handler::Push(push) => {
+                    push.run(&errand(&context, payload), stopped(&context)).await
+                }
+                Handler::Forbidden(why) => return Err(Fail::for_good("ADDRESS_FORBIDDEN", *why)),
+            };
             report(&context, ended).await
         }
     })
 }
 
-/// Runs a program for one attempt.
 pub(crate) async fn run_exec(exec: &Exec, context: &Context, payload: Json) -> Ended {
     let errand = errand(context, payload);
     let tell = |percent: u8, note: &str| context.progress(percent, note);
     exec.run(&errand, &tell, stopped(context)).await
-}
-
-/// Pushes each job of a type to an address.
-pub(super) fn push_duty(job_type: &str, push: Push) -> Duty {
-    let push = Arc::new(push);
-    on(job_type, move |payload: Json, context: Context| {
-        let push = push.clone();
-        async move {
-            let ended = push.run(&errand(&context, payload), stopped(&context)).await;
-            report(&context, ended).await
-        }
-    })
-}
-
-/// Fails each job of a type whose address is none that we go to.
-pub(super) fn forbidden_duty(job_type: &str, why: Forbidden) -> Duty {
-    on(job_type, move |_: Json, _: Context| async move {
-        Err::<(), _>(Fail::for_good("ADDRESS_FORBIDDEN", why))
-    })
 }
 
 async fn stopped(context: &Context) {
@@ -85,10 +77,7 @@ pub(crate) async fn report(context: &Context, ended: Ended) -> Result<Option<Jso
                 job.id = %job.id, job_type = %job.job_type, code = failure.code, error = failure.message,
                 "a job was given back untried: this machine lacks descriptors, processes or memory"
             );
-            tokio::select! {
-                () = sleep(EXHAUSTED_WAIT) => {}
-                () = stopped(context) => {}
-            }
+            drop(timeout(EXHAUSTED_WAIT, stopped(context)).await);
             Err(Fail::not_started())
         }
         How::Completed { result } => Ok(result),

@@ -1,11 +1,11 @@
 //! What ready-made handlers are made of, and which of them may be made.
 
 use super::{
-    duty::{exec_duty, forbidden_duty, push_duty},
+    duty::{Handler, duty},
     signing::WebhookKey,
 };
 use crate::settings::{DeclaredType, Settings};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use consign::Duty;
 use engine::{HandlerSource, HandlerSources, JobType, ReadyMade};
 use outbound::{Allow, Exec, Lookup, Now, Push, PushError, system_lookup};
@@ -23,19 +23,6 @@ pub(crate) struct Kit {
     lookup: Lookup,
     webhook_key: WebhookKey,
     now: Now,
-}
-
-/// Why a handler is not made.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum NotMade {
-    #[error("`[handlers] {0}` is \"off\"")]
-    Off(&'static str),
-    #[error(
-        "`[handlers] {0}` is \"file\", and the file of settings does not name this handler for this type"
-    )]
-    NotInFile(&'static str),
-    #[error(transparent)]
-    Push(#[from] PushError),
 }
 
 impl Kit {
@@ -62,38 +49,36 @@ impl Kit {
         })
     }
 
-    pub(super) fn duty(&self, job_type: &JobType, handler: &ReadyMade) -> Result<Duty, NotMade> {
-        self.check(job_type, handler)?;
-        match handler {
+    /// The duty of the runner for a type, or why there is none.
+    pub(super) fn duty(&self, job_type: &JobType, handler: &ReadyMade) -> Result<Duty> {
+        let kind = handler.kind();
+        match self.sources.of(handler) {
+            HandlerSource::All => {}
+            // It counts to the letter: a policy that was changed since names another handler.
+            HandlerSource::File if self.named.get(job_type) == Some(handler) => {}
+            HandlerSource::File => bail!(
+                "`[handlers] {kind}` is \"file\", and the file of settings does not name this handler for this type"
+            ),
+            HandlerSource::Off => bail!("`[handlers] {kind}` is \"off\""),
+        }
+        let handler = match handler {
             ReadyMade::Exec(command) => {
                 let words = command.words().iter().map(|word| word.to_string());
-                let exec = Exec::new(words, self.environment.iter().cloned());
-                Ok(exec_duty(job_type.as_str(), exec))
+                Handler::Exec(Exec::new(words, self.environment.iter().cloned()))
             }
             ReadyMade::Http(url) => {
                 let (signer, now) = (self.webhook_key.of_type(job_type), self.now.clone());
                 match Push::new(url.as_str(), &self.allow, &self.lookup, signer, now) {
-                    Ok(push) => Ok(push_duty(job_type.as_str(), push)),
+                    Ok(push) => Handler::Push(push),
                     // As where a name turns out to lead inside: the job says why, not only the log.
                     Err(PushError::Forbidden(why)) => {
                         warn!(%job_type, %why, "the ready-made handler fails all jobs");
-                        Ok(forbidden_duty(job_type.as_str(), why))
+                        Handler::Forbidden(why)
                     }
-                    Err(error) => Err(error.into()),
+                    Err(error) => return Err(error.into()),
                 }
             }
-        }
-    }
-
-    /// Where only the file counts, it counts to the letter: a policy that was changed since names
-    /// another handler.
-    fn check(&self, job_type: &JobType, handler: &ReadyMade) -> Result<(), NotMade> {
-        let kind = handler.kind();
-        match self.sources.of(handler) {
-            HandlerSource::All => Ok(()),
-            HandlerSource::File if self.named.get(job_type) == Some(handler) => Ok(()),
-            HandlerSource::File => Err(NotMade::NotInFile(kind)),
-            HandlerSource::Off => Err(NotMade::Off(kind)),
-        }
+        };
+        Ok(duty(job_type.as_str(), handler))
     }
 }

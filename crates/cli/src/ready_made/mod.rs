@@ -93,15 +93,12 @@ impl Posts {
 
     /// Sees to it that there is a runner for each type that wants one, and no other.
     async fn adjust(&mut self, policies: BTreeMap<JobType, Policy>) {
-        let wanted: BTreeMap<JobType, Policy> =
-            policies.into_iter().filter(|(_, policy)| policy.handler.is_some()).collect();
-        let is_stale = |job_type: &JobType, post: &Post| {
-            wanted.get(job_type).is_none_or(|policy| !post.suits(policy))
+        let is_stale = |job_type: &JobType, post: &mut Post| {
+            policies.get(job_type).is_none_or(|policy| !post.suits(policy))
         };
-        let stale = self.held.extract_if(.., |job_type, post| is_stale(job_type, post));
-        let stale: Vec<_> = stale.collect();
+        let stale: Vec<_> = self.held.extract_if(.., is_stale).collect();
         stale.into_iter().for_each(|(job_type, post)| self.dismiss(job_type, post));
-        for (job_type, policy) in wanted {
+        for (job_type, policy) in policies {
             let Some(handler) = policy.handler.clone() else { continue };
             if let Some(post) = self.held.get_mut(&job_type) {
                 post.allow(policy.timeout);
@@ -137,7 +134,6 @@ impl Posts {
     }
 }
 
-/// Waits until all shall end.
 async fn ended(asked: &mut Asked) {
     // Whoever cannot ask any more is gone.
     drop(asked.wait_for(Option::is_some).await);

@@ -67,9 +67,6 @@ const REPORTS: Duration = Duration::from_secs(5);
 /// Waits until there is less time than there was, which may happen more than once.
 async fn shorter(asked: &mut Asked, than: Duration) -> Duration {
     let shorter = asked.wait_for(|grace| grace.is_some_and(|grace| grace < than)).await;
-    match shorter {
-        Ok(grace) => grace.unwrap_or_default(),
-        // The server is gone, and with it the time.
-        Err(_) => Duration::ZERO,
-    }
+    // No time where the server is gone.
+    shorter.ok().and_then(|grace| *grace).unwrap_or_default()
 }

@@ -31,10 +31,8 @@ impl WebhookKey {
         let path = folder.join(NAME);
         let Some(text) = secret_file::read(&path)? else { return Ok(None) };
         let signer = Signer::parse(&text).with_context(|| {
-            format!(
-                "{} cannot be used; move it away, and the next start makes a new one",
-                path.display()
-            )
+            let shown = path.display();
+            format!("{shown} cannot be used; move it away, and the next start makes a new one")
         })?;
         Ok(Some(WebhookKey(signer)))
     }
@@ -63,11 +61,8 @@ pub(crate) fn secret_of_type(folder: &Path, job_type: &JobType) -> Result<String
 }
 
 fn fresh(dice: &dyn Dice) -> [u8; 32] {
-    let mut secret = [0; 32];
-    let (first, second) = secret.split_at_mut(16);
-    first.copy_from_slice(&dice.roll().0.to_be_bytes());
-    second.copy_from_slice(&dice.roll().0.to_be_bytes());
-    secret
+    let rolls = [dice.roll().0.to_be_bytes(), dice.roll().0.to_be_bytes()];
+    rolls.as_flattened().try_into().expect("two rolls are 32 bytes")
 }
 
 #[cfg(test)]

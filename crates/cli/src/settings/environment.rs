@@ -13,7 +13,6 @@ use std::{
 };
 use wire::nearest::nearest;
 
-/// How the names of our variables begin.
 const PREFIX: &str = "CONSIGN_";
 
 /// The variables that are ours by their name.
@@ -21,7 +20,6 @@ const PREFIX: &str = "CONSIGN_";
 pub(crate) struct Environment(BTreeMap<String, OsString>);
 
 impl Environment {
-    /// Those of this process.
     pub(crate) fn of_process() -> Self {
         let named = |(name, value): (OsString, OsString)| (name.to_string_lossy().into(), value);
         Environment::new(env::vars_os().map(named))
@@ -32,12 +30,10 @@ impl Environment {
         Environment(variables.into_iter().filter(ours).collect())
     }
 
-    /// Which file of settings it names.
     pub(super) fn config(&self) -> Option<PathBuf> {
         self.0.get("CONSIGN_CONFIG").map(PathBuf::from)
     }
 
-    /// What it says about settings.
     pub(super) fn read(&self, mistakes: &mut Vec<Mistake>) -> Vec<Given> {
         let ours = self.0.iter().filter(|(name, _)| !is_passed_over(name));
         ours.filter_map(|(name, value)| {
@@ -49,7 +45,7 @@ impl Environment {
 
 fn given(name: &str, value: &OsStr) -> Result<Given, Mistake> {
     let place = Place::Variable(name.into());
-    let Some(key) = ALL.into_iter().find(|key| key.variable() == name) else {
+    let Some(key) = ALL.iter().copied().find(|key| key.variable() == name) else {
         return Err(Mistake::new(&place, unknown(name)));
     };
     let Some(text) = value.to_str() else {

@@ -8,24 +8,19 @@ use super::{
 use std::{io, path::Path};
 use toml::{
     Spanned,
-    de::{DeString, DeTable, DeValue, Error},
+    de::{DeString, DeTable, DeValue},
 };
 use wire::nearest::hint;
 
-/// A file of settings as it lies on disk.
 #[derive(Clone, Debug)]
 pub(crate) struct SourceFile {
-    /// How people call it.
     pub(crate) name: String,
     pub(crate) text: String,
-    /// Reads a file that it names.
     pub(crate) open: Open,
 }
 
-/// Reads a file of text.
 pub(crate) type Open = fn(&Path) -> io::Result<String>;
 
-/// What was said in a file.
 #[derive(Debug, Default)]
 pub(super) struct Said {
     pub(super) given: Vec<Given>,
@@ -46,9 +41,12 @@ pub(super) struct SaidType {
 pub(super) fn read(file: &SourceFile) -> Said {
     let (root, errors) = DeTable::parse_recoverable(&file.text);
     let mut reader = Reader { file, said: Said::default() };
-    match &errors[..] {
-        [] => reader.root(root.get_ref()),
-        errors => errors.iter().for_each(|error| reader.unreadable(error)),
+    if errors.is_empty() {
+        reader.root(root.get_ref());
+    }
+    for error in errors {
+        let what = format!("this is no TOML: {}", error.message().replace('\n', ", "));
+        reader.wrong(error.span().map_or(0, |span| span.start), what);
     }
     reader.said
 }
@@ -71,7 +69,7 @@ impl Reader<'_> {
                 }
                 None if word == "types" || SECTIONS.contains(&word) => {
                     let what = format!("`{word}` must be a table: [{word}]");
-                    self.wrong(&self.at(value.span().start), what);
+                    self.wrong(value.span().start, what);
                 }
                 Some(_) | None => self.entry("", (name, value)),
             }
@@ -88,29 +86,30 @@ impl Reader<'_> {
 
     fn unknown(&mut self, section: &str, name: &Spanned<DeString<'_>>) {
         let word: &str = name.get_ref();
-        let tables = SECTIONS.into_iter().chain(["types"]);
+        let tables = SECTIONS.iter().copied().chain(["types"]);
         let near = hint(word, key::names_in(section).chain(tables.filter(|_| section.is_empty())));
-        let elsewhere = key::ALL.into_iter().find(|key| key.name == word);
+        let elsewhere = key::ALL.iter().find(|key| key.name == word);
         let near = match elsewhere {
             Some(key) if key.section.is_empty() => "; it belongs at the top of the file".into(),
             Some(key) => format!("; it belongs in [{}]", key.section),
             None => near,
         };
         let within = if section.is_empty() { "" } else { &format!(" in [{section}]") };
-        self.wrong(&self.at(name.span().start), format!("unknown key `{word}`{within}{near}"));
+        self.wrong(name.span().start, format!("unknown key `{word}`{within}{near}"));
     }
 
     fn types(&mut self, types: &DeTable<'_>) {
         for (name, value) in types {
-            let place = self.at(name.span().start);
+            let at = name.span().start;
             let Some(table) = value.get_ref().as_table() else {
                 let word = name.get_ref();
-                self.wrong(&place, format!("`{word}` must be a table: [types.\"{word}\"]"));
+                self.wrong(at, format!("`{word}` must be a table: [types.\"{word}\"]"));
                 continue;
             };
             let mut entries = Vec::new();
             self.flatten("", table, &mut entries);
-            self.said.types.push(SaidType { name: name.get_ref().to_string(), place, entries });
+            let (name, place) = (name.get_ref().to_string(), self.at(at));
+            self.said.types.push(SaidType { name, place, entries });
         }
     }
 
@@ -131,13 +130,9 @@ impl Reader<'_> {
         }
     }
 
-    fn unreadable(&mut self, error: &Error) {
-        let place = self.at(error.span().map_or(0, |span| span.start));
-        self.wrong(&place, format!("this is no TOML: {}", error.message().replace('\n', ", ")));
-    }
-
-    fn wrong(&mut self, place: &Place, what: String) {
-        self.said.mistakes.push(Mistake::new(place, what));
+    fn wrong(&mut self, byte: usize, what: String) {
+        let mistake = Mistake::new(&self.at(byte), what);
+        self.said.mistakes.push(mistake);
     }
 
     /// The place of a byte of the text, as editors count.

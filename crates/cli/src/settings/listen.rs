@@ -8,31 +8,25 @@ use std::{
 
 /// An address and a port, as somebody wrote them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Listen {
-    host: Host,
-    port: u16,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Host {
-    Address(IpAddr),
-    Name(String),
+pub(crate) enum Listen {
+    Address(SocketAddr),
+    Name(String, u16),
 }
 
 impl Listen {
     /// The addresses that it means at this moment.
     pub(crate) fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
-        match &self.host {
-            Host::Address(address) => Ok(vec![SocketAddr::new(*address, self.port)]),
-            Host::Name(name) => Ok((name.as_str(), self.port).to_socket_addrs()?.collect()),
+        match self {
+            Listen::Address(address) => Ok(vec![*address]),
+            Listen::Name(name, port) => Ok((name.as_str(), *port).to_socket_addrs()?.collect()),
         }
     }
 
     /// Whether it is known, without asking anybody, that others than this machine can reach it.
     pub(crate) fn is_open(&self) -> bool {
-        match &self.host {
-            Host::Address(address) => is_open(*address),
-            Host::Name(_) => false, // asked before the start
+        match self {
+            Listen::Address(address) => is_open(address.ip()),
+            Listen::Name(..) => false, // asked before the start
         }
     }
 }
@@ -62,14 +56,17 @@ impl FromStr for Listen {
             return Err(format!("names no address: 127.0.0.1:{port} is this machine alone"));
         }
         let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
-        let host = match (bracketed, host.contains(':')) {
-            (Some(address), _) => Host::Address(IpAddr::V6(address.parse().map_err(|_| usual)?)),
-            (None, true) => return Err(format!("has IPv6 without brackets: try [{host}]:{port}")),
-            (None, false) => host.parse().map_or_else(|_| Host::Name(host.into()), Host::Address),
+        let ip = match bracketed {
+            Some(address) => Some(IpAddr::V6(address.parse().map_err(|_| usual)?)),
+            None if host.contains(':') => {
+                return Err(format!("has IPv6 without brackets: try [{host}]:{port}"));
+            }
+            None => host.parse().ok(),
         };
-        match &host {
-            Host::Name(name) if !is_name(name) => Err(usual.into()),
-            Host::Name(_) | Host::Address(_) => Ok(Listen { host, port }),
+        match ip {
+            Some(ip) => Ok(Listen::Address(SocketAddr::new(ip, port))),
+            None if is_name(host) => Ok(Listen::Name(host.into(), port)),
+            None => Err(usual.into()),
         }
     }
 }
@@ -80,9 +77,9 @@ fn is_name(text: &str) -> bool {
 
 impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.host {
-            Host::Address(address) => SocketAddr::new(*address, self.port).fmt(f),
-            Host::Name(name) => write!(f, "{name}:{}", self.port),
+        match self {
+            Listen::Address(address) => address.fmt(f),
+            Listen::Name(name, port) => write!(f, "{name}:{port}"),
         }
     }
 }

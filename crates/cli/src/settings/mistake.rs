@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// One mistake, and its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {what}")]
 pub(crate) struct Mistake {
     pub(crate) place: Place,
     /// What is wrong, and what would be right.
@@ -13,12 +13,6 @@ pub(crate) struct Mistake {
 impl Mistake {
     pub(crate) fn new(place: &Place, what: impl Into<String>) -> Self {
         Mistake { place: place.clone(), what: what.into() }
-    }
-}
-
-impl fmt::Display for Mistake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.what)
     }
 }
 

@@ -34,7 +34,7 @@ use outbound::{AddressList, Allow};
 use pick::{Chosen, Picker};
 use raw::{Given, Raw};
 use server::{ForwardedHeader, JwksSource, JwtSettings, Limits, ProxySettings, Rate};
-use std::{num::NonZeroU32, path::PathBuf, sync::Arc, time::Duration};
+use std::{num::NonZeroU32, path::PathBuf, ptr, sync::Arc, time::Duration};
 
 /// Everything that an installation has chosen, checked.
 #[derive(Debug)]
@@ -112,8 +112,9 @@ impl Settings {
             types.iter().filter_map(|said| types::read(said, file?.open, &mut mistakes)).collect();
         let mut picker = Picker::new(said, mistakes);
         let settings = Self::pick(&mut picker, types);
-        let Picker { mut mistakes, chosen, .. } = picker;
+        let Picker { mut mistakes, mut chosen, .. } = picker;
         mistakes.sort_by(|a, b| a.place.cmp(&b.place));
+        chosen.sort_by_key(|chosen| key::ALL.iter().position(|key| ptr::eq(*key, chosen.key)));
         match settings {
             Some(settings) if mistakes.is_empty() => Ok(Settings { chosen, ..settings }),
             Some(_) | None => Err(Mistakes(mistakes)),
@@ -122,59 +123,61 @@ impl Settings {
 
     /// Nothing comes of it only where something is wrong.
     fn pick(picker: &mut Picker, types: Vec<DeclaredType>) -> Option<Self> {
-        let listen = picker.listen(&key::LISTEN)?;
-        let store = picker.store(&key::STORE)?;
-        let wait_for_store = picker.span(&key::WAIT_FOR_STORE)?;
+        let payload_bytes_max = picker.size(&key::PAYLOAD_MAX_KEY)?;
         let behind_proxy = picker.switch(&key::BEHIND_PROXY)?;
-        let payload_bytes_max = size(picker.bytes(&key::PAYLOAD_MAX_KEY)?);
-        let strict_types = picker.switch(&key::STRICT_TYPES)?;
-        let log = LogSettings {
-            format: picker.text(&key::LOG_FORMAT)?,
-            level: picker.text(&key::LOG_LEVEL)?,
-        };
-        let tls = tls(picker);
-        let health_listen = picker.listen(&key::HEALTH_LISTEN);
-        let proxy = proxy(picker)?;
         let (limits, shares) = limits(picker, payload_bytes_max, behind_proxy)?;
-        let tenant_limits = TenantLimits {
-            job_types_max: picker.whole(&key::JOB_TYPES)?,
-            api_keys_max: picker.whole(&key::API_KEYS)?,
-            workers_max: picker.whole(&key::WORKERS)?,
-        };
-        let rate = rate(picker);
-        let signed_url_lifetime = picker.span(&key::LIFETIME)?;
-        let jwt = jwt(picker)?;
-        let allow = Arc::new(allow(picker)?);
-        let handlers = handlers(picker)?;
-        // Half a [tls] is a mistake of its own, and no reason for another.
-        let wants_tls = picker.is_said(&key::TLS_CERT) || picker.is_said(&key::TLS_KEY);
-        if listen.is_open() && !wants_tls && !behind_proxy {
-            picker.refuse(&key::LISTEN, UNPROTECTED);
-        }
-        // Keys are shown there, too: for /metrics.
-        if health_listen.as_ref().is_some_and(Listen::is_open) && !wants_tls && !behind_proxy {
-            picker.refuse(&key::HEALTH_LISTEN, UNPROTECTED);
-        }
-        let door = server::Settings { limits, rate, signed_url_lifetime, jwt, proxy, handlers };
-        Some(Settings {
-            listen,
-            store,
-            wait_for_store,
+        let settings = Settings {
+            listen: picker.listen(&key::LISTEN)?,
+            store: picker.store(&key::STORE)?,
+            wait_for_store: picker.span(&key::WAIT_FOR_STORE)?,
             behind_proxy,
             payload_bytes_max,
-            strict_types,
-            tenant_limits,
-            log,
-            tls,
-            health_listen,
-            door,
+            strict_types: picker.switch(&key::STRICT_TYPES)?,
+            tenant_limits: TenantLimits {
+                job_types_max: picker.whole(&key::JOB_TYPES)?,
+                api_keys_max: picker.whole(&key::API_KEYS)?,
+                workers_max: picker.whole(&key::WORKERS)?,
+            },
+            log: LogSettings {
+                format: picker.text(&key::LOG_FORMAT)?,
+                level: picker.text(&key::LOG_LEVEL)?,
+            },
+            tls: tls(picker),
+            health_listen: picker.listen(&key::HEALTH_LISTEN),
+            door: server::Settings {
+                limits,
+                rate: rate(picker),
+                signed_url_lifetime: picker.span(&key::LIFETIME)?,
+                jwt: jwt(picker)?,
+                proxy: proxy(picker)?,
+                handlers: HandlerSources {
+                    exec: handler_source(picker, &key::EXEC)?,
+                    http: handler_source(picker, &key::HTTP)?,
+                },
+            },
             shares,
-            allow,
+            allow: Arc::new(Allow::parse(&picker.words(&key::ALLOW)?).expect(KIND_CHECKED)),
             types,
             chosen: Vec::new(),
-        })
+        };
+        // Half a [tls] is a mistake of its own, and no reason for another.
+        let wants_tls = picker.is_said(&key::TLS_CERT) || picker.is_said(&key::TLS_KEY);
+        // Keys are shown at the listener for health, too: for /metrics.
+        let listeners = [
+            (&key::LISTEN, Some(&settings.listen)),
+            (&key::HEALTH_LISTEN, settings.health_listen.as_ref()),
+        ];
+        for (key, listen) in listeners {
+            if listen.is_some_and(Listen::is_open) && !wants_tls && !behind_proxy {
+                picker.refuse(key, UNPROTECTED);
+            }
+        }
+        Some(settings)
     }
 }
+
+/// Why a value of a list parses again after it was picked.
+const KIND_CHECKED: &str = "the kind of the key takes nothing else";
 
 fn typed(args: &SettingsArgs) -> Vec<Given> {
     let flags: [(&'static Key, &'static str, &Option<String>); 3] = [
@@ -191,23 +194,15 @@ fn typed(args: &SettingsArgs) -> Vec<Given> {
 
 fn tls(picker: &mut Picker) -> Option<TlsFiles> {
     let (cert, key) = (picker.path(&key::TLS_CERT), picker.path(&key::TLS_KEY));
-    match (cert, key) {
-        (Some(cert), Some(key)) => Some(TlsFiles { cert, key }),
-        (Some(_), None) if !picker.is_said(&key::TLS_KEY) => {
-            picker.refuse(&key::TLS_CERT, "[tls] has a certificate, but no key: set `key` as well");
-            None
-        }
-        (None, Some(_)) if !picker.is_said(&key::TLS_CERT) => {
-            picker.refuse(&key::TLS_KEY, "[tls] has a key, but no certificate: set `cert` as well");
-            None
-        }
-        _ => None,
-    }
+    let no_key = "[tls] has a certificate, but no key: set `key` as well";
+    picker.needs(&key::TLS_CERT, &key::TLS_KEY, no_key);
+    let no_cert = "[tls] has a key, but no certificate: set `cert` as well";
+    picker.needs(&key::TLS_KEY, &key::TLS_CERT, no_cert);
+    Some(TlsFiles { cert: cert?, key: key? })
 }
 
 fn proxy(picker: &mut Picker) -> Option<ProxySettings> {
-    let trusted = picker.words(&key::PROXY_TRUSTED)?;
-    let trusted = AddressList::parse(&trusted).expect("its key takes nothing else");
+    let trusted = AddressList::parse(&picker.words(&key::PROXY_TRUSTED)?).expect(KIND_CHECKED);
     let header = match picker.text(&key::PROXY_HEADER)?.as_str() {
         "forwarded" => ForwardedHeader::Forwarded,
         _ => ForwardedHeader::XForwardedFor,
@@ -221,53 +216,44 @@ fn limits(
     payload_bytes_max: usize,
     behind_proxy: bool,
 ) -> Option<(Limits, Shares)> {
-    let connections_max = size(picker.whole(&key::CONNECTIONS)?);
-    let connections_per_address = picker.whole(&key::CONNECTIONS_PER_ADDRESS).map(size);
     let mut limits = Limits {
-        connections_max,
+        connections_max: picker.size(&key::CONNECTIONS)?,
         first_byte_timeout: picker.span(&key::FIRST_BYTE_TIMEOUT)?,
-        header_bytes_max: size(picker.bytes(&key::HEADER_BYTES)?),
+        header_bytes_max: picker.size(&key::HEADER_BYTES)?,
         header_timeout: picker.span(&key::HEADER_TIMEOUT)?,
-        body_bytes_max: size(picker.bytes(&key::BODY_BYTES)?),
-        page_bytes_max: size(picker.bytes(&key::PAGE_BYTES)?),
+        body_bytes_max: picker.size(&key::BODY_BYTES)?,
+        page_bytes_max: picker.size(&key::PAGE_BYTES)?,
         body_timeout: picker.span(&key::BODY_TIMEOUT)?,
-        bodies_bytes_max: size(picker.bytes(&key::BODIES_BYTES)?),
-        reports_bytes_max: size(picker.bytes(&key::REPORTS_BYTES)?),
+        bodies_bytes_max: picker.size(&key::BODIES_BYTES)?,
+        reports_bytes_max: picker.size(&key::REPORTS_BYTES)?,
         principal_share_percent: picker.whole(&key::PRINCIPAL_SHARE)?.try_into().ok()?,
-        waiting_max: size(picker.whole(&key::WAITING)?),
+        waiting_max: picker.size(&key::WAITING)?,
+        write_timeout: picker.span(&key::WRITE_TIMEOUT)?,
         ..Limits::default()
     };
     let shares = Shares {
-        connections_per_address,
-        waiting_per_principal: picker.whole(&key::WAITING_PER_PRINCIPAL).map(size),
-        waiting_per_job: picker.whole(&key::WAITING_PER_JOB).map(size),
+        connections_per_address: picker.size(&key::CONNECTIONS_PER_ADDRESS),
+        waiting_per_principal: picker.size(&key::WAITING_PER_PRINCIPAL),
+        waiting_per_job: picker.size(&key::WAITING_PER_JOB),
         behind_proxy,
     };
-    limits.write_timeout = picker.span(&key::WRITE_TIMEOUT)?;
     shares.apply(&mut limits);
-    if limits.body_bytes_max < payload_bytes_max.saturating_add(ENVELOPE_BYTES) {
-        let least =
-            "must be 16KiB more than payload_max at least, or no request could hold such a payload";
-        picker.refuse(&key::BODY_BYTES, format!("limits.body_bytes {least}"));
-    }
-    if limits.page_bytes_max < limits.body_bytes_max {
-        picker
-            .refuse(&key::PAGE_BYTES, "limits.page_bytes must not be less than limits.body_bytes");
-    }
-    if limits.bodies_bytes_max < limits.page_bytes_max {
-        let least =
-            "limits.bodies_bytes must not be less than limits.page_bytes: it is for all of them";
-        picker.refuse(&key::BODIES_BYTES, least);
-    }
-    if limits.reports_bytes_max < limits.page_bytes_max {
-        let least =
-            "limits.reports_bytes must not be less than limits.page_bytes: it is for all of them";
-        picker.refuse(&key::REPORTS_BYTES, least);
-    }
-    if limits.waiting_max > limits.connections_max {
-        let most = "limits.waiting must not be more than limits.connections: whoever waits has one";
-        picker.refuse(&key::WAITING, most);
-    }
+    let mut check = |holds: bool, key: &'static Key, rule: &str| {
+        if !holds {
+            picker.refuse(key, format!("{} {rule}", key.path()));
+        }
+    };
+    let least = payload_bytes_max.saturating_add(ENVELOPE_BYTES);
+    let rule =
+        "must be 16KiB more than payload_max at least, or no request could hold such a payload";
+    check(limits.body_bytes_max >= least, &key::BODY_BYTES, rule);
+    let rule = "must not be less than limits.body_bytes";
+    check(limits.page_bytes_max >= limits.body_bytes_max, &key::PAGE_BYTES, rule);
+    let rule = "must not be less than limits.page_bytes: it is for all of them";
+    check(limits.bodies_bytes_max >= limits.page_bytes_max, &key::BODIES_BYTES, rule);
+    check(limits.reports_bytes_max >= limits.page_bytes_max, &key::REPORTS_BYTES, rule);
+    let rule = "must not be more than limits.connections: whoever waits has one";
+    check(limits.waiting_max <= limits.connections_max, &key::WAITING, rule);
     Some((limits, shares))
 }
 
@@ -276,108 +262,67 @@ const ENVELOPE_BYTES: usize = 16 * 1024;
 
 fn rate(picker: &mut Picker) -> Option<Rate> {
     let (per_second, burst) = (picker.whole(&key::PER_SECOND), picker.whole(&key::BURST));
-    match (per_second, burst) {
-        (Some(per_second), burst) => {
-            let burst = positive(burst.unwrap_or(per_second));
-            Some(Rate { per_second: positive(per_second), burst })
-        }
-        (None, Some(_)) if !picker.is_said(&key::PER_SECOND) => {
-            let what = "[rate] has a burst, but no rate: set `per_second` as well";
-            picker.refuse(&key::BURST, what);
-            None
-        }
-        (None, Some(_) | None) => None,
-    }
+    let no_rate = "[rate] has a burst, but no rate: set `per_second` as well";
+    picker.needs(&key::BURST, &key::PER_SECOND, no_rate);
+    let per_second = positive(per_second?);
+    Some(Rate { per_second, burst: burst.map_or(per_second, positive) })
 }
 
 /// Nothing within where no token is believed; nothing at all only where something is wrong.
 fn jwt(picker: &mut Picker) -> Option<Option<JwtSettings>> {
     let wanted = key::ALL.iter().any(|key| key.section == "jwt" && picker.is_said(key));
-    let issuer = picker.text(&key::ISSUER);
-    let audience = picker.text(&key::AUDIENCE);
-    let algorithms = picker.words(&key::ALGORITHMS_KEY)?;
-    let file = picker.path(&key::JWKS_FILE);
-    let url = picker.url(&key::JWKS_URL);
-    let tenant_claim = picker.text(&key::TENANT_CLAIM)?;
-    let tenant = picker.text(&key::TENANT);
-    let scopes_claim = picker.text(&key::SCOPES_CLAIM)?;
-    let subjects_claim = picker.text(&key::SUBJECTS_CLAIM)?;
-    let types_claim = picker.text(&key::TYPES_CLAIM)?;
-    let allow_all_tenants = picker.switch(&key::ALLOW_ALL_TENANTS)?;
-    if !wanted {
-        return Some(None);
-    }
     for key in [&key::ISSUER, &key::AUDIENCE] {
-        if !picker.is_said(key) {
+        if wanted && !picker.is_said(key) {
             picker.refuse(key, format!("[jwt] needs `{}`", key.name));
         }
     }
-    check_tenant(picker, tenant.as_deref(), allow_all_tenants);
-    let jwks = jwks(picker, file, url);
-    Some(Some(JwtSettings {
-        issuer: issuer?,
-        audience: audience?,
-        algorithms,
-        jwks: jwks?,
-        tenant_claim,
-        tenant,
-        scopes_claim,
-        subjects_claim,
-        types_claim,
-        allow_all_tenants,
-    }))
-}
-
-fn jwks(picker: &mut Picker, file: Option<PathBuf>, url: Option<String>) -> Option<JwksSource> {
-    let said = picker.is_said(&key::JWKS_FILE) || picker.is_said(&key::JWKS_URL);
-    match (file, url) {
-        (Some(file), None) => Some(JwksSource::File(file)),
-        (None, Some(url)) => Some(JwksSource::Url(url)),
-        (Some(_), Some(_)) => {
-            picker.refuse(&key::JWKS_URL, "[jwt] takes jwks_file or jwks_url, not both");
-            None
-        }
-        (None, None) if !said => {
-            let what = "[jwt] needs `jwks_file` or `jwks_url`: where the issuer's public keys are";
-            picker.refuse(&key::JWKS_FILE, what);
-            None
-        }
-        (None, None) => None,
-    }
-}
-
-fn check_tenant(picker: &mut Picker, tenant: Option<&str>, allow_all_tenants: bool) {
-    let Some(tenant) = tenant else { return };
-    if tenant == "*" && allow_all_tenants {
-        return;
-    }
-    if tenant == "*" {
-        let what = "`*` is every tenant: it needs allow_all_tenants = true";
-        return picker.refuse(&key::TENANT, what);
-    }
-    if let Err(problem) = Tenant::parse(tenant) {
-        picker.refuse(&key::TENANT, format!("`tenant` {}", problem.detail));
-    }
-}
-
-fn allow(picker: &mut Picker) -> Option<Allow> {
-    let hosts = picker.words(&key::ALLOW)?;
-    Some(Allow::parse(&hosts).expect("its key takes nothing else"))
-}
-
-fn handlers(picker: &mut Picker) -> Option<HandlerSources> {
-    let mut source = |key| {
-        Some(match picker.text(key)?.as_str() {
-            "all" => HandlerSource::All,
-            "file" => HandlerSource::File,
-            _ => HandlerSource::Off,
-        })
+    // What must be said and is not was refused: none of the empty texts below comes into use.
+    let jwt = JwtSettings {
+        issuer: picker.text(&key::ISSUER).unwrap_or_default(),
+        audience: picker.text(&key::AUDIENCE).unwrap_or_default(),
+        algorithms: picker.words(&key::ALGORITHMS_KEY)?,
+        jwks: jwks(picker, wanted),
+        tenant_claim: picker.text(&key::TENANT_CLAIM)?,
+        tenant: picker.text(&key::TENANT),
+        scopes_claim: picker.text(&key::SCOPES_CLAIM)?,
+        subjects_claim: picker.text(&key::SUBJECTS_CLAIM)?,
+        types_claim: picker.text(&key::TYPES_CLAIM)?,
+        allow_all_tenants: picker.switch(&key::ALLOW_ALL_TENANTS)?,
     };
-    Some(HandlerSources { exec: source(&key::EXEC)?, http: source(&key::HTTP)? })
+    match jwt.tenant.as_deref() {
+        Some("*") if jwt.allow_all_tenants => {}
+        Some("*") => {
+            let what = "`*` is every tenant: it needs allow_all_tenants = true";
+            picker.refuse(&key::TENANT, what);
+        }
+        Some(tenant) => {
+            if let Err(problem) = Tenant::parse(tenant) {
+                picker.refuse(&key::TENANT, format!("`tenant` {}", problem.detail));
+            }
+        }
+        None => {}
+    }
+    Some(wanted.then_some(jwt))
 }
 
-fn size(number: u64) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
+fn jwks(picker: &mut Picker, wanted: bool) -> JwksSource {
+    let (file, url) = (picker.path(&key::JWKS_FILE), picker.url(&key::JWKS_URL));
+    if file.is_some() && url.is_some() {
+        picker.refuse(&key::JWKS_URL, "[jwt] takes jwks_file or jwks_url, not both");
+    }
+    if wanted && !picker.is_said(&key::JWKS_FILE) && !picker.is_said(&key::JWKS_URL) {
+        let what = "[jwt] needs `jwks_file` or `jwks_url`: where the issuer's public keys are";
+        picker.refuse(&key::JWKS_FILE, what);
+    }
+    url.map_or(JwksSource::File(file.unwrap_or_default()), JwksSource::Url)
+}
+
+fn handler_source(picker: &mut Picker, key: &'static Key) -> Option<HandlerSource> {
+    Some(match picker.text(key)?.as_str() {
+        "all" => HandlerSource::All,
+        "file" => HandlerSource::File,
+        _ => HandlerSource::Off,
+    })
 }
 
 /// Its key does not take 0.

@@ -19,7 +19,6 @@ pub(super) struct Picker {
     pub(super) chosen: Vec<Chosen>,
 }
 
-/// The value of a key, and who said it.
 #[derive(Clone, Debug)]
 pub(crate) struct Chosen {
     pub(crate) key: &'static Key,
@@ -35,16 +34,14 @@ impl Picker {
 
     /// The value of `key`. All that was said for it has to be right, also what is not believed: it would
     /// come to light on the day when the flag is gone.
-    pub(super) fn pick(&mut self, key: &'static Key) -> Option<Value> {
+    fn pick(&mut self, key: &'static Key) -> Option<Value> {
         let mut found = None;
         for given in self.said.iter().filter(|given| ptr::eq(given.key, key)) {
             match key.kind.read(&given.raw) {
                 Ok(value) => found = found.or(Some((value, given.place.clone()))),
                 Err(what) => {
-                    let what = match &given.place {
-                        Place::File { .. } => format!("`{}` {what}", key.name),
-                        Place::Flag(_) | Place::Variable(_) | Place::Default(_) => what,
-                    };
+                    let in_file = matches!(given.place, Place::File { .. });
+                    let what = if in_file { format!("`{}` {what}", key.name) } else { what };
                     self.mistakes.push(Mistake::new(&given.place, what));
                 }
             }
@@ -57,16 +54,35 @@ impl Picker {
         value
     }
 
-    /// Whether somebody said something for `key`.
     pub(super) fn is_said(&self, key: &'static Key) -> bool {
         self.said.iter().any(|given| ptr::eq(given.key, key))
     }
 
+    /// Refuses what was said for `key` where nothing is said for `other`, without which it means nothing.
+    pub(super) fn needs(&mut self, key: &'static Key, other: &'static Key, what: &str) {
+        let is_right = self.chosen(key).is_some_and(|chosen| chosen.value.is_some());
+        if is_right && !self.is_said(other) {
+            self.refuse(key, what);
+        }
+    }
+
+    /// A number of things or bytes that are held in memory.
+    pub(super) fn size(&mut self, key: &'static Key) -> Option<usize> {
+        let (Value::Whole(size) | Value::Bytes(size)) = self.pick(key)? else {
+            unreachable!("{} is no number", key.path());
+        };
+        Some(size.try_into().unwrap_or(usize::MAX))
+    }
+
     /// Notes that the value that was picked for `key` does not do.
     pub(super) fn refuse(&mut self, key: &'static Key, what: impl Into<String>) {
-        let chosen = self.chosen.iter().find(|chosen| ptr::eq(chosen.key, key));
+        let chosen = self.chosen(key);
         let place = chosen.map_or(Place::Default(key.path()), |chosen| chosen.place.clone());
         self.mistakes.push(Mistake::new(&place, what));
+    }
+
+    fn chosen(&self, key: &'static Key) -> Option<&Chosen> {
+        self.chosen.iter().find(|chosen| ptr::eq(chosen.key, key))
     }
 }
 
@@ -98,7 +114,6 @@ picks! {
     words: Words -> Vec<String>;
     switch: Switch -> bool;
     whole: Whole -> u64;
-    bytes: Bytes -> u64;
     span: Span -> Duration;
     url: Url -> String;
 }

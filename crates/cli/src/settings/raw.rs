@@ -3,7 +3,6 @@
 use super::{key::Key, mistake::Place};
 use toml::de::DeValue;
 
-/// A key, and what was said for it.
 #[derive(Clone, Debug)]
 pub(super) struct Given {
     pub(super) key: &'static Key,
@@ -11,7 +10,6 @@ pub(super) struct Given {
     pub(super) place: Place,
 }
 
-/// A value as it was said.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Raw {
     /// From a flag or a variable, where everything is a text.
@@ -46,15 +44,24 @@ impl Raw {
         }
     }
 
-    /// What it is, for a sentence that says what it should be.
-    pub(super) fn is(&self) -> &'static str {
-        match self {
+    /// The text, or what it should look like.
+    pub(super) fn text(&self, example: &str) -> Result<&str, String> {
+        let (Raw::Loose(text) | Raw::Text(text)) = self else {
+            return Err(self.instead_of(&format!("a text such as \"{example}\"")));
+        };
+        Ok(text)
+    }
+
+    /// Says that it should be `wanted`, and what it is.
+    pub(super) fn instead_of(&self, wanted: &str) -> String {
+        let is = match self {
             Raw::Loose(_) | Raw::Text(_) => "a text",
             Raw::Whole(_) => "a number",
             Raw::Number(_) => "a number with decimals",
             Raw::Switch(_) => "true or false",
             Raw::List(_) => "a list",
             Raw::Other(what) => what,
-        }
+        };
+        format!("must be {wanted}, but is {is}")
     }
 }

@@ -1,6 +1,5 @@
 //! What one client may have of what is limited for all.
 
-use super::key;
 use server::{AddressShare, Limits};
 
 /// The shares that the settings name. Each one that they do not name is a part of its total.
@@ -32,20 +31,14 @@ impl Shares {
     pub(super) fn warnings(&self, limits: &Limits) -> Vec<String> {
         let (connections, waiting) = (limits.connections_max, limits.waiting_max);
         let named = [
-            (
-                &key::CONNECTIONS_PER_ADDRESS,
-                self.connections_per_address,
-                "connections",
-                connections,
-            ),
-            (&key::WAITING_PER_PRINCIPAL, self.waiting_per_principal, "waiting", waiting),
-            (&key::WAITING_PER_JOB, self.waiting_per_job, "waiting", waiting),
+            ("connections_per_address", self.connections_per_address, "connections", connections),
+            ("waiting_per_principal", self.waiting_per_principal, "waiting", waiting),
+            ("waiting_per_job", self.waiting_per_job, "waiting", waiting),
         ];
-        let reaches = |(key, share, of, total): (&key::Key, Option<usize>, _, _)| {
+        let reaches = |(name, share, of, total): (_, Option<usize>, _, _)| {
             let share = share.filter(|share| *share >= total)?;
-            let path = key.path();
             Some(format!(
-                "{path} is {share}, and limits.{of} allows {total}: one can take the places of all"
+                "limits.{name} is {share}, and limits.{of} allows {total}: one can take the places of all"
             ))
         };
         named.into_iter().filter_map(reaches).collect()

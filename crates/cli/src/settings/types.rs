@@ -5,83 +5,167 @@ use super::{
     file::{Open, SaidType},
     mistake::{Mistake, Place},
     raw::Raw,
+    value::{quoted, quoted_list},
 };
 use engine::{FieldProblem, JobType, Policy, PolicyDraft, Refusal};
 use std::path::Path;
-use wire::nearest::hint;
-use wire::{Factor, HandlerShape, PolicyShape};
+use wire::{BackoffShape, Factor, HandlerShape, PolicyShape, nearest::hint};
 
-/// A type that is declared in a file.
 #[derive(Clone, Debug)]
 pub(crate) struct DeclaredType {
     pub(crate) job_type: JobType,
     pub(crate) draft: PolicyDraft,
     pub(crate) policy: Policy,
     pub(crate) place: Place,
-    /// The file that its schema stands in.
     pub(crate) schema_file: Option<String>,
-    /// What was said, and where.
     pub(crate) said: Vec<(&'static str, Place)>,
 }
 
-/// The keys of a type, in the order in which they are shown.
-pub(crate) const TYPE_KEYS: [&str; 15] = [
-    "max_attempts",
-    "lease",
-    "timeout",
-    "backoff.base",
-    "backoff.factor",
-    "backoff.max",
-    "backoff.jitter",
-    "lost_workers_max",
-    "key_window",
-    "retention",
-    "max_queued",
-    "concurrency",
-    "schema",
-    "handler.http",
-    "handler.exec",
-];
+/// The values of a type, with those of tables within it beside the others.
+#[derive(Default)]
+pub(super) struct TypeValues {
+    policy: PolicyShape,
+    backoff: BackoffShape,
+    handler: HandlerShape,
+    schema_file: Option<String>,
+}
+
+/// Where the value of one key is, with an example of a text.
+pub(super) enum Slot<'a> {
+    Text(&'a mut Option<String>, &'static str),
+    Whole(&'a mut Option<i64>),
+    Factor(&'a mut Option<Factor>),
+    Words(&'a mut Option<Vec<String>>),
+}
+
+impl TypeValues {
+    pub(super) fn of(policy: &Policy, schema_file: Option<String>) -> Self {
+        let mut policy = PolicyShape::from(policy);
+        let backoff = policy.backoff.take().unwrap_or_default();
+        let handler = policy.handler.take().unwrap_or_default();
+        TypeValues { policy, backoff, handler, schema_file }
+    }
+
+    /// All keys of a type, in the order in which they are shown.
+    pub(super) fn slots(&mut self) -> [(&'static str, Slot<'_>); 15] {
+        let TypeValues { policy, backoff, handler, schema_file } = self;
+        [
+            ("max_attempts", Slot::Whole(&mut policy.max_attempts)),
+            ("lease", Slot::Text(&mut policy.lease, "30s")),
+            ("timeout", Slot::Text(&mut policy.timeout, "15m")),
+            ("backoff.base", Slot::Text(&mut backoff.base, "2s")),
+            ("backoff.factor", Slot::Factor(&mut backoff.factor)),
+            ("backoff.max", Slot::Text(&mut backoff.max, "10m")),
+            ("backoff.jitter", Slot::Text(&mut backoff.jitter, "full")),
+            ("lost_workers_max", Slot::Whole(&mut policy.lost_workers_max)),
+            ("key_window", Slot::Text(&mut policy.key_window, "7d")),
+            ("retention", Slot::Text(&mut policy.retention, "30d")),
+            ("max_queued", Slot::Whole(&mut policy.max_queued)),
+            ("concurrency", Slot::Whole(&mut policy.concurrency)),
+            ("schema", Slot::Text(schema_file, "email.schema.json")),
+            ("handler.http", Slot::Text(&mut handler.http, "https://…")),
+            ("handler.exec", Slot::Words(&mut handler.exec)),
+        ]
+    }
+
+    fn shape(self) -> PolicyShape {
+        let TypeValues { policy, backoff, handler, .. } = self;
+        let handler = (handler != HandlerShape::default()).then_some(handler);
+        PolicyShape { backoff: Some(backoff), handler, ..policy }
+    }
+}
+
+impl Slot<'_> {
+    fn set(self, raw: &Raw) -> Result<(), String> {
+        match (self, raw) {
+            (Slot::Text(text, example), _) => *text = Some(raw.text(example)?.into()),
+            (Slot::Whole(whole), Raw::Whole(number)) => *whole = Some(*number),
+            (Slot::Whole(_), _) => return Err(raw.instead_of("a whole number without quotes")),
+            (Slot::Factor(factor), Raw::Number(number)) => *factor = Some(Factor(*number)),
+            (Slot::Factor(factor), Raw::Whole(number)) => *factor = Some(Factor(*number as f64)),
+            (Slot::Factor(_), _) => return Err(raw.instead_of("a number without quotes")),
+            (Slot::Words(words), Raw::List(items)) => {
+                let said = items.iter().map(|item| item.text("argument").map(str::to_owned));
+                *words = Some(said.collect::<Result<_, _>>()?);
+            }
+            (Slot::Words(_), _) => {
+                return Err(raw.instead_of("a list such as [\"program\", \"argument\"]"));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn toml(self) -> Option<String> {
+        match self {
+            Slot::Text(text, _) => text.as_deref().map(quoted),
+            Slot::Whole(whole) => whole.map(|number| number.to_string()),
+            Slot::Factor(factor) => factor.map(|Factor(factor)| factor.to_string()),
+            Slot::Words(words) => words.as_deref().map(quoted_list),
+        }
+    }
+}
+
+pub(super) fn type_keys() -> [&'static str; 15] {
+    TypeValues::default().slots().map(|(key, _)| key)
+}
 
 /// Reads one table; nothing where something is wrong with it.
 pub(super) fn read(
-    said: &SaidType,
+    table: &SaidType,
     open: Open,
     mistakes: &mut Vec<Mistake>,
 ) -> Option<DeclaredType> {
     let before = mistakes.len();
-    let job_type = JobType::parse(&said.name).map_err(|problem| {
-        mistakes.push(Mistake::new(&said.place, format!("`{}` {}", said.name, problem.detail)));
+    let place = table.place.clone();
+    let job_type = JobType::parse(&table.name).map_err(|problem| {
+        mistakes.push(Mistake::new(&place, format!("`{}` {}", table.name, problem.detail)));
     });
-    let mut reader = Reader::new(open, mistakes);
-    said.entries.iter().for_each(|(name, raw, place)| reader.entry(name, raw, place));
-    let Reader { shape, schema, said: keys, .. } = reader;
-    let (schema_file, schema) = schema.unzip();
-    let checked = shape.to_draft().map_err(problems).and_then(|draft| {
-        let draft = PolicyDraft { schema, ..draft };
-        let policy = platform::check_policy(&draft).map_err(problems)?;
-        Ok((draft, policy))
-    });
-    if let Err(problems) = &checked {
-        mistakes.extend(problems.iter().map(|problem| located(problem, &keys, &said.place)));
+    let (mut values, mut said) = (TypeValues::default(), Vec::new());
+    for (name, raw, place) in &table.entries {
+        let Some((key, slot)) = values.slots().into_iter().find(|(key, _)| key == name) else {
+            mistakes.push(Mistake::new(place, unknown(name, raw)));
+            continue;
+        };
+        said.push((key, place.clone()));
+        if let Err(what) = slot.set(raw) {
+            mistakes.push(Mistake::new(place, format!("`{key}` {what}")));
+        }
     }
+    let place_of = |name: &str| said.iter().find(|(key, _)| *key == name).map(|(_, place)| place);
+    let schema_file = values.schema_file.clone();
+    let schema = schema_file.as_ref().and_then(|name| match open(Path::new(name)) {
+        Ok(text) => Some(text),
+        Err(error) => {
+            let what = format!("`schema` names the file {name}, which cannot be read: {error}");
+            mistakes.push(Mistake::new(place_of("schema").unwrap_or(&place), what));
+            None
+        }
+    });
+    let checked = values.shape().to_draft().and_then(|draft| {
+        let draft = PolicyDraft { schema, ..draft };
+        platform::check_policy(&draft).map(|policy| (draft, policy))
+    });
+    let checked = checked.map_err(|refusal| {
+        let Refusal::Invalid(problems) = refusal else {
+            unreachable!("words of a policy are refused as invalid, not as {}", refusal.code());
+        };
+        for problem in problems {
+            let name = key_of(&problem);
+            let within = problem.within;
+            let at = if within.is_empty() { "" } else { &format!("at {within}: ") };
+            let what = format!("`{name}` {at}{}", problem.detail);
+            mistakes.push(Mistake::new(place_of(&name).unwrap_or(&place), what));
+        }
+    });
     let (Ok(job_type), Ok((draft, policy)), true) = (job_type, checked, mistakes.len() == before)
     else {
         return None;
     };
-    let place = said.place.clone();
-    Some(DeclaredType { job_type, draft, policy, place, schema_file, said: keys })
-}
-
-fn problems(refusal: Refusal) -> Vec<FieldProblem> {
-    let Refusal::Invalid(problems) = refusal else {
-        unreachable!("words of a policy are refused as invalid, not as {}", refusal.code());
-    };
-    problems
+    Some(DeclaredType { job_type, draft, policy, place, schema_file, said })
 }
 
 /// The engine calls `keyWindow` what the file calls `key_window`.
-fn located(problem: &FieldProblem, keys: &[(&'static str, Place)], table: &Place) -> Mistake {
+fn key_of(problem: &FieldProblem) -> String {
     let mut name = String::new();
     for letter in problem.field.chars() {
         if letter.is_ascii_uppercase() {
@@ -89,59 +173,7 @@ fn located(problem: &FieldProblem, keys: &[(&'static str, Place)], table: &Place
         }
         name.push(letter.to_ascii_lowercase());
     }
-    let place = keys.iter().find(|(key, _)| **key == name).map_or(table, |(_, place)| place);
-    let at = if problem.within.is_empty() { "" } else { &format!("at {}: ", problem.within) };
-    Mistake::new(place, format!("`{name}` {at}{}", problem.detail))
-}
-
-struct Reader<'a> {
-    shape: PolicyShape,
-    /// The name of a file, and its text.
-    schema: Option<(String, String)>,
-    open: Open,
-    said: Vec<(&'static str, Place)>,
-    mistakes: &'a mut Vec<Mistake>,
-}
-
-impl<'a> Reader<'a> {
-    fn new(open: Open, mistakes: &'a mut Vec<Mistake>) -> Self {
-        let (shape, said) = (PolicyShape::default(), Vec::new());
-        Reader { shape, schema: None, open, said, mistakes }
-    }
-
-    fn entry(&mut self, name: &str, raw: &Raw, place: &Place) {
-        let Some(key) = TYPE_KEYS.into_iter().find(|key| *key == name) else {
-            return self.mistakes.push(Mistake::new(place, unknown(name, raw)));
-        };
-        self.said.push((key, place.clone()));
-        if let Err(what) = self.set(key, raw) {
-            self.mistakes.push(Mistake::new(place, format!("`{key}` {what}")));
-        }
-    }
-
-    fn set(&mut self, key: &str, raw: &Raw) -> Result<(), String> {
-        let shape = &mut self.shape;
-        let backoff = shape.backoff.get_or_insert_default();
-        match key {
-            "max_attempts" => shape.max_attempts = Some(whole(raw)?),
-            "lease" => shape.lease = Some(text(raw, "30s")?),
-            "timeout" => shape.timeout = Some(text(raw, "15m")?),
-            "backoff.base" => backoff.base = Some(text(raw, "2s")?),
-            "backoff.factor" => backoff.factor = Some(Factor(number(raw)?)),
-            "backoff.max" => backoff.max = Some(text(raw, "10m")?),
-            "backoff.jitter" => backoff.jitter = Some(text(raw, "full")?),
-            "lost_workers_max" => shape.lost_workers_max = Some(whole(raw)?),
-            "key_window" => shape.key_window = Some(text(raw, "7d")?),
-            "retention" => shape.retention = Some(text(raw, "30d")?),
-            "max_queued" => shape.max_queued = Some(whole(raw)?),
-            "concurrency" => shape.concurrency = Some(whole(raw)?),
-            "schema" => self.schema = Some(file(self.open, raw)?),
-            "handler.http" => handler(shape).http = Some(text(raw, "https://…")?),
-            "handler.exec" => handler(shape).exec = Some(words(raw)?),
-            _ => unreachable!("{key} is among the keys of a type"),
-        }
-        Ok(())
-    }
+    name
 }
 
 fn unknown(name: &str, raw: &Raw) -> String {
@@ -151,53 +183,8 @@ fn unknown(name: &str, raw: &Raw) -> String {
         _ => None,
     };
     if let Some(example) = example {
-        return format!("`{name}` must be a table such as {example}, but is {}", raw.is());
+        return format!("`{name}` {}", raw.instead_of(&format!("a table such as {example}")));
     }
-    format!(
-        "unknown key `{name}` of a type{}",
-        hint(name, TYPE_KEYS.into_iter().chain(["backoff", "handler"]))
-    )
-}
-
-fn text(raw: &Raw, example: &str) -> Result<String, String> {
-    let Raw::Text(text) = raw else {
-        return Err(format!("must be a text such as \"{example}\", but is {}", raw.is()));
-    };
-    Ok(text.clone())
-}
-
-/// The file that a schema stands in, by its name, and what is in it.
-fn file(open: Open, raw: &Raw) -> Result<(String, String), String> {
-    let name = text(raw, "email.schema.json")?;
-    match open(Path::new(&name)) {
-        Ok(text) => Ok((name, text)),
-        Err(error) => Err(format!("names the file {name}, which cannot be read: {error}")),
-    }
-}
-
-fn handler(shape: &mut PolicyShape) -> &mut HandlerShape {
-    shape.handler.get_or_insert_default()
-}
-
-fn words(raw: &Raw) -> Result<Vec<String>, String> {
-    let no = || format!("must be a list such as [\"program\", \"argument\"], but is {}", raw.is());
-    let Raw::List(items) = raw else { return Err(no()) };
-    items.iter().map(|item| text(item, "argument")).collect()
-}
-
-fn whole(raw: &Raw) -> Result<i64, String> {
-    let Raw::Whole(number) = raw else {
-        return Err(format!("must be a whole number without quotes, but is {}", raw.is()));
-    };
-    Ok(*number)
-}
-
-fn number(raw: &Raw) -> Result<f64, String> {
-    if let Raw::Number(number) = raw {
-        return Ok(*number);
-    }
-    let Raw::Whole(number) = raw else {
-        return Err(format!("must be a number without quotes, but is {}", raw.is()));
-    };
-    Ok(*number as f64)
+    let near = hint(name, type_keys().into_iter().chain(["backoff", "handler"]));
+    format!("unknown key `{name}` of a type{near}")
 }

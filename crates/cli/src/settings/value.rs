@@ -2,18 +2,16 @@
 
 use super::{listen::Listen, raw::Raw};
 use crate::args::StoreAddress;
-use std::{ops::RangeInclusive, path::PathBuf, time::Duration};
+use outbound::{AddressList, Allow};
+use std::{fmt::Display, ops::RangeInclusive, path::PathBuf, time::Duration};
 
-/// What a key takes.
 #[derive(Debug)]
 pub(crate) enum Kind {
     Listen,
     Store,
     Path,
     Text,
-    /// One of these words.
     Word(&'static [&'static str]),
-    /// Some of these words.
     Words(&'static [&'static str]),
     Switch,
     Whole(RangeInclusive<u64>),
@@ -22,13 +20,10 @@ pub(crate) enum Kind {
     Span(RangeInclusive<u64>),
     /// Where an issuer's public keys are.
     Url,
-    /// Hosts that may be asked.
     Hosts,
-    /// Addresses and blocks of them.
     Addresses,
 }
 
-/// A value that its key takes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     Listen(Listen),
@@ -53,25 +48,20 @@ impl Kind {
             Kind::Text => Ok(Value::Text(text(raw, "…")?.into())),
             Kind::Word(words) => Ok(Value::Text(word(text(raw, words[0])?, words)?)),
             Kind::Words(words) => Ok(Value::Words(some(raw, words)?)),
-            Kind::Switch => switch(raw),
+            Kind::Switch => Ok(Value::Switch(switch(raw)?)),
             Kind::Whole(range) => Ok(Value::Whole(whole(raw, range)?)),
             Kind::Bytes(range) => bytes(text(raw, "64KiB")?, range),
             Kind::Span(range) => span(text(raw, "30s")?, range),
             Kind::Url => url(text(raw, "https://…")?),
-            Kind::Hosts => hosts(raw),
-            Kind::Addresses => addresses(raw),
+            Kind::Hosts => entries(raw, "hooks.internal", |said| Allow::parse(said)),
+            Kind::Addresses => entries(raw, "10.0.0.0/8", |said| AddressList::parse(said)),
         }
     }
 }
 
 fn text<'a>(raw: &'a Raw, example: &str) -> Result<&'a str, String> {
-    match raw {
-        Raw::Loose(text) | Raw::Text(text) if text.is_empty() => Err("must not be empty".into()),
-        Raw::Loose(text) | Raw::Text(text) => Ok(text),
-        Raw::Whole(_) | Raw::Number(_) | Raw::Switch(_) | Raw::List(_) | Raw::Other(_) => {
-            Err(format!("must be a text such as \"{example}\", but is {}", raw.is()))
-        }
-    }
+    let text = raw.text(example)?;
+    if text.is_empty() { Err("must not be empty".into()) } else { Ok(text) }
 }
 
 fn word(text: &str, words: &[&str]) -> Result<String, String> {
@@ -90,17 +80,13 @@ fn some(raw: &Raw, words: &[&str]) -> Result<Vec<String>, String> {
     said.into_iter().map(|one| word(one, words)).collect()
 }
 
-fn hosts(raw: &Raw) -> Result<Value, String> {
-    let said = list(raw, "hooks.internal")?;
-    outbound::Allow::parse(&said)
-        .map_err(|error| format!("has an entry that is wrong: {error}"))?;
-    Ok(Value::Words(said.into_iter().map(str::to_owned).collect()))
-}
-
-fn addresses(raw: &Raw) -> Result<Value, String> {
-    let said = list(raw, "10.0.0.0/8")?;
-    outbound::AddressList::parse(&said)
-        .map_err(|error| format!("has an entry that is wrong: {error}"))?;
+fn entries<T, E: Display>(
+    raw: &Raw,
+    example: &str,
+    parse: fn(&[&str]) -> Result<T, E>,
+) -> Result<Value, String> {
+    let said = list(raw, example)?;
+    parse(&said).map_err(|error| format!("has an entry that is wrong: {error}"))?;
     Ok(Value::Words(said.into_iter().map(str::to_owned).collect()))
 }
 
@@ -110,19 +96,19 @@ fn list<'a>(raw: &'a Raw, example: &str) -> Result<Vec<&'a str>, String> {
         Raw::Loose(text) => Ok(text.split(',').map(str::trim).collect()),
         Raw::List(items) => items.iter().map(|item| text(item, example)).collect(),
         Raw::Text(_) | Raw::Whole(_) | Raw::Number(_) | Raw::Switch(_) | Raw::Other(_) => {
-            Err(format!("must be a list such as [\"{example}\"], but is {}", raw.is()))
+            Err(raw.instead_of(&format!("a list such as [\"{example}\"]")))
         }
     }
 }
 
-fn switch(raw: &Raw) -> Result<Value, String> {
+fn switch(raw: &Raw) -> Result<bool, String> {
     match raw {
-        Raw::Switch(switch) => Ok(Value::Switch(*switch)),
-        Raw::Loose(text) if text == "true" => Ok(Value::Switch(true)),
-        Raw::Loose(text) if text == "false" => Ok(Value::Switch(false)),
-        Raw::Loose(text) => Err(format!("must be true or false, but is `{text}`")),
+        Raw::Switch(switch) => Ok(*switch),
+        Raw::Loose(text) => {
+            text.parse().map_err(|_| format!("must be true or false, but is `{text}`"))
+        }
         Raw::Text(_) | Raw::Whole(_) | Raw::Number(_) | Raw::List(_) | Raw::Other(_) => {
-            Err(format!("must be true or false without quotes, but is {}", raw.is()))
+            Err(raw.instead_of("true or false without quotes"))
         }
     }
 }
@@ -132,12 +118,21 @@ fn whole(raw: &Raw, range: &RangeInclusive<u64>) -> Result<u64, String> {
         Raw::Whole(number) => u64::try_from(*number).ok(),
         Raw::Loose(text) => text.parse().ok(),
         Raw::Text(_) | Raw::Number(_) | Raw::Switch(_) | Raw::List(_) | Raw::Other(_) => {
-            return Err(format!("must be a whole number without quotes, but is {}", raw.is()));
+            return Err(raw.instead_of("a whole number without quotes"));
         }
     };
-    number
-        .filter(|number| range.contains(number))
-        .ok_or_else(|| format!("must be a whole number from {} to {}", range.start(), range.end()))
+    within(number, range, "a whole number ", |number| number.to_string())
+}
+
+fn within(
+    number: Option<u64>,
+    range: &RangeInclusive<u64>,
+    what: &str,
+    show: fn(u64) -> String,
+) -> Result<u64, String> {
+    number.filter(|number| range.contains(number)).ok_or_else(|| {
+        format!("must be {what}from {} to {}", show(*range.start()), show(*range.end()))
+    })
 }
 
 /// The largest first, so that a size is written as short as it can be.
@@ -149,10 +144,7 @@ fn bytes(text: &str, range: &RangeInclusive<u64>) -> Result<Value, String> {
     let (number, unit) = text.split_at(unit_at);
     let (_, size) = UNITS.into_iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
     let number: u64 = number.parse().map_err(|_| wrong())?;
-    let bytes = number.checked_mul(size).filter(|bytes| range.contains(bytes));
-    bytes.map(Value::Bytes).ok_or_else(|| {
-        format!("must be from {} to {}", show_bytes(*range.start()), show_bytes(*range.end()))
-    })
+    within(number.checked_mul(size), range, "", show_bytes).map(Value::Bytes)
 }
 
 fn show_bytes(bytes: u64) -> String {
@@ -163,11 +155,9 @@ fn show_bytes(bytes: u64) -> String {
 
 fn span(text: &str, range: &RangeInclusive<u64>) -> Result<Value, String> {
     let ms = wire::parse_span("", text).map_err(|problem| problem.detail)?;
-    let ms = u64::try_from(ms).ok().filter(|ms| range.contains(ms));
-    ms.map(|ms| Value::Span(Duration::from_millis(ms))).ok_or_else(|| {
-        let shown = |ms: &u64| wire::format_span(Duration::from_millis(*ms));
-        format!("must be from {} to {}", shown(range.start()), shown(range.end()))
-    })
+    let shown = |ms| wire::format_span(Duration::from_millis(ms));
+    let ms = within(u64::try_from(ms).ok(), range, "", shown)?;
+    Ok(Value::Span(Duration::from_millis(ms)))
 }
 
 /// What was said is not repeated here: people put passwords into addresses.
@@ -199,10 +189,7 @@ impl Value {
             Value::Store(store) => quoted(&store.to_string()),
             Value::Path(path) => quoted(&path.display().to_string()),
             Value::Text(text) => quoted(text),
-            Value::Words(words) => {
-                let words: Vec<_> = words.iter().map(|word| quoted(word)).collect();
-                format!("[{}]", words.join(", "))
-            }
+            Value::Words(words) => quoted_list(words),
             Value::Switch(switch) => switch.to_string(),
             Value::Whole(number) => number.to_string(),
             Value::Bytes(bytes) => quoted(&show_bytes(*bytes)),
@@ -214,6 +201,11 @@ impl Value {
             },
         }
     }
+}
+
+pub(super) fn quoted_list(words: &[String]) -> String {
+    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    format!("[{}]", words.join(", "))
 }
 
 /// A text as TOML writes it.

@@ -60,36 +60,32 @@ impl Settings {
 }
 
 fn of_type(declared: &DeclaredType) -> Vec<String> {
-    let policy = &declared.policy;
-    let said = |key: &str| declared.said.iter().any(|(said, _)| *said == key);
-    let warning = |what: String| format!("{}: type {}: {what}", declared.place, declared.job_type);
+    let DeclaredType { policy, place, job_type, said, .. } = declared;
     let span = wire::format_span;
+    let (kept, window) = (span(policy.retention), span(policy.key_window));
     let mut all = Vec::new();
+    let mut warn = |what: String| all.push(format!("{place}: type {job_type}: {what}"));
     if policy.timeout <= policy.lease {
         let (timeout, lease) = (span(policy.timeout), span(policy.lease));
-        all.push(warning(format!(
+        warn(format!(
             "timeout {timeout} is not longer than the lease of {lease}: the lease, not the timeout, \
              decides when a lost worker is noticed"
-        )));
+        ));
     }
     if policy.backoff.max < policy.backoff.base {
         let (base, max) = (span(policy.backoff.base), span(policy.backoff.max));
-        all.push(warning(format!(
-            "backoff.max {max} is shorter than backoff.base {base}: waits are {max}"
-        )));
+        warn(format!("backoff.max {max} is shorter than backoff.base {base}: waits are {max}"));
     }
     if policy.schema.is_none() {
-        all.push(warning("no schema is said: payloads are taken whatever they hold".into()));
+        warn("no schema is said: payloads are taken whatever they hold".into());
     }
-    if !said("retention") {
-        let kept = span(policy.retention);
-        all.push(warning(format!("no retention is said: ended jobs are kept for {kept}")));
+    if !said.iter().any(|(key, _)| *key == "retention") {
+        warn(format!("no retention is said: ended jobs are kept for {kept}"));
     }
     if policy.retention < policy.key_window {
-        let (kept, window) = (span(policy.retention), span(policy.key_window));
-        all.push(warning(format!(
+        warn(format!(
             "retention {kept} is shorter than key_window {window}: jobs with a key are kept for {window}"
-        )));
+        ));
     }
     all
 }
