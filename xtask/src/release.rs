@@ -15,7 +15,6 @@ use std::{
     process::Command,
 };
 
-/// The package whose binary is released.
 const RELEASED: &str = "consign-cli";
 
 /// Builds the binary, and puts it into `target/dist` with its SBOM and `SHA256SUMS`.
@@ -147,7 +146,6 @@ fn edges(metadata: &Value) -> BTreeMap<String, BTreeSet<String>> {
     list(&metadata["resolve"]["nodes"]).iter().map(edge).collect()
 }
 
-/// The ids of the packages that are procedural macros.
 fn procedural_macros(metadata: &Value) -> BTreeSet<&str> {
     let is_macro = |target: &Value| list(&target["kind"]).iter().any(|kind| kind == "proc-macro");
     let macros = list(&metadata["packages"])

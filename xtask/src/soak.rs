@@ -6,9 +6,7 @@ use crate::{
     suites::{SEED, seed},
 };
 
-/// Minutes with a transaction held open, where none are given.
 const OPEN_TRANSACTION_MINUTES: &str = "10";
-/// Minutes under attack, where none are given.
 const ATTACK_MINUTES: &str = "60";
 
 /// The words behind `soak`: nothing, `--proof`, `--attack`; `--minutes N` with nothing and with
