@@ -32,7 +32,6 @@ pub struct Runner {
     duties: Vec<Duty>,
 }
 
-/// Who has the jobs.
 enum Side {
     #[cfg(feature = "local")]
     Node(Arc<platform::Node>),
@@ -233,7 +232,7 @@ impl Runner {
 #[must_use = "a runner that is dropped stops"]
 pub struct Working {
     state: Arc<RunnerState>,
-    stop: Arc<watch::Sender<Option<Stop>>>,
+    stop: Arc<watch::Sender<Stop>>,
     /// Ends when the runtime of the handlers does.
     sentinel: Option<AbortHandle>,
     gone: Option<oneshot::Receiver<Stopped>>,
@@ -282,7 +281,7 @@ impl Working {
     /// Stops when the runtime goes in which handlers live: without it they would all fail, and every job with
     /// them.
     fn ending_with(mut self, runtime: &Handle) -> Self {
-        struct Last(Arc<watch::Sender<Option<Stop>>>);
+        struct Last(Arc<watch::Sender<Stop>>);
         impl Drop for Last {
             fn drop(&mut self) {
                 ask_to_stop(&self.0, Duration::ZERO);
@@ -331,11 +330,9 @@ impl Working {
     }
 }
 
-/// Asks to stop, or to stop sooner.
-fn ask_to_stop(stop: &watch::Sender<Option<Stop>>, grace: Duration) {
+fn ask_to_stop(stop: &watch::Sender<Stop>, grace: Duration) {
     stop.send_modify(|asked| {
-        let grace = asked.map_or(grace, |asked| asked.grace.min(grace));
-        *asked = Some(Stop { grace });
+        *asked = Some(asked.map_or(grace, |asked| asked.min(grace)));
     });
 }
 

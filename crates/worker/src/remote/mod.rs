@@ -6,12 +6,14 @@
 mod read;
 mod write;
 
-use crate::backend::{AskError, Backend, BackendResult, ClaimedJob, LeaseState, Verdict};
+use crate::backend::{
+    AskError, Backend, BackendResult, ClaimResult, HeartbeatResult, SettleResult,
+};
 use async_trait::async_trait;
 use client::{Client, ClientError};
 use engine::{
-    Beat, JobDraft, JobId, JobType, JsonText, LeaseToken, PolicyDraft, Refusal, Release, Report,
-    StepAnswer, StepName, Tenant, Wish, WorkerId,
+    Beat, JobDraft, JobId, JobType, PolicyDraft, Refusal, Release, Report, StepAnswer, StepReport,
+    Tenant, Wish, WorkerId,
 };
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
@@ -45,13 +47,13 @@ impl Remote {
         Ok(Remote { office: client.apart()?, errands: client, wait })
     }
 
-    async fn ask(&self, request: &Wish, wait: Duration) -> Result<Vec<ClaimedJob>, AskError> {
+    async fn ask(&self, request: &Wish, wait: Duration) -> ClaimResult {
         let answer = self.office.claim(&write::claim(request, wait)).await?;
         Ok(answer.jobs.into_iter().filter_map(read::claimed_job).collect())
     }
 
     /// Waits for jobs as long as the other side lets us.
-    async fn wait(&self, request: &Wish) -> Result<Vec<ClaimedJob>, AskError> {
+    async fn wait(&self, request: &Wish) -> ClaimResult {
         let begun = Instant::now();
         let jobs = self.ask(request, self.wait).await?;
         if jobs.is_empty() && begun.elapsed() < TOO_SOON.min(self.wait) {
@@ -63,11 +65,7 @@ impl Remote {
 
 #[async_trait]
 impl Backend for Remote {
-    async fn claim_waiting(
-        &self,
-        request: Wish,
-        closing: &CancellationToken,
-    ) -> BackendResult<Vec<ClaimedJob>> {
+    async fn claim_waiting(&self, request: Wish, closing: &CancellationToken) -> ClaimResult {
         tokio::select! {
             biased;
             got = self.wait(&request) => return got,
@@ -78,15 +76,11 @@ impl Backend for Remote {
         self.claim(Wish { max: 1, ..request }).await
     }
 
-    async fn claim(&self, request: Wish) -> BackendResult<Vec<ClaimedJob>> {
+    async fn claim(&self, request: Wish) -> ClaimResult {
         self.ask(&request, Duration::ZERO).await
     }
 
-    async fn heartbeat(
-        &self,
-        worker: &WorkerId,
-        heartbeats: Vec<Beat>,
-    ) -> BackendResult<Vec<LeaseState>> {
+    async fn heartbeat(&self, worker: &WorkerId, heartbeats: Vec<Beat>) -> HeartbeatResult {
         let leases = heartbeats.into_iter().map(|heartbeat| write::heartbeat(heartbeat).into());
         let leases: Vec<_> = leases.collect();
         let count = leases.len();
@@ -96,7 +90,7 @@ impl Backend for Remote {
         read::whole(answered.leases.iter().map(read::lease_state).collect(), count)
     }
 
-    async fn settle(&self, reports: Vec<Report>) -> BackendResult<Vec<Verdict>> {
+    async fn settle(&self, reports: Vec<Report>) -> SettleResult {
         let mut verdicts = Vec::with_capacity(reports.len());
         for page in reports.chunks(PAGE_MAX) {
             let items = page.iter().map(|report| write::report(report).into()).collect();
@@ -106,7 +100,7 @@ impl Backend for Remote {
         Ok(verdicts)
     }
 
-    async fn release(&self, releases: Vec<Release>) -> BackendResult<Vec<Verdict>> {
+    async fn release(&self, releases: Vec<Release>) -> SettleResult {
         let items = releases.iter().map(|release| write::release(release).into()).collect();
         let answer = self.office.release(&ReleaseRequest { items }).await?;
         read::verdicts(answer, releases.len())
@@ -117,23 +111,8 @@ impl Backend for Remote {
         Ok(self.office.leave(&request).await.map(drop)?)
     }
 
-    async fn begin_step(
-        &self,
-        id: JobId,
-        token: LeaseToken,
-        name: StepName,
-    ) -> BackendResult<StepAnswer> {
-        read::step(self.errands.step(&write::step(id, token, &name, None)).await?)
-    }
-
-    async fn finish_step(
-        &self,
-        id: JobId,
-        token: LeaseToken,
-        name: StepName,
-        result: JsonText,
-    ) -> BackendResult<StepAnswer> {
-        read::step(self.errands.step(&write::step(id, token, &name, Some(&result))).await?)
+    async fn step(&self, step: StepReport) -> BackendResult<StepAnswer> {
+        read::step(self.errands.step(&write::step(&step)).await?)
     }
 
     async fn submit(&self, _: &Tenant, draft: JobDraft) -> BackendResult<JobId> {

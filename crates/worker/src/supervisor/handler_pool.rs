@@ -100,7 +100,6 @@ impl HandlerPool {
         self.0.replace_stuck();
     }
 
-    /// How many threads are stuck in a handler.
     pub(super) fn stuck(&self) -> usize {
         let state = self.0.lock();
         state.threads.len() - self.0.free(&state)
@@ -175,7 +174,6 @@ impl Shared {
         }
     }
 
-    /// What a thread does until it ends.
     fn run(&self, thread: &Arc<Thread>) {
         let _runtime = self.runtime.enter();
         while let Some(runnable) = self.next(thread) {
@@ -208,7 +206,6 @@ impl Shared {
         }
     }
 
-    /// How many threads are not stuck.
     fn free(&self, state: &State) -> usize {
         let now = self.now_ms();
         state.threads.iter().filter(|thread| !thread.is_stuck(now)).count()

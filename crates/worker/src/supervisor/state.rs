@@ -38,7 +38,6 @@ pub(crate) struct RunnerState {
 #[derive(Default)]
 struct State {
     leases: HashMap<LeaseToken, HeldLease>,
-    /// One for each poller.
     loads: Vec<Load>,
     claims: u64,
     reported: usize,
@@ -87,7 +86,6 @@ const LOST_GRACE: Duration = Duration::from_secs(5);
 const HEARTBEAT_EVERY_MAX: Duration = Duration::from_secs(5);
 
 impl RunnerState {
-    /// The state, and the reports that the supervisor sends.
     pub(crate) fn new(
         backend: Arc<dyn Backend>,
         context: Arc<RunnerContext>,
@@ -130,12 +128,10 @@ impl RunnerState {
     fn give_back_undelivered(&self, state: &mut State, poller: usize, job: &ClaimedJob) {
         state.loads[poller].unreported += 1;
         let (id, token) = (job.info.id, job.info.token);
-        let reason = ReleaseReason::Undelivered;
-        let ended = Ended::GivenBack { reason, delay: Duration::ZERO };
+        let ended = Ended::given_back(ReleaseReason::Undelivered);
         drop(self.reports.send(AttemptReport { poller, id, token, ended, progress: None }));
     }
 
-    /// Starts a handler.
     fn begin(self: &Arc<Self>, state: &mut State, poller: usize, job: ClaimedJob) {
         let ClaimedJob { info, payload } = job;
         if state.leases.contains_key(&info.token) {
@@ -209,7 +205,8 @@ impl RunnerState {
         let running: Vec<_> = state.leases.values_mut().map(HeldLease::give_up).collect();
         drop(state);
         for (attempt, task) in running {
-            self.cut_off(&attempt, task, Ended::given_back(), StopReason::Stopping);
+            let ended = Ended::given_back(ReleaseReason::Released);
+            self.cut_off(&attempt, task, ended, StopReason::Stopping);
         }
         unfinished
     }
@@ -296,7 +293,6 @@ impl RunnerState {
         self.lock().loads.iter().all(|load| load.idle)
     }
 
-    /// How the runner is doing.
     pub(crate) fn strength(&self) -> Strength {
         let state = self.lock();
         Strength {
