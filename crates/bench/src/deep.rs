@@ -17,7 +17,6 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// The short queue.
 const SHALLOW_JOBS: usize = 10_000;
 
 pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<(), Error> {
@@ -75,7 +74,6 @@ fn reopened(bench: &Bench<'_>, house: House, site: &Site) -> Result<House, Error
     bench.open(site)
 }
 
-/// Drains the first part of what waits, and says how fast.
 fn slice(bench: &Bench<'_>, house: &House, plan: Plan) -> Result<f64, Error> {
     let drain = async {
         let crew = Crew::start(house, plan.slots, Arc::new(|_| ())).await?;

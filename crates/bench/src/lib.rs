@@ -29,14 +29,15 @@ mod table;
 mod throughput;
 
 pub use error::Error;
+pub use figures::Times;
 pub use http::{
-    attack::{ATTACK_MEMORY_MIB_MAX, ATTACK_RATIO_MAX, AttackSoak, HonestRequests, attack_soak},
+    attack::{ATTACK_MEMORY_MIB_MAX, ATTACK_RATIO_MAX, AttackSoak, attack_soak},
     echo::serve_echo,
     run_http,
 };
 pub use place::Place;
 pub use report::Report;
-pub use soak::{Claims, SOAK_JOBS_PER_SECOND, SOAK_RATIO_MAX, Soak, soak};
+pub use soak::{SOAK_JOBS_PER_SECOND, SOAK_RATIO_MAX, Soak, soak};
 
 use error::failed;
 use figures::rate;
@@ -56,7 +57,7 @@ use tokio::{
 };
 
 /// How much is measured.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Settings {
     /// Jobs in each round of what is about throughput; at least [`JOBS_MIN`].
     pub jobs: usize,
@@ -89,7 +90,6 @@ pub fn run(settings: Settings, place: &Place, say: &mut dyn FnMut(&str)) -> Resu
     Ok(bench.report(machine, before, Beside::Disk))
 }
 
-/// A run under way.
 struct Bench<'a> {
     settings: Settings,
     place: &'a Place,
@@ -114,18 +114,15 @@ impl<'a> Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Our store, new.
     fn ours(&self) -> Result<(House, Site), Error> {
         let site = self.place.fresh(OURS)?;
         Ok((self.open(&site)?, site))
     }
 
-    /// A store of ours, as it is.
     fn open(&self, site: &Site) -> Result<House, Error> {
         self.runtime.block_on(House::open(site, &self.clock))
     }
 
-    /// The twin, new.
     fn raw(&self) -> Result<(Raw, Site), Error> {
         let site = self.place.fresh(RAW)?;
         Ok((self.runtime.block_on(Raw::open(&site))?, site))
@@ -152,7 +149,6 @@ impl Bench<'_> {
         Ok(done)
     }
 
-    /// Does something, and says how long that took.
     fn timed<T>(
         &self,
         work: impl Future<Output = Result<T, Error>>,

@@ -5,25 +5,19 @@ use platform::SystemClock;
 use std::{fs, path::Path, thread};
 use store::Clock;
 
-/// The machine, and the moment.
 pub(crate) struct Machine {
     /// As `2026-11-15T08:00:00.123Z`.
     pub(crate) date: String,
-    /// How many threads can run at a time.
     pub(crate) cores: usize,
     /// How much of its processors others used while we measured, from 0 to 1, where the system says.
     pub(crate) others_share: Option<f64>,
     /// The kind of file system that the stores are on, where the system says.
     pub(crate) file_system: Option<String>,
-    /// The database, of ours and of the raw twin.
     pub(crate) backend: Backend,
 }
 
-/// Which database it was.
 pub(crate) enum Backend {
-    /// SQLite, with its version.
     Sqlite(&'static str),
-    /// PostgreSQL, as it speaks of itself.
     Postgres(Server),
 }
 
@@ -84,7 +78,6 @@ pub(crate) fn peak_memory_mib() -> Result<f64, Error> {
     memory("/proc/self/status", "VmHWM:")
 }
 
-/// The memory that another process has now, as Linux knows it.
 pub(crate) fn memory_mib_of(process: u32) -> Result<f64, Error> {
     memory(&format!("/proc/{process}/status"), "VmRSS:")
 }

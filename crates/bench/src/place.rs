@@ -10,15 +10,11 @@ use std::{
 /// Where a run keeps what it makes. Dropped, it removes all of it.
 pub struct Place {
     pub(crate) ground: Ground,
-    /// Processes that were started to be measured.
     children: Mutex<Vec<Child>>,
 }
 
-/// On what a run stands.
 pub(crate) enum Ground {
-    /// SQLite.
     Files(Files),
-    /// PostgreSQL.
     Database(Database),
 }
 

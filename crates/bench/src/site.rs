@@ -3,12 +3,9 @@
 use crate::{Error, database::Schema, files::failed};
 use std::{fs, path::PathBuf};
 
-/// Where ours is, or the twin.
 #[derive(Clone)]
 pub(crate) enum Site {
-    /// SQLite.
     File(PathBuf),
-    /// PostgreSQL.
     Schema(Schema),
 }
 
@@ -21,7 +18,6 @@ impl Site {
         }
     }
 
-    /// What a closed store has on the disk.
     pub(crate) async fn bytes(&self) -> Result<u64, Error> {
         match self {
             Site::File(path) => match fs::metadata(path) {

@@ -88,7 +88,6 @@ async fn settle_all(line: &mut Line, jobs: usize) -> Result<HashMap<String, Inst
     Ok(sent)
 }
 
-/// Reads on until `words` were told.
 async fn until(stream: &mut Incoming, words: &str) -> Result<(), Error> {
     let mut told = Vec::new();
     while let Some(frame) = stream.frame().await {

@@ -94,12 +94,10 @@ with completed as (
 insert into history (no, seq, at, was, became, attempt, worker)
 select no, 3, $2, 1, 2, attempt, $4::text from completed";
 
-/// The twin of our PostgreSQL store.
 pub(crate) struct Raw {
     lanes: [Lane; LANES],
 }
 
-/// A connection with what it does.
 struct Lane {
     client: Client,
     insert: Statement,
@@ -273,6 +271,6 @@ mod tests {
         });
         place.clear();
         assert!(runtime.block_on(schema.is_new()).unwrap());
-        assert!(matches!(used.join().unwrap(), Err(Error::Raw { .. })));
+        assert!(matches!(used.join().unwrap(), Err(Error::Failed(..))));
     }
 }

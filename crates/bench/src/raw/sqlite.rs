@@ -56,7 +56,6 @@ const COMPLETE: &str = "update job set state = 2, completed_at = ?2, lease_until
 const HISTORY: &str = "insert into history (no, seq, at, was, became, attempt, worker) \
     values (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 
-/// The twin of a store.
 pub(crate) struct Raw {
     db: Connection,
 }

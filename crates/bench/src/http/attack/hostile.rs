@@ -8,7 +8,7 @@ use super::super::{
 use crate::{Error, error::failed};
 use bytes::Bytes;
 use hyper::{Method, StatusCode};
-use serde::Deserialize;
+use serde_json::Value;
 use std::{
     io,
     net::{Ipv4Addr, SocketAddr},
@@ -29,7 +29,6 @@ use tokio::{
 /// The attackers' addresses: loopback has many, and honest clients come from another one.
 const ADDRESSES: u8 = 8;
 const FIRST_ADDRESS: u8 = 101;
-/// How long an attacker waits for an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// Makes the key of a small tenant, and gives what a client with it needs.
@@ -38,17 +37,12 @@ pub(super) async fn key_for(admin: &Target, tenant: &str) -> Result<Target, Erro
         r#"{{"name":"soak","tenant":"{tenant}","scopes":["jobs:enqueue","jobs:read","work"]}}"#
     );
     let ask = Ask::post("a new key", "/api/keys", body, StatusCode::CREATED);
-    let answer: NewKey = Line::open(admin).await?.ask_for(ask).await?;
-    let bearer = bearer(&answer.key).expect("a key is plain ASCII");
+    let answer: Value = Line::open(admin).await?.ask_for(ask).await?;
+    let bearer = bearer(answer["key"].as_str().unwrap_or_default());
+    let bearer = bearer.expect("a key is plain ASCII");
     Ok(Target { address: admin.address, bearer })
 }
 
-#[derive(Deserialize)]
-struct NewKey {
-    key: String,
-}
-
-/// What all attackers know.
 pub(super) struct Attackers {
     server: SocketAddr,
     bearer: String,
@@ -74,8 +68,9 @@ impl Attackers {
         let target = key_for(admin, "hostile").await?;
         let (path, body) = ("/api/jobs?withSignedUrl=true", r#"{"jobType":"watched"}"#);
         let signed = Ask::post("a signed address", path, body, StatusCode::ACCEPTED);
-        let job: Signed = Line::open(&target).await?.ask_for(signed).await?;
-        let (path, query) = job.signed_status_url.split_once('?').unwrap_or_default();
+        let job: Value = Line::open(&target).await?.ask_for(signed).await?;
+        let url = job["signedStatusUrl"].as_str().unwrap_or_default();
+        let (path, query) = url.split_once('?').unwrap_or_default();
         let signed_events_path = format!("{}?{query}", path.replace("/status", "/events"));
         let bearer = target.bearer.to_str().unwrap_or_default().to_owned();
         Ok(Attackers { server: target.address, bearer, signed_events_path })
@@ -103,13 +98,6 @@ impl Attackers {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Signed {
-    signed_status_url: String,
-}
-
-/// The attacks under way.
 pub(super) struct Attack {
     runtime: Runtime,
     counts: [(&'static Kind, Arc<AtomicUsize>); KINDS.len()],
@@ -208,7 +196,6 @@ impl Attacker {
         self.exchange(request.as_bytes()).await
     }
 
-    /// Says nothing until the server hangs up.
     async fn idle(&self) -> io::Result<()> {
         self.connect().await?.read(&mut [0; 16]).await.map(drop)
     }
@@ -311,7 +298,6 @@ impl Attacker {
         Ok(())
     }
 
-    /// Asks for many large answers on one connection, and reads none.
     async fn unread_answers(&self) -> io::Result<()> {
         const HELD: Duration = Duration::from_secs(10);
         let requests = "GET /docs HTTP/1.1\r\nHost: soak\r\n\r\n".repeat(50);
