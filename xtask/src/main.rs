@@ -58,7 +58,7 @@ fn main() -> ExitCode {
         ["bench", "open"] => bench::open(),
         ["soak", ref rest @ ..] => soak::soak(rest),
         ["help" | "--help" | "-h"] => say(HELP),
-        _ => return complain(&words),
+        _ => complain_about(&format!("xtask does not know {:?}\n\n{HELP}", words.join(" "))),
     };
     if done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -68,8 +68,7 @@ fn test() -> bool {
     prepare::prepare() && suites::run(other_tests())
 }
 
-/// What every commit must pass. What is soon known is asked first; clippy runs beside the tests
-/// that wait.
+/// What every commit must pass: quick checks first; clippy runs beside the tests that wait.
 fn ci() -> bool {
     let lints = CLIPPY.map(|(name, build)| Suite::cargo(name, &clippy(build)));
     let others = lints.into_iter().chain(other_tests()).collect();
@@ -140,12 +139,6 @@ fn root() -> &'static Path {
 fn say(text: &str) -> bool {
     print!("{text}");
     true
-}
-
-#[expect(clippy::print_stderr, reason = "a command for people")]
-fn complain(words: &[&str]) -> ExitCode {
-    eprint!("xtask does not know {:?}\n\n{HELP}", words.join(" "));
-    ExitCode::FAILURE
 }
 
 #[expect(clippy::print_stderr, reason = "a command for people")]

@@ -1,6 +1,5 @@
-//! What the tests need beside the toolchain. Nothing is skipped for want of it: it is installed, or the
-//! run fails and says what is missing. What is there already is not fetched again, so that a second run needs no
-//! network.
+//! What the tests need beside the toolchain. What is missing is installed, or the run fails and names it:
+//! nothing is skipped. What is there is not fetched again, so that a second run needs no network.
 
 use crate::{complain_about, root, run, say};
 use std::{fs, path::PathBuf};

@@ -51,8 +51,7 @@ fn fill(dist: &Path, metadata: &Value) -> io::Result<()> {
     fs::write(dist.join("SHA256SUMS"), sums)
 }
 
-/// Where cargo has put the binary. With `CARGO_TARGET_DIR`, `target` may hold one of an older
-/// build.
+/// Where cargo has put the binary: not in `target` where `CARGO_TARGET_DIR` names another.
 fn built_binary(metadata: &Value) -> io::Result<PathBuf> {
     let folder = metadata["target_directory"].as_str();
     let folder = folder.ok_or_else(|| io::Error::other("cargo names no target directory"))?;

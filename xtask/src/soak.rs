@@ -1,5 +1,4 @@
-//! Long looks: at a load beside an open transaction or hostile clients, and at the tests that draw
-//! seeds.
+//! Long runs: a load beside an open transaction, one beside hostile clients, and tests by seed.
 
 use crate::{
     cargo, cargo_with, complain_about,
@@ -9,8 +8,7 @@ use crate::{
 const OPEN_TRANSACTION_MINUTES: &str = "10";
 const ATTACK_MINUTES: &str = "60";
 
-/// The words behind `soak`: nothing, `--proof`, `--attack`; `--minutes N` with nothing and with
-/// `--attack`.
+/// The words behind `soak`: nothing or `--attack`, each with `--minutes N`; or `--proof`.
 pub(crate) fn soak(words: &[&str]) -> bool {
     match words {
         [] => open_transaction(OPEN_TRANSACTION_MINUTES),

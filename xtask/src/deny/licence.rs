@@ -1,7 +1,6 @@
 //! SPDX licence expressions: `(MIT OR Apache-2.0) AND Unicode-3.0`.
 
-/// Whether an expression can be met with the allowed licences alone. One that cannot be read is
-/// not met.
+/// Whether the allowed licences alone meet an expression; never where it cannot be read.
 pub(super) fn is_met(expression: &str, allowed: &[&str]) -> bool {
     let tokens = tokens(expression);
     let mut parser = Parser { tokens: &tokens, allowed };

@@ -118,8 +118,7 @@ fn today() -> i64 {
     i64::try_from(now.as_secs() / (24 * 60 * 60)).unwrap_or(i64::MAX)
 }
 
-/// What `cargo metadata` says of the whole workspace; for all platforms, unless `more` says
-/// otherwise.
+/// What `cargo metadata` says of the workspace; for all platforms, unless `more` narrows it.
 pub(crate) fn metadata(more: &[&str]) -> Option<Value> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["metadata", "--format-version", "1", "--locked"]).args(more);
