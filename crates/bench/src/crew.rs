@@ -13,8 +13,7 @@ use worker::{Context, Fail, Runner, Working, on};
 /// What a handler does with the payload of a job.
 pub(crate) type Work = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Handlers at a time: while those of one claim are reported, those of the next run, and others are claimed. Raw has as
-/// many in hand.
+/// Handlers at a time: those of one claim run while the last one's are reported. Raw has as many.
 pub(crate) const SLOTS: usize = 4 * engine::CLAIM_MAX;
 
 /// When no job was settled for so long, none will be.

@@ -56,8 +56,7 @@ impl Database {
         Ok(Schema { address: Arc::new(address), name })
     }
 
-    /// The schema of one of [`STORES`], without anything of an earlier part. Whoever opens a store
-    /// makes it.
+    /// The empty schema of one of [`STORES`]; opening a store makes it.
     pub(crate) fn fresh(&self, store: &str) -> Result<Schema, Error> {
         let schema = self.schema(store)?;
         wait(schema.remove())?;
@@ -100,8 +99,7 @@ impl Schema {
         answer(&self.connect("").await?, SQL, &self.name, "looking for a schema").await
     }
 
-    /// Asks the server to write down what it has only in its log, which not everybody may: then it does so when it
-    /// likes.
+    /// Asks the server for a checkpoint. It refuses one to many users, and then takes its time.
     pub(crate) async fn settle(&self) -> Result<(), Error> {
         let client = self.connect("").await?;
         drop(client.batch_execute("checkpoint").await);

@@ -11,8 +11,7 @@ use crate::{
     house::House,
     machine::peak_memory_mib,
     measure::Side::{Ours, Raw},
-    place::SHALLOW,
-    site::Site,
+    place::{SHALLOW, Site},
     table::thousands,
 };
 use std::sync::Arc;
@@ -66,8 +65,7 @@ fn short_slice(bench: &Bench<'_>, plan: Plan) -> Result<f64, Error> {
     slice(bench, &short, plan)
 }
 
-/// Closed, which puts everything on the disk, and opened again: neither queue has anything in memory, nor the
-/// system anything left to write.
+/// Closed, so that all of it is on the disk, and opened again: neither queue has a warm cache.
 fn reopened(bench: &Bench<'_>, house: House, site: &Site) -> Result<House, Error> {
     drop(house);
     bench.runtime.block_on(site.settle())?;

@@ -50,8 +50,7 @@ impl Files {
         self.folder.as_deref().unwrap_or(&self.store)
     }
 
-    /// The path of one of [`STORES`], without a file of an earlier part. One that cannot be removed
-    /// is told after the others are gone.
+    /// The path of one of [`STORES`]. Removes its files, and tells of one that stays after the others.
     pub(crate) fn fresh(&self, store: &str) -> Result<PathBuf, Error> {
         let removed = files(&self.store, store).map(|path| match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -1,6 +1,6 @@
 //! Consign as it is measured: a node over a store in a file.
 
-use crate::{Error, database::Schema, error::failed, site::Site};
+use crate::{Error, database::Schema, error::failed, place::Site};
 use engine::{ITEMS_MAX, JobDraft, JobId, Tenant};
 use platform::{Node, Settings, SystemClock, SystemDice};
 use std::{

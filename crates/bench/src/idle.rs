@@ -6,8 +6,8 @@ use crate::{
     error::counted,
     house::{House, sent_at},
     measure::Side,
+    place::Site,
     raw::{Raw, raw_jobs},
-    site::Site,
 };
 use std::{
     sync::{Arc, Mutex},

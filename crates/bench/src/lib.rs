@@ -19,11 +19,9 @@ mod load;
 mod look_up;
 mod machine;
 mod measure;
-mod neighbours;
 mod place;
 mod raw;
 mod report;
-mod site;
 mod soak;
 mod table;
 mod throughput;
@@ -44,12 +42,10 @@ use figures::rate;
 use house::House;
 use machine::{Backend, Machine};
 use measure::{Numbers, Side};
-use neighbours::Ticks;
-use place::{OURS, RAW};
+use place::{OURS, RAW, Site};
 use platform::SystemClock;
 use raw::Raw;
 use report::Beside;
-use site::Site;
 use std::{sync::Arc, time::Duration};
 use tokio::{
     runtime::{Builder, Runtime},
@@ -81,13 +77,13 @@ const RUNTIME_THREADS: usize = 2;
 /// Measures everything, saying what it is at. This blocks for some minutes.
 pub fn run(settings: Settings, place: &Place, say: &mut dyn FnMut(&str)) -> Result<Report, Error> {
     let mut bench = Bench::new(settings, place, say)?;
-    let (machine, before) = (Machine::of(place, &bench.clock)?, Ticks::now());
+    let machine = Machine::of(place, &bench.clock)?;
     // First, while this process has used no memory for anything else.
     deep::measure(&mut bench)?;
     idle::measure(&mut bench)?;
     throughput::measure(&mut bench)?;
     look_up::measure(&mut bench)?;
-    Ok(bench.report(machine, before, Beside::Disk))
+    Ok(bench.report(machine, Beside::Disk))
 }
 
 struct Bench<'a> {
@@ -111,9 +107,7 @@ impl<'a> Bench<'a> {
         let clock = Arc::new(SystemClock::new());
         Ok(Bench { settings, place, clock, runtime, numbers: Numbers::default(), say })
     }
-}
 
-impl Bench<'_> {
     fn ours(&self) -> Result<(House, Site), Error> {
         let site = self.place.fresh(OURS)?;
         Ok((self.open(&site)?, site))
@@ -135,8 +129,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Does what moves all jobs of a round, and notes under each key how many that were in a
-    /// second.
+    /// Does what moves all jobs of a round, and notes under each key how many a second that were.
     fn race<T>(
         &mut self,
         side: Side,
@@ -162,9 +155,9 @@ impl Bench<'_> {
         (self.say)(&format!("measuring {what} … round {} of {ROUNDS}", round + 1));
     }
 
-    /// What all of it came to; others have used the machine since `before`.
-    fn report(self, mut machine: Machine, before: Option<Ticks>, beside: Beside) -> Report {
-        machine.note_others(before);
+    /// What all of it came to.
+    fn report(self, mut machine: Machine, beside: Beside) -> Report {
+        machine.note_others();
         let measures = self.numbers.measures(&self.settings, &machine.backend);
         Report { machine, settings: self.settings, beside, measures }
     }

@@ -10,8 +10,7 @@ use crate::{
     error::{failed, in_database},
     house::House,
     measure::Side,
-    place::{OURS, SHALLOW},
-    site::Site,
+    place::{OURS, SHALLOW, Site},
     table::thousands,
 };
 use engine::{JobId, Scope};

@@ -136,6 +136,19 @@ pub(crate) enum Goal {
     AtMost(f64),
 }
 
+impl Unit {
+    /// What stands behind a number in the table, and what JSON says.
+    pub(crate) fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Unit::JobsPerSecond => ("/s", "jobs/s"),
+            Unit::RequestsPerSecond => ("/s", "requests/s"),
+            Unit::Milliseconds => (" ms", "ms"),
+            Unit::BytesPerJob => (" B/job", "bytes/job"),
+            Unit::Mebibytes => (" MiB", "MiB"),
+        }
+    }
+}
+
 impl Measure {
     /// Ours over what stands beside it: of the medians.
     pub(crate) fn ratio(&self) -> Option<f64> {
@@ -184,8 +197,7 @@ pub(crate) fn goal_of(key: &str) -> Option<Goal> {
     })
 }
 
-/// The same where the database is PostgreSQL: a way over a socket is in each of its numbers, and several
-/// connections in raw's.
+/// The same where the database is PostgreSQL: each number contains a way over a socket.
 pub(crate) fn goal_on_postgres(key: &str) -> Option<Goal> {
     Some(match key {
         "whole_lives" => Goal::RatioAtLeast(0.5),

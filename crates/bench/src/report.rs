@@ -121,6 +121,7 @@ pub(crate) fn example() -> Report {
         date: "2026-11-15T19:00:00.000Z".into(),
         cores: 2,
         others_share: Some(0.15),
+        before: None,
         file_system: Some("ext4".into()),
         backend: Backend::Sqlite("3.51.3"),
     };

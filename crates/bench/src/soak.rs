@@ -8,7 +8,7 @@ use crate::{
     error::{failed, in_database},
     figures::Times,
     house::{House, JOB_TYPE, joined},
-    site::Site,
+    place::Site,
 };
 use engine::{ClaimId, Ending, EndingDraft, JobType, OutcomeWord, Scope, Wish, WorkerId};
 use platform::Report as Settled;

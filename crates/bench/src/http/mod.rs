@@ -15,7 +15,6 @@ use crate::{
     Bench, Beside, Error, Machine, Place, ROUNDS, Report, Settings,
     house::PAYLOAD_BYTES,
     measure::Side::{Ours, Raw},
-    neighbours::Ticks,
 };
 use client::Target;
 use processes::{Door, start_echo};
@@ -24,8 +23,7 @@ use std::path::Path;
 /// Connections that ask for one thing at a time.
 const CONNECTIONS: usize = 64;
 
-/// Measures the door of `program`, which is the binary `consign`, saying what it is at. This blocks for some
-/// minutes.
+/// Measures the HTTP API of `program`, the binary `consign`. This blocks for some minutes.
 pub fn run_http(
     settings: Settings,
     place: &Place,
@@ -33,12 +31,12 @@ pub fn run_http(
     say: &mut dyn FnMut(&str),
 ) -> Result<Report, Error> {
     let mut bench = Bench::new(settings, place, say)?;
-    let (machine, before) = (Machine::of(place, &bench.clock)?, Ticks::now());
+    let machine = Machine::of(place, &bench.clock)?;
     let measured = rounds(&mut bench, program);
     // Only what a process has used until it ended is known as ours.
     place.end_children(|_| true);
     measured?;
-    Ok(bench.report(machine, before, Beside::Echo))
+    Ok(bench.report(machine, Beside::Echo))
 }
 
 /// What one has to know to read the numbers.

@@ -12,7 +12,7 @@ use crate::{
     Error,
     error::counted,
     house::{PAYLOAD_BYTES, payload},
-    site::Site,
+    place::Site,
 };
 use std::time::Duration;
 

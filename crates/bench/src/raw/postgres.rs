@@ -120,8 +120,7 @@ impl Raw {
         Ok(Raw { lanes: [a, b, c, d] })
     }
 
-    /// Inserts `new`, so many in a commit, and completes `ending` jobs; gives how many it
-    /// completed.
+    /// Inserts `new`, so many in a commit; completes `ending` jobs, and gives how many.
     pub(super) async fn run(
         &self,
         new: &[RawJob],
@@ -200,7 +199,10 @@ impl Lane {
 #[cfg(test)]
 mod tests {
     use super::{super::raw_jobs, *};
-    use crate::{Place, place::RAW, site::Site};
+    use crate::{
+        Place,
+        place::{RAW, Site},
+    };
     use test_postgres::Server;
     use tokio::runtime::{Builder, Runtime};
 

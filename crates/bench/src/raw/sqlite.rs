@@ -77,8 +77,7 @@ impl Raw {
         open().map_err(raw::<rusqlite::Error>("opening"))
     }
 
-    /// Inserts `new`, so many in a commit, and completes `ending` jobs; gives how many it
-    /// completed.
+    /// Inserts `new`, so many in a commit; completes `ending` jobs, and gives how many.
     pub(super) fn run(
         &mut self,
         new: &[RawJob],
@@ -99,8 +98,7 @@ impl Raw {
         }
     }
 
-    /// Claims a batch and completes it: a claim is on the disk before its job is run. `number`
-    /// tells the claims apart.
+    /// Claims batch `number` and completes it: a claim is on the disk before its job is run.
     fn run_batch(&mut self, number: usize) -> Result<usize, Error> {
         let token = (number as u128).to_be_bytes();
         let claimed = self.commit(|tx| claim(tx, &token)).map_err(raw("claiming"))?;

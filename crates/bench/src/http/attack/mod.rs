@@ -17,8 +17,7 @@ use tokio::time::interval;
 
 /// The honest p99 under attack may be so many times its baseline.
 pub const ATTACK_RATIO_MAX: f64 = 3.0;
-/// The server's memory in the last quarter may exceed the second quarter's by this factor and this
-/// much.
+/// So much more memory than in the second quarter may the server have in the last.
 const MEMORY_GROWTH_MAX: f64 = 1.15;
 const MEMORY_SLACK_MIB: f64 = 16.0;
 /// And never be more than this: the budgets of bodies, the connections, and the allocator's share.
@@ -58,8 +57,7 @@ impl AttackSoak {
         self.attacked.p99 / self.baseline.p99
     }
 
-    /// Whether the memory in the last quarter of the attack was about that of the second, and never
-    /// much.
+    /// Whether the server's memory stayed about the same, and never was much.
     pub fn is_memory_flat(&self) -> bool {
         let quarter = self.memory_mib.len() / 4;
         let highest = |parts: &[f64]| parts.iter().copied().fold(0.0, f64::max);
