@@ -3,8 +3,8 @@
 use crate::{job_info::JobInfo, system};
 use async_trait::async_trait;
 use engine::{
-    Beat, JobDraft, JobId, JobType, JsonText, PolicyDraft, Release, Report, StepAnswer, StepReport,
-    Tenant, Wish, WorkerId,
+    Beat, JobDraft, JobId, JobType, JsonText, PolicyDraft, Refusal, Release, Report, StepAnswer,
+    StepReport, Tenant, Wish, WorkerId,
 };
 use std::{borrow::Cow, error::Error, pin::Pin, time::Duration};
 use tokio_util::sync::CancellationToken;
@@ -41,8 +41,7 @@ pub(crate) trait Backend: Send + Sync {
     /// Sets how jobs of a type are treated.
     async fn set_policy(&self, job_type: JobType, policy: &PolicyDraft) -> BackendResult<()>;
 
-    /// Whether leases run out on the other side while it cannot be reached. Where it and we stand still
-    /// together, they do not.
+    /// Whether leases run out on the other side while it cannot be reached.
     fn leases_lapse_unheard(&self) -> bool;
 }
 
@@ -106,6 +105,12 @@ pub enum AskError {
     },
 }
 
+impl From<Refusal> for AskError {
+    fn from(refusal: Refusal) -> Self {
+        AskError::Refused { code: refusal.code().into(), detail: refusal.to_string() }
+    }
+}
+
 /// What was logged last: one trouble is logged once, and not whenever it is met.
 #[derive(Default)]
 pub(crate) struct LogOnce {
@@ -113,8 +118,7 @@ pub(crate) struct LogOnce {
 }
 
 impl LogOnce {
-    /// Logs what does not work, if it is new. A key that is not taken needs an operator to do
-    /// something.
+    /// Logs what does not work, if it is new. A key that is not taken needs an operator.
     pub(crate) fn failed(&mut self, what: &str, cause: &AskError) {
         let unwelcome = matches!(cause, AskError::Unwelcome { .. });
         if self.unwelcome.replace(unwelcome) == Some(unwelcome) {

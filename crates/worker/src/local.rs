@@ -101,8 +101,7 @@ impl Backend for Local {
 
     fn leases_lapse_unheard(&self) -> bool {
         match &self.verbs {
-            // A store of one process is away for everybody at once, and its outage extends all leases. One that is
-            // shared may be away for us alone.
+            // An outage of its own store extends all leases; a shared one may be away for it alone.
             Verbs::Node(node) => node.is_shared(),
             #[cfg(feature = "testing")]
             Verbs::Platform(_) => false,
@@ -155,9 +154,7 @@ fn verdict(verdict: platform::Verdict) -> Verdict {
 impl From<Error> for AskError {
     fn from(error: Error) -> Self {
         match error {
-            Error::Refused(refusal) => {
-                AskError::Refused { code: refusal.code().into(), detail: refusal.to_string() }
-            }
+            Error::Refused(refusal) => refusal.into(),
             Error::Store(source) => AskError::Away { retry_after: None, source: source.into() },
             Error::OutcomeUnknown { source, .. } => {
                 AskError::Unknown { retry_after: None, source: source.into() }

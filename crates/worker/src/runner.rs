@@ -101,8 +101,7 @@ impl Runner {
         Runner { host: Some(host.into()), ..self }
     }
 
-    /// Takes only jobs of this tenant; everybody's where nobody says. For a server elsewhere, that is its key's
-    /// business.
+    /// Takes only jobs of this tenant; those of all otherwise. A server elsewhere goes by its key.
     pub fn tenant(self, tenant: impl Into<String>) -> Self {
         Runner { tenant: Some(tenant.into()), ..self }
     }
@@ -278,8 +277,7 @@ impl Working {
         Ok(Working { state, stop, sentinel, gone: Some(gone), thread: Some(thread), handlers })
     }
 
-    /// Stops when the runtime goes in which handlers live: without it they would all fail, and every job with
-    /// them.
+    /// Stops when the runtime goes in which handlers live: without it all their jobs would fail.
     fn ending_with(mut self, runtime: &Handle) -> Self {
         struct Last(Arc<watch::Sender<Stop>>);
         impl Drop for Last {

@@ -6,9 +6,7 @@
 mod read;
 mod write;
 
-use crate::backend::{
-    AskError, Backend, BackendResult, ClaimResult, HeartbeatResult, SettleResult,
-};
+use crate::backend::{Backend, BackendResult, ClaimResult, HeartbeatResult, SettleResult};
 use async_trait::async_trait;
 use client::{Client, ClientError};
 use engine::{
@@ -71,8 +69,7 @@ impl Backend for Remote {
             got = self.wait(&request) => return got,
             () = closing.cancelled() => {}
         }
-        // The request is dropped, and the server leaves nothing leased, unless its answer was on
-        // its way.
+        // The request is dropped: nothing stays leased, unless the answer was on its way.
         self.claim(Wish { max: 1, ..request }).await
     }
 
@@ -112,18 +109,18 @@ impl Backend for Remote {
     }
 
     async fn step(&self, step: StepReport) -> BackendResult<StepAnswer> {
-        read::step(self.errands.step(&write::step(&step)).await?)
+        Ok(read::step(self.errands.step(&write::step(&step)).await?))
     }
 
     async fn submit(&self, _: &Tenant, draft: JobDraft) -> BackendResult<JobId> {
         // Whose it is says the credential, or, where that is for all, the job that it is a child of.
-        let request = SubmitRequest::try_from(draft).map_err(Refusal::from).map_err(refused)?;
+        let request = SubmitRequest::try_from(draft).map_err(Refusal::from)?;
         let submitted = self.errands.submit(&request).await?;
         JobId::parse(&submitted.job_id).map_err(|_| read::unknown("a job without a name"))
     }
 
     async fn set_policy(&self, job_type: JobType, policy: &PolicyDraft) -> BackendResult<()> {
-        let policy = policy.check().map_err(Refusal::Invalid).map_err(refused)?;
+        let policy = policy.check().map_err(Refusal::Invalid)?;
         let set = self.errands.set_type(job_type.as_str(), &PolicyShape::from(&policy)).await;
         Ok(set.map(drop)?)
     }
@@ -131,8 +128,4 @@ impl Backend for Remote {
     fn leases_lapse_unheard(&self) -> bool {
         true
     }
-}
-
-fn refused(refusal: Refusal) -> AskError {
-    AskError::Refused { code: refusal.code().into(), detail: refusal.to_string() }
 }

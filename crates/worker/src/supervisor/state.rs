@@ -81,8 +81,7 @@ pub(crate) struct AttemptReport {
 
 /// A handler whose job is not this runner's any more has so long to notice.
 const LOST_GRACE: Duration = Duration::from_secs(5);
-/// However long leases are: who cancels a job waits no longer than this for the handler to hear of
-/// it.
+/// However long leases are: a cancelled handler hears of it within this time.
 const HEARTBEAT_EVERY_MAX: Duration = Duration::from_secs(5);
 
 impl RunnerState {
@@ -108,8 +107,7 @@ impl RunnerState {
         ClaimId::parse(&format!("{}-{}", self.run_id, state.claims)).expect("a short name")
     }
 
-    /// A claim of this poller was answered. What comes when no more jobs are taken goes back, and
-    /// costs its job nothing.
+    /// A claim was answered. Jobs that come while the runner stops go back at no cost to them.
     pub(super) fn accept(self: &Arc<Self>, poller: usize, jobs: Vec<ClaimedJob>) {
         let mut state = self.lock();
         let load = &mut state.loads[poller];
@@ -220,8 +218,7 @@ impl RunnerState {
         drop(task);
     }
 
-    /// The heartbeats of a poller that are due: leases that are used up by a third, and progress
-    /// that handlers have made.
+    /// The heartbeats that are due: a third of the lease is used up, or the handler made progress.
     pub(super) fn due_heartbeats(&self, poller: usize, now: Instant) -> Vec<(Arc<Attempt>, Beat)> {
         let due = |lease: &&HeldLease| {
             let every = (lease.attempt.job.lease / 3).min(HEARTBEAT_EVERY_MAX);
@@ -266,8 +263,7 @@ impl RunnerState {
         }
     }
 
-    /// Logs something about a job that is held here, with all that a log line about a job should
-    /// have.
+    /// Logs something about a job that is held here, within its span.
     pub(super) fn log_about(&self, token: LeaseToken, log: impl FnOnce()) {
         let span = self.lock().leases.get(&token).map(|lease| lease.attempt.span());
         span.unwrap_or_else(Span::none).in_scope(log);
@@ -311,8 +307,7 @@ impl RunnerState {
 }
 
 impl HeldLease {
-    /// The job is not this runner's any more. Its handler has a moment to notice, whatever it was
-    /// told before.
+    /// The job is not this runner's any more. Its handler has a moment to notice.
     fn lose(&mut self) {
         if self.lost || self.ended {
             return;
@@ -331,8 +326,7 @@ impl HeldLease {
     }
 }
 
-/// An attempt on the threads of handlers. It holds no runner: a handler that never ends keeps none
-/// alive.
+/// An attempt on the pool. It holds no runner: a handler that never ends keeps none alive.
 async fn run(runner: Weak<RunnerState>, poller: usize, attempt: Arc<Attempt>, payload: JsonText) {
     let Some(run) = runner.upgrade().map(|runner| runner.pollers[poller].run.clone()) else {
         return;
