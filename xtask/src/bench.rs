@@ -33,7 +33,6 @@ fn measure(store: &Path) -> bool {
     say(&format!("{}median: {}", runs.concat(), runs[RUNS / 2]))
 }
 
-/// Runs the example, and gives what it says.
 fn million(verb: &[&str], store: &Path, rest: &[&str]) -> Option<String> {
     let program = root().join("target/release/examples/million");
     let output = Command::new(program).args(verb).arg(store).args(rest).output().ok()?;

@@ -58,7 +58,7 @@ fn main() -> ExitCode {
         ["bench", "open"] => bench::open(),
         ["soak", ref rest @ ..] => soak::soak(rest),
         ["help" | "--help" | "-h"] => say(HELP),
-        _ => return complain(&words),
+        _ => complain_about(&format!("xtask does not know {:?}\n\n{HELP}", words.join(" "))),
     };
     if done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -68,38 +68,23 @@ fn test() -> bool {
     prepare::prepare() && suites::run(other_tests())
 }
 
-/// What every commit must pass. What is soon known is asked first; clippy runs beside the tests
-/// that wait.
+/// What every commit must pass: quick checks first; clippy runs beside the tests that wait.
 fn ci() -> bool {
-    let mut others =
-        vec![Suite::cargo("clippy", &clippy()), Suite::cargo("clippy shuttle", &clippy_shuttle())];
-    others
-        .extend(NARROW.iter().map(|narrow| Suite::cargo("clippy narrow", &clippy_narrow(narrow))));
-    others.extend(other_tests());
+    let lints = CLIPPY.map(|(name, build)| Suite::cargo(name, &clippy(build)));
+    let others = lints.into_iter().chain(other_tests()).collect();
     style() && prepare::prepare() && suites::run(others)
 }
 
 fn lint() -> bool {
-    style()
-        && cargo(&clippy())
-        && cargo(&clippy_shuttle())
-        && NARROW.iter().all(|narrow| cargo(&clippy_narrow(narrow)))
+    style() && CLIPPY.iter().all(|(_, build)| cargo(&clippy(build)))
 }
 
 fn style() -> bool {
     cargo(&["fmt", "--all", "--check"]) && deny::deny()
 }
 
-fn clippy() -> Vec<&'static str> {
-    [&["clippy", "--workspace", "--all-targets", "--locked"], STRICT].concat()
-}
-
-fn clippy_shuttle() -> Vec<&'static str> {
-    [&["clippy", "--locked"], SHUTTLE, STRICT].concat()
-}
-
-fn clippy_narrow(narrow: &[&'static str]) -> Vec<&'static str> {
-    [&["clippy", "--locked"], narrow, STRICT].concat()
+fn clippy(build: &[&'static str]) -> Vec<&'static str> {
+    [&["clippy", "--locked"], build, &["--", "-D", "warnings"]].concat()
 }
 
 /// Tests that only cargo can run: those in documentation, and those of another build.
@@ -109,15 +94,15 @@ fn other_tests() -> Vec<Suite> {
     vec![Suite::cargo("shuttle", &shuttle), Suite::cargo("documentation", &documentation)]
 }
 
-const STRICT: &[&str] = &["--", "-D", "warnings"];
-
-/// Builds with fewer features than the workspace has: a worker and a library that only ask a
-/// server, and each store alone.
-const NARROW: [&[&str]; 4] = [
-    &["-p", "consign", "-p", "consign-worker", "--no-default-features"],
-    &["-p", "consign-store", "--no-default-features"],
-    &["-p", "consign-store", "--no-default-features", "--features=sqlite"],
-    &["-p", "consign-store", "--no-default-features", "--features=postgres"],
+/// The builds that clippy looks at. The narrow ones have fewer features than the workspace: a worker
+/// and a library that only ask a server, and each store alone.
+const CLIPPY: [(&str, &[&str]); 6] = [
+    ("clippy", &["--workspace", "--all-targets"]),
+    ("clippy shuttle", SHUTTLE),
+    ("clippy narrow", &["-p", "consign", "-p", "consign-worker", "--no-default-features"]),
+    ("clippy narrow", &["-p", "consign-store", "--no-default-features"]),
+    ("clippy narrow", &["-p", "consign-store", "--no-default-features", "--features=sqlite"]),
+    ("clippy narrow", &["-p", "consign-store", "--no-default-features", "--features=postgres"]),
 ];
 
 /// The tests in which shuttle chooses which thread moves next. They need locks and threads of their own,
@@ -154,12 +139,6 @@ fn root() -> &'static Path {
 fn say(text: &str) -> bool {
     print!("{text}");
     true
-}
-
-#[expect(clippy::print_stderr, reason = "a command for people")]
-fn complain(words: &[&str]) -> ExitCode {
-    eprint!("xtask does not know {:?}\n\n{HELP}", words.join(" "));
-    ExitCode::FAILURE
 }
 
 #[expect(clippy::print_stderr, reason = "a command for people")]

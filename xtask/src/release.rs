@@ -15,7 +15,6 @@ use std::{
     process::Command,
 };
 
-/// The package whose binary is released.
 const RELEASED: &str = "consign-cli";
 
 /// Builds the binary, and puts it into `target/dist` with its SBOM and `SHA256SUMS`.
@@ -52,8 +51,7 @@ fn fill(dist: &Path, metadata: &Value) -> io::Result<()> {
     fs::write(dist.join("SHA256SUMS"), sums)
 }
 
-/// Where cargo has put the binary. With `CARGO_TARGET_DIR`, `target` may hold one of an older
-/// build.
+/// Where cargo has put the binary: not in `target` where `CARGO_TARGET_DIR` names another.
 fn built_binary(metadata: &Value) -> io::Result<PathBuf> {
     let folder = metadata["target_directory"].as_str();
     let folder = folder.ok_or_else(|| io::Error::other("cargo names no target directory"))?;
@@ -147,7 +145,6 @@ fn edges(metadata: &Value) -> BTreeMap<String, BTreeSet<String>> {
     list(&metadata["resolve"]["nodes"]).iter().map(edge).collect()
 }
 
-/// The ids of the packages that are procedural macros.
 fn procedural_macros(metadata: &Value) -> BTreeSet<&str> {
     let is_macro = |target: &Value| list(&target["kind"]).iter().any(|kind| kind == "proc-macro");
     let macros = list(&metadata["packages"])

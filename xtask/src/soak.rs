@@ -1,18 +1,14 @@
-//! Long looks: at a load beside an open transaction or hostile clients, and at the tests that draw
-//! seeds.
+//! Long runs: a load beside an open transaction, one beside hostile clients, and tests by seed.
 
 use crate::{
     cargo, cargo_with, complain_about,
     suites::{SEED, seed},
 };
 
-/// Minutes with a transaction held open, where none are given.
 const OPEN_TRANSACTION_MINUTES: &str = "10";
-/// Minutes under attack, where none are given.
 const ATTACK_MINUTES: &str = "60";
 
-/// The words behind `soak`: nothing, `--proof`, `--attack`; `--minutes N` with nothing and with
-/// `--attack`.
+/// The words behind `soak`: nothing or `--attack`, each with `--minutes N`; or `--proof`.
 pub(crate) fn soak(words: &[&str]) -> bool {
     match words {
         [] => open_transaction(OPEN_TRANSACTION_MINUTES),

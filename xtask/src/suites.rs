@@ -7,14 +7,15 @@
 use crate::{complain_about, root, say};
 use serde_json::Value;
 use std::{
-    collections::VecDeque,
-    env, fs,
-    fs::File,
+    env,
+    fs::{self, File},
+    io,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::OnceLock,
-    thread::sleep,
+    sync::{Mutex, OnceLock},
+    thread,
     time::{Duration, SystemTime},
+    vec,
 };
 
 /// One executable, or a part of it, or another command whose verdict counts.
@@ -28,7 +29,6 @@ pub(crate) struct Suite {
 }
 
 impl Suite {
-    /// A command of cargo.
     pub(crate) fn cargo(name: &str, args: &[&str]) -> Suite {
         Suite {
             name: name.into(),
@@ -72,7 +72,7 @@ const WAIT: &[&str] = &[
 const COMPUTE_FIRST: &[&str] = &["store", "platform sim"];
 
 /// Suites that are worth more than one lane, and the tests that go apart.
-const SPLIT: &[(&str, &[&str])] = &[("cli it", &["serve::", "postgres::"])];
+const SPLIT: (&str, [&str; 2]) = ("cli it", ["serve::", "postgres::"]);
 
 /// How many suites of a kind run at a time. Those that compute use all cores by themselves; two of
 /// them hide each other's last test that runs alone.
@@ -81,34 +81,27 @@ const WAITING_MAX: usize = 1;
 
 /// How much those that compute give way to those that wait, whose tests look at the clock.
 const COMPUTING_NICENESS: &str = "19";
+const WAITING_NICENESS: &str = "0";
 
 /// Runs the tests of the workspace, and beside them commands of cargo, one after the other: cargo
 /// itself would have them wait for each other.
 pub(crate) fn run(commands: Vec<Suite>) -> bool {
     let Some(built) = build() else { return false };
-    let (mut computing, mut waiting) = (VecDeque::new(), Vec::new());
-    for suite in built {
-        match WAIT.iter().position(|name| *name == suite.name) {
-            Some(place) => waiting.push((place, suite)),
-            None if COMPUTE_FIRST.contains(&suite.name.as_str()) => computing.push_front(suite),
-            None => computing.push_back(suite),
-        }
-    }
-    waiting.sort_by_key(|(place, _)| *place);
-    let split = |suite: Suite| match SPLIT.iter().find(|(name, _)| *name == suite.name) {
-        Some((_, filters)) => suite.split(filters),
-        None => vec![suite],
-    };
-    let waiting = waiting.into_iter().flat_map(|(_, suite)| split(suite)).collect();
-    let lanes = [
-        Lanes::new(commands.into(), 1, Some(COMPUTING_NICENESS)),
-        Lanes::new(computing, COMPUTING_MAX, Some(COMPUTING_NICENESS)),
-        Lanes::new(waiting, WAITING_MAX, None),
-    ];
-    summarize(&run_all(lanes))
+    let place = |suite: &Suite| WAIT.iter().position(|name| *name == suite.name);
+    let (mut waiting, mut computing): (Vec<_>, Vec<_>) =
+        built.into_iter().partition(|suite| place(suite).is_some());
+    waiting.sort_by_key(place);
+    computing.sort_by_key(|suite| !COMPUTE_FIRST.contains(&suite.name.as_str()));
+    let (name, filters) = SPLIT;
+    let split = |suite: Suite| if suite.name == name { suite.split(&filters) } else { vec![suite] };
+    let waiting = waiting.into_iter().flat_map(split).collect();
+    summarize(&run_all(&[
+        Lanes::new(commands, 1, COMPUTING_NICENESS),
+        Lanes::new(computing, COMPUTING_MAX, COMPUTING_NICENESS),
+        Lanes::new(waiting, WAITING_MAX, WAITING_NICENESS),
+    ]))
 }
 
-/// Builds all tests, and says which executables there are.
 fn build() -> Option<Vec<Suite>> {
     const BUILD: [&str; 5] =
         ["test", "--workspace", "--locked", "--no-run", "--message-format=json-render-diagnostics"];
@@ -120,13 +113,9 @@ fn build() -> Option<Vec<Suite>> {
         .output()
         .ok()
         .filter(|output| output.status.success())?;
-    let messages = String::from_utf8_lossy(&built.stdout).into_owned();
-    Some(
-        messages
-            .lines()
-            .filter_map(|line| built_suite(&serde_json::from_str(line).ok()?))
-            .collect(),
-    )
+    let messages = String::from_utf8_lossy(&built.stdout);
+    let suite = |line| built_suite(&serde_json::from_str(line).ok()?);
+    Some(messages.lines().filter_map(suite).collect())
 }
 
 /// The suite of a message of cargo's, where the message is about a test.
@@ -150,124 +139,103 @@ fn built_suite(message: &Value) -> Option<Suite> {
     Some(Suite { name, repeat, program: program.into(), args: Vec::new(), folder: folder.into() })
 }
 
-/// Suites of one kind: those that wait for their turn, and those that run.
+/// Suites of one kind, and how many of them run at a time.
 struct Lanes {
-    queue: VecDeque<Suite>,
-    running: Vec<Running>,
+    suites: Mutex<vec::IntoIter<Suite>>,
     running_max: usize,
-    niceness: Option<&'static str>,
+    niceness: &'static str,
 }
 
-struct Running {
-    suite: Suite,
-    child: Child,
-    output: PathBuf,
-    started: SystemTime,
-}
-
-/// How a suite ended.
 struct Verdict {
-    name: String,
-    repeat: String,
+    suite: Suite,
     passed: bool,
     seconds: f64,
 }
 
 impl Lanes {
-    fn new(queue: VecDeque<Suite>, running_max: usize, niceness: Option<&'static str>) -> Self {
-        Lanes { queue, running: Vec::new(), running_max, niceness }
+    fn new(suites: Vec<Suite>, running_max: usize, niceness: &'static str) -> Self {
+        Lanes { suites: Mutex::new(suites.into_iter()), running_max, niceness }
     }
 
-    fn is_done(&self) -> bool {
-        self.queue.is_empty() && self.running.is_empty()
-    }
-
-    /// Reports what has ended, and starts what there is room for.
-    fn step(&mut self, verdicts: &mut Vec<Verdict>) {
-        let mut still = Vec::new();
-        for mut running in self.running.drain(..) {
-            let cpu_before = cpu_of_children();
-            match running.child.try_wait() {
-                Ok(None) => still.push(running),
-                ended => {
-                    let passed = ended.is_ok_and(|end| end.is_some_and(|status| status.success()));
-                    verdicts.push(running.report(passed, cpu_of_children() - cpu_before));
-                }
-            }
-        }
-        self.running = still;
-        while self.running.len() < self.running_max
-            && let Some(suite) = self.queue.pop_front()
-        {
-            match Running::start(suite, self.niceness) {
-                Ok(running) => self.running.push(running),
-                Err(verdict) => verdicts.push(verdict),
-            }
-        }
-    }
-}
-
-impl Running {
-    fn start(suite: Suite, niceness: Option<&str>) -> Result<Running, Verdict> {
-        let folder = root().join("target/suites");
-        let output = folder.join(suite.name.replace([' ', ':', '/'], "-")).with_extension("log");
-        let spawn = || -> std::io::Result<Child> {
-            fs::create_dir_all(&folder)?;
-            let file = File::create(&output)?;
-            let mut command = match niceness {
-                Some(niceness) => {
-                    let mut nice = Command::new("nice");
-                    nice.args(["-n", niceness]).arg(&suite.program);
-                    nice
-                }
-                None => Command::new(&suite.program),
-            };
-            command
-                .args(&suite.args)
-                .current_dir(&suite.folder)
-                .env("CARGO_MANIFEST_DIR", &suite.folder);
-            command
-                .env(SEED, seed())
-                .stdin(Stdio::null())
-                .stdout(file.try_clone()?)
-                .stderr(file)
-                .spawn()
-        };
-        #[expect(clippy::disallowed_methods, reason = "told to people")]
-        let started = SystemTime::now();
-        match spawn() {
-            Ok(child) => Ok(Running { suite, child, output, started }),
-            Err(error) => {
-                complain_about(&format!("{} does not start: {error}", suite.name));
-                let Suite { name, repeat, .. } = suite;
-                Err(Verdict { name, repeat, passed: false, seconds: 0.0 })
-            }
-        }
-    }
-
-    /// Prints all that the suite said.
-    fn report(self, passed: bool, cpu_seconds: f64) -> Verdict {
-        let seconds = self.started.elapsed().unwrap_or_default().as_secs_f64();
-        let Suite { name, repeat, .. } = self.suite;
-        let word = if passed { "passed" } else { "FAILED" };
-        let output = fs::read(&self.output).unwrap_or_default();
-        say(&format!(
-            "\n=== {name}: {word} in {seconds:.0} s, {cpu_seconds:.0} s of CPU ===\n{}",
-            String::from_utf8_lossy(&output)
-        ));
-        Verdict { name, repeat, passed, seconds }
+    fn next(&self) -> Option<Suite> {
+        self.suites.lock().expect(UNPOISONED).next()
     }
 }
 
 /// Runs everything, also after a failure: the one that says it best may be the last.
-fn run_all<const N: usize>(mut lanes: [Lanes; N]) -> Vec<Verdict> {
-    const LOOK_EVERY: Duration = Duration::from_millis(50);
-    let mut verdicts = Vec::new();
-    while !lanes.iter().all(Lanes::is_done) {
-        lanes.iter_mut().for_each(|lanes| lanes.step(&mut verdicts));
-        sleep(LOOK_EVERY);
+fn run_all(lanes: &[Lanes]) -> Vec<Verdict> {
+    let verdicts = &Mutex::new(Vec::new());
+    let work = |lanes: &Lanes| {
+        while let Some(suite) = lanes.next() {
+            let verdict = suite.run(lanes.niceness);
+            verdicts.lock().expect(UNPOISONED).push(verdict);
+        }
+    };
+    thread::scope(|scope| {
+        for lanes in lanes {
+            (0..lanes.running_max).for_each(|_| drop(scope.spawn(move || work(lanes))));
+        }
+    });
+    std::mem::take(&mut verdicts.lock().expect(UNPOISONED))
+}
+
+const UNPOISONED: &str = "no thread panics while it holds a lock";
+
+impl Suite {
+    /// Runs it to its end, and prints all that it said.
+    fn run(self, niceness: &str) -> Verdict {
+        let output = root().join("target/suites").join(self.name.replace([' ', ':', '/'], "-"));
+        let output = output.with_extension("log");
+        #[expect(clippy::disallowed_methods, reason = "told to people")]
+        let started = SystemTime::now();
+        let (passed, cpu_seconds) = match self.start(niceness, &output) {
+            Ok(child) => wait(child),
+            Err(error) => (complain_about(&format!("{} does not start: {error}", self.name)), 0.0),
+        };
+        let seconds = started.elapsed().unwrap_or_default().as_secs_f64();
+        let word = if passed { "passed" } else { "FAILED" };
+        say(&format!(
+            "\n=== {}: {word} in {seconds:.0} s, {cpu_seconds:.0} s of CPU ===\n{}",
+            self.name,
+            String::from_utf8_lossy(&fs::read(&output).unwrap_or_default())
+        ));
+        Verdict { suite: self, passed, seconds }
     }
-    verdicts
+
+    fn start(&self, niceness: &str, output: &Path) -> io::Result<Child> {
+        output.parent().map_or(Ok(()), fs::create_dir_all)?;
+        let file = File::create(output)?;
+        Command::new("nice")
+            .args(["-n", niceness])
+            .arg(&self.program)
+            .args(&self.args)
+            .current_dir(&self.folder)
+            .env("CARGO_MANIFEST_DIR", &self.folder)
+            .env(SEED, seed())
+            .stdin(Stdio::null())
+            .stdout(file.try_clone()?)
+            .stderr(file)
+            .spawn()
+    }
+}
+
+/// Whether it ended well, and the seconds of CPU that it took.
+fn wait(mut child: Child) -> (bool, f64) {
+    const LOOK_EVERY: Duration = Duration::from_millis(50);
+    // One child is looked at a time, so that what all children have taken grows by what this one took.
+    static LOOKING: Mutex<()> = Mutex::new(());
+    loop {
+        let looking = LOOKING.lock().expect(UNPOISONED);
+        let cpu_before = cpu_of_children();
+        match child.try_wait() {
+            Ok(None) => drop(looking),
+            ended => {
+                let passed = ended.is_ok_and(|end| end.is_some_and(|status| status.success()));
+                return (passed, cpu_of_children() - cpu_before);
+            }
+        }
+        thread::sleep(LOOK_EVERY);
+    }
 }
 
 /// Says which suites failed, and how each is repeated.
@@ -275,12 +243,12 @@ fn summarize(verdicts: &[Verdict]) -> bool {
     let mut slowest: Vec<&Verdict> = verdicts.iter().collect();
     slowest.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     say("\n");
-    for Verdict { name, seconds, .. } in slowest.iter().take(8) {
-        say(&format!("{seconds:>5.0} s  {name}\n"));
+    for Verdict { suite, seconds, .. } in slowest.iter().take(8) {
+        say(&format!("{seconds:>5.0} s  {}\n", suite.name));
     }
     let failed: Vec<&Verdict> = verdicts.iter().filter(|verdict| !verdict.passed).collect();
     say(&format!("{} suites, {} failed\n", verdicts.len(), failed.len()));
-    for Verdict { name, repeat, .. } in &failed {
+    for Verdict { suite: Suite { name, repeat, .. }, .. } in &failed {
         complain_about(&format!("{name} failed; again: {SEED}={} {repeat}", seed()));
     }
     failed.is_empty()
@@ -307,8 +275,7 @@ fn draw_seed() -> String {
     })
 }
 
-/// Seconds that the cores have spent on children that ended. All children are waited for by one
-/// thread, so that the difference over one wait is what that child took, with all it waited for.
+/// Seconds that the cores have spent on children that ended, and on all that these waited for.
 fn cpu_of_children() -> f64 {
     const TICKS_PER_SECOND: f64 = 100.0; // USER_HZ, as /proc has it on every Linux
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
@@ -334,11 +301,11 @@ mod tests {
     #[test]
     fn all_suites_run_and_one_failure_is_the_verdict() {
         let lanes = [
-            Lanes::new([shell("t bad", "exit 3"), shell("t good", "true")].into(), 1, Some("1")),
-            Lanes::new([shell("t killed", "kill -9 $$")].into(), 2, None),
+            Lanes::new(vec![shell("t bad", "exit 3"), shell("t good", "true")], 1, "1"),
+            Lanes::new(vec![shell("t killed", "kill -9 $$")], 2, "0"),
         ];
-        let verdicts = run_all(lanes);
-        let passed = |name: &str| verdicts.iter().any(|v| v.name == name && v.passed);
+        let verdicts = run_all(&lanes);
+        let passed = |name: &str| verdicts.iter().any(|v| v.suite.name == name && v.passed);
         assert_eq!((verdicts.len(), passed("t good")), (3, true));
         assert!(!passed("t bad") && !passed("t killed") && !summarize(&verdicts));
         assert!(summarize(&[]));

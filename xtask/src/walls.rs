@@ -14,7 +14,6 @@ type Walls = BTreeMap<String, BTreeSet<String>>;
 /// build for users may have it inside.
 const UNSAFE_ROOM: &str = "crash-disk";
 
-/// What breaks disks and databases for tests.
 const ROOMS_FOR_TESTS: [&str; 2] = [UNSAFE_ROOM, "test-postgres"];
 
 #[test]

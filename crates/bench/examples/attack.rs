@@ -7,9 +7,7 @@
 //! The server is a process of its own over a store in a new folder; both are gone afterwards.
 #![allow(clippy::print_stdout, reason = "it is here to be looked at")]
 
-use bench::{
-    ATTACK_MEMORY_MIB_MAX, ATTACK_RATIO_MAX, AttackSoak, HonestRequests, Place, attack_soak,
-};
+use bench::{ATTACK_MEMORY_MIB_MAX, ATTACK_RATIO_MAX, AttackSoak, Place, Times, attack_soak};
 use std::{env, error::Error, path::Path, process::ExitCode, time::Duration};
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
@@ -28,14 +26,13 @@ fn show(soak: &AttackSoak) {
     for (name, count) in &soak.attacks {
         println!("{name:<32} {count:>8} times");
     }
-    let line = |name: &str, requests: HonestRequests| {
-        let HonestRequests { count, repeated, p50, p99 } = requests;
+    let line = |name: &str, Times { count, p50, p99 }: Times, repeated: usize| {
         println!(
             "{name:<12} {count:>8} requests, {repeated} repeated, p50 {p50:.2} ms, p99 {p99:.2} ms"
         );
     };
-    line("alone", soak.baseline);
-    line("attacked", soak.attacked);
+    line("alone", soak.baseline, soak.repeated[0]);
+    line("attacked", soak.attacked, soak.repeated[1]);
     let verdict = |met: bool| if met { "ok" } else { "missed" };
     let slower = verdict(soak.ratio() <= ATTACK_RATIO_MAX);
     println!("p99 is {:.2} × its baseline; wanted: ≤ {ATTACK_RATIO_MAX} ×: {slower}", soak.ratio());

@@ -7,7 +7,7 @@
 //! The PostgreSQL is one of its own, on a private port, which ends with this process.
 #![allow(clippy::print_stdout, reason = "it is here to be looked at")]
 
-use bench::{Claims, Place, SOAK_JOBS_PER_SECOND, SOAK_RATIO_MAX, Soak, soak};
+use bench::{Place, SOAK_JOBS_PER_SECOND, SOAK_RATIO_MAX, Soak, Times, soak};
 use std::{error::Error, time::Duration};
 use test_postgres::{Options, Server};
 
@@ -30,8 +30,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn show(soak: &Soak) {
-    let line = |name: &str, claims: Claims| {
-        let Claims { count, p50, p99 } = claims;
+    let line = |name: &str, claims: Times| {
+        let Times { count, p50, p99 } = claims;
         println!("{name:<24} {count:>8} claims   p50 {p50:>8.2} ms   p99 {p99:>8.2} ms");
     };
     line("before", soak.before);

@@ -13,22 +13,17 @@ use worker::{Context, Fail, Runner, Working, on};
 /// What a handler does with the payload of a job.
 pub(crate) type Work = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Handlers at a time: while those of one claim are reported, those of the next run, and others are claimed. Raw has as
-/// many in hand.
+/// Handlers at a time: those of one claim run while the last one's are reported. Raw has as many.
 pub(crate) const SLOTS: usize = 4 * engine::CLAIM_MAX;
 
 /// When no job was settled for so long, none will be.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
-/// How often it is looked how far they are.
 const LOOKS_APART: Duration = Duration::from_micros(500);
-/// How long they may take to finish what they have.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Workers at work.
 pub(crate) struct Crew(Working);
 
 impl Crew {
-    /// Begins to claim, run and settle.
     pub(crate) async fn start(house: &House, slots: usize, work: Work) -> Result<Self, Error> {
         let handler = move |payload: Box<RawValue>, _: Context| {
             work(payload.get());

@@ -8,12 +8,11 @@ use crate::{
 use std::sync::Arc;
 use store::PostgresAddress;
 use tokio::runtime::Builder;
-use tokio_postgres::Client;
+use tokio_postgres::{Client, types::FromSqlOwned};
 
 /// A database in which a run makes schemas of its own.
 pub(crate) struct Database {
     address: Arc<PostgresAddress>,
-    /// With what the names of its schemas begin.
     prefix: String,
 }
 
@@ -57,15 +56,13 @@ impl Database {
         Ok(Schema { address: Arc::new(address), name })
     }
 
-    /// The schema of one of [`STORES`], without anything of an earlier part. Whoever opens a store
-    /// makes it.
+    /// The empty schema of one of [`STORES`]; opening a store makes it.
     pub(crate) fn fresh(&self, store: &str) -> Result<Schema, Error> {
         let schema = self.schema(store)?;
         wait(schema.remove())?;
         Ok(schema)
     }
 
-    /// Removes all of them, also while they are in use.
     pub(crate) fn clear(&self) -> Result<(), Error> {
         wait(async {
             for store in STORES {
@@ -90,7 +87,6 @@ impl Schema {
         Ok(client)
     }
 
-    /// Makes it, with these tables.
     pub(crate) async fn make(&self, tables: &str) -> Result<(), Error> {
         let sql = format!("create schema {}; {tables}", self.name);
         let client = self.connect("").await?;
@@ -99,14 +95,11 @@ impl Schema {
 
     /// Whether there is none of its name.
     pub(crate) async fn is_new(&self) -> Result<bool, Error> {
-        let sql = "select to_regnamespace($1) is null";
-        let client = self.connect("").await?;
-        let row = client.query_one(sql, &[&self.name]).await.map_err(in_database("looking for"))?;
-        Ok(row.get(0))
+        const SQL: &str = "select to_regnamespace($1) is null";
+        answer(&self.connect("").await?, SQL, &self.name, "looking for a schema").await
     }
 
-    /// Asks the server to write down what it has only in its log, which not everybody may: then it does so when it
-    /// likes.
+    /// Asks the server for a checkpoint. It refuses one to many users, and then takes its time.
     pub(crate) async fn settle(&self) -> Result<(), Error> {
         let client = self.connect("").await?;
         drop(client.batch_execute("checkpoint").await);
@@ -118,8 +111,8 @@ impl Schema {
         const SQL: &str = "select coalesce(sum(pg_total_relation_size(oid)), 0)::bigint \
             from pg_class where relnamespace = to_regnamespace($1) and relkind = 'r'";
         let client = self.connect("").await?;
-        let row = client.query_one(SQL, &[&self.name]).await;
-        Ok(row.map_err(in_database("weighing a schema"))?.get::<_, i64>(0).unsigned_abs())
+        let bytes: i64 = answer(&client, SQL, &self.name, "weighing a schema").await?;
+        Ok(bytes.unsigned_abs())
     }
 
     async fn remove(&self) -> Result<(), Error> {
@@ -134,9 +127,7 @@ impl Schema {
     }
 }
 
-/// What a server says of itself.
 pub(crate) struct Server {
-    /// As `15.8`.
     pub(crate) version: String,
     /// What it promises about the disk, by name: [`PROMISES`].
     pub(crate) promises: Vec<(&'static str, String)>,
@@ -149,18 +140,20 @@ impl Server {
     pub(crate) fn of(database: &Database) -> Result<Self, Error> {
         wait(async {
             let client = database.address.connect().await.map_err(failed(UNREACHED))?;
-            let version = shown(&client, "server_version").await?;
+            let shown = async |name: &str| {
+                answer(&client, "select current_setting($1)", name, "asking for a setting").await
+            };
+            let version: String = shown("server_version").await?;
             // Distributions add a name of their own.
             let version = version.split(' ').next().unwrap_or_default().to_owned();
             let mut promises = Vec::new();
             for name in PROMISES {
-                promises.push((name, shown(&client, name).await?));
+                promises.push((name, shown(name).await?));
             }
             Ok(Server { version, promises })
         })
     }
 
-    /// As in the first line of a table.
     pub(crate) fn headline(&self) -> String {
         let promises = self.promises.iter().map(|(name, value)| format!("{name}={value}"));
         let promises: Vec<String> = promises.take(2).collect();
@@ -179,9 +172,14 @@ fn is_kept(value: &str) -> bool {
     ["on", "local", "remote_write", "remote_apply"].contains(&value)
 }
 
-async fn shown(client: &Client, setting: &str) -> Result<String, Error> {
-    let row = client.query_one("select current_setting($1)", &[&setting]).await;
-    Ok(row.map_err(in_database("asking for a setting"))?.get(0))
+/// What a statement about something with a name answers.
+async fn answer<T: FromSqlOwned>(
+    client: &Client,
+    sql: &str,
+    name: &str,
+    doing: &'static str,
+) -> Result<T, Error> {
+    Ok(client.query_one(sql, &[&name]).await.map_err(in_database(doing))?.get(0))
 }
 
 /// For those who are in no task.

@@ -11,13 +11,11 @@ use crate::{
     house::House,
     machine::peak_memory_mib,
     measure::Side::{Ours, Raw},
-    place::SHALLOW,
-    site::Site,
+    place::{SHALLOW, Site},
     table::thousands,
 };
 use std::sync::Arc;
 
-/// The short queue.
 const SHALLOW_JOBS: usize = 10_000;
 
 pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<(), Error> {
@@ -67,15 +65,13 @@ fn short_slice(bench: &Bench<'_>, plan: Plan) -> Result<f64, Error> {
     slice(bench, &short, plan)
 }
 
-/// Closed, which puts everything on the disk, and opened again: neither queue has anything in memory, nor the
-/// system anything left to write.
+/// Closed, so that all of it is on the disk, and opened again: neither queue has a warm cache.
 fn reopened(bench: &Bench<'_>, house: House, site: &Site) -> Result<House, Error> {
     drop(house);
     bench.runtime.block_on(site.settle())?;
     bench.open(site)
 }
 
-/// Drains the first part of what waits, and says how fast.
 fn slice(bench: &Bench<'_>, house: &House, plan: Plan) -> Result<f64, Error> {
     let drain = async {
         let crew = Crew::start(house, plan.slots, Arc::new(|_| ())).await?;

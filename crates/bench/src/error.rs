@@ -17,12 +17,6 @@ pub enum Error {
          was killed has left it, or try again"
     )]
     Taken(String),
-    /// The hand-written twin failed.
-    #[error("the raw twin failed at {0}")]
-    Raw(&'static str, #[source] Cause),
-    /// The database in which a run makes its schemas did not do what it was asked for.
-    #[error("{0} in the database to measure with")]
-    Database(&'static str, #[source] Cause),
     /// A request was not answered.
     #[error("{0} was not answered")]
     Unanswered(&'static str, #[source] Cause),
@@ -43,12 +37,12 @@ pub(crate) fn failed<E: Into<Cause>>(doing: &'static str) -> impl Fn(E) -> Error
 
 /// Adds what the twin was at.
 pub(crate) fn raw<E: Into<Cause>>(doing: &'static str) -> impl Fn(E) -> Error {
-    move |source| Error::Raw(doing, source.into())
+    move |source| Error::Failed(format!("the raw twin failed at {doing}"), source.into())
 }
 
-/// Adds what the database was asked for.
+/// Adds what the database in which a run makes its schemas was asked for.
 pub(crate) fn in_database(doing: &'static str) -> impl Fn(tokio_postgres::Error) -> Error {
-    move |source| Error::Database(doing, source.into())
+    move |source| Error::Failed(format!("{doing} in the database to measure with"), source.into())
 }
 
 /// Adds what was asked for.

@@ -17,7 +17,6 @@ impl Rounds {
         Rounds(self.0.iter().zip(&those.0).map(|(ours, raw)| ours / raw).collect())
     }
 
-    /// The lowest and the highest.
     pub(crate) fn spread(&self) -> (f64, f64) {
         let lowest = self.0.iter().copied().fold(f64::INFINITY, f64::min);
         (lowest, self.0.iter().copied().fold(f64::NEG_INFINITY, f64::max))
@@ -38,7 +37,24 @@ pub(crate) fn percentile_ms(times: &[Duration], percent: f64) -> f64 {
     percentile(&ms, percent)
 }
 
-/// How many a second.
+/// How long many of a kind took.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// How many there were.
+    pub count: usize,
+    /// The middle, in milliseconds.
+    pub p50: f64,
+    /// What one in a hundred exceeded.
+    pub p99: f64,
+}
+
+impl Times {
+    pub(crate) fn of(times: &[Duration]) -> Self {
+        let percentile = |percent| percentile_ms(times, percent);
+        Times { count: times.len(), p50: percentile(50.0), p99: percentile(99.0) }
+    }
+}
+
 pub(crate) fn rate(jobs: usize, took: Duration) -> f64 {
     jobs as f64 / took.as_secs_f64().max(1e-9)
 }

@@ -7,7 +7,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where a run keeps its files.
 pub(crate) struct Files {
     store: PathBuf,
     /// The folder that was made for them, if one was.
@@ -42,21 +41,16 @@ impl Files {
     /// Removes everything, also while it is in use.
     pub(crate) fn clear(&self) {
         // Nobody is left to be told; the place was said when the run began.
-        match &self.folder {
-            Some(folder) => drop(fs::remove_dir_all(folder)),
-            None => {
-                STORES.iter().for_each(|store| drop(self.fresh(store)));
-                drop(fs::remove_dir_all(with(&self.store, DOOR)));
-            }
-        }
+        STORES.iter().for_each(|store| drop(self.fresh(store)));
+        drop(fs::remove_dir_all(with(&self.store, DOOR)));
+        drop(self.folder.as_ref().map(fs::remove_dir_all));
     }
 
     pub(crate) fn shown(&self) -> &Path {
         self.folder.as_deref().unwrap_or(&self.store)
     }
 
-    /// The path of one of [`STORES`], without a file of an earlier part. One that cannot be removed
-    /// is told after the others are gone.
+    /// The path of one of [`STORES`]. Removes its files, and tells of one that stays after the others.
     pub(crate) fn fresh(&self, store: &str) -> Result<PathBuf, Error> {
         let removed = files(&self.store, store).map(|path| match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -85,7 +79,6 @@ fn make_private(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(0o700).create(folder)
 }
 
-/// Every file that one of [`STORES`] may have.
 fn files(run: &Path, store: &str) -> [PathBuf; BESIDE.len()] {
     BESIDE.map(|beside| with(run, &format!("{store}{beside}")))
 }

@@ -1,6 +1,6 @@
 //! Consign as it is measured: a node over a store in a file.
 
-use crate::{Error, database::Schema, error::failed, site::Site};
+use crate::{Error, database::Schema, error::failed, place::Site};
 use engine::{ITEMS_MAX, JobDraft, JobId, Tenant};
 use platform::{Node, Settings, SystemClock, SystemDice};
 use std::{
@@ -14,16 +14,12 @@ use std::{
 use store::{Clock, Options, Postgres, PostgresOptions, Sqlite, Store};
 use tokio::task::JoinSet;
 
-/// The one type of all jobs.
 pub(crate) const JOB_TYPE: &str = "bench";
-/// What a job carries.
 pub(crate) const PAYLOAD_BYTES: usize = 200;
-/// Tasks that hand jobs over one by one.
 pub(crate) const TASKS: usize = 64;
 /// Tasks that hand over whole batches: while one is stored, the next is made.
 const BATCH_TASKS: usize = 4;
 
-/// A node at work over a store.
 #[derive(Clone)]
 pub(crate) struct House {
     pub(crate) node: Arc<Node>,
@@ -70,7 +66,6 @@ impl House {
         joined(tasks).await.map(drop)
     }
 
-    /// Hands over one batch.
     pub(crate) async fn submit_batch(&self, numbers: Range<usize>) -> Result<Vec<JobId>, Error> {
         let drafts = numbers.map(|number| draft(number, Duration::ZERO)).collect();
         let submitted = self.node.submit_all(&Tenant::default_tenant(), drafts).await;
@@ -97,13 +92,11 @@ impl House {
         Ok(joined(tasks).await?.concat())
     }
 
-    /// Hands over one job, which says when that was.
     pub(crate) async fn submit(&self, number: usize, at: Duration) -> Result<(), Error> {
         let submitted = self.node.submit(&Tenant::default_tenant(), draft(number, at)).await;
         submitted.map(drop).map_err(failed("handing over a job"))
     }
 
-    /// Time since the run began.
     pub(crate) fn now(&self) -> Duration {
         self.clock.read().monotonic
     }
@@ -132,7 +125,6 @@ pub(crate) fn payload(number: usize, at: Duration) -> String {
     format!(r#"{start}{:x<rest$}"}}"#, "")
 }
 
-/// The moment with which a payload begins.
 pub(crate) fn sent_at(payload: &str) -> Option<Duration> {
     let digits = payload.strip_prefix(r#"{"at":"#)?.split(',').next()?;
     Some(Duration::from_nanos(digits.parse().ok()?))

@@ -6,8 +6,8 @@ use crate::{
     error::counted,
     house::{House, sent_at},
     measure::Side,
+    place::Site,
     raw::{Raw, raw_jobs},
-    site::Site,
 };
 use std::{
     sync::{Arc, Mutex},
@@ -23,7 +23,7 @@ pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<(), Error> {
     let jobs = (bench.settings.jobs / 100).clamp(20, 300);
     for round in 0..ROUNDS {
         bench.say_round("the start of jobs in an idle system", round);
-        let (nodes, (mut raw, _)) = (Nodes::open(bench)?, bench.raw()?);
+        let (nodes, (mut raw, _)) = (nodes(bench)?, bench.raw()?);
         let ((ours, raw), _) = bench.timed(in_turns(&nodes, &mut raw, jobs))?;
         bench.numbers.push_times(Side::Ours, KEYS, &ours);
         bench.numbers.push_times(Side::Raw, KEYS, &raw);
@@ -31,33 +31,24 @@ pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Who is handed the jobs, and who runs them.
-struct Nodes {
-    door: House,
-    floor: House,
-}
-
-impl Nodes {
-    /// One node does both where a store has only one; otherwise a job has to cross from one to another.
-    fn open(bench: &Bench<'_>) -> Result<Self, Error> {
-        let (door, site) = bench.ours()?;
-        let floor = match &site {
-            Site::File(_) => door.clone(),
-            Site::Schema(_) => bench.open(&site)?,
-        };
-        Ok(Nodes { door, floor })
-    }
+/// Who is handed the jobs, and who runs them. One node does both where a store has only one; otherwise a
+/// job has to cross from one to another.
+fn nodes(bench: &Bench<'_>) -> Result<[House; 2], Error> {
+    let (door, site) = bench.ours()?;
+    Ok(match &site {
+        Site::File(_) => [door.clone(), door],
+        Site::Schema(_) => [door, bench.open(&site)?],
+    })
 }
 
 /// From handing over to the handler's first line; and one raw job in one commit, which is what a disk needs
 /// for any promise. They take turns within each gap, so that whatever disturbs the disk disturbs both.
 async fn in_turns(
-    nodes: &Nodes,
+    [house, floor]: &[House; 2],
     raw: &mut Raw,
     jobs: usize,
 ) -> Result<(Vec<Duration>, Vec<Duration>), Error> {
     let (times, new) = (Arc::new(Mutex::new(Vec::new())), raw_jobs(jobs));
-    let (house, floor) = (&nodes.door, &nodes.floor);
     let crew = Crew::start(floor, SLOTS, noting(floor, &times)).await?;
     let (began, mut raw_times) = (house.now(), Vec::new());
     for (number, job) in new.chunks(1).enumerate() {
@@ -76,7 +67,6 @@ async fn in_turns(
     Ok((times, raw_times))
 }
 
-/// A handler that notes how long its job has waited.
 fn noting(house: &House, times: &Arc<Mutex<Vec<Duration>>>) -> Work {
     let (house, times) = (house.clone(), times.clone());
     Arc::new(move |payload| {

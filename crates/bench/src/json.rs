@@ -4,7 +4,7 @@ use crate::{
     Backend, ROUNDS, Report,
     figures::Rounds,
     house::PAYLOAD_BYTES,
-    measure::{Goal, Measure, Unit},
+    measure::{Goal, Measure},
     raw::{
         RAW_BATCH,
         postgres::{LANES, SETTINGS},
@@ -59,7 +59,7 @@ impl Report {
 
 fn numbers(measure: &Measure) -> Value {
     let mut object = json!({
-        "unit": unit(measure.unit),
+        "unit": measure.unit.names().1,
         "ours": measure.ours.median(),
         "oursRounds": measure.ours.0,
     });
@@ -78,16 +78,6 @@ fn target(measure: &Measure, goal: Goal) -> Value {
         Goal::AtMost(most) => (Some(measure.ours.median()), "atMost", most),
     };
     json!({ "value": value, bound: limit, "pass": measure.is_met() })
-}
-
-fn unit(unit: Unit) -> &'static str {
-    match unit {
-        Unit::JobsPerSecond => "jobs/s",
-        Unit::RequestsPerSecond => "requests/s",
-        Unit::Milliseconds => "ms",
-        Unit::BytesPerJob => "bytes/job",
-        Unit::Mebibytes => "MiB",
-    }
 }
 
 #[cfg(test)]

@@ -19,36 +19,33 @@ mod load;
 mod look_up;
 mod machine;
 mod measure;
-mod neighbours;
 mod place;
 mod raw;
 mod report;
-mod site;
 mod soak;
 mod table;
 mod throughput;
 
 pub use error::Error;
+pub use figures::Times;
 pub use http::{
-    attack::{ATTACK_MEMORY_MIB_MAX, ATTACK_RATIO_MAX, AttackSoak, HonestRequests, attack_soak},
+    attack::{ATTACK_MEMORY_MIB_MAX, ATTACK_RATIO_MAX, AttackSoak, attack_soak},
     echo::serve_echo,
     run_http,
 };
 pub use place::Place;
 pub use report::Report;
-pub use soak::{Claims, SOAK_JOBS_PER_SECOND, SOAK_RATIO_MAX, Soak, soak};
+pub use soak::{SOAK_JOBS_PER_SECOND, SOAK_RATIO_MAX, Soak, soak};
 
 use error::failed;
 use figures::rate;
 use house::House;
 use machine::{Backend, Machine};
 use measure::{Numbers, Side};
-use neighbours::Ticks;
-use place::{OURS, RAW};
+use place::{OURS, RAW, Site};
 use platform::SystemClock;
 use raw::Raw;
 use report::Beside;
-use site::Site;
 use std::{sync::Arc, time::Duration};
 use tokio::{
     runtime::{Builder, Runtime},
@@ -56,7 +53,7 @@ use tokio::{
 };
 
 /// How much is measured.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Settings {
     /// Jobs in each round of what is about throughput; at least [`JOBS_MIN`].
     pub jobs: usize,
@@ -80,16 +77,15 @@ const RUNTIME_THREADS: usize = 2;
 /// Measures everything, saying what it is at. This blocks for some minutes.
 pub fn run(settings: Settings, place: &Place, say: &mut dyn FnMut(&str)) -> Result<Report, Error> {
     let mut bench = Bench::new(settings, place, say)?;
-    let (machine, before) = (Machine::of(place, &bench.clock)?, Ticks::now());
+    let machine = Machine::of(place, &bench.clock)?;
     // First, while this process has used no memory for anything else.
     deep::measure(&mut bench)?;
     idle::measure(&mut bench)?;
     throughput::measure(&mut bench)?;
     look_up::measure(&mut bench)?;
-    Ok(bench.report(machine, before, Beside::Disk))
+    Ok(bench.report(machine, Beside::Disk))
 }
 
-/// A run under way.
 struct Bench<'a> {
     settings: Settings,
     place: &'a Place,
@@ -111,21 +107,16 @@ impl<'a> Bench<'a> {
         let clock = Arc::new(SystemClock::new());
         Ok(Bench { settings, place, clock, runtime, numbers: Numbers::default(), say })
     }
-}
 
-impl Bench<'_> {
-    /// Our store, new.
     fn ours(&self) -> Result<(House, Site), Error> {
         let site = self.place.fresh(OURS)?;
         Ok((self.open(&site)?, site))
     }
 
-    /// A store of ours, as it is.
     fn open(&self, site: &Site) -> Result<House, Error> {
         self.runtime.block_on(House::open(site, &self.clock))
     }
 
-    /// The twin, new.
     fn raw(&self) -> Result<(Raw, Site), Error> {
         let site = self.place.fresh(RAW)?;
         Ok((self.runtime.block_on(Raw::open(&site))?, site))
@@ -138,8 +129,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Does what moves all jobs of a round, and notes under each key how many that were in a
-    /// second.
+    /// Does what moves all jobs of a round, and notes under each key how many a second that were.
     fn race<T>(
         &mut self,
         side: Side,
@@ -152,7 +142,6 @@ impl Bench<'_> {
         Ok(done)
     }
 
-    /// Does something, and says how long that took.
     fn timed<T>(
         &self,
         work: impl Future<Output = Result<T, Error>>,
@@ -166,9 +155,9 @@ impl Bench<'_> {
         (self.say)(&format!("measuring {what} … round {} of {ROUNDS}", round + 1));
     }
 
-    /// What all of it came to; others have used the machine since `before`.
-    fn report(self, mut machine: Machine, before: Option<Ticks>, beside: Beside) -> Report {
-        machine.note_others(before);
+    /// What all of it came to.
+    fn report(self, mut machine: Machine, beside: Beside) -> Report {
+        machine.note_others();
         let measures = self.numbers.measures(&self.settings, &machine.backend);
         Report { machine, settings: self.settings, beside, measures }
     }

@@ -8,10 +8,8 @@ use crate::{
 use std::{sync::Arc, time::Duration};
 use tokio::{task::JoinSet, time::sleep};
 
-/// It lasts no longer than this.
 const LOAD_MAX: Duration = Duration::from_secs(4);
 
-/// How long each submit took at half of `capacity`, which is in jobs a second.
 pub(crate) fn at_half_load(bench: &Bench<'_>, capacity: f64) -> Result<Vec<Duration>, Error> {
     let pace = Pace::new(capacity / 2.0, bench.settings.jobs);
     let (house, _) = bench.ours()?;
@@ -19,7 +17,6 @@ pub(crate) fn at_half_load(bench: &Bench<'_>, capacity: f64) -> Result<Vec<Durat
     Ok(times)
 }
 
-/// A steady load.
 #[derive(Clone, Copy)]
 struct Pace {
     /// Between two jobs of one task.

@@ -10,14 +10,12 @@ use crate::{
     error::{failed, in_database},
     house::House,
     measure::Side,
-    place::{OURS, SHALLOW},
-    site::Site,
+    place::{OURS, SHALLOW, Site},
     table::thousands,
 };
 use engine::{JobId, Scope};
 use std::{sync::Arc, time::Duration};
 
-/// The few.
 const FEW: usize = 10_000;
 /// Jobs that lived and copies of them take turns, so many times.
 const TURNS: usize = 10;
@@ -25,7 +23,6 @@ const TURNS: usize = 10;
 const LOOKS: usize = 2_000;
 /// From one to the next; it is prime, so that all rounds together come by each.
 const STRIDE: usize = 7_919;
-/// Copies in a statement.
 const COPIES: usize = 50_000;
 
 /// Copies the youngest job that has ended. The ids are of this moment, and as random as ours within it.

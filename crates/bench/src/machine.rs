@@ -1,29 +1,25 @@
 //! On what it was measured.
 
-use crate::{Error, Place, database::Server, neighbours::Ticks, place::Ground};
+use crate::{Error, Place, database::Server, place::Ground};
 use platform::SystemClock;
 use std::{fs, path::Path, thread};
 use store::Clock;
 
-/// The machine, and the moment.
 pub(crate) struct Machine {
     /// As `2026-11-15T08:00:00.123Z`.
     pub(crate) date: String,
-    /// How many threads can run at a time.
     pub(crate) cores: usize,
     /// How much of its processors others used while we measured, from 0 to 1, where the system says.
     pub(crate) others_share: Option<f64>,
+    /// What the processors had done when the run began.
+    pub(crate) before: Option<Ticks>,
     /// The kind of file system that the stores are on, where the system says.
     pub(crate) file_system: Option<String>,
-    /// The database, of ours and of the raw twin.
     pub(crate) backend: Backend,
 }
 
-/// Which database it was.
 pub(crate) enum Backend {
-    /// SQLite, with its version.
     Sqlite(&'static str),
-    /// PostgreSQL, as it speaks of itself.
     Postgres(Server),
 }
 
@@ -40,20 +36,18 @@ impl Machine {
             date: wire::format_time(clock.read().wall),
             cores: thread::available_parallelism().map_or(1, usize::from),
             others_share: None, // known at the end
+            before: Ticks::now(),
             file_system,
             backend,
         })
     }
 
-    /// Notes how much others had since `before`. A PostgreSQL that works for us is among the others, so that
-    /// nothing can be said there.
-    pub(crate) fn note_others(&mut self, before: Option<Ticks>) {
-        self.others_share = match self.backend {
-            Backend::Sqlite(_) => {
-                Ticks::now().zip(before).map(|(now, then)| now.others_since(then))
-            }
-            Backend::Postgres(_) => None,
-        };
+    /// Notes how much others had since the beginning; not on PostgreSQL, whose work for us is theirs.
+    pub(crate) fn note_others(&mut self) {
+        if let Backend::Sqlite(_) = self.backend {
+            let (now, before) = (Ticks::now(), self.before);
+            self.others_share = now.zip(before).map(|(now, before)| now.others_since(before));
+        }
     }
 
     /// Whether nothing was on a disk, so that no number says anything about durability.
@@ -84,7 +78,6 @@ pub(crate) fn peak_memory_mib() -> Result<f64, Error> {
     memory("/proc/self/status", "VmHWM:")
 }
 
-/// The memory that another process has now, as Linux knows it.
 pub(crate) fn memory_mib_of(process: u32) -> Result<f64, Error> {
     memory(&format!("/proc/{process}/status"), "VmRSS:")
 }
@@ -95,6 +88,43 @@ fn memory(path: &str, name: &str) -> Result<f64, Error> {
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
     let unsaid = || format!("{path} does not say how much memory was used; this needs Linux");
     Ok(kib.ok_or_else(|| Error::Unmeasurable(unsaid()))? / 1024.0)
+}
+
+/// What the processors have done until now, in ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ticks {
+    all: u64,
+    idle: u64,
+    ours: u64,
+}
+
+impl Ticks {
+    /// As Linux counts them; nothing elsewhere.
+    pub(crate) fn now() -> Option<Self> {
+        let read = |path| fs::read_to_string(path).ok();
+        Ticks::parse(&read("/proc/stat")?, &read("/proc/self/stat")?)
+    }
+
+    /// How much of everything since `before` others had, the kernel's own threads included.
+    pub(crate) fn others_since(self, before: Ticks) -> f64 {
+        let all = self.all.saturating_sub(before.all).max(1);
+        let idle = self.idle.saturating_sub(before.idle);
+        let ours = self.ours.saturating_sub(before.ours);
+        all.saturating_sub(idle + ours) as f64 / all as f64
+    }
+
+    fn parse(machine: &str, process: &str) -> Option<Self> {
+        // user, nice, system, idle, iowait, irq, softirq, steal; what follows is counted in these.
+        let line = machine.lines().next()?.strip_prefix("cpu ")?;
+        let spent: Vec<u64> =
+            line.split_whitespace().take(8).map_while(|n| n.parse().ok()).collect();
+        let [_, _, _, idle, waiting, ..] = spent[..] else { return None };
+        // The name, in brackets, may hold anything. After it: state, ten numbers, then user and system, and
+        // the same of those processes of ours that have ended.
+        let (_, after) = process.rsplit_once(')')?;
+        let used = after.split_whitespace().skip(11).take(4).map_while(|n| n.parse::<u64>().ok());
+        Some(Ticks { all: spent.iter().sum(), idle: idle + waiting, ours: used.sum() })
+    }
 }
 
 #[cfg(test)]
@@ -109,5 +139,15 @@ mod tests {
         assert_eq!(kind("/tmp/xy"), "tmpfs");
         assert_eq!(kind("/tmp/x/y"), "xfs");
         assert_eq!(file_system("", Path::new("/")), None);
+    }
+
+    #[test]
+    fn what_is_neither_idle_nor_ours_is_of_others() {
+        let machine = "cpu  10 0 20 60 5 0 3 2 99 99\ncpu0 1 1 1 1\n";
+        let process = "7 (a ) b) S 1 2 3 4 5 6 7 8 9 10 12 5 2 1 20 0\n";
+        let then = Ticks::parse(machine, process).unwrap();
+        assert_eq!(then, Ticks { all: 100, idle: 65, ours: 20 });
+        assert_eq!(then.others_since(Ticks::default()), 0.15);
+        assert_eq!(Ticks::parse("", process), None);
     }
 }

@@ -57,7 +57,6 @@ impl Numbers {
         self.0.entry(key).or_default()[side as usize].0.push(number);
     }
 
-    /// Notes the middle and the tail of these times.
     pub(crate) fn push_times(
         &mut self,
         side: Side,
@@ -93,26 +92,20 @@ impl Numbers {
     }
 }
 
-/// Something that was measured.
 #[derive(Clone, Debug)]
 pub(crate) struct Measure {
     /// Its name in JSON.
     pub(crate) key: &'static str,
-    /// Where it stands in the table.
     pub(crate) group: Group,
     /// What it is, for people.
     pub(crate) what: String,
-    /// What its numbers are.
     pub(crate) unit: Unit,
-    /// Ours, round by round.
     pub(crate) ours: Rounds,
     /// What it is compared with, round by round.
     pub(crate) raw: Option<Rounds>,
-    /// What we want.
     pub(crate) goal: Option<Goal>,
 }
 
-/// What belongs together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Group {
     Throughput,
@@ -121,7 +114,6 @@ pub(crate) enum Group {
     Size,
 }
 
-/// What a number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     JobsPerSecond,
@@ -142,6 +134,19 @@ pub(crate) enum Goal {
     AtLeast(f64),
     /// At most this, in its unit.
     AtMost(f64),
+}
+
+impl Unit {
+    /// What stands behind a number in the table, and what JSON says.
+    pub(crate) fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Unit::JobsPerSecond => ("/s", "jobs/s"),
+            Unit::RequestsPerSecond => ("/s", "requests/s"),
+            Unit::Milliseconds => (" ms", "ms"),
+            Unit::BytesPerJob => (" B/job", "bytes/job"),
+            Unit::Mebibytes => (" MiB", "MiB"),
+        }
+    }
 }
 
 impl Measure {
@@ -192,8 +197,7 @@ pub(crate) fn goal_of(key: &str) -> Option<Goal> {
     })
 }
 
-/// The same where the database is PostgreSQL: a way over a socket is in each of its numbers, and several
-/// connections in raw's.
+/// The same where the database is PostgreSQL: each number contains a way over a socket.
 pub(crate) fn goal_on_postgres(key: &str) -> Option<Goal> {
     Some(match key {
         "whole_lives" => Goal::RatioAtLeast(0.5),

@@ -1,7 +1,12 @@
 //! What a run makes: new when it begins, gone when it ends.
 
-use crate::{Error, database::Database, files::Files, site::Site};
+use crate::{
+    Error,
+    database::{Database, Schema},
+    files::{Files, failed},
+};
 use std::{
+    fs,
     path::{Path, PathBuf},
     process::Child,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -10,20 +15,15 @@ use std::{
 /// Where a run keeps what it makes. Dropped, it removes all of it.
 pub struct Place {
     pub(crate) ground: Ground,
-    /// Processes that were started to be measured.
     children: Mutex<Vec<Child>>,
 }
 
-/// On what a run stands.
 pub(crate) enum Ground {
-    /// SQLite.
     Files(Files),
-    /// PostgreSQL.
     Database(Database),
 }
 
-/// The stores of a run, by what is added to its name: ours, the raw twin, and the queue that is not
-/// deep.
+/// The stores of a run, by their suffix: ours, the raw twin, and the short queue.
 pub(crate) const OURS: &str = "";
 pub(crate) const RAW: &str = "-raw";
 pub(crate) const SHALLOW: &str = "-shallow";
@@ -108,5 +108,32 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.clear();
+    }
+}
+
+/// Where one store of a run is: ours, or the twin.
+#[derive(Clone)]
+pub(crate) enum Site {
+    File(PathBuf),
+    Schema(Schema),
+}
+
+impl Site {
+    /// Puts what was written where it belongs. A closed file has done so by itself.
+    pub(crate) async fn settle(&self) -> Result<(), Error> {
+        match self {
+            Site::File(_) => Ok(()),
+            Site::Schema(schema) => schema.settle().await,
+        }
+    }
+
+    pub(crate) async fn bytes(&self) -> Result<u64, Error> {
+        match self {
+            Site::File(path) => match fs::metadata(path) {
+                Ok(file) => Ok(file.len()),
+                Err(error) => Err(failed("weighing", path, error)),
+            },
+            Site::Schema(schema) => schema.bytes().await,
+        }
     }
 }

@@ -19,7 +19,6 @@ pub struct Report {
     pub(crate) machine: Machine,
     pub(crate) settings: Settings,
     pub(crate) beside: Beside,
-    /// In the order of the table.
     pub(crate) measures: Vec<Measure>,
 }
 
@@ -33,7 +32,6 @@ pub(crate) enum Beside {
 }
 
 impl Beside {
-    /// The heading of its column.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Beside::Disk => "raw",
@@ -42,30 +40,25 @@ impl Beside {
     }
 
     fn notes(self, backend: &Backend) -> Vec<String> {
-        let mut notes = match (self, backend) {
-            (Beside::Echo, _) => return http::notes(),
-            (Beside::Disk, Backend::Sqlite(_)) => sqlite_notes(),
-            (Beside::Disk, Backend::Postgres(server)) => postgres_notes(server),
-        };
-        let short = match backend {
-            Backend::Sqlite(_) => "our own drain of the short queue",
-            Backend::Postgres(_) => "our own number of the smaller one",
+        if let Beside::Echo = self {
+            return http::notes();
+        }
+        let batch = thousands(RAW_BATCH as f64);
+        let (mut notes, short) = match backend {
+            Backend::Sqlite(_) => {
+                let raw = format!("raw: hand-written SQL, same SQLite, {batch} jobs in a commit,");
+                (vec![raw, format!("  {RAW_PRAGMAS}")], "our own drain of the short queue")
+            }
+            Backend::Postgres(server) => {
+                (postgres_notes(server, &batch), "our own number of the smaller one")
+            }
         };
         notes.push(format!("payloads have {PAYLOAD_BYTES} bytes; * is compared with {short}"));
         notes
     }
 }
 
-fn sqlite_notes() -> Vec<String> {
-    let batch = thousands(RAW_BATCH as f64);
-    vec![
-        format!("raw: hand-written SQL, same SQLite, {batch} jobs in a commit,"),
-        format!("  {RAW_PRAGMAS}"),
-    ]
-}
-
-fn postgres_notes(server: &Server) -> Vec<String> {
-    let batch = thousands(RAW_BATCH as f64);
+fn postgres_notes(server: &Server, batch: &str) -> Vec<String> {
     let mut notes = vec![
         format!(
             "raw: hand-written SQL, same server, {LANES} connections, {batch} jobs in a commit,"
@@ -128,6 +121,7 @@ pub(crate) fn example() -> Report {
         date: "2026-11-15T19:00:00.000Z".into(),
         cores: 2,
         others_share: Some(0.15),
+        before: None,
         file_system: Some("ext4".into()),
         backend: Backend::Sqlite("3.51.3"),
     };

@@ -6,9 +6,9 @@
 use crate::{
     Bench, Error, Place, Settings,
     error::{failed, in_database},
-    figures::percentile_ms,
+    figures::Times,
     house::{House, JOB_TYPE, joined},
-    site::Site,
+    place::Site,
 };
 use engine::{ClaimId, Ending, EndingDraft, JobType, OutcomeWord, Scope, Wish, WorkerId};
 use platform::Report as Settled;
@@ -23,7 +23,6 @@ pub const SOAK_JOBS_PER_SECOND: u32 = 200;
 pub const SOAK_RATIO_MAX: f64 = 5.0;
 /// So many minutes at most are measured before the transaction is opened; a quarter of the others.
 const BEFORE_MAX: Duration = Duration::from_secs(120);
-/// What is told of at a time.
 const SPELL: Duration = Duration::from_secs(60);
 
 /// Those who hand over, each waiting for its answer: one alone would be slower than the load.
@@ -33,26 +32,15 @@ const WORKERS: u32 = 4;
 const CLAIM: usize = 10;
 const REST: Duration = Duration::from_millis(5);
 
-/// How long claims took.
-#[derive(Clone, Copy, Debug)]
-pub struct Claims {
-    /// How many there were that got jobs.
-    pub count: usize,
-    /// The middle, in milliseconds.
-    pub p50: f64,
-    /// What one in a hundred exceeded.
-    pub p99: f64,
-}
-
 /// What a soak came to.
 #[derive(Clone, Copy, Debug)]
 pub struct Soak {
     /// Without the transaction.
-    pub before: Claims,
+    pub before: Times,
     /// With it.
-    pub during: Claims,
+    pub during: Times,
     /// With it, in the last minute, when most has piled up.
-    pub last: Claims,
+    pub last: Times,
 }
 
 impl Soak {
@@ -69,7 +57,7 @@ impl Soak {
 
 /// Runs for so long with the transaction open, and for a while before, saying what it is at. This blocks.
 pub fn soak(place: &Place, during: Duration, say: &mut dyn FnMut(&str)) -> Result<Soak, Error> {
-    let bench = Bench::new(Settings { jobs: 0, deep: 0, ended: 0 }, place, say)?;
+    let bench = Bench::new(Settings::default(), place, say)?;
     let (house, site) = bench.ours()?;
     let Bench { runtime, say, .. } = bench;
     runtime.block_on(async {
@@ -79,8 +67,8 @@ pub fn soak(place: &Place, during: Duration, say: &mut dyn FnMut(&str)) -> Resul
         let open = Open::begin(&site).await?;
         let during = spells(&house, during, say).await?;
         open.end().await?;
-        let last = during.last().map(|spell| claims(spell));
-        let (before, during) = (claims(&before.concat()), claims(&during.concat()));
+        let last = during.last().map(|spell| Times::of(spell));
+        let (before, during) = (Times::of(&before.concat()), Times::of(&during.concat()));
         Ok(Soak { before, during, last: last.unwrap_or(during) })
     })
 }
@@ -132,7 +120,7 @@ async fn spells(
     let (end, mut all) = (house.now() + length, Vec::new());
     while house.now() < end {
         let times = spell(house, end.min(house.now() + SPELL)).await?;
-        let Claims { count, p50, p99 } = claims(&times);
+        let Times { count, p50, p99 } = Times::of(&times);
         say(&format!("  {count} claims, p50 {p50:.2} ms, p99 {p99:.2} ms"));
         all.push(times);
     }
@@ -207,18 +195,13 @@ fn completed() -> Ending {
     EndingDraft::new(OutcomeWord::Completed).check().expect("it says nothing else")
 }
 
-fn claims(times: &[Duration]) -> Claims {
-    let percentile = |percent| percentile_ms(times, percent);
-    Claims { count: times.len(), p50: percentile(50.0), p99: percentile(99.0) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn slow_claims_are_compared_with_slow_claims() {
-        let of = |p99| Claims { count: 1, p50: 1.0, p99 };
+        let of = |p99| Times { count: 1, p50: 1.0, p99 };
         let soak = |during| Soak { before: of(2.0), during: of(during), last: of(during) };
         assert!(soak(10.0).is_met() && !soak(10.5).is_met());
     }

@@ -61,22 +61,13 @@ fn target(goal: Goal, unit: Unit) -> String {
         Goal::RatioAtLeast(least) => format!("≥ {least:.2}"),
         Goal::RatioAtMost(most) => format!("≤ {most:.2}"),
         Goal::AtLeast(least) => format!("≥ {}", with_unit(least, unit)),
-        Goal::AtMost(most) if most.fract() == 0.0 => format!("≤ {most} {}", name(unit).trim()),
+        Goal::AtMost(most) if most.fract() == 0.0 => format!("≤ {most} {}", unit.names().0.trim()),
         Goal::AtMost(most) => format!("≤ {}", with_unit(most, unit)),
     }
 }
 
 fn with_unit(number: f64, unit: Unit) -> String {
-    format!("{}{}", bare(number, unit), name(unit))
-}
-
-fn name(unit: Unit) -> &'static str {
-    match unit {
-        Unit::JobsPerSecond | Unit::RequestsPerSecond => "/s",
-        Unit::Milliseconds => " ms",
-        Unit::BytesPerJob => " B/job",
-        Unit::Mebibytes => " MiB",
-    }
+    format!("{}{}", bare(number, unit), unit.names().0)
 }
 
 fn bare(number: f64, unit: Unit) -> String {

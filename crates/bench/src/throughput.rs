@@ -11,25 +11,19 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// One thing that ours and the twin do in turns.
-struct Part {
-    name: &'static str,
-    ours: Step,
-    raw: Step,
-}
-
 type Step = fn(&mut Bench<'_>) -> Result<(), Error>;
 
-const PARTS: [Part; 4] = [
-    Part { name: "batches and their drain", ours: our_backlog, raw: raw_backlog },
-    Part { name: "submits one by one", ours: our_submits, raw: raw_submits },
-    Part { name: "whole lives", ours: our_lives, raw: raw_lives },
-    Part { name: "submits under load", ours: our_load, raw: |_| Ok(()) },
+/// What ours and the twin do in turns.
+const PARTS: [(&str, Step, Step); 4] = [
+    ("batches and their drain", our_backlog, raw_backlog),
+    ("submits one by one", our_submits, raw_submits),
+    ("whole lives", our_lives, raw_lives),
+    ("submits under load", our_load, |_| Ok(())),
 ];
 
 pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<(), Error> {
     for round in 0..ROUNDS {
-        for Part { name, ours, raw } in PARTS {
+        for (name, ours, raw) in PARTS {
             bench.say_round(name, round);
             // Who goes first changes, so that nobody always finds the disk busy with the other's files.
             let turns = if round % 2 == 0 { [ours, raw] } else { [raw, ours] };

@@ -121,8 +121,7 @@ impl Consign {
         self.node.queues(&self.scope()).await
     }
 
-    /// A runner for everybody's jobs, or for those of [one tenant](Self::for_tenant); give it
-    /// duties and start it.
+    /// A runner for jobs of all tenants, or of [one](Self::for_tenant): give it duties, start it.
     pub fn runner(&self) -> Runner {
         let runner = Runner::new(&self.node);
         if self.runs_all { runner } else { runner.tenant(self.tenant.as_str()) }
@@ -149,6 +148,5 @@ impl Consign {
 
 /// Nobody waits longer than a year, and no clock can count much further.
 const WAIT_MAX: Duration = Duration::from_secs(365 * 86_400);
-/// Whoever waits for a job looks this often without being told to: in a store that other nodes
-/// share, nobody tells of theirs.
+/// A caller that waits looks this often by itself: other nodes of a shared store do not wake it.
 const WAIT_LOOKS_APART: Duration = Duration::from_secs(5);

@@ -28,7 +28,7 @@ pub(crate) struct Attempt {
     pub(crate) job: JobInfo,
     pub(crate) worker: WorkerId,
     pub(crate) runner: Arc<RunnerContext>,
-    stop: CancellationToken,
+    pub(crate) stop_token: CancellationToken,
     stop_reason: OnceLock<StopReason>,
     said: Mutex<Said>,
 }
@@ -40,7 +40,6 @@ pub(crate) struct RunnerContext {
     pub(crate) time: Time,
     /// Notified when a handler says how far it is.
     pub(crate) progress_made: Notify,
-    /// The runner stops.
     pub(crate) stopping: CancellationToken,
 }
 
@@ -76,8 +75,8 @@ pub(crate) enum Ended {
 
 impl Ended {
     /// The job can be tried again at once.
-    pub(crate) fn given_back() -> Self {
-        Ended::GivenBack { reason: ReleaseReason::Released, delay: Duration::ZERO }
+    pub(crate) fn given_back(reason: ReleaseReason) -> Self {
+        Ended::GivenBack { reason, delay: Duration::ZERO }
     }
 }
 
@@ -90,7 +89,7 @@ impl Attempt {
             job,
             worker,
             runner,
-            stop: CancellationToken::new(),
+            stop_token: CancellationToken::new(),
             stop_reason: OnceLock::new(),
             said: Mutex::new(Said::default()),
         })
@@ -99,16 +98,12 @@ impl Attempt {
     /// Asks the handler to stop. The first reason stands.
     pub(crate) fn stop(&self, reason: StopReason) {
         if self.stop_reason.set(reason).is_ok() {
-            self.stop.cancel();
+            self.stop_token.cancel();
         }
     }
 
     pub(crate) fn stopped(&self) -> Option<StopReason> {
         self.stop_reason.get().copied()
-    }
-
-    pub(crate) fn stop_token(&self) -> &CancellationToken {
-        &self.stop
     }
 
     /// A heartbeat for its lease, with the progress that none has told yet.
@@ -136,7 +131,6 @@ impl Attempt {
         )
     }
 
-    /// The report that a handler's answer comes to.
     fn report(&self, answer: Result<Option<String>, Fail>) -> Ended {
         let draft = match answer {
             Ok(result) => EndingDraft { result, ..EndingDraft::new(OutcomeWord::Completed) },
@@ -144,14 +138,13 @@ impl Attempt {
                 return Ended::GivenBack { reason: ReleaseReason::Snoozed, delay };
             }
             Err(Fail { kind: Kind::NotStarted, .. }) => {
-                let (reason, delay) = (ReleaseReason::NotStarted, Duration::ZERO);
-                return Ended::GivenBack { reason, delay };
+                return Ended::given_back(ReleaseReason::NotStarted);
             }
             // It stopped because the job did not seem to be ours any more, and nobody cancelled that.
             Err(Fail { kind: Kind::Cancelled, .. })
                 if self.stopped() == Some(StopReason::LeaseLost) =>
             {
-                return Ended::given_back();
+                return Ended::given_back(ReleaseReason::Released);
             }
             Err(fail) => fail.draft(),
         };
@@ -177,7 +170,6 @@ pub(crate) async fn run(run: &Run, payload: JsonText, attempt: &Arc<Attempt>) ->
     span.in_scope(|| attempt.report(answer))
 }
 
-/// A handler that took too long.
 pub(crate) fn timed_out(timeout: Duration) -> Ended {
     let message = format!("the handler took longer than {} s", timeout.as_secs());
     Ended::Settled(checked(Fail::retry(engine::failure_codes::HANDLER_TIMEOUT, message).draft()))
@@ -206,7 +198,6 @@ fn checked(draft: EndingDraft) -> Ending {
     kept.check().expect("everything that was wrong is left out")
 }
 
-/// What the handler said, and what is missing.
 fn said(message: Option<String>, told: &str) -> String {
     let missing = format!("left out: {told}").replace('\0', " ");
     message.map_or(missing.clone(), |message| format!("{message} ({missing})"))

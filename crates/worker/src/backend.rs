@@ -3,8 +3,8 @@
 use crate::{job_info::JobInfo, system};
 use async_trait::async_trait;
 use engine::{
-    Beat, JobDraft, JobId, JobType, JsonText, LeaseToken, PolicyDraft, Release, Report, StepAnswer,
-    StepName, Tenant, Wish, WorkerId,
+    Beat, JobDraft, JobId, JobType, JsonText, PolicyDraft, Refusal, Release, Report, StepAnswer,
+    StepReport, Tenant, Wish, WorkerId,
 };
 use std::{borrow::Cow, error::Error, pin::Pin, time::Duration};
 use tokio_util::sync::CancellationToken;
@@ -15,47 +15,25 @@ use tracing::{error, warn};
 pub(crate) trait Backend: Send + Sync {
     /// Waits for jobs until there are some, the other side has nothing for long, or `closing`: then it waits no
     /// longer, and gives only what is on its way.
-    async fn claim_waiting(
-        &self,
-        request: Wish,
-        closing: &CancellationToken,
-    ) -> BackendResult<Vec<ClaimedJob>>;
+    async fn claim_waiting(&self, request: Wish, closing: &CancellationToken) -> ClaimResult;
 
     /// Claims what there is now.
-    async fn claim(&self, request: Wish) -> BackendResult<Vec<ClaimedJob>>;
+    async fn claim(&self, request: Wish) -> ClaimResult;
 
     /// Keeps leases; one answer for each, in their order.
-    async fn heartbeat(
-        &self,
-        worker: &WorkerId,
-        heartbeats: Vec<Beat>,
-    ) -> BackendResult<Vec<LeaseState>>;
+    async fn heartbeat(&self, worker: &WorkerId, heartbeats: Vec<Beat>) -> HeartbeatResult;
 
     /// Says how attempts ended; one verdict for each, in their order.
-    async fn settle(&self, reports: Vec<Report>) -> BackendResult<Vec<Verdict>>;
+    async fn settle(&self, reports: Vec<Report>) -> SettleResult;
 
     /// Gives jobs back; one verdict for each, in their order.
-    async fn release(&self, releases: Vec<Release>) -> BackendResult<Vec<Verdict>>;
+    async fn release(&self, releases: Vec<Release>) -> SettleResult;
 
     /// Signs a worker off.
     async fn leave(&self, worker: &WorkerId) -> BackendResult<()>;
 
-    /// Marks that a step begins, or tells what is known of it.
-    async fn begin_step(
-        &self,
-        id: JobId,
-        token: LeaseToken,
-        name: StepName,
-    ) -> BackendResult<StepAnswer>;
-
-    /// Remembers what a step came to.
-    async fn finish_step(
-        &self,
-        id: JobId,
-        token: LeaseToken,
-        name: StepName,
-        result: JsonText,
-    ) -> BackendResult<StepAnswer>;
+    /// Marks that a step begins, or tells what is known of it; with a result, remembers it.
+    async fn step(&self, step: StepReport) -> BackendResult<StepAnswer>;
 
     /// Hands over a job of `tenant`.
     async fn submit(&self, tenant: &Tenant, draft: JobDraft) -> BackendResult<JobId>;
@@ -63,23 +41,22 @@ pub(crate) trait Backend: Send + Sync {
     /// Sets how jobs of a type are treated.
     async fn set_policy(&self, job_type: JobType, policy: &PolicyDraft) -> BackendResult<()>;
 
-    /// Whether leases run out on the other side while it cannot be reached. Where it and we stand still
-    /// together, they do not.
+    /// Whether leases run out on the other side while it cannot be reached.
     fn leases_lapse_unheard(&self) -> bool;
 }
 
 pub(crate) type BackendResult<T> = Result<T, AskError>;
+pub(crate) type ClaimResult = BackendResult<Vec<ClaimedJob>>;
+pub(crate) type HeartbeatResult = BackendResult<Vec<LeaseState>>;
+pub(crate) type SettleResult = BackendResult<Vec<Verdict>>;
 
-/// An answer that is awaited.
 pub(crate) type BackendFuture<'a, T> = Pin<Box<dyn Future<Output = BackendResult<T>> + Send + 'a>>;
 
-/// A job that was claimed.
 pub(crate) struct ClaimedJob {
     pub(crate) info: JobInfo,
     pub(crate) payload: JsonText,
 }
 
-/// How a lease stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LeaseState {
     Kept,
@@ -128,20 +105,9 @@ pub enum AskError {
     },
 }
 
-impl AskError {
-    /// Whether it is about who asks, and not about what.
-    pub(crate) fn is_unwelcome(&self) -> bool {
-        matches!(self, AskError::Unwelcome { .. })
-    }
-
-    /// How long the other side asks to be left alone.
-    pub(crate) fn retry_after(&self) -> Option<Duration> {
-        match self {
-            AskError::Away { retry_after, .. } | AskError::Unknown { retry_after, .. } => {
-                *retry_after
-            }
-            AskError::Refused { .. } | AskError::Unwelcome { .. } => None,
-        }
+impl From<Refusal> for AskError {
+    fn from(refusal: Refusal) -> Self {
+        AskError::Refused { code: refusal.code().into(), detail: refusal.to_string() }
     }
 }
 
@@ -152,10 +118,9 @@ pub(crate) struct LogOnce {
 }
 
 impl LogOnce {
-    /// Logs what does not work, if it is new. A key that is not taken needs an operator to do
-    /// something.
+    /// Logs what does not work, if it is new. A key that is not taken needs an operator.
     pub(crate) fn failed(&mut self, what: &str, cause: &AskError) {
-        let unwelcome = cause.is_unwelcome();
+        let unwelcome = matches!(cause, AskError::Unwelcome { .. });
         if self.unwelcome.replace(unwelcome) == Some(unwelcome) {
             return;
         }
@@ -193,8 +158,9 @@ impl Backoff {
         self.failures = self.failures.saturating_add(1);
         let asked = match error {
             AskError::Unwelcome { .. } => Self::UNWELCOME,
-            AskError::Refused { .. } | AskError::Away { .. } | AskError::Unknown { .. } => {
-                error.retry_after().unwrap_or_default().min(Self::OBEYED_MAX)
+            AskError::Refused { .. } => Duration::ZERO,
+            AskError::Away { retry_after, .. } | AskError::Unknown { retry_after, .. } => {
+                retry_after.unwrap_or_default().min(Self::OBEYED_MAX)
             }
         };
         asked + Self::WAITS.spread(self.failures, system::random())

@@ -7,7 +7,9 @@ use crate::{
     job_info::JobInfo,
     request::JobRequest,
 };
-use engine::{JobId, JsonText, ProgressReport, StepAnswer, StepName, check_step_result};
+use engine::{
+    JobDraft, JobId, JsonText, ProgressReport, StepAnswer, StepName, StepReport, check_step_result,
+};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
@@ -75,14 +77,14 @@ impl Context {
 
     /// Waits until the handler should stop. `Err(Fail::cancelled())` is the polite answer.
     pub async fn cancelled(&self) -> StopReason {
-        self.0.stop_token().cancelled().await;
+        self.0.stop_token.cancelled().await;
         self.0.stopped().expect("the reason is set first")
     }
 
     /// The same as a token, for libraries that take one.
     pub fn cancellation_token(&self) -> CancellationToken {
         // A child: a library that cancels its own token when it is done cancels no job.
-        self.0.stop_token().child_token()
+        self.0.stop_token.child_token()
     }
 
     /// Whether the runner stops: a handler that goes on for long may give its job back with
@@ -100,7 +102,7 @@ impl Context {
     pub async fn sleep(&self, span: Duration) -> Result<(), Fail> {
         tokio::select! {
             biased;
-            _ = self.0.stop_token().cancelled() => Err(Fail::cancelled()),
+            _ = self.0.stop_token.cancelled() => Err(Fail::cancelled()),
             () = self.0.runner.time.sleep(span) => Ok(()),
         }
     }
@@ -118,7 +120,7 @@ impl Context {
     {
         let name = StepName::parse(name)
             .map_err(|problem| Fail::for_good("STEP_NAME", format!("a step's {problem}")))?;
-        let begun = match self.begin(&name).await? {
+        let begun = match self.ask_step(&name, None).await? {
             StepAnswer::New => Begun::First,
             StepAnswer::Unfinished => Begun::Again,
             StepAnswer::Done(result) => return remembered(&name, &result),
@@ -128,7 +130,7 @@ impl Context {
         let result = check_step_result(&result).map_err(|problem| {
             Fail::for_good("STEP_RESULT", format!("the step {name}: its {problem}"))
         })?;
-        match self.finish(&name, &result).await? {
+        match self.ask_step(&name, Some(result.clone())).await? {
             StepAnswer::Done(stands) if stands != result => remembered(&name, &stands),
             StepAnswer::Done(_) | StepAnswer::New | StepAnswer::Unfinished => Ok(done),
         }
@@ -140,29 +142,24 @@ impl Context {
     /// attempt that repeats itself makes no second child. Where an attempt may have other children than the one
     /// before, or in another order, give each a [key](JobRequest::key) that says what it is about.
     pub async fn submit_child(&self, child: JobRequest) -> Result<JobId, Fail> {
-        let child = self.adopt(child);
         let draft = child.into_draft().map_err(|error| Fail::for_good("INVALID_FIELD", error))?;
+        let draft = self.adopt(draft);
         let (backend, tenant) = (self.backend()?, &self.0.job.tenant);
         self.repeatedly(|| backend.submit(tenant, draft.clone())).await
     }
 
-    fn adopt(&self, child: JobRequest) -> JobRequest {
+    fn adopt(&self, mut child: JobDraft) -> JobDraft {
         let job = &self.0.job;
-        let mut child = child.child_of(job.id.to_string());
-        if !child.has_correlation() {
-            child = child.correlation(job.correlation.as_str());
-        }
-        if let Some(trace) = job.traceparent.as_ref().filter(|_| !child.has_trace()) {
-            child = child.traceparent(trace.as_str());
-        }
-        if !child.has_key() {
+        child.parent_id = Some(job.id.to_string());
+        child.correlation_id.get_or_insert_with(|| job.correlation.to_string());
+        child.traceparent =
+            child.traceparent.or_else(|| job.traceparent.as_ref().map(ToString::to_string));
+        child.idempotency_key.get_or_insert_with(|| {
             let mut said = self.0.said();
-            let number = said.children.entry(child.job_type().to_owned()).or_default();
+            let number = said.children.entry(child.job_type.clone()).or_default();
             *number += 1;
-            let life = job.redrive_count;
-            let key = format!("{}.{life}/{}/{number}", job.id, child.job_type());
-            child = child.key(key);
-        }
+            format!("{}.{}/{}/{number}", job.id, job.redrive_count, child.job_type)
+        });
         child
     }
 
@@ -171,14 +168,14 @@ impl Context {
         self.0.runner.backend.upgrade().ok_or_else(gone)
     }
 
-    async fn begin(&self, name: &StepName) -> Result<StepAnswer, Fail> {
+    async fn ask_step(
+        &self,
+        name: &StepName,
+        result: Option<JsonText>,
+    ) -> Result<StepAnswer, Fail> {
         let (backend, JobInfo { id, token, .. }) = (self.backend()?, self.job());
-        self.repeatedly(|| backend.begin_step(*id, *token, name.clone())).await
-    }
-
-    async fn finish(&self, name: &StepName, result: &JsonText) -> Result<StepAnswer, Fail> {
-        let (backend, JobInfo { id, token, .. }) = (self.backend()?, self.job());
-        self.repeatedly(|| backend.finish_step(*id, *token, name.clone(), result.clone())).await
+        let step = StepReport { id: *id, token: *token, name: name.clone(), result };
+        self.repeatedly(|| backend.step(step.clone())).await
     }
 
     /// Asks again while the other side is away. What is asked here is safe to repeat.

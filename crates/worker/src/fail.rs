@@ -48,16 +48,11 @@ impl Fail {
     }
 
     /// Tried again after `wait`, whatever the policy says. Whole seconds count; a part of one is one.
-    pub fn after(self, wait: Duration) -> Self {
-        match self.kind {
-            Kind::Retry { .. } => {
-                let after = Some(wait.min(DELAY_MAX));
-                Fail { kind: Kind::Retry { after }, ..self }
-            }
-            Kind::ForGood | Kind::Poison | Kind::Cancelled | Kind::Snooze(_) | Kind::NotStarted => {
-                self
-            }
+    pub fn after(mut self, wait: Duration) -> Self {
+        if let Kind::Retry { after } = &mut self.kind {
+            *after = Some(wait.min(DELAY_MAX));
         }
+        self
     }
 
     /// A retry cannot help: the job ends as `Failed`.
@@ -123,8 +118,7 @@ impl Fail {
     }
 }
 
-/// The longest wait that is lawful: ten years. A page of reports is refused as a whole, so nothing unlawful may
-/// get into one.
+/// The longest lawful wait, ten years. A longer one would have its whole page of reports refused.
 const DELAY_MAX: Duration = Duration::from_secs(DELAY_SECONDS_MAX as u64);
 
 /// A part of a second is one: nobody is tried earlier than it asked for.

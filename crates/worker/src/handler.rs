@@ -68,45 +68,32 @@ where
     F: Fn(P, Context) -> A + Send + Sync + 'static,
     A: Future<Output = Result<O, Fail>> + Send + 'static,
 {
-    Duty::new(
-        job_type,
-        Arc::new(move |payload, context| match read::<P>(&payload) {
-            Ok(payload) => {
-                let running = handler(payload, context);
-                Box::pin(async move { running.await.and_then(|output| written(&output)) })
-            }
-            Err(fail) => Box::pin(std::future::ready(Err(fail))),
-        }),
-    )
+    let run: Run = Arc::new(move |payload, context| match read::<P>(&payload) {
+        Ok(payload) => {
+            let running = handler(payload, context);
+            Box::pin(async move { running.await.and_then(|output| written(&output)) })
+        }
+        Err(fail) => Box::pin(std::future::ready(Err(fail))),
+    });
+    Duty { job_type: job_type.to_owned(), run, slots: SLOTS, lease: None, policy: None }
 }
 
 /// Says what is done about jobs of a type, as a [`Handler`].
 pub fn on_handler<H: Handler>(job_type: &str, handler: H) -> Duty {
     let handler = Arc::new(handler);
-    Duty::new(
-        job_type,
-        Arc::new(move |payload, context| {
-            let handler = handler.clone();
-            Box::pin(async move {
-                let payload = read::<H::Payload>(&payload)?;
-                written(&handler.run(payload, context).await?)
-            })
-        }),
-    )
+    on(job_type, move |payload: H::Payload, context| {
+        let handler = handler.clone();
+        async move { handler.run(payload, context).await }
+    })
 }
 
 impl Duty {
-    fn new(job_type: &str, run: Run) -> Self {
-        Duty { job_type: job_type.to_owned(), run, slots: SLOTS, lease: None, policy: None }
-    }
-
     /// How many jobs of this type run at once here; [`SLOTS`] where nobody says.
     pub fn slots(self, slots: usize) -> Self {
         Duty { slots, ..self }
     }
 
-    /// How long this process may be silent before another takes its jobs, where it should not be what the
-    /// policy of the type says.
+    /// How long this process may be silent before another takes its jobs; else the policy says.
     pub fn lease(self, lease: Duration) -> Self {
         Duty { lease: Some(lease), ..self }
     }

@@ -1,17 +1,20 @@
 //! The other side in this process.
 
 use crate::{
-    backend::{AskError, Backend, BackendResult, ClaimedJob, LeaseState, Verdict},
+    backend::{
+        AskError, Backend, BackendResult, ClaimResult, ClaimedJob, HeartbeatResult, LeaseState,
+        SettleResult, Verdict,
+    },
     job_info::JobInfo,
 };
 use async_trait::async_trait;
 use engine::{
-    Beat, Job, JobDraft, JobId, JobType, JsonText, LeaseToken, PolicyDraft, Pulse, Release, Report,
-    Scope, StepAnswer, StepName, StepReport, Tenant, Wish, WorkerId,
+    Beat, Job, JobDraft, JobId, JobType, PolicyDraft, Pulse, Release, Report, Scope, StepAnswer,
+    StepReport, Tenant, Wish, WorkerId,
 };
 use platform::{Error, Node, Platform};
 use std::sync::Arc;
-use store::{Claimed, StoreError};
+use store::Claimed;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) struct Local {
@@ -47,17 +50,12 @@ impl Local {
 
 #[async_trait]
 impl Backend for Local {
-    async fn claim_waiting(
-        &self,
-        request: Wish,
-        closing: &CancellationToken,
-    ) -> BackendResult<Vec<ClaimedJob>> {
-        let node = match &self.verbs {
-            Verbs::Node(node) => node,
+    async fn claim_waiting(&self, request: Wish, closing: &CancellationToken) -> ClaimResult {
+        let mut standing = match &self.verbs {
+            Verbs::Node(node) => node.stand(self.scope.clone(), request),
             #[cfg(feature = "testing")]
             Verbs::Platform(_) => return self.claim(request).await,
         };
-        let mut standing = node.stand(self.scope.clone(), request);
         let got = tokio::select! {
             biased;
             got = &mut standing => got,
@@ -66,25 +64,21 @@ impl Backend for Local {
         Ok(claimed_jobs(got.map_err(Error::from)?))
     }
 
-    async fn claim(&self, request: Wish) -> BackendResult<Vec<ClaimedJob>> {
+    async fn claim(&self, request: Wish) -> ClaimResult {
         Ok(claimed_jobs(self.platform().claim(&self.scope, request).await?))
     }
 
-    async fn heartbeat(
-        &self,
-        worker: &WorkerId,
-        heartbeats: Vec<Beat>,
-    ) -> BackendResult<Vec<LeaseState>> {
+    async fn heartbeat(&self, worker: &WorkerId, heartbeats: Vec<Beat>) -> HeartbeatResult {
         let pulses = self.platform().heartbeat(&self.scope, worker, heartbeats).await?;
         Ok(pulses.into_iter().map(lease_state).collect())
     }
 
-    async fn settle(&self, reports: Vec<Report>) -> BackendResult<Vec<Verdict>> {
+    async fn settle(&self, reports: Vec<Report>) -> SettleResult {
         let verdicts = self.platform().settle(&self.scope, reports).await?;
         Ok(verdicts.into_iter().map(verdict).collect())
     }
 
-    async fn release(&self, releases: Vec<Release>) -> BackendResult<Vec<Verdict>> {
+    async fn release(&self, releases: Vec<Release>) -> SettleResult {
         let verdicts = self.platform().release(&self.scope, releases).await?;
         Ok(verdicts.into_iter().map(verdict).collect())
     }
@@ -93,24 +87,7 @@ impl Backend for Local {
         Ok(self.platform().leave(&self.scope, worker).await?)
     }
 
-    async fn begin_step(
-        &self,
-        id: JobId,
-        token: LeaseToken,
-        name: StepName,
-    ) -> BackendResult<StepAnswer> {
-        let step = StepReport { id, token, name, result: None };
-        Ok(self.platform().step(&self.scope, step).await?)
-    }
-
-    async fn finish_step(
-        &self,
-        id: JobId,
-        token: LeaseToken,
-        name: StepName,
-        result: JsonText,
-    ) -> BackendResult<StepAnswer> {
-        let step = StepReport { id, token, name, result: Some(result) };
+    async fn step(&self, step: StepReport) -> BackendResult<StepAnswer> {
         Ok(self.platform().step(&self.scope, step).await?)
     }
 
@@ -124,8 +101,7 @@ impl Backend for Local {
 
     fn leases_lapse_unheard(&self) -> bool {
         match &self.verbs {
-            // A store of one process is away for everybody at once, and its outage extends all leases. One that is
-            // shared may be away for us alone.
+            // An outage of its own store extends all leases; a shared one may be away for it alone.
             Verbs::Node(node) => node.is_shared(),
             #[cfg(feature = "testing")]
             Verbs::Platform(_) => false,
@@ -178,17 +154,11 @@ fn verdict(verdict: platform::Verdict) -> Verdict {
 impl From<Error> for AskError {
     fn from(error: Error) -> Self {
         match error {
-            Error::Refused(refusal) => {
-                AskError::Refused { code: refusal.code().into(), detail: refusal.to_string() }
-            }
-            Error::Store(source) => away(source),
+            Error::Refused(refusal) => refusal.into(),
+            Error::Store(source) => AskError::Away { retry_after: None, source: source.into() },
             Error::OutcomeUnknown { source, .. } => {
                 AskError::Unknown { retry_after: None, source: source.into() }
             }
         }
     }
-}
-
-fn away(source: StoreError) -> AskError {
-    AskError::Away { retry_after: None, source: source.into() }
 }

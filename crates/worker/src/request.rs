@@ -89,30 +89,10 @@ impl JobRequest {
     /// With a random key, where it has none: so that it can be sent twice. For `consign::Remote`.
     #[doc(hidden)]
     pub fn or_random_key(self) -> Self {
-        if self.has_key() {
+        if self.draft.idempotency_key.is_some() {
             return self;
         }
         self.key(format!("sdk-{:032x}", system::random().0))
-    }
-
-    pub(crate) fn child_of(self, parent: String) -> Self {
-        self.but(|draft| draft.parent_id = Some(parent))
-    }
-
-    pub(crate) fn job_type(&self) -> &str {
-        &self.draft.job_type
-    }
-
-    pub(crate) fn has_key(&self) -> bool {
-        self.draft.idempotency_key.is_some()
-    }
-
-    pub(crate) fn has_trace(&self) -> bool {
-        self.draft.traceparent.is_some()
-    }
-
-    pub(crate) fn has_correlation(&self) -> bool {
-        self.draft.correlation_id.is_some()
     }
 
     /// The draft, or why the payload cannot be written as JSON.

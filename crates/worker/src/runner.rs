@@ -32,7 +32,6 @@ pub struct Runner {
     duties: Vec<Duty>,
 }
 
-/// Who has the jobs.
 enum Side {
     #[cfg(feature = "local")]
     Node(Arc<platform::Node>),
@@ -102,8 +101,7 @@ impl Runner {
         Runner { host: Some(host.into()), ..self }
     }
 
-    /// Takes only jobs of this tenant; everybody's where nobody says. For a server elsewhere, that is its key's
-    /// business.
+    /// Takes only jobs of this tenant; those of all otherwise. A server elsewhere goes by its key.
     pub fn tenant(self, tenant: impl Into<String>) -> Self {
         Runner { tenant: Some(tenant.into()), ..self }
     }
@@ -233,7 +231,7 @@ impl Runner {
 #[must_use = "a runner that is dropped stops"]
 pub struct Working {
     state: Arc<RunnerState>,
-    stop: Arc<watch::Sender<Option<Stop>>>,
+    stop: Arc<watch::Sender<Stop>>,
     /// Ends when the runtime of the handlers does.
     sentinel: Option<AbortHandle>,
     gone: Option<oneshot::Receiver<Stopped>>,
@@ -279,10 +277,9 @@ impl Working {
         Ok(Working { state, stop, sentinel, gone: Some(gone), thread: Some(thread), handlers })
     }
 
-    /// Stops when the runtime goes in which handlers live: without it they would all fail, and every job with
-    /// them.
+    /// Stops when the runtime goes in which handlers live: without it all their jobs would fail.
     fn ending_with(mut self, runtime: &Handle) -> Self {
-        struct Last(Arc<watch::Sender<Option<Stop>>>);
+        struct Last(Arc<watch::Sender<Stop>>);
         impl Drop for Last {
             fn drop(&mut self) {
                 ask_to_stop(&self.0, Duration::ZERO);
@@ -331,11 +328,9 @@ impl Working {
     }
 }
 
-/// Asks to stop, or to stop sooner.
-fn ask_to_stop(stop: &watch::Sender<Option<Stop>>, grace: Duration) {
+fn ask_to_stop(stop: &watch::Sender<Stop>, grace: Duration) {
     stop.send_modify(|asked| {
-        let grace = asked.map_or(grace, |asked| asked.grace.min(grace));
-        *asked = Some(Stop { grace });
+        *asked = Some(asked.map_or(grace, |asked| asked.min(grace)));
     });
 }
 

@@ -10,7 +10,6 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// Random bits of the operating system.
 #[expect(clippy::disallowed_methods, reason = "this is the place that asks the system")]
 pub(crate) fn random() -> Chance {
     let mut bytes = [0; 16];

@@ -5,13 +5,15 @@
 //! `CONSIGN_ADVISORY_DB` names. The check warns in capitals where the snapshot is old or was not
 //! read for a package: a pass says what it rests on.
 
-use super::{Package, database::Database, snapshot::Snapshot};
+use super::{Package, database::Database, list, snapshot::Snapshot};
+use jiff::civil::{Date, date};
 use semver::VersionReq;
+use serde::Deserialize;
 use std::collections::BTreeSet;
 use toml::{Table, Value};
 
 /// The facts of an advisory; its prose stays in the database.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(super) struct Advisory {
     pub(super) id: String,
     pub(super) package: String,
@@ -22,6 +24,7 @@ pub(super) struct Advisory {
     /// The day on which the database took the advisory back.
     pub(super) withdrawn: Option<String>,
     pub(super) patched: Vec<VersionReq>,
+    #[serde(default)]
     pub(super) unaffected: Vec<VersionReq>,
 }
 
@@ -47,10 +50,9 @@ pub(super) fn check(
     today: i64,
 ) -> Report {
     let mut report = Report::default();
-    let foreign: Vec<&Package> =
-        packages.iter().filter(|package| package.source.is_some()).collect();
+    let foreign = || packages.iter().filter(|package| package.source.is_some());
 
-    let names: BTreeSet<&str> = foreign.iter().map(|package| package.name.as_str()).collect();
+    let names: BTreeSet<&str> = foreign().map(|package| package.name.as_str()).collect();
     let (covered, uncovered): (Vec<&str>, Vec<&str>) =
         names.iter().partition(|name| snapshot.packages.contains(**name));
     let what = format!(
@@ -67,24 +69,19 @@ pub(super) fn check(
             uncovered.join(", ")
         ));
     }
-    if let Some(database) = database {
-        let what = format!(
-            "the database in {} holds {} advisories",
-            database.folder.display(),
-            database.advisories.len()
-        );
-        report.age(&what, &database.newest, today);
-        for file in &database.unreadable {
-            report.warnings.push(format!("{file}.\nTHIS ADVISORY WAS NOT LOOKED AT."));
-        }
+    let newer = database.map_or(&[][..], |database| &database.advisories);
+    if let Some(Database { folder, newest, unreadable, .. }) = database {
+        let (folder, count) = (folder.display(), newer.len());
+        report.age(&format!("the database in {folder} holds {count} advisories"), newest, today);
+        let warning = |file| format!("{file}.\nTHIS ADVISORY WAS NOT LOOKED AT.");
+        report.warnings.extend(unreadable.iter().map(warning));
     }
 
-    let newer = database.map(|database| database.advisories.as_slice()).unwrap_or_default();
     // The database replaces the snapshot's word on an advisory: ranges are corrected over time.
     let replaced: BTreeSet<&str> = newer.iter().map(|advisory| advisory.id.as_str()).collect();
     let kept = snapshot.advisories.iter().filter(|known| !replaced.contains(known.id.as_str()));
     for advisory in newer.iter().chain(kept) {
-        for package in foreign.iter().filter(|package| advisory.concerns(package)) {
+        for package in foreign().filter(|package| advisory.concerns(package)) {
             if ignored.contains(&advisory.id) {
                 let Package { name, version, .. } = package;
                 report.notes.push(format!("{} is ignored for {name} {version}", advisory.id));
@@ -111,25 +108,9 @@ impl Report {
 }
 
 impl Advisory {
-    /// Reads the facts: in the database they are two tables, in the snapshot one.
-    pub(super) fn from_tables(facts: &Table, versions: &Table) -> Result<Self, String> {
-        let optional = |key: &str| facts.get(key).and_then(Value::as_str).map(str::to_owned);
-        let text = |key: &str| optional(key).ok_or_else(|| format!("`{key}` is missing"));
-        let id = text("id")?;
-        let in_this = |error: String| format!("{id}: {error}");
-        let advisory = Self {
-            package: text("package").map_err(in_this)?,
-            date: text("date").map_err(in_this)?,
-            informational: optional("informational"),
-            withdrawn: optional("withdrawn"),
-            patched: requirements(versions, "patched").map_err(in_this)?,
-            unaffected: requirements(versions, "unaffected").map_err(in_this)?,
-            id: id.clone(),
-        };
-        match day_number(&advisory.date) {
-            Some(_) => Ok(advisory),
-            None => Err(in_this(format!("`{}` is no date", advisory.date))),
-        }
+    pub(super) fn check_date(&self) -> Result<(), String> {
+        let wrong = || format!("{}: `{}` is no date", self.id, self.date);
+        day_number(&self.date).map(drop).ok_or_else(wrong)
     }
 
     fn concerns(&self, package: &Package) -> bool {
@@ -156,24 +137,9 @@ impl Advisory {
     }
 }
 
-fn requirements(versions: &Table, key: &str) -> Result<Vec<VersionReq>, String> {
-    let list = match versions.get(key) {
-        Some(list) => list.as_array().ok_or_else(|| format!("`{key}` is no list"))?.as_slice(),
-        None if key == "patched" => return Err("`patched` is missing".into()),
-        None => &[],
-    };
-    let requirement = |text: &Value| {
-        let requirement = text.as_str().and_then(|text| text.parse().ok());
-        requirement.ok_or_else(|| format!("`{key}` has {text}, which is no version requirement"))
-    };
-    list.iter().map(requirement).collect()
-}
-
 /// The ids that `deny.toml` ignores. An entry without a reason ignores nothing.
 pub(super) fn ignored(rules: &Table) -> BTreeSet<String> {
-    let entries = rules.get("advisories").and_then(|table| table.get("ignore"));
-    let entries = entries.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let reasoned = entries.iter().filter(|entry| {
+    let reasoned = list(rules, "advisories", "ignore").iter().filter(|entry| {
         let reason = entry.get("reason").and_then(Value::as_str);
         reason.is_some_and(|reason| !reason.trim().is_empty())
     });
@@ -181,15 +147,9 @@ pub(super) fn ignored(rules: &Table) -> BTreeSet<String> {
 }
 
 /// The number of days from 1970-01-01 to a date of the Gregorian calendar.
-pub(super) fn day_number(date: &str) -> Option<i64> {
-    let mut parts = date.split('-').map(|part| part.parse::<i64>().ok());
-    let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
-    let is_date = parts.next().is_none() && (1..=12).contains(&month) && (1..=31).contains(&day);
-    // Years begin in March here, so that the leap day is the last of its year.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
-    // 719 468 days lie between the first of March of the year 0 and 1970-01-01.
-    is_date.then_some(year * 365 + leap_days + (153 * month + 2) / 5 + day - 1 - 719_468)
+pub(super) fn day_number(day: &str) -> Option<i64> {
+    let day: Date = day.parse().ok()?;
+    Some(day.duration_since(date(1970, 1, 1)).as_hours() / 24)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! A copy of the RustSec advisory database in its usual layout: `crates/<package>/<id>.md`.
 
 use super::advisories::Advisory;
+use serde::Deserialize;
 use std::{
     env, fs, io,
     path::{Path, PathBuf},
@@ -17,7 +18,6 @@ pub(super) struct Database {
     pub(super) unreadable: Vec<String>,
 }
 
-/// The environment variable that names the folder.
 pub(super) const VARIABLE: &str = "CONSIGN_ADVISORY_DB";
 
 impl Database {
@@ -54,7 +54,6 @@ impl Database {
     }
 }
 
-/// What a folder holds, or why that is not known.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let failed = |error: io::Error| format!("{}: {error}", folder.display());
     let entries = fs::read_dir(folder).map_err(failed)?;
@@ -65,12 +64,19 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
 fn parse(text: &str) -> Result<Advisory, String> {
     let front = text.split_once("```toml").and_then(|(_, rest)| rest.split_once("```"));
     let (front, _) = front.ok_or("there is no TOML at its beginning")?;
-    let tables: Table = front.parse().map_err(|error| format!("{error}"))?;
-    let table = |key: &str| {
-        let table = tables.get(key).and_then(|table| table.as_table());
-        table.ok_or_else(|| format!("`[{key}]` is missing"))
-    };
-    Advisory::from_tables(table("advisory")?, table("versions")?)
+    let Front { mut advisory, versions } =
+        toml::from_str(front).map_err(|error| format!("{error}"))?;
+    advisory.extend(versions);
+    let advisory: Advisory = advisory.try_into().map_err(|error| format!("{error}"))?;
+    advisory.check_date()?;
+    Ok(advisory)
+}
+
+/// Its two tables; together they are what an advisory says.
+#[derive(Deserialize)]
+struct Front {
+    advisory: Table,
+    versions: Table,
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! SPDX licence expressions: `(MIT OR Apache-2.0) AND Unicode-3.0`.
 
-/// Whether an expression can be met with the allowed licences alone. One that cannot be read is
-/// not met.
-pub(super) fn is_met(expression: &str, allowed: &[String]) -> bool {
+/// Whether the allowed licences alone meet an expression; never where it cannot be read.
+pub(super) fn is_met(expression: &str, allowed: &[&str]) -> bool {
     let tokens = tokens(expression);
     let mut parser = Parser { tokens: &tokens, allowed };
     parser.either() == Some(true) && parser.tokens.is_empty()
@@ -10,8 +9,11 @@ pub(super) fn is_met(expression: &str, allowed: &[String]) -> bool {
 
 /// The licences that an expression names; an exception belongs to its licence.
 pub(super) fn names(expression: &str) -> Vec<&str> {
-    let words = tokens(expression);
-    words.into_iter().filter(|word| !["(", ")", "AND", "OR", "WITH"].contains(word)).collect()
+    tokens(expression).into_iter().filter(|word| is_name(word)).collect()
+}
+
+fn is_name(token: &str) -> bool {
+    !["(", ")", "AND", "OR", "WITH"].contains(&token)
 }
 
 /// Before SPDX, Cargo wrote `MIT/Apache-2.0` for a choice.
@@ -32,7 +34,7 @@ fn tokens(expression: &str) -> Vec<&str> {
 /// Each rule answers whether its part is met, and `None` where there is no such part.
 struct Parser<'a> {
     tokens: &'a [&'a str],
-    allowed: &'a [String],
+    allowed: &'a [&'a str],
 }
 
 impl<'a> Parser<'a> {
@@ -62,23 +64,19 @@ impl<'a> Parser<'a> {
         if self.take("WITH") {
             self.name()?;
         }
-        Some(self.allowed.iter().any(|allowed| allowed == name))
+        Some(self.allowed.contains(&name))
     }
 
     fn name(&mut self) -> Option<&'a str> {
-        let (first, rest) = self.tokens.split_first()?;
-        let is_name = !["(", ")", "AND", "OR", "WITH"].contains(first);
-        self.tokens = if is_name { rest } else { self.tokens };
-        is_name.then_some(first)
+        let (first, rest) = self.tokens.split_first().filter(|(first, _)| is_name(first))?;
+        self.tokens = rest;
+        Some(first)
     }
 
-    fn take(&mut self, token: &str) -> bool {
-        let (first, rest) = match self.tokens.split_first() {
-            Some((first, rest)) if *first == token => (true, rest),
-            Some(_) | None => (false, self.tokens),
-        };
-        self.tokens = rest;
-        first
+    fn take(&mut self, token: &'a str) -> bool {
+        let rest = self.tokens.strip_prefix(&[token]);
+        self.tokens = rest.unwrap_or(self.tokens);
+        rest.is_some()
     }
 }
 
@@ -88,7 +86,7 @@ mod tests {
 
     #[track_caller]
     fn check(expression: &str, expected: bool) {
-        let allowed = ["MIT", "Apache-2.0", "ISC"].map(String::from);
+        let allowed = ["MIT", "Apache-2.0", "ISC"];
         assert_eq!(is_met(expression, &allowed), expected, "{expression}");
     }
 

@@ -11,6 +11,7 @@ use crate::{complain_about, root, say};
 use advisories::Report;
 use database::Database;
 use semver::Version;
+use serde::Deserialize;
 use serde_json::Value;
 use snapshot::Snapshot;
 use std::{
@@ -22,6 +23,7 @@ use std::{
 use toml::Table;
 
 /// A package of `Cargo.lock`, as `cargo metadata` describes it.
+#[derive(Deserialize)]
 pub(crate) struct Package {
     pub(crate) id: String,
     pub(crate) name: String,
@@ -60,33 +62,26 @@ pub(crate) fn deny() -> bool {
 
 /// Writes the snapshot of advisories anew, from the database that the environment names.
 pub(crate) fn renew() -> bool {
-    let Some(metadata) = metadata(&["--all-features"]) else {
-        return complain_about("cargo metadata failed: the snapshot was not renewed");
-    };
-    let database = match Database::from_environment() {
-        Ok(Some(database)) => database,
-        Ok(None) => {
-            let variable = database::VARIABLE;
-            return complain_about(&format!(
-                "{variable} has to name a copy of the RustSec advisory database"
-            ));
+    match renewed() {
+        Ok(Snapshot { until, packages, advisories }) => {
+            let (file, advisories, packages) = (snapshot::PATH, advisories.len(), packages.len());
+            say(&format!(
+                "{file}: {advisories} advisories for {packages} packages, up to {until}\n"
+            ))
         }
-        Err(error) => return complain_about(&error),
-    };
-    let snapshot = match Snapshot::of(&packages(&metadata), &database) {
-        Ok(snapshot) => snapshot,
-        Err(error) => return complain_about(&format!("{error}\nthe snapshot was not renewed")),
-    };
-    match fs::write(root().join(snapshot::FILE), snapshot.render()) {
-        Ok(()) => say(&format!(
-            "{}: {} advisories for {} packages, up to {}\n",
-            snapshot::FILE,
-            snapshot.advisories.len(),
-            snapshot.packages.len(),
-            snapshot.until
-        )),
-        Err(error) => complain_about(&format!("{}: {error}", snapshot::FILE)),
+        Err(error) => complain_about(&format!("{error}\nthe snapshot was not renewed")),
     }
+}
+
+fn renewed() -> Result<Snapshot, String> {
+    let metadata = metadata(&["--all-features"]).ok_or("cargo metadata failed")?;
+    let variable = database::VARIABLE;
+    let unnamed = || format!("{variable} has to name a copy of the RustSec advisory database");
+    let database = Database::from_environment()?.ok_or_else(unnamed)?;
+    let snapshot = Snapshot::of(&packages(&metadata), &database)?;
+    let written = fs::write(root().join(snapshot::PATH), snapshot.render());
+    written.map_err(|error| format!("{}: {error}", snapshot::PATH))?;
+    Ok(snapshot)
 }
 
 /// Holds the packages against all rules. An error means that the check could not be made.
@@ -94,12 +89,12 @@ fn check(metadata: &Value, packages: &[Package], today: i64) -> Result<Report, S
     let read = |file: &str| {
         fs::read_to_string(root().join(file)).map_err(|error| format!("{file}: {error}"))
     };
-    let table = |file: &str| {
-        read(file)?.parse::<Table>().map_err(|error| format!("{file} is no TOML: {error}"))
-    };
-    let (rules, lock) = (table("deny.toml")?, table("Cargo.lock")?);
-    let snapshot = Snapshot::parse(&read(snapshot::FILE)?)
-        .map_err(|error| format!("{}: {error}", snapshot::FILE))?;
+    let unread = |file, error: toml::de::Error| format!("{file} cannot be read: {error}");
+    let rules: Table =
+        toml::from_str(&read("deny.toml")?).map_err(|error| unread("deny.toml", error))?;
+    let lock = toml::from_str(&read("Cargo.lock")?).map_err(|error| unread("Cargo.lock", error))?;
+    let snapshot = Snapshot::parse(&read(snapshot::PATH)?)
+        .map_err(|error| format!("{}: {error}", snapshot::PATH))?;
     let database = Database::from_environment()?;
 
     let ignored = advisories::ignored(&rules);
@@ -110,12 +105,10 @@ fn check(metadata: &Value, packages: &[Package], today: i64) -> Result<Report, S
     Ok(report)
 }
 
-/// The names of the workspace's own packages.
-fn members(metadata: &Value, packages: &[Package]) -> BTreeSet<String> {
+fn members<'a>(metadata: &Value, packages: &'a [Package]) -> BTreeSet<&'a str> {
     let ids = metadata["workspace_members"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let ids: BTreeSet<&str> = ids.iter().filter_map(Value::as_str).collect();
-    let members = packages.iter().filter(|package| ids.contains(package.id.as_str()));
-    members.map(|package| package.name.clone()).collect()
+    let ours = |package: &&Package| ids.iter().any(|id| *id == *package.id);
+    packages.iter().filter(ours).map(|package| package.name.as_str()).collect()
 }
 
 /// The number of days since 1970-01-01.
@@ -125,8 +118,7 @@ fn today() -> i64 {
     i64::try_from(now.as_secs() / (24 * 60 * 60)).unwrap_or(i64::MAX)
 }
 
-/// What `cargo metadata` says of the whole workspace; for all platforms, unless `more` says
-/// otherwise.
+/// What `cargo metadata` says of the workspace; for all platforms, unless `more` narrows it.
 pub(crate) fn metadata(more: &[&str]) -> Option<Value> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["metadata", "--format-version", "1", "--locked"]).args(more);
@@ -139,18 +131,8 @@ pub(crate) fn metadata(more: &[&str]) -> Option<Value> {
 }
 
 pub(crate) fn packages(metadata: &Value) -> Vec<Package> {
-    let text = |value: &Value| value.as_str().map(str::to_owned);
-    let read = |package: &Value| {
-        Some(Package {
-            id: text(&package["id"])?,
-            name: text(&package["name"])?,
-            version: package["version"].as_str()?.parse().ok()?,
-            license: text(&package["license"]),
-            source: text(&package["source"]),
-        })
-    };
-    let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
-    packages.iter().map(|package| read(package).expect("cargo describes packages so")).collect()
+    let packages = Deserialize::deserialize(&metadata["packages"]);
+    packages.expect("cargo describes packages so")
 }
 
 /// What is wrong with the licence and the name of one package.
@@ -158,16 +140,14 @@ fn judge(package: &Package, rules: &Table) -> Vec<String> {
     let Package { name, version, license, .. } = package;
     let mut wrong = Vec::new();
     match license {
-        Some(license) if licence::is_met(license, &texts(rules, "licenses", "allow")) => {}
+        Some(license) if licence::is_met(license, &allowed(rules)) => {}
         Some(license) => {
             wrong.push(format!("{name} {version}: licence `{license}` is not allowed"))
         }
         None => wrong.push(format!("{name} {version} names no licence")),
     }
-    let banned =
-        rules.get("bans").and_then(|bans| bans.get("deny")).and_then(toml::Value::as_array);
-    let banned = banned.map(Vec::as_slice).unwrap_or_default();
-    if banned.iter().any(|ban| ban.get("crate").and_then(toml::Value::as_str) == Some(name)) {
+    let banned = list(rules, "bans", "deny").iter().filter_map(|ban| ban.get("crate")?.as_str());
+    if banned.into_iter().any(|banned| banned == name) {
         wrong.push(format!("{name} {version} is banned"));
     }
     wrong
@@ -175,21 +155,21 @@ fn judge(package: &Package, rules: &Table) -> Vec<String> {
 
 /// A licence that no package needs any more is taken off the list.
 fn unused_licences(packages: &[Package], rules: &Table) -> Vec<String> {
-    let used = |allowed: &String| {
-        let licenses = packages.iter().filter_map(|package| package.license.as_deref());
-        licenses.into_iter().any(|license| licence::names(license).contains(&allowed.as_str()))
-    };
-    let unused = texts(rules, "licenses", "allow").into_iter().filter(|allowed| !used(allowed));
+    let used = packages.iter().filter_map(|package| package.license.as_deref());
+    let used: Vec<&str> = used.flat_map(licence::names).collect();
+    let unused = allowed(rules).into_iter().filter(|allowed| !used.contains(allowed));
     unused
         .map(|name| format!("deny.toml allows the licence {name}, which no package has"))
         .collect()
 }
 
-/// A list of texts in a table of `deny.toml`.
-fn texts(rules: &Table, table: &str, key: &str) -> Vec<String> {
+fn list<'a>(rules: &'a Table, table: &str, key: &str) -> &'a [toml::Value] {
     let list = rules.get(table).and_then(|table| table.get(key)).and_then(toml::Value::as_array);
-    let list = list.map(Vec::as_slice).unwrap_or_default();
-    list.iter().filter_map(toml::Value::as_str).map(str::to_owned).collect()
+    list.map(Vec::as_slice).unwrap_or_default()
+}
+
+fn allowed(rules: &Table) -> Vec<&str> {
+    list(rules, "licenses", "allow").iter().filter_map(toml::Value::as_str).collect()
 }
 
 #[cfg(test)]

@@ -5,18 +5,20 @@ use super::{
     advisories::{Advisory, day_number},
     database::Database,
 };
+use serde::Deserialize;
 use std::{collections::BTreeSet, fmt::Write};
-use toml::{Table, Value};
 
+#[derive(Deserialize)]
 pub(super) struct Snapshot {
     /// The date of the newest advisory in the database from which the snapshot was read.
     pub(super) until: String,
     /// The packages for which the database was read; most of them have no advisory.
     pub(super) packages: BTreeSet<String>,
+    #[serde(rename = "advisory")]
     pub(super) advisories: Vec<Advisory>,
 }
 
-pub(super) const FILE: &str = "xtask/advisories.toml";
+pub(super) const PATH: &str = "xtask/advisories.toml";
 
 const HEADER: &str = "\
 # What the RustSec advisory database says of the packages in Cargo.lock: facts only, no prose.
@@ -48,24 +50,11 @@ impl Snapshot {
     /// A snapshot that cannot be read whole is an error: an advisory that is skipped in silence
     /// would pass for one that does not exist.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let table: Table = text.parse().map_err(|error| format!("{error}"))?;
-        let until = table.get("until").and_then(Value::as_str).ok_or("`until` is missing")?;
+        let snapshot: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        let until = &snapshot.until;
         day_number(until).ok_or_else(|| format!("`until` is {until}, which is no date"))?;
-        let list = |key: &str| {
-            let list = table.get(key).and_then(Value::as_array);
-            list.ok_or_else(|| format!("`{key}` is missing"))
-        };
-        let name = |name: &Value| name.as_str().map(str::to_owned);
-        let packages = list("packages")?.iter().map(name).collect::<Option<_>>();
-        let advisory = |entry: &Value| {
-            let facts = entry.as_table().ok_or("an advisory is no table")?;
-            Advisory::from_tables(facts, facts)
-        };
-        Ok(Self {
-            until: until.to_owned(),
-            packages: packages.ok_or("`packages` are no names")?,
-            advisories: list("advisory")?.iter().map(advisory).collect::<Result<_, _>>()?,
-        })
+        snapshot.advisories.iter().try_for_each(Advisory::check_date)?;
+        Ok(snapshot)
     }
 
     pub(super) fn render(&self) -> String {
@@ -106,7 +95,7 @@ mod tests {
 
     #[test]
     fn the_snapshot_in_the_tree_is_as_renew_writes_it() {
-        let text = fs::read_to_string(root().join(FILE)).unwrap();
+        let text = fs::read_to_string(root().join(PATH)).unwrap();
         let snapshot = Snapshot::parse(&text).unwrap();
         assert!(snapshot.advisories.len() > 50, "only {}", snapshot.advisories.len());
         assert_eq!(snapshot.render(), text);

@@ -3,33 +3,41 @@
 //! The rule names no registry: the one from which most packages come is the one. A package of any
 //! other source, or without a checksum, could be replaced without a trace in the lock file.
 
+use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
-use toml::{Table, Value};
+
+#[derive(Deserialize)]
+pub(super) struct Lock {
+    #[serde(default)]
+    package: Vec<Locked>,
+}
+
+#[derive(Deserialize)]
+struct Locked {
+    name: String,
+    version: String,
+    source: Option<String>,
+    checksum: Option<String>,
+}
 
 /// What is wrong with the sources in a lock file. `members` are the packages of this workspace.
-pub(super) fn check(lock: &Table, members: &BTreeSet<String>) -> Vec<String> {
-    let packages = lock.get("package").and_then(Value::as_array).map(Vec::as_slice);
-    let packages = packages.unwrap_or_default();
-    let text =
-        |package: &Value, key: &str| package.get(key).and_then(Value::as_str).map(str::to_owned);
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    for source in packages.iter().filter_map(|package| text(package, "source")) {
-        *counts.entry(source).or_default() += usize::from(is_registry(&source));
+pub(super) fn check(lock: &Lock, members: &BTreeSet<&str>) -> Vec<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for source in lock.package.iter().filter_map(|package| package.source.as_deref()) {
+        *counts.entry(source).or_default() += usize::from(is_registry(source));
     }
-    let registry = counts.iter().max_by_key(|(_, count)| **count).map(|(source, _)| source);
+    let registry = counts.iter().max_by_key(|(_, count)| **count).map(|(source, _)| *source);
 
     let mut wrong = Vec::new();
-    for package in packages {
-        let name = text(package, "name").unwrap_or_default();
-        let version = text(package, "version").unwrap_or_default();
-        let has_checksum = text(package, "checksum").is_some_and(|sum| !sum.is_empty());
-        let complaint = match text(package, "source") {
-            None if members.contains(&name) => continue,
+    for Locked { name, version, source, checksum } in &lock.package {
+        let has_checksum = checksum.as_ref().is_some_and(|sum| !sum.is_empty());
+        let complaint = match source.as_deref() {
+            None if members.contains(name.as_str()) => continue,
             None => "comes from a folder outside of this workspace".to_owned(),
-            Some(source) if !is_registry(&source) => {
+            Some(source) if !is_registry(source) => {
                 format!("comes from {source}, which is no registry")
             }
-            Some(source) if Some(&source) != registry => {
+            Some(source) if Some(source) != registry => {
                 format!("comes from {source}, which is a second registry")
             }
             Some(_) if has_checksum => continue,
@@ -37,7 +45,7 @@ pub(super) fn check(lock: &Table, members: &BTreeSet<String>) -> Vec<String> {
         };
         wrong.push(format!("{name} {version} {complaint}"));
     }
-    if packages.is_empty() {
+    if lock.package.is_empty() {
         wrong.push("Cargo.lock lists no packages".into());
     }
     wrong
@@ -72,7 +80,7 @@ mod tests {
     #[track_caller]
     fn check_with(package: &str, expected: &[&str]) {
         let lock = format!("{LOCK}\n[[package]]\nversion = \"3.0.0\"\n{package}");
-        let wrong = check(&lock.parse().unwrap(), &BTreeSet::from(["ours".to_owned()]));
+        let wrong = check(&toml::from_str(&lock).unwrap(), &BTreeSet::from(["ours"]));
         assert_eq!(wrong, expected);
     }
 
@@ -112,6 +120,7 @@ mod tests {
             "name = \"beside\"",
             &["beside 3.0.0 comes from a folder outside of this workspace"],
         );
-        assert_eq!(check(&Table::new(), &BTreeSet::new()), ["Cargo.lock lists no packages"]);
+        let empty = toml::from_str("").unwrap();
+        assert_eq!(check(&empty, &BTreeSet::new()), ["Cargo.lock lists no packages"]);
     }
 }

@@ -29,14 +29,12 @@ pub(super) struct Target {
     pub(super) bearer: HeaderValue,
 }
 
-/// One connection.
 pub(super) struct Line {
     sender: SendRequest<Full<Bytes>>,
     host: HeaderValue,
     bearer: HeaderValue,
 }
 
-/// What is asked for.
 #[derive(Clone)]
 pub(super) struct Ask {
     /// In words, for when it fails.
@@ -78,14 +76,12 @@ impl Line {
         Ok(Line { sender, host, bearer: target.bearer.clone() })
     }
 
-    /// Asks, and reads the whole answer.
     pub(super) async fn ask(&mut self, ask: Ask) -> Result<Bytes, Error> {
         let what = ask.what;
         let body = self.begin(ask).await?;
         Ok(body.collect().await.map_err(unanswered(what))?.to_bytes())
     }
 
-    /// Asks, and reads what is of interest of the answer.
     pub(super) async fn ask_for<T: DeserializeOwned>(&mut self, ask: Ask) -> Result<T, Error> {
         let what = ask.what;
         read(what, &self.ask(ask).await?)
@@ -117,7 +113,6 @@ pub(super) fn read<T: DeserializeOwned>(what: &'static str, answer: &[u8]) -> Re
     serde_json::from_slice(answer).map_err(unanswered(what))
 }
 
-/// A request was answered with something else than was asked for.
 pub(super) fn wrong_answer(what: &str, status: u16, body: &[u8]) -> Error {
     let body = String::from_utf8_lossy(body);
     Error::Unmeasurable(format!("{what} was answered with {status}: {body}"))

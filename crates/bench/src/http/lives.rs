@@ -3,14 +3,13 @@
 use super::{
     client::{Ask, Line, open_many},
     processes::Door,
-    requests::submit_batch,
+    requests::{Answers, submit_batch},
 };
 use crate::{Bench, Error, error::counted, figures::rate, house::joined, measure::Side};
 use hyper::StatusCode;
 use serde::Deserialize;
 use tokio::task::JoinSet;
 
-/// Jobs in each request.
 pub(super) const BATCH: usize = 100;
 /// Connections, each with one request under way.
 pub(super) const CONNECTIONS: usize = 16;
@@ -46,7 +45,6 @@ async fn live(mut line: Line, worker: String, batches: usize) -> Result<usize, E
     Ok(settled)
 }
 
-/// A job in the hands of a worker.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Claimed {
@@ -75,17 +73,11 @@ pub(super) async fn claim(
     Ok(answer.jobs)
 }
 
-/// The request of a claim.
 pub(super) fn claim_of(worker: &str, number: usize, job_type: &str) -> Ask {
     let body = format!(
         r#"{{"workerId":"{worker}","claimId":"{worker}-{number}","jobTypes":["{job_type}"],"max":{BATCH},"waitSeconds":0}}"#
     );
     Ask::post("a claim", "/api/work/claim", body, StatusCode::OK)
-}
-
-#[derive(Deserialize)]
-struct SettleAnswer {
-    items: Vec<Settled>,
 }
 
 #[derive(Deserialize)]
@@ -95,12 +87,11 @@ struct Settled {
 
 /// Settles them all as completed, and says of how many that is true.
 pub(super) async fn settle(line: &mut Line, claimed: &[Claimed]) -> Result<usize, Error> {
-    let answer: SettleAnswer = line.ask_for(settle_of(claimed)).await?;
+    let answer: Answers<Settled> = line.ask_for(settle_of(claimed)).await?;
     let completed = |item: &&Settled| item.status.as_deref() == Some("Completed");
     Ok(answer.items.iter().filter(completed).count())
 }
 
-/// The request that settles them all as completed.
 pub(super) fn settle_of(claimed: &[Claimed]) -> Ask {
     let items = claimed.iter().map(|Claimed { job_id, lease: Lease { token } }| {
         format!(r#"{{"jobId":"{job_id}","token":"{token}","outcome":"completed"}}"#)

@@ -15,17 +15,15 @@ use crate::{
     Bench, Beside, Error, Machine, Place, ROUNDS, Report, Settings,
     house::PAYLOAD_BYTES,
     measure::Side::{Ours, Raw},
-    neighbours::Ticks,
 };
 use client::Target;
-use processes::{Door, Programs, start_echo};
+use processes::{Door, start_echo};
 use std::path::Path;
 
 /// Connections that ask for one thing at a time.
 const CONNECTIONS: usize = 64;
 
-/// Measures the door of `program`, which is the binary `consign`, saying what it is at. This blocks for some
-/// minutes.
+/// Measures the HTTP API of `program`, the binary `consign`. This blocks for some minutes.
 pub fn run_http(
     settings: Settings,
     place: &Place,
@@ -33,13 +31,12 @@ pub fn run_http(
     say: &mut dyn FnMut(&str),
 ) -> Result<Report, Error> {
     let mut bench = Bench::new(settings, place, say)?;
-    let programs = Programs { program, place };
-    let (machine, before) = (Machine::of(place, &bench.clock)?, Ticks::now());
-    let measured = rounds(&mut bench, &programs);
+    let machine = Machine::of(place, &bench.clock)?;
+    let measured = rounds(&mut bench, program);
     // Only what a process has used until it ended is known as ours.
     place.end_children(|_| true);
     measured?;
-    Ok(bench.report(machine, before, Beside::Echo))
+    Ok(bench.report(machine, Beside::Echo))
 }
 
 /// What one has to know to read the numbers.
@@ -63,22 +60,28 @@ pub(crate) fn notes() -> Vec<String> {
     ]
 }
 
-fn rounds(bench: &mut Bench<'_>, programs: &Programs<'_>) -> Result<(), Error> {
-    let echo = start_echo(bench, programs)?;
+fn rounds(bench: &mut Bench<'_>, program: &Path) -> Result<(), Error> {
+    let echo = start_echo(bench, program)?;
     for round in 0..ROUNDS {
         bench.say_round("enqueue and status", round);
-        let door = Door::start(bench, programs)?;
-        requests(bench, &door.target, &echo, round)?;
-        door.stop();
+        with_door(bench, program, |bench, door| requests(bench, &door.target, &echo, round))?;
         bench.say_round("whole lives over HTTP", round);
-        let door = Door::start(bench, programs)?;
-        lives::measure(bench, &door)?;
-        door.stop();
+        with_door(bench, program, lives::measure)?;
         bench.say_round("status streams", round);
-        let door = Door::start(bench, programs)?;
-        streams::measure(bench, &door)?;
-        door.stop();
+        with_door(bench, program, streams::measure)?;
     }
+    Ok(())
+}
+
+/// Each part has a server of its own.
+fn with_door<'a>(
+    bench: &mut Bench<'a>,
+    program: &Path,
+    part: impl FnOnce(&mut Bench<'a>, &Door<'a>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let door = Door::start(bench, program)?;
+    part(bench, &door)?;
+    door.stop();
     Ok(())
 }
 
@@ -89,19 +92,15 @@ fn requests(
     round: usize,
 ) -> Result<(), Error> {
     // Who goes first changes, so that nobody always finds the machine as the other left it.
-    let turns = if round.is_multiple_of(2) { [Ours, Raw] } else { [Raw, Ours] };
-    for side in turns {
-        match side {
-            Ours => requests::enqueue(bench, door, side, requests::JOBS)?,
-            Raw => requests::enqueue(bench, echo, side, requests::ECHO)?,
-        }
+    let sides = [(Ours, door, requests::JOBS), (Raw, echo, requests::ECHO)];
+    let turns = if round.is_multiple_of(2) { sides } else { [sides[1], sides[0]] };
+    for (side, target, path) in turns {
+        requests::enqueue(bench, target, side, path)?;
     }
     let urls = requests::some_jobs(bench, door)?;
-    for side in turns {
-        match side {
-            Ours => requests::status(bench, door, side, urls.clone())?,
-            Raw => requests::status(bench, echo, side, vec![requests::FIXED.into()])?,
-        }
+    for (side, target, _) in turns {
+        let paths = if side == Ours { urls.clone() } else { vec![requests::FIXED.into()] };
+        requests::status(bench, target, side, paths)?;
     }
     Ok(())
 }

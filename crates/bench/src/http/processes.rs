@@ -13,13 +13,6 @@ use std::{
 };
 use tokio::time::sleep;
 
-/// What is started.
-#[derive(Clone, Copy)]
-pub(super) struct Programs<'a> {
-    pub(super) program: &'a Path,
-    pub(super) place: &'a Place,
-}
-
 /// The real server over a new store. The run's place ends it, at the latest.
 pub(super) struct Door<'a> {
     pub(super) target: Target,
@@ -27,33 +20,32 @@ pub(super) struct Door<'a> {
     place: &'a Place,
 }
 
-/// How long a process may take until it answers.
 const START_MAX: Duration = Duration::from_secs(30);
 const LOOKS_APART: Duration = Duration::from_millis(5);
 const DOOR: &str = "the server";
 const ECHO: &str = "the echo";
 
 impl<'a> Door<'a> {
-    pub(super) fn start(bench: &Bench<'_>, programs: &Programs<'a>) -> Result<Self, Error> {
-        Door::start_with(bench, programs, "")
+    pub(super) fn start(bench: &Bench<'a>, program: &Path) -> Result<Self, Error> {
+        Door::start_with(bench, program, "")
     }
 
     /// Starts it with this text as its `consign.toml`.
     pub(super) fn start_with(
-        bench: &Bench<'_>,
-        programs: &Programs<'a>,
+        bench: &Bench<'a>,
+        program: &Path,
         settings: &str,
     ) -> Result<Self, Error> {
-        let folder = programs.place.door()?;
+        let folder = bench.place.door()?;
         fs::write(folder.join("consign.toml"), settings).map_err(not_started(DOOR))?;
         let address = free_address().map_err(not_started(DOOR))?;
         let log = folder.join("log");
-        let child = serve(programs.program, &folder, address, &log).map_err(not_started(DOOR))?;
+        let child = serve(program, &folder, address, &log).map_err(not_started(DOOR))?;
         let process = child.id();
-        programs.place.adopt(child);
+        bench.place.adopt(child);
         let ready = bench.timed(until_ready(&folder, address));
         let (target, _) = ready.map_err(|_| not_at_work(DOOR, &end_of(&log)))?;
-        Ok(Door { target, process, place: programs.place })
+        Ok(Door { target, process, place: bench.place })
     }
 
     /// Ends it, and frees its disk.
@@ -108,7 +100,6 @@ pub(super) fn bearer(key: &str) -> Result<HeaderValue, InvalidHeaderValue> {
     HeaderValue::from_str(&format!("Bearer {key}"))
 }
 
-/// The last lines of a log.
 fn end_of(log: &Path) -> String {
     const LINES: usize = 5;
     let text = fs::read_to_string(log).unwrap_or_default();
@@ -118,18 +109,18 @@ fn end_of(log: &Path) -> String {
 
 /// The echo, which the run's place ends. Its GET answers with a status of a server of ours, so that
 /// both send the same number of bytes.
-pub(super) fn start_echo(bench: &Bench<'_>, programs: &Programs<'_>) -> Result<Target, Error> {
-    let door = Door::start(bench, programs)?;
+pub(super) fn start_echo(bench: &Bench<'_>, program: &Path) -> Result<Target, Error> {
+    let door = Door::start(bench, program)?;
     let bearer = door.target.bearer.clone();
     let status = super::requests::a_status(bench, &door.target);
     door.stop();
-    let address = echo(programs, &status?).map_err(not_started(ECHO))?;
+    let address = echo(program, bench.place, &status?).map_err(not_started(ECHO))?;
     let nonsense = |_| not_at_work(ECHO, &format!("it said {address:?} instead of its address"));
     Ok(Target { address: address.trim().parse().map_err(nonsense)?, bearer })
 }
 
-fn echo(programs: &Programs<'_>, status: &str) -> io::Result<String> {
-    let mut child = Command::new(programs.program)
+fn echo(program: &Path, place: &Place, status: &str) -> io::Result<String> {
+    let mut child = Command::new(program)
         .args(["bench", "--echo"])
         .env_clear()
         .stdin(Stdio::piped())
@@ -144,7 +135,7 @@ fn echo(programs: &Programs<'_>, status: &str) -> io::Result<String> {
         None => Ok(0),
     });
     // Whatever was said: the child is the place's from now on, its open stdin included.
-    programs.place.adopt(child);
+    place.adopt(child);
     said.map(|_| address)
 }
 

@@ -11,7 +11,6 @@ use hyper::StatusCode;
 use serde::Deserialize;
 use std::time::Duration;
 
-/// Where jobs are handed over.
 pub(super) const JOBS: &str = "/api/jobs";
 /// Where the echo answers a POST.
 pub(super) const ECHO: &str = "/echo";
@@ -21,7 +20,6 @@ pub(super) const FIXED: &str = "/fixed";
 /// Statuses are asked of so many jobs, in turn.
 const ASKED_ABOUT: usize = 1_000;
 
-/// POSTs a job in each request.
 pub(super) fn enqueue(
     bench: &mut Bench<'_>,
     target: &Target,
@@ -34,7 +32,6 @@ pub(super) fn enqueue(
     })
 }
 
-/// GETs these paths in turn.
 pub(super) fn status(
     bench: &mut Bench<'_>,
     target: &Target,
@@ -55,7 +52,6 @@ pub(super) fn some_jobs(bench: &Bench<'_>, target: &Target) -> Result<Vec<String
     Ok(submitted.into_iter().map(|job| job.status_url).collect())
 }
 
-/// A status as it is answered.
 pub(super) fn a_status(bench: &Bench<'_>, target: &Target) -> Result<String, Error> {
     let (body, _) = bench.timed(async {
         let mut line = Line::open(target).await?;
@@ -65,7 +61,6 @@ pub(super) fn a_status(bench: &Bench<'_>, target: &Target) -> Result<String, Err
     Ok(String::from_utf8_lossy(&body).into_owned())
 }
 
-/// A job that was taken in.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Submitted {
@@ -73,12 +68,12 @@ pub(super) struct Submitted {
     pub(super) status_url: String,
 }
 
+/// What became of each part of a request.
 #[derive(Deserialize)]
-struct BatchAnswer {
-    items: Vec<Submitted>,
+pub(super) struct Answers<T> {
+    pub(super) items: Vec<T>,
 }
 
-/// Hands over `jobs` in one request.
 pub(super) async fn submit_batch(
     line: &mut Line,
     job_type: &str,
@@ -87,7 +82,7 @@ pub(super) async fn submit_batch(
     let listed: Vec<String> = (0..jobs).map(|number| job(job_type, number)).collect();
     let body = format!(r#"{{"jobs":[{}]}}"#, listed.join(","));
     let ask = Ask::post("a batch", "/api/jobs/batch", body, StatusCode::ACCEPTED);
-    let answer: BatchAnswer = line.ask_for(ask).await?;
+    let answer: Answers<Submitted> = line.ask_for(ask).await?;
     counted("jobs of a batch", jobs, answer.items.len())?;
     Ok(answer.items)
 }

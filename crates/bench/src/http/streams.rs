@@ -36,8 +36,7 @@ pub(super) fn measure(bench: &mut Bench<'_>, door: &Door<'_>) -> Result<(), Erro
     Ok(())
 }
 
-/// How long each stream took to tell the end; and what the server has more when all are open, or
-/// after all have ended, than before.
+/// How long each stream took to tell the end, and how much memory the server gained by them.
 async fn follow(door: &Door<'_>, streams: usize) -> Result<(Vec<Duration>, f64), Error> {
     let (target, process) = (&door.target, door.process);
     let mut line = Line::open(target).await?;
@@ -88,7 +87,6 @@ async fn settle_all(line: &mut Line, jobs: usize) -> Result<HashMap<String, Inst
     Ok(sent)
 }
 
-/// Reads on until `words` were told.
 async fn until(stream: &mut Incoming, words: &str) -> Result<(), Error> {
     let mut told = Vec::new();
     while let Some(frame) = stream.frame().await {

@@ -12,18 +12,16 @@ use crate::{
     Error,
     error::counted,
     house::{PAYLOAD_BYTES, payload},
-    site::Site,
+    place::Site,
 };
 use std::time::Duration;
 
-/// Jobs in a commit.
 pub(crate) const RAW_BATCH: usize = 1_000;
 
 /// Any moment will do, as long as it is as long as one.
 const NOW_MS: i64 = 1_800_000_000_000;
 const WORKER: &str = "worker-1";
 
-/// The twin of a store.
 pub(crate) enum Raw {
     Sqlite(sqlite::Raw),
     Postgres(Box<postgres::Raw>),
@@ -43,17 +41,14 @@ impl Raw {
         Self::open(site).await
     }
 
-    /// Inserts jobs, so many in a commit.
     pub(crate) async fn submit(&mut self, jobs: &[RawJob], per_commit: usize) -> Result<(), Error> {
         self.run(jobs, per_commit, 0).await
     }
 
-    /// Claims and completes all that wait.
     pub(crate) async fn drain(&mut self, jobs: usize) -> Result<(), Error> {
         self.run(&[], RAW_BATCH, jobs).await
     }
 
-    /// Whole lives of new jobs.
     pub(crate) async fn lives(&mut self, jobs: &[RawJob]) -> Result<(), Error> {
         self.run(jobs, RAW_BATCH, jobs.len()).await
     }

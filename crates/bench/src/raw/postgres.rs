@@ -94,12 +94,10 @@ with completed as (
 insert into history (no, seq, at, was, became, attempt, worker)
 select no, 3, $2, 1, 2, attempt, $4::text from completed";
 
-/// The twin of our PostgreSQL store.
 pub(crate) struct Raw {
     lanes: [Lane; LANES],
 }
 
-/// A connection with what it does.
 struct Lane {
     client: Client,
     insert: Statement,
@@ -122,8 +120,7 @@ impl Raw {
         Ok(Raw { lanes: [a, b, c, d] })
     }
 
-    /// Inserts `new`, so many in a commit, and completes `ending` jobs; gives how many it
-    /// completed.
+    /// Inserts `new`, so many in a commit; completes `ending` jobs, and gives how many.
     pub(super) async fn run(
         &self,
         new: &[RawJob],
@@ -202,7 +199,10 @@ impl Lane {
 #[cfg(test)]
 mod tests {
     use super::{super::raw_jobs, *};
-    use crate::{Place, place::RAW, site::Site};
+    use crate::{
+        Place,
+        place::{RAW, Site},
+    };
     use test_postgres::Server;
     use tokio::runtime::{Builder, Runtime};
 
@@ -273,6 +273,6 @@ mod tests {
         });
         place.clear();
         assert!(runtime.block_on(schema.is_new()).unwrap());
-        assert!(matches!(used.join().unwrap(), Err(Error::Raw { .. })));
+        assert!(matches!(used.join().unwrap(), Err(Error::Failed(..))));
     }
 }

@@ -56,7 +56,6 @@ const COMPLETE: &str = "update job set state = 2, completed_at = ?2, lease_until
 const HISTORY: &str = "insert into history (no, seq, at, was, became, attempt, worker) \
     values (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 
-/// The twin of a store.
 pub(crate) struct Raw {
     db: Connection,
 }
@@ -78,8 +77,7 @@ impl Raw {
         open().map_err(raw::<rusqlite::Error>("opening"))
     }
 
-    /// Inserts `new`, so many in a commit, and completes `ending` jobs; gives how many it
-    /// completed.
+    /// Inserts `new`, so many in a commit; completes `ending` jobs, and gives how many.
     pub(super) fn run(
         &mut self,
         new: &[RawJob],
@@ -100,8 +98,7 @@ impl Raw {
         }
     }
 
-    /// Claims a batch and completes it: a claim is on the disk before its job is run. `number`
-    /// tells the claims apart.
+    /// Claims batch `number` and completes it: a claim is on the disk before its job is run.
     fn run_batch(&mut self, number: usize) -> Result<usize, Error> {
         let token = (number as u128).to_be_bytes();
         let claimed = self.commit(|tx| claim(tx, &token)).map_err(raw("claiming"))?;

@@ -6,12 +6,12 @@
 mod read;
 mod write;
 
-use crate::backend::{AskError, Backend, BackendResult, ClaimedJob, LeaseState, Verdict};
+use crate::backend::{Backend, BackendResult, ClaimResult, HeartbeatResult, SettleResult};
 use async_trait::async_trait;
 use client::{Client, ClientError};
 use engine::{
-    Beat, JobDraft, JobId, JobType, JsonText, LeaseToken, PolicyDraft, Refusal, Release, Report,
-    StepAnswer, StepName, Tenant, Wish, WorkerId,
+    Beat, JobDraft, JobId, JobType, PolicyDraft, Refusal, Release, Report, StepAnswer, StepReport,
+    Tenant, Wish, WorkerId,
 };
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
@@ -45,13 +45,13 @@ impl Remote {
         Ok(Remote { office: client.apart()?, errands: client, wait })
     }
 
-    async fn ask(&self, request: &Wish, wait: Duration) -> Result<Vec<ClaimedJob>, AskError> {
+    async fn ask(&self, request: &Wish, wait: Duration) -> ClaimResult {
         let answer = self.office.claim(&write::claim(request, wait)).await?;
         Ok(answer.jobs.into_iter().filter_map(read::claimed_job).collect())
     }
 
     /// Waits for jobs as long as the other side lets us.
-    async fn wait(&self, request: &Wish) -> Result<Vec<ClaimedJob>, AskError> {
+    async fn wait(&self, request: &Wish) -> ClaimResult {
         let begun = Instant::now();
         let jobs = self.ask(request, self.wait).await?;
         if jobs.is_empty() && begun.elapsed() < TOO_SOON.min(self.wait) {
@@ -63,30 +63,21 @@ impl Remote {
 
 #[async_trait]
 impl Backend for Remote {
-    async fn claim_waiting(
-        &self,
-        request: Wish,
-        closing: &CancellationToken,
-    ) -> BackendResult<Vec<ClaimedJob>> {
+    async fn claim_waiting(&self, request: Wish, closing: &CancellationToken) -> ClaimResult {
         tokio::select! {
             biased;
             got = self.wait(&request) => return got,
             () = closing.cancelled() => {}
         }
-        // The request is dropped, and the server leaves nothing leased, unless its answer was on
-        // its way.
+        // The request is dropped: nothing stays leased, unless the answer was on its way.
         self.claim(Wish { max: 1, ..request }).await
     }
 
-    async fn claim(&self, request: Wish) -> BackendResult<Vec<ClaimedJob>> {
+    async fn claim(&self, request: Wish) -> ClaimResult {
         self.ask(&request, Duration::ZERO).await
     }
 
-    async fn heartbeat(
-        &self,
-        worker: &WorkerId,
-        heartbeats: Vec<Beat>,
-    ) -> BackendResult<Vec<LeaseState>> {
+    async fn heartbeat(&self, worker: &WorkerId, heartbeats: Vec<Beat>) -> HeartbeatResult {
         let leases = heartbeats.into_iter().map(|heartbeat| write::heartbeat(heartbeat).into());
         let leases: Vec<_> = leases.collect();
         let count = leases.len();
@@ -96,7 +87,7 @@ impl Backend for Remote {
         read::whole(answered.leases.iter().map(read::lease_state).collect(), count)
     }
 
-    async fn settle(&self, reports: Vec<Report>) -> BackendResult<Vec<Verdict>> {
+    async fn settle(&self, reports: Vec<Report>) -> SettleResult {
         let mut verdicts = Vec::with_capacity(reports.len());
         for page in reports.chunks(PAGE_MAX) {
             let items = page.iter().map(|report| write::report(report).into()).collect();
@@ -106,7 +97,7 @@ impl Backend for Remote {
         Ok(verdicts)
     }
 
-    async fn release(&self, releases: Vec<Release>) -> BackendResult<Vec<Verdict>> {
+    async fn release(&self, releases: Vec<Release>) -> SettleResult {
         let items = releases.iter().map(|release| write::release(release).into()).collect();
         let answer = self.office.release(&ReleaseRequest { items }).await?;
         read::verdicts(answer, releases.len())
@@ -117,34 +108,19 @@ impl Backend for Remote {
         Ok(self.office.leave(&request).await.map(drop)?)
     }
 
-    async fn begin_step(
-        &self,
-        id: JobId,
-        token: LeaseToken,
-        name: StepName,
-    ) -> BackendResult<StepAnswer> {
-        read::step(self.errands.step(&write::step(id, token, &name, None)).await?)
-    }
-
-    async fn finish_step(
-        &self,
-        id: JobId,
-        token: LeaseToken,
-        name: StepName,
-        result: JsonText,
-    ) -> BackendResult<StepAnswer> {
-        read::step(self.errands.step(&write::step(id, token, &name, Some(&result))).await?)
+    async fn step(&self, step: StepReport) -> BackendResult<StepAnswer> {
+        Ok(read::step(self.errands.step(&write::step(&step)).await?))
     }
 
     async fn submit(&self, _: &Tenant, draft: JobDraft) -> BackendResult<JobId> {
         // Whose it is says the credential, or, where that is for all, the job that it is a child of.
-        let request = SubmitRequest::try_from(draft).map_err(Refusal::from).map_err(refused)?;
+        let request = SubmitRequest::try_from(draft).map_err(Refusal::from)?;
         let submitted = self.errands.submit(&request).await?;
         JobId::parse(&submitted.job_id).map_err(|_| read::unknown("a job without a name"))
     }
 
     async fn set_policy(&self, job_type: JobType, policy: &PolicyDraft) -> BackendResult<()> {
-        let policy = policy.check().map_err(Refusal::Invalid).map_err(refused)?;
+        let policy = policy.check().map_err(Refusal::Invalid)?;
         let set = self.errands.set_type(job_type.as_str(), &PolicyShape::from(&policy)).await;
         Ok(set.map(drop)?)
     }
@@ -152,8 +128,4 @@ impl Backend for Remote {
     fn leases_lapse_unheard(&self) -> bool {
         true
     }
-}
-
-fn refused(refusal: Refusal) -> AskError {
-    AskError::Refused { code: refusal.code().into(), detail: refusal.to_string() }
 }

@@ -1,7 +1,7 @@
 //! What a server says, in the words of a runner.
 
 use crate::{
-    backend::{AskError, ClaimedJob, LeaseState, Verdict},
+    backend::{AskError, ClaimedJob, LeaseState, SettleResult},
     job_info::JobInfo,
 };
 use client::ClientError;
@@ -11,7 +11,7 @@ use engine::{
 };
 use std::time::Duration;
 use tracing::error;
-use wire::{Json, LeaseShape, Problem, PulseShape, PulseWord, SettleAnswer, StepShape, StepWord};
+use wire::{Json, Problem, PulseShape, PulseWord, SettleAnswer, StepShape, StepWord};
 
 /// A claimed job. One that is in other words than ours is left to its lease's end, and said.
 pub(super) fn claimed_job(job: wire::ClaimedJob) -> Option<ClaimedJob> {
@@ -37,7 +37,8 @@ fn job_info(job: wire::ClaimedJob) -> Checked<JobInfo> {
             .map_or_else(|| Ok(Tenant::default_tenant()), |t| Tenant::parse(&t))?,
         subject: status.subject_id.as_deref().map(SubjectId::parse).transpose()?,
         correlation: CorrelationId::parse(&status.correlation_id)?,
-        priority: priority(more.priority)?,
+        priority: Priority::from_number(more.priority)
+            .ok_or_else(|| FieldProblem::new("priority", "must be from 0 to 9"))?,
         attempt: status.attempt,
         max_attempts: status.max_attempts,
         created_at: status.created_at.0,
@@ -46,18 +47,9 @@ fn job_info(job: wire::ClaimedJob) -> Checked<JobInfo> {
         traceparent: more.traceparent.as_deref().map(TraceParent::parse).transpose()?,
         payload_version: more.payload_version.map(PayloadVersion::from),
         token: LeaseToken::parse(lease.token.expose())?,
-        lease: length(&lease)?,
+        lease: seconds("leaseSeconds", lease.lease_seconds)?,
         timeout: seconds("timeoutSeconds", lease.timeout_seconds)?,
     })
-}
-
-fn priority(number: u8) -> Checked<Priority> {
-    Priority::from_number(number)
-        .ok_or_else(|| FieldProblem::new("priority", "must be from 0 to 9"))
-}
-
-fn length(lease: &LeaseShape) -> Checked<Duration> {
-    seconds("leaseSeconds", lease.lease_seconds)
 }
 
 fn seconds(field: &'static str, seconds: f64) -> Checked<Duration> {
@@ -73,12 +65,10 @@ pub(super) fn lease_state(pulse: &PulseShape) -> LeaseState {
     }
 }
 
-pub(super) fn verdicts(answer: SettleAnswer, count: usize) -> Result<Vec<Verdict>, AskError> {
-    let verdict = |problem: Option<Problem>| match problem {
-        None => Ok(()),
-        Some(problem) => Err(one_refused(problem)),
-    };
-    whole(answer.items.into_iter().map(|item| verdict(item.problem)).collect(), count)
+pub(super) fn verdicts(answer: SettleAnswer, count: usize) -> SettleResult {
+    let problems = answer.items.into_iter().map(|item| item.problem);
+    let verdict = |problem: Option<_>| problem.map_or(Ok(()), |problem| Err(one_refused(problem)));
+    whole(problems.map(verdict).collect(), count)
 }
 
 /// One of many was not taken: the contract says no, or this job is damaged.
@@ -97,14 +87,12 @@ pub(super) fn whole<T>(parts: Vec<T>, count: usize) -> Result<Vec<T>, AskError> 
     Err(unknown(&format!("there were {count} questions and {} answers", parts.len())))
 }
 
-pub(super) fn step(step: StepShape) -> Result<StepAnswer, AskError> {
-    match (step.state, step.result) {
-        (StepWord::New, _) => Ok(StepAnswer::New),
-        (StepWord::Unfinished, _) => Ok(StepAnswer::Unfinished),
-        (StepWord::Done, result) => {
-            let result = result.as_ref().map_or("null", Json::as_str);
-            Ok(StepAnswer::Done(JsonText::from_stored(result)))
-        }
+pub(super) fn step(StepShape { state, result }: StepShape) -> StepAnswer {
+    let result = result.as_ref().map_or("null", Json::as_str);
+    match state {
+        StepWord::New => StepAnswer::New,
+        StepWord::Unfinished => StepAnswer::Unfinished,
+        StepWord::Done => StepAnswer::Done(JsonText::from_stored(result)),
     }
 }
 

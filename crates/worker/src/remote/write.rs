@@ -3,8 +3,8 @@
 use super::CLAIM_MAX;
 use crate::fail::whole_seconds;
 use engine::{
-    Beat, Failure, How, JobId, JsonText, LeaseToken, ProgressReport, Release, ReleaseReason,
-    Report, StepName, Wish,
+    Beat, Failure, How, LeaseToken, ProgressReport, Release, ReleaseReason, Report, StepReport,
+    Wish,
 };
 use std::time::Duration;
 use wire::{
@@ -80,19 +80,14 @@ pub(super) fn release(release: &Release) -> ReleaseItem {
     ReleaseItem { job_id, token, delay_seconds: delay, started }
 }
 
-/// A step begins, or, with its result, is finished.
-pub(super) fn step(
-    id: JobId,
-    token: LeaseToken,
-    name: &StepName,
-    result: Option<&JsonText>,
-) -> StepRequest {
+pub(super) fn step(step: &StepReport) -> StepRequest {
+    let StepReport { id, token, name, result } = step;
     StepRequest {
         job_id: id.to_string(),
-        token: secret(token),
+        token: secret(*token),
         name: name.to_string(),
         action: if result.is_some() { "finish" } else { "begin" }.to_owned(),
-        result: result.map(Json::from),
+        result: result.as_ref().map(Json::from),
     }
 }
 
@@ -104,7 +99,7 @@ fn secret(token: LeaseToken) -> Secret {
 mod tests {
     use super::*;
     use crate::fail::Fail;
-    use engine::{Chance, EndingDraft, OutcomeWord, Timestamp};
+    use engine::{Chance, EndingDraft, JobId, OutcomeWord, Timestamp};
 
     fn settled(draft: &EndingDraft) -> Report {
         Report {

@@ -10,7 +10,6 @@ use crate::system;
 use async_task::{Runnable, Task};
 use std::{
     collections::VecDeque,
-    io,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Condvar, Mutex, MutexGuard,
@@ -97,10 +96,21 @@ impl HandlerPool {
 
     /// Replaces threads that are stuck. To be called now and then, by a thread outside of the pool.
     pub(super) fn replace_stuck(&self) {
-        self.0.replace_stuck();
+        let shared = &self.0;
+        let mut state = shared.lock();
+        if state.ready.is_empty() || state.idle > 0 {
+            return;
+        }
+        let mut wanted = shared.free_threads.saturating_sub(shared.free(&state));
+        if shared.now_ms().saturating_sub(state.taken_ms) >= STALL_MS {
+            // All are inside a handler. Doubling soon gives each handler that waits a thread.
+            wanted = wanted.max(state.threads.len().min(state.ready.len()));
+        }
+        for _ in 0..wanted {
+            shared.spawn_thread(&mut state);
+        }
     }
 
-    /// How many threads are stuck in a handler.
     pub(super) fn stuck(&self) -> usize {
         let state = self.0.lock();
         state.threads.len() - self.0.free(&state)
@@ -108,8 +118,7 @@ impl HandlerPool {
 }
 
 impl Drop for HandlerPool {
-    /// Ends all threads. One that is stuck ends when its handler comes back: nobody can wait for
-    /// it.
+    /// Ends all threads; a stuck one when its handler comes back, for which nothing waits.
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.closing = true;
@@ -135,22 +144,6 @@ impl Shared {
         self.wakeup.notify_one();
     }
 
-    fn replace_stuck(self: &Arc<Self>) {
-        let mut state = self.lock();
-        if state.ready.is_empty() || state.idle > 0 {
-            return;
-        }
-        let mut wanted = self.free_threads.saturating_sub(self.free(&state));
-        if self.now_ms().saturating_sub(state.taken_ms) >= STALL_MS {
-            // All are inside a handler. Twice as many at a time: soon there is one for each that
-            // waits.
-            wanted = wanted.max(state.threads.len().min(state.ready.len()));
-        }
-        for _ in 0..wanted {
-            self.spawn_thread(&mut state);
-        }
-    }
-
     fn spawn_thread(self: &Arc<Self>, state: &mut State) {
         let threads = state.threads.len();
         if threads >= self.threads_max {
@@ -170,24 +163,24 @@ impl Shared {
                 state.threads.push(thread);
                 state.logged = false;
             }
-            Err(error) if !std::mem::replace(&mut state.logged, true) => log(&error),
+            Err(error) if !std::mem::replace(&mut state.logged, true) => {
+                let error: &dyn std::error::Error = &error;
+                warn!(error, "a thread for handlers could not be started");
+            }
             Err(_) => {}
         }
     }
 
-    /// What a thread does until it ends.
     fn run(&self, thread: &Arc<Thread>) {
         let _runtime = self.runtime.enter();
         while let Some(runnable) = self.next(thread) {
-            // The handler's own panics are caught where they can be reported; this is for what a
-            // handler does while it is dropped.
+            // The attempt catches panics of its handler, but not those while a handler is dropped.
             drop(catch_unwind(AssertUnwindSafe(|| runnable.run())));
             thread.inside_since_ms.store(0, Ordering::Release);
         }
     }
 
-    /// What to run next; nothing when this thread has had nothing to do for long, or all threads
-    /// end.
+    /// What to run next; nothing when this thread, for long idle, or all threads should end.
     fn next(&self, thread: &Arc<Thread>) -> Option<Runnable> {
         let mut state = self.lock();
         let mut timed_out = false;
@@ -208,7 +201,6 @@ impl Shared {
         }
     }
 
-    /// How many threads are not stuck.
     fn free(&self, state: &State) -> usize {
         let now = self.now_ms();
         state.threads.iter().filter(|thread| !thread.is_stuck(now)).count()
@@ -222,11 +214,6 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect(UNPOISONED)
     }
-}
-
-fn log(error: &io::Error) {
-    let error: &dyn std::error::Error = error;
-    warn!(error, "a thread for handlers could not be started");
 }
 
 const UNPOISONED: &str = "no code of ours panics while it holds the pool's lock";

@@ -74,8 +74,7 @@ async fn send_of(
     }
     for page in due.chunks(ITEMS_MAX) {
         let heartbeats = page.iter().map(|(_, heartbeat)| heartbeat.clone()).collect();
-        // The lease is longer from when the store heard of it, which is never before this and may
-        // be long before its answer is here.
+        // The store extends the lease when it hears of it: after this, maybe long before it answers.
         let sent_at = Instant::now();
         let answer = runner.backend.heartbeat(worker, heartbeats).await;
         let leases = answer.inspect_err(|_| page.iter().for_each(tell_again))?;

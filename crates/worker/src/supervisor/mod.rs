@@ -29,11 +29,8 @@ const REPLACE_EVERY: Duration = Duration::from_millis(5);
 /// How often it looks whose time is over: every so many looks at the threads.
 const CUT_OFF_EVERY: u32 = 4;
 
-/// What is asked of the supervisor: to stop, and how soon.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stop {
-    pub(crate) grace: Duration,
-}
+/// The grace time within which the supervisor is to stop, once it is asked to.
+pub(crate) type Stop = Option<Duration>;
 
 /// How a runner stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,7 +46,7 @@ impl RunnerState {
     pub(crate) async fn supervise(
         self: Arc<Self>,
         reports: mpsc::UnboundedReceiver<AttemptReport>,
-        mut stop: watch::Receiver<Option<Stop>>,
+        mut stop: watch::Receiver<Stop>,
     ) -> Stopped {
         let pollers = 0..self.pollers.len();
         let pollers: Vec<_> =
@@ -77,11 +74,7 @@ impl RunnerState {
     }
 
     /// Takes no more jobs, lets handlers end, gives back what did not, and reports everything.
-    async fn drain(
-        &self,
-        pollers: &[JoinHandle<()>],
-        stop: &watch::Receiver<Option<Stop>>,
-    ) -> Stopped {
+    async fn drain(&self, pollers: &[JoinHandle<()>], stop: &watch::Receiver<Stop>) -> Stopped {
         let begun = Instant::now();
         self.context.stopping.cancel();
         info!(running = self.strength().running, "no more jobs are taken");
@@ -116,8 +109,8 @@ impl RunnerState {
 }
 
 /// How long stopping may take, as of now: who does not want to wait that long any more asks again.
-fn grace(stop: &watch::Receiver<Option<Stop>>) -> Duration {
-    stop.borrow().map_or(Duration::ZERO, |stop| stop.grace.min(GRACE_MAX))
+fn grace(stop: &watch::Receiver<Stop>) -> Duration {
+    stop.borrow().unwrap_or_default().min(GRACE_MAX)
 }
 
 /// The last part of the grace time is for reports.

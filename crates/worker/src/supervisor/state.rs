@@ -38,7 +38,6 @@ pub(crate) struct RunnerState {
 #[derive(Default)]
 struct State {
     leases: HashMap<LeaseToken, HeldLease>,
-    /// One for each poller.
     loads: Vec<Load>,
     claims: u64,
     reported: usize,
@@ -82,12 +81,10 @@ pub(crate) struct AttemptReport {
 
 /// A handler whose job is not this runner's any more has so long to notice.
 const LOST_GRACE: Duration = Duration::from_secs(5);
-/// However long leases are: who cancels a job waits no longer than this for the handler to hear of
-/// it.
+/// However long leases are: a cancelled handler hears of it within this time.
 const HEARTBEAT_EVERY_MAX: Duration = Duration::from_secs(5);
 
 impl RunnerState {
-    /// The state, and the reports that the supervisor sends.
     pub(crate) fn new(
         backend: Arc<dyn Backend>,
         context: Arc<RunnerContext>,
@@ -110,8 +107,7 @@ impl RunnerState {
         ClaimId::parse(&format!("{}-{}", self.run_id, state.claims)).expect("a short name")
     }
 
-    /// A claim of this poller was answered. What comes when no more jobs are taken goes back, and
-    /// costs its job nothing.
+    /// A claim was answered. Jobs that come while the runner stops go back at no cost to them.
     pub(super) fn accept(self: &Arc<Self>, poller: usize, jobs: Vec<ClaimedJob>) {
         let mut state = self.lock();
         let load = &mut state.loads[poller];
@@ -130,12 +126,10 @@ impl RunnerState {
     fn give_back_undelivered(&self, state: &mut State, poller: usize, job: &ClaimedJob) {
         state.loads[poller].unreported += 1;
         let (id, token) = (job.info.id, job.info.token);
-        let reason = ReleaseReason::Undelivered;
-        let ended = Ended::GivenBack { reason, delay: Duration::ZERO };
+        let ended = Ended::given_back(ReleaseReason::Undelivered);
         drop(self.reports.send(AttemptReport { poller, id, token, ended, progress: None }));
     }
 
-    /// Starts a handler.
     fn begin(self: &Arc<Self>, state: &mut State, poller: usize, job: ClaimedJob) {
         let ClaimedJob { info, payload } = job;
         if state.leases.contains_key(&info.token) {
@@ -209,7 +203,8 @@ impl RunnerState {
         let running: Vec<_> = state.leases.values_mut().map(HeldLease::give_up).collect();
         drop(state);
         for (attempt, task) in running {
-            self.cut_off(&attempt, task, Ended::given_back(), StopReason::Stopping);
+            let ended = Ended::given_back(ReleaseReason::Released);
+            self.cut_off(&attempt, task, ended, StopReason::Stopping);
         }
         unfinished
     }
@@ -223,8 +218,7 @@ impl RunnerState {
         drop(task);
     }
 
-    /// The heartbeats of a poller that are due: leases that are used up by a third, and progress
-    /// that handlers have made.
+    /// The heartbeats that are due: a third of the lease is used up, or the handler made progress.
     pub(super) fn due_heartbeats(&self, poller: usize, now: Instant) -> Vec<(Arc<Attempt>, Beat)> {
         let due = |lease: &&HeldLease| {
             let every = (lease.attempt.job.lease / 3).min(HEARTBEAT_EVERY_MAX);
@@ -269,8 +263,7 @@ impl RunnerState {
         }
     }
 
-    /// Logs something about a job that is held here, with all that a log line about a job should
-    /// have.
+    /// Logs something about a job that is held here, within its span.
     pub(super) fn log_about(&self, token: LeaseToken, log: impl FnOnce()) {
         let span = self.lock().leases.get(&token).map(|lease| lease.attempt.span());
         span.unwrap_or_else(Span::none).in_scope(log);
@@ -296,7 +289,6 @@ impl RunnerState {
         self.lock().loads.iter().all(|load| load.idle)
     }
 
-    /// How the runner is doing.
     pub(crate) fn strength(&self) -> Strength {
         let state = self.lock();
         Strength {
@@ -315,8 +307,7 @@ impl RunnerState {
 }
 
 impl HeldLease {
-    /// The job is not this runner's any more. Its handler has a moment to notice, whatever it was
-    /// told before.
+    /// The job is not this runner's any more. Its handler has a moment to notice.
     fn lose(&mut self) {
         if self.lost || self.ended {
             return;
@@ -335,8 +326,7 @@ impl HeldLease {
     }
 }
 
-/// An attempt on the threads of handlers. It holds no runner: a handler that never ends keeps none
-/// alive.
+/// An attempt on the pool. It holds no runner: a handler that never ends keeps none alive.
 async fn run(runner: Weak<RunnerState>, poller: usize, attempt: Arc<Attempt>, payload: JsonText) {
     let Some(run) = runner.upgrade().map(|runner| runner.pollers[poller].run.clone()) else {
         return;

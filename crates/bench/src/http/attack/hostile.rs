@@ -8,11 +8,10 @@ use super::super::{
 use crate::{Error, error::failed};
 use bytes::Bytes;
 use hyper::{Method, StatusCode};
-use serde::Deserialize;
+use serde_json::Value;
 use std::{
     io,
     net::{Ipv4Addr, SocketAddr},
-    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -29,7 +28,6 @@ use tokio::{
 /// The attackers' addresses: loopback has many, and honest clients come from another one.
 const ADDRESSES: u8 = 8;
 const FIRST_ADDRESS: u8 = 101;
-/// How long an attacker waits for an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// Makes the key of a small tenant, and gives what a client with it needs.
@@ -38,17 +36,16 @@ pub(super) async fn key_for(admin: &Target, tenant: &str) -> Result<Target, Erro
         r#"{{"name":"soak","tenant":"{tenant}","scopes":["jobs:enqueue","jobs:read","work"]}}"#
     );
     let ask = Ask::post("a new key", "/api/keys", body, StatusCode::CREATED);
-    let answer: NewKey = Line::open(admin).await?.ask_for(ask).await?;
-    let bearer = bearer(&answer.key).expect("a key is plain ASCII");
+    let answer: Value = Line::open(admin).await?.ask_for(ask).await?;
+    let bearer = bearer(text(&answer, "key")?).expect("a key is plain ASCII");
     Ok(Target { address: admin.address, bearer })
 }
 
-#[derive(Deserialize)]
-struct NewKey {
-    key: String,
+fn text<'a>(answer: &'a Value, field: &str) -> Result<&'a str, Error> {
+    let missing = || Error::Unmeasurable(format!("{field} is missing in {answer}"));
+    answer[field].as_str().ok_or_else(missing)
 }
 
-/// What all attackers know.
 pub(super) struct Attackers {
     server: SocketAddr,
     bearer: String,
@@ -74,8 +71,9 @@ impl Attackers {
         let target = key_for(admin, "hostile").await?;
         let (path, body) = ("/api/jobs?withSignedUrl=true", r#"{"jobType":"watched"}"#);
         let signed = Ask::post("a signed address", path, body, StatusCode::ACCEPTED);
-        let job: Signed = Line::open(&target).await?.ask_for(signed).await?;
-        let (path, query) = job.signed_status_url.split_once('?').unwrap_or_default();
+        let job: Value = Line::open(&target).await?.ask_for(signed).await?;
+        let url = text(&job, "signedStatusUrl")?;
+        let (path, query) = url.split_once('?').unwrap_or_default();
         let signed_events_path = format!("{}?{query}", path.replace("/status", "/events"));
         let bearer = target.bearer.to_str().unwrap_or_default().to_owned();
         Ok(Attackers { server: target.address, bearer, signed_events_path })
@@ -99,30 +97,20 @@ impl Attackers {
                 runtime.spawn(attacker.attack(kind));
             }
         }
-        Ok(Attack { runtime, counts })
+        Ok(Attack { runtime, counts: counts.map(|(kind, count)| (kind.name, count)) })
     }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Signed {
-    signed_status_url: String,
-}
-
-/// The attacks under way.
 pub(super) struct Attack {
     runtime: Runtime,
-    counts: [(&'static Kind, Arc<AtomicUsize>); KINDS.len()],
+    counts: [(&'static str, Arc<AtomicUsize>); KINDS.len()],
 }
 
 impl Attack {
     /// Ends all of them, and says how often each was carried out.
     pub(super) fn end(self) -> Vec<(&'static str, usize)> {
         self.runtime.shutdown_background();
-        let count = |(kind, count): &(&'static Kind, Arc<AtomicUsize>)| {
-            (kind.name, count.load(Ordering::Relaxed))
-        };
-        self.counts.iter().map(count).collect()
+        self.counts.map(|(name, count)| (name, count.load(Ordering::Relaxed))).into()
     }
 }
 
@@ -131,35 +119,57 @@ struct Kind {
     name: &'static str,
     clients: usize,
     pause: Duration,
-    once: fn(&Attacker, usize) -> Once<'_>,
+    then: Then,
+    /// What a client sends, given how often it has sent something before.
+    request: fn(&Attacker, usize) -> Vec<u8>,
 }
 
-type Once<'a> = Pin<Box<dyn Future<Output = io::Result<()>> + Send + 'a>>;
+/// What a client does when it has sent its request.
+enum Then {
+    /// Waits until the server hangs up.
+    Wait,
+    /// Sends one more byte now and then, until the server hangs up.
+    Drip,
+    /// Reads the beginning of the answer.
+    Read,
+    /// The same, but the server may hang up before it has read everything.
+    ReadIfAny,
+    /// Reads nothing for so long. The server may hang up, or stop to read the request.
+    Ignore(Duration),
+}
+use Then::*;
 
 const fn kind(
     name: &'static str,
     clients: usize,
     pause_ms: u64,
-    once: fn(&Attacker, usize) -> Once<'_>,
+    then: Then,
+    request: fn(&Attacker, usize) -> Vec<u8>,
 ) -> Kind {
-    Kind { name, clients, pause: Duration::from_millis(pause_ms), once }
+    Kind { name, clients, pause: Duration::from_millis(pause_ms), then, request }
 }
 
 static KINDS: [Kind; 13] = [
-    kind("idle connections", 3_000, 1_000, |by, _| Box::pin(by.idle())),
-    kind("slow headers", 200, 1_000, |by, _| Box::pin(by.slow_header())),
-    kind("slow bodies", 50, 1_000, |by, _| Box::pin(by.slow_body())),
-    kind("pages of empty items", 1, 2_000, |by, _| Box::pin(by.empty_items())),
-    kind("huge headers", 2, 500, |by, _| Box::pin(by.huge_header())),
-    kind("garbage", 2, 200, |by, turn| Box::pin(by.garbage(turn))),
-    kind("forged keys", 2, 50, |by, turn| Box::pin(by.forged_key(turn))),
-    kind("new job types", 1, 50, |by, turn| Box::pin(by.new_type(turn))),
-    kind("deep payloads", 1, 100, |by, _| Box::pin(by.deep_payload())),
-    kind("streams of one signed address", 500, 1_000, |by, _| Box::pin(by.unread_stream())),
-    kind("abandoned claims", 20, 500, |by, turn| Box::pin(by.abandoned_claim(turn))),
-    kind("answers that are not read", 20, 1_000, |by, _| Box::pin(by.unread_answers())),
-    kind("duplicate headers", 1, 100, |by, _| Box::pin(by.duplicate_headers())),
+    kind("idle connections", 3_000, 1_000, Wait, |_, _| Vec::new()),
+    kind("slow headers", 200, 1_000, Drip, |_, _| format!("{GET_JOBS}X-Slow: ").into()),
+    kind("slow bodies", 50, 1_000, Drip, |by, _| by.head("POST /api/jobs", 1024 * 1024).into()),
+    kind("pages of empty items", 1, 2_000, ReadIfAny, |by, _| by.empty_items().into()),
+    kind("huge headers", 2, 500, ReadIfAny, |_, _| huge_header().into()),
+    kind("garbage", 2, 200, ReadIfAny, |_, turn| garbage(turn)),
+    kind("forged keys", 2, 50, Read, |by, turn| by.forged_key(turn).into()),
+    kind("new job types", 1, 50, Read, |by, turn| by.new_type(turn).into()),
+    kind("deep payloads", 1, 100, Read, |by, _| by.deep_payload().into()),
+    kind("streams of one signed address", 500, 1_000, STREAM, |by, _| by.signed_stream().into()),
+    kind("abandoned claims", 20, 500, CLAIM, |by, turn| by.long_claim(turn).into()),
+    kind("answers that are not read", 20, 1_000, ANSWERS, |_, _| GET_DOCS.repeat(50).into()),
+    kind("duplicate headers", 1, 100, Read, |by, _| by.duplicate_headers().into()),
 ];
+
+const GET_JOBS: &str = "GET /api/jobs HTTP/1.1\r\nHost: soak\r\n";
+const GET_DOCS: &str = "GET /docs HTTP/1.1\r\nHost: soak\r\n\r\n";
+const STREAM: Then = Ignore(Duration::from_secs(30));
+const CLAIM: Then = Ignore(Duration::from_millis(200));
+const ANSWERS: Then = Ignore(Duration::from_secs(10));
 
 struct Attacker {
     shared: Arc<Attackers>,
@@ -173,25 +183,38 @@ impl Attacker {
     /// Attacks until the soak ends its runtime. A server that refuses or hangs up is part of it.
     async fn attack(self, kind: &'static Kind) {
         for turn in 0.. {
-            let done = (kind.once)(&self, turn).await;
+            let done = self.once(kind, turn).await;
             self.count.fetch_add(usize::from(done.is_ok()), Ordering::Relaxed);
             sleep(kind.pause).await;
         }
+    }
+
+    async fn once(&self, kind: &Kind, turn: usize) -> io::Result<()> {
+        const DRIP_EVERY: Duration = Duration::from_millis(500);
+        let request = (kind.request)(self, turn);
+        let mut stream = self.connect().await?;
+        match kind.then {
+            Then::Wait => drop(stream.read(&mut [0; 16]).await?),
+            Then::Drip => {
+                stream.write_all(&request).await?;
+                while stream.write_all(b"a").await.is_ok() {
+                    sleep(DRIP_EVERY).await;
+                }
+            }
+            Then::Read => exchange(stream, &request).await?,
+            Then::ReadIfAny => drop(exchange(stream, &request).await),
+            Then::Ignore(held) => {
+                drop(timeout(held, stream.write_all(&request)).await);
+                sleep(held).await;
+            }
+        }
+        Ok(())
     }
 
     async fn connect(&self) -> io::Result<TcpStream> {
         let socket = TcpSocket::new_v4()?;
         socket.bind((self.from, 0).into())?;
         socket.connect(self.shared.server).await
-    }
-
-    /// Sends a whole request, and reads the beginning of the answer.
-    async fn exchange(&self, request: &[u8]) -> io::Result<()> {
-        let mut stream = self.connect().await?;
-        stream.write_all(request).await?;
-        let mut answer = [0; 1_024];
-        timeout(ANSWER_MAX, stream.read(&mut answer)).await??;
-        Ok(())
     }
 
     /// The head of a request with the small tenant's key.
@@ -203,130 +226,69 @@ impl Attacker {
         )
     }
 
-    async fn post(&self, path: &str, body: &str) -> io::Result<()> {
-        let request = self.head(&format!("POST {path}"), body.len()) + body;
-        self.exchange(request.as_bytes()).await
-    }
-
-    /// Says nothing until the server hangs up.
-    async fn idle(&self) -> io::Result<()> {
-        self.connect().await?.read(&mut [0; 16]).await.map(drop)
-    }
-
-    /// Sends a header one byte at a time, until the server hangs up.
-    async fn slow_header(&self) -> io::Result<()> {
-        self.drip(b"GET /api/jobs HTTP/1.1\r\nHost: soak\r\nX-Slow: ").await
-    }
-
-    async fn slow_body(&self) -> io::Result<()> {
-        self.drip(self.head("POST /api/jobs", 1024 * 1024).as_bytes()).await
-    }
-
-    async fn drip(&self, beginning: &[u8]) -> io::Result<()> {
-        const PAUSE: Duration = Duration::from_millis(500);
-        let mut stream = self.connect().await?;
-        stream.write_all(beginning).await?;
-        while stream.write_all(b"a").await.is_ok() {
-            sleep(PAUSE).await;
-        }
-        Ok(())
+    fn post(&self, path: &str, body: &str) -> String {
+        self.head(&format!("POST {path}"), body.len()) + body
     }
 
     /// 16 MiB that would be millions of reports.
-    async fn empty_items(&self) -> io::Result<()> {
-        const ITEMS: usize = 5_000_000;
-        let mut body = String::with_capacity(3 * ITEMS + 16);
-        body.push_str(r#"{"items":[{}"#);
-        (1..ITEMS).for_each(|_| body.push_str(",{}"));
-        body.push_str("]}");
-        // The server may answer and hang up before it has read everything.
-        drop(self.post("/api/work/settle", &body).await);
-        Ok(())
+    fn empty_items(&self) -> String {
+        let items = "{},".repeat(5_000_000);
+        self.post("/api/work/settle", &format!(r#"{{"items":[{items}{{}}]}}"#))
     }
 
-    async fn huge_header(&self) -> io::Result<()> {
-        let value = "a".repeat(96 * 1024);
-        let request = format!("GET /api/jobs HTTP/1.1\r\nHost: soak\r\nX-Huge: {value}\r\n\r\n");
-        drop(self.exchange(request.as_bytes()).await);
-        Ok(())
+    fn forged_key(&self, turn: usize) -> String {
+        let (id, secret) = (turn as u64 * 2 + self.number as u64, "a".repeat(43));
+        format!("{GET_JOBS}Authorization: Bearer csk_{id:016x}_{secret}\r\n\r\n")
     }
 
-    /// Bytes without a meaning, and different ones each time.
-    async fn garbage(&self, turn: usize) -> io::Result<()> {
-        let mut state = (turn as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let bytes: Vec<u8> = (0..2_048)
-            .map(|_| {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                state as u8
-            })
-            .collect();
-        drop(self.exchange(&bytes).await);
-        Ok(())
+    fn new_type(&self, turn: usize) -> String {
+        self.post("/api/jobs", &format!(r#"{{"jobType":"type-{turn}"}}"#))
     }
 
-    async fn forged_key(&self, turn: usize) -> io::Result<()> {
-        let id = turn as u64 * 2 + self.number as u64;
-        let request = format!(
-            "GET /api/jobs HTTP/1.1\r\nHost: soak\r\n\
-             Authorization: Bearer csk_{id:016x}_{}\r\n\r\n",
-            "a".repeat(43)
-        );
-        self.exchange(request.as_bytes()).await
-    }
-
-    async fn new_type(&self, turn: usize) -> io::Result<()> {
-        self.post("/api/jobs", &format!(r#"{{"jobType":"type-{turn}"}}"#)).await
-    }
-
-    async fn deep_payload(&self) -> io::Result<()> {
+    fn deep_payload(&self) -> String {
         const DEPTH: usize = 60;
         let payload = r#"{"child":"#.repeat(DEPTH) + "{}" + &"}".repeat(DEPTH);
-        let body = format!(r#"{{"jobType":"{RECURSIVE_TYPE}","payload":{payload}}}"#);
-        self.post("/api/jobs", &body).await
+        self.post("/api/jobs", &format!(r#"{{"jobType":"{RECURSIVE_TYPE}","payload":{payload}}}"#))
     }
 
-    /// Opens a stream and does not read it, until the server hangs up or refuses.
-    async fn unread_stream(&self) -> io::Result<()> {
-        const HELD: Duration = Duration::from_secs(30);
-        let path = &self.shared.signed_events_path;
-        let request = format!("GET {path} HTTP/1.1\r\nHost: soak\r\n\r\n");
-        let mut stream = self.connect().await?;
-        stream.write_all(request.as_bytes()).await?;
-        sleep(HELD).await;
-        Ok(())
+    fn signed_stream(&self) -> String {
+        format!("GET {} HTTP/1.1\r\nHost: soak\r\n\r\n", self.shared.signed_events_path)
     }
 
-    /// Claims with a long wait, and goes away.
-    async fn abandoned_claim(&self, turn: usize) -> io::Result<()> {
+    /// A claim with a long wait.
+    fn long_claim(&self, turn: usize) -> String {
         let name = format!("abandoned-{}-{turn}", self.number);
         let body = format!(
             r#"{{"workerId":"{name}","claimId":"{name}","jobTypes":["watched"],"max":1,"waitSeconds":60}}"#
         );
-        let request = self.head("POST /api/work/claim", body.len()) + &body;
-        let mut stream = self.connect().await?;
-        stream.write_all(request.as_bytes()).await?;
-        sleep(Duration::from_millis(200)).await;
-        Ok(())
+        self.post("/api/work/claim", &body)
     }
 
-    /// Asks for many large answers on one connection, and reads none.
-    async fn unread_answers(&self) -> io::Result<()> {
-        const HELD: Duration = Duration::from_secs(10);
-        let requests = "GET /docs HTTP/1.1\r\nHost: soak\r\n\r\n".repeat(50);
-        let mut stream = self.connect().await?;
-        drop(timeout(HELD, stream.write_all(requests.as_bytes())).await);
-        sleep(HELD).await;
-        Ok(())
+    fn duplicate_headers(&self) -> String {
+        let authorization = format!("Authorization: {}\r\n", self.shared.bearer);
+        format!("{GET_JOBS}Host: other\r\n{authorization}{authorization}\r\n")
     }
+}
 
-    async fn duplicate_headers(&self) -> io::Result<()> {
-        let bearer = &self.shared.bearer;
-        let request = format!(
-            "GET /api/jobs HTTP/1.1\r\nHost: soak\r\nHost: other\r\n\
-             Authorization: {bearer}\r\nAuthorization: {bearer}\r\n\r\n"
-        );
-        self.exchange(request.as_bytes()).await
-    }
+/// Sends a whole request, and reads the beginning of the answer.
+async fn exchange(mut stream: TcpStream, request: &[u8]) -> io::Result<()> {
+    stream.write_all(request).await?;
+    timeout(ANSWER_MAX, stream.read(&mut [0; 1_024])).await??;
+    Ok(())
+}
+
+fn huge_header() -> String {
+    format!("{GET_JOBS}X-Huge: {}\r\n\r\n", "a".repeat(96 * 1024))
+}
+
+/// Bytes without a meaning, and different ones each time.
+fn garbage(turn: usize) -> Vec<u8> {
+    let mut state = (turn as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as u8
+    };
+    (0..2_048).map(|_| next()).collect()
 }

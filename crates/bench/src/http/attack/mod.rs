@@ -8,8 +8,8 @@
 mod honest;
 mod hostile;
 
-use super::processes::{Door, Programs};
-use crate::{Bench, Error, Place, Settings, figures::percentile_ms, machine::memory_mib_of};
+use super::processes::Door;
+use crate::{Bench, Error, Place, Settings, figures::Times, machine::memory_mib_of};
 use honest::{HonestLoad, Measured};
 use hostile::Attackers;
 use std::{path::Path, pin::pin, time::Duration};
@@ -17,13 +17,11 @@ use tokio::time::interval;
 
 /// The honest p99 under attack may be so many times its baseline.
 pub const ATTACK_RATIO_MAX: f64 = 3.0;
-/// The server's memory in the last quarter may exceed the second quarter's by this factor and this
-/// much.
+/// So much more memory than in the second quarter may the server have in the last.
 const MEMORY_GROWTH_MAX: f64 = 1.15;
 const MEMORY_SLACK_MIB: f64 = 16.0;
 /// And never be more than this: the budgets of bodies, the connections, and the allocator's share.
 pub const ATTACK_MEMORY_MIB_MAX: f64 = 512.0;
-/// How often the server's memory is read.
 const MEMORY_SAMPLES_APART: Duration = Duration::from_millis(100);
 
 /// The baseline takes a tenth of the attack's time, and at most this.
@@ -34,26 +32,15 @@ const PARTS: u32 = 12;
 /// Low enough that the attackers reach the limit of connections.
 const SETTINGS: &str = "[limits]\nconnections = 2000\nwaiting = 1000\n";
 
-/// How the honest requests of one part fared.
-#[derive(Clone, Copy, Debug)]
-pub struct HonestRequests {
-    /// How many were answered.
-    pub count: usize,
-    /// How many had to be sent again, because a connection ended.
-    pub repeated: usize,
-    /// The middle, in milliseconds.
-    pub p50: f64,
-    /// What one in a hundred exceeded.
-    pub p99: f64,
-}
-
 /// What a soak under attack came to.
 #[derive(Clone, Debug)]
 pub struct AttackSoak {
-    /// Without attackers.
-    pub baseline: HonestRequests,
-    /// Beside them.
-    pub attacked: HonestRequests,
+    /// How long honest requests took without attackers.
+    pub baseline: Times,
+    /// The same beside them.
+    pub attacked: Times,
+    /// How many of both had to be sent again, because a connection ended.
+    pub repeated: [usize; 2],
     /// The most memory that the server had in each part of the attack, in MiB.
     pub memory_mib: Vec<f64>,
     /// Jobs that the server acknowledged to honest clients.
@@ -70,8 +57,7 @@ impl AttackSoak {
         self.attacked.p99 / self.baseline.p99
     }
 
-    /// Whether the memory in the last quarter of the attack was about that of the second, and never
-    /// much.
+    /// Whether the server's memory stayed about the same, and never was much.
     pub fn is_memory_flat(&self) -> bool {
         let quarter = self.memory_mib.len() / 4;
         let highest = |parts: &[f64]| parts.iter().copied().fold(0.0, f64::max);
@@ -98,8 +84,8 @@ pub fn attack_soak(
     length: Duration,
     say: &mut dyn FnMut(&str),
 ) -> Result<AttackSoak, Error> {
-    let bench = Bench::new(Settings { jobs: 0, deep: 0, ended: 0 }, place, say)?;
-    let server = Door::start_with(&bench, &Programs { program, place }, SETTINGS)?;
+    let bench = Bench::new(Settings::default(), place, say)?;
+    let server = Door::start_with(&bench, program, SETTINGS)?;
     let ((load, attackers), _) = bench.timed(async {
         let load = HonestLoad::prepare(&server.target, bench.clock.clone()).await?;
         Ok((load, Attackers::prepare(&server.target).await?))
@@ -108,13 +94,13 @@ pub fn attack_soak(
     say("honest clients alone");
     let alone = (length / 10).min(BASELINE_MAX);
     let (baseline, memory) = runtime.block_on(measure(&load, server.process, alone))?;
-    let baseline = told(&baseline, memory, say);
+    tell(&baseline, memory, say);
     say("honest clients beside every attack");
     let attack = attackers.start()?;
     let (mut all, mut memory_mib) = (Measured::default(), Vec::new());
     for _ in 0..PARTS {
         let (part, memory) = runtime.block_on(measure(&load, server.process, length / PARTS))?;
-        told(&part, memory, say);
+        tell(&part, memory, say);
         memory_mib.push(memory);
         all.add(part);
     }
@@ -122,8 +108,9 @@ pub fn attack_soak(
     say("counting what was acknowledged");
     let (acknowledged, lost) = runtime.block_on(load.count_lost())?;
     server.stop();
-    let attacked = requests(&all);
-    Ok(AttackSoak { baseline, attacked, memory_mib, acknowledged, lost, attacks })
+    let repeated = [baseline.repeated, all.repeated];
+    let (baseline, attacked) = (Times::of(&baseline.times), Times::of(&all.times));
+    Ok(AttackSoak { baseline, attacked, repeated, memory_mib, acknowledged, lost, attacks })
 }
 
 /// Loads the server for so long: how its honest requests fared, and the most memory that it had.
@@ -143,23 +130,11 @@ async fn measure(
     }
 }
 
-fn told(part: &Measured, memory_mib: f64, say: &mut dyn FnMut(&str)) -> HonestRequests {
-    let found = requests(part);
-    let HonestRequests { count, repeated, p50, p99 } = found;
+fn tell(part: &Measured, memory_mib: f64, say: &mut dyn FnMut(&str)) {
+    let (Times { count, p50, p99 }, repeated) = (Times::of(&part.times), part.repeated);
     say(&format!(
         "  {count:>8} requests, {repeated} repeated, p50 {p50:.2} ms, p99 {p99:.2} ms, {memory_mib:.0} MiB"
     ));
-    found
-}
-
-fn requests(measured: &Measured) -> HonestRequests {
-    let percentile = |percent| percentile_ms(&measured.times, percent);
-    HonestRequests {
-        count: measured.times.len(),
-        repeated: measured.repeated,
-        p50: percentile(50.0),
-        p99: percentile(99.0),
-    }
 }
 
 #[cfg(test)]
@@ -167,10 +142,10 @@ mod tests {
     use super::*;
 
     fn soak(p99: f64, memory_mib: Vec<f64>, lost: usize) -> AttackSoak {
-        let of = |p99| HonestRequests { count: 1, repeated: 0, p50: 1.0, p99 };
+        let of = |p99| Times { count: 1, p50: 1.0, p99 };
         let attacks = vec![("idle connections", 1)];
-        let (baseline, attacked) = (of(2.0), of(p99));
-        AttackSoak { baseline, attacked, memory_mib, acknowledged: 9, lost, attacks }
+        let (baseline, attacked, repeated) = (of(2.0), of(p99), [0; 2]);
+        AttackSoak { baseline, attacked, repeated, memory_mib, acknowledged: 9, lost, attacks }
     }
 
     #[test]
