@@ -6,6 +6,7 @@
 mod doc;
 mod document;
 mod dress;
+mod examples;
 mod house;
 mod jobs;
 mod operators;
