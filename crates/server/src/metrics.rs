@@ -48,8 +48,10 @@ pub(crate) fn write_queues(page: &mut String, queues: &[QueueShape]) {
     }
 }
 
-/// The numbers of each queue: name, help and value.
-const GAUGES: [(&str, &str, fn(&QueueShape) -> u64); 6] = [
+/// One number of each queue: its name, help and value.
+type Gauge = (&'static str, &'static str, fn(&QueueShape) -> u64);
+
+const GAUGES: [Gauge; 6] = [
     ("queued", "Jobs that wait, due or not", |queue| queue.queued),
     ("due", "Jobs that wait and could start now", |queue| queue.due),
     ("running", "Jobs that a worker holds", |queue| queue.running),
