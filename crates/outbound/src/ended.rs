@@ -32,8 +32,7 @@ pub enum How {
     ForGood(Failure),
     /// It was asked to stop, and stopped.
     Stopped,
-    /// This machine lacks what is needed to begin, and nothing was done. That says nothing about
-    /// the job.
+    /// This machine lacks what is needed to begin. That says nothing about the job.
     NotStarted(Failure),
 }
 
@@ -62,8 +61,7 @@ impl Failure {
     }
 }
 
-/// Whether an error says that this machine, or this process, has no more descriptors, processes or
-/// memory.
+/// Whether this machine, or this process, has no more descriptors, processes or memory.
 pub(crate) fn is_exhausted(error: &io::Error) -> bool {
     let lacks = [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM, Errno::NOBUFS];
     Errno::from_io_error(error).is_some_and(|errno| lacks.contains(&errno))

@@ -1,7 +1,7 @@
 //! What others publish, fetched by us: the keys of an issuer, and the like.
 
 use crate::USER_AGENT;
-use reqwest::{Response, StatusCode, Url, redirect::Policy};
+use reqwest::{ClientBuilder, Response, StatusCode, Url, redirect::Policy};
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     time::Duration,
@@ -14,11 +14,7 @@ pub struct Client(reqwest::Client);
 impl Client {
     /// A client that believes in the certificates that this machine believes in.
     pub fn new() -> Result<Self, FetchError> {
-        let builder = reqwest::Client::builder()
-            .user_agent(USER_AGENT)
-            .redirect(Policy::none())
-            .no_proxy()
-            .referer(false)
+        let builder = client_builder()
             // A name that is allowed without TLS must not be led elsewhere by whoever answers for names.
             .resolve_to_addrs(LOCALHOST, &loopback());
         builder.build().map(Client).map_err(FetchError::Setup)
@@ -103,8 +99,20 @@ fn is_this_machine(url: &Url) -> bool {
     host == LOCALHOST || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
+/// What all our clients have in common: the environment has no say in where they go.
+pub(crate) fn client_builder() -> ClientBuilder {
+    let builder = reqwest::Client::builder().user_agent(USER_AGENT);
+    builder.redirect(Policy::none()).no_proxy().referer(false)
+}
+
+/// Whether a Content-Type means JSON.
+pub fn is_json(kind: &str) -> bool {
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
+}
+
 /// Counts while it reads: what a server says about the length of its answer is only what it says.
-async fn read(mut response: Response, bytes_max: usize) -> Result<Vec<u8>, FetchError> {
+pub(crate) async fn read(mut response: Response, bytes_max: usize) -> Result<Vec<u8>, FetchError> {
     let mut bytes = Vec::new();
     while let Some(chunk) = response.chunk().await? {
         if chunk.len() > bytes_max - bytes.len() {
@@ -253,5 +261,12 @@ mod tests {
             assert!(matches!(refused, Err(FetchError::Address(_))), "{bad}");
             assert!(!refused.unwrap_err().to_string().contains("secret"));
         }
+    }
+
+    #[test]
+    fn json_is_told_by_its_name() {
+        assert!(is_json("application/json") && is_json("Application/JSON; charset=utf-8"));
+        assert!(is_json("application/problem+json"));
+        assert!(!is_json("text/plain") && !is_json("text/json+x") && !is_json(""));
     }
 }

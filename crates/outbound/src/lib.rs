@@ -20,7 +20,7 @@ pub use address::{
 pub use ended::{Ended, Failure, How};
 pub use errand::Errand;
 pub use exec::Exec;
-pub use fetch::{Client, FetchError, check_address};
+pub use fetch::{Client, FetchError, check_address, is_json};
 pub use push::{Now, Push, PushError, Signer, SignerError};
 
 /// How we call ourselves.

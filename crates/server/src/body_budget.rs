@@ -1,6 +1,6 @@
 //! Memory for large bodies: so much for all, and so much of it for one principal.
 
-use crate::no::No;
+use crate::{door::overloaded, no::No};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},
@@ -10,7 +10,6 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
-use wire::codes;
 
 /// How long a large body waits until others have been dealt with.
 const WAIT_MAX: Duration = Duration::from_secs(5);
@@ -82,17 +81,13 @@ impl BodyBudget {
         let share = self.share_of(principal);
         let both = async {
             let share = share.acquire_many_owned(of_share_kib).await?;
-            // Only with its share in hand: a principal that waits for itself must not stand in the
-            // queue of all.
+            // Only with its share in hand: who waits for itself must not stand in the queue of all.
             let of_all = self.all.clone().acquire_many_owned(of_all_kib).await?;
             Ok::<_, tokio::sync::AcquireError>(BodyPermit { share, of_all })
         };
         match timeout(WAIT_MAX, both).await {
             Ok(Ok(permit)) => Ok(permit),
-            Ok(Err(_)) | Err(_) => {
-                let detail = "too many large bodies are being sent at once";
-                Err(No::Later(Box::new(No::stated(codes::OVERLOADED, detail)), WAIT_MAX))
-            }
+            Ok(Err(_)) | Err(_) => Err(overloaded("too many large bodies are being sent at once")),
         }
     }
 

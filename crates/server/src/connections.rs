@@ -57,8 +57,7 @@ struct State {
 /// connection would otherwise cost a look at all of them.
 const CANDIDATES_MAX: usize = 64;
 
-/// How long the accept loop waits for a place before it looks again for a connection that has
-/// become idle.
+/// How long the accept loop waits for a place before it looks again for an idle connection.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// No more places for this address.
@@ -75,8 +74,7 @@ impl Shares {
         Shares { share: AddressShare::Unlimited, trusted_proxies }
     }
 
-    /// The share of this peer, if it has one. A trusted proxy has none: it stands for all its
-    /// clients.
+    /// The share of this peer. A trusted proxy has none: it stands for all its clients.
     fn of(&self, peer: IpAddr) -> Option<usize> {
         let share = match self.share {
             AddressShare::Unlimited => None,
@@ -95,8 +93,7 @@ impl Connections {
         Arc::new(Connections { connections_max, shares, clock, state, freed })
     }
 
-    /// Takes a connection of `peer` in, as soon as there is a place for it. Called by one accept
-    /// loop.
+    /// Takes a connection of `peer` in, as soon as there is a place. Called by one accept loop.
     pub(crate) async fn admit(self: &Arc<Self>, peer: IpAddr) -> Result<Admitted, ShareExceeded> {
         let address = counted_address(peer);
         if let Some(share) = self.shares.of(peer) {
@@ -146,8 +143,7 @@ fn counted_address(peer: IpAddr) -> IpAddr {
 }
 
 impl State {
-    /// Sees to it that `address` has a place left in its share: its own oldest idle connection
-    /// yields.
+    /// Where `address` has its whole share, its own oldest idle connection yields.
     fn make_room_of(&self, address: IpAddr, share: usize) -> Result<(), ShareExceeded> {
         let Some(own) = self.by_address.get(&address).filter(|own| own.len() >= share) else {
             return Ok(());
@@ -256,8 +252,7 @@ const CUT: u64 = u64::MAX - 2;
 const SINCE_MAX: u64 = u64::MAX - 3;
 
 impl Connection {
-    /// A request has come. None where the connection is being closed: then nothing may be done for
-    /// it.
+    /// A request has come. None where the connection is being closed: then it gets nothing.
     pub(crate) fn begin(self: &Arc<Self>) -> Option<Serving> {
         (self.phase.load(Ordering::Acquire) != CUT).then(|| Serving(self.clone()))
     }

@@ -1,17 +1,17 @@
 //! What all handlers share.
 
 use crate::{
-    auth::{Caller, Gate, seals},
+    auth::{Gate, seals},
     body_budget::BodyBudget,
     metrics::Metrics,
-    no::{No, Reply},
+    no::No,
     settings::Settings,
-    waiting::{NoPlace, WaitingPlace, WaitingPlaces},
+    waiting::{NoPlace, WaitingPlaces},
 };
 use axum::http::{HeaderMap, HeaderName};
-use engine::{Backoff, CorrelationId, Job, JobId, Timestamp};
+use engine::{Backoff, CorrelationId, JobId, Timestamp};
 use platform::Node;
-use std::{collections::BTreeSet, ops::Deref, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use store::{Clock, Dice, NODE_LOST_AFTER};
 use tokio::{
     sync::watch,
@@ -21,8 +21,7 @@ use tracing::warn;
 use wire::codes;
 
 /// The door, as handlers hold it.
-#[derive(Clone)]
-pub(crate) struct Door(Arc<Inside>);
+pub(crate) type Door = Arc<Inside>;
 
 pub(crate) struct Inside {
     pub(crate) node: Arc<Node>,
@@ -36,30 +35,22 @@ pub(crate) struct Inside {
     /// Memory for workers' reports: clients that hand over batches must not hold them up.
     pub(crate) reports: BodyBudget,
     /// Room for those who wait for a job.
-    waiting: Arc<WaitingPlaces>,
+    pub(crate) waiting: Arc<WaitingPlaces>,
     /// Said once.
     closing: watch::Sender<bool>,
 }
 
-impl Deref for Door {
-    type Target = Inside;
-
-    fn deref(&self) -> &Inside {
-        &self.0
-    }
-}
-
-impl Door {
-    pub(crate) fn new(
+impl Inside {
+    pub(crate) fn open(
         node: Arc<Node>,
         clock: Arc<dyn Clock>,
         dice: Arc<dyn Dice>,
         settings: Settings,
         gate: Gate,
-    ) -> Self {
+    ) -> Door {
         let limits = &settings.limits;
         let budget = |bytes_max| BodyBudget::new(bytes_max, limits.principal_share_percent);
-        Door(Arc::new(Inside {
+        Arc::new(Inside {
             bodies: budget(limits.bodies_bytes_max),
             reports: budget(limits.reports_bytes_max),
             waiting: WaitingPlaces::new(limits),
@@ -70,11 +61,9 @@ impl Door {
             dice,
             settings,
             gate,
-        }))
+        })
     }
-}
 
-impl Inside {
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.read().wall
     }
@@ -90,7 +79,7 @@ impl Inside {
 
     /// Makes a new key that signs addresses, where that is due.
     pub(crate) async fn rotate_signing_key(&self) -> Result<(), platform::Error> {
-        seals::rotate(&self.node, self.settings.signed_url_lifetime, self.now()).await
+        seals::rotate(&self.node, self.now()).await
     }
 
     /// An address that opens the status of this job for a while, without any other credential.
@@ -101,8 +90,7 @@ impl Inside {
         Some(format!("{}?sig={sig}", wire::status_url(job)))
     }
 
-    /// Waits until what was set is in force on every live node. The headers of the answer say how
-    /// many nodes have not confirmed it.
+    /// Waits until what was set is in force on every live node. The headers count the others.
     pub(crate) async fn in_force(&self) -> HeaderMap {
         unconfirmed_headers(self.unconfirmed_nodes().await)
     }
@@ -140,15 +128,6 @@ impl Inside {
         }
     }
 
-    /// A place among the requests that wait, if there is one left for this caller and this job.
-    pub(crate) fn place_to_wait(
-        &self,
-        caller: &Caller,
-        job: Option<&Job>,
-    ) -> Result<WaitingPlace, NoPlace> {
-        self.waiting.take(caller, job)
-    }
-
     /// Nobody new is served from now on; who waits is sent home.
     pub(crate) fn close(&self) {
         self.closing.send_replace(true);
@@ -165,19 +144,11 @@ impl Inside {
         // An error would mean that the door is gone, which is as good.
         drop(closing.wait_for(|closing| *closing).await);
     }
-
-    /// A job that the caller may see.
-    pub(crate) async fn job(&self, caller: &Caller, id: JobId) -> Reply<Job> {
-        let job = self.node.job(caller.scope(), id).await?;
-        caller.grant().may_touch(&job.envelope)?;
-        Ok(job)
-    }
 }
 
 /// How many live nodes had not confirmed a change when it was answered.
 const UNCONFIRMED_NODES: HeaderName = HeaderName::from_static("consign-unconfirmed-nodes");
-/// A node that hears of a change confirms it within milliseconds; one that does not hear of it
-/// looks once a second.
+/// A node that hears of a change confirms it within milliseconds; each looks once a second.
 const CONFIRMED_BACKOFF: Backoff =
     Backoff::doubling(Duration::from_millis(5), Duration::from_millis(100));
 

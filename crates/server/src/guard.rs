@@ -8,19 +8,14 @@ use crate::{
     serve::Peer,
 };
 use axum::{
-    extract::{FromRequestParts, MatchedPath, Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header, request::Parts},
+    extract::{MatchedPath, Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header},
     middleware::Next,
-    response::Response,
+    response::{IntoResponse, Response},
 };
 use engine::{CorrelationId, FieldProblem, TraceParent};
-use std::{
-    future::poll_fn,
-    panic::{AssertUnwindSafe, catch_unwind},
-    pin::pin,
-    sync::Arc,
-    task::Poll,
-};
+use futures_util::FutureExt;
+use std::{panic::AssertUnwindSafe, sync::Arc};
 use tracing::{debug, info, warn};
 use wire::codes;
 
@@ -61,15 +56,6 @@ impl Correlation {
     }
 }
 
-impl<S: Sync> FromRequestParts<S> for Correlation {
-    type Rejection = std::convert::Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
-        let given = parts.extensions.get::<Correlation>().cloned();
-        Ok(given.expect("the guard puts it in before anything else"))
-    }
-}
-
 /// Who asked, for the log line; put into the response by whoever found out.
 #[derive(Clone)]
 pub(crate) struct Who(pub(crate) Arc<str>);
@@ -92,8 +78,9 @@ pub(crate) async fn guard(State(door): State<Door>, mut request: Request, next: 
         .and_then(|()| check_once(&request));
     request.extensions_mut().insert(correlation);
     let answered = match limits {
-        Ok(()) => without_panic(next.run(request)).await,
-        Err(no) => Ok(axum::response::IntoResponse::into_response(no)),
+        // A handler shares nothing with others that a panic, told where it happened, leaves half done.
+        Ok(()) => AssertUnwindSafe(next.run(request)).catch_unwind().await,
+        Err(no) => Ok(no.into_response()),
     };
     let mut response = answered.unwrap_or_else(|_| {
         let no = No::stated(codes::INTERNAL, "we made a mistake, and it is in our log");
@@ -232,18 +219,6 @@ fn check_headers(request: &Request, bytes_max: usize) -> Result<(), No> {
         return Err(No::stated(codes::HEADERS_TOO_LARGE, detail));
     }
     Ok(())
-}
-
-/// The answer, or that there is none because a handler panicked. The panic itself was told where it
-/// happened; a handler shares nothing with others that a panic could leave half done.
-async fn without_panic(answer: impl Future<Output = Response>) -> Result<Response, ()> {
-    let mut answer = pin!(answer);
-    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(cx))) {
-        Ok(Poll::Pending) => Poll::Pending,
-        Ok(Poll::Ready(response)) => Poll::Ready(Ok(response)),
-        Err(_) => Poll::Ready(Err(())),
-    })
-    .await
 }
 
 /// An address that is none of ours.

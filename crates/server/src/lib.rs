@@ -9,6 +9,7 @@ mod api;
 mod auth;
 mod body_budget;
 mod connections;
+mod context;
 mod door;
 mod forwarded;
 mod guard;

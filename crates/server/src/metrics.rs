@@ -28,8 +28,8 @@ impl Metrics {
         }
         let name = "consign_failed_credentials_total";
         family(page, name, "counter", "Credentials that opened nothing, by what was wrong");
-        for failure in CredentialFailure::ALL {
-            let (reason, count) = (failure.as_str(), failures.total(failure));
+        for (failure, reason) in CredentialFailure::ALL {
+            let count = failures.total(failure);
             line(page, &format!("{name}{{reason=\"{reason}\"}} {count}"));
         }
     }
@@ -37,7 +37,7 @@ impl Metrics {
 
 /// How things stand in these queues.
 pub(crate) fn write_queues(page: &mut String, queues: &[QueueShape]) {
-    for Gauge { name, help, value } in GAUGES {
+    for (name, help, value) in GAUGES {
         let name = format!("consign_queue_{name}");
         family(page, &name, "gauge", help);
         for queue in queues {
@@ -48,26 +48,18 @@ pub(crate) fn write_queues(page: &mut String, queues: &[QueueShape]) {
     }
 }
 
-/// One number of each queue.
-struct Gauge {
-    name: &'static str,
-    help: &'static str,
-    value: fn(&QueueShape) -> u64,
-}
-
-const fn gauge(name: &'static str, help: &'static str, value: fn(&QueueShape) -> u64) -> Gauge {
-    Gauge { name, help, value }
-}
+/// One number of each queue: its name, help and value.
+type Gauge = (&'static str, &'static str, fn(&QueueShape) -> u64);
 
 const GAUGES: [Gauge; 6] = [
-    gauge("queued", "Jobs that wait, due or not", |queue| queue.queued),
-    gauge("due", "Jobs that wait and could start now", |queue| queue.due),
-    gauge("running", "Jobs that a worker holds", |queue| queue.running),
-    gauge("poisoned", "Jobs that wait for a person", |queue| queue.poisoned),
-    gauge("oldest_age_seconds", "How long the oldest due job has waited", |queue| {
+    ("queued", "Jobs that wait, due or not", |queue| queue.queued),
+    ("due", "Jobs that wait and could start now", |queue| queue.due),
+    ("running", "Jobs that a worker holds", |queue| queue.running),
+    ("poisoned", "Jobs that wait for a person", |queue| queue.poisoned),
+    ("oldest_age_seconds", "How long the oldest due job has waited", |queue| {
         queue.oldest_age_seconds.unwrap_or(0)
     }),
-    gauge("live_workers", "Workers that claim the type", |queue| queue.live_workers),
+    ("live_workers", "Workers that claim the type", |queue| queue.live_workers),
 ];
 
 fn family(page: &mut String, name: &str, kind: &str, help: &str) {

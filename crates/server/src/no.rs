@@ -44,17 +44,8 @@ impl No {
 
     /// Where the queue is full, its pace says when there may be room.
     pub(crate) fn later(self, pace: Duration) -> Self {
-        match &self {
-            No::Refused(refusal) if is_full(refusal) => No::Later(Box::new(self), pace),
-            No::Refused(_)
-            | No::Denied(_)
-            | No::Stated(..)
-            | No::Unreadable(_)
-            | No::Filter(_)
-            | No::Store(_)
-            | No::OutcomeUnknown(..)
-            | No::Later(..) => self,
-        }
+        let is_full = matches!(&self, No::Refused(refusal) if is_full(refusal));
+        if is_full { No::Later(Box::new(self), pace) } else { self }
     }
 
     /// The problem that the client reads. What the log keeps is another sentence.
@@ -167,35 +158,23 @@ impl From<StoreError> for No {
     }
 }
 
-impl From<Refusal> for No {
-    fn from(refusal: Refusal) -> Self {
-        No::Refused(refusal)
-    }
-}
-
 impl From<FieldProblem> for No {
     fn from(problem: FieldProblem) -> Self {
         No::Refused(problem.into())
     }
 }
 
-impl From<Denied> for No {
-    fn from(denied: Denied) -> Self {
-        No::Denied(denied)
-    }
+macro_rules! from {
+    ($($error:ident => $no:ident),*) => {
+        $(impl From<$error> for No {
+            fn from(error: $error) -> Self {
+                No::$no(error)
+            }
+        })*
+    };
 }
 
-impl From<Unreadable> for No {
-    fn from(body: Unreadable) -> Self {
-        No::Unreadable(body)
-    }
-}
-
-impl From<FilterError> for No {
-    fn from(error: FilterError) -> Self {
-        No::Filter(error)
-    }
-}
+from!(Refusal => Refused, Denied => Denied, Unreadable => Unreadable, FilterError => Filter);
 
 /// Handlers do not know the request's correlation: the door puts it in (`guard.rs`).
 impl IntoResponse for No {

@@ -4,25 +4,53 @@ use crate::{
     Door,
     auth::{Caller, Shown},
     body_budget::{BodyBudget, BodyPermit},
-    no::{No, Reply},
+    no::No,
 };
 use axum::{
     body::Body,
     extract::{FromRequest, FromRequestParts, Path, Request},
-    http::{HeaderMap, header, request::Parts},
+    http::{HeaderMap, HeaderValue, header, request::Parts},
 };
 use bytes::{Bytes, BytesMut};
 use engine::{FieldProblem, JobId, JobType, Refusal};
 use http_body::Body as _;
 use http_body_util::BodyExt;
+use outbound::is_json;
 use platform::Credentials;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
-use tokio::time::Instant;
-use wire::{SettingBody, Unreadable, codes};
+use tokio::time::{Instant, timeout};
+use wire::{SettingBody, codes};
 
-/// A JSON body of ordinary size, and its memory until it is dealt with.
-pub(crate) struct Sent<T>(pub(crate) T, pub(crate) Option<BodyPermit>);
+/// Declares a JSON body of one kind, and its memory until it is dealt with.
+macro_rules! json_body {
+    ($(#[$doc:meta])* $name:ident, $kind:expr) => {
+        $(#[$doc])*
+        pub(crate) struct $name<T>(pub(crate) T, pub(crate) Option<BodyPermit>);
+
+        impl<T: DeserializeOwned> FromRequest<Door> for $name<T> {
+            type Rejection = No;
+
+            async fn from_request(request: Request, door: &Door) -> Result<Self, No> {
+                let (bytes, permit) = read(request, door, $kind).await?;
+                Ok($name(wire::read(&bytes)?, permit))
+            }
+        }
+    };
+}
+
+json_body!(
+    /// A body of ordinary size.
+    Sent, Kind::Ordinary
+);
+json_body!(
+    /// A body that holds many things.
+    SentPage, Kind::Page
+);
+json_body!(
+    /// A page of workers' reports: never held up by the large bodies of clients.
+    SentReport, Kind::Report
+);
 
 /// A JSON body that sets something: it takes no field that is not known.
 pub(crate) struct Setting<T>(pub(crate) T);
@@ -30,20 +58,13 @@ pub(crate) struct Setting<T>(pub(crate) T);
 /// A JSON body that sets something and may be missing: then everything is as by default.
 pub(crate) struct SettingOrNothing<T>(pub(crate) T);
 
-/// A JSON body that holds many things, and its memory until all of them are dealt with.
-pub(crate) struct SentPage<T>(pub(crate) T, pub(crate) Option<BodyPermit>);
+/// No field at all. A route without settings reads its body as this, so that a caller who sends
+/// one (`{"dryRun": true}`) hears that it is not known, and nothing is done.
+#[derive(Default, Deserialize)]
+#[serde(expecting = "an object")]
+pub(crate) struct NoFields {}
 
-/// A page of workers' reports, and its memory: never held up by the large bodies of clients.
-pub(crate) struct SentReport<T>(pub(crate) T, pub(crate) Option<BodyPermit>);
-
-impl<T: DeserializeOwned> FromRequest<Door> for Sent<T> {
-    type Rejection = No;
-
-    async fn from_request(request: Request, door: &Door) -> Result<Self, No> {
-        let (bytes, permit) = read(request, door, Kind::Ordinary).await?;
-        Ok(Sent(wire::read(&bytes)?, permit))
-    }
-}
+impl SettingBody for NoFields {}
 
 impl<T: SettingBody> FromRequest<Door> for Setting<T> {
     type Rejection = No;
@@ -59,37 +80,12 @@ impl<T: SettingBody + Default> FromRequest<Door> for SettingOrNothing<T> {
 
     async fn from_request(request: Request, door: &Door) -> Result<Self, No> {
         let (bytes, _permit) = read(request, door, Kind::Ordinary).await?;
-        if bytes.is_empty() {
-            return Ok(SettingOrNothing(T::default()));
-        }
-        Ok(SettingOrNothing(wire::read_setting(&bytes)?))
+        let is_missing = bytes.is_empty();
+        let read = if is_missing { T::default() } else { wire::read_setting(&bytes)? };
+        Ok(SettingOrNothing(read))
     }
 }
 
-impl<T: DeserializeOwned> FromRequest<Door> for SentPage<T> {
-    type Rejection = No;
-
-    async fn from_request(request: Request, door: &Door) -> Result<Self, No> {
-        let (bytes, permit) = read(request, door, Kind::Page).await?;
-        Ok(SentPage(wire::read(&bytes)?, permit))
-    }
-}
-
-impl<T: DeserializeOwned> FromRequest<Door> for SentReport<T> {
-    type Rejection = No;
-
-    async fn from_request(request: Request, door: &Door) -> Result<Self, No> {
-        let (bytes, permit) = read(request, door, Kind::Report).await?;
-        Ok(SentReport(wire::read(&bytes)?, permit))
-    }
-}
-
-/// An item of a page, if it could be read.
-pub(crate) fn item_of<T>(item: &wire::PageItem<T>) -> Reply<&T> {
-    item.read().map_err(|error: &Unreadable| No::Unreadable(error.clone()))
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Ordinary,
     Page,
@@ -105,9 +101,10 @@ async fn read(
     kind: Kind,
 ) -> Result<(Bytes, Option<BodyPermit>), No> {
     let limits = &door.settings.limits;
-    let bytes_max = match kind {
-        Kind::Ordinary => limits.body_bytes_max,
-        Kind::Page | Kind::Report => limits.page_bytes_max,
+    let (bytes_max, budget) = match kind {
+        Kind::Ordinary => (limits.body_bytes_max, &door.bodies),
+        Kind::Page => (limits.page_bytes_max, &door.bodies),
+        Kind::Report => (limits.page_bytes_max, &door.reports),
     };
     let (parts, body) = request.into_parts();
     let announced = announced(&body);
@@ -120,10 +117,6 @@ async fn read(
         let_pass(&parts.headers, body).await;
         return Err(no);
     }
-    let budget = match kind {
-        Kind::Ordinary | Kind::Page => &door.bodies,
-        Kind::Report => &door.reports,
-    };
     let caller = parts.extensions.get::<Caller>();
     let mut memory = BodyMemory {
         owner: caller.map(|caller| (budget, &caller.0.who)),
@@ -134,15 +127,12 @@ async fn read(
     if let Some(bytes) = announced {
         memory.grow_to(bytes).await?;
     }
-    let whole =
-        tokio::time::timeout(limits.body_timeout, gather(body, bytes_max, &mut memory)).await;
-    let whole = whole.unwrap_or_else(|_| {
+    let whole = timeout(limits.body_timeout, gather(body, bytes_max, &mut memory)).await;
+    let whole = whole.map_err(|_| {
         let detail = format!("the body did not come within {} s", limits.body_timeout.as_secs());
-        Err(No::stated(codes::REQUEST_TIMEOUT, detail))
-    });
-    let whole = whole?;
-    // A credential may expire or be revoked while the body of its request trickles in, or waits for
-    // memory.
+        No::stated(codes::REQUEST_TIMEOUT, detail)
+    })??;
+    // A credential may end while the body of its request trickles in, or waits for memory.
     if began.elapsed() >= SLOW_BODY || !is_current(door, credentials.as_ref()) {
         Shown::with(&parts).is_good(door).await?;
     }
@@ -207,7 +197,7 @@ pub(crate) async fn let_pass(headers: &HeaderMap, mut body: Body) {
         }
     };
     // Whoever is slow about it is cut off.
-    drop(tokio::time::timeout(UNWANTED_TIME_MAX, to_its_end).await);
+    drop(timeout(UNWANTED_TIME_MAX, to_its_end).await);
 }
 
 /// How long the body will be, where that is known. The body is asked and not the headers: it is what will be read,
@@ -218,9 +208,7 @@ fn announced(body: &Body) -> Option<usize> {
 
 fn check_kind(headers: &HeaderMap) -> Result<(), No> {
     let Some(kind) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
-    let kind = kind.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
-    let kind = kind.to_ascii_lowercase();
-    if kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json")) {
+    if is_json(kind.to_str().unwrap_or_default()) {
         return Ok(());
     }
     Err(No::stated(
@@ -229,8 +217,7 @@ fn check_kind(headers: &HeaderMap) -> Result<(), No> {
     ))
 }
 
-/// A body is read as it comes. One that is compressed could be a thousand times as large as it
-/// looks.
+/// A body is read as it comes: a compressed one could be a thousand times as large as it looks.
 fn check_encoding(headers: &HeaderMap) -> Result<(), No> {
     let is_plain = |coding: &str| {
         let coding = coding.trim();
@@ -321,6 +308,13 @@ async fn segment(parts: &mut Parts, door: &Door) -> String {
     read.map(|Path(text)| text).unwrap_or_default()
 }
 
+/// Whether a client that sent `If-None-Match` has the version `own`, which stands in quotes.
+pub(crate) fn is_known(known: &HeaderValue, own: &str) -> bool {
+    let Ok(known) = known.to_str() else { return false };
+    let is_own = |tag: &str| tag.trim().trim_start_matches("W/") == own;
+    known.trim() == "*" || known.split(',').any(is_own)
+}
+
 /// The parameters of the query, each given once.
 #[derive(Debug, Default)]
 pub(crate) struct Params(BTreeMap<String, String>);
@@ -350,13 +344,11 @@ impl Params {
 
     /// Refuses what a list does not know: a condition that is misspelt would be none.
     pub(crate) fn only(&self, known: &[&str]) -> Result<(), No> {
-        match self.0.keys().find(|name| !known.contains(&name.as_str())) {
-            None => Ok(()),
-            Some(_) => {
-                let detail = format!("the parameters here are {}", known.join(", "));
-                Err(No::stated("INVALID_FIELD", detail))
-            }
+        if self.0.keys().all(|name| known.contains(&name.as_str())) {
+            return Ok(());
         }
+        let detail = format!("the parameters here are {}", known.join(", "));
+        Err(No::stated("INVALID_FIELD", detail))
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
@@ -392,5 +384,16 @@ mod tests {
         assert_eq!(announced(&Body::from_stream(pieces)), None);
         assert_eq!(announced(&Body::empty()), Some(0));
         assert_eq!(announced(&Body::from("{}")), Some(2));
+    }
+
+    #[test]
+    fn an_empty_object_says_nothing_and_any_field_is_refused() {
+        assert!(wire::read_setting::<NoFields>(b"{}").is_ok());
+        let Err(no) = wire::read_setting::<NoFields>(br#"{"dryRun": true}"#) else {
+            panic!("a field was read")
+        };
+        assert_eq!(no.pointer.as_deref(), Some("/dryRun"));
+        assert!(wire::read_setting::<NoFields>(b"[]").is_err());
+        assert!(wire::read_setting::<NoFields>(b"null").is_err());
     }
 }

@@ -4,6 +4,7 @@ use crate::{
     Door, Settings,
     auth::{Gate, jwt::JwtSetupError},
     connections::{Admitted, Connections, HangUp, ServedBody, Shares},
+    door::Inside,
     guard::ADDRESS_BYTES_MAX,
     listener::{Listener, Stream},
     routes::{health_router, router},
@@ -101,30 +102,22 @@ impl Server {
         let health = listeners.health.map(Listener::tcp).transpose().map_err(StartError::Listen)?;
         let local = listeners.local.map(Listener::local).transpose().map_err(StartError::Listen)?;
         let gate = Gate::open(&node, &settings, &clock).await?;
-        let door = Door::new(node, clock, dice, settings, gate);
+        let door = Inside::open(node, clock, dice, settings, gate);
         let tls = tls.map(TlsAcceptor::from);
         let limits = &door.settings.limits;
-        let house = |router: Router, connections_max, shares| House {
-            door: door.clone(),
-            router,
-            tls: None,
-            connections: Connections::new(connections_max, shares, door.clock.clone()),
-            drains: true,
+        let house = |router: Router, connections_max, shares, tls, drains| {
+            let connections = Connections::new(connections_max, shares, door.clock.clone());
+            Arc::new(House { door: door.clone(), router, tls, connections, drains })
         };
         let shares = Shares::new(limits, &door.settings.proxy.trusted);
-        let everything = router(door.clone());
-        let house_of_tcp =
-            House { tls: tls.clone(), ..house(everything.clone(), limits.connections_max, shares) };
-        let local_house = house(everything, LOCAL_CONNECTIONS_MAX, Shares::unlimited());
-        let health_house = House {
-            tls,
-            drains: false,
-            ..house(health_router(door.clone()), HEALTH_CONNECTIONS_MAX, Shares::unlimited())
-        };
+        let (all, none) = (router(door.clone()), Shares::unlimited());
+        let tcp = house(all.clone(), limits.connections_max, shares, tls.clone(), true);
+        let unix = house(all, LOCAL_CONNECTIONS_MAX, none.clone(), None, true);
+        let probes = house(health_router(door.clone()), HEALTH_CONNECTIONS_MAX, none, tls, false);
         tokio::spawn(renew(door.clone()));
-        let accepting = tokio::spawn(house_of_tcp.accept(main));
-        let accepting_locally = local.map(|listener| tokio::spawn(local_house.accept(listener)));
-        let health = health.map(|listener| tokio::spawn(health_house.accept(listener)));
+        let accepting = tokio::spawn(tcp.accept(main));
+        let accepting_locally = local.map(|listener| tokio::spawn(unix.accept(listener)));
+        let health = health.map(|listener| tokio::spawn(probes.accept(listener)));
         Ok(Server { door, address, accepting, accepting_locally, health })
     }
 
@@ -175,6 +168,7 @@ async fn renew(door: Door) {
     }
 }
 
+/// One listener, and what its connections need.
 struct House {
     door: Door,
     router: Router,
@@ -193,9 +187,8 @@ const BREATH: Duration = Duration::from_millis(50);
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
 impl House {
-    /// Takes connections in until the server drains. What it gives back is closed when the last one
-    /// ended.
-    async fn accept(self, listener: Listener) -> ConnectionsGone {
+    /// Takes connections in until the server drains. The answer is closed when the last one ended.
+    async fn accept(self: Arc<Self>, listener: Listener) -> ConnectionsGone {
         let (alive, gone) = mpsc::channel(1);
         let mut told_at = None;
         loop {
@@ -212,20 +205,12 @@ impl House {
                 tell_of_share(peer, &mut told_at);
                 continue;
             };
-            let conversation = Conversation {
-                door: self.door.clone(),
-                router: self.router.clone(),
-                tls: self.tls.clone(),
-                peer: Peer {
-                    address: peer.map(|peer| peer.to_canonical()),
-                    tls: self.tls.is_some(),
-                },
-                drains: self.drains,
-            };
-            let alive = alive.clone();
+            let peer =
+                Peer { address: peer.map(|peer| peer.to_canonical()), tls: self.tls.is_some() };
+            let (house, alive) = (self.clone(), alive.clone());
             tokio::spawn(async move {
                 tokio::select! {
-                    () = conversation.serve(stream, &admitted) => {}
+                    () = house.serve(stream, peer, &admitted) => {}
                     () = admitted.cut() => debug!("an idle connection was closed to make room"),
                 }
                 drop((admitted, alive));
@@ -233,6 +218,7 @@ impl House {
         }
     }
 
+    /// Waits until the server drains, where that concerns this listener.
     async fn closed(&self) {
         match self.drains {
             true => self.door.closed().await,
@@ -273,29 +259,20 @@ pub(crate) struct Peer {
     pub(crate) tls: bool,
 }
 
-/// What one connection needs.
-struct Conversation {
-    door: Door,
-    router: Router,
-    tls: Option<TlsAcceptor>,
-    peer: Peer,
-    drains: bool,
-}
-
 /// Headers of a request. More are refused by the protocol itself.
 const HEADERS_MAX: usize = 256;
 /// What a request's line has beside its address, generously.
 const REQUEST_LINE_BYTES: usize = 64;
 
-impl Conversation {
-    async fn serve(&self, stream: Stream, admitted: &Admitted) {
+impl House {
+    async fn serve(&self, stream: Stream, peer: Peer, admitted: &Admitted) {
         match stream {
-            Stream::Tcp(stream) => self.serve_tcp(stream, admitted).await,
-            Stream::Local(stream) => self.converse(stream, admitted).await,
+            Stream::Tcp(stream) => self.serve_tcp(stream, peer, admitted).await,
+            Stream::Local(stream) => self.converse(stream, peer, admitted).await,
         }
     }
 
-    async fn serve_tcp(&self, stream: TcpStream, admitted: &Admitted) {
+    async fn serve_tcp(&self, stream: TcpStream, peer: Peer, admitted: &Admitted) {
         drop(stream.set_nodelay(true));
         let limits = &self.door.settings.limits;
         // Before anything is made for it: a connection that says nothing costs no buffer.
@@ -304,9 +281,9 @@ impl Conversation {
             return debug!("a new connection said nothing");
         }
         match &self.tls {
-            None => self.converse(stream, admitted).await,
+            None => self.converse(stream, peer, admitted).await,
             Some(tls) => match timeout(limits.header_timeout, tls.accept(stream)).await {
-                Ok(Ok(stream)) => self.converse(stream, admitted).await,
+                Ok(Ok(stream)) => self.converse(stream, peer, admitted).await,
                 Ok(Err(error)) => debug!(%error, "a client and we could not agree on TLS"),
                 Err(_) => debug!("a client did not finish its TLS handshake in time"),
             },
@@ -316,6 +293,7 @@ impl Conversation {
     async fn converse(
         &self,
         stream: impl AsyncRead + AsyncWrite + HangUp + Unpin + Send + 'static,
+        peer: Peer,
         admitted: &Admitted,
     ) {
         let limits = &self.door.settings.limits;
@@ -332,8 +310,7 @@ impl Conversation {
             // answers larger ones.
             .max_buf_size(limits.header_bytes_max + ADDRESS_BYTES_MAX + REQUEST_LINE_BYTES)
             .max_headers(HEADERS_MAX);
-        let (router, peer) = (self.router.clone(), self.peer);
-        let connection = admitted.connection.clone();
+        let (router, connection) = (self.router.clone(), admitted.connection.clone());
         let service = service_fn(move |mut request: Request<Incoming>| {
             let (mut router, serving) = (router.clone(), connection.begin());
             // For the code that recognises the caller: that protects the connection.
@@ -349,20 +326,13 @@ impl Conversation {
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
-            () = self.draining() => {
+            () = self.closed() => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
         };
         if let Err(error) = ended {
             debug!(%error, "a connection ended early");
-        }
-    }
-
-    async fn draining(&self) {
-        match self.drains {
-            true => self.door.closed().await,
-            false => pending().await,
         }
     }
 }

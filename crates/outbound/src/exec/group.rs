@@ -23,12 +23,8 @@ use tokio::{
 pub(super) struct Group {
     leader: Pid,
     grace: Duration,
-    /// Nothing after it was reaped.
-    left: Option<Left>,
-}
-
-struct Left {
     child: Child,
+    is_reaped: bool,
     /// Rung when a child of ours ends, whichever.
     children: unix::Signal,
 }
@@ -44,15 +40,14 @@ impl Group {
         let child = command.process_group(0).spawn()?;
         let number = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let leader = number.ok_or(ErrorKind::NotFound)?;
-        let left = Some(Left { child, children });
-        Ok(Group { leader, grace, left })
+        Ok(Group { leader, grace, child, is_reaped: false, children })
     }
 
     /// What the program reads and writes, in the order of their numbers.
     pub(super) fn pipes(
         &mut self,
     ) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
-        let Some(Left { child, .. }) = &mut self.left else { return (None, None, None) };
+        let child = &mut self.child;
         (child.stdin.take(), child.stdout.take(), child.stderr.take())
     }
 
@@ -67,25 +62,19 @@ impl Group {
             () = self.ended() => self.bury().await.map(Some),
             () = stop => {
                 self.send(Signal::TERM);
-                self.see_off().await?;
+                // Asked to end, it has the grace to do so.
+                drop(timeout(self.grace, self.ended()).await);
+                self.bury().await?;
                 Ok(None)
             }
         }
     }
 
-    /// Waits until a group that was asked to end does, and kills it after the grace.
-    async fn see_off(&mut self) -> io::Result<ExitStatus> {
-        let grace = self.grace;
-        drop(timeout(grace, self.ended()).await);
-        self.bury().await
-    }
-
     /// Waits until the program has ended, without reaping it.
     async fn ended(&mut self) {
-        let Some(left) = &mut self.left else { return };
         while !has_ended(self.leader) {
             select! {
-                _ = left.children.recv() => {}
+                _ = self.children.recv() => {}
                 () = sleep(LOOK_AGAIN) => {}
             }
         }
@@ -94,9 +83,8 @@ impl Group {
     /// Kills what is left of the group, and reaps the program.
     async fn bury(&mut self) -> io::Result<ExitStatus> {
         self.send(Signal::KILL);
-        let left = self.left.as_mut().ok_or(ErrorKind::NotFound)?;
-        let status = left.child.wait().await?;
-        self.left = None;
+        let status = self.child.wait().await?;
+        self.is_reaped = true;
         Ok(status)
     }
 
@@ -116,7 +104,7 @@ fn has_ended(leader: Pid) -> bool {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        if self.left.is_some() {
+        if !self.is_reaped {
             self.send(Signal::KILL); // and the runtime reaps it
         }
     }

@@ -36,8 +36,7 @@ pub struct Exec {
     environment: Vec<(OsString, OsString)>,
 }
 
-/// What a program gets of the environment around us: enough to be found and to speak its language, and none of our
-/// secrets.
+/// What a program gets of our environment: its path and language, and none of our secrets.
 const KEPT: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
 
 /// The exit code that asks for another try: `EX_TEMPFAIL` of `sysexits.h`.
@@ -76,11 +75,13 @@ impl Exec {
         let how = match lived {
             Ok(Some(status)) => how(status, &complaints),
             Ok(None) => How::Stopped,
-            Err(error) if is_exhausted(&error) => {
-                let failure = Failure::new("EXEC_NOT_STARTED", self.not_started(&error));
-                return How::NotStarted(failure).into();
+            Err(error) => {
+                let program = self.words.first().map_or("", String::as_str);
+                let what = format!("the program {program} could not be started: {error}");
+                let failure = Failure::new("EXEC_NOT_STARTED", what);
+                let lacks = is_exhausted(&error);
+                return if lacks { How::NotStarted(failure) } else { retry(failure) }.into();
             }
-            Err(error) => return Ended::retry("EXEC_NOT_STARTED", self.not_started(&error)),
         };
         tell(how, said)
     }
@@ -130,11 +131,6 @@ impl Exec {
         command.envs(errand.traceparent.as_ref().map(|trace| ("TRACEPARENT", trace)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
-    }
-
-    fn not_started(&self, error: &io::Error) -> String {
-        let program = self.words.first().map_or("", String::as_str);
-        format!("the program {program} could not be started: {error}")
     }
 }
 

@@ -1,6 +1,9 @@
 //! What an answer means for the job.
 
-use crate::ended::{Ended, Failure, How};
+use crate::{
+    ended::{Ended, Failure, How},
+    fetch::{is_json, read},
+};
 use engine::{JsonText, RESULT_BYTES_MAX};
 use reqwest::{
     Response, StatusCode,
@@ -17,14 +20,12 @@ const RESULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) async fn ended(response: Response, now: u64) -> Ended {
     let status = response.status();
+    let message = format!("the address answered with status {}", status.as_u16());
     if status.is_success() {
-        let message = Some(format!("the address answered with status {}", status.as_u16()));
-        return Ended { how: How::Completed { result: result(response).await }, message };
+        let how = How::Completed { result: result(response).await };
+        return Ended { how, message: Some(message) };
     }
-    let failure = Failure::new(
-        &format!("HTTP_STATUS_{}", status.as_u16()),
-        format!("the address answered with status {}", status.as_u16()),
-    );
+    let failure = Failure::new(&format!("HTTP_STATUS_{}", status.as_u16()), message);
     if !is_worth_another_try(status) {
         return How::ForGood(failure).into();
     }
@@ -49,31 +50,14 @@ fn retry_after(headers: &HeaderMap, now: u64) -> Option<Duration> {
 
 /// The body, where it is JSON of a size that can be kept with the job.
 async fn result(response: Response) -> Option<Json> {
-    if !is_json(response.headers()) {
+    let kind = response.headers().get(CONTENT_TYPE)?;
+    if !is_json(kind.to_str().ok()?) {
         return None;
     }
-    let body = timeout(RESULT_TIMEOUT, read(response)).await.ok()??;
+    let body = timeout(RESULT_TIMEOUT, read(response, RESULT_BYTES_MAX)).await.ok()?.ok()?;
     let text =
         JsonText::parse("result", std::str::from_utf8(&body).ok()?, RESULT_BYTES_MAX).ok()?;
     (text.as_str() != "null").then(|| Json::from(&text))
-}
-
-fn is_json(headers: &HeaderMap) -> bool {
-    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
-}
-
-/// Counts while it reads; nothing where there is more than a result may have.
-async fn read(mut response: Response) -> Option<Vec<u8>> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.ok()? {
-        if chunk.len() > RESULT_BYTES_MAX - body.len() {
-            return None;
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Some(body)
 }
 
 #[cfg(test)]
@@ -102,14 +86,5 @@ mod tests {
         for nothing in ["", "-1", "1.5", "soon", "Sun, 31 Feb 1994 08:00:00 GMT"] {
             check(nothing, None);
         }
-    }
-
-    #[test]
-    fn json_is_told_by_its_name() {
-        let named =
-            |kind: &str| is_json(&HeaderMap::from_iter([(CONTENT_TYPE, kind.parse().unwrap())]));
-        assert!(named("application/json") && named("Application/JSON; charset=utf-8"));
-        assert!(named("application/problem+json"));
-        assert!(!named("text/plain") && !named("text/json+x") && !is_json(&HeaderMap::new()));
     }
 }

@@ -10,15 +10,14 @@ mod sign;
 pub use sign::{Signer, SignerError};
 
 use crate::{
-    USER_AGENT,
     address::{Allow, Forbidden, Lookup, Target},
     ended::{Ended, Failure, How, is_exhausted},
     errand::Errand,
+    fetch::client_builder,
 };
 use reqwest::{
     Client, Url,
     header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
-    redirect::Policy,
 };
 use std::{error::Error, io, iter::successors, sync::Arc, time::Duration};
 use tokio::select;
@@ -63,11 +62,7 @@ impl Push {
         now: Now,
     ) -> Result<Self, PushError> {
         let target = Target::new(url, allow, lookup)?;
-        let builder = Client::builder()
-            .user_agent(USER_AGENT)
-            .redirect(Policy::none())
-            .no_proxy()
-            .referer(false)
+        let builder = client_builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(IDLE_MAX)
@@ -118,14 +113,13 @@ impl Push {
 
 /// What it means that no answer came. The address is not told: it may hold a secret.
 fn undelivered(error: reqwest::Error) -> Ended {
-    let mut causes = successors(error.source(), |cause| (*cause).source());
-    if let Some(forbidden) = causes.find_map(|cause| cause.downcast_ref::<Forbidden>()) {
+    let causes = || successors(error.source(), |cause| (*cause).source());
+    if let Some(forbidden) = causes().find_map(|cause| cause.downcast_ref::<Forbidden>()) {
         return Ended::for_good("ADDRESS_FORBIDDEN", forbidden.to_string());
     }
     // Only where no connection was made: otherwise the receiver may have heard of the job.
-    let mut causes = successors(error.source(), |cause| (*cause).source());
-    let exhausted = causes
-        .find_map(|cause| cause.downcast_ref::<io::Error>().filter(|cause| is_exhausted(cause)));
+    let mut failures = causes().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    let exhausted = failures.find(|cause| is_exhausted(cause));
     if let Some(exhausted) = exhausted.filter(|_| error.is_connect() || error.is_dns()) {
         let what = format!("the address could not be asked: {exhausted}");
         return How::NotStarted(Failure::new("HTTP_UNREACHABLE", what)).into();
@@ -141,7 +135,6 @@ fn undelivered(error: reqwest::Error) -> Ended {
         "the connection broke before the answer came"
     };
     // The last cause is the one that an operator can do something about, such as a certificate.
-    let root = successors(error.source(), |cause| (*cause).source()).last();
-    let why = root.map_or_else(String::new, |root| format!(": {root}"));
+    let why = causes().last().map_or_else(String::new, |root| format!(": {root}"));
     Ended::retry("HTTP_UNREACHABLE", format!("{what}{why}"))
 }

@@ -30,19 +30,20 @@ impl Signer {
         format!("{PREFIX}{}", STANDARD.encode(secret))
     }
 
-    /// Another secret, for one purpose: whoever has it learns nothing of this one or of those for
-    /// other purposes.
+    /// Another secret, for one purpose: it tells nothing of this one or of those for other purposes.
     pub fn derive(&self, purpose: &str) -> [u8; 32] {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("a key of any length will do");
-        mac.update(purpose.as_bytes());
-        mac.finalize().into_bytes().into()
+        self.mac(&[purpose.as_bytes()])
     }
 
     pub(super) fn sign(&self, id: &str, timestamp: u64, body: &[u8]) -> String {
+        let mac = self.mac(&[format!("{id}.{timestamp}.").as_bytes(), body]);
+        format!("v1,{}", STANDARD.encode(mac))
+    }
+
+    fn mac(&self, parts: &[&[u8]]) -> [u8; 32] {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("a key of any length will do");
-        mac.update(format!("{id}.{timestamp}.").as_bytes());
-        mac.update(body);
-        format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
+        parts.iter().for_each(|part| mac.update(part));
+        mac.finalize().into_bytes().into()
     }
 }
 

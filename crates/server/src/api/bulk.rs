@@ -1,32 +1,26 @@
 //! One order for all jobs that a filter means.
 
 use crate::{
-    Door,
-    auth::Caller,
-    guard::Correlation,
+    context::RequestContext,
     no::{No, Reply},
     sent::Setting,
 };
-use axum::{Json, extract::State, http::StatusCode};
-use engine::Job;
+use axum::{Json, http::StatusCode};
 use platform::Chosen;
 use wire::{BulkAnswer, BulkRequest};
 
 pub(crate) async fn cancel(
-    State(door): State<Door>,
-    caller: Caller,
-    correlation: Correlation,
+    context: RequestContext,
     Setting(request): Setting<BulkRequest>,
 ) -> Reply<(StatusCode, Json<BulkAnswer>)> {
-    let filter = request.check()?;
-    let operation = door.new_correlation().to_string();
+    let chosen = Chosen::Matching(request.check()?);
+    let operation = context.door.new_correlation().to_string();
     // Written down before the first job is touched: each job's history tells the rest.
-    let note = format!("operation {operation}");
-    let actor = caller.actor(&correlation);
-    door.node.record_action(&actor, "jobs.cancel", &request.filter, Some(&note)).await?;
+    let (actor, note) = (context.actor(), format!("operation {operation}"));
+    context.node().record_action(&actor, "jobs.cancel", &request.filter, Some(&note)).await?;
     let matched = in_full(async move {
-        let may = |job: &Job| caller.reaches(job);
-        door.node.cancel_matching(caller.scope(), Chosen::Matching(filter), &may).await
+        let may = |job: &_| context.caller.reaches(job);
+        context.node().cancel_matching(context.scope(), chosen, &may).await
     })
     .await?;
     Ok((StatusCode::ACCEPTED, Json(BulkAnswer { matched, operation_id: Some(operation) })))

@@ -10,7 +10,7 @@ use axum::{
     http::{HeaderMap, HeaderValue, header},
     response::{IntoResponse, Response},
 };
-use std::fmt::Write;
+use maud::{PreEscaped, html};
 use wire::{CATALOGUE, CodeEntry, Page, codes, entry};
 
 const FORMS: [&str; 2] = ["application/json", "text/html"];
@@ -42,34 +42,28 @@ fn wants_page(headers: &HeaderMap) -> bool {
     place("text/html") < place("application/json")
 }
 
-/// Everything on it is our own text, but is escaped all the same.
 fn page(title: &str, entries: &[CodeEntry]) -> Response {
-    let mut html = format!(
-        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>{0} – Consign</title>\
-         <meta name=\"viewport\" content=\"width=device-width\"><h1>{0}</h1>",
-        escaped(title)
-    );
-    for entry in entries {
-        let status = entry.http_status.map_or("on a job".into(), |status| status.to_string());
-        let again = if entry.retryable { "yes, as it is" } else { "not as it is" };
-        write!(
-            html,
-            "<h2 id=\"{code}\"><a href=\"/errors/{code}\">{code}</a></h2><p><strong>{}</strong> {}</p>\
-             <dl><dt>HTTP status</dt><dd>{status}</dd><dt>Send it again?</dt><dd>{again}</dd>\
-             <dt>What to do</dt><dd>{}</dd></dl>",
-            escaped(entry.title),
-            escaped(entry.meaning),
-            escaped(entry.what_to_do),
-            code = escaped(entry.code),
-        )
-        .expect("a string takes everything");
-    }
+    let html = html! {
+        (PreEscaped("<!doctype html><html lang=\"en\">"))
+        meta charset="utf-8";
+        title { (title) " – Consign" }
+        meta name="viewport" content="width=device-width";
+        h1 { (title) }
+        @for entry in entries {
+            h2 id=(entry.code) { a href={ "/errors/" (entry.code) } { (entry.code) } }
+            p { strong { (entry.title) } " " (entry.meaning) }
+            dl {
+                dt { "HTTP status" }
+                dd { @if let Some(status) = entry.http_status { (status) } @else { "on a job" } }
+                dt { "Send it again?" }
+                dd { @if entry.retryable { "yes, as it is" } @else { "not as it is" } }
+                dt { "What to do" }
+                dd { (entry.what_to_do) }
+            }
+        }
+    };
     let kind = HeaderValue::from_static("text/html; charset=utf-8");
     let policy = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
-    ([(header::CONTENT_TYPE, kind), (header::CONTENT_SECURITY_POLICY, policy)], html)
-        .into_response()
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    let headers = [(header::CONTENT_TYPE, kind), (header::CONTENT_SECURITY_POLICY, policy)];
+    (headers, html.into_string()).into_response()
 }

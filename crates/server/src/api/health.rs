@@ -3,7 +3,7 @@
 use super::queues::seen;
 use crate::{
     Door,
-    auth::Caller,
+    context::RequestContext,
     door::overloaded,
     metrics::write_queues,
     no::{No, Reply},
@@ -45,13 +45,13 @@ pub(crate) async fn ready(State(door): State<Door>) -> Reply<Json<Health>> {
     Ok(Json(Health { status: "ready" }))
 }
 
-pub(crate) async fn metrics(State(door): State<Door>, caller: Caller) -> Reply<Response> {
+pub(crate) async fn metrics(context: RequestContext) -> Reply<Response> {
     let mut page = String::new();
     // What the whole installation answers tells a tenant what the others do.
-    if *caller.scope() == Scope::All {
-        door.metrics.write_requests(&mut page, &door.gate.failures);
+    if *context.scope() == Scope::All {
+        context.door.metrics.write_requests(&mut page, &context.door.gate.failures);
     }
-    write_queues(&mut page, &seen(&door, &caller, caller.scope()).await?);
+    write_queues(&mut page, &seen(&context, context.scope()).await?);
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     Ok(([(header::CONTENT_TYPE, kind)], page).into_response())
 }

@@ -1,17 +1,15 @@
 //! Keys: made, listed, ended.
 
-use super::{bulk::in_full, no_fields::NoFields, page::PageQuery};
+use super::{bulk::in_full, page::PageQuery};
 use crate::{
-    Door,
-    auth::{Caller, Shown},
+    auth::Shown,
+    context::RequestContext,
     door::unconfirmed_headers,
-    guard::Correlation,
     no::{No, Reply},
-    sent::{Params, Segment, Setting, SettingOrNothing},
+    sent::{NoFields, Params, Segment, Setting, SettingOrNothing},
 };
 use axum::{
     Json,
-    extract::State,
     http::{HeaderMap, StatusCode},
 };
 use engine::{ApiKey, FieldProblem, KeyId, Refusal, Scope};
@@ -22,12 +20,11 @@ use wire::{KeyCreated, KeyKind, KeyRequest, KeyShape, Moment, Page};
 const GENERATIONS_MAX: usize = 16;
 
 pub(crate) async fn create(
-    State(door): State<Door>,
-    caller: Caller,
-    correlation: Correlation,
+    context: RequestContext,
     shown: Shown,
     Setting(request): Setting<KeyRequest>,
 ) -> Reply<(StatusCode, HeaderMap, Json<KeyCreated>)> {
+    let RequestContext { door, caller, correlation } = context;
     let mut draft = request.check(caller.scope())?;
     caller.grant().may_grant(&draft.grant)?;
     draft.expires_at = caller.0.end_of_new_key(draft.expires_at)?;
@@ -46,18 +43,14 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, headers, Json(KeyCreated::new(&key, &secret))))
 }
 
-pub(crate) async fn all(
-    State(door): State<Door>,
-    caller: Caller,
-    params: Params,
-) -> Reply<Json<Page<KeyShape>>> {
+pub(crate) async fn all(context: RequestContext, params: Params) -> Reply<Json<Page<KeyShape>>> {
     let query = PageQuery::of(&params)?;
-    let keys = door.node.keys(caller.scope()).await?;
-    let within = keys.iter().filter(|key| caller.grant().may_grant(&key.grant).is_ok());
+    let keys = context.node().keys(context.scope()).await?;
+    let within = keys.iter().filter(|key| context.grant().may_grant(&key.grant).is_ok());
     let mut items: Vec<KeyShape> = within.map(KeyShape::from).collect();
     // What signs addresses is the house's, and no tenant's.
-    if *caller.scope() == Scope::All && caller.grant().may_everything().is_ok() {
-        items.extend(door.node.signing_keys().await?.iter().map(|key| KeyShape {
+    if *context.scope() == Scope::All && context.grant().may_everything().is_ok() {
+        items.extend(context.node().signing_keys().await?.iter().map(|key| KeyShape {
             id: key.id.to_string(),
             kind: KeyKind::Signing,
             name: None,
@@ -85,9 +78,7 @@ fn order(key: &KeyShape) -> Vec<u8> {
 }
 
 pub(crate) async fn revoke(
-    State(door): State<Door>,
-    caller: Caller,
-    correlation: Correlation,
+    context: RequestContext,
     params: Params,
     Segment(id): Segment,
     _: SettingOrNothing<NoFields>,
@@ -97,23 +88,18 @@ pub(crate) async fn revoke(
     let descendants = params.flag("descendants")?;
     let id = KeyId::parse(&id).map_err(|_| Refusal::KeyNotFound)?;
     // In full: a client that hangs up after the first key must not keep its descendants alive.
-    let unconfirmed = in_full(end(door, caller, correlation, id, descendants)).await?;
+    let unconfirmed = in_full(end(context, id, descendants)).await?;
     Ok((StatusCode::NO_CONTENT, unconfirmed_headers(unconfirmed)))
 }
 
 /// Ends a key, and gives the number of nodes that have not confirmed it.
-async fn end(
-    door: Door,
-    caller: Caller,
-    correlation: Correlation,
-    id: KeyId,
-    descendants: bool,
-) -> Reply<usize> {
+async fn end(context: RequestContext, id: KeyId, descendants: bool) -> Reply<usize> {
+    let RequestContext { door, caller, correlation } = &context;
     let is_signing = *caller.scope() == Scope::All
         && door.node.signing_keys().await?.iter().any(|key| key.id == id);
     if is_signing {
         caller.grant().may_everything()?;
-        door.node.revoke_signing_key(&caller.0, correlation.id, id).await?;
+        door.node.revoke_signing_key(&caller.0, correlation.id.clone(), id).await?;
         door.rotate_signing_key().await?;
         return Ok(door.unconfirmed_nodes().await);
     }
@@ -125,7 +111,7 @@ async fn end(
     door.node.revoke_key(&caller.0, correlation.id.clone(), caller.scope(), id).await?;
     let unconfirmed = door.unconfirmed_nodes().await;
     match descendants {
-        true => Ok(unconfirmed.max(end_descendants(&door, &caller, &correlation, id).await?)),
+        true => Ok(unconfirmed.max(end_descendants(&context, id).await?)),
         false => Ok(unconfirmed),
     }
 }
@@ -136,17 +122,12 @@ async fn end(
 ///
 /// Gives the largest number of nodes that have not confirmed a generation. A node that was waited
 /// for in vain counts as lost in the rounds that follow, and would be missing in the last number.
-async fn end_descendants(
-    door: &Door,
-    caller: &Caller,
-    correlation: &Correlation,
-    id: KeyId,
-) -> Reply<usize> {
+async fn end_descendants(context: &RequestContext, id: KeyId) -> Reply<usize> {
+    let RequestContext { door, caller, correlation } = context;
     let may = |key: &ApiKey| Ok(caller.grant().may_grant(&key.grant)?);
     let mut unconfirmed = 0;
     for _ in 0..GENERATIONS_MAX {
-        let (node, by) = (&door.node, &caller.0);
-        if !node.revoke_descendants::<No>(by, &correlation.id, id, may).await? {
+        if !door.node.revoke_descendants::<No>(&caller.0, &correlation.id, id, may).await? {
             break;
         }
         unconfirmed = unconfirmed.max(door.unconfirmed_nodes().await);

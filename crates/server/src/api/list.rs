@@ -3,11 +3,12 @@
 use super::status::status_of;
 use crate::{
     Door,
-    auth::{Caller, CursorOwner, seals},
+    auth::{CursorOwner, seals},
+    context::RequestContext,
     no::{No, Reply},
     sent::Params,
 };
-use axum::{Json, extract::State};
+use axum::Json;
 use engine::{FieldProblem, Filter, check_range};
 use store::{Cursor, PAGE_MAX, Query};
 use wire::{Page, StatusShape, codes, job_filter};
@@ -16,28 +17,26 @@ use wire::{Page, StatusShape, codes, job_filter};
 const TOP: i64 = 50;
 
 pub(crate) async fn list(
-    State(door): State<Door>,
-    caller: Caller,
+    context: RequestContext,
     params: Params,
 ) -> Reply<Json<Page<StatusShape>>> {
     params.only(&["filter", "$filter", "top", "$top", "cursor"])?;
-    let filter = filter(&params)?.map_or(Ok(Filter::Everything), |text| job_filter(&text))?;
-    let owner = CursorOwner { list: "/api/jobs", scope: caller.scope() };
-    let (limit, before) = (top(&params)?, cursor(&door, &params, owner).await?);
-    let query = Query { scope: caller.scope().clone(), filter, before, limit };
-    let page = door.node.list_reached(&query, &|job| caller.reaches(job)).await?;
-    let items = page.jobs.iter().map(|job| status_of(&caller, job)).collect();
-    Ok(Json(Page { items, next_cursor: next_cursor(&door, owner, page.next)? }))
+    let filter = filter(&params)?.map_or(Ok(Filter::Everything), job_filter)?;
+    let (owner, limit) = (context.owns("/api/jobs"), top(&params)?);
+    let before = cursor(&context.door, &params, owner).await?;
+    let query = Query { scope: context.scope().clone(), filter, before, limit };
+    let page = context.node().list_reached(&query, &|job| context.caller.reaches(job)).await?;
+    let items = page.jobs.iter().map(|job| status_of(&context.caller, job)).collect();
+    Ok(Json(Page { items, next_cursor: next_cursor(&context.door, owner, page.next)? }))
 }
 
 /// Both spellings of the parameter, but not both at once.
-pub(super) fn filter(params: &Params) -> Reply<Option<String>> {
+fn filter(params: &Params) -> Reply<Option<&str>> {
     match (params.get("filter"), params.get("$filter")) {
         (Some(_), Some(_)) => {
             Err(FieldProblem::new("filter", "must not be given as filter and as $filter").into())
         }
-        (Some(text), None) | (None, Some(text)) => Ok(Some(text.to_owned())),
-        (None, None) => Ok(None),
+        (text, None) | (None, text) => Ok(text),
     }
 }
 
@@ -74,10 +73,13 @@ pub(super) async fn position<const BYTES: usize>(
     owner: CursorOwner<'_>,
 ) -> Reply<Option<[u8; BYTES]>> {
     let Some(text) = params.get("cursor") else { return Ok(None) };
-    let opened = seals::open_cursor(&door.gate.credentials, &door.node, owner, text).await?;
+    let opened = seals::open_cursor(door, owner, text).await?;
     let opened = opened.and_then(|bytes| bytes.try_into().ok());
-    let wrong = || FieldProblem::new("cursor", "must be a nextCursor of this list");
-    Ok(Some(opened.ok_or_else(wrong).map_err(No::from)?))
+    Ok(Some(opened.ok_or_else(wrong_cursor)?))
+}
+
+pub(super) fn wrong_cursor() -> FieldProblem {
+    FieldProblem::new("cursor", "must be a nextCursor of this list")
 }
 
 /// A position that a client may hold.

@@ -8,7 +8,6 @@ pub(crate) mod health;
 pub(crate) mod jobs;
 pub(crate) mod keys;
 pub(crate) mod list;
-mod no_fields;
 mod page;
 pub(crate) mod poison;
 pub(crate) mod queues;

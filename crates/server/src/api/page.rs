@@ -4,9 +4,9 @@
 //! item of its page, so that it stays good whatever comes or goes, and says nothing that its page
 //! did not say.
 
-use super::list::top;
+use super::list::{top, wrong_cursor};
 use crate::{no::Reply, sent::Params};
-use engine::{FieldProblem, hex, unhex_all};
+use engine::{hex, unhex_all};
 use wire::Page;
 
 /// Which page of a list is wanted.
@@ -26,8 +26,8 @@ impl PageQuery {
     /// The page of a list that takes `more` parameters than which page of it is wanted.
     pub(super) fn with(params: &Params, more: &[&str]) -> Reply<Self> {
         params.only(&[&["top", "$top", "cursor"], more].concat())?;
-        let wrong = || FieldProblem::new("cursor", "must be a nextCursor of this list");
-        let after = params.get("cursor").map(|text| key_of(text).ok_or_else(wrong)).transpose()?;
+        let key = |text| key_of(text).ok_or_else(wrong_cursor);
+        let after = params.get("cursor").map(key).transpose()?;
         Ok(PageQuery { top: top(params)?, after })
     }
 

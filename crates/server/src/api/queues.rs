@@ -2,109 +2,85 @@
 
 use super::page::PageQuery;
 use crate::{
-    Door,
-    auth::Caller,
-    guard::Correlation,
+    context::RequestContext,
     no::{No, Reply},
     sent::{Params, SettingOrNothing, Type},
 };
-use axum::{Json, extract::State, http::HeaderMap};
+use axum::{Json, http::HeaderMap};
 use engine::{JobType, Scope};
-use wire::{Page, PauseRequest, QueueShape, ResumeRequest, codes};
+use wire::{Page, PauseRequest, QueueShape, ResumeRequest, codes, named_scope};
 
-pub(crate) async fn all(
-    State(door): State<Door>,
-    caller: Caller,
-    params: Params,
-) -> Reply<Json<Page<QueueShape>>> {
+pub(crate) async fn all(context: RequestContext, params: Params) -> Reply<Json<Page<QueueShape>>> {
     let query = PageQuery::with(&params, &["tenant"])?;
-    let scope = wire::named_scope(caller.scope(), params.get("tenant"))?;
-    let queues = seen(&door, &caller, &scope).await?;
+    let queues = seen(&context, &named_scope(context.scope(), params.get("tenant"))?).await?;
     Ok(Json(query.cut(queues, |queue| queue.job_type.clone().into_bytes(), QueueShape::clone)))
 }
 
 pub(crate) async fn one(
-    State(door): State<Door>,
-    caller: Caller,
+    context: RequestContext,
     params: Params,
     Type(job_type): Type,
 ) -> Reply<Json<QueueShape>> {
     params.only(&["tenant"])?;
-    let scope = wire::named_scope(caller.scope(), params.get("tenant"))?;
-    Ok(Json(named(&door, &caller, &scope, &job_type).await?))
+    let scope = named_scope(context.scope(), params.get("tenant"))?;
+    let queue = named(&context, &scope, &job_type).await?;
+    let none = || No::stated(codes::QUEUE_NOT_FOUND, "no job of this type has come yet");
+    queue.map(Json).ok_or_else(none)
 }
 
 pub(crate) async fn pause(
-    State(door): State<Door>,
-    caller: Caller,
-    correlation: Correlation,
+    context: RequestContext,
     Type(job_type): Type,
     SettingOrNothing(request): SettingOrNothing<PauseRequest>,
 ) -> Reply<(HeaderMap, Json<QueueShape>)> {
-    caller.grant().may_whole_type(&job_type)?;
-    let (scope, reason) = request.check(caller.scope())?;
+    context.grant().may_whole_type(&job_type)?;
+    let (scope, reason) = request.check(context.scope())?;
     // The entry belongs to the tenant whose queue it is: its operators read why nothing runs.
-    let actor = caller.actor(&correlation).within(scope.clone());
-    door.node.pause(&scope, job_type.clone(), reason.as_ref(), Some(&actor)).await?;
-    let headers = door.in_force().await;
-    Ok((headers, Json(named_or_new(&door, &caller, &scope, &job_type, true).await?)))
+    let actor = context.actor().within(scope.clone());
+    context.node().pause(&scope, job_type.clone(), reason.as_ref(), Some(&actor)).await?;
+    set(&context, &scope, &job_type, true).await
 }
 
 pub(crate) async fn resume(
-    State(door): State<Door>,
-    caller: Caller,
-    correlation: Correlation,
+    context: RequestContext,
     Type(job_type): Type,
     SettingOrNothing(request): SettingOrNothing<ResumeRequest>,
 ) -> Reply<(HeaderMap, Json<QueueShape>)> {
-    caller.grant().may_whole_type(&job_type)?;
-    let scope = wire::named_scope(caller.scope(), request.tenant.as_deref())?;
-    let actor = caller.actor(&correlation).within(scope.clone());
-    door.node.resume(&scope, job_type.clone(), Some(&actor)).await?;
-    let headers = door.in_force().await;
-    Ok((headers, Json(named_or_new(&door, &caller, &scope, &job_type, false).await?)))
+    context.grant().may_whole_type(&job_type)?;
+    let scope = named_scope(context.scope(), request.tenant.as_deref())?;
+    let actor = context.actor().within(scope.clone());
+    context.node().resume(&scope, job_type.clone(), Some(&actor)).await?;
+    set(&context, &scope, &job_type, false).await
+}
+
+/// The queue as soon as what was set is in force. It may be paused before its first job comes.
+async fn set(
+    context: &RequestContext,
+    scope: &Scope,
+    job_type: &JobType,
+    paused: bool,
+) -> Reply<(HeaderMap, Json<QueueShape>)> {
+    let headers = context.door.in_force().await;
+    let queue = named(context, scope, job_type).await?;
+    let new = || QueueShape { job_type: job_type.to_string(), paused, ..QueueShape::default() };
+    Ok((headers, Json(queue.unwrap_or_else(new))))
 }
 
 /// The queues of `scope` that this caller may see.
-pub(super) async fn seen(door: &Door, caller: &Caller, scope: &Scope) -> Reply<Vec<QueueShape>> {
-    let summaries = door.node.queue_summaries(scope).await?;
-    let within = summaries.iter().filter(|one| caller.grant().may_type(&one.job_type).is_ok());
+pub(super) async fn seen(context: &RequestContext, scope: &Scope) -> Reply<Vec<QueueShape>> {
+    let summaries = context.node().queue_summaries(scope).await?;
+    let within = summaries.iter().filter(|one| context.grant().may_type(&one.job_type).is_ok());
     Ok(within.map(shown).collect())
 }
 
 async fn named(
-    door: &Door,
-    caller: &Caller,
+    context: &RequestContext,
     scope: &Scope,
     job_type: &JobType,
-) -> Reply<QueueShape> {
-    caller.grant().may_type(job_type)?;
-    let mut queues = seen(door, caller, scope).await?.into_iter();
-    let found = queues.find(|queue| queue.job_type == job_type.as_str());
-    found.ok_or_else(|| No::stated(codes::QUEUE_NOT_FOUND, "no job of this type has come yet"))
-}
-
-/// A queue may be paused before its first job comes.
-async fn named_or_new(
-    door: &Door,
-    caller: &Caller,
-    scope: &Scope,
-    job_type: &JobType,
-    paused: bool,
-) -> Reply<QueueShape> {
-    match named(door, caller, scope, job_type).await {
-        Err(No::Stated(codes::QUEUE_NOT_FOUND, _)) => Ok(QueueShape {
-            job_type: job_type.to_string(),
-            queued: 0,
-            due: 0,
-            oldest_age_seconds: None,
-            running: 0,
-            poisoned: 0,
-            paused,
-            live_workers: 0,
-        }),
-        found => found,
-    }
+) -> Reply<Option<QueueShape>> {
+    context.grant().may_type(job_type)?;
+    let mut queues = seen(context, scope).await?.into_iter();
+    Ok(queues.find(|queue| queue.job_type == job_type.as_str()))
 }
 
 fn shown(summary: &platform::QueueSummary) -> QueueShape {

@@ -1,14 +1,14 @@
 //! The status of a job: a real HTTP resource, with a version, and patience for those who wait for it.
 
 use crate::{
-    Door,
     auth::{Caller, Shown},
+    context::RequestContext,
     no::{No, Reply, whole_seconds},
-    sent::{Id, Params},
+    sent::{Id, Params, is_known},
 };
 use axum::{
     Json,
-    extract::{FromRequestParts, State},
+    extract::FromRequestParts,
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
 };
@@ -24,21 +24,17 @@ const WAIT_SECONDS_MAX: u32 = 60;
 /// A watch is a hint: who waits looks by itself this often.
 const LOOK_ANYWAY: Duration = Duration::from_secs(5);
 
-pub(crate) async fn status(
-    State(door): State<Door>,
-    caller: Caller,
-    Id(id): Id,
-    asked: Asked,
-) -> Reply<Response> {
-    let job = awaited(&door, &caller, id, &asked).await?;
-    let mut response = if is_known(asked.known(), &job) {
+pub(crate) async fn status(context: RequestContext, Id(id): Id, asked: Asked) -> Reply<Response> {
+    let job = awaited(&context, id, &asked).await?;
+    let mut response = if asked.knows(&job) {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
-        Json(status_of(&caller, &job)).into_response()
+        Json(status_of(&context.caller, &job)).into_response()
     };
     let headers = response.headers_mut();
-    headers.insert(header::ETAG, etag(&job));
-    if let Some(after) = door.node.retry_after(&job) {
+    let etag = HeaderValue::from_str(&etag(&job)).expect("digits are plain ASCII");
+    headers.insert(header::ETAG, etag);
+    if let Some(after) = context.node().retry_after(&job) {
         headers.insert(header::RETRY_AFTER, whole_seconds(after));
     }
     if let Some(seconds) = asked.preferred {
@@ -59,8 +55,9 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    fn known(&self) -> Option<&str> {
-        self.known.as_ref().and_then(|value| value.to_str().ok())
+    /// Whether the client has this version already.
+    fn knows(&self, job: &Job) -> bool {
+        self.known.as_ref().is_some_and(|known| is_known(known, &etag(job)))
     }
 }
 
@@ -75,7 +72,8 @@ impl<S: Sync> FromRequestParts<S> for Asked {
         let seconds = asked.or(preferred).filter(|seconds| *seconds > 0);
         let waits =
             seconds.map(|seconds| (Duration::from_secs(seconds.into()), Shown::with(parts)));
-        let known = parts.headers.get(header::IF_NONE_MATCH).cloned();
+        let known = parts.headers.get(header::IF_NONE_MATCH);
+        let known = known.filter(|known| known.to_str().is_ok()).cloned();
         Ok(Asked { known, waits, preferred })
     }
 }
@@ -87,20 +85,20 @@ pub(crate) fn status_of(caller: &Caller, job: &Job) -> StatusShape {
 }
 
 /// The job as soon as it is what the caller waits for, or when the time is over.
-async fn awaited(door: &Door, caller: &Caller, id: JobId, asked: &Asked) -> Reply<Job> {
-    let Some((wait, shown)) = &asked.waits else { return door.job(caller, id).await };
-    let known = asked.known();
+async fn awaited(context: &RequestContext, id: JobId, asked: &Asked) -> Reply<Job> {
+    let Some((wait, shown)) = &asked.waits else { return context.job(id).await };
+    let door = &context.door;
     let mut watch = door.node.watch(id);
-    let mut job = door.job(caller, id).await?;
+    let mut job = context.job(id).await?;
     // Where too many wait already, this one gets what there is.
-    let place = door.place_to_wait(caller, Some(&job));
+    let place = context.place_to_wait(Some(&job));
     if place.is_ok() {
         shown.protect_connection().await;
     }
     let until = Instant::now() + if place.is_ok() { *wait } else { Duration::ZERO };
     loop {
-        let arrived = match known {
-            Some(_) => !is_known(known, &job),
+        let arrived = match asked.known {
+            Some(_) => !asked.knows(&job),
             None => job.status().is_ended(),
         };
         if arrived || Instant::now() >= until {
@@ -117,25 +115,13 @@ async fn awaited(door: &Door, caller: &Caller, id: JobId, asked: &Asked) -> Repl
         if over {
             return Ok(job);
         }
-        job = door.job(caller, id).await?;
+        job = context.job(id).await?;
     }
 }
 
 /// The version as clients hand it back.
-pub(super) fn etag(job: &Job) -> HeaderValue {
-    HeaderValue::from_str(&format!("\"{}\"", job.version)).expect("digits are plain ASCII")
-}
-
-/// Whether the client has this version already.
-fn is_known(known: Option<&str>, job: &Job) -> bool {
-    let Some(known) = known else { return false };
-    let own = job.version.to_string();
-    let is_own = |tag: &str| {
-        let tag = tag.trim();
-        let tag = tag.strip_prefix("W/").unwrap_or(tag);
-        tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"')) == Some(own.as_str())
-    };
-    known.trim() == "*" || known.split(',').any(is_own)
+fn etag(job: &Job) -> String {
+    format!("\"{}\"", job.version)
 }
 
 /// `Prefer: wait=30`. A preference that cannot be met is none.

@@ -7,55 +7,46 @@
 
 use super::status::status_of;
 use crate::{
-    Door,
-    auth::{Caller, Shown},
-    guard::Correlation,
+    auth::Shown,
+    context::RequestContext,
     no::{No, Reply},
     sent::Id,
     waiting::WaitingPlace,
 };
 use axum::{
     body::Body,
-    extract::State,
     http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
-use engine::{CorrelationId, FieldProblem, Job, JobId};
+use engine::{FieldProblem, Job, JobId};
 use futures_util::stream::unfold;
 use platform::{Changed, Watch};
-use std::{collections::VecDeque, convert::Infallible, fmt::Write, time::Duration};
+use serde_json::json;
+use std::{collections::VecDeque, convert::Infallible, time::Duration};
 use tokio::time::sleep;
 
 /// A line that means nothing is sent this often, so that both sides notice when the other is gone; and a look
 /// is taken, because a watch is a hint.
 const BREATH: Duration = Duration::from_secs(10);
 
-pub(crate) async fn events(
-    State(door): State<Door>,
-    caller: Caller,
-    correlation: Correlation,
-    Id(id): Id,
-    request: Parts,
-) -> Reply<Response> {
+pub(crate) async fn events(context: RequestContext, Id(id): Id, request: Parts) -> Reply<Response> {
     let seen = last_event_id(&request.headers)?;
-    let watch = door.node.watch(id);
-    let job = door.job(&caller, id).await?;
+    let watch = context.node().watch(id);
+    let job = context.job(id).await?;
     // By the standard this tells a browser not to come back: it has seen the end.
     if job.status().is_ended() && seen.is_some_and(|seen| seen >= job.seq) {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let (place, shown) = (door.place_to_wait(&caller, Some(&job))?, Shown::with(&request));
+    let (place, shown) = (context.place_to_wait(Some(&job))?, Shown::with(&request));
     shown.protect_connection().await;
     let version = match seen {
-        Some(seen) => version_at(&door, &caller, id, seen).await?.unwrap_or(0),
+        Some(seen) => version_at(&context, id, seen).await?.unwrap_or(0),
         None => 0,
     };
     let story = Story {
-        door,
-        caller,
+        context,
         shown,
-        correlation: correlation.id,
         id,
         watch,
         seen: seen.unwrap_or(0),
@@ -80,18 +71,16 @@ fn last_event_id(headers: &HeaderMap) -> Reply<Option<u64>> {
 }
 
 /// The version that the job had right after transition `seq`, as far as that is kept.
-async fn version_at(door: &Door, caller: &Caller, id: JobId, seq: u64) -> Reply<Option<u64>> {
-    let told = door.node.announced(caller.scope(), id, seq.saturating_sub(1)).await?;
+async fn version_at(context: &RequestContext, id: JobId, seq: u64) -> Reply<Option<u64>> {
+    let told = context.node().announced(context.scope(), id, seq.saturating_sub(1)).await?;
     Ok(told.first().filter(|event| event.job.seq == seq).map(|event| event.job.version))
 }
 
 /// What one listener has been told, and what comes next.
 struct Story {
-    door: Door,
-    caller: Caller,
+    context: RequestContext,
     /// Asked for again before anything more is told: a key may end before its streams do.
     shown: Shown,
-    correlation: CorrelationId,
     id: JobId,
     watch: Watch,
     /// The last transition that was told.
@@ -133,7 +122,7 @@ impl Story {
                         Changed::Touched => Phase::Look,
                         Changed::Closed => Phase::Over,
                     },
-                    () = self.door.closed() => self.phase = Phase::Over,
+                    () = self.context.door.closed() => self.phase = Phase::Over,
                     () = sleep(BREATH) => {
                         self.phase = Phase::Look;
                         return Some(Bytes::from_static(b": still here\n\n"));
@@ -144,10 +133,12 @@ impl Story {
     }
 
     async fn look(&mut self) -> Reply<()> {
-        self.shown.is_good(&self.door).await?;
-        let job = self.door.job(&self.caller, self.id).await?;
+        let context = &self.context;
+        self.shown.is_good(&context.door).await?;
+        let job = context.job(self.id).await?;
         while self.phase == Phase::Look && job.seq > self.seen {
-            let missed = self.door.node.announced(self.caller.scope(), self.id, self.seen).await?;
+            let (node, scope) = (self.context.node(), self.context.scope());
+            let missed = node.announced(scope, self.id, self.seen).await?;
             let mut missed = missed.iter().filter(|event| event.job.seq < job.seq).peekable();
             if missed.peek().is_none() {
                 break;
@@ -162,25 +153,19 @@ impl Story {
     }
 
     fn tell(&mut self, job: &Job) {
-        let data = serde_json::to_string(&status_of(&self.caller, job));
+        let data = serde_json::to_string(&status_of(&self.context.caller, job));
         let data = data.expect("a status is texts and numbers");
-        self.ready
-            .push_back(Bytes::from(format!("id: {}\nevent: status\ndata: {data}\n\n", job.seq)));
-        self.seen = job.seq;
-        self.version = job.version;
+        self.ready.push_back(format!("id: {}\nevent: status\ndata: {data}\n\n", job.seq).into());
+        (self.seen, self.version) = (job.seq, job.version);
     }
 
     /// The listener learns that the stream broke, and where to look.
     fn fail(&mut self, no: &No) {
-        no.tell(&self.correlation);
-        let problem = no.problem(&self.correlation);
-        let mut text = String::from("event: error\ndata: ");
-        let data = serde_json::json!({
-            "errorCode": problem.error_code,
-            "correlationId": problem.correlation_id,
-        });
-        write!(text, "{data}\n\n").expect("a string takes everything");
-        self.ready.push_back(Bytes::from(text));
+        let correlation = &self.context.correlation.id;
+        no.tell(correlation);
+        let code = no.problem(correlation).error_code;
+        let data = json!({ "errorCode": code, "correlationId": correlation.as_str() });
+        self.ready.push_back(format!("event: error\ndata: {data}\n\n").into());
         self.phase = Phase::Over;
     }
 }

@@ -3,29 +3,27 @@
 use crate::{
     Door,
     auth::Caller,
-    guard::Correlation,
+    context::RequestContext,
     no::{No, Reply},
     sent::Params,
 };
 use axum::http::{HeaderMap, HeaderName};
 use engine::{
-    FieldProblem, JobDraft, JobType, Refusal, Right, Start, SubjectId, Submitted, Tenant, Timestamp,
+    FieldProblem, JobDraft, JobType, Right, Start, SubjectId, Submitted, Tenant, Timestamp,
 };
+use platform::Node;
 use std::time::Duration;
 use wire::{SubmitRequest, SubmittedShape};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// The draft that a request comes to, if its sender may hand it over.
-pub(super) fn draft(
-    request: SubmitRequest,
-    caller: &Caller,
-    correlation: &Correlation,
-) -> Result<JobDraft, No> {
+pub(super) fn draft(request: SubmitRequest, context: &RequestContext) -> Reply<JobDraft> {
+    let RequestContext { caller, correlation, .. } = context;
     let mut draft = request.into_draft()?;
     if draft.correlation_id.is_none() {
         if let Some(problem) = &correlation.refused {
-            return Err(Refusal::from(problem.clone()).into());
+            return Err(problem.clone().into());
         }
         draft.correlation_id = Some(correlation.id.to_string());
     }
@@ -85,25 +83,22 @@ pub(super) fn with_signed_url(params: &Params, caller: &Caller) -> Reply<bool> {
 /// The same no, without the name of a job that the caller may not see. A key counts for all
 /// subjects of a type, so it may be held by a job about a subject that is out of the caller's
 /// reach.
-pub(super) async fn without_hidden_job(door: &Door, caller: &Caller, no: No) -> No {
+pub(super) async fn without_hidden_job(context: &RequestContext, no: No) -> No {
     let No::Refused(refusal) = no else { return no };
     let Some(holder) = refusal.key_holder() else { return No::Refused(refusal) };
-    let seen = match caller.may(Right::JobsRead) {
-        true => door.job(caller, holder).await.is_ok(),
-        false => false,
-    };
+    let seen = context.caller.may(Right::JobsRead) && context.job(holder).await.is_ok();
     No::Refused(if seen { refusal } else { refusal.without_key_holder() })
 }
 
 /// When it is worth asking for a job that comes in now.
-pub(super) fn pace(door: &Door, tenant: &Tenant, draft: &JobDraft) -> Duration {
+pub(super) fn pace(node: &Node, tenant: &Tenant, draft: &JobDraft) -> Duration {
     let start = match (draft.run_at, draft.delay_seconds) {
         (Some(at), _) => Start::At(Timestamp::from_unix_ms(at)),
         (None, Some(delay)) => Start::After(Duration::from_secs(delay.max(0).unsigned_abs())),
         (None, None) => Start::Now,
     };
     match JobType::parse(&draft.job_type) {
-        Ok(job_type) => door.node.retry_after_submit(tenant, &job_type, start),
+        Ok(job_type) => node.retry_after_submit(tenant, &job_type, start),
         Err(_) => Duration::from_secs(1), // it will be refused
     }
 }

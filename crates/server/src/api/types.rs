@@ -3,14 +3,13 @@
 use super::page::PageQuery;
 use crate::{
     Door,
-    auth::Caller,
-    guard::Correlation,
+    context::RequestContext,
     no::{No, Reply},
     sent::{Params, Sent, Type},
 };
 use axum::{
     Json,
-    extract::{FromRequest, Request, State},
+    extract::{FromRequest, Request},
     http::HeaderMap,
 };
 use engine::{Denied, FieldProblem, JobType, PolicyDraft, ReadyMadeDraft, Right, Scope};
@@ -19,49 +18,39 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use wire::{Page, PolicyShape, TypeShape};
 
-pub(crate) async fn all(
-    State(door): State<Door>,
-    caller: Caller,
-    params: Params,
-) -> Reply<Json<Page<TypeShape>>> {
+pub(crate) async fn all(context: RequestContext, params: Params) -> Reply<Json<Page<TypeShape>>> {
     let query = PageQuery::of(&params)?;
-    let mut known = door.node.types(caller.scope()).await?;
-    known.retain(|known| caller.grant().may_type(&known.job_type).is_ok());
+    let mut known = context.node().types(context.scope()).await?;
+    known.retain(|known| context.grant().may_type(&known.job_type).is_ok());
+    // Addresses inside the house and command lines are for those who could have set them.
+    let shows_handlers = *context.scope() == Scope::All && context.caller.may(Right::Admin);
     let key = |known: &KnownType| known.job_type.as_str().as_bytes().to_vec();
     let shape = |known: &KnownType| {
-        shown(&caller, TypeShape::new(&known.job_type, &known.policy, known.declared))
+        let mut shape = TypeShape::new(&known.job_type, &known.policy, known.declared);
+        shape.policy.handler = shape.policy.handler.filter(|_| shows_handlers);
+        shape
     };
     Ok(Json(query.cut(known, key, shape)))
 }
 
-/// Addresses inside the house and command lines are for those who could have set them.
-fn shown(caller: &Caller, mut shape: TypeShape) -> TypeShape {
-    if *caller.scope() != Scope::All || !caller.may(Right::Admin) {
-        shape.policy.handler = None;
-    }
-    shape
-}
-
 /// A policy holds for all tenants, so only those may set it who act for all.
 pub(crate) async fn set(
-    State(door): State<Door>,
-    caller: Caller,
-    correlation: Correlation,
+    context: RequestContext,
     Type(job_type): Type,
     PolicyBody { policy, named }: PolicyBody,
 ) -> Reply<(HeaderMap, Json<TypeShape>)> {
-    if *caller.scope() != Scope::All {
+    if *context.scope() != Scope::All {
         return Err(Denied::Tenants.into());
     }
-    caller.grant().may_whole_type(&job_type)?;
+    context.grant().may_whole_type(&job_type)?;
     if named.is_some_and(|named| named != job_type.as_str()) {
         return Err(FieldProblem::new("jobType", "must be the type in the path").into());
     }
     let draft = policy.to_draft()?;
-    check_handler(&door, &caller, &job_type, &draft).await?;
-    let actor = caller.actor(&correlation);
-    let policy = door.node.set_policy(job_type.clone(), &draft, Some(&actor)).await?;
-    Ok((door.in_force().await, Json(TypeShape::new(&job_type, &policy, true))))
+    check_handler(&context, &job_type, &draft).await?;
+    let actor = context.actor();
+    let policy = context.node().set_policy(job_type.clone(), &draft, Some(&actor)).await?;
+    Ok((context.door.in_force().await, Json(TypeShape::new(&job_type, &policy, true))))
 }
 
 /// A policy, and the type that its body names beside it. What lists show may be sent back, but to
@@ -92,17 +81,16 @@ impl FromRequest<Door> for PolicyBody {
 /// A handler that differs from what the type has needs a grant without limits, and a switch that
 /// lets the API name it. One that is not lawful is left to the check that names every field.
 async fn check_handler(
-    door: &Door,
-    caller: &Caller,
+    context: &RequestContext,
     job_type: &JobType,
     draft: &PolicyDraft,
 ) -> Reply<()> {
     let Some(Ok(after)) = draft.handler.as_ref().map(ReadyMadeDraft::check) else { return Ok(()) };
-    let policies = door.node.policies().await?;
+    let policies = context.node().policies().await?;
     let before = policies.get(job_type).and_then(|policy| policy.handler.as_ref());
     if before == Some(&after) {
         return Ok(());
     }
-    caller.grant().may_name_handlers()?;
-    Ok(door.settings.handlers.check_change(before, Some(&after))?)
+    context.grant().may_name_handlers()?;
+    Ok(context.door.settings.handlers.check_change(before, Some(&after))?)
 }

@@ -1,20 +1,19 @@
 //! Who works here: workers, and the nodes of the house.
 
 use super::page::PageQuery;
-use crate::{Door, auth::Caller, no::Reply, sent::Params};
-use axum::{Json, extract::State};
+use crate::{context::RequestContext, no::Reply, sent::Params};
+use axum::Json;
 use engine::Scope;
 use store::{NodeSeen, WorkerSeen};
 use wire::{Moment, NodeShape, NodeState, Page, WorkerShape, WorkerState};
 
 pub(crate) async fn workers(
-    State(door): State<Door>,
-    caller: Caller,
+    context: RequestContext,
     params: Params,
 ) -> Reply<Json<Page<WorkerShape>>> {
     let query = PageQuery::of(&params)?;
-    let mut seen = door.node.workers(caller.scope()).await?;
-    let grant = caller.grant();
+    let mut seen = context.node().workers(context.scope()).await?;
+    let grant = context.grant();
     // Who serves only what is out of the caller's reach is none of its business.
     seen.retain(|seen| {
         grant.types.is_empty() || seen.job_types.iter().any(|of| grant.may_type(of).is_ok())
@@ -32,8 +31,8 @@ fn key(seen: &WorkerSeen) -> Vec<u8> {
 }
 
 /// Everybody who serves the store, as this node last heard.
-pub(crate) async fn nodes(State(door): State<Door>, _: Caller) -> Json<Page<NodeShape>> {
-    let items = door.node.nodes().into_iter().map(node).collect();
+pub(crate) async fn nodes(context: RequestContext) -> Json<Page<NodeShape>> {
+    let items = context.node().nodes().into_iter().map(node).collect();
     Json(Page { items, next_cursor: None })
 }
 

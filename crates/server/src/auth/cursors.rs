@@ -66,8 +66,7 @@ pub(super) fn may_be_sealed(text: &str) -> bool {
     unhexed(text).is_some_and(|sealed| sealed.len() >= TAG_BYTES)
 }
 
-/// The cipher of cursors. Its key is not the one that signs, so that neither use can weaken the
-/// other.
+/// The cipher of cursors. Its key is not the one that signs: neither use can weaken the other.
 fn cipher(key: &SigningKey) -> LessSafeKey {
     let mut mac = Hmac::<Sha256>::new_from_slice(&key.secret).expect("any length is a key");
     mac.update(b"consign/cursor/v2");

@@ -28,22 +28,13 @@ pub(crate) enum CredentialFailure {
 }
 
 impl CredentialFailure {
-    pub(crate) const ALL: [CredentialFailure; 4] = [
-        CredentialFailure::Missing,
-        CredentialFailure::Key,
-        CredentialFailure::Token,
-        CredentialFailure::Signature,
+    /// All of them in their order, each with the word that metrics and logs have for it.
+    pub(crate) const ALL: [(CredentialFailure, &str); 4] = [
+        (CredentialFailure::Missing, "missing"),
+        (CredentialFailure::Key, "key"),
+        (CredentialFailure::Token, "token"),
+        (CredentialFailure::Signature, "signature"),
     ];
-
-    /// The word that metrics and logs have for it.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            CredentialFailure::Missing => "missing",
-            CredentialFailure::Key => "key",
-            CredentialFailure::Token => "token",
-            CredentialFailure::Signature => "signature",
-        }
-    }
 }
 
 /// How often a kind of failure is a line in the log at most.
@@ -104,7 +95,7 @@ impl CredentialFailures {
 }
 
 fn tell(failure: CredentialFailure, count: u64) {
-    warn!(reason = failure.as_str(), count, "credentials refused");
+    warn!(reason = CredentialFailure::ALL[failure as usize].1, count, "credentials refused");
 }
 
 const UNPOISONED: &str = "nothing panics with the failures in hand";

@@ -9,22 +9,25 @@ mod keys;
 mod tests;
 
 use crate::settings::JwtSettings;
-use claims::{Claims, Mapping};
-use engine::{Principal, Timestamp};
-use jsonwebtoken::{Algorithm, Header, Validation, decode, decode_header, errors::ErrorKind};
+use claims::Claims;
+use engine::{Principal, Scope, Timestamp};
+use jsonwebtoken::{
+    Algorithm, AlgorithmFamily, Header, Validation, decode, decode_header, errors::ErrorKind,
+};
 pub use keys::KeysError;
 use keys::{Key, Keyring};
+use std::sync::Arc;
 
 /// Longer ones are not looked at. Headers have room for twice as much.
 const TOKEN_BYTES_MAX: usize = 8 * 1024;
 
 /// Whose tokens are believed.
 pub(crate) struct Jwt {
-    issuer: String,
-    audience: String,
+    settings: JwtSettings,
+    /// The tenant of tokens that name none.
+    tenant: Option<Scope>,
     algorithms: Vec<Algorithm>,
-    keyring: Keyring,
-    mapping: Mapping,
+    keyring: Arc<Keyring>,
 }
 
 impl Jwt {
@@ -33,16 +36,23 @@ impl Jwt {
     /// A file must be there and be good. An address may be silent: our own keys must open the door while
     /// another's house is down; until it answers, tokens are refused as [`JwtRefused::NoKeys`].
     pub(crate) async fn open(settings: JwtSettings, now: Timestamp) -> Result<Jwt, JwtSetupError> {
-        let mapping = Mapping::check(&settings)?;
-        let algorithms = check_algorithms(&settings.algorithms)?;
-        for (field, text) in [("issuer", &settings.issuer), ("audience", &settings.audience)] {
+        for (field, text) in [
+            ("tenant_claim", &settings.tenant_claim),
+            ("scopes_claim", &settings.scopes_claim),
+            ("subjects_claim", &settings.subjects_claim),
+            ("types_claim", &settings.types_claim),
+            ("issuer", &settings.issuer),
+            ("audience", &settings.audience),
+        ] {
             if text.is_empty() {
                 return Err(JwtSetupError::Empty(field));
             }
         }
-        let keyring = Keyring::open(settings.jwks, algorithms.clone(), now).await?;
-        let JwtSettings { issuer, audience, .. } = settings;
-        Ok(Jwt { issuer, audience, algorithms, keyring, mapping })
+        let tenant = settings.tenant.as_deref().map(|text| claims::scope(text, &settings));
+        let tenant = tenant.transpose().map_err(|wrong| JwtSetupError::Tenant(wrong.to_owned()))?;
+        let algorithms = check_algorithms(&settings.algorithms)?;
+        let keyring = Keyring::open(settings.jwks.clone(), algorithms.clone(), now).await?;
+        Ok(Jwt { settings, tenant, algorithms, keyring })
     }
 
     /// Whom `token` stands for at `now`.
@@ -58,10 +68,10 @@ impl Jwt {
         self.check_header(&header)?;
         let key = self.keyring.find(&header, now).await?;
         let claims = signed_claims(token, &header, &key)?;
-        claims.check_issuer(&self.issuer)?;
-        claims.check_audience(&self.audience)?;
+        claims.check_issuer(&self.settings.issuer)?;
+        claims.check_audience(&self.settings.audience)?;
         claims.check_time(now)?;
-        self.mapping.principal(&claims)
+        claims.principal(&self.settings, self.tenant.as_ref())
     }
 
     fn check_header(&self, header: &Header) -> Result<(), JwtRefused> {
@@ -95,8 +105,8 @@ fn signed_claims(token: &str, header: &Header, key: &Key) -> Result<Claims, JwtR
     validation.validate_exp = false;
     validation.validate_aud = false;
     validation.required_spec_claims.clear();
-    let decoded = decode(token, key.decoding(), &validation);
-    decoded.map(|token| Claims::new(token.claims)).map_err(|error| {
+    let decoded = decode(token, &key.decoding, &validation);
+    decoded.map(|token| Claims(token.claims)).map_err(|error| {
         let forged = matches!(error.kind(), ErrorKind::InvalidSignature);
         if forged { JwtRefused::Signature } else { JwtRefused::Malformed }
     })
@@ -112,7 +122,7 @@ fn check_algorithms(names: &[String]) -> Result<Vec<Algorithm>, JwtSetupError> {
 fn check_algorithm(name: &str) -> Result<Algorithm, JwtSetupError> {
     let known = name.parse::<Algorithm>().ok();
     // With a shared secret, everybody who can check a token can make one.
-    let public = known.filter(|algorithm| !keys::is_shared_secret(*algorithm));
+    let public = known.filter(|algorithm| algorithm.family() != AlgorithmFamily::Hmac);
     public.ok_or_else(|| JwtSetupError::Algorithm(name.to_owned()))
 }
 

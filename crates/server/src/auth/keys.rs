@@ -58,8 +58,7 @@ impl CredentialLookup {
         }
     }
 
-    /// The credentials after a look that began after this call: another node may have made one a
-    /// moment ago.
+    /// The credentials by a look that began after this call: another node may just have made one.
     pub(crate) async fn look_for_unknown(
         &self,
         node: &Node,

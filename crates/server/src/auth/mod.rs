@@ -18,10 +18,9 @@ pub(crate) use keys::CredentialLookup;
 pub(crate) use pass::{Shown, pass};
 
 use self::{jwt::Jwt, rate::RateLimiter};
-use crate::{Settings, guard::Correlation, serve::StartError};
-use axum::{extract::FromRequestParts, http::request::Parts};
+use crate::{Settings, serve::StartError};
 use engine::{Grant, Job, Principal, Right, Scope, Tenant};
-use platform::{Actor, Node};
+use platform::Node;
 use std::sync::Arc;
 use store::Clock;
 
@@ -42,14 +41,11 @@ impl Gate {
     ) -> Result<Self, StartError> {
         let credentials = CredentialLookup::default();
         credentials.current(node).await.map_err(StartError::Credentials)?;
-        let rotated = seals::rotate(node, settings.signed_url_lifetime, clock.read().wall).await;
-        rotated.map_err(StartError::Credentials)?;
-        let jwt = match settings.jwt.clone() {
-            Some(settings) => {
-                Some(Jwt::open(settings, clock.read().wall).await.map_err(StartError::Jwt)?)
-            }
-            None => None,
-        };
+        seals::rotate(node, clock.read().wall).await.map_err(StartError::Credentials)?;
+        let mut jwt = None;
+        if let Some(settings) = settings.jwt.clone() {
+            jwt = Some(Jwt::open(settings, clock.read().wall).await.map_err(StartError::Jwt)?);
+        }
         let rate = settings.rate.map(|rate| RateLimiter::new(rate, clock.clone()));
         Ok(Gate { credentials, jwt, rate, failures: CredentialFailures::default() })
     }
@@ -69,11 +65,6 @@ impl Caller {
 
     pub(crate) fn scope(&self) -> &Scope {
         &self.0.grant.scope
-    }
-
-    /// Who the audit log says did it.
-    pub(crate) fn actor(&self, correlation: &Correlation) -> Actor {
-        Actor::new(&self.0, correlation.id.clone())
     }
 
     pub(crate) fn may(&self, right: Right) -> bool {
@@ -110,14 +101,5 @@ impl Caller {
             Scope::One(tenant) => tenant.clone(),
             Scope::All => Tenant::default_tenant(),
         }
-    }
-}
-
-impl<S: Sync> FromRequestParts<S> for Caller {
-    type Rejection = std::convert::Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
-        let caller = parts.extensions.get::<Caller>().cloned();
-        Ok(caller.expect("nobody gets to a handler with a caller but through the gate"))
     }
 }

@@ -52,18 +52,18 @@ pub(crate) async fn pass(State(door): State<Door>, mut request: Request, next: N
     };
     request = Request::from_parts(parts, body);
     let (Some(caller), Some(who)) = (caller, who) else { return next.run(request).await };
-    let limits = match limit(&door, route, &caller) {
-        Ok(limits) => limits,
+    let (limits, passes) = limit(&door, route, &caller);
+    let mut response = match passes {
+        Ok(()) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
         Err(over) => {
             let (parts, body) = request.into_parts();
             let_pass(&parts.headers, body).await;
-            let mut response = (over.limits, over.no).into_response();
-            response.extensions_mut().insert(who); // the log wants to know
-            return response;
+            over.into_response()
         }
     };
-    request.extensions_mut().insert(caller);
-    let mut response = next.run(request).await;
     response.headers_mut().extend(limits);
     response.extensions_mut().insert(who);
     response
@@ -72,7 +72,6 @@ pub(crate) async fn pass(State(door): State<Door>, mut request: Request, next: N
 /// From here on the connection does not yield to another. Where it already does, this never ends:
 /// the connection's own task drops the request, before anything was done for it.
 async fn protect_connection(parts: &Parts) {
-    // Requests of tests that call the router have no connection.
     let connection = parts.extensions.get::<Arc<Connection>>();
     if connection.is_some_and(|connection| !connection.protect()) {
         pending::<()>().await;
@@ -143,8 +142,7 @@ async fn recognise(door: &Door, route: &Route, parts: &Parts) -> Result<Option<C
     Ok(Some(caller))
 }
 
-/// Whether a caller may use the route, can read its answers, and asks for nothing that the route
-/// would pass over.
+/// Whether a caller may use the route, can read its answers, and asks for nothing it passes over.
 fn check(route: &Route, caller: &Caller, parts: &Parts) -> Reply<()> {
     match route.access {
         Access::Open => {}
@@ -190,8 +188,7 @@ async fn authenticate(door: &Door, parts: &Parts) -> Result<Caller, Rejected> {
     let verified = jwt.verify(bearer, door.now()).await;
     let principal = verified.map_err(|refused| {
         let correlation = parts.extensions.get::<Correlation>().map(|known| known.id.to_string());
-        // Not a line for each by default: a stranger sends as many as it likes, and they are
-        // counted.
+        // Not a line for each by default: a stranger sends many, and they are counted.
         tracing::debug!(correlation, %refused, "a token was refused");
         if refused.is_unavailable() {
             let no = No::stated(codes::ISSUER_UNAVAILABLE, refused.told());
@@ -231,7 +228,7 @@ async fn signed(door: &Door, path: &str, sig: &str) -> Reply<Caller> {
         No::stated(codes::UNAUTHENTICATED, told)
     };
     let job = job.ok_or_else(|| refused("the address was not signed for this job"))?;
-    let verified = seals::verify(&door.gate.credentials, &door.node, job, sig, door.now()).await?;
+    let verified = seals::verify(door, job, sig).await?;
     verified.map_err(|no| refused(no.told()))?;
     let grant = Grant {
         scope: Scope::All,
@@ -243,37 +240,24 @@ async fn signed(door: &Door, path: &str, sig: &str) -> Reply<Caller> {
     Ok(Caller(Arc::new(Principal { who, grant, expires_at: None })))
 }
 
-/// Says how much is left, or that nothing is. Workers' reports are never held up: a report that comes late costs
-/// a lease, and then the job runs twice.
-fn limit(door: &Door, route: &Route, caller: &Caller) -> Result<HeaderMap, Box<Over>> {
+/// Says how much is left, and refuses where nothing is. Workers' reports are never held up: a report
+/// that comes late costs a lease, and then the job runs twice.
+fn limit(door: &Door, route: &Route, caller: &Caller) -> (HeaderMap, Reply<()>) {
     let Some(rate) = door.gate.rate.as_ref().filter(|_| !route.is_report()) else {
-        return Ok(HeaderMap::new());
+        return (HeaderMap::new(), Ok(()));
     };
-    let policy = rate.policy();
-    match rate.check(&caller.0.who) {
-        Ok(left) => {
-            Ok(headers(&policy, [left.limit.into(), left.remaining.into(), left.reset_seconds]))
-        }
-        Err(exceeded) => {
-            let after = Duration::from_secs(exceeded.retry_after_seconds);
-            let no = No::stated(codes::RATE_LIMITED, "too many requests with this credential");
-            let limits = headers(&policy, [exceeded.limit.into(), 0, exceeded.reset_seconds]);
-            Err(Box::new(Over { no: No::Later(Box::new(no), after), limits }))
-        }
-    }
-}
-
-/// Somebody asked too often.
-struct Over {
-    no: No,
-    limits: HeaderMap,
-}
-
-fn headers(policy: &str, [limit, remaining, reset]: [u64; 3]) -> HeaderMap {
-    let names = ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"];
-    let named = names.into_iter().zip([limit, remaining, reset]);
-    let named =
-        named.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from(value)));
-    let policy = HeaderValue::from_str(policy).expect("numbers are plain ASCII");
-    named.chain([(HeaderName::from_static("ratelimit-policy"), policy)]).collect()
+    let counted = rate.check(&caller.0.who);
+    let policy = HeaderValue::from_str(&rate.policy()).expect("numbers are plain ASCII");
+    let headers = [
+        ("ratelimit-limit", counted.limit.into()),
+        ("ratelimit-remaining", counted.remaining.into()),
+        ("ratelimit-reset", counted.reset_seconds.into()),
+        ("ratelimit-policy", policy),
+    ];
+    let headers = headers.map(|(name, value)| (HeaderName::from_static(name), value));
+    let over = counted.retry_after_seconds.map(|seconds| {
+        let no = No::stated(codes::RATE_LIMITED, "too many requests with this credential");
+        No::Later(Box::new(no), Duration::from_secs(seconds))
+    });
+    (HeaderMap::from_iter(headers), over.map_or(Ok(()), Err))
 }

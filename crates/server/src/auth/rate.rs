@@ -32,26 +32,17 @@ pub(crate) struct RateLimiter {
 type Principals = DashMapStateStore<Arc<str>, DefaultHasher>;
 type Buckets = governor::RateLimiter<Arc<str>, Principals, Monotonic, StateInformationMiddleware>;
 
-/// The request may pass.
+/// What a principal may still ask, after the request that was counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Allowed {
+pub(crate) struct Counted {
     /// Requests at once, after a rest.
     pub(crate) limit: u32,
-    /// Requests that would pass now, after this one.
+    /// Requests that would pass now.
     pub(crate) remaining: u32,
     /// Seconds until `remaining` is `limit` again, if nothing is asked until then.
     pub(crate) reset_seconds: u64,
-}
-
-/// The request may not pass yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Exceeded {
-    /// Requests at once, after a rest.
-    pub(crate) limit: u32,
-    /// Seconds until `limit` requests would pass at once.
-    pub(crate) reset_seconds: u64,
-    /// Seconds until one would pass; never 0.
-    pub(crate) retry_after_seconds: u64,
+    /// Seconds until one would pass, never 0; only where this one may not.
+    pub(crate) retry_after_seconds: Option<u64>,
 }
 
 impl RateLimiter {
@@ -63,27 +54,18 @@ impl RateLimiter {
     }
 
     /// Counts one request of `who`.
-    pub(crate) fn check(&self, who: &Arc<str>) -> Result<Allowed, Exceeded> {
+    pub(crate) fn check(&self, who: &Arc<str>) -> Counted {
         self.forget_who_has_rested();
         let limit = self.rate.burst.get();
-        match self.buckets.check_key(who) {
-            Ok(state) => {
-                let remaining = state.remaining_burst_capacity();
-                Ok(Allowed {
-                    limit,
-                    remaining,
-                    reset_seconds: self.refill_seconds(limit - remaining),
-                })
-            }
+        let (remaining, retry_after_seconds) = match self.buckets.check_key(who) {
+            Ok(state) => (state.remaining_burst_capacity(), None),
             Err(not_until) => {
                 let wait = not_until.wait_time_from(clock::Clock::now(&self.clock));
-                Err(Exceeded {
-                    limit,
-                    reset_seconds: self.refill_seconds(limit),
-                    retry_after_seconds: whole_seconds(wait).max(1),
-                })
+                (0, Some(whole_seconds(wait).max(1)))
             }
-        }
+        };
+        let reset_seconds = self.refill_seconds(limit - remaining);
+        Counted { limit, remaining, reset_seconds, retry_after_seconds }
     }
 
     /// What is allowed, in the words of the header `RateLimit-Policy`: so many requests in so many seconds.
@@ -162,23 +144,28 @@ mod tests {
         (RateLimiter::new(rate, hand.clone()), hand)
     }
 
+    fn passes(limiter: &RateLimiter, who: &Arc<str>) -> bool {
+        limiter.check(who).retry_after_seconds.is_none()
+    }
+
     #[test]
     fn a_burst_passes_and_then_the_rate_holds() {
         let (limiter, hand) = limiter(2, 4);
         let who: Arc<str> = "key:1".into();
         for (remaining, reset_seconds) in [(3, 1), (2, 1), (1, 2), (0, 2)] {
-            let allowed = Allowed { limit: 4, remaining, reset_seconds };
-            assert_eq!(limiter.check(&who), Ok(allowed));
+            let allowed = Counted { limit: 4, remaining, reset_seconds, retry_after_seconds: None };
+            assert_eq!(limiter.check(&who), allowed);
         }
-        let exceeded = Exceeded { limit: 4, reset_seconds: 2, retry_after_seconds: 1 };
-        assert_eq!(limiter.check(&who), Err(exceeded));
+        let (reset_seconds, retry_after_seconds) = (2, Some(1));
+        let exceeded = Counted { limit: 4, remaining: 0, reset_seconds, retry_after_seconds };
+        assert_eq!(limiter.check(&who), exceeded);
         hand.moves(499);
-        assert!(limiter.check(&who).is_err());
+        assert!(!passes(&limiter, &who));
         hand.moves(1);
-        assert_eq!(limiter.check(&who).unwrap().remaining, 0);
-        assert!(limiter.check(&who).is_err());
+        assert_eq!(limiter.check(&who).remaining, 0);
+        assert!(!passes(&limiter, &who));
         hand.moves(60_000);
-        assert_eq!(limiter.check(&who).unwrap().remaining, 3);
+        assert_eq!(limiter.check(&who).remaining, 3);
         assert_eq!(limiter.policy(), "4;w=2");
     }
 
@@ -186,21 +173,21 @@ mod tests {
     fn waiting_as_long_as_told_is_enough() {
         let (limiter, hand) = limiter(1, 1);
         let who: Arc<str> = "key:1".into();
-        limiter.check(&who).unwrap();
+        assert!(passes(&limiter, &who));
         for _ in 0..5 {
             hand.moves(300);
-            let told = limiter.check(&who).unwrap_err().retry_after_seconds;
+            let told = limiter.check(&who).retry_after_seconds.unwrap();
             hand.moves(told * 1_000);
-            assert!(limiter.check(&who).is_ok());
+            assert!(passes(&limiter, &who));
         }
     }
 
     #[test]
     fn one_principal_does_not_use_up_what_another_may() {
         let (limiter, _) = limiter(1, 1);
-        assert!(limiter.check(&"key:1".into()).is_ok());
-        assert!(limiter.check(&"key:1".into()).is_err());
-        assert!(limiter.check(&"key:2".into()).is_ok());
+        assert!(passes(&limiter, &"key:1".into()));
+        assert!(!passes(&limiter, &"key:1".into()));
+        assert!(passes(&limiter, &"key:2".into()));
     }
 
     #[test]
@@ -208,14 +195,14 @@ mod tests {
         let (limiter, hand) = limiter(1, 1);
         let busy: Arc<str> = "key:busy".into();
         for i in 0..3 * PRINCIPALS_MAX {
-            limiter.check(&format!("jwt:{i}").into()).unwrap();
+            assert!(passes(&limiter, &format!("jwt:{i}").into()));
         }
         assert!(limiter.buckets.len() > PRINCIPALS_MAX);
         hand.moves(10_000);
-        limiter.check(&busy).unwrap();
+        assert!(passes(&limiter, &busy));
         hand.moves(500);
         for _ in 0..REQUESTS_PER_LOOK {
-            assert!(limiter.check(&busy).is_err());
+            assert!(!passes(&limiter, &busy));
         }
         assert_eq!(limiter.buckets.len(), 1);
     }
@@ -223,9 +210,9 @@ mod tests {
     #[test]
     fn no_rate_is_too_high_to_be_counted() {
         let (limiter, _) = limiter(u32::MAX, u32::MAX);
-        assert_eq!(limiter.check(&"key:1".into()).unwrap().limit, u32::MAX);
+        assert_eq!(limiter.check(&"key:1".into()).limit, u32::MAX);
         assert!(limiter.policy().starts_with("4294967295;w="));
         let (limiter, _) = self::limiter(1, u32::MAX);
-        assert_eq!(limiter.check(&"key:1".into()).unwrap().reset_seconds, 1);
+        assert_eq!(limiter.check(&"key:1".into()).reset_seconds, 1);
     }
 }

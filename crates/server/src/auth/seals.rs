@@ -1,23 +1,16 @@
-//! The keys that sign status addresses: which one signs, and when a new one is due.
+//! What is signed and sealed with the keys that all nodes share, and when a new one is due.
 
 use super::{
-    CredentialLookup,
     cursors::{self, CursorOwner},
-    signed::{Rotation, SignedRefused, Signer},
+    signed::{self, SignedRefused},
 };
-use crate::no::Reply;
+use crate::{Door, no::Reply};
 use engine::{JobId, Timestamp};
-use platform::{Credentials, Node};
-use std::time::Duration;
+use platform::Node;
 
 /// Makes a new key where that is due.
-pub(crate) async fn rotate(
-    node: &Node,
-    lifetime: Duration,
-    now: Timestamp,
-) -> Result<(), platform::Error> {
-    let keys = node.signing_keys().await?;
-    if Rotation::plan(&keys, lifetime, now).new_is_due {
+pub(crate) async fn rotate(node: &Node, now: Timestamp) -> Result<(), platform::Error> {
+    if signed::new_is_due(&node.signing_keys().await?, now) {
         node.new_signing_key().await?;
     }
     Ok(())
@@ -25,49 +18,38 @@ pub(crate) async fn rotate(
 
 /// The signature for one job; none while every key is revoked.
 pub(crate) fn sign(node: &Node, job: JobId, expires_at: Timestamp) -> Option<String> {
-    signer(&node.last_credentials()).sign(job, expires_at)
+    signed::sign(&node.last_credentials().signing_keys, job, expires_at)
 }
 
 /// A cursor that tells nothing; none while every key is revoked.
 pub(crate) fn seal_cursor(node: &Node, owner: CursorOwner<'_>, position: &[u8]) -> Option<String> {
-    let signer = signer(&node.last_credentials());
-    let (_, signing) = signer.keys();
-    Some(cursors::seal(signing?, owner, position))
+    let credentials = node.last_credentials();
+    Some(cursors::seal(signed::signing(&credentials.signing_keys)?, owner, position))
 }
 
 /// The position in a cursor that was sealed for this owner. A cursor that no known key opens may
 /// have been sealed with one that another node made a moment ago.
 pub(crate) async fn open_cursor(
-    lookup: &CredentialLookup,
-    node: &Node,
+    door: &Door,
     owner: CursorOwner<'_>,
     text: &str,
 ) -> Reply<Option<Vec<u8>>> {
-    let opened = cursors::open(signer(&node.last_credentials()).keys().0, owner, text);
+    let opened = cursors::open(&door.node.last_credentials().signing_keys, owner, text);
     if opened.is_some() || !cursors::may_be_sealed(text) {
         return Ok(opened);
     }
-    let credentials = lookup.look_for_unknown(node).await?;
-    Ok(cursors::open(signer(&credentials).keys().0, owner, text))
+    let credentials = door.gate.credentials.look_for_unknown(&door.node).await?;
+    Ok(cursors::open(&credentials.signing_keys, owner, text))
 }
 
-/// Whether this opens that job now. A key that is not known may be one that another node made a
-/// moment ago.
-pub(crate) async fn verify(
-    lookup: &CredentialLookup,
-    node: &Node,
-    job: JobId,
-    sig: &str,
-    now: Timestamp,
-) -> Reply<Result<(), SignedRefused>> {
-    let known = signer(&*lookup.current(node).await?).verify(job, sig, now);
+/// Whether this opens that job now. An unknown key may be one that another node has just made.
+pub(crate) async fn verify(door: &Door, job: JobId, sig: &str) -> Reply<Result<(), SignedRefused>> {
+    let (lookup, now) = (&door.gate.credentials, door.now());
+    let credentials = lookup.current(&door.node).await?;
+    let known = signed::verify(&credentials.signing_keys, job, sig, now);
     if known != Err(SignedRefused::UnknownKey) {
         return Ok(known);
     }
-    let credentials = lookup.look_for_unknown(node).await?;
-    Ok(signer(&credentials).verify(job, sig, now))
-}
-
-fn signer(credentials: &Credentials) -> Signer {
-    Signer::new(credentials.signing_keys.clone())
+    let credentials = lookup.look_for_unknown(&door.node).await?;
+    Ok(signed::verify(&credentials.signing_keys, job, sig, now))
 }

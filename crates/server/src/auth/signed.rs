@@ -15,16 +15,7 @@ use sha2::Sha256;
 use std::time::Duration;
 
 /// A new key is made when the one that signs is older than this.
-pub(crate) const ROTATION: Duration = Duration::from_secs(30 * 24 * 3_600);
-
-/// Nodes learn of each other's keys a little later: so long an older key may still be in use.
-const HANDOVER: Duration = Duration::from_secs(3_600);
-
-/// Signs status addresses, and knows its own signatures again.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Signer {
-    keys: Vec<SigningKey>,
-}
+const ROTATION: Duration = Duration::from_secs(30 * 24 * 3_600);
 
 /// Why a signature opens nothing. For the log; clients are told less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -54,88 +45,39 @@ impl SignedRefused {
     }
 }
 
-impl Signer {
-    /// A signer with the keys that the store has, in any order.
-    pub(crate) fn new(keys: Vec<SigningKey>) -> Self {
-        Signer { keys }
-    }
-
-    /// The signature that opens the status of `job` until `expires_at`; none without a key that is good.
-    pub(crate) fn sign(&self, job: JobId, expires_at: Timestamp) -> Option<String> {
-        let key = signing(&self.keys)?;
-        let code = mac(key, job, expires_at).finalize().into_bytes();
-        Some(format!("{}{}", head(key.id, expires_at), hex(&code)))
-    }
-
-    /// All keys, and the one that signs.
-    pub(super) fn keys(&self) -> (&[SigningKey], Option<&SigningKey>) {
-        (&self.keys, signing(&self.keys))
-    }
-
-    /// Whether `sig` opens the status of `job` at `now`.
-    pub(crate) fn verify(
-        &self,
-        job: JobId,
-        sig: &str,
-        now: Timestamp,
-    ) -> Result<(), SignedRefused> {
-        let Parts { key, expires_at, code } = Parts::read(sig).ok_or(SignedRefused::Malformed)?;
-        let key = self.keys.iter().find(|known| known.id == key);
-        let key = key.ok_or(SignedRefused::UnknownKey)?;
-        if key.revoked_at.is_some() {
-            return Err(SignedRefused::Revoked);
-        }
-        // Takes the same time wherever the two differ.
-        mac(key, job, expires_at).verify_slice(&code).map_err(|_| SignedRefused::Forged)?;
-        if now < expires_at { Ok(()) } else { Err(SignedRefused::Expired) }
-    }
-}
-
-/// What should be done about the keys.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Rotation {
-    /// The key that signs: the newest that was not revoked.
-    pub(crate) signing: Option<KeyId>,
-    /// Whether it is time for a new one.
-    pub(crate) new_is_due: bool,
-    /// Keys that nothing depends on any more.
-    pub(crate) droppable: Vec<KeyId>,
-}
-
-impl Rotation {
-    /// Looks at `keys` at `now`, where signatures live for `lifetime` at most.
-    pub(crate) fn plan(keys: &[SigningKey], lifetime: Duration, now: Timestamp) -> Self {
-        let signing = signing(keys);
-        let droppable = keys.iter().filter(|key| is_droppable(key, signing, lifetime, now));
-        Rotation {
-            signing: signing.map(|key| key.id),
-            new_is_due: signing.is_none_or(|key| now.since(key.created_at) >= ROTATION),
-            droppable: droppable.map(|key| key.id).collect(),
-        }
-    }
-}
-
-fn signing(keys: &[SigningKey]) -> Option<&SigningKey> {
+/// The key that signs: the newest that was not revoked.
+pub(super) fn signing(keys: &[SigningKey]) -> Option<&SigningKey> {
     let good = keys.iter().filter(|key| key.revoked_at.is_none());
     good.max_by_key(|key| (key.created_at, key.id))
 }
 
-/// A key's age alone does not tell: after a long outage the only key may be old, and have signed a moment ago.
-/// What it signed is over when the one after it has signed for a lifetime.
-fn is_droppable(
-    key: &SigningKey,
-    signing: Option<&SigningKey>,
-    lifetime: Duration,
+/// Whether it is time for a new key.
+pub(super) fn new_is_due(keys: &[SigningKey], now: Timestamp) -> bool {
+    signing(keys).is_none_or(|key| now.since(key.created_at) >= ROTATION)
+}
+
+/// The signature that opens the status of `job` until `expires_at`; none without a key that is good.
+pub(super) fn sign(keys: &[SigningKey], job: JobId, expires_at: Timestamp) -> Option<String> {
+    let key = signing(keys)?;
+    let code = mac(key, job, expires_at).finalize().into_bytes();
+    Some(format!("{}{}", head(key.id, expires_at), hex(&code)))
+}
+
+/// Whether `sig` opens the status of `job` at `now`.
+pub(super) fn verify(
+    keys: &[SigningKey],
+    job: JobId,
+    sig: &str,
     now: Timestamp,
-) -> bool {
-    let age = now.since(key.created_at);
-    // Nothing that a revoked key signed is valid, but people may want to see for a while that it was revoked.
+) -> Result<(), SignedRefused> {
+    let Parts { key, expires_at, code } = Parts::read(sig).ok_or(SignedRefused::Malformed)?;
+    let key = keys.iter().find(|known| known.id == key).ok_or(SignedRefused::UnknownKey)?;
     if key.revoked_at.is_some() {
-        return age >= ROTATION + lifetime;
+        return Err(SignedRefused::Revoked);
     }
-    signing.is_some_and(|newer| {
-        newer.id != key.id && now.since(newer.created_at) >= lifetime + HANDOVER
-    })
+    // Takes the same time wherever the two differ.
+    mac(key, job, expires_at).verify_slice(&code).map_err(|_| SignedRefused::Forged)?;
+    if now < expires_at { Ok(()) } else { Err(SignedRefused::Expired) }
 }
 
 const VERSION: &str = "1";
@@ -181,7 +123,6 @@ mod tests {
     use super::*;
 
     const DAY_MS: i64 = 24 * 3_600 * 1_000;
-    const LIFETIME: Duration = Duration::from_secs(24 * 3_600);
 
     fn at(ms: i64) -> Timestamp {
         Timestamp::from_unix_ms(ms)
@@ -204,19 +145,19 @@ mod tests {
         JobId::from_bytes([n; 16])
     }
 
-    fn signer() -> Signer {
-        Signer::new(vec![key(1, day(0)), key(0xabc, day(1))])
+    fn keys() -> [SigningKey; 2] {
+        [key(1, day(0)), key(0xabc, day(1))]
     }
 
     const NOW: i64 = 1_000_000_000_000;
 
     #[track_caller]
     fn refuses(sig: &str, reason: SignedRefused) {
-        assert_eq!(signer().verify(job(7), sig, at(NOW)), Err(reason), "{sig}");
+        assert_eq!(verify(&keys(), job(7), sig, at(NOW)), Err(reason), "{sig}");
     }
 
     fn good() -> String {
-        signer().sign(job(7), at(NOW + 5)).unwrap()
+        sign(&keys(), job(7), at(NOW + 5)).unwrap()
     }
 
     #[test]
@@ -228,13 +169,13 @@ mod tests {
         for (now, expected) in
             [(0, Ok(())), (NOW + 4, Ok(())), (NOW + 5, Err(SignedRefused::Expired))]
         {
-            assert_eq!(signer().verify(job(7), &sig, at(now)), expected);
+            assert_eq!(verify(&keys(), job(7), &sig, at(now)), expected);
         }
     }
 
     #[test]
     fn it_opens_nothing_else() {
-        assert_eq!(signer().verify(job(8), &good(), at(NOW)), Err(SignedRefused::Forged));
+        assert_eq!(verify(&keys(), job(8), &good(), at(NOW)), Err(SignedRefused::Forged));
     }
 
     #[test]
@@ -245,7 +186,7 @@ mod tests {
                 let mut bytes = sig.clone().into_bytes();
                 bytes[place] ^= 1 << bit;
                 let forged = String::from_utf8(bytes).unwrap();
-                let verdict = signer().verify(job(7), &forged, at(0));
+                let verdict = verify(&keys(), job(7), &forged, at(0));
                 assert!(verdict.is_err(), "{forged} at {place}");
                 assert_eq!(verdict.unwrap_err().told(), "the signed address is not valid");
             }
@@ -258,14 +199,14 @@ mod tests {
         refuses(&sig.replace("00e8d4a51005", "00e8d4a51006"), SignedRefused::Forged);
         refuses(&sig.replace("0000000000000abc", "0000000000000001"), SignedRefused::Forged);
         refuses(&sig.replace("0000000000000abc", "0000000000000002"), SignedRefused::UnknownKey);
-        let later = signer().sign(job(7), at(NOW + 6)).unwrap();
+        let later = sign(&keys(), job(7), at(NOW + 6)).unwrap();
         refuses(&format!("{}{}", &sig[..32], &later[32..]), SignedRefused::Forged);
     }
 
     #[test]
     fn another_key_under_the_same_name_is_another_key() {
-        let other = Signer::new(vec![SigningKey { secret: [9; 32], ..key(0xabc, day(1)) }]);
-        refuses(&other.sign(job(7), at(NOW + 5)).unwrap(), SignedRefused::Forged);
+        let other = [SigningKey { secret: [9; 32], ..key(0xabc, day(1)) }];
+        refuses(&sign(&other, job(7), at(NOW + 5)).unwrap(), SignedRefused::Forged);
     }
 
     #[test]
@@ -313,12 +254,12 @@ mod tests {
     #[test]
     fn what_a_revoked_key_signed_opens_nothing_and_the_next_older_signs() {
         let sig = good();
-        let signer = Signer::new(vec![key(1, day(0)), revoked(key(0xabc, day(1)))]);
-        assert_eq!(signer.verify(job(7), &sig, at(NOW)), Err(SignedRefused::Revoked));
-        let next = signer.sign(job(7), at(NOW + 5)).unwrap();
+        let keys = [key(1, day(0)), revoked(key(0xabc, day(1)))];
+        assert_eq!(verify(&keys, job(7), &sig, at(NOW)), Err(SignedRefused::Revoked));
+        let next = sign(&keys, job(7), at(NOW + 5)).unwrap();
         assert!(next.starts_with("1.0000000000000001."));
-        assert_eq!(signer.verify(job(7), &next, at(NOW)), Ok(()));
-        assert_eq!(Signer::new(vec![revoked(key(1, day(0)))]).sign(job(7), at(NOW)), None);
+        assert_eq!(verify(&keys, job(7), &next, at(NOW)), Ok(()));
+        assert_eq!(sign(&[revoked(key(1, day(0)))], job(7), at(NOW)), None);
     }
 
     #[test]
@@ -329,38 +270,25 @@ mod tests {
     }
 
     #[track_caller]
-    fn plans(keys: &[SigningKey], now: Timestamp, signing: Option<u64>, due: bool, drop: &[u64]) {
-        let expected = Rotation {
-            signing: signing.map(KeyId),
-            new_is_due: due,
-            droppable: drop.iter().copied().map(KeyId).collect(),
-        };
-        assert_eq!(Rotation::plan(keys, LIFETIME, now), expected);
+    fn plans(keys: &[SigningKey], now: Timestamp, signs: Option<u64>, due: bool) {
+        assert_eq!(signing(keys).map(|key| key.id), signs.map(KeyId));
+        assert_eq!(new_is_due(keys, now), due);
     }
 
     #[test]
-    fn a_key_signs_for_thirty_days_and_is_kept_while_what_it_signed_is_valid() {
-        plans(&[], day(0), None, true, &[]);
-        plans(&[key(1, day(0))], day(29), Some(1), false, &[]);
-        plans(&[key(1, day(0))], day(30), Some(1), true, &[]);
-        let two = [key(2, day(30)), key(1, day(0))];
-        plans(&two, day(30), Some(2), false, &[]);
-        plans(&two, day(31), Some(2), false, &[]);
-        plans(&two, day(31) + HANDOVER, Some(2), false, &[1]);
+    fn a_key_signs_for_thirty_days() {
+        plans(&[], day(0), None, true);
+        plans(&[key(1, day(0))], day(29), Some(1), false);
+        plans(&[key(1, day(0))], day(30), Some(1), true);
+        plans(&[key(1, day(0))], day(400), Some(1), true);
+        plans(&[key(2, day(30)), key(1, day(0))], day(30), Some(2), false);
     }
 
     #[test]
-    fn an_old_key_that_was_alone_is_kept_while_what_it_signed_is_valid() {
-        plans(&[key(1, day(0))], day(400), Some(1), true, &[]);
-        plans(&[key(1, day(0)), key(2, day(400))], day(400), Some(2), false, &[]);
-        plans(&[key(1, day(0)), key(2, day(400))], day(402), Some(2), false, &[1]);
-    }
-
-    #[test]
-    fn a_revoked_key_does_not_sign_and_is_shown_for_a_while() {
+    fn a_revoked_key_does_not_sign() {
         let keys = [key(1, day(0)), revoked(key(2, day(10)))];
-        plans(&keys, day(20), Some(1), false, &[]);
-        plans(&keys, day(41), Some(1), true, &[2]);
-        plans(&keys[1..], day(20), None, true, &[]);
+        plans(&keys, day(20), Some(1), false);
+        plans(&keys, day(41), Some(1), true);
+        plans(&keys[1..], day(20), None, true);
     }
 }

@@ -7,7 +7,7 @@ use utoipa::{
 };
 use wire::Rule;
 
-/// What a route does. Who may use it, and what any route of its kind may answer, is not repeated here.
+/// What a route does. Who may use it, and what all of its kind may answer, is not repeated here.
 #[derive(Debug)]
 pub(crate) struct Doc {
     /// The name of the function in a generated client.
@@ -24,18 +24,15 @@ pub(crate) struct Doc {
     pub(crate) answers: &'static [Answer],
     /// Its reasons to say no, beside those that all have.
     pub(crate) codes: &'static [&'static str],
-    /// What can be asked next, about the job that its answer names.
-    pub(crate) leads_to: &'static [&'static str],
 }
 
 impl Doc {
     pub(crate) const fn new(id: &'static str, tag: &'static str, title: &'static str) -> Self {
-        let (about, takes, codes, leads_to) = ("", &[], &[], &[]);
-        Doc { id, tag, title, about, takes, body: None, answers: &[], codes, leads_to }
+        Doc { id, tag, title, about: "", takes: &[], body: None, answers: &[], codes: &[] }
     }
 }
 
-/// A parameter of the query or a header.
+/// A parameter of the query, or a header of a request or an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Param {
     pub(crate) name: &'static str,
@@ -50,7 +47,7 @@ pub(crate) enum Place {
     Header,
 }
 
-/// What a parameter, or a header of an answer, is.
+/// What a parameter is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     Text(Rule),
@@ -65,6 +62,11 @@ impl Param {
 
     pub(crate) const fn header(name: &'static str, kind: Kind, meaning: &'static str) -> Self {
         Param { name, place: Place::Header, kind, meaning }
+    }
+
+    /// A header that may hold any text.
+    pub(crate) const fn text(name: &'static str, meaning: &'static str) -> Self {
+        Param::header(name, Kind::Text(Rule::Any), meaning)
     }
 }
 
@@ -87,6 +89,10 @@ impl Body {
     pub(crate) const fn setting<T: ToSchema>(example: &'static str) -> Self {
         Body { is_setting: true, ..Body::of::<T>(example) }
     }
+
+    pub(crate) const fn optional(self) -> Self {
+        Body { optional: true, ..self }
+    }
 }
 
 /// One good answer.
@@ -94,53 +100,64 @@ impl Body {
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) meaning: &'static str,
-    pub(crate) forms: &'static [Form],
+    pub(crate) form: Option<Form>,
+    /// Whether browsers get it as a page.
+    pub(crate) or_page: bool,
     /// Its headers, beside those that all answers have.
-    pub(crate) headers: &'static [Header],
+    pub(crate) headers: &'static [Param],
 }
 
 impl Answer {
-    pub(crate) const fn new(
+    pub(crate) const fn empty(status: u16, meaning: &'static str) -> Self {
+        Answer { status, meaning, form: None, or_page: false, headers: &[] }
+    }
+
+    pub(crate) const fn json<T: ToSchema>(
         status: u16,
         meaning: &'static str,
-        forms: &'static [Form],
-        headers: &'static [Header],
+        example: &'static str,
     ) -> Self {
-        Answer { status, meaning, forms, headers }
+        let form = Form { media: "application/json", shape: Some(Shape::of::<T>()), example };
+        Answer { form: Some(form), ..Answer::empty(status, meaning) }
+    }
+
+    /// A page of a list; the example is one item of it.
+    pub(crate) const fn page<T: ToSchema>(meaning: &'static str, example: &'static str) -> Self {
+        let shape = Shape { is_page: true, ..Shape::of::<T>() };
+        let form = Form { media: "application/json", shape: Some(shape), example };
+        Answer { form: Some(form), ..Answer::empty(200, meaning) }
+    }
+
+    pub(crate) const fn text(
+        media: &'static str,
+        meaning: &'static str,
+        example: &'static str,
+    ) -> Self {
+        let form = Form { media, shape: None, example };
+        Answer { form: Some(form), ..Answer::empty(200, meaning) }
+    }
+
+    pub(crate) const fn or_page(self) -> Self {
+        Answer { or_page: true, ..self }
+    }
+
+    pub(crate) const fn with(self, headers: &'static [Param]) -> Self {
+        Answer { headers, ..self }
+    }
+
+    pub(crate) fn forms(&self) -> impl Iterator<Item = Form> {
+        const PAGE: Form = Form { media: "text/html", shape: None, example: "" };
+        self.form.into_iter().chain(self.or_page.then_some(PAGE))
     }
 }
 
 /// One form of an answer.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
     pub(crate) media: &'static str,
     /// What JSON holds; other forms are text.
     pub(crate) shape: Option<Shape>,
     pub(crate) example: &'static str,
-}
-
-impl Form {
-    pub(crate) const fn json<T: ToSchema>(example: &'static str) -> Self {
-        Form { media: "application/json", shape: Some(Shape::of::<T>()), example }
-    }
-
-    /// A page of a list of these.
-    pub(crate) const fn page<T: ToSchema>(example: &'static str) -> Self {
-        let shape = Shape { is_page: true, ..Shape::of::<T>() };
-        Form { media: "application/json", shape: Some(shape), example }
-    }
-
-    pub(crate) const fn text(media: &'static str, example: &'static str) -> Self {
-        Form { media, shape: None, example }
-    }
-}
-
-/// A header of an answer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Header {
-    pub(crate) name: &'static str,
-    pub(crate) kind: Kind,
-    pub(crate) meaning: &'static str,
 }
 
 /// A shape of the wire, by what makes its schema.
@@ -155,11 +172,7 @@ pub(crate) struct Shape {
 
 impl Shape {
     pub(crate) const fn of<T: ToSchema>() -> Self {
-        Shape {
-            name: T::name,
-            schema: <T as PartialSchema>::schema,
-            within: T::schemas,
-            is_page: false,
-        }
+        let (name, schema, within) = (T::name, <T as PartialSchema>::schema, T::schemas);
+        Shape { name, schema, within, is_page: false }
     }
 }

@@ -1,9 +1,11 @@
 //! The document: every route of the table, with all that it may be asked and may answer.
 
 use super::{
-    doc::{Answer, Body, Form, Header, Kind, Param, Place, Shape},
+    doc::{Answer, Body, Form, Kind, Param, Place, Shape},
     dress::{Shapes, constrain, dressed},
-    said::{CACHE_CONTROL, CHALLENGE, CORRELATED, CORRELATION, ETAG, RATE, RETRY_AFTER, TAGS},
+    said::{
+        CACHE_CONTROL, CHALLENGE, CODE_FORM, CORRELATED, CORRELATION, ETAG, RATE, RETRY_AFTER, TAGS,
+    },
 };
 use crate::routes::{Access, ROUTES, Route};
 use serde_json::{Value, json};
@@ -46,7 +48,7 @@ pub(super) fn document() -> OpenApi {
         .build()
 }
 
-fn method(route: &Route) -> HttpMethod {
+pub(super) fn method(route: &Route) -> HttpMethod {
     match route.method {
         "POST" => HttpMethod::Post,
         "PUT" => HttpMethod::Put,
@@ -112,7 +114,7 @@ fn of_path(route: &Route) -> Option<Parameter> {
     let (rule, meaning, example) = match (name, route.path.starts_with("/api/keys")) {
         ("id", true) => (Rule::Form("^[0-9a-f]{16}$"), "the id of the key", "5d1a0c7e9b3f2486"),
         ("id", false) => (Rule::Id, "the id of the job", "01a1e17f-dec5-7ff8-81e3-73a73ebb528a"),
-        ("code", _) => (Rule::Form("^[A-Z][A-Z0-9_]{0,63}$"), "the code", "LEASE_LOST"),
+        ("code", _) => (Rule::Form(CODE_FORM), "the code", "LEASE_LOST"),
         _ => (Rule::Form(LOWER_NAME), "the job type", "email"),
     };
     let mut text = Object::with_type(Type::String);
@@ -160,24 +162,33 @@ fn read(example: &str) -> Value {
 
 fn good(route: &Route, answer: &Answer) -> Response {
     let mut response = ResponseBuilder::new().description(answer.meaning);
-    for form in answer.forms {
-        let mut content = ContentBuilder::new().schema(Some(schema(form)));
-        if !form.example.is_empty() {
-            let is_json = form.media == JSON;
-            let example = if is_json { read(form.example) } else { form.example.into() };
-            content = content.example(Some(example));
-        }
+    for form in answer.forms() {
+        let content = ContentBuilder::new().schema(Some(schema(&form))).example(example(&form));
         response = response.content(form.media, content.build());
     }
-    for next in route.doc.leads_to {
-        let link = LinkBuilder::new().operation_id(*next);
-        response = response.link(*next, link.parameter("id", "$response.body#/jobId").build());
+    // The one answer that names a single job leads to all that can be asked about it.
+    if (route.method, route.path) == ("POST", "/api/jobs") {
+        for next in ROUTES.iter().filter(|next| next.path.starts_with("/api/jobs/{id}")) {
+            let link = LinkBuilder::new().operation_id(next.doc.id);
+            let link = link.parameter("id", "$response.body#/jobId");
+            response = response.link(next.doc.id, link.build());
+        }
     }
     with_headers(response, usual(route).chain(answer.headers)).build()
 }
 
 const JSON: &str = "application/json";
 const PROBLEM: &str = "application/problem+json";
+
+fn example(form: &Form) -> Option<Value> {
+    let is_page = form.shape.is_some_and(|shape| shape.is_page);
+    match (form.media, form.example) {
+        (_, "") => None,
+        (JSON, item) if is_page => Some(json!({ "items": [read(item)], "nextCursor": null })),
+        (JSON, text) => Some(read(text)),
+        (_, text) => Some(text.into()),
+    }
+}
 
 fn schema(form: &Form) -> RefOr<Schema> {
     match (form.shape, form.media) {
@@ -193,14 +204,14 @@ fn name(shape: Shape) -> String {
 }
 
 /// The headers of every answer of a route.
-fn usual(route: &Route) -> impl Iterator<Item = &'static Header> {
+fn usual(route: &Route) -> impl Iterator<Item = &'static Param> {
     let limited = route.access != Access::Open && !route.is_report();
     [&CORRELATED, &CACHE_CONTROL].into_iter().chain(RATE.iter().filter(move |_| limited))
 }
 
 fn with_headers<'a>(
     mut response: ResponseBuilder,
-    headers: impl Iterator<Item = &'a Header>,
+    headers: impl Iterator<Item = &'a Param>,
 ) -> ResponseBuilder {
     for header in headers {
         let place = format!("#/components/headers/{}", header.name);
@@ -216,7 +227,7 @@ fn no(route: &Route, status: u16, codes: &BTreeSet<&'static str>) -> Response {
     let examples = codes.iter().map(|code| (*code, example_of(code)));
     let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem")));
     let content = content.examples_from_iter(examples);
-    let own: &[Header] = match status {
+    let own: &[Param] = match status {
         401 => &[CHALLENGE],
         429 | 503 => &[RETRY_AFTER],
         _ => &[],
@@ -289,7 +300,7 @@ fn components() -> Components {
     components
 }
 
-fn headers() -> impl Iterator<Item = &'static Header> {
+fn headers() -> impl Iterator<Item = &'static Param> {
     let own = ROUTES.iter().flat_map(|route| route.doc.answers).flat_map(|answer| answer.headers);
     own.chain([&CORRELATED, &CACHE_CONTROL, &CHALLENGE, &RETRY_AFTER, &ETAG]).chain(&RATE)
 }
@@ -301,7 +312,7 @@ fn shapes() -> Shapes {
         if let Some(body) = &route.doc.body {
             collect(body.shape, &mut asked);
         }
-        let forms = route.doc.answers.iter().flat_map(|answer| answer.forms);
+        let forms = route.doc.answers.iter().filter_map(|answer| answer.form);
         forms.filter_map(|form| form.shape).for_each(|shape| collect(shape, &mut all));
     }
     collect(Shape::of::<Problem>(), &mut all);

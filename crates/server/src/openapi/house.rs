@@ -1,95 +1,60 @@
 //! The house itself: whether it is well, its numbers, its codes and this document.
 
 use super::{
-    doc::{Answer, Doc, Form, Header, Kind, Param},
-    said::{ETAG, HOUSE},
+    doc::{Answer, Doc, Param},
+    examples as example,
+    said::{ETAG, HOUSE, KNOWN_VERSION},
 };
 use crate::api::health::Health;
-use wire::{CodeEntry, Rule, codes};
+use wire::{CodeEntry, codes};
 
 pub(crate) static METRICS: Doc = Doc {
-    answers: &[Answer::new(
-        200,
+    answers: &[Answer::text(
+        "text/plain",
         "Prometheus' text form",
-        &[Form::text("text/plain", "consign_queue_queued{job_type=\"email\"} 12\n")],
-        &[],
+        "consign_queue_queued{job_type=\"email\"} 12\n",
     )],
     ..Doc::new("getMetrics", HOUSE, "Numbers for graphs")
 };
 
 pub(crate) static ALIVE: Doc = Doc {
-    answers: &[Answer::new(200, "it lives", &[Form::json::<Health>(r#"{"status": "ok"}"#)], &[])],
+    answers: &[Answer::json::<Health>(200, "it lives", r#"{"status": "ok"}"#)],
     ..Doc::new("getHealth", HOUSE, "Whether this process answers")
 };
 
 pub(crate) static READY: Doc = Doc {
-    answers: &[Answer::new(
-        200,
-        "it can serve",
-        &[Form::json::<Health>(r#"{"status": "ready"}"#)],
-        &[],
-    )],
+    answers: &[Answer::json::<Health>(200, "it can serve", r#"{"status": "ready"}"#)],
     codes: &[codes::OVERLOADED, codes::STORE_UNAVAILABLE, codes::STORE_DAMAGED],
     ..Doc::new("getReadiness", HOUSE, "Whether this node can serve")
 };
 
 pub(crate) static LIST_ERRORS: Doc = Doc {
-    answers: &[Answer::new(
-        200,
-        "all codes",
-        &[
-            Form::page::<CodeEntry>(
-                r#"{"items": [{"code": "LEASE_LOST", "httpStatus": 409, "retryable": false, "title": "Lease lost", "meaning": "The lease token is not the job's current one; nothing was changed.", "whatToDo": "Stop working on this job."}], "nextCursor": null}"#,
-            ),
-            Form::text("text/html", ""),
-        ],
-        &[],
-    )],
+    answers: &[Answer::page::<CodeEntry>("all codes", example::CODE).or_page()],
     codes: &[codes::NOT_ACCEPTABLE],
     ..Doc::new("listErrors", HOUSE, "All codes, and what to do about them")
 };
 
 pub(crate) static SHOW_ERROR: Doc = Doc {
-    answers: &[Answer::new(
-        200,
-        "the code",
-        &[
-            Form::json::<CodeEntry>(
-                r#"{"code": "LEASE_LOST", "httpStatus": 409, "retryable": false, "title": "Lease lost", "meaning": "The lease token is not the job's current one; nothing was changed.", "whatToDo": "Stop working on this job."}"#,
-            ),
-            Form::text("text/html", ""),
-        ],
-        &[],
-    )],
+    answers: &[Answer::json::<CodeEntry>(200, "the code", example::CODE).or_page()],
     codes: &[codes::NOT_ACCEPTABLE, codes::NOT_FOUND],
     ..Doc::new("getError", HOUSE, "One code, and what to do about it")
 };
 
 pub(crate) static DOCUMENT: Doc = Doc {
-    takes: &[KNOWN],
-    answers: &[
-        Answer::new(200, "this document", &[Form::text("application/json", "{}")], &[ETAG]),
-        Answer::new(304, "it is the one that you have", &[], &[ETAG]),
-    ],
+    takes: &[KNOWN_VERSION],
+    answers: &[Answer::text("application/json", "this document", "{}").with(&[ETAG]), SAME],
     codes: &[codes::NOT_ACCEPTABLE],
     ..Doc::new("getOpenapi", HOUSE, "This document, for programs")
 };
 
 pub(crate) static PAGE: Doc = Doc {
-    takes: &[KNOWN],
-    answers: &[
-        Answer::new(200, "this document", &[Form::text("text/html", "")], &[ETAG, POLICY]),
-        Answer::new(304, "it is the one that you have", &[], &[ETAG]),
-    ],
+    takes: &[KNOWN_VERSION],
+    answers: &[Answer::text("text/html", "this document", "").with(&[ETAG, POLICY]), SAME],
     codes: &[codes::NOT_ACCEPTABLE],
     ..Doc::new("getDocs", HOUSE, "This document, for people")
 };
 
-const KNOWN: Param =
-    Param::header("If-None-Match", Kind::Text(Rule::Any), "the version that you have");
+const POLICY: Param =
+    Param::text("Content-Security-Policy", "nothing is loaded but the page's own style");
 
-const POLICY: Header = Header {
-    name: "Content-Security-Policy",
-    kind: Kind::Text(Rule::Any),
-    meaning: "nothing is loaded but the page's own style",
-};
+const SAME: Answer = Answer::empty(304, "it is the one that you have").with(&[ETAG]);

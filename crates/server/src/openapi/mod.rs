@@ -6,6 +6,7 @@
 mod doc;
 mod document;
 mod dress;
+mod examples;
 mod house;
 mod jobs;
 mod operators;
@@ -21,7 +22,7 @@ pub(crate) use jobs::*;
 pub(crate) use operators::*;
 pub(crate) use work::*;
 
-use crate::{guard::accepts, no::Reply};
+use crate::{guard::accepts, no::Reply, sent::is_known};
 use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
@@ -49,16 +50,13 @@ impl Fixed {
     }
 
     fn answer(&'static self, asked: &HeaderMap, kind: &'static str) -> Response {
-        let known = asked.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
         let own = self.etag.to_str().expect("hex is plain ASCII");
-        let is_own = |tag: &str| matches!(tag.trim().trim_start_matches("W/"), tag if tag == own);
-        let is_known =
-            known.is_some_and(|known| known.trim() == "*" || known.split(',').any(is_own));
+        let known = asked.get(header::IF_NONE_MATCH).is_some_and(|known| is_known(known, own));
         let headers = [
             (header::ETAG, self.etag.clone()),
             (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
         ];
-        if is_known {
+        if known {
             return (StatusCode::NOT_MODIFIED, headers).into_response();
         }
         let kind = [(header::CONTENT_TYPE, HeaderValue::from_static(kind))];

@@ -7,12 +7,17 @@ use self::{
     fields::{fields_of, kind_of, table},
     prose::{example, prose, prose_line},
 };
+use super::{document::method, dress::said, said::TAGS};
+use crate::{
+    openapi::Doc,
+    routes::{Access, ROUTES, Route},
+};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 use utoipa::openapi::{
     Content, OpenApi, RefOr, Required, Response,
-    path::{Operation, Parameter, ParameterIn, PathItem},
+    path::{Operation, Parameter, ParameterIn},
 };
 
 const STYLE: &str = include_str!("page.css");
@@ -28,7 +33,6 @@ pub(super) fn policy() -> String {
 
 /// Draws the page. Whatever stands in the document is escaped.
 pub(super) fn page(document: &OpenApi) -> String {
-    let chapters = chapters(document);
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
@@ -40,7 +44,7 @@ pub(super) fn page(document: &OpenApi) -> String {
                 style { (PreEscaped(STYLE)) }
             }
             body {
-                (contents(&chapters))
+                (contents(document))
                 main {
                     header {
                         h1 { (document.info.title) " " small { (document.info.version) } }
@@ -48,11 +52,11 @@ pub(super) fn page(document: &OpenApi) -> String {
                         p { "For programs: " a href="/openapi.json" { "/openapi.json" } " (OpenAPI 3.1)." }
                         (example("export KEY=$(cat consign-data/admin.key)\nexport URL=http://127.0.0.1:8470"))
                     }
-                    @for chapter in &chapters {
-                        section id=(chapter.name) {
-                            h2 { (chapter.name) }
-                            p.lead { (chapter.about) }
-                            @for route in &chapter.routes { (article(document, route)) }
+                    @for (tag, about) in TAGS {
+                        section id=(tag) {
+                            h2 { (tag) }
+                            p.lead { (about) }
+                            @for route in routes(document, tag) { (article(document, route)) }
                         }
                     }
                     (shapes(document))
@@ -63,57 +67,28 @@ pub(super) fn page(document: &OpenApi) -> String {
     markup.into_string()
 }
 
-struct Chapter<'a> {
-    name: &'a str,
-    about: &'a str,
-    routes: Vec<Told<'a>>,
+/// The routes of a chapter, in the order of the document.
+fn routes(document: &OpenApi, tag: &str) -> impl Iterator<Item = &'static Route> {
+    let all = document.paths.paths.keys().flat_map(|path| {
+        let of = move |method| {
+            ROUTES.iter().find(|one| (one.method, one.path) == (method, path.as_str()))
+        };
+        ["GET", "POST", "PUT", "DELETE"].into_iter().filter_map(of)
+    });
+    all.filter(move |route| route.doc.tag == tag)
 }
 
-/// One route as the document has it.
-struct Told<'a> {
-    method: &'static str,
-    path: &'a str,
-    id: &'a str,
-    operation: &'a Operation,
-}
-
-fn chapters(document: &OpenApi) -> Vec<Chapter<'_>> {
-    let tags = document.tags.iter().flatten();
-    let chapter = |name: &'_ str| -> Vec<Told<'_>> {
-        let routes = document.paths.paths.iter().flat_map(|(path, item)| routes(path, item));
-        let is_here =
-            |route: &Told<'_>| route.operation.tags.iter().flatten().any(|tag| tag == name);
-        routes.filter(is_here).collect()
-    };
-    tags.map(|tag| Chapter {
-        name: &tag.name,
-        about: tag.description.as_deref().unwrap_or_default(),
-        routes: chapter(&tag.name),
-    })
-    .collect()
-}
-
-fn routes<'a>(path: &'a str, item: &'a PathItem) -> impl Iterator<Item = Told<'a>> {
-    let methods =
-        [("GET", &item.get), ("POST", &item.post), ("PUT", &item.put), ("DELETE", &item.delete)];
-    methods.into_iter().filter_map(move |(method, operation)| {
-        let operation = operation.as_ref()?;
-        let id = operation.operation_id.as_deref().unwrap_or_default();
-        Some(Told { method, path, id, operation })
-    })
-}
-
-fn contents(chapters: &[Chapter<'_>]) -> Markup {
+fn contents(document: &OpenApi) -> Markup {
     html! {
         nav {
             details open {
                 summary { "Contents" }
-                @for chapter in chapters {
-                    h2 { a href={ "#" (chapter.name) } { (chapter.name) } }
+                @for (tag, _) in TAGS {
+                    h2 { a href={ "#" (tag) } { (tag) } }
                     ul {
-                        @for route in &chapter.routes {
-                            li { a href={ "#" (route.id) } {
-                                (badge(route.method)) " " (title(route.operation))
+                        @for route in routes(document, tag) {
+                            li { a href={ "#" (route.doc.id) } {
+                                (badge(route.method)) " " (route.doc.title)
                             } }
                         }
                     }
@@ -128,23 +103,21 @@ fn badge(method: &str) -> Markup {
     html! { span class={ "badge " (method.to_ascii_lowercase()) } { (method) } }
 }
 
-fn title(operation: &Operation) -> &str {
-    operation.summary.as_deref().unwrap_or_default()
-}
-
-fn article(document: &OpenApi, route: &Told<'_>) -> Markup {
-    let operation = route.operation;
+fn article(document: &OpenApi, route: &Route) -> Markup {
+    let operation = document.paths.get_path_operation(route.path, method(route));
+    let operation = operation.expect("the document has every route");
+    let Doc { id, title, .. } = route.doc;
     html! {
-        article id=(route.id) {
-            h3 { a href={ "#" (route.id) } { (title(operation)) } }
-            p.address { (badge(route.method)) " " code { (route.path) } " " span.id { (route.id) } }
+        article id=(id) {
+            h3 { a href={ "#" (id) } { (title) } }
+            p.address { (badge(route.method)) " " code { (route.path) } " " span.id { (id) } }
             (prose(operation.description.as_deref().unwrap_or_default()))
             (parameters(operation))
             @if let Some((content, required)) = body(operation) {
                 h4 { "Body" @if !required { " (may be left out)" } }
                 @if let Some(schema) = &content.schema { (table(&fields_of(document, schema))) }
             }
-            (example(&curl(route)))
+            (example(&curl(route, operation)))
             (answers(operation))
         }
     }
@@ -189,9 +162,9 @@ fn body(operation: &Operation) -> Option<(&Content, bool)> {
 }
 
 /// A line that can be pasted.
-fn curl(route: &Told<'_>) -> String {
+fn curl(route: &Route, operation: &Operation) -> String {
     let mut path = route.path.to_owned();
-    for parameter in route.operation.parameters.iter().flatten() {
+    for parameter in operation.parameters.iter().flatten() {
         if let RefOr::T(parameter) = parameter
             && let Some(RefOr::T(utoipa::openapi::Schema::Object(schema))) = &parameter.schema
             && let Some(example) = schema.examples.first().and_then(|example| example.as_str())
@@ -204,10 +177,10 @@ fn curl(route: &Told<'_>) -> String {
         line += &format!(" -X {}", route.method);
     }
     line += &format!(" \"$URL{path}\"");
-    if route.operation.security.as_ref().is_some_and(|needed| !needed.is_empty()) {
+    if route.access != Access::Open {
         line += " \\\n  -H \"Authorization: Bearer $KEY\"";
     }
-    if let Some(example) = body(route.operation).and_then(|(content, _)| content.example.as_ref()) {
+    if let Some(example) = body(operation).and_then(|(content, _)| content.example.as_ref()) {
         let quoted = example.to_string().replace('\'', r"'\''");
         line += &format!(" \\\n  -H 'Content-Type: application/json' \\\n  -d '{quoted}'");
     }
@@ -269,7 +242,7 @@ fn shapes(document: &OpenApi) -> Markup {
             @for (name, schema) in shapes {
                 article id={ "shape-" (name) } {
                     h3 { a href={ "#shape-" (name) } { (name) } }
-                    @let said = super::dress::said(schema);
+                    @let said = said(schema);
                     @if !said.is_empty() { (prose(&said)) }
                     @let fields = fields_of(document, schema);
                     @if fields.is_empty() { p { (kind_of(schema)) } } @else { (table(&fields)) }

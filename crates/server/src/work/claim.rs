@@ -1,16 +1,11 @@
 //! Claim: a worker gets jobs, each under a lease; a worker that is gone gets none.
 
 use crate::{
-    Door,
-    auth::{Caller, Shown},
-    connections::Connection,
-    no::Reply,
-    sent::Sent,
+    Door, auth::Shown, connections::Connection, context::RequestContext, no::Reply, sent::Sent,
 };
 use axum::{
     Extension,
     body::Body,
-    extract::State,
     http::{HeaderValue, header},
     response::{IntoResponse, Response},
 };
@@ -29,25 +24,21 @@ use tokio::{runtime::Handle, task::yield_now, time::sleep};
 use wire::{ClaimAnswer, ClaimOrder, ClaimRequest, ClaimedJob};
 
 pub(crate) async fn claim(
-    State(door): State<Door>,
-    caller: Caller,
+    context: RequestContext,
     shown: Shown,
-    connection: Option<Extension<Arc<Connection>>>,
+    Extension(connection): Extension<Arc<Connection>>,
     Sent(request, _): Sent<ClaimRequest>,
 ) -> Reply<Response> {
-    // Requests of tests that call the router have no connection.
-    if let Some(Extension(connection)) = connection {
-        connection.begin_leasing();
-    }
+    connection.begin_leasing();
     let ClaimOrder { mut wish, wait } = request.check()?;
-    caller.grant().may_claim(&wish.job_types)?;
+    context.grant().may_claim(&wish.job_types)?;
     // Names of claims can be guessed: only the credential that sent one gets its leases again.
-    wish.claim = wish.claim.of_principal(&caller.0.who);
+    wish.claim = wish.claim.of_principal(&context.caller.0.who);
     let claimed = match wait.is_zero() {
-        true => door.node.claim(caller.scope(), wish).await?,
-        false => stand(&door, &caller, wish, wait).await?,
+        true => context.node().claim(context.scope(), wish).await?,
+        false => stand(&context, wish, wait).await?,
     };
-    let leased = Leased { claimed, door };
+    let leased = Leased { claimed, door: context.door };
     if !wait.is_zero() {
         // A credential may end before the wait does. Then the jobs go back at no cost.
         shown.is_good(&leased.door).await?;
@@ -70,25 +61,23 @@ pub(crate) async fn claim(
 
 /// Waits for work. Whoever is dropped meanwhile, because its client is gone, leaves nothing leased.
 async fn stand(
-    door: &Door,
-    caller: &Caller,
+    context: &RequestContext,
     wish: engine::Wish,
     wait: Duration,
 ) -> Reply<Vec<Claimed>> {
-    let _place = match door.place_to_wait(caller, None) {
+    let _place = match context.place_to_wait(None) {
         Ok(place) => place,
-        // What there is goes out all the same. Only one that would wait is sent away, and told when
-        // to come again.
+        // What there is goes out all the same. Only one that would wait is told to come again.
         Err(no_place) => {
-            let claimed = door.node.claim(caller.scope(), wish).await?;
+            let claimed = context.node().claim(context.scope(), wish).await?;
             return if claimed.is_empty() { Err(no_place.into()) } else { Ok(claimed) };
         }
     };
-    let mut standing = door.node.stand(caller.scope().clone(), wish);
+    let mut standing = context.node().stand(context.scope().clone(), wish);
     tokio::select! {
         claimed = &mut standing => return Ok(claimed?),
         () = sleep(wait) => {}
-        () = door.closed() => {}
+        () = context.door.closed() => {}
     }
     Ok(standing.withdraw().await?)
 }

@@ -1,15 +1,14 @@
 //! Leave: a worker signs off.
 
-use crate::{Door, auth::Caller, no::Reply, sent::Sent};
-use axum::{Json, extract::State};
+use crate::{context::RequestContext, no::Reply, sent::Sent};
+use axum::Json;
 use wire::{LeaveAnswer, LeaveRequest};
 
 pub(crate) async fn leave(
-    State(door): State<Door>,
-    caller: Caller,
+    context: RequestContext,
     Sent(request, _): Sent<LeaveRequest>,
 ) -> Reply<Json<LeaveAnswer>> {
     let worker = request.check()?;
-    door.node.leave(caller.scope(), &worker).await?;
+    context.node().leave(context.scope(), &worker).await?;
     Ok(Json(LeaveAnswer { worker_id: worker.to_string() }))
 }

@@ -1,40 +1,20 @@
 //! Release: workers give jobs back untried.
 
-use super::{held::may_speak, settle::answers};
-use crate::{
-    Door,
-    auth::Caller,
-    guard::Correlation,
-    no::Reply,
-    sent::{SentReport, item_of},
-};
-use axum::{Json, extract::State};
-use engine::Release;
-use wire::{PageItem, ReleaseItem, ReleaseRequest, SettleAnswer};
+use super::{held::check_each, settle::settled};
+use crate::{context::RequestContext, no::Reply, sent::SentReport};
+use axum::Json;
+use wire::{ReleaseItem, ReleaseRequest, SettleAnswer};
 
 pub(crate) async fn release(
-    State(door): State<Door>,
-    caller: Caller,
-    correlation: Correlation,
+    context: RequestContext,
     SentReport(request, _permit): SentReport<ReleaseRequest>,
 ) -> Reply<Json<SettleAnswer>> {
     request.check_count()?;
-    let mut releases = Vec::with_capacity(request.items.len());
-    let mut entries = Vec::with_capacity(request.items.len());
-    for item in &request.items {
-        entries.push(checked(&door, &caller, item).await.map(|release| {
-            let id = release.id;
-            releases.push(release);
-            id
-        }));
-    }
-    let verdicts = door.node.release(caller.scope(), releases).await?;
-    let ids = request.items.iter().map(|item| item.job_id(|item| &item.job_id));
-    Ok(Json(answers(entries, ids, verdicts, &correlation.id)))
-}
-
-async fn checked(door: &Door, caller: &Caller, item: &PageItem<ReleaseItem>) -> Reply<Release> {
-    let release = item_of(item)?.check()?;
-    may_speak(door, caller, release.id).await?;
-    Ok(release)
+    let check = |item: &ReleaseItem| {
+        let release = item.check()?;
+        Ok((release.id, release, ()))
+    };
+    let (releases, entries) = check_each(&context, &request.items, check).await;
+    let verdicts = context.node().release(context.scope(), releases).await?;
+    Ok(Json(settled(&context, &request.items, entries, verdicts, |item| &item.job_id)))
 }

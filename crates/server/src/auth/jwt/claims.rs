@@ -1,8 +1,8 @@
 //! What a token says, and what that means here.
 
-use super::{JwtRefused, JwtSetupError};
+use super::JwtRefused;
 use crate::settings::JwtSettings;
-use engine::{Grant, Pattern, Principal, Right, Rights, Scope, Tenant, Timestamp, is_deceptive};
+use engine::{Grant, Pattern, Principal, Right, Scope, Tenant, Timestamp, is_deceptive};
 use serde_json::{Map, Value};
 
 /// Clocks of two houses differ.
@@ -17,13 +17,9 @@ const SUB_CHARS_MAX: usize = 256;
 const ALL_TENANTS: &str = "*";
 
 /// What a token says. Its signature was checked.
-pub(super) struct Claims(Map<String, Value>);
+pub(super) struct Claims(pub(super) Map<String, Value>);
 
 impl Claims {
-    pub(super) fn new(claims: Map<String, Value>) -> Self {
-        Claims(claims)
-    }
-
     pub(super) fn check_issuer(&self, issuer: &str) -> Result<(), JwtRefused> {
         let same = self.0.get("iss").and_then(Value::as_str) == Some(issuer);
         if same { Ok(()) } else { Err(JwtRefused::Issuer) }
@@ -31,13 +27,8 @@ impl Claims {
 
     pub(super) fn check_audience(&self, audience: &str) -> Result<(), JwtRefused> {
         let is_ours = |value: &Value| value.as_str() == Some(audience);
-        let meant = self.0.get("aud").is_some_and(|aud| match aud {
-            Value::Array(several) => several.iter().any(is_ours),
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::String(_)
-            | Value::Object(_) => is_ours(aud),
+        let meant = self.0.get("aud").is_some_and(|aud| {
+            is_ours(aud) || aud.as_array().is_some_and(|several| several.iter().any(is_ours))
         });
         if meant { Ok(()) } else { Err(JwtRefused::Audience) }
     }
@@ -77,82 +68,44 @@ impl Claims {
         };
         texts.map(Some).ok_or_else(|| claim(name, "is neither a text nor a list of texts"))
     }
+
+    /// Whom the token stands for; `tenant` is that of tokens without a claim.
+    pub(super) fn principal(
+        &self,
+        settings: &JwtSettings,
+        tenant: Option<&Scope>,
+    ) -> Result<Principal, JwtRefused> {
+        let who = format!("jwt:{}", sub(self)?).into();
+        let name = &settings.tenant_claim;
+        let scope = match self.0.get(name) {
+            None => tenant.cloned().ok_or_else(|| claim(name, "is missing"))?,
+            Some(value) => {
+                let text = value.as_str().ok_or_else(|| claim(name, "is not a text"))?;
+                scope(text, settings).map_err(|wrong| claim(name, wrong))?
+            }
+        };
+        // Scopes that are none of ours are passed over: other systems write theirs there, too.
+        let texts = self.texts(&settings.scopes_claim)?.unwrap_or_default();
+        let words = texts.iter().flat_map(|text| text.split_ascii_whitespace());
+        let rights = words.filter_map(|word| Right::parse(word).ok()).collect();
+        let types = patterns(self, &settings.types_claim)?;
+        let subjects = patterns(self, &settings.subjects_claim)?;
+        let grant = Grant { scope, rights, types, subjects };
+        Ok(Principal { who, grant, expires_at: self.expires_at()? })
+    }
 }
 
 fn claim(name: &str, wrong: &'static str) -> JwtRefused {
     JwtRefused::Claim(name.to_owned(), wrong)
 }
 
-/// Which claim means what.
-pub(super) struct Mapping {
-    tenant_claim: String,
-    tenant: Option<Scope>,
-    allow_all_tenants: bool,
-    scopes_claim: String,
-    subjects_claim: String,
-    types_claim: String,
-}
-
-impl Mapping {
-    pub(super) fn check(settings: &JwtSettings) -> Result<Self, JwtSetupError> {
-        for (field, name) in [
-            ("tenant_claim", &settings.tenant_claim),
-            ("scopes_claim", &settings.scopes_claim),
-            ("subjects_claim", &settings.subjects_claim),
-            ("types_claim", &settings.types_claim),
-        ] {
-            if name.is_empty() {
-                return Err(JwtSetupError::Empty(field));
-            }
-        }
-        let allow_all_tenants = settings.allow_all_tenants;
-        let scope = |text: &String| {
-            scope(text, allow_all_tenants).map_err(|wrong| JwtSetupError::Tenant(wrong.to_owned()))
-        };
-        Ok(Mapping {
-            tenant: settings.tenant.as_ref().map(scope).transpose()?,
-            tenant_claim: settings.tenant_claim.clone(),
-            allow_all_tenants,
-            scopes_claim: settings.scopes_claim.clone(),
-            subjects_claim: settings.subjects_claim.clone(),
-            types_claim: settings.types_claim.clone(),
-        })
-    }
-
-    pub(super) fn principal(&self, claims: &Claims) -> Result<Principal, JwtRefused> {
-        let who = format!("jwt:{}", sub(claims)?).into();
-        let grant = Grant {
-            scope: self.scope(claims)?,
-            rights: self.rights(claims)?,
-            types: patterns(claims, &self.types_claim)?,
-            subjects: patterns(claims, &self.subjects_claim)?,
-        };
-        Ok(Principal { who, grant, expires_at: claims.expires_at()? })
-    }
-
-    fn scope(&self, claims: &Claims) -> Result<Scope, JwtRefused> {
-        let name = &self.tenant_claim;
-        let Some(value) = claims.0.get(name) else {
-            return self.tenant.clone().ok_or_else(|| claim(name, "is missing"));
-        };
-        let text = value.as_str().ok_or_else(|| claim(name, "is not a text"))?;
-        scope(text, self.allow_all_tenants).map_err(|wrong| claim(name, wrong))
-    }
-
-    /// Scopes that are none of ours are passed over: other systems write theirs into the same claim.
-    fn rights(&self, claims: &Claims) -> Result<Rights, JwtRefused> {
-        let texts = claims.texts(&self.scopes_claim)?.unwrap_or_default();
-        let words = texts.iter().flat_map(|text| text.split_ascii_whitespace());
-        Ok(words.filter_map(|word| Right::parse(word).ok()).collect())
-    }
-}
-
-fn scope(text: &str, allow_all_tenants: bool) -> Result<Scope, &'static str> {
+/// The scope that a tenant claim, or the setting in its place, stands for.
+pub(super) fn scope(text: &str, settings: &JwtSettings) -> Result<Scope, &'static str> {
     if text != ALL_TENANTS {
         return Tenant::parse(text).map(Scope::One).map_err(|_| "is not the name of a tenant");
     }
     // The issuer may let people choose what stands in this claim, and would not know what a star does here.
-    if allow_all_tenants {
+    if settings.allow_all_tenants {
         Ok(Scope::All)
     } else {
         Err("is *, which jwt.allow_all_tenants forbids")

@@ -33,9 +33,7 @@ const KEYS_BYTES_MAX: usize = 256 * 1024;
 const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The keys of one issuer, as they were last read.
-pub(super) struct Keyring(Arc<Shared>);
-
-struct Shared {
+pub(super) struct Keyring {
     source: Source,
     algorithms: Vec<Algorithm>,
     current: RwLock<KeySet>,
@@ -50,45 +48,35 @@ impl Keyring {
         jwks: JwksSource,
         algorithms: Vec<Algorithm>,
         now: Timestamp,
-    ) -> Result<Self, JwtSetupError> {
+    ) -> Result<Arc<Self>, JwtSetupError> {
         let source = Source::check(jwks)?;
         let current = match (source.keys(&algorithms).await, &source) {
             (Ok(keys), _) => keys,
             (Err(error), Source::File(_)) => return Err(JwtSetupError::File(error)),
             (Err(error), Source::Url(..)) => {
-                warn!(
-                    error = &error as &dyn std::error::Error,
-                    "keys of the token issuer not read"
-                );
+                warn_of(&error);
                 KeySet::default()
             }
         };
-        Ok(Keyring(Arc::new(Shared {
-            source,
-            algorithms,
-            current: RwLock::new(current),
-            tried_at: AtomicI64::new(now.unix_ms()),
-            turn: Arc::default(),
-        })))
+        let (current, tried_at) = (RwLock::new(current), AtomicI64::new(now.unix_ms()));
+        Ok(Arc::new(Keyring { source, algorithms, current, tried_at, turn: Arc::default() }))
     }
 
     /// The key that `header` names. Where it is not known, the issuer may have a new one.
     pub(super) async fn find(
-        &self,
+        self: &Arc<Self>,
         header: &Header,
         now: Timestamp,
     ) -> Result<Arc<Key>, JwtRefused> {
-        let found = self.0.current().find(header);
+        let found = self.current().find(header);
         if matches!(found, Err(JwtRefused::UnknownKey | JwtRefused::NoKeys)) {
-            self.0.read_again(now).await;
-            return self.0.current().find(header);
+            self.read_again(now).await;
+            return self.current().find(header);
         }
-        self.0.read_again_if_old(now);
+        self.read_again_if_old(now);
         found
     }
-}
 
-impl Shared {
     fn current(&self) -> KeySet {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -126,15 +114,14 @@ impl Shared {
                 *self.current.write().unwrap_or_else(PoisonError::into_inner) = keys;
             }
             // The keys that we have were good; whoever can silence the issuer must not end everybody's tokens.
-            Err(error) => {
-                warn!(
-                    error = &error as &dyn std::error::Error,
-                    "keys of the token issuer not read"
-                );
-            }
+            Err(error) => warn_of(&error),
         }
         drop(turn);
     }
+}
+
+fn warn_of(error: &KeysError) {
+    warn!(error = error as &dyn std::error::Error, "keys of the token issuer not read");
 }
 
 enum Source {
@@ -199,7 +186,7 @@ struct KeySet(Arc<[Arc<Key>]>);
 pub(super) struct Key {
     id: Option<String>,
     algorithms: Vec<Algorithm>,
-    decoding: DecodingKey,
+    pub(super) decoding: DecodingKey,
 }
 
 impl KeySet {
@@ -248,10 +235,6 @@ impl Key {
         let decoding = DecodingKey::from_jwk(&jwk).ok()?;
         Some(Arc::new(Key { id: jwk.common.key_id, algorithms, decoding }))
     }
-
-    pub(super) fn decoding(&self) -> &DecodingKey {
-        &self.decoding
-    }
 }
 
 fn signs(common: &CommonParameters) -> bool {
@@ -275,8 +258,4 @@ fn fits(kind: &AlgorithmParameters, algorithm: Algorithm) -> bool {
         // The crate may learn of more kinds; we have to learn of them first.
         _ => false,
     }
-}
-
-pub(super) fn is_shared_secret(algorithm: Algorithm) -> bool {
-    algorithm.family() == AlgorithmFamily::Hmac
 }
