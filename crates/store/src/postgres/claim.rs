@@ -8,14 +8,15 @@ use super::{
     error::Trouble,
     execute::Ready,
     known::Known,
-    lines::{Looked, RANKS},
+    lines::{Looked, RANKS, ranks},
     load,
     locks::{self, Clock},
     pending::queue_column,
-    pool::{Lent, Param},
+    pool::Lent,
     sql,
     transaction::Transaction,
     uuid::id_of,
+    values::Param,
 };
 use crate::{form::stored::Stored, queue::Queue, store::Claimed};
 use engine::{CLAIM_BYTES_MAX, CLAIM_MAX, Claim, JobId, JobType, JsonText, Scope, Timestamp, Wish};
@@ -24,7 +25,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio_postgres::{Row, types::Type};
+use tokio_postgres::Row;
 
 /// So many jobs are locked and read at a time.
 const LOOK_MAX: usize = 1_000;
@@ -269,19 +270,10 @@ impl Inner {
         let share = room.div_ceil(queues.len()) + self.damaged().len();
         let numbers: Vec<i32> = queues.iter().map(|queue| queue_column(*queue)).collect();
         let wanted = vec![i32::try_from(share).unwrap_or(i32::MAX); queues.len()];
-        let ranks: Vec<i16> = (0..RANKS as i16).collect();
         let floors: Vec<_> = queues.iter().map(|queue| self.lines().floors(*queue, at)).collect();
         let from: Vec<i64> = floors.iter().flat_map(|(floors, _)| *floors).collect();
         let (now, count) = (now.map(Timestamp::unix_ms), RANKS as i64);
-        let params: [Param<'_>; 7] = [
-            (&numbers, Type::INT4_ARRAY),
-            (&wanted, Type::INT4_ARRAY),
-            (&ranks, Type::INT2_ARRAY),
-            (&from, Type::INT8_ARRAY),
-            (&now, Type::INT8),
-            (&count, Type::INT8),
-            (&locks, Type::INT8_ARRAY),
-        ];
+        let params: [Param<'_>; 7] = [&numbers, &wanted, &ranks(), &from, &now, &count, &locks];
         let mut rows = db.rows(sql::READY, &params).await?;
         let last = rows.pop().ok_or(Trouble::Impossible("a look without its last row"))?;
         let new: i64 = last.try_get(12)?;

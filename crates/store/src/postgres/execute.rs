@@ -112,14 +112,11 @@ impl Inner {
         if let Some(foreseen) = self.foresee(&db, &plan, &known) {
             return self.hand_over(&mut db, &plan, (known, foreseen), news).await;
         }
-        db.opened();
-        let done = self.transaction(&db, &plan, known).await;
-        let done = match done {
-            Ok(ready) => self.commit(&db, ready, news).await,
-            Err(trouble) => Err(trouble),
-        };
-        db.end(&done).await;
-        done
+        db.within(async |db| {
+            let ready = self.transaction(db, &plan, known).await?;
+            self.commit(db, ready, news).await
+        })
+        .await
     }
 
     /// Everything but the commit.
@@ -156,8 +153,17 @@ impl Inner {
             replies.insert(*index, reply);
         }
         transaction.expect_changes()?;
-        let mut ready = Ready::new(transaction, xact, made);
-        ready.only_claims = plan.only_claims();
+        let mut ready = Ready {
+            replies: Vec::new(),
+            transaction,
+            workers: WorkersNews::default(),
+            given: Vec::new(),
+            lines: Vec::new(),
+            served: Vec::new(),
+            xact,
+            only_claims: plan.only_claims(),
+            made,
+        };
         if !plan.claims.is_empty() {
             self.write(db, &mut ready.transaction).await?;
             let claimed = self.claim(db, plan, &held, &mut ready).await?;
@@ -191,20 +197,4 @@ pub(super) struct Ready {
     pub(super) only_claims: bool,
     /// How many connections had been made when it began.
     pub(super) made: u64,
-}
-
-impl Ready {
-    fn new(transaction: Transaction, xact: Xact, made: u64) -> Self {
-        Ready {
-            replies: Vec::new(),
-            transaction,
-            workers: WorkersNews::default(),
-            given: Vec::new(),
-            lines: Vec::new(),
-            served: Vec::new(),
-            xact,
-            only_claims: false,
-            made,
-        }
-    }
 }

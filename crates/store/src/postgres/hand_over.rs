@@ -14,7 +14,7 @@ use super::{
     known::Known,
     pool::{Lent, Pool},
     save, sql,
-    transaction::{BLOCK, Transaction, TransactionContext},
+    transaction::{BLOCK, Transaction},
     workers::WorkersNews,
 };
 use crate::{
@@ -28,13 +28,12 @@ use std::{
     pin::pin,
     sync::{Arc, MutexGuard},
 };
-use tokio_postgres::types::Type;
 
 /// Places for announcements of new jobs, and so for their numbers: of two jobs of a millisecond the one that came later is to
 /// have the later one.
 #[derive(Default)]
 pub(super) struct Places {
-    kept: BTreeSet<i64>,
+    pub(super) kept: BTreeSet<i64>,
     /// The last that was used, and for which time.
     used: i64,
     used_at: Timestamp,
@@ -144,16 +143,10 @@ impl Inner {
         spare.iter().for_each(|place| self.places().keep(*place));
     }
 
-    fn places(&self) -> MutexGuard<'_, Places> {
+    pub(super) fn places(&self) -> MutexGuard<'_, Places> {
         let mut places = self.places.lock().expect(super::UNPOISONED);
         places.as_of(self.writers.made());
         places
-    }
-
-    /// Whether a place is there to be used.
-    #[cfg(test)]
-    pub(super) fn next_place(&self) -> Option<i64> {
-        self.places().kept.first().copied()
     }
 
     pub(super) async fn hand_over(
@@ -165,9 +158,7 @@ impl Inner {
     ) -> Result<Vec<Reply>, Trouble> {
         let Foreseen { now, place } = foreseen;
         let settings = known.version;
-        let context =
-            TransactionContext { now, epoch: 0, known, limits: self.limits, places: vec![place] };
-        let mut transaction = Transaction::new(context, self.dice.clone());
+        let mut transaction = Transaction::new(self, (now, 0), known, vec![place]);
         let mut replies = Vec::with_capacity(plan.requests.len());
         for (_, request) in &plan.requests {
             replies.push(carry_out(&mut transaction, request)?);
@@ -218,8 +209,7 @@ impl Inner {
     /// Whether some of these jobs were erased. That is known for as long as their announcements are there.
     async fn are_erased(&self, numbers: &[i64]) -> Result<bool, Trouble> {
         let db = self.readers.lend().await?;
-        let rows = db.rows(sql::ERASED_AMONG, &[(&numbers, Type::INT8_ARRAY)]).await?;
-        Ok(!rows.is_empty())
+        Ok(!db.rows(sql::ERASED_AMONG, &[&numbers]).await?.is_empty())
     }
 }
 

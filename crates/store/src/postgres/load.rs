@@ -6,6 +6,7 @@ use super::{
     sql,
     transaction::{Steps, Transaction, recent_record},
     uuid::{id_of, uuids},
+    values::{Rows, to_i64},
 };
 use crate::{
     form::{
@@ -16,7 +17,7 @@ use crate::{
 };
 use engine::{Command, Envelope, HistoryEntry, JobId, JsonText, Step};
 use std::{collections::HashMap, sync::Arc};
-use tokio_postgres::{Row, types::Type};
+use tokio_postgres::Row;
 
 /// These jobs, live or ended, each held until the transaction ends. What is not there is left out.
 ///
@@ -47,22 +48,14 @@ async fn hold(
     ids: &[JobId],
     found: &mut HashMap<JobId, Arc<Stored>>,
 ) -> Result<(), Trouble> {
-    let missing = uuids(ids.iter().copied().filter(|id| !found.contains_key(id)));
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let rows = db.rows(sql, &[(&missing, Type::UUID_ARRAY)]).await?;
-    collect(&rows, found)
+    let missing = uuids(ids.iter().filter(|id| !found.contains_key(id)));
+    collect(&db.rows_about(sql, &missing).await?, found)
 }
 
 /// These jobs as they are. What is not there is left out.
 pub(super) async fn read(db: &Lent, ids: &[JobId]) -> Result<HashMap<JobId, Arc<Stored>>, Trouble> {
     let mut found = HashMap::with_capacity(ids.len());
-    if !ids.is_empty() {
-        let ids = uuids(ids.iter().copied());
-        let rows = db.rows(sql::JOBS_READ, &[(&ids, Type::UUID_ARRAY)]).await?;
-        collect(&rows, &mut found)?;
-    }
+    collect(&db.rows_about(sql::JOBS_READ, &uuids(ids)).await?, &mut found)?;
     Ok(found)
 }
 
@@ -70,13 +63,14 @@ pub(super) async fn one(db: &Lent, id: JobId) -> Result<Option<Arc<Stored>>, Tro
     Ok(read(db, &[id]).await?.remove(&id))
 }
 
-/// These jobs as they are, by their numbers, in no order. What is damaged is left out.
-pub(super) async fn readable_by_no(db: &Lent, numbers: &[i64]) -> Result<Vec<Stored>, Trouble> {
-    if numbers.is_empty() {
-        return Ok(Vec::new());
-    }
-    let rows = db.rows(sql::JOBS_BY_NO, &[(&numbers, Type::INT8_ARRAY)]).await?;
-    rows.iter().filter_map(|row| readable(stored(row)).transpose()).collect()
+/// These jobs as they are, by their numbers. What is damaged is left out.
+pub(super) async fn readable_by_no(
+    db: &Lent,
+    numbers: &[i64],
+) -> Result<HashMap<i64, Stored>, Trouble> {
+    let rows = db.rows_about(sql::JOBS_BY_NO, numbers).await?;
+    let jobs = rows.iter().filter_map(|row| readable(stored(row)).transpose());
+    jobs.map(|job| job.map(|stored| (stored.no, stored))).collect()
 }
 
 /// What was found, or nothing where a row is damaged: one job that cannot be read must not keep the others
@@ -126,7 +120,7 @@ pub(super) async fn payload(db: &Lent, no: i64) -> Result<JsonText, Trouble> {
 
 /// The same for somebody who does not know whether the job is still there.
 pub(super) async fn payload_if_there(db: &Lent, no: i64) -> Result<Option<JsonText>, Trouble> {
-    let rows = db.rows(sql::PAYLOAD, &[(&no, Type::INT8)]).await?;
+    let rows = db.rows(sql::PAYLOAD, &[&no]).await?;
     rows.first().map(|row| Ok(JsonText::from_stored(row.try_get(0)?))).transpose()
 }
 
@@ -170,9 +164,7 @@ pub(super) async fn history_rows(
     if numbers.is_empty() {
         return Ok(Vec::new());
     }
-    let after = i64::try_from(after).unwrap_or(i64::MAX);
-    let params = [(&numbers as _, Type::INT8_ARRAY), (&after as _, Type::INT8)];
-    let rows = db.rows(sql::HISTORY, &params).await?;
+    let rows = db.rows(sql::HISTORY, &[&numbers, &to_i64(after)]).await?;
     let read = |row: &Row| {
         let (no, seq): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
         let entry: HistoryEntry = from_row(no, row.try_get(3)?)?;
@@ -190,8 +182,7 @@ pub(super) async fn details(
     transaction: &mut Transaction,
     commands: &[(JobId, &Command)],
 ) -> Result<(), Trouble> {
-    let mut old = Vec::new();
-    let (mut numbers, mut names) = (Vec::new(), Vec::new());
+    let (mut old, mut named) = (Vec::new(), Rows::default());
     for (id, command) in commands {
         let Some(stored) = transaction.jobs.get(id) else { continue };
         if let Some(token) = stale_token(&stored.job, command)
@@ -201,12 +192,10 @@ pub(super) async fn details(
             old.push(stored.no);
         }
         if let Some(name) = command.step() {
-            numbers.push(stored.no);
-            names.push(name.as_str());
+            named.push((stored.no, name.as_str()));
         }
     }
-    let (rows, steps) =
-        tokio::try_join!(biased; history_rows(db, &old, 0), steps(db, &numbers, &names))?;
+    let (rows, steps) = tokio::try_join!(biased; history_rows(db, &old, 0), steps(db, &named))?;
     for (no, _, entry) in rows.into_iter().rev() {
         transaction.history.entry(no).or_default().push(entry);
     }
@@ -220,15 +209,17 @@ fn is_long(stored: &Stored) -> Result<bool, Trouble> {
     Ok(recent.first().is_some_and(|noted| noted.entry.seq != 1))
 }
 
-async fn steps(db: &Lent, numbers: &[i64], names: &[&str]) -> Result<HashMap<i64, Steps>, Trouble> {
+async fn steps(db: &Lent, named: &Rows<(i64, &str)>) -> Result<HashMap<i64, Steps>, Trouble> {
     let mut found: HashMap<i64, Steps> = HashMap::new();
-    if numbers.is_empty() {
+    if named.is_empty() {
         return Ok(found);
     }
-    let named = [(&numbers as _, Type::INT8_ARRAY), (&names as _, Type::TEXT_ARRAY)];
-    let counted = [(&numbers as _, Type::INT8_ARRAY)];
-    let (named, counts) =
-        tokio::try_join!(biased; db.rows(sql::STEPS, &named), db.rows(sql::STEPS_COUNT, &counted))?;
+    let named = named.params();
+    let (named, counts) = tokio::try_join!(
+        biased;
+        db.rows(sql::STEPS, &named),
+        db.rows(sql::STEPS_COUNT, &named[..1]),
+    )?;
     for row in &named {
         let (no, name): (i64, &str) = (row.try_get(0)?, row.try_get(1)?);
         let step: Step = from_row(no, row.try_get(2)?)?;

@@ -12,7 +12,6 @@ mod booth;
 mod chores;
 mod claim;
 mod commit;
-mod connect;
 mod doctor;
 mod erase;
 mod error;
@@ -47,6 +46,7 @@ mod tls;
 mod transaction;
 mod turn;
 mod uuid;
+mod values;
 mod verify;
 mod workers;
 
@@ -142,7 +142,7 @@ impl Postgres {
     ) -> Result<Self, PostgresError> {
         let way = schema::way(address)?;
         schema::migrate(&way.connect().await?, &way).await?;
-        let writers = address.connections().unwrap_or(options.writers).max(1);
+        let writers = address.connections.unwrap_or(options.writers).max(1);
         let post = Post::new((dice.roll().0 >> 64) as u64, address.schema());
         let writers = Arc::new(Pool::new(way.clone(), writers));
         let inner = Inner {
@@ -170,9 +170,9 @@ impl Postgres {
             schema: inner.schema.clone(),
             source: trouble.told(),
         })?;
-        let listening = post.run(way);
         let inner = Arc::new(inner);
-        let taking_in = inbox::run(inner.clone());
+        let listening = tokio::spawn(post.clone().run(way));
+        let taking_in = tokio::spawn(inbox::run(inner.clone()));
         Ok(Postgres { inner, post, listening, taking_in })
     }
 
@@ -211,8 +211,7 @@ impl Inner {
     /// What is known, read again if the house says that it has changed.
     async fn known_now(&self, db: &Lent) -> Result<Arc<Known>, Trouble> {
         let known = self.known();
-        let rows = db.rows(sql::SETTINGS_NOW, &[]).await?;
-        let row = rows.first().ok_or(Trouble::Impossible("the house has no row"))?;
+        let row = db.row(sql::SETTINGS_NOW, &[], "the house has no row").await?;
         if known.version == row.try_get::<_, i64>(0)? {
             return Ok(known);
         }

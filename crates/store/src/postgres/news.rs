@@ -16,7 +16,7 @@ use std::{
 };
 use tokio::{
     sync::Notify,
-    task::JoinHandle,
+    task::JoinSet,
     time::{Instant, sleep, timeout},
 };
 use tokio_postgres::{AsyncMessage, Client};
@@ -24,12 +24,13 @@ use tracing::debug;
 
 /// News to tell and news that were heard.
 pub(super) struct Post {
-    out: Tray,
-    inbox: Tray,
+    pub(super) out: Tray,
+    /// What this node did by itself is news to whoever waits here, too.
+    pub(super) inbox: Tray,
     /// Something was enqueued in somebody's own transaction.
-    enqueued: Notify,
+    pub(super) enqueued: Notify,
     /// Tells our own news from those of others.
-    own: u64,
+    pub(super) own: u64,
     /// Where all nodes of this schema listen.
     channel: String,
     /// What happens before this is told together.
@@ -37,7 +38,7 @@ pub(super) struct Post {
 }
 
 #[derive(Default)]
-struct Tray {
+pub(super) struct Tray {
     news: Mutex<News>,
     came: Notify,
 }
@@ -55,7 +56,7 @@ const BYTES_MAX: usize = 7_000;
 const ENQUEUED: &str = "inbox";
 
 impl Tray {
-    fn put(&self, news: News) {
+    pub(super) fn put(&self, news: News) {
         if news.is_empty() {
             return;
         }
@@ -64,7 +65,7 @@ impl Tray {
     }
 
     /// Waits until there is something, and takes it.
-    async fn take(&self) -> News {
+    pub(super) async fn take(&self) -> News {
         loop {
             let news = std::mem::take(&mut *self.locked());
             if !news.is_empty() {
@@ -89,10 +90,6 @@ impl Post {
             channel: channel(schema),
             gathers_until: Mutex::new(Instant::now()),
         })
-    }
-
-    pub(super) fn tell(&self, news: News) {
-        self.out.put(news);
     }
 
     /// All that is to be told when these are, and the statement that does it. None where something was told a moment ago: then
@@ -124,56 +121,33 @@ impl Post {
         format!("notify {}, '{text}'", self.channel)
     }
 
-    pub(super) fn own(&self) -> u64 {
-        self.own
-    }
-
-    /// What this node did by itself is news to whoever waits here, too.
-    pub(super) fn hear_ourselves(&self, news: News) {
-        self.inbox.put(news);
-    }
-
-    /// Waits until something was enqueued.
-    pub(super) async fn enqueued(&self) {
-        self.enqueued.notified().await;
-    }
-
-    pub(super) async fn heard(&self) -> News {
-        self.inbox.take().await
-    }
-
     /// Listens and tells for as long as the store is there.
-    pub(super) fn run(self: &Arc<Self>, way: Way) -> JoinHandle<()> {
-        let (post, runtime) = (self.clone(), way.runtime.clone());
-        runtime.spawn(async move {
-            loop {
-                if let Err(error) = post.connected(&way).await {
-                    let error: &dyn std::error::Error = &error;
-                    debug!(error, "no news of other nodes can be heard");
-                }
-                sleep(RETRY).await;
-                // Whatever was said in the meantime was not heard.
-                post.inbox.put(News {
-                    any_work: true,
-                    touched: true,
-                    settings: true,
-                    ..News::default()
-                });
+    pub(super) async fn run(self: Arc<Self>, way: Way) {
+        loop {
+            if let Err(error) = self.connected(&way).await {
+                let error: &dyn std::error::Error = &error;
+                debug!(error, "no news of other nodes can be heard");
             }
-        })
+            sleep(RETRY).await;
+            // Whatever was said in the meantime was not heard.
+            let (any_work, touched, settings) = (true, true, true);
+            self.inbox.put(News { any_work, touched, settings, ..News::default() });
+        }
     }
 
     /// One connection, as long as it lasts.
     async fn connected(self: &Arc<Self>, way: &Way) -> Result<(), super::error::PostgresError> {
         let failed = |source| way.unreachable(source);
         let (client, connection) = way.dial("").await.map_err(failed)?;
-        let mut listening = Listening(way.runtime.spawn(self.clone().listen(connection)));
+        // The task ends with this value.
+        let mut listening = JoinSet::new();
+        listening.spawn_on(self.clone().listen(connection), &way.runtime);
         client.batch_execute(&format!("listen {}", self.channel)).await.map_err(failed)?;
         let mut pause = pin!(sleep(Duration::ZERO));
         let mut paused = false;
         loop {
             tokio::select! {
-                _ended = &mut listening.0 => return Ok(()),
+                _ended = listening.join_next() => return Ok(()),
                 news = self.out.take(), if !paused => match self.begin_to_gather() {
                     Ok(()) => self.send(&client, &news).await.map_err(failed)?,
                     Err(until) => {
@@ -210,15 +184,6 @@ impl Post {
         {
             self.inbox.put(news);
         }
-    }
-}
-
-/// A task that ends with whoever needs it.
-struct Listening(JoinHandle<()>);
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 
@@ -274,7 +239,7 @@ mod tests {
         assert_eq!(word(&News::default()), None, "nothing is not worth a word");
         assert_eq!(word(&touched).as_deref(), Some("notify consign_consign, '7 1 0 0'"));
         assert_eq!(post.word(&any), (any.clone(), None), "it is told with what follows");
-        post.tell(any);
+        post.out.put(any);
         *post.gathers_until.lock().unwrap() -= GATHER;
         assert_eq!(word(&touched).as_deref(), Some("notify consign_consign, '7 1 0 1'"));
         assert!(post.out.locked().is_empty(), "nobody need tell it again");

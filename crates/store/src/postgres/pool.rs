@@ -6,6 +6,7 @@ use super::{
     session::Session,
     sql::{self, Names},
     tls::{Secret, Tls},
+    values::{Param, Rows, TableRow, Value},
 };
 use futures_util::future::FutureExt;
 use std::{
@@ -20,16 +21,13 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
-use tokio_postgres::{
-    Client, Connection, Row, Socket,
-    error::SqlState,
-    types::{ToSql, Type},
-};
+use tokio_postgres::{Client, Connection, Row, Socket, error::SqlState};
 
 /// Connections of one kind.
 pub(super) struct Pool {
     way: Way,
-    size: usize,
+    /// How many may be in use at once.
+    pub(super) size: usize,
     idle: Mutex<Vec<Line>>,
     permits: Arc<Semaphore>,
     /// Connections up to this number are not used again.
@@ -128,11 +126,6 @@ impl Pool {
         Pool { forgotten: self.forgotten.clone(), ..Pool::new(way, 1) }
     }
 
-    /// How many may be in use at once.
-    pub(super) fn size(&self) -> usize {
-        self.size
-    }
-
     pub(super) async fn lend(self: &Arc<Self>) -> Result<Lent, Trouble> {
         let permit = self.permit().await.ok_or(Trouble::NoConnection(None))?;
         let line = match self.take(u64::MAX) {
@@ -200,15 +193,43 @@ pub(super) struct Lent {
     _permit: OwnedSemaphorePermit,
 }
 
-/// A value and what PostgreSQL calls its type.
-pub(super) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
-
 /// What asks is in a box: what waits for an answer of PostgreSQL has some thousand bytes, many are under way at once, and whoever
 /// waits for them is moved from hand to hand.
 impl Lent {
     /// What a statement answers.
     pub(super) async fn rows(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, Trouble> {
         Box::pin(self.session().rows(&self.pool.way, (sql, self.clean), params)).await
+    }
+
+    /// The one row that a statement answers; `missing` says what is wrong where it does not.
+    pub(super) async fn row(
+        &self,
+        sql: &str,
+        params: &[Param<'_>],
+        missing: &'static str,
+    ) -> Result<Row, Trouble> {
+        self.rows(sql, params).await?.pop().ok_or(Trouble::Impossible(missing))
+    }
+
+    /// What a statement answers about these, where there are any.
+    pub(super) async fn rows_about<T>(&self, sql: &str, these: &[T]) -> Result<Vec<Row>, Trouble>
+    where
+        for<'a> &'a [T]: Value,
+    {
+        if these.is_empty() { Ok(Vec::new()) } else { self.rows(sql, &[&these]).await }
+    }
+
+    /// Runs a statement about these, where there are any.
+    pub(super) async fn run_about<T>(&self, sql: &str, these: &[T]) -> Result<(), Trouble>
+    where
+        for<'a> &'a [T]: Value,
+    {
+        if these.is_empty() { Ok(()) } else { self.run(sql, &[&these]).await.map(drop) }
+    }
+
+    /// Runs a statement that takes rows, where there are any.
+    pub(super) async fn put<R: TableRow>(&self, sql: &str, rows: &Rows<R>) -> Result<(), Trouble> {
+        if rows.is_empty() { Ok(()) } else { self.run(sql, &rows.params()).await.map(drop) }
     }
 
     /// Runs a statement, and says how many rows it touched.
@@ -250,17 +271,22 @@ impl Lent {
         self.clean = true;
     }
 
-    /// Ends a transaction that was done, or was not: what failed is rolled back.
-    pub(super) async fn end<R>(&mut self, done: &Result<R, Trouble>) {
-        match done {
-            Ok(_) => self.closed(),
-            Err(Trouble::Unknown(_)) => {}
-            Err(_) => {
-                if self.script(sql::ROLLBACK).await.is_ok() {
-                    self.closed();
-                }
-            }
+    /// Does something that begins a transaction and commits it. What failed is rolled back.
+    pub(super) async fn within<R>(
+        &mut self,
+        work: impl AsyncFnOnce(&Lent) -> Result<R, Trouble>,
+    ) -> Result<R, Trouble> {
+        self.opened();
+        let done = work(self).await;
+        let is_over = match &done {
+            Ok(_) => true,
+            Err(Trouble::Unknown(_)) => false,
+            Err(_) => self.script(sql::ROLLBACK).await.is_ok(),
+        };
+        if is_over {
+            self.closed();
         }
+        done
     }
 
     fn session_mut(&mut self) -> &mut Session {

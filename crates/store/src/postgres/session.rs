@@ -7,8 +7,9 @@
 
 use super::{
     error::{PostgresError, Trouble},
-    pool::{Param, Way, within},
+    pool::{Way, within},
     sql,
+    values::Param,
 };
 use futures_util::future::try_join_all;
 use std::{
@@ -86,7 +87,7 @@ impl Session {
             Some(prepared) => within(self.client.query(prepared, &values(params))).await,
             None => {
                 let sql = way.names.of(sql);
-                self.pinned(alone, self.client.query_typed(&sql, params)).await
+                self.pinned(alone, self.client.query_typed(&sql, &typed(params))).await
             }
         }
     }
@@ -101,7 +102,7 @@ impl Session {
             Some(prepared) => within(self.client.execute(prepared, &values(params))).await,
             None => {
                 let sql = way.names.of(sql);
-                self.pinned(alone, self.client.execute_typed(&sql, params)).await
+                self.pinned(alone, self.client.execute_typed(&sql, &typed(params))).await
             }
         }
     }
@@ -135,12 +136,15 @@ impl Session {
 }
 
 fn values<'a>(params: &[Param<'a>]) -> Vec<&'a (dyn ToSql + Sync)> {
-    params.iter().map(|(value, _)| *value).collect()
+    params.iter().map(|value| *value as _).collect()
+}
+
+fn typed<'a>(params: &[Param<'a>]) -> Vec<(&'a (dyn ToSql + Sync), Type)> {
+    params.iter().map(|value| (*value as _, value.sql_type())).collect()
 }
 
 async fn is_own(client: &Client, word: &str) -> Result<bool, tokio_postgres::Error> {
-    let params: [Param<'_>; 2] = [(&WORD, Type::TEXT), (&word, Type::TEXT)];
-    let rows = client.query_typed(IS_OWN, &params).await?;
+    let rows = client.query_typed(IS_OWN, &[(&WORD, Type::TEXT), (&word, Type::TEXT)]).await?;
     let same: Option<bool> = rows.first().map_or(Ok(None), |row| row.try_get(0))?;
     Ok(same == Some(true))
 }

@@ -4,14 +4,8 @@
 //! by it, once, by whichever node notices first.
 
 use super::{
-    Inner,
-    error::Trouble,
-    load,
-    pool::{Lent, Param},
-    sql,
-    transaction::{Transaction, TransactionContext},
-    uuid::id_of,
-    workers,
+    Inner, chores::before, error::Trouble, load, pool::Lent, sql, transaction::Transaction,
+    uuid::id_of, workers,
 };
 use crate::{
     clock::{Reading, StoreClock},
@@ -22,7 +16,6 @@ use std::{
     sync::{Mutex, MutexGuard},
     time::Duration,
 };
-use tokio_postgres::types::Type;
 
 /// The time as this node has followed it.
 #[derive(Default)]
@@ -63,7 +56,7 @@ impl Inner {
         let tick = time.clock.tick(reading);
         time.ahead = tick.now > wall;
         if !tick.jumped.is_zero() {
-            let expected = earlier(tick.now, tick.jumped);
+            let expected = Timestamp::from_unix_ms(before(tick.now, tick.jumped));
             time.jumped_from = Some(time.jumped_from.map_or(expected, |from| from.min(expected)));
         }
         tick.now
@@ -108,14 +101,11 @@ impl Inner {
         let (wall, heard, nodes) = tokio::try_join!(
             biased;
             wall(db),
-            db.rows("select heard_until from consign.pulse", &[]),
+            db.row("select heard_until from consign.pulse", &[], "the pulse has no row"),
             db.rows(sql::NODES, &[]),
         )?;
-        let heard: i64 = match heard.first() {
-            Some(row) => row.try_get(0)?,
-            None => return Err(Trouble::Impossible("the pulse has no row")),
-        };
-        let lost = wall.unix_ms() - crate::node::NODE_LOST_AFTER.as_millis() as i64;
+        let heard: i64 = heard.try_get(0)?;
+        let lost = before(wall, crate::node::NODE_LOST_AFTER);
         let mut alone = true;
         for row in &nodes {
             alone &= row.try_get::<_, i64>(4)? <= lost;
@@ -154,26 +144,17 @@ impl Inner {
 
     /// Extends leases by what went by since `from` unheard, in a transaction of its own.
     async fn follow(&self, db: &mut Lent, now: Timestamp, from: Timestamp) -> Result<(), Trouble> {
-        db.opened();
-        let followed = self.follow_within(db, now, from).await;
-        db.end(&followed).await;
-        followed?;
+        db.within(async |db| {
+            db.begin().await?;
+            let heard_until = pulse(db).await?;
+            self.unheard(db, now, from.max(heard_until)).await?;
+            hear(db, now).await?;
+            db.script(sql::COMMIT).await
+        })
+        .await?;
         let mut time = self.time.locked();
         (time.jumped_from, time.heard_until) = (None, now);
         Ok(())
-    }
-
-    async fn follow_within(
-        &self,
-        db: &Lent,
-        now: Timestamp,
-        from: Timestamp,
-    ) -> Result<(), Trouble> {
-        db.begin().await?;
-        let heard_until = pulse(db).await?;
-        self.unheard(db, now, from.max(heard_until)).await?;
-        hear(db, now).await?;
-        db.script(sql::COMMIT).await
     }
 
     /// Within a transaction that holds the pulse: what lies between `from` and `now` is no worker's silence.
@@ -186,9 +167,7 @@ impl Inner {
         for row in db.rows(sql::RUNNING, &[]).await? {
             running.push(id_of(&row, 0)?);
         }
-        let (known, limits) = (self.known(), self.limits);
-        let context = TransactionContext { now, epoch: 0, known, limits, places: Vec::new() };
-        let mut transaction = Transaction::new(context, self.dice.clone());
+        let mut transaction = Transaction::new(self, (now, 0), self.known(), Vec::new());
         for stored in load::live(db, &running).await?.into_values() {
             if let Some(change) = clock_jumped(&stored.job, by) {
                 transaction.save_change(&stored, change)?;
@@ -221,24 +200,15 @@ impl Inner {
 
 /// What the database's clock says.
 pub(super) async fn wall(db: &Lent) -> Result<Timestamp, Trouble> {
-    let rows = db.rows(sql::NOW, &[]).await?;
-    let row = rows.first().ok_or(Trouble::Impossible("a clock without hands"))?;
+    let row = db.row(sql::NOW, &[], "a clock without hands").await?;
     Ok(Timestamp::from_unix_ms(row.try_get(0)?))
 }
 
 async fn pulse(db: &Lent) -> Result<Timestamp, Trouble> {
-    let rows = db.rows(sql::PULSE_LOCK, &[]).await?;
-    let row = rows.first().ok_or(Trouble::Impossible("the pulse has no row"))?;
+    let row = db.row(sql::PULSE_LOCK, &[], "the pulse has no row").await?;
     Ok(Timestamp::from_unix_ms(row.try_get(0)?))
 }
 
 async fn hear(db: &Lent, now: Timestamp) -> Result<(), Trouble> {
-    let now = now.unix_ms();
-    let params: [Param<'_>; 1] = [(&now, Type::INT8)];
-    db.run(sql::PULSE_PUT, &params).await.map(drop)
-}
-
-fn earlier(now: Timestamp, span: Duration) -> Timestamp {
-    let span = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
-    Timestamp::from_unix_ms(now.unix_ms().saturating_sub(span))
+    db.run(sql::PULSE_PUT, &[&now.unix_ms()]).await.map(drop)
 }

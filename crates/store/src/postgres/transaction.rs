@@ -2,10 +2,11 @@
 //! decides, and what it decides is staged in [`Pending`]. Nothing in here waits for the database.
 
 use super::{
+    Inner,
     claim::Look,
     error::Trouble,
     known::Known,
-    pending::{New, Pending, told},
+    pending::{New, Pending},
     uuid::Xid,
 };
 use crate::{
@@ -57,16 +58,6 @@ pub(super) struct Transaction {
     numbers: Numbers,
 }
 
-/// What a transaction knows before it looks at jobs.
-pub(super) struct TransactionContext {
-    pub(super) now: Timestamp,
-    pub(super) epoch: u32,
-    pub(super) known: Arc<Known>,
-    pub(super) limits: TenantLimits,
-    /// Places for announcements and numbers: that of the first announcement first.
-    pub(super) places: Vec<i64>,
-}
-
 /// A key within its queue.
 pub(super) type KeyName = (i64, String);
 
@@ -113,13 +104,18 @@ pub(super) fn first_number(at: Timestamp) -> i64 {
 }
 
 impl Transaction {
-    pub(super) fn new(context: TransactionContext, dice: Arc<dyn Dice>) -> Self {
-        let TransactionContext { now, epoch, known, limits, places } = context;
+    /// Places are for announcements and numbers: that of the first announcement comes first.
+    pub(super) fn new(
+        inner: &Inner,
+        (now, epoch): (Timestamp, u32),
+        known: Arc<Known>,
+        places: Vec<i64>,
+    ) -> Self {
         Transaction {
             now,
             epoch,
             known,
-            dice,
+            dice: inner.dice.clone(),
             jobs: HashMap::new(),
             holders: HashMap::new(),
             keys: BTreeMap::new(),
@@ -132,7 +128,7 @@ impl Transaction {
             recalled: BTreeMap::new(),
             changed: Vec::new(),
             pending: Pending::default(),
-            limits,
+            limits: inner.limits,
             place: places.first().copied().unwrap_or_default(),
             numbers: Numbers { places, used: 0 },
         }
@@ -217,7 +213,7 @@ impl Transaction {
             self.pending.touch(before, after.clone());
             self.changed.push(after.job.id());
         }
-        self.pending.count(queue, before.map(|before| &before.job), Some(&after.job));
+        self.pending.deltas.count(queue, before.map(|before| &before.job), Some(&after.job));
         if let Some(queued) = self.queued.get_mut(&queue) {
             let was_queued = before.is_some_and(|before| before.job.run_at().is_some());
             *queued += u64::from(after.job.run_at().is_some());
@@ -234,9 +230,9 @@ impl Transaction {
         change: &Change,
     ) -> Result<Recent, Trouble> {
         let Some(entry) = &change.entry else { return Ok(recent) };
-        let place = told(change).map(|told| {
+        let place = change.event.map(|event| {
             let place = self.place + self.pending.lines;
-            self.pending.announce(place, no, told);
+            self.pending.announce(place, no, (event, entry.at, &change.job));
             place
         });
         Ok(self.pending.note(no, recent, (entry, place))?)
@@ -266,7 +262,7 @@ impl Transaction {
     fn erase(&mut self, before: &Arc<Stored>) {
         let id = before.job.id();
         self.jobs.remove(&id);
-        self.pending.count(before.queue, Some(&before.job), None);
+        self.pending.deltas.count(before.queue, Some(&before.job), None);
         if let Some(key) = &before.job.envelope.key
             && let Some(key) = self.keys.get_mut(&(before.queue, key.name.as_str().to_owned()))
             && key.holder == Some(id)

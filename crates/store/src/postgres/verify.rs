@@ -8,6 +8,7 @@ use super::{
     postgres_schema,
     schema::way,
     sql,
+    values::to_i64,
 };
 use crate::AuditChain;
 use engine::{AuditEntry, AuditHash};
@@ -43,8 +44,8 @@ async fn verify(
 ) -> Result<AuditChain, Trouble> {
     let (mut entries, mut head) = (0, AuditHash::FIRST);
     loop {
-        let after = i64::try_from(entries).unwrap_or(i64::MAX);
-        let (page, after) = (way.names.of(PAGE), [(&after as &(dyn ToSql + Sync), Type::INT8)]);
+        let (page, after) = (way.names.of(PAGE), to_i64(entries));
+        let after = [(&after as &(dyn ToSql + Sync), Type::INT8)];
         // A transaction for each page: one for all would hold back vacuum for as long as the log is
         // read.
         let ((), rows, ()) = tokio::try_join!(

@@ -1,12 +1,6 @@
 //! Workers as they were last seen: by this node, and by others.
 
-use super::{
-    Inner, UNPOISONED,
-    error::Trouble,
-    load,
-    pool::{Lent, Param},
-    sql,
-};
+use super::{Inner, UNPOISONED, error::Trouble, load, pool::Lent, sql};
 use crate::{
     form::{
         body::{Seen, from_row, from_scope, to_row, to_scope},
@@ -16,7 +10,6 @@ use crate::{
 };
 use engine::{Host, JobType, Scope, Timestamp, WorkerId};
 use std::{collections::BTreeMap, sync::MutexGuard, time::Duration};
-use tokio_postgres::types::Type;
 
 /// A worker who was seen, and whether the table has to be told.
 pub(super) type News = (Name, Seen, bool);
@@ -140,45 +133,26 @@ fn nobody(now: Timestamp) -> Seen {
 
 /// Forgets workers.
 pub(super) async fn drop_rows(db: &Lent, names: &[Name]) -> Result<(), Trouble> {
-    if names.is_empty() {
-        return Ok(());
-    }
-    let scope: Vec<&str> = names.iter().map(|(scope, _)| to_scope(scope)).collect();
-    let name: Vec<&str> = names.iter().map(|(_, name)| name.as_str()).collect();
-    let params: [Param<'_>; 2] = [(&scope, Type::TEXT_ARRAY), (&name, Type::TEXT_ARRAY)];
-    db.run(sql::WORKERS_DROP, &params).await.map(drop)
+    let rows = names.iter().map(|(scope, name)| (to_scope(scope), name.as_str()));
+    db.put(sql::WORKERS_DROP, &rows.collect()).await
 }
 
 /// Tells the table of workers who were seen, in one order: their rows are locks, too.
 pub(super) async fn put(db: &Lent, news: &[News]) -> Result<(), Trouble> {
-    let told = news.iter().filter(|(_, _, news)| *news).map(|(name, seen, _)| (name, seen));
-    write(db, sql::WORKERS_PUT, &told.collect::<Vec<_>>()).await
+    let told = news.iter().filter(|(_, _, news)| *news);
+    db.put(sql::WORKERS_PUT, &told.map(|(name, seen, _)| row(name, seen)).collect()).await
 }
 
 /// Tells the table of workers that signed off, if it knows them.
 pub(super) async fn leave(db: &Lent, left: &[(Name, Seen)]) -> Result<(), Trouble> {
-    let told = left.iter().map(|(name, seen)| (name, seen));
-    write(db, sql::WORKERS_LEAVE, &told.collect::<Vec<_>>()).await
+    let rows = left.iter().map(|(name, seen)| row(name, seen));
+    db.put(sql::WORKERS_LEAVE, &rows.collect()).await
 }
 
-async fn write(db: &Lent, sql: &str, told: &[(&Name, &Seen)]) -> Result<(), Trouble> {
-    if told.is_empty() {
-        return Ok(());
-    }
-    let scope: Vec<&str> = told.iter().map(|((scope, _), _)| to_scope(scope)).collect();
-    let name: Vec<&str> = told.iter().map(|((_, name), _)| name.as_str()).collect();
-    let seen_at: Vec<i64> = told.iter().map(|(_, seen)| seen.seen_at.unix_ms()).collect();
-    let body = |((scope, name), seen): &(&Name, &Seen)| {
-        to_row(facet::of_name(&[to_scope(scope), name.as_str()]), *seen)
-    };
-    let body: Vec<Vec<u8>> = told.iter().map(body).collect();
-    let params: [Param<'_>; 4] = [
-        (&scope, Type::TEXT_ARRAY),
-        (&name, Type::TEXT_ARRAY),
-        (&seen_at, Type::INT8_ARRAY),
-        (&body, Type::BYTEA_ARRAY),
-    ];
-    db.run(sql, &params).await.map(drop)
+/// A row of `worker`.
+fn row<'a>((scope, name): &'a Name, seen: &Seen) -> (&'a str, &'a str, i64, Vec<u8>) {
+    let (scope, name) = (to_scope(scope), name.as_str());
+    (scope, name, seen.seen_at.unix_ms(), to_row(facet::of_name(&[scope, name]), seen))
 }
 
 async fn load(db: &Lent, scope: &Scope) -> Result<Workers, Trouble> {
@@ -186,8 +160,7 @@ async fn load(db: &Lent, scope: &Scope) -> Result<Workers, Trouble> {
     let rows = match scope {
         Scope::All => db.rows(sql::WORKERS, &[]).await?,
         Scope::One(_) => {
-            let scopes = [to_scope(scope), to_scope(&Scope::All)].to_vec();
-            db.rows(sql::WORKERS_OF, &[(&scopes, Type::TEXT_ARRAY)]).await?
+            db.rows_about(sql::WORKERS_OF, &[to_scope(scope), to_scope(&Scope::All)]).await?
         }
     };
     for row in rows {
