@@ -15,7 +15,7 @@ use tokio_postgres::{
 ///
 /// `postgres://user:password@host:port/database`, with what libpq takes behind a question mark, `schema` and
 /// `connections`. It is never shown with its password.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct PostgresAddress {
     pub(super) config: Config,
     pub(super) protection: Protection,
@@ -290,16 +290,6 @@ impl fmt::Display for PostgresAddress {
         write!(f, "postgres://{}?schema={}", self.place(), self.schema)
     }
 }
-
-impl PartialEq for PostgresAddress {
-    fn eq(&self, other: &Self) -> bool {
-        self.config == other.config
-            && self.schema == other.schema
-            && self.protection == other.protection
-    }
-}
-
-impl Eq for PostgresAddress {}
 
 #[cfg(test)]
 mod tests {

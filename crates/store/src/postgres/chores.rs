@@ -5,7 +5,7 @@ use super::{
     Inner,
     error::Trouble,
     known::Known,
-    load,
+    load, locked,
     pending::queue_column,
     pool::Lent,
     sql,
@@ -37,24 +37,22 @@ impl Inner {
 
     /// Drops what nobody can ask for any more.
     pub(super) async fn tidy(&self, limit: usize) -> Result<usize, Trouble> {
-        self.chore(async |db, now| self.tidy_within(db, limit, now).await).await
-    }
-
-    async fn tidy_within(&self, db: &Lent, limit: usize, now: Timestamp) -> Result<usize, Trouble> {
-        let mut left = limit;
-        let known = self.known_now(db).await?;
-        left -= drop_old_keys(db, &known, now, left).await?;
-        left -= drop_old_events(db, now, left).await?;
-        left -= self.drop_gone_workers(db, now, left).await?;
-        // Nobody could ask for these, so they are not counted.
-        let (some, old) = (to_i64(limit), before(now, CLAIMS_KEPT));
-        let params: [Param<'_>; 2] = [&old, &some];
-        tokio::try_join!(
-            biased;
-            db.run(sql::ERASED_OLD, &params[1..]),
-            db.run(sql::CLAIMS_OLD, &params),
-        )?;
-        Ok(limit - left)
+        self.chore(async |db, now| {
+            let mut left = limit;
+            let known = self.known_now(db).await?;
+            left -= drop_old_keys(db, &known, now, left).await?;
+            left -= drop_old_events(db, now, left).await?;
+            left -= self.drop_gone_workers(db, now, left).await?;
+            // Nobody could ask for these, so they are not counted.
+            let params: [Param<'_>; 2] = [&before(now, CLAIMS_KEPT), &to_i64(limit)];
+            tokio::try_join!(
+                biased;
+                db.run(sql::ERASED_OLD, &params[1..]),
+                db.run(sql::CLAIMS_OLD, &params),
+            )?;
+            Ok(limit - left)
+        })
+        .await
     }
 
     /// Adds changes of counts up.
@@ -86,12 +84,10 @@ impl Inner {
         limit: usize,
     ) -> Result<usize, Trouble> {
         let all = self.workers_now(db, &Scope::All).await?;
-        let mut gone: Vec<_> = all
-            .into_iter()
-            .filter(|(_, seen)| {
-                seen.seen_at + WORKERS_KEPT <= now && !is_live(seen.seen_at, None, now)
-            })
-            .collect();
+        let mut gone: Vec<_> = all.into_iter().collect();
+        gone.retain(|(_, seen)| {
+            seen.seen_at + WORKERS_KEPT <= now && !is_live(seen.seen_at, None, now)
+        });
         if gone.is_empty() {
             return Ok(0);
         }
@@ -101,7 +97,7 @@ impl Inner {
         gone.truncate(limit);
         let gone: Vec<_> = gone.into_iter().map(|(name, _)| name).collect();
         workers::drop_rows(db, &gone).await?;
-        let mut known = self.workers();
+        let mut known = locked(&self.workers);
         gone.iter().for_each(|name| drop(known.remove(name)));
         Ok(gone.len())
     }

@@ -30,7 +30,7 @@ impl Inner {
         ready: Ready,
         news: &News,
     ) -> Result<Vec<Reply>, Trouble> {
-        let Ready { replies, mut transaction, workers, given, lines, served, xact, .. } = ready;
+        let Ready { replies, mut transaction, workers, given, xact, .. } = ready;
         // These are several statements behind each other, of which the last must not come behind
         // the COMMIT.
         let Pending { notes, erased, records, .. } = &transaction.pending;
@@ -66,7 +66,7 @@ impl Inner {
             Err(trouble) => self.resolve(trouble, &xact, ready.made).await?,
         }
         let by = xact.number.map(XactNumber::in_rows);
-        self.committed(&transaction, by, workers, (lines, served));
+        self.committed(&transaction, by, workers);
         Ok(replies)
     }
 

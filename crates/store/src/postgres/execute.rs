@@ -5,6 +5,7 @@ use super::{
     batch_plan::BatchPlan,
     error::Trouble,
     known::Known,
+    locked,
     pool::{Lent, Pool},
     transaction::Transaction,
     uuid::Xact,
@@ -93,7 +94,7 @@ impl Inner {
     /// A connection is lost: others may be as bad, and who knows which server answers next.
     pub(super) fn lose(&self) {
         self.writers.forget_all();
-        self.remembered().forget_all();
+        locked(&self.remembered).forget_all();
     }
 
     async fn wait_a_moment(&self, attempt: u32) {
@@ -158,8 +159,6 @@ impl Inner {
             transaction,
             workers: WorkersNews::default(),
             given: Vec::new(),
-            lines: Vec::new(),
-            served: Vec::new(),
             xact,
             only_claims: plan.only_claims(),
             made,
@@ -188,10 +187,6 @@ pub(super) struct Ready {
     pub(super) workers: WorkersNews,
     /// What each claim was given.
     pub(super) given: Vec<(i64, Vec<JobId>)>,
-    /// What was learned about lines, true as soon as it is committed.
-    pub(super) lines: Vec<super::lines::Looked>,
-    /// The queues that jobs were taken from, each as often, in order.
-    pub(super) served: Vec<i64>,
     pub(super) xact: Xact,
     /// Whether there was nothing in the batch but claims.
     pub(super) only_claims: bool,

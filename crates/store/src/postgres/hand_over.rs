@@ -12,6 +12,7 @@ use super::{
     commit::{ASKED_APART, ASKED_MAX},
     error::Trouble,
     known::Known,
+    locked,
     pool::{Lent, Pool},
     save, sql,
     transaction::{BLOCK, Transaction},
@@ -54,14 +55,14 @@ impl Places {
     }
 
     /// Keeps one that nobody has used.
-    fn keep(&mut self, place: i64) {
+    pub(super) fn keep(&mut self, place: i64) {
         if self.kept.len() < KEPT_MAX {
             self.kept.insert(place);
         }
     }
 
     /// Says that one is used.
-    fn pass(&mut self, place: i64, now: Timestamp) {
+    pub(super) fn pass(&mut self, place: i64, now: Timestamp) {
         self.used = if now > self.used_at { place } else { self.used.max(place) };
         self.used_at = self.used_at.max(now);
     }
@@ -85,12 +86,6 @@ pub(super) struct Unheard {
     replies: Vec<Reply>,
 }
 
-/// What a transaction would read, known before.
-pub(super) struct Foreseen {
-    now: Timestamp,
-    place: i64,
-}
-
 impl BatchPlan<'_> {
     /// Whether it is only about new jobs, of which nothing has to be looked up.
     fn only_hands_over(&self, known: &Known) -> bool {
@@ -107,13 +102,13 @@ impl BatchPlan<'_> {
 }
 
 impl Inner {
-    /// What a batch needs to be written at once, if that can be known.
+    /// The time and the place that a batch needs to be written at once, if they can be known.
     pub(super) fn foresee(
         &self,
         db: &Lent,
         plan: &BatchPlan<'_>,
         known: &Known,
-    ) -> Option<Foreseen> {
+    ) -> Option<(Timestamp, i64)> {
         // Behind a pooler a statement needs its settings, and so a transaction around it.
         if !db.is_own() || !plan.only_hands_over(known) {
             return None;
@@ -122,7 +117,7 @@ impl Inner {
         if self.is_pulse_old(now) {
             return None;
         }
-        Some(Foreseen { now, place: self.places().next(now)? })
+        Some((now, self.places().next(now)?))
     }
 
     /// How many places a batch that goes the long way is to bring along for those that follow.
@@ -134,17 +129,8 @@ impl Inner {
         if kept < KEPT_MAX / 2 { KEPT_MAX - kept } else { 0 }
     }
 
-    /// New jobs of this time go the long way, by these places.
-    pub(super) fn note_places(&self, used: &[i64], now: Timestamp) {
-        used.last().into_iter().for_each(|place| self.places().pass(*place, now));
-    }
-
-    pub(super) fn keep_places(&self, spare: &[i64]) {
-        spare.iter().for_each(|place| self.places().keep(*place));
-    }
-
     pub(super) fn places(&self) -> MutexGuard<'_, Places> {
-        let mut places = self.places.lock().expect(super::UNPOISONED);
+        let mut places = locked(&self.places);
         places.as_of(self.writers.made());
         places
     }
@@ -153,10 +139,9 @@ impl Inner {
         &self,
         db: &mut Lent,
         plan: &BatchPlan<'_>,
-        (known, foreseen): (Arc<Known>, Foreseen),
+        (known, (now, place)): (Arc<Known>, (Timestamp, i64)),
         news: &News,
     ) -> Result<Vec<Reply>, Trouble> {
-        let Foreseen { now, place } = foreseen;
         let settings = known.version;
         let mut transaction = Transaction::new(self, (now, 0), known, vec![place]);
         let mut replies = Vec::with_capacity(plan.requests.len());
@@ -176,8 +161,8 @@ impl Inner {
             sent => sent,
         };
         db.closed();
-        self.keep_places(&[sent?]);
-        self.committed(&transaction, None, WorkersNews::default(), (Vec::new(), Vec::new()));
+        self.places().keep(sent?);
+        self.committed(&transaction, None, WorkersNews::default());
         Ok(replies)
     }
 

@@ -23,7 +23,7 @@ use crate::{
 use engine::{
     Intake, JobDraft, JobId, NewJob, PAYLOAD_BYTES_HARD_MAX, PayloadVersion, Refusal, Tenant,
 };
-use std::{sync::Arc, time::Duration};
+use std::{error::Error, iter::successors, sync::Arc, time::Duration};
 use tokio::time::timeout;
 use tokio_postgres::Row;
 use tracing::{debug, warn};
@@ -55,7 +55,7 @@ pub(super) async fn run(inner: Arc<Inner>) {
     let (mut chance, mut told) = (inner.post.own, true);
     loop {
         if let Err(trouble) = inner.empty_inbox(told).await {
-            let error: &dyn std::error::Error = &trouble;
+            let error: &dyn Error = &trouble;
             debug!(error, "what was enqueued by SQL could not be taken in");
         }
         // Not the store's dice: looks that find nothing must not change what a seed brings.
@@ -244,33 +244,23 @@ fn sorted(slips: &[Slip], replies: &[Reply]) -> (Vec<JobId>, Vec<(JobId, String)
     let (mut taken, mut refused) = (Vec::new(), Vec::new());
     let mut replies = replies.iter();
     for slip in slips {
-        let reply = match &slip.new {
-            Ok(_) => replies.next(),
-            Err(refusal) => {
-                refused.push((slip.id, refusal.to_string()));
+        let reason = match slip.new.as_ref().map(|_| replies.next()) {
+            Ok(Some(Ok(Answer::Submitted(all)))) if all.iter().all(|job| job.job_id == slip.id) => {
+                taken.push(slip.id);
                 continue;
             }
+            Err(refusal) | Ok(Some(Err(refusal))) => refusal.to_string(),
+            Ok(Some(Ok(_)) | None) => "its key means another job".into(),
         };
-        match reply {
-            Some(Ok(Answer::Submitted(all))) if all.iter().all(|job| job.job_id == slip.id) => {
-                taken.push(slip.id);
-            }
-            Some(Err(refusal)) => refused.push((slip.id, refusal.to_string())),
-            Some(Ok(_)) | None => refused.push((slip.id, "its key means another job".into())),
-        }
+        refused.push((slip.id, reason));
     }
     (taken, refused)
 }
 
 /// What went wrong, and why, and why that.
 fn with_causes(trouble: &Trouble) -> String {
-    let mut text = trouble.to_string();
-    let mut cause = std::error::Error::source(trouble);
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
+    let causes = successors(trouble.source(), |&cause| cause.source());
+    causes.fold(trouble.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 async fn refuse(db: &Lent, refused: &[(JobId, String)]) -> Result<(), Trouble> {

@@ -28,39 +28,28 @@ pub(super) async fn locked(
     ids: &[JobId],
 ) -> Result<HashMap<JobId, Arc<Stored>>, Trouble> {
     let mut found = live(db, ids).await?;
-    hold(db, sql::JOBS_ENDED, ids, &mut found).await?;
-    let missing = ids.iter().copied().filter(|id| !found.contains_key(id));
-    let there = read(db, &missing.collect::<Vec<_>>()).await?;
+    let mut missing = ids.to_vec();
+    missing.retain(|id| !found.contains_key(id));
+    found.extend(jobs(db, sql::JOBS_ENDED, &missing).await?);
+    missing.retain(|id| !found.contains_key(id));
+    let there = read(db, &missing).await?;
     if there.is_empty() { Ok(found) } else { Err(Trouble::Moved) }
 }
 
 /// Those of these jobs that are live, each held until the transaction ends.
 pub(super) async fn live(db: &Lent, ids: &[JobId]) -> Result<HashMap<JobId, Arc<Stored>>, Trouble> {
-    let mut found = HashMap::with_capacity(ids.len());
-    hold(db, sql::JOBS_LIVE, ids, &mut found).await?;
-    Ok(found)
-}
-
-/// Holds those of these jobs that are not yet found.
-async fn hold(
-    db: &Lent,
-    sql: &str,
-    ids: &[JobId],
-    found: &mut HashMap<JobId, Arc<Stored>>,
-) -> Result<(), Trouble> {
-    let missing = uuids(ids.iter().filter(|id| !found.contains_key(id)));
-    collect(&db.rows_about(sql, &missing).await?, found)
+    jobs(db, sql::JOBS_LIVE, ids).await
 }
 
 /// These jobs as they are. What is not there is left out.
 pub(super) async fn read(db: &Lent, ids: &[JobId]) -> Result<HashMap<JobId, Arc<Stored>>, Trouble> {
-    let mut found = HashMap::with_capacity(ids.len());
-    collect(&db.rows_about(sql::JOBS_READ, &uuids(ids)).await?, &mut found)?;
-    Ok(found)
+    jobs(db, sql::JOBS_READ, ids).await
 }
 
-pub(super) async fn one(db: &Lent, id: JobId) -> Result<Option<Arc<Stored>>, Trouble> {
-    Ok(read(db, &[id]).await?.remove(&id))
+async fn jobs(db: &Lent, sql: &str, ids: &[JobId]) -> Result<HashMap<JobId, Arc<Stored>>, Trouble> {
+    let rows = db.rows_about(sql, &uuids(ids)).await?;
+    let jobs = rows.iter().map(stored);
+    jobs.map(|job| job.map(|stored| (stored.job.id(), Arc::new(stored)))).collect()
 }
 
 /// These jobs as they are, by their numbers. What is damaged is left out.
@@ -81,14 +70,6 @@ pub(super) fn readable<T>(found: Result<T, Trouble>) -> Result<Option<T>, Troubl
         Err(trouble) if trouble.is_about_a_row() => Ok(None),
         Err(trouble) => Err(trouble),
     }
-}
-
-fn collect(rows: &[Row], found: &mut HashMap<JobId, Arc<Stored>>) -> Result<(), Trouble> {
-    for row in rows {
-        let stored = stored(row)?;
-        found.insert(stored.job.id(), Arc::new(stored));
-    }
-    Ok(())
 }
 
 /// A row of id, number, queue, envelope and body.

@@ -58,8 +58,11 @@ impl Inner {
             let more = (plan.new.len() - 1) / BLOCK;
             let wanted = more + self.places_wanted(db, plan, &known);
             places.extend(locks::places(db, wanted).await?);
-            self.keep_places(&places.split_off(1 + more));
-            self.note_places(&places, now);
+            let spare = places.split_off(1 + more);
+            let mut known_places = self.places();
+            spare.into_iter().for_each(|place| known_places.keep(place));
+            // New jobs of this time go the long way, by these places.
+            places.last().iter().for_each(|place| known_places.pass(**place, now));
         }
         let epoch = clock.epoch.unsigned_abs();
         let mut transaction = Transaction::new(self, (now, epoch), known, places);
@@ -150,11 +153,11 @@ impl Inner {
     ) -> Result<LoadedRows, Trouble> {
         let opened = self.open(db, plan, known).await?;
         let (keys, jobs) = self.lock_jobs(db, plan, &opened).await?;
-        let (claims, digests) = (plan.claim_locks(), plan.digests());
+        let claims = plan.claim_locks();
         let (_, held, clock) = tokio::try_join!(
             biased;
             locks::lock_claims(db, &claims),
-            locks::held(db, &digests),
+            locks::held(db, &claims),
             locks::clock(db, plan.surely_writes()),
         )?;
         let credentials = opened.credentials;

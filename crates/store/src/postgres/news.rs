@@ -4,14 +4,17 @@
 //! few milliseconds is told together, afterwards: behind a commit, or by a connection of its own. Whoever misses a hint
 //! looks by itself a moment later.
 
-use super::pool::{Dialled, Way};
+use super::{
+    locked,
+    pool::{Dialled, Way},
+};
 use crate::node::News;
 use engine::JobType;
 use std::{
     collections::BTreeSet,
     future::poll_fn,
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 use tokio::{
@@ -60,23 +63,19 @@ impl Tray {
         if news.is_empty() {
             return;
         }
-        self.locked().add(news);
+        locked(&self.news).add(news);
         self.came.notify_one();
     }
 
     /// Waits until there is something, and takes it.
     pub(super) async fn take(&self) -> News {
         loop {
-            let news = std::mem::take(&mut *self.locked());
+            let news = std::mem::take(&mut *locked(&self.news));
             if !news.is_empty() {
                 return news;
             }
             self.came.notified().await;
         }
-    }
-
-    fn locked(&self) -> MutexGuard<'_, News> {
-        self.news.lock().expect("nothing panics with the news in hand")
     }
 }
 
@@ -87,7 +86,7 @@ impl Post {
             inbox: Tray::default(),
             enqueued: Notify::new(),
             own,
-            channel: channel(schema),
+            channel: format!("consign_{schema}"),
             gathers_until: Mutex::new(Instant::now()),
         })
     }
@@ -99,14 +98,14 @@ impl Post {
         if news.is_empty() || self.begin_to_gather().is_err() {
             return (all, None);
         }
-        all.add(std::mem::take(&mut *self.out.locked()));
+        all.add(std::mem::take(&mut *locked(&self.out.news)));
         let word = self.written(&all);
         (all, Some(word))
     }
 
     /// The first word goes out at once, what follows it goes out together, and not before the moment that is given back.
     fn begin_to_gather(&self) -> Result<(), Instant> {
-        let mut until = self.gathers_until.lock().expect("nothing panics with this in hand");
+        let mut until = locked(&self.gathers_until);
         let now = Instant::now();
         if now < *until {
             return Err(*until);
@@ -187,11 +186,6 @@ impl Post {
     }
 }
 
-/// The channel of a schema.
-fn channel(schema: &str) -> String {
-    format!("consign_{schema}")
-}
-
 /// `from touched settings any type type …`
 fn written(from: u64, news: &News) -> String {
     let types: usize = news.work.iter().map(|job_type| job_type.as_str().len() + 1).sum();
@@ -242,7 +236,7 @@ mod tests {
         post.out.put(any);
         *post.gathers_until.lock().unwrap() -= GATHER;
         assert_eq!(word(&touched).as_deref(), Some("notify consign_consign, '7 1 0 1'"));
-        assert!(post.out.locked().is_empty(), "nobody need tell it again");
+        assert!(locked(&post.out.news).is_empty(), "nobody need tell it again");
     }
 
     #[test]

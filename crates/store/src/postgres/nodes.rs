@@ -4,6 +4,7 @@ use super::{
     Inner,
     chores::before,
     error::Trouble,
+    locked,
     pool::Lent,
     sql,
     values::{Param, to_i64},
@@ -34,7 +35,7 @@ impl Inner {
         let (lead, nodes) = attended.await?;
         self.note_heard(now);
         let part = lead.part_of(card, now);
-        self.play(part);
+        *locked(&self.part) = part;
         Ok(Attendance { leads: matches!(part, Part::Leads { .. }), nodes })
     }
 
@@ -75,7 +76,8 @@ impl Inner {
     /// Within a transaction: whether chores that one node does for all may be done here. The fence is held until the
     /// commit, so that nobody else begins to lead in the meantime.
     pub(super) async fn may_do_chores(&self, db: &Lent, now: Timestamp) -> Result<bool, Trouble> {
-        match self.part() {
+        let part = *locked(&self.part);
+        match part {
             Part::Visitor => Ok(true),
             Part::Follows => Ok(false),
             Part::Leads { fence } => Ok(lead(db, sql::LEADER_READ).await?.stands(fence, now)),
@@ -84,15 +86,7 @@ impl Inner {
 
     /// Whether it gives signs of life.
     pub(super) fn is_node(&self) -> bool {
-        self.part() != Part::Visitor
-    }
-
-    fn part(&self) -> Part {
-        *self.part.lock().expect("nothing panics with this in hand")
-    }
-
-    fn play(&self, part: Part) {
-        *self.part.lock().expect("nothing panics with this in hand") = part;
+        *locked(&self.part) != Part::Visitor
     }
 }
 

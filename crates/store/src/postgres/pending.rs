@@ -6,14 +6,14 @@ use super::{
     values::Rows,
 };
 use crate::form::{
-    body::{Deltas, Told, job_onto, status_number, to_row},
+    body::{Deltas, job_onto, status_number, to_row},
     facet,
     recent::Recent,
     sheet::Sheets,
     stored::{Columns, Stored, error_of},
 };
 use crate::record::{Record, RecordName};
-use engine::{AuditNote, HistoryEntry, Job, JsonText, Step, StepsChange, SubjectId, Timestamp};
+use engine::{AuditNote, HistoryEntry, Job, JsonText, Step, SubjectId, Timestamp};
 use std::{collections::BTreeMap, sync::Arc};
 
 #[derive(Default)]
@@ -89,12 +89,6 @@ impl Pending {
         touched.now = now;
     }
 
-    /// Announces a transition at `place`.
-    pub(super) fn announce(&mut self, place: i64, no: i64, told: Told<'_>) {
-        self.sheets.add(place, no, told);
-        self.lines += 1;
-    }
-
     /// The history of a job with one row more; what no longer fits is written to rows of its own.
     pub(super) fn note(
         &mut self,
@@ -111,19 +105,6 @@ impl Pending {
         }
         recent.push(entry, place);
         Ok(recent)
-    }
-
-    pub(super) fn change_steps(&mut self, no: i64, steps: &StepsChange) {
-        match steps {
-            StepsChange::Kept => {}
-            StepsChange::Put(step) => {
-                drop(self.steps.insert((no, step.name.as_str().to_owned()), step.clone()));
-            }
-            StepsChange::Forgotten => {
-                self.steps.retain(|(of, _), _| *of != no);
-                self.steps_forgotten.push(no);
-            }
-        }
     }
 
     /// Its job has ended now and had not before: the window of its key begins.

@@ -3,6 +3,7 @@
 use super::{
     address::PostgresAddress,
     error::{PostgresError, Trouble},
+    locked,
     session::Session,
     sql::{self, Names},
     tls::{Secret, Tls},
@@ -11,7 +12,7 @@ use super::{
 use futures_util::future::FutureExt;
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -28,16 +29,10 @@ pub(super) struct Pool {
     way: Way,
     /// How many may be in use at once.
     pub(super) size: usize,
-    idle: Mutex<Vec<Line>>,
+    idle: Mutex<Vec<Session>>,
     permits: Arc<Semaphore>,
     /// Connections up to this number are not used again.
     forgotten: Arc<AtomicU64>,
-}
-
-/// A connection, and its place in the order in which all of this node's were made.
-struct Line {
-    session: Session,
-    number: u64,
 }
 
 /// How connections are made.
@@ -128,11 +123,12 @@ impl Pool {
 
     pub(super) async fn lend(self: &Arc<Self>) -> Result<Lent, Trouble> {
         let permit = self.permit().await.ok_or(Trouble::NoConnection(None))?;
-        let line = match self.take(u64::MAX) {
-            Some(line) => line,
+        let session = match self.take(u64::MAX) {
+            Some(session) => session,
             None => self.open().await?,
         };
-        let mut lent = Lent { line: Some(line), pool: self.clone(), clean: true, _permit: permit };
+        let mut lent =
+            Lent { session: Some(session), pool: self.clone(), clean: true, _permit: permit };
         lent.session_mut().refresh().await?;
         Ok(lent)
     }
@@ -145,12 +141,11 @@ impl Pool {
     }
 
     /// Makes one, on the runtime that is to drive it: whoever needs it may be on another.
-    async fn open(&self) -> Result<Line, Trouble> {
+    async fn open(&self) -> Result<Session, Trouble> {
         let way = self.way.clone();
         let opened = self.way.runtime.spawn(async move { Session::open(&way).await }).await;
         let opened = opened.map_err(|ended| Trouble::NoConnection(Some(Box::new(ended))))?;
-        let session = opened.map_err(|error| Trouble::NoConnection(Some(Box::new(error))))?;
-        Ok(Line { session, number: self.way.made.fetch_add(1, Ordering::SeqCst) + 1 })
+        opened.map_err(|error| Trouble::NoConnection(Some(Box::new(error))))
     }
 
     /// How many connections have been made so far.
@@ -162,16 +157,16 @@ impl Pool {
     /// because that ends every session.
     pub(super) fn witness(self: &Arc<Self>, made: u64) -> Option<Lent> {
         let permit = self.permits.clone().try_acquire_owned().ok()?;
-        let line = self.take(made)?;
-        Some(Lent { line: Some(line), pool: self.clone(), clean: true, _permit: permit })
+        let session = Some(self.take(made)?);
+        Some(Lent { session, pool: self.clone(), clean: true, _permit: permit })
     }
 
     /// One that nobody uses, of the first `made`.
-    fn take(&self, made: u64) -> Option<Line> {
+    fn take(&self, made: u64) -> Option<Session> {
         let forgotten = self.forgotten.load(Ordering::SeqCst);
-        let mut idle = self.idle();
-        idle.retain(|line| !line.session.is_closed() && line.number > forgotten);
-        let place = idle.iter().rposition(|line| line.number <= made)?;
+        let mut idle = locked(&self.idle);
+        idle.retain(|session| !session.is_closed() && session.number > forgotten);
+        let place = idle.iter().rposition(|session| session.number <= made)?;
         Some(idle.remove(place))
     }
 
@@ -179,15 +174,11 @@ impl Pool {
     pub(super) fn forget_all(&self) {
         self.forgotten.fetch_max(self.made(), Ordering::SeqCst);
     }
-
-    fn idle(&self) -> MutexGuard<'_, Vec<Line>> {
-        self.idle.lock().expect("no code of ours panics with the connections in hand")
-    }
 }
 
 /// A connection that is ours for a while. It goes back only when nothing is open on it.
 pub(super) struct Lent {
-    line: Option<Line>,
+    session: Option<Session>,
     pool: Arc<Pool>,
     clean: bool,
     _permit: OwnedSemaphorePermit,
@@ -290,18 +281,18 @@ impl Lent {
     }
 
     fn session_mut(&mut self) -> &mut Session {
-        &mut self.line.as_mut().expect("it goes back when this is dropped").session
+        self.session.as_mut().expect("it goes back when this is dropped")
     }
 
     fn session(&self) -> &Session {
-        &self.line.as_ref().expect("it goes back when this is dropped").session
+        self.session.as_ref().expect("it goes back when this is dropped")
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        let line = self.line.take().filter(|line| self.clean && !line.session.is_closed());
-        self.pool.idle().extend(line);
+        let session = self.session.take().filter(|session| self.clean && !session.is_closed());
+        locked(&self.pool.idle).extend(session);
     }
 }
 

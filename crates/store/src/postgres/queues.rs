@@ -63,8 +63,7 @@ impl Inner {
             for queue in &of_list {
                 let is_declared = known.records.policies().contains_key(&queue.job_type)
                     || put.contains(&queue.job_type);
-                let opens = !is_declared;
-                *opened.entry(&queue.tenant).or_default() += u64::from(opens);
+                *opened.entry(&queue.tenant).or_default() += u64::from(!is_declared);
             }
             // A list is taken whole or not at all, so that the last of its types has to fit.
             let fits = |(tenant, opened): (&&Tenant, &u64)| {

@@ -184,7 +184,7 @@ pub(super) async fn visible(
     scope: &Scope,
     id: JobId,
 ) -> Result<Option<Arc<Stored>>, Trouble> {
-    let stored = load::one(db, id).await?;
+    let stored = load::read(db, &[id]).await?.remove(&id);
     Ok(stored.filter(|stored| scope.covers(&stored.job.envelope.tenant)))
 }
 

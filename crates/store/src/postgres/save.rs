@@ -3,6 +3,7 @@
 use super::{
     Inner, audit, erase,
     error::Trouble,
+    locked,
     pending::{
         EndedRow, HistoryRow, LiveRow, Pending, Place, ended_row, handed_row, live_row,
         queue_column,
@@ -28,30 +29,23 @@ impl Inner {
         db: &Lent,
         transaction: &mut Transaction,
     ) -> Result<(), Trouble> {
-        self.lines().note(&transaction.pending);
-        transaction.write(db).await
+        locked(&self.lines).note(&transaction.pending);
+        if transaction.pending.is_empty() {
+            return Ok(());
+        }
+        let mut pending = mem::take(&mut transaction.pending);
+        // Sheets that follow begin behind these.
+        transaction.place += pending.lines;
+        transaction.pending.deltas = mem::take(&mut pending.deltas);
+        transaction.pending.ended_keys = mem::take(&mut pending.ended_keys);
+        write(db, &pending, &mem::take(&mut transaction.recalled), &[]).await?;
+        records::write(db, &pending.records).await?;
+        erase::erase(db, &pending.erased).await?;
+        audit::note(db, &pending.notes, transaction.now).await
     }
 }
 
 impl Transaction {
-    async fn write(&mut self, db: &Lent) -> Result<(), Trouble> {
-        if self.pending.is_empty() {
-            return Ok(());
-        }
-        // Sheets that follow begin behind these.
-        self.place += self.pending.lines;
-        let deltas = mem::take(&mut self.pending.deltas);
-        let ended_keys = mem::take(&mut self.pending.ended_keys);
-        let mut pending =
-            mem::replace(&mut self.pending, Pending { deltas, ended_keys, ..Pending::default() });
-        let erased = mem::take(&mut pending.erased);
-        let recalled = mem::take(&mut self.recalled);
-        write(db, &pending, &recalled, &[]).await?;
-        records::write(db, &pending.records).await?;
-        erase::erase(db, &erased).await?;
-        audit::note(db, &pending.notes, self.now).await
-    }
-
     /// Writes whose the keys are, and from when their windows count.
     pub(super) async fn write_last(&self, db: &Lent) -> Result<(), Trouble> {
         let keys =
@@ -165,8 +159,7 @@ async fn begin(
     if handed.is_empty() && live.is_empty() {
         return Ok(());
     }
-    let params = [told.params(), handed.params(), live.params()].concat();
-    db.run(sql::JOBS_BEGIN, &params).await.map(drop)
+    db.run(sql::JOBS_BEGIN, &told.and([handed.params(), live.params()])).await.map(drop)
 }
 
 /// Writes new jobs, and nothing else, by a time that was foreseen and settings that are known. Gives a place for others.
@@ -181,7 +174,7 @@ pub(super) async fn hand_over(
         return Err(Trouble::Changed);
     }
     let (begun, told, now) = (ChangedRows::of(pending).begun, Told::of(pending)?, now.unix_ms());
-    let params = [told.params(), handed.params(), begun.params(), vec![&settings, &now]].concat();
+    let params = told.and([handed.params(), begun.params(), vec![&settings, &now]]);
     Ok(db.row(sql::HAND_OVER, &params, "nothing came of a hand-over").await?.try_get(0)?)
 }
 
@@ -195,12 +188,14 @@ async fn update_live(
     if rows.is_empty() {
         return Ok(());
     }
-    let own = &rows.params()[1..];
-    let Some((given, told)) = started else {
-        return db.run(sql::JOB_UPDATE, own).await.map(drop);
-    };
-    let params = [&told.params(), own, &given.params()].concat();
-    db.run(sql::JOBS_START, &params).await.map(drop)
+    let mut own = rows.params();
+    own.remove(0); // the queue, which never changes
+    match started {
+        None => db.run(sql::JOB_UPDATE, &own).await.map(drop),
+        Some((given, told)) => {
+            db.run(sql::JOBS_START, &told.and([own, given.params()])).await.map(drop)
+        }
+    }
 }
 
 /// Writes jobs that have ended. Those of them that nobody holds are removed from where they were by the same statement.
@@ -213,8 +208,7 @@ async fn end(
     if removed.is_empty() {
         return db.put(sql::ENDED_INSERT, rows).await;
     }
-    let params = [told.params(), removed.params(), rows.params()].concat();
-    db.run(sql::JOBS_END_KNOWN, &params).await.map(drop)
+    db.run(sql::JOBS_END_KNOWN, &told.and([removed.params(), rows.params()])).await.map(drop)
 }
 
 async fn update_ended(db: &Lent, rows: &Rows<EndedRow>) -> Result<(), Trouble> {
@@ -247,11 +241,12 @@ impl<'a> Told<'a> {
         Ok(told)
     }
 
-    /// The first values of every statement that announces.
-    fn params(&self) -> Vec<Param<'_>> {
+    /// The values of a statement that announces, and of what else it does.
+    fn and<'b>(&'b self, others: impl IntoIterator<Item = Vec<Param<'b>>>) -> Vec<Param<'b>> {
         let mut params = self.sheets.params();
         params.push(&self.queues);
         params.extend(self.counts.iter().map(|column| column as Param<'_>));
+        params.extend(others.into_iter().flatten());
         params
     }
 }
@@ -260,7 +255,7 @@ async fn announce(db: &Lent, told: &Told<'_>) -> Result<(), Trouble> {
     if told.sheets.is_empty() && told.queues.is_empty() {
         return Ok(());
     }
-    db.run(sql::ANNOUNCE, &told.params()).await.map(drop)
+    db.run(sql::ANNOUNCE, &told.and([])).await.map(drop)
 }
 
 /// A claim's digest, and which jobs it was given.

@@ -15,6 +15,7 @@ use futures_util::future::try_join_all;
 use std::{
     collections::HashMap,
     hash::{BuildHasher, Hasher, RandomState},
+    sync::atomic::Ordering,
     time::Duration,
 };
 use tokio::time::Instant;
@@ -29,6 +30,8 @@ pub(super) struct Session {
     prepared: HashMap<&'static str, Statement>,
     /// When its plans were last thrown away.
     planned: Instant,
+    /// Its place in the order in which all of this node's were made.
+    pub(super) number: u64,
 }
 
 /// Plans are made for tables as they are, and tables grow by thousands in a second: one that was made for an empty table
@@ -54,7 +57,8 @@ impl Session {
             Err(error) => Err(error),
         };
         let prepared = prepared.map_err(|source| way.unreachable(source))?;
-        Ok(Session { client, prepared, planned: Instant::now() })
+        let number = way.made.fetch_add(1, Ordering::SeqCst) + 1;
+        Ok(Session { client, prepared, planned: Instant::now(), number })
     }
 
     /// Sees to it that no plan is old.
@@ -169,7 +173,6 @@ mod tests {
         schema::way,
         tests::{RUNTIME, fresh_address},
     };
-    use std::sync::atomic::Ordering;
     use test_postgres::{Options, PgBouncer, Server};
 
     /// How the session goes about a statement that it has prepared.

@@ -4,7 +4,7 @@
 //! by it, once, by whichever node notices first.
 
 use super::{
-    Inner, chores::before, error::Trouble, load, pool::Lent, sql, transaction::Transaction,
+    Inner, chores::before, error::Trouble, load, locked, pool::Lent, sql, transaction::Transaction,
     uuid::id_of, workers,
 };
 use crate::{
@@ -12,17 +12,11 @@ use crate::{
     form::body::Seen,
 };
 use engine::{JobId, Scope, Timestamp, clock_jumped};
-use std::{
-    sync::{Mutex, MutexGuard},
-    time::Duration,
-};
+use std::time::Duration;
 
 /// The time as this node has followed it.
 #[derive(Default)]
-pub(super) struct Time(Mutex<Followed>);
-
-#[derive(Default)]
-struct Followed {
+pub(super) struct Time {
     clock: StoreClock,
     /// A jump for which leases may not have been extended yet: what time it should have been.
     jumped_from: Option<Timestamp>,
@@ -42,17 +36,11 @@ const ANYTHING: Duration = Duration::from_millis(1);
 /// A silence of all nodes that is shorter than this is none.
 const SILENCE_MIN: Duration = Duration::from_secs(3);
 
-impl Time {
-    fn locked(&self) -> MutexGuard<'_, Followed> {
-        self.0.lock().expect("no code of ours panics with the time in hand")
-    }
-}
-
 impl Inner {
     /// The store's time, when the database's clock says `wall`.
     pub(super) fn tick(&self, wall: Timestamp) -> Timestamp {
         let reading = Reading { wall, monotonic: self.clock.read().monotonic };
-        let mut time = self.time.locked();
+        let mut time = locked(&self.time);
         let tick = time.clock.tick(reading);
         time.ahead = tick.now > wall;
         if !tick.jumped.is_zero() {
@@ -64,14 +52,14 @@ impl Inner {
 
     /// Whether the clock jumped and leases have not been extended yet.
     pub(super) fn has_jumped(&self) -> bool {
-        self.time.locked().jumped_from.is_some()
+        locked(&self.time).jumped_from.is_some()
     }
 
     /// What the database's clock is about to say, or a little less: it was read before whoever read it had the answer.
     /// Nothing where nobody has read it for long, or where it is not followed as it goes.
     pub(super) fn foreseen_time(&self) -> Option<Timestamp> {
         let monotonic = self.clock.read().monotonic;
-        let mut time = self.time.locked();
+        let mut time = locked(&self.time);
         if time.jumped_from.is_some() || time.ahead {
             return None;
         }
@@ -89,7 +77,7 @@ impl Inner {
     /// The store's time now, with every jump followed.
     pub(super) async fn now(&self, db: &mut Lent) -> Result<Timestamp, Trouble> {
         let now = self.tick(wall(db).await?);
-        let jumped_from = self.time.locked().jumped_from;
+        let jumped_from = locked(&self.time).jumped_from;
         if let Some(from) = jumped_from {
             self.follow(db, now, from).await?;
         }
@@ -114,11 +102,11 @@ impl Inner {
         let reading = Reading { wall, monotonic: self.clock.read().monotonic };
         let (clock, tick) = StoreClock::starting_at(floor, reading);
         let jumped = heard > 0 && alone && !tick.jumped.is_zero();
-        *self.time.locked() = Followed {
+        *locked(&self.time) = Time {
             clock,
             jumped_from: jumped.then_some(floor),
             heard_until: floor,
-            ..Followed::default()
+            ..Time::default()
         };
         if jumped { self.follow(db, tick.now, floor).await } else { Ok(()) }
     }
@@ -126,7 +114,7 @@ impl Inner {
     /// Whether it is time to write down that workers can be heard. Not before a jump has been followed: whoever reads
     /// it would believe that they were heard all the while.
     pub(super) fn is_pulse_old(&self, now: Timestamp) -> bool {
-        let time = self.time.locked();
+        let time = locked(&self.time);
         // Whoever starts next must not begin behind us, and the database's clock would not tell.
         let every = if time.ahead { ANYTHING } else { HEARD_EVERY };
         let silence = now.since(time.heard_until);
@@ -139,7 +127,7 @@ impl Inner {
     /// It was written down, here: what other nodes write is not looked up for every batch, as each of them gives signs of life
     /// by itself, and is as old as it seems from here or younger.
     pub(super) fn note_heard(&self, now: Timestamp) {
-        self.time.locked().heard_until = now;
+        locked(&self.time).heard_until = now;
     }
 
     /// Extends leases by what went by since `from` unheard, in a transaction of its own.
@@ -152,7 +140,7 @@ impl Inner {
             db.script(sql::COMMIT).await
         })
         .await?;
-        let mut time = self.time.locked();
+        let mut time = locked(&self.time);
         (time.jumped_from, time.heard_until) = (None, now);
         Ok(())
     }
@@ -184,7 +172,7 @@ impl Inner {
         let news: Vec<workers::News> =
             all.iter().map(|(name, seen)| (name.clone(), seen.clone(), true)).collect();
         workers::put(db, &news).await?;
-        *self.workers() = all;
+        *locked(&self.workers) = all;
         Ok(())
     }
 

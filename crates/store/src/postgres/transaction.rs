@@ -6,6 +6,7 @@ use super::{
     claim::Look,
     error::Trouble,
     known::Known,
+    lines::Looked,
     pending::{New, Pending},
     uuid::Xid,
 };
@@ -49,6 +50,10 @@ pub(super) struct Transaction {
     pub(super) early: Option<Look>,
     /// Jobs that are known by heart and not held, and the transactions that wrote their rows.
     pub(super) recalled: BTreeMap<i64, Xid>,
+    /// What was learned about lines, true as soon as it is committed.
+    pub(super) looked: Vec<Looked>,
+    /// The queues that jobs were taken from, each as often, in order.
+    pub(super) served: Vec<i64>,
     /// Jobs that this transaction changes.
     pub(super) changed: Vec<JobId>,
     pub(super) pending: Pending,
@@ -126,6 +131,8 @@ impl Transaction {
             unlocked_claims: Vec::new(),
             early: None,
             recalled: BTreeMap::new(),
+            looked: Vec::new(),
+            served: Vec::new(),
             changed: Vec::new(),
             pending: Pending::default(),
             limits: inner.limits,
@@ -232,7 +239,8 @@ impl Transaction {
         let Some(entry) = &change.entry else { return Ok(recent) };
         let place = change.event.map(|event| {
             let place = self.place + self.pending.lines;
-            self.pending.announce(place, no, (event, entry.at, &change.job));
+            self.pending.sheets.add(place, no, (event, entry.at, &change.job));
+            self.pending.lines += 1;
             place
         });
         Ok(self.pending.note(no, recent, (entry, place))?)
@@ -246,15 +254,19 @@ impl Transaction {
     }
 
     fn change_steps(&mut self, no: i64, change: &StepsChange) {
-        self.pending.change_steps(no, change);
         match change {
             StepsChange::Kept => {}
             StepsChange::Put(step) => {
-                let steps = self.steps.entry(no).or_default();
-                let new = steps.named.insert(step.name.as_str().into(), step.clone()).is_none();
+                let (name, steps) = (step.name.as_str(), self.steps.entry(no).or_default());
+                let new = steps.named.insert(name.into(), step.clone()).is_none();
                 steps.count += u64::from(new);
+                self.pending.steps.insert((no, name.into()), step.clone());
             }
-            StepsChange::Forgotten => drop(self.steps.insert(no, Steps::default())),
+            StepsChange::Forgotten => {
+                self.pending.steps.retain(|(of, _), _| *of != no);
+                self.pending.steps_forgotten.push(no);
+                self.steps.insert(no, Steps::default());
+            }
         }
     }
 

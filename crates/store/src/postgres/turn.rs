@@ -25,7 +25,7 @@ impl PostgresAddress {
     pub async fn turn(&self) -> Result<Turn, PostgresError> {
         let client = self.connect().await?;
         let taken = format!("{}; {TIMEOUTS}; {}", sql::BEGIN_PINNED, sql::STARTUP_LOCK);
-        let taken = sql::Names::new(self.schema()).of(&taken).into_owned();
+        let taken = sql::Names { schema: self.schema().into() }.of(&taken).into_owned();
         let failed = |source| PostgresError::Turn { schema: self.schema().into(), source };
         client.batch_execute(&taken).await.map_err(failed)?;
         Ok(Turn { client })

@@ -113,8 +113,8 @@ impl<R: TableRow> Rows<R> {
 
 impl<R: TableRow> FromIterator<R> for Rows<R> {
     fn from_iter<I: IntoIterator<Item = R>>(rows: I) -> Self {
-        let mut all = Rows::default();
-        rows.into_iter().for_each(|row| all.push(row));
-        all
+        let (mut columns, mut count) = (R::Columns::default(), 0);
+        columns.extend(rows.into_iter().inspect(|_| count += 1));
+        Rows { columns, count }
     }
 }

@@ -4,6 +4,7 @@ use super::{
     address::PostgresAddress,
     audit,
     error::{PostgresError, Trouble},
+    load,
     pool::Way,
     postgres_schema,
     schema::way,
@@ -72,9 +73,6 @@ async fn verify(
 
 /// The entry, where it is the one that belongs here.
 fn following(row: &Row, number: u64, before: AuditHash) -> Result<Option<AuditEntry>, Trouble> {
-    match audit::entry(row) {
-        Ok(entry) => Ok(Some(entry).filter(|it| it.number == number && it.follows(before))),
-        Err(trouble) if trouble.is_about_a_row() => Ok(None),
-        Err(trouble) => Err(trouble),
-    }
+    let entry = load::readable(audit::entry(row))?;
+    Ok(entry.filter(|entry| entry.number == number && entry.follows(before)))
 }

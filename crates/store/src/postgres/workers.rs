@@ -1,6 +1,6 @@
 //! Workers as they were last seen: by this node, and by others.
 
-use super::{Inner, UNPOISONED, error::Trouble, load, pool::Lent, sql};
+use super::{Inner, error::Trouble, load, locked, pool::Lent, sql};
 use crate::{
     form::{
         body::{Seen, from_row, from_scope, to_row, to_scope},
@@ -9,7 +9,7 @@ use crate::{
     seen::{FULL_FOR, Leases, Name, Workers, may_claim},
 };
 use engine::{Host, JobType, Scope, Timestamp, WorkerId};
-use std::{collections::BTreeMap, sync::MutexGuard, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 /// A worker who was seen, and whether the table has to be told.
 pub(super) type News = (Name, Seen, bool);
@@ -56,8 +56,8 @@ impl Inner {
     /// node counts the workers that it has seen itself.
     pub(super) fn news_of_workers(&self, signs: Vec<Sign<'_>>, now: Timestamp) -> WorkersNews {
         let mut seen: BTreeMap<Name, (Seen, bool)> = BTreeMap::new();
-        let known = self.workers();
-        let mut full = self.full_scopes.lock().expect(UNPOISONED);
+        let known = locked(&self.workers);
+        let mut full = locked(&self.full_scopes);
         let mut rooms: BTreeMap<&Scope, Vec<(&WorkerId, Timestamp)>> = BTreeMap::new();
         let mut news = WorkersNews::default();
         for Sign { scope, worker, host, job_types, left } in signs {
@@ -107,14 +107,10 @@ impl Inner {
         news
     }
 
-    pub(super) fn workers(&self) -> MutexGuard<'_, Workers> {
-        self.workers.lock().expect("no code of ours panics with the workers in hand")
-    }
-
     /// The workers that may claim what `scope` covers and were seen, here or elsewhere.
     pub(super) async fn workers_now(&self, db: &Lent, scope: &Scope) -> Result<Workers, Trouble> {
         let mut workers = load(db, scope).await?;
-        let mut own = self.workers();
+        let mut own = locked(&self.workers);
         for (name, seen) in own.iter_mut().filter(|((own, _), _)| may_claim(own, scope)) {
             match workers.get(name) {
                 // It signed off at another node. Its next sign of life here is news to the table.
