@@ -4,6 +4,7 @@ use super::{
     error::PostgresError,
     tls::{Encryption, Protection, Trust},
 };
+use percent_encoding::percent_decode_str;
 use std::{fmt, net::IpAddr, path::PathBuf, str::FromStr, time::Duration};
 use tokio_postgres::{
     Config,
@@ -14,12 +15,13 @@ use tokio_postgres::{
 ///
 /// `postgres://user:password@host:port/database`, with what libpq takes behind a question mark, `schema` and
 /// `connections`. It is never shown with its password.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct PostgresAddress {
     pub(super) config: Config,
     pub(super) protection: Protection,
     schema: String,
-    connections: Option<usize>,
+    /// How many connections write side by side, if the address says so.
+    pub(super) connections: Option<usize>,
 }
 
 /// How long a connection may take to be made.
@@ -47,11 +49,6 @@ impl PostgresAddress {
         Ok(PostgresAddress { schema: checked(schema)?, ..self.clone() })
     }
 
-    /// How many connections write side by side, if the address says so.
-    pub(super) fn connections(&self) -> Option<usize> {
-        self.connections
-    }
-
     /// What an attacker on the way to the database could make use of: one sentence for each, and
     /// what to do about it.
     pub fn weaknesses(&self) -> Vec<String> {
@@ -60,14 +57,11 @@ impl PostgresAddress {
 
     /// Host and database, for people.
     pub(super) fn place(&self) -> String {
-        let host = self.config.get_hosts().first();
-        let host = host.map_or_else(
-            || "localhost".into(),
-            |host| match host {
-                Host::Tcp(name) => name.clone(),
-                Host::Unix(path) => path.display().to_string(),
-            },
-        );
+        let host = match self.config.get_hosts().first() {
+            None => "localhost".into(),
+            Some(Host::Tcp(name)) => name.clone(),
+            Some(Host::Unix(path)) => path.display().to_string(),
+        };
         let port = self.config.get_ports().first().copied().unwrap_or(5432);
         let database = self.config.get_dbname().or(self.config.get_user()).unwrap_or_default();
         format!("{host}:{port}/{database}")
@@ -85,10 +79,10 @@ impl FromStr for PostgresAddress {
             ));
         }
         let mut own = Own::default();
-        let theirs: Vec<&str> = query.split('&').filter(|part| !part.is_empty()).collect();
-        let theirs = theirs.into_iter().map(|part| own.take(part));
-        let theirs: Vec<&str> =
-            theirs.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+        let mut theirs = Vec::new();
+        for part in query.split('&').filter(|part| !part.is_empty()) {
+            theirs.extend(own.take(part)?);
+        }
         let plain =
             if theirs.is_empty() { base.into() } else { format!("{base}?{}", theirs.join("&")) };
         let mut config = Config::from_str(&plain).map_err(|error| {
@@ -97,7 +91,7 @@ impl FromStr for PostgresAddress {
         if config.get_user().is_none() {
             return Err(wrong("names no user, as in postgres://consign@localhost/consign"));
         }
-        if config.get_hosts().iter().any(has_more_than_a_name) {
+        if config.get_hosts().iter().any(has_at_sign) {
             // It would be part of the password, and hosts are shown to people.
             return Err(wrong("has an @ in its user or password; write it as %40"));
         }
@@ -113,11 +107,8 @@ impl FromStr for PostgresAddress {
     }
 }
 
-fn has_more_than_a_name(host: &Host) -> bool {
-    match host {
-        Host::Tcp(name) => name.contains('@'),
-        Host::Unix(_) => false,
-    }
+fn has_at_sign(host: &Host) -> bool {
+    matches!(host, Host::Tcp(name) if name.contains('@'))
 }
 
 /// What stands behind the question mark and is not for the driver.
@@ -138,7 +129,9 @@ impl<'a> Own<'a> {
         match name {
             "schema" => self.schema = Some(value),
             "sslmode" => self.ssl_mode = Some(value),
-            "sslrootcert" => self.root = Some(PathBuf::from(unescaped(value))),
+            "sslrootcert" => {
+                self.root = Some(percent_decode_str(value).decode_utf8_lossy().into_owned().into());
+            }
             "sslnegotiation" if value == "postgres" => {}
             "sslnegotiation" => return Err(wrong("sslnegotiation must be postgres")),
             "cleartext_password" => match value {
@@ -286,26 +279,6 @@ fn because(error: &dyn std::error::Error) -> String {
     error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
-/// `%2F` and its like.
-fn unescaped(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let pair = tail.get(..2).and_then(|two| std::str::from_utf8(two).ok());
-        match pair.and_then(|two| u8::from_str_radix(two, 16).ok()).filter(|_| *first == b'%') {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &tail[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
 impl fmt::Debug for PostgresAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
@@ -317,16 +290,6 @@ impl fmt::Display for PostgresAddress {
         write!(f, "postgres://{}?schema={}", self.place(), self.schema)
     }
 }
-
-impl PartialEq for PostgresAddress {
-    fn eq(&self, other: &Self) -> bool {
-        self.config == other.config
-            && self.schema == other.schema
-            && self.protection == other.protection
-    }
-}
-
-impl Eq for PostgresAddress {}
 
 #[cfg(test)]
 mod tests {
@@ -341,7 +304,7 @@ mod tests {
         let named = address("postgres://u:secret@db.example:6432/jobs?schema=mail&connections=8");
         assert_eq!(named.to_string(), "postgres://db.example:6432/jobs?schema=mail");
         assert_eq!(format!("{named:?}"), named.to_string());
-        assert_eq!(named.connections(), Some(8));
+        assert_eq!(named.connections, Some(8));
         assert_eq!(address("postgresql://u@h").schema(), "consign");
     }
 

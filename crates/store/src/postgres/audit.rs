@@ -1,17 +1,12 @@
 //! The audit log, whose end is locked by the transaction that adds to it.
 
-use super::{
-    error::Trouble,
-    pool::{Lent, Param},
-    save::column,
-    sql,
-};
+use super::{error::Trouble, pool::Lent, sql, values::to_i64};
 use crate::{
     form::body::{from_row, to_row, to_scope},
     store::PAGE_MAX,
 };
 use engine::{AuditEntry, AuditHash, AuditNote, Scope, Timestamp};
-use tokio_postgres::{Row, types::Type};
+use tokio_postgres::Row;
 
 /// Adds entries. The end of the chain is locked since the transaction began.
 pub(super) async fn note(db: &Lent, notes: &[AuditNote], now: Timestamp) -> Result<(), Trouble> {
@@ -29,13 +24,11 @@ pub(super) async fn note(db: &Lent, notes: &[AuditNote], now: Timestamp) -> Resu
         before = entry.hash;
         entries.push(entry);
     }
-    let no: Vec<i64> = entries.iter().map(|entry| column(entry.number)).collect();
-    let scope: Vec<&str> = entries.iter().map(|entry| to_scope(&entry.scope)).collect();
-    let body: Vec<Vec<u8>> =
-        entries.iter().map(|entry| to_row(column(entry.number), entry)).collect();
-    let params: [Param<'_>; 3] =
-        [(&no, Type::INT8_ARRAY), (&scope, Type::TEXT_ARRAY), (&body, Type::BYTEA_ARRAY)];
-    db.run(sql::AUDIT_INSERT, &params).await.map(drop)
+    let rows = entries.iter().map(|entry| {
+        let number = to_i64(entry.number);
+        (number, to_scope(&entry.scope), to_row(number, entry))
+    });
+    db.put(sql::AUDIT_INSERT, &rows.collect()).await
 }
 
 /// A page of entries, newest first.
@@ -45,25 +38,18 @@ pub(super) async fn page(
     before: Option<u64>,
     limit: usize,
 ) -> Result<Vec<AuditEntry>, Trouble> {
-    let before = before.map_or(i64::MAX, column);
-    let limit = i64::try_from(limit.min(PAGE_MAX)).unwrap_or(i64::MAX);
-    let mut params: Vec<Param<'_>> = vec![(&before, Type::INT8), (&limit, Type::INT8)];
-    let tenant;
-    let sql = match scope {
-        Scope::All => sql::AUDIT,
-        Scope::One(own) => {
-            tenant = own.as_str();
-            params.push((&tenant, Type::TEXT));
-            sql::AUDIT_OF
-        }
+    let (before, limit) = (before.map_or(i64::MAX, to_i64), to_i64(limit.min(PAGE_MAX)));
+    let rows = match scope {
+        Scope::All => db.rows(sql::AUDIT, &[&before, &limit]).await?,
+        Scope::One(own) => db.rows(sql::AUDIT_OF, &[&before, &limit, &own.as_str()]).await?,
     };
-    db.rows(sql, &params).await?.iter().map(entry).collect()
+    rows.iter().map(entry).collect()
 }
 
 pub(super) fn entry(row: &Row) -> Result<AuditEntry, Trouble> {
     let (number, scope): (i64, &str) = (row.try_get(0)?, row.try_get(1)?);
     let entry: AuditEntry = from_row(number, row.try_get(2)?)?;
-    if (column(entry.number), to_scope(&entry.scope)) != (number, scope) {
+    if (to_i64(entry.number), to_scope(&entry.scope)) != (number, scope) {
         return Err(Trouble::Impossible("an entry of the audit log is in another's place"));
     }
     Ok(entry)

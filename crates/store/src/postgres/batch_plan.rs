@@ -89,11 +89,6 @@ impl<'a> BatchPlan<'a> {
         !self.new.is_empty() || !self.commands.is_empty() || !self.kinds.is_empty() || self.audits
     }
 
-    /// What its claims are known by.
-    pub(super) fn digests(&self) -> Vec<i64> {
-        self.claims.iter().map(|wanted| wanted.digest).collect()
-    }
-
     /// The keys that new jobs come with, each with the first job that does.
     pub(super) fn keys(&self, known: &Known) -> BTreeMap<(i64, String), JobId> {
         let mut keys = BTreeMap::new();

@@ -3,8 +3,8 @@
 //! A connection that others drive costs every journey two ways between threads, and a thread that is woken is slower than
 //! the database.
 
-use super::{error::Trouble, pool::Pool};
-use std::sync::{Arc, Mutex, MutexGuard};
+use super::{error::Trouble, locked, pool::Pool};
+use std::sync::{Arc, Mutex};
 use tokio::runtime::{Builder, Runtime};
 
 /// As many as threads have needed at once.
@@ -32,15 +32,11 @@ impl Booths {
         &self,
         work: impl AsyncFnOnce(&Arc<Pool>) -> Result<R, Trouble>,
     ) -> Result<R, Trouble> {
-        let free = self.free().pop();
+        let free = locked(&self.free).pop();
         let booth = free.map_or_else(|| Booth::new(&self.writers), Ok)?;
         let done = booth.runtime().block_on(work(&booth.pool));
-        self.free().push(booth);
+        locked(&self.free).push(booth);
         done
-    }
-
-    fn free(&self) -> MutexGuard<'_, Vec<Booth>> {
-        self.free.lock().expect("nothing panics with the booths in hand")
     }
 }
 

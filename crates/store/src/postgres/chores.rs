@@ -5,11 +5,13 @@ use super::{
     Inner,
     error::Trouble,
     known::Known,
-    load,
+    load, locked,
     pending::queue_column,
-    pool::{Lent, Param},
+    pool::Lent,
     sql,
+    time::wall,
     uuid::id_of,
+    values::{Param, Rows, to_i64},
     workers,
 };
 use crate::{
@@ -21,7 +23,6 @@ use crate::{
 };
 use engine::{JobId, Scope, Timestamp, is_live, key_is_free};
 use std::time::Duration;
-use tokio_postgres::types::Type;
 
 /// A claim may be repeated for this long.
 const CLAIMS_KEPT: Duration = Duration::from_secs(3_600);
@@ -29,88 +30,51 @@ const CLAIMS_KEPT: Duration = Duration::from_secs(3_600);
 const ROUNDS_MAX: usize = 100;
 
 impl Inner {
-    /// Gives new announcements their numbers, in the order in which they were written. The row of the last number is held, so
-    /// that nobody else does so at the same time.
-    pub(super) async fn number_events(&self, db: &Lent, limit: usize) -> Result<usize, Trouble> {
-        let now = self.begin_chore(db).await?;
-        let Some(_) = now else { return Ok(0) };
-        let rows = db.rows(sql::NUMBERING_LOCK, &[]).await?;
-        let row = rows.first().ok_or(Trouble::Impossible("the numbering has no row"))?;
-        let last: i64 = row.try_get(0)?;
-        let asked = to_i64(limit);
-        let (mut next, mut left) = (last + 1, asked);
-        let (mut first, mut place, mut count) = (Vec::new(), Vec::new(), Vec::new());
-        let mut whole = Vec::new();
-        for row in db.rows(sql::NUMBERING_NEW, &[(&asked, Type::INT8)]).await? {
-            let (turn, at, lines): (i64, i64, i32) =
-                (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-            let numbered = i64::from(lines).min(left);
-            if numbered == 0 {
-                break;
-            }
-            first.push(next);
-            place.push(at);
-            count.push(i32::try_from(numbered).unwrap_or(lines));
-            (next, left) = (next + numbered, left - numbered);
-            if numbered == i64::from(lines) {
-                whole.push(turn);
-                continue;
-            }
-            let (rest, lines) = (at + numbered, lines - i32::try_from(numbered).unwrap_or(lines));
-            let params: [Param<'_>; 3] =
-                [(&turn, Type::INT8), (&rest, Type::INT8), (&lines, Type::INT4)];
-            db.run(sql::OUTBOX_REST, &params).await?;
-        }
-        if first.is_empty() {
-            return Ok(0);
-        }
-        let numbers: [Param<'_>; 3] =
-            [(&first, Type::INT8_ARRAY), (&place, Type::INT8_ARRAY), (&count, Type::INT4_ARRAY)];
-        let last = next - 1;
-        let whole: [Param<'_>; 1] = [(&whole, Type::INT8_ARRAY)];
-        let last: [Param<'_>; 1] = [(&last, Type::INT8)];
-        tokio::try_join!(
-            biased;
-            db.run(sql::NUMBERS_INSERT, &numbers),
-            db.run(sql::NUMBERED_DROP, &whole),
-            db.run(sql::NUMBERING_PUT, &last),
-        )?;
-        Ok(limit - usize::try_from(left).unwrap_or(0))
+    /// Gives new announcements their numbers, in the order in which they were written.
+    pub(super) async fn number_events(&self, limit: usize) -> Result<usize, Trouble> {
+        self.chore(async |db, _| number_events(db, limit).await).await
     }
 
     /// Drops what nobody can ask for any more.
-    pub(super) async fn tidy(&self, db: &Lent, limit: usize) -> Result<usize, Trouble> {
-        let Some(now) = self.begin_chore(db).await? else { return Ok(0) };
-        let mut left = limit;
-        let known = self.known_now(db).await?;
-        left -= drop_old_keys(db, &known, now, left).await?;
-        left -= drop_old_events(db, now, left).await?;
-        left -= self.drop_gone_workers(db, now, left).await?;
-        // Nobody could ask for these, so they are not counted.
-        let (some, old) = (to_i64(limit), before(now, CLAIMS_KEPT));
-        let erased: [Param<'_>; 1] = [(&some, Type::INT8)];
-        let claims: [Param<'_>; 2] = [(&old, Type::INT8), (&some, Type::INT8)];
-        tokio::try_join!(
-            biased;
-            db.run(sql::ERASED_OLD, &erased),
-            db.run(sql::CLAIMS_OLD, &claims),
-        )?;
-        Ok(limit - left)
+    pub(super) async fn tidy(&self, limit: usize) -> Result<usize, Trouble> {
+        self.chore(async |db, now| {
+            let mut left = limit;
+            let known = self.known_now(db).await?;
+            left -= drop_old_keys(db, &known, now, left).await?;
+            left -= drop_old_events(db, now, left).await?;
+            left -= self.drop_gone_workers(db, now, left).await?;
+            // Nobody could ask for these, so they are not counted.
+            let params: [Param<'_>; 2] = [&before(now, CLAIMS_KEPT), &to_i64(limit)];
+            tokio::try_join!(
+                biased;
+                db.run(sql::ERASED_OLD, &params[1..]),
+                db.run(sql::CLAIMS_OLD, &params),
+            )?;
+            Ok(limit - left)
+        })
+        .await
     }
 
-    /// Adds changes of counts up. Says whether there may be more.
-    pub(super) async fn roll_up(&self, db: &Lent) -> Result<(), Trouble> {
-        if self.begin_chore(db).await?.is_some() {
-            db.run(sql::ROLL_UP, &[(&ROLLED_UP_MAX, Type::INT8)]).await?;
-        }
-        Ok(())
+    /// Adds changes of counts up.
+    pub(super) async fn roll_up(&self) -> Result<(), Trouble> {
+        self.chore(async |db, _| db.run(sql::ROLL_UP, &[&ROLLED_UP_MAX]).await.map(drop)).await
     }
 
-    /// Begins a transaction for a chore, and gives the time if it is ours to do.
-    async fn begin_chore(&self, db: &Lent) -> Result<Option<Timestamp>, Trouble> {
-        let ((), wall) = tokio::try_join!(biased; db.begin(), super::time::wall(db))?;
-        let now = self.tick(wall);
-        Ok(self.may_do_chores(db, now).await?.then_some(now))
+    /// Does something in a transaction of its own, if it is ours to do.
+    async fn chore<R: Default>(
+        &self,
+        chore: impl AsyncFnOnce(&Lent, Timestamp) -> Result<R, Trouble>,
+    ) -> Result<R, Trouble> {
+        let mut db = self.readers.lend().await?;
+        db.within(async |db| {
+            let ((), wall) = tokio::try_join!(biased; db.begin(), wall(db))?;
+            let now = self.tick(wall);
+            let is_ours = self.may_do_chores(db, now).await?;
+            let done = if is_ours { chore(db, now).await? } else { R::default() };
+            db.script(sql::COMMIT).await?;
+            Ok(done)
+        })
+        .await
     }
 
     async fn drop_gone_workers(
@@ -120,12 +84,10 @@ impl Inner {
         limit: usize,
     ) -> Result<usize, Trouble> {
         let all = self.workers_now(db, &Scope::All).await?;
-        let mut gone: Vec<_> = all
-            .into_iter()
-            .filter(|(_, seen)| {
-                seen.seen_at + WORKERS_KEPT <= now && !is_live(seen.seen_at, None, now)
-            })
-            .collect();
+        let mut gone: Vec<_> = all.into_iter().collect();
+        gone.retain(|(_, seen)| {
+            seen.seen_at + WORKERS_KEPT <= now && !is_live(seen.seen_at, None, now)
+        });
         if gone.is_empty() {
             return Ok(0);
         }
@@ -135,10 +97,44 @@ impl Inner {
         gone.truncate(limit);
         let gone: Vec<_> = gone.into_iter().map(|(name, _)| name).collect();
         workers::drop_rows(db, &gone).await?;
-        let mut known = self.workers();
+        let mut known = locked(&self.workers);
         gone.iter().for_each(|name| drop(known.remove(name)));
         Ok(gone.len())
     }
+}
+
+/// The row of the last number is held, so that nobody else numbers at the same time.
+async fn number_events(db: &Lent, limit: usize) -> Result<usize, Trouble> {
+    let last = db.row(sql::NUMBERING_LOCK, &[], "the numbering has no row").await?;
+    let (mut next, mut left) = (last.try_get::<_, i64>(0)? + 1, to_i64(limit));
+    let (mut numbers, mut whole) = (Rows::default(), Vec::new());
+    for row in db.rows(sql::NUMBERING_NEW, &[&left]).await? {
+        let (turn, at, lines): (i64, i64, i32) =
+            (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        let numbered = i64::from(lines).min(left);
+        if numbered == 0 {
+            break;
+        }
+        numbers.push((next, at, i32::try_from(numbered).unwrap_or(lines)));
+        (next, left) = (next + numbered, left - numbered);
+        if numbered == i64::from(lines) {
+            whole.push(turn);
+            continue;
+        }
+        let (rest, lines) = (at + numbered, lines - i32::try_from(numbered).unwrap_or(lines));
+        db.run(sql::OUTBOX_REST, &[&turn, &rest, &lines]).await?;
+    }
+    if numbers.is_empty() {
+        return Ok(0);
+    }
+    let last: [Param<'_>; 1] = [&(next - 1)];
+    tokio::try_join!(
+        biased;
+        db.put(sql::NUMBERS_INSERT, &numbers),
+        db.run_about(sql::NUMBERED_DROP, &whole),
+        db.run(sql::NUMBERING_PUT, &last),
+    )?;
+    Ok(limit - usize::try_from(left).unwrap_or(0))
 }
 
 /// Counts may have changed so often since they were last added up.
@@ -161,9 +157,7 @@ async fn drop_old_keys(
                 return Ok(dropped);
             }
             let column = queue_column(queue);
-            let params: [Param<'_>; 3] =
-                [(&column, Type::INT4), (&until, Type::INT8), (&left, Type::INT8)];
-            let old = db.rows(sql::KEYS_OLD, &params).await?;
+            let old = db.rows(sql::KEYS_OLD, &[&column, &until, &left]).await?;
             if old.is_empty() {
                 break;
             }
@@ -172,7 +166,7 @@ async fn drop_old_keys(
                 rows.push(row.try_get::<_, &str>(0)?);
                 ended.push((row.try_get::<_, String>(1)?, id_of(row, 2)?));
             }
-            db.run(sql::KEYS_OLD_DROP, &[(&rows, Type::TEXT_ARRAY)]).await?;
+            db.run(sql::KEYS_OLD_DROP, &[&rows]).await?;
             dropped += drop_free_keys(db, column, &ended, (policy, now)).await?;
         }
     }
@@ -188,10 +182,9 @@ async fn drop_free_keys(
     let mut names: Vec<&str> = ended.iter().map(|(name, _)| name.as_str()).collect();
     names.sort_unstable();
     names.dedup();
-    let queues = vec![queue; names.len()];
-    let named: [Param<'_>; 2] = [(&queues, Type::INT4_ARRAY), (&names, Type::TEXT_ARRAY)];
+    let named: Rows<_> = names.into_iter().map(|name| (queue, name)).collect();
     let mut held = Vec::new();
-    for row in db.rows(sql::KEYS_LOCK, &named).await? {
+    for row in db.rows(sql::KEYS_LOCK, &named.params()).await? {
         held.push((row.try_get::<_, String>(1)?, id_of(&row, 2)?));
     }
     let ids: Vec<JobId> = held.iter().map(|(_, id)| *id).collect();
@@ -199,11 +192,10 @@ async fn drop_free_keys(
     let is_free = |(_, id): &&(String, JobId)| {
         jobs.get(id).is_some_and(|stored| key_is_free(&stored.job, policy, now))
     };
-    let free: Vec<&str> = held.iter().filter(is_free).map(|(name, _)| name.as_str()).collect();
-    let queues = vec![queue; free.len()];
-    let params: [Param<'_>; 2] = [(&queues, Type::INT4_ARRAY), (&free, Type::TEXT_ARRAY)];
-    db.run(sql::KEYS_DROP, &params).await?;
-    Ok(free.len())
+    let free = held.iter().filter(is_free).map(|(name, _)| (queue, name.as_str()));
+    let free: Rows<_> = free.collect();
+    db.put(sql::KEYS_DROP, &free).await?;
+    Ok(free.count())
 }
 
 async fn drop_old_events(db: &Lent, now: Timestamp, limit: usize) -> Result<usize, Trouble> {
@@ -239,29 +231,20 @@ async fn drop_from_first_sheet(db: &Lent, now: Timestamp, limit: usize) -> Resul
         return Ok(0);
     }
     if old == count {
-        db.run(sql::NUMBER_DELETE, &[(&first, Type::INT8)]).await?;
+        db.run(sql::NUMBER_DELETE, &[&first]).await?;
     } else {
         let (next, rest) = (first + to_i64(old), place + to_i64(old));
         let left = i32::try_from(count - old).unwrap_or(0);
-        let params: [Param<'_>; 4] =
-            [(&first, Type::INT8), (&next, Type::INT8), (&rest, Type::INT8), (&left, Type::INT4)];
-        db.run(sql::NUMBER_PUT, &params).await?;
+        db.run(sql::NUMBER_PUT, &[&first, &next, &rest, &left]).await?;
     }
-    db.run(sql::SHEET_DELETE, &[(&start, Type::INT8)]).await?;
+    db.run(sql::SHEET_DELETE, &[&start]).await?;
     let rest = all.iter().position(|line| line.number >= place + to_i64(old));
-    if let Some(rest) = rest {
-        let (places, sheets) = (vec![all[rest].number], vec![Sheets::one(&all[rest..])]);
-        let params: [Param<'_>; 2] = [(&places, Type::INT8_ARRAY), (&sheets, Type::BYTEA_ARRAY)];
-        db.run(sql::OUTBOX_INSERT, &params).await?;
-    }
+    let rest = rest.map(|rest| (all[rest].number, Sheets::one(&all[rest..])));
+    db.put(sql::OUTBOX_INSERT, &rest.into_iter().collect()).await?;
     Ok(old)
 }
 
 /// A moment that lies so far back, as a column.
 pub(super) fn before(now: Timestamp, span: Duration) -> i64 {
-    now.unix_ms().saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX))
-}
-
-pub(super) fn to_i64(count: usize) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
+    now.unix_ms().saturating_sub(to_i64(span.as_millis()))
 }

@@ -8,14 +8,15 @@ use super::{
     error::Trouble,
     execute::Ready,
     known::Known,
-    lines::{Looked, RANKS},
-    load,
+    lines::{Looked, RANKS, ranks},
+    load, locked,
     locks::{self, Clock},
     pending::queue_column,
-    pool::{Lent, Param},
+    pool::Lent,
     sql,
     transaction::Transaction,
     uuid::id_of,
+    values::Param,
 };
 use crate::{form::stored::Stored, queue::Queue, store::Claimed};
 use engine::{CLAIM_BYTES_MAX, CLAIM_MAX, Claim, JobId, JobType, JsonText, Scope, Timestamp, Wish};
@@ -24,7 +25,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio_postgres::{Row, types::Type};
+use tokio_postgres::Row;
 
 /// So many jobs are locked and read at a time.
 const LOOK_MAX: usize = 1_000;
@@ -103,7 +104,8 @@ impl Inner {
             // A claim and its repetition may meet in one batch, and get the same.
             let is_first = *first.entry(name(wanted)).or_insert(index) == index;
             if got[index].is_none() && is_first {
-                let queues = ready.transaction.open_queues(wanted.scope, wanted.wish);
+                let (now, wish) = (&ready.transaction, (wanted.scope, wanted.wish));
+                let queues = open_queues(&now.known, |queue| now.is_paused(queue), wish);
                 groups.entry(queues).or_default().push(index);
             }
         }
@@ -201,7 +203,7 @@ impl Inner {
         lines: &mut [Line],
         served: &mut Serving<'_>,
     ) -> Result<(), Trouble> {
-        let memory = self.lines();
+        let memory = locked(&self.lines);
         while served.room() > 0 {
             // What this transaction has served comes after all that was served before, once it is committed.
             let turn = |line: &&mut Line| (line.turn, memory.served(line.queue));
@@ -212,8 +214,8 @@ impl Inner {
             if let Some(started) = ready.transaction.start(&stored, payload, &served.claim)? {
                 served.bytes += bytes;
                 served.got.push(started);
-                ready.served.push(line.queue);
-                line.turn = ready.served.len();
+                ready.transaction.served.push(line.queue);
+                line.turn = ready.transaction.served.len();
             }
         }
         Ok(())
@@ -249,8 +251,9 @@ impl Inner {
         for (ord, (queue, (_, whole))) in (1..).zip(queues.iter().zip(&floors)) {
             let rows = found.remove(&ord).unwrap_or_default();
             let (mut line, until) = self.line(*queue, rows, share)?;
-            line.turn = ready.served.iter().rposition(|of| of == queue).map_or(0, |at| at + 1);
-            ready.lines.push(Looked { queue: *queue, whole: *whole, until, now, at });
+            line.turn =
+                transaction.served.iter().rposition(|of| of == queue).map_or(0, |at| at + 1);
+            transaction.looked.push(Looked { queue: *queue, whole: *whole, until, now, at });
             lines.push(line);
         }
         Ok(lines)
@@ -266,22 +269,14 @@ impl Inner {
         now: Option<Timestamp>,
     ) -> Result<Look, Trouble> {
         let at = self.clock.read().monotonic;
-        let share = room.div_ceil(queues.len()) + self.damaged().len();
+        let share = room.div_ceil(queues.len()) + locked(&self.damaged).len();
         let numbers: Vec<i32> = queues.iter().map(|queue| queue_column(*queue)).collect();
         let wanted = vec![i32::try_from(share).unwrap_or(i32::MAX); queues.len()];
-        let ranks: Vec<i16> = (0..RANKS as i16).collect();
-        let floors: Vec<_> = queues.iter().map(|queue| self.lines().floors(*queue, at)).collect();
+        let floors: Vec<_> =
+            queues.iter().map(|queue| locked(&self.lines).floors(*queue, at)).collect();
         let from: Vec<i64> = floors.iter().flat_map(|(floors, _)| *floors).collect();
         let (now, count) = (now.map(Timestamp::unix_ms), RANKS as i64);
-        let params: [Param<'_>; 7] = [
-            (&numbers, Type::INT4_ARRAY),
-            (&wanted, Type::INT4_ARRAY),
-            (&ranks, Type::INT2_ARRAY),
-            (&from, Type::INT8_ARRAY),
-            (&now, Type::INT8),
-            (&count, Type::INT8),
-            (&locks, Type::INT8_ARRAY),
-        ];
+        let params: [Param<'_>; 7] = [&numbers, &wanted, &ranks(), &from, &now, &count, &locks];
         let mut rows = db.rows(sql::READY, &params).await?;
         let last = rows.pop().ok_or(Trouble::Impossible("a look without its last row"))?;
         let new: i64 = last.try_get(12)?;
@@ -313,7 +308,7 @@ impl Inner {
             match load::readable(read(row))? {
                 Some(job) => found.push((place, job)),
                 // What is damaged stays in its line, and takes nobody's place.
-                None => drop(self.damaged().insert(no)),
+                None => drop(locked(&self.damaged).insert(no)),
             }
         }
         found.sort_by_key(|(place, _)| *place);
@@ -345,12 +340,6 @@ pub(super) fn first_look(plan: &BatchPlan<'_>, known: &Known) -> Option<(Vec<i64
     let room: usize = plan.claims.iter().map(|it| it.wish.max.min(CLAIM_MAX)).sum();
     let others = plan.claims.len() < plan.requests.len() || wanted.any(|them| them != queues);
     (!others && room > 0).then(|| (queues, room.min(LOOK_MAX)))
-}
-
-impl Transaction {
-    fn open_queues(&self, scope: &Scope, wish: &Wish) -> Vec<i64> {
-        open_queues(&self.known, |queue| self.is_paused(queue), (scope, wish))
-    }
 }
 
 /// The queues that a claim may take from, by name: of those that were never served, the first comes first.

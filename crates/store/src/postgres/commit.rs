@@ -5,9 +5,8 @@ use super::{
     error::Trouble,
     execute::Ready,
     pending::Pending,
-    pool::{Lent, Param},
-    save::{self, Given},
-    sql,
+    pool::Lent,
+    save, sql,
     uuid::{ServerStart, Xact, XactNumber},
     workers,
 };
@@ -17,7 +16,6 @@ use std::{
     pin::{Pin, pin},
     time::Duration,
 };
-use tokio_postgres::types::Type;
 
 /// So often, and so far apart, we ask what became of a commit before we say that nobody knows.
 pub(super) const ASKED_MAX: u32 = 40;
@@ -32,7 +30,7 @@ impl Inner {
         ready: Ready,
         news: &News,
     ) -> Result<Vec<Reply>, Trouble> {
-        let Ready { replies, mut transaction, workers, given, lines, served, xact, .. } = ready;
+        let Ready { replies, mut transaction, workers, given, xact, .. } = ready;
         // These are several statements behind each other, of which the last must not come behind
         // the COMMIT.
         let Pending { notes, erased, records, .. } = &transaction.pending;
@@ -45,7 +43,6 @@ impl Inner {
         // a transaction of its own.
         let idle = ready.only_claims && given.is_empty() && transaction.pending.is_empty();
         let commits = !idle || heard || !workers.is_empty();
-        let given = Given::of(&given);
         let sent = {
             let sending = pin!(async {
                 tokio::try_join!(
@@ -69,7 +66,7 @@ impl Inner {
             Err(trouble) => self.resolve(trouble, &xact, ready.made).await?,
         }
         let by = xact.number.map(XactNumber::in_rows);
-        self.committed(&transaction, by, workers, (lines, served));
+        self.committed(&transaction, by, workers);
         Ok(replies)
     }
 
@@ -87,7 +84,7 @@ impl Inner {
             never = tell(db, word.as_deref()) => never,
         };
         if word.is_none() || sent.is_err() {
-            self.post.tell(news); // where it came to nothing, some of it is still of others
+            self.post.out.put(news); // where it came to nothing, some of it is still of others
         }
         sent
     }
@@ -132,13 +129,9 @@ impl Inner {
             Some(witness) => witness,
             None => self.readers.lend().await?,
         };
-        let params: [Param<'_>; 2] = [(&number, Type::XID8), (&server, Type::TIMESTAMPTZ)];
-        let rows = db.rows(sql::XACT_STATUS, &params).await?;
-        let status: Option<String> = match rows.first() {
-            Some(row) => row.try_get(0)?,
-            None => None,
-        };
-        Ok(status.unwrap_or_default())
+        let rows = db.rows(sql::XACT_STATUS, &[&number, &server]).await?;
+        let status: Option<Option<String>> = rows.first().map(|row| row.try_get(0)).transpose()?;
+        Ok(status.flatten().unwrap_or_default())
     }
 }
 
@@ -160,8 +153,5 @@ async fn tell<R>(db: &Lent, word: Option<&str>) -> R {
 
 /// Writes down now and then that workers can be heard, unless somebody else is at it.
 async fn hear(db: &Lent, old: bool, now: i64) -> Result<u64, Trouble> {
-    if !old {
-        return Ok(0);
-    }
-    db.run(sql::HEARD, &[(&now, Type::INT8)]).await
+    if old { db.run(sql::HEARD, &[&now]).await } else { Ok(0) }
 }

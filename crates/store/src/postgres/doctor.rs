@@ -151,13 +151,9 @@ async fn examine(
     client.batch_execute(sql::BEGIN_PINNED).await?;
     let rows = client.query_typed(&of_schema(LOOK), &[]).await?;
     let row = rows.first().expect("a select without a table has one row");
-    let closed = client.query_typed(&of_schema(CLOSED), &[]).await?;
-    let functions = client.query_typed(&of_schema(CLOSED_FUNCTIONS), &[]).await?;
-    let creators = client.query_typed(&of_schema(CREATORS), &[]).await?;
-    let foreign_owner = client.query_typed(&of_schema(FOREIGN_OWNER), &[]).await?;
-    let settings = client.query_typed(SETTINGS, &[]).await?;
-    let long = client.query_typed(LONG, &[]).await?;
-    let prepared = client.query_typed(PREPARED, &[]).await?;
+    let name = |row: &Row| row.try_get(0);
+    let creator = |row: &Row| Ok(Creator { schema: row.try_get(0)?, role: row.try_get(1)? });
+    let setting = |row: &Row| Ok((row.try_get(0)?, row.try_get(1)?));
     let (ahead_ms, round_trip) = clocks(client, clock).await?;
     Ok(PostgresHealth {
         version: row.try_get(0)?,
@@ -166,26 +162,26 @@ async fn examine(
         superuser: row.try_get(3)?,
         schema_is_there: row.try_get(4)?,
         may_migrate: row.try_get(5)?,
-        closed_tables: closed.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?,
-        closed_functions: functions.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?,
-        creators: creators.iter().map(creator).collect::<Result<_, _>>()?,
-        foreign_owner: foreign_owner.first().map(|row| row.try_get(0)).transpose()?,
-        settings: settings.iter().map(pair).collect::<Result<_, _>>()?,
+        closed_tables: all(client, &of_schema(CLOSED), name).await?,
+        closed_functions: all(client, &of_schema(CLOSED_FUNCTIONS), name).await?,
+        creators: all(client, &of_schema(CREATORS), creator).await?,
+        foreign_owner: all(client, &of_schema(FOREIGN_OWNER), name).await?.pop(),
+        settings: all(client, SETTINGS, setting).await?,
         sees_all: row.try_get(6)?,
-        long_transactions: long.iter().map(transaction).collect::<Result<_, _>>()?,
-        prepared: prepared.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?,
+        long_transactions: all(client, LONG, transaction).await?,
+        prepared: all(client, PREPARED, name).await?,
         ahead_ms,
         round_trip,
         connections: (row.try_get(7)?, row.try_get(8)?),
     })
 }
 
-fn creator(row: &Row) -> Result<Creator, Error> {
-    Ok(Creator { schema: row.try_get(0)?, role: row.try_get(1)? })
-}
-
-fn pair(row: &Row) -> Result<(String, String), Error> {
-    Ok((row.try_get(0)?, row.try_get(1)?))
+async fn all<T>(
+    client: &Client,
+    sql: &str,
+    read: impl Fn(&Row) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    client.query_typed(sql, &[]).await?.iter().map(read).collect()
 }
 
 fn transaction(row: &Row) -> Result<LongTransaction, Error> {

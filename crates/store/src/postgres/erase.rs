@@ -1,11 +1,6 @@
 //! Removing jobs with all that belongs to them. Their announcements stay, without what they said about them.
 
-use super::{
-    error::Trouble,
-    load::history_rows,
-    pool::{Lent, Param},
-    sql,
-};
+use super::{error::Trouble, load::history_rows, pool::Lent, sql};
 use crate::form::{
     body::{event_from_row, event_to_row, to_row},
     sheet::{Announced, Sheets, lines},
@@ -16,7 +11,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-use tokio_postgres::types::Type;
 
 /// Erases jobs that have ended.
 pub(super) async fn erase(db: &Lent, erased: &[Arc<Stored>]) -> Result<(), Trouble> {
@@ -25,14 +19,13 @@ pub(super) async fn erase(db: &Lent, erased: &[Arc<Stored>]) -> Result<(), Troub
     }
     redact(db, erased).await?;
     let no: Vec<i64> = erased.iter().map(|stored| stored.no).collect();
-    let numbers: [Param<'_>; 1] = [(&no, Type::INT8_ARRAY)];
     tokio::try_join!(
-            biased;
-        db.run(sql::JOB_DELETE, &numbers),
-        db.run(sql::ENDED_DELETE, &numbers),
-        db.run(sql::HISTORY_DELETE, &numbers),
-        db.run(sql::STEPS_FORGET, &numbers),
-        db.run(sql::HANDED_DELETE, &numbers),
+        biased;
+        db.run_about(sql::JOB_DELETE, &no),
+        db.run_about(sql::ENDED_DELETE, &no),
+        db.run_about(sql::HISTORY_DELETE, &no),
+        db.run_about(sql::STEPS_FORGET, &no),
+        db.run_about(sql::HANDED_DELETE, &no),
     )
     .map(drop)
 }
@@ -41,7 +34,7 @@ pub(super) async fn erase(db: &Lent, erased: &[Arc<Stored>]) -> Result<(), Troub
 async fn redact(db: &Lent, erased: &[Arc<Stored>]) -> Result<(), Trouble> {
     let places = places(db, erased).await?;
     let asked: Vec<i64> = places.keys().copied().collect();
-    let rows = db.rows(sql::SHEETS_OF, &[(&asked, Type::INT8_ARRAY)]).await?;
+    let rows = db.rows_about(sql::SHEETS_OF, &asked).await?;
     let mut kept: BTreeMap<i64, (i64, Arc<Envelope>)> = BTreeMap::new();
     for row in rows {
         let (first, sheet): (i64, &[u8]) = (row.try_get(0)?, row.try_get(1)?);
@@ -50,14 +43,10 @@ async fn redact(db: &Lent, erased: &[Arc<Stored>]) -> Result<(), Trouble> {
             let last = kept.entry(stored.no).or_insert((place, envelope));
             last.0 = last.0.max(place);
         }
-        db.run(sql::SHEET_PUT, &[(&first, Type::INT8), (&written, Type::BYTEA)]).await?;
+        db.run(sql::SHEET_PUT, &[&first, &written]).await?;
     }
-    let no: Vec<i64> = kept.keys().copied().collect();
-    let last: Vec<i64> = kept.values().map(|(last, _)| *last).collect();
-    let envelope: Vec<Vec<u8>> = kept.iter().map(|(no, (_, of))| to_row(*no, &**of)).collect();
-    let params: [Param<'_>; 3] =
-        [(&no, Type::INT8_ARRAY), (&last, Type::INT8_ARRAY), (&envelope, Type::BYTEA_ARRAY)];
-    db.run(sql::ERASED_INSERT, &params).await.map(drop)
+    let rows = kept.iter().map(|(no, (last, of))| (*no, *last, to_row(*no, &**of)));
+    db.put(sql::ERASED_INSERT, &rows.collect()).await
 }
 
 type Places<'a> = BTreeMap<i64, &'a Arc<Stored>>;

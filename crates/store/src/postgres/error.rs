@@ -140,18 +140,14 @@ fn is_about_data(code: &SqlState) -> bool {
 
 /// Why a database could not be used, and what to do about it.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum PostgresError {
     /// The address does not say where the database is.
     #[error("{0}")]
     Address(String),
     /// Nobody answers there, or not as whom we come.
     #[error("the database at {place} cannot be reached")]
-    Connect {
-        /// Host and database, without any password.
-        place: String,
-        /// Why.
-        source: tokio_postgres::Error,
-    },
+    Connect { place: String, source: tokio_postgres::Error },
     /// What protects the connection could not be made.
     #[error("{0}")]
     Tls(String),
@@ -160,65 +156,32 @@ pub enum PostgresError {
         "the schema {schema} has version {found}, and this version knows {known}; use the version that made it, or \
          a later one"
     )]
-    TooNew {
-        /// Which schema.
-        schema: String,
-        /// What it has.
-        found: i64,
-        /// What we know.
-        known: i64,
-    },
+    TooNew { schema: String, found: i64, known: i64 },
     /// There is a schema of this name that is not ours.
     #[error(
         "the schema {schema} is there and holds other tables; name another one in the address, as in ?schema=jobs"
     )]
-    NotOurs {
-        /// Which schema.
-        schema: String,
-    },
+    NotOurs { schema: String },
     /// Another role could put code of its own in the place of ours.
     #[error(
         "the schema {schema} belongs to the role {owner}, which could replace everything in it; have it handed over \
          (alter schema {schema} owner to the role of the address), or name another one in the address, as in ?schema=jobs"
     )]
-    ForeignOwner {
-        /// Which schema.
-        schema: String,
-        /// Whose it is.
-        owner: String,
-    },
+    ForeignOwner { schema: String, owner: String },
     /// The database is a copy that only reads.
     #[error("the database at {place} is a standby: nothing can be decided there; name the primary")]
-    Standby {
-        /// Host and database, without any password.
-        place: String,
-    },
+    Standby { place: String },
     /// The tables could not be made.
     #[error("the schema {schema} could not be brought up to date")]
-    Migrate {
-        /// Which schema.
-        schema: String,
-        /// Why.
-        source: tokio_postgres::Error,
-    },
+    Migrate { schema: String, source: tokio_postgres::Error },
     /// Another node has been starting for too long.
     #[error(
         "no turn at the schema {schema} could be had: another node has been starting all the time"
     )]
-    Turn {
-        /// Which schema.
-        schema: String,
-        /// Why.
-        source: tokio_postgres::Error,
-    },
+    Turn { schema: String, source: tokio_postgres::Error },
     /// What is there cannot be used.
     #[error("the schema {schema} cannot be used as a store")]
-    Store {
-        /// Which schema.
-        schema: String,
-        /// Why.
-        source: StoreError,
-    },
+    Store { schema: String, source: StoreError },
 }
 
 impl PostgresError {

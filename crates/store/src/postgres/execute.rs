@@ -5,6 +5,7 @@ use super::{
     batch_plan::BatchPlan,
     error::Trouble,
     known::Known,
+    locked,
     pool::{Lent, Pool},
     transaction::Transaction,
     uuid::Xact,
@@ -93,7 +94,7 @@ impl Inner {
     /// A connection is lost: others may be as bad, and who knows which server answers next.
     pub(super) fn lose(&self) {
         self.writers.forget_all();
-        self.remembered().forget_all();
+        locked(&self.remembered).forget_all();
     }
 
     async fn wait_a_moment(&self, attempt: u32) {
@@ -112,14 +113,11 @@ impl Inner {
         if let Some(foreseen) = self.foresee(&db, &plan, &known) {
             return self.hand_over(&mut db, &plan, (known, foreseen), news).await;
         }
-        db.opened();
-        let done = self.transaction(&db, &plan, known).await;
-        let done = match done {
-            Ok(ready) => self.commit(&db, ready, news).await,
-            Err(trouble) => Err(trouble),
-        };
-        db.end(&done).await;
-        done
+        db.within(async |db| {
+            let ready = self.transaction(db, &plan, known).await?;
+            self.commit(db, ready, news).await
+        })
+        .await
     }
 
     /// Everything but the commit.
@@ -156,8 +154,15 @@ impl Inner {
             replies.insert(*index, reply);
         }
         transaction.expect_changes()?;
-        let mut ready = Ready::new(transaction, xact, made);
-        ready.only_claims = plan.only_claims();
+        let mut ready = Ready {
+            replies: Vec::new(),
+            transaction,
+            workers: WorkersNews::default(),
+            given: Vec::new(),
+            xact,
+            only_claims: plan.only_claims(),
+            made,
+        };
         if !plan.claims.is_empty() {
             self.write(db, &mut ready.transaction).await?;
             let claimed = self.claim(db, plan, &held, &mut ready).await?;
@@ -182,29 +187,9 @@ pub(super) struct Ready {
     pub(super) workers: WorkersNews,
     /// What each claim was given.
     pub(super) given: Vec<(i64, Vec<JobId>)>,
-    /// What was learned about lines, true as soon as it is committed.
-    pub(super) lines: Vec<super::lines::Looked>,
-    /// The queues that jobs were taken from, each as often, in order.
-    pub(super) served: Vec<i64>,
     pub(super) xact: Xact,
     /// Whether there was nothing in the batch but claims.
     pub(super) only_claims: bool,
     /// How many connections had been made when it began.
     pub(super) made: u64,
-}
-
-impl Ready {
-    fn new(transaction: Transaction, xact: Xact, made: u64) -> Self {
-        Ready {
-            replies: Vec::new(),
-            transaction,
-            workers: WorkersNews::default(),
-            given: Vec::new(),
-            lines: Vec::new(),
-            served: Vec::new(),
-            xact,
-            only_claims: false,
-            made,
-        }
-    }
 }

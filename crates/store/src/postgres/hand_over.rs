@@ -12,9 +12,10 @@ use super::{
     commit::{ASKED_APART, ASKED_MAX},
     error::Trouble,
     known::Known,
+    locked,
     pool::{Lent, Pool},
     save, sql,
-    transaction::{BLOCK, Transaction, TransactionContext},
+    transaction::{BLOCK, Transaction},
     workers::WorkersNews,
 };
 use crate::{
@@ -28,13 +29,12 @@ use std::{
     pin::pin,
     sync::{Arc, MutexGuard},
 };
-use tokio_postgres::types::Type;
 
 /// Places for announcements of new jobs, and so for their numbers: of two jobs of a millisecond the one that came later is to
 /// have the later one.
 #[derive(Default)]
 pub(super) struct Places {
-    kept: BTreeSet<i64>,
+    pub(super) kept: BTreeSet<i64>,
     /// The last that was used, and for which time.
     used: i64,
     used_at: Timestamp,
@@ -55,14 +55,14 @@ impl Places {
     }
 
     /// Keeps one that nobody has used.
-    fn keep(&mut self, place: i64) {
+    pub(super) fn keep(&mut self, place: i64) {
         if self.kept.len() < KEPT_MAX {
             self.kept.insert(place);
         }
     }
 
     /// Says that one is used.
-    fn pass(&mut self, place: i64, now: Timestamp) {
+    pub(super) fn pass(&mut self, place: i64, now: Timestamp) {
         self.used = if now > self.used_at { place } else { self.used.max(place) };
         self.used_at = self.used_at.max(now);
     }
@@ -86,12 +86,6 @@ pub(super) struct Unheard {
     replies: Vec<Reply>,
 }
 
-/// What a transaction would read, known before.
-pub(super) struct Foreseen {
-    now: Timestamp,
-    place: i64,
-}
-
 impl BatchPlan<'_> {
     /// Whether it is only about new jobs, of which nothing has to be looked up.
     fn only_hands_over(&self, known: &Known) -> bool {
@@ -108,13 +102,13 @@ impl BatchPlan<'_> {
 }
 
 impl Inner {
-    /// What a batch needs to be written at once, if that can be known.
+    /// The time and the place that a batch needs to be written at once, if they can be known.
     pub(super) fn foresee(
         &self,
         db: &Lent,
         plan: &BatchPlan<'_>,
         known: &Known,
-    ) -> Option<Foreseen> {
+    ) -> Option<(Timestamp, i64)> {
         // Behind a pooler a statement needs its settings, and so a transaction around it.
         if !db.is_own() || !plan.only_hands_over(known) {
             return None;
@@ -123,7 +117,7 @@ impl Inner {
         if self.is_pulse_old(now) {
             return None;
         }
-        Some(Foreseen { now, place: self.places().next(now)? })
+        Some((now, self.places().next(now)?))
     }
 
     /// How many places a batch that goes the long way is to bring along for those that follow.
@@ -135,39 +129,21 @@ impl Inner {
         if kept < KEPT_MAX / 2 { KEPT_MAX - kept } else { 0 }
     }
 
-    /// New jobs of this time go the long way, by these places.
-    pub(super) fn note_places(&self, used: &[i64], now: Timestamp) {
-        used.last().into_iter().for_each(|place| self.places().pass(*place, now));
-    }
-
-    pub(super) fn keep_places(&self, spare: &[i64]) {
-        spare.iter().for_each(|place| self.places().keep(*place));
-    }
-
-    fn places(&self) -> MutexGuard<'_, Places> {
-        let mut places = self.places.lock().expect(super::UNPOISONED);
+    pub(super) fn places(&self) -> MutexGuard<'_, Places> {
+        let mut places = locked(&self.places);
         places.as_of(self.writers.made());
         places
-    }
-
-    /// Whether a place is there to be used.
-    #[cfg(test)]
-    pub(super) fn next_place(&self) -> Option<i64> {
-        self.places().kept.first().copied()
     }
 
     pub(super) async fn hand_over(
         &self,
         db: &mut Lent,
         plan: &BatchPlan<'_>,
-        (known, foreseen): (Arc<Known>, Foreseen),
+        (known, (now, place)): (Arc<Known>, (Timestamp, i64)),
         news: &News,
     ) -> Result<Vec<Reply>, Trouble> {
-        let Foreseen { now, place } = foreseen;
         let settings = known.version;
-        let context =
-            TransactionContext { now, epoch: 0, known, limits: self.limits, places: vec![place] };
-        let mut transaction = Transaction::new(context, self.dice.clone());
+        let mut transaction = Transaction::new(self, (now, 0), known, vec![place]);
         let mut replies = Vec::with_capacity(plan.requests.len());
         for (_, request) in &plan.requests {
             replies.push(carry_out(&mut transaction, request)?);
@@ -185,8 +161,8 @@ impl Inner {
             sent => sent,
         };
         db.closed();
-        self.keep_places(&[sent?]);
-        self.committed(&transaction, None, WorkersNews::default(), (Vec::new(), Vec::new()));
+        self.places().keep(sent?);
+        self.committed(&transaction, None, WorkersNews::default());
         Ok(replies)
     }
 
@@ -218,8 +194,7 @@ impl Inner {
     /// Whether some of these jobs were erased. That is known for as long as their announcements are there.
     async fn are_erased(&self, numbers: &[i64]) -> Result<bool, Trouble> {
         let db = self.readers.lend().await?;
-        let rows = db.rows(sql::ERASED_AMONG, &[(&numbers, Type::INT8_ARRAY)]).await?;
-        Ok(!rows.is_empty())
+        Ok(!db.rows(sql::ERASED_AMONG, &[&numbers]).await?.is_empty())
     }
 }
 

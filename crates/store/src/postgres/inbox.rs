@@ -11,9 +11,10 @@ use super::{
     error::Trouble,
     execute::ATTEMPTS_MAX,
     load,
-    pool::{Lent, Param},
+    pool::Lent,
     sql,
-    uuid::{Uuid, from_uuid, id_of, uuids},
+    uuid::{Uuid, from_uuid, id_of, to_uuid, uuids},
+    values::{Rows, to_i64},
 };
 use crate::{
     News,
@@ -22,9 +23,9 @@ use crate::{
 use engine::{
     Intake, JobDraft, JobId, NewJob, PAYLOAD_BYTES_HARD_MAX, PayloadVersion, Refusal, Tenant,
 };
-use std::{sync::Arc, time::Duration};
-use tokio::{task::JoinHandle, time::timeout};
-use tokio_postgres::{Row, types::Type};
+use std::{error::Error, iter::successors, sync::Arc, time::Duration};
+use tokio::time::timeout;
+use tokio_postgres::Row;
 use tracing::{debug, warn};
 
 /// So many rows become jobs in one transaction.
@@ -36,7 +37,7 @@ const LOOK_EVERY_MS: u64 = 200;
 
 /// Which rows are to be taken in.
 #[derive(Clone, Copy)]
-enum Rows<'a> {
+enum Wanted<'a> {
     /// So many, the oldest first, of those that nobody has in hand.
     Next(usize),
     /// These, whoever has them in hand.
@@ -50,21 +51,19 @@ struct Slip {
 }
 
 /// Takes in what comes, for as long as the store is there.
-pub(super) fn run(inner: Arc<Inner>) -> JoinHandle<()> {
-    let runtime = inner.runtime.clone();
-    runtime.spawn(async move {
-        let (mut chance, mut told) = (inner.post.own(), true);
-        loop {
-            if let Err(trouble) = inner.empty_inbox(told).await {
-                let error: &dyn std::error::Error = &trouble;
-                debug!(error, "what was enqueued by SQL could not be taken in");
-            }
-            // Not the store's dice: looks that find nothing must not change what a seed brings.
-            chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let wait = LOOK_EVERY_MS + (chance >> 33) % (LOOK_EVERY_MS / 2);
-            told = timeout(Duration::from_millis(wait), inner.post.enqueued()).await.is_ok();
+pub(super) async fn run(inner: Arc<Inner>) {
+    let (mut chance, mut told) = (inner.post.own, true);
+    loop {
+        if let Err(trouble) = inner.empty_inbox(told).await {
+            let error: &dyn Error = &trouble;
+            debug!(error, "what was enqueued by SQL could not be taken in");
         }
-    })
+        // Not the store's dice: looks that find nothing must not change what a seed brings.
+        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let wait = LOOK_EVERY_MS + (chance >> 33) % (LOOK_EVERY_MS / 2);
+        let enqueued = inner.post.enqueued.notified();
+        told = timeout(Duration::from_millis(wait), enqueued).await.is_ok();
+    }
 }
 
 impl Inner {
@@ -74,7 +73,7 @@ impl Inner {
             return Ok(());
         }
         for _ in 0..ROUNDS_MAX {
-            let taken = match self.take_in(Rows::Next(TAKEN_MAX)).await {
+            let taken = match self.take_in(Wanted::Next(TAKEN_MAX)).await {
                 Err(trouble) if trouble.is_about_data() => self.take_in_singly().await?,
                 other => other?,
             };
@@ -89,7 +88,7 @@ impl Inner {
     async fn take_in_singly(&self) -> Result<usize, Trouble> {
         let ids = peek(&self.readers.lend().await?, TAKEN_MAX).await?;
         for id in &ids {
-            match self.take_in(Rows::These(&[*id])).await {
+            match self.take_in(Wanted::These(&[*id])).await {
                 Err(trouble) if trouble.is_about_data() => self.set_aside(*id, &trouble).await?,
                 other => drop(other?),
             }
@@ -99,28 +98,25 @@ impl Inner {
 
     /// Keeps a row of which no job can be made, to be seen, and frees its key.
     async fn set_aside(&self, id: JobId, why: &Trouble) -> Result<(), Trouble> {
-        let mut db = self.writers.lend().await?;
-        db.opened();
         let refused = [(id, with_causes(why))];
-        let done = tokio::try_join!(
-            biased; db.begin(), refuse(&db, &refused), db.script(sql::COMMIT)
-        );
-        if done.is_ok() {
-            db.closed();
-        }
-        done.map(drop)
+        let mut db = self.writers.lend().await?;
+        db.within(async |db| {
+            let refusing = refuse(db, &refused);
+            tokio::try_join!(biased; db.begin(), refusing, db.script(sql::COMMIT)).map(drop)
+        })
+        .await
     }
 
     /// Takes these in at once, if they are there.
     pub(super) async fn let_in(&self, ids: &[JobId]) -> Result<(), Trouble> {
-        self.take_in(Rows::These(ids)).await.map(drop)
+        self.take_in(Wanted::These(ids)).await.map(drop)
     }
 
     /// Makes jobs of rows, and says of how many.
-    async fn take_in(&self, rows: Rows<'_>) -> Result<usize, Trouble> {
+    async fn take_in(&self, wanted: Wanted<'_>) -> Result<usize, Trouble> {
         let mut pessimistic = false;
         for attempt in 1..=ATTEMPTS_MAX {
-            match self.try_take_in(rows, pessimistic).await {
+            match self.try_take_in(wanted, pessimistic).await {
                 Ok(taken) => return Ok(taken),
                 Err(trouble) => self.recover(trouble, attempt, &mut pessimistic).await?,
             }
@@ -128,35 +124,31 @@ impl Inner {
         Err(Trouble::Contended(None))
     }
 
-    async fn try_take_in(&self, rows: Rows<'_>, pessimistic: bool) -> Result<usize, Trouble> {
+    async fn try_take_in(&self, wanted: Wanted<'_>, pessimistic: bool) -> Result<usize, Trouble> {
         let mut db = self.writers.lend().await?;
-        db.opened();
-        let done = self.take_in_with(&db, rows, pessimistic).await;
-        db.end(&done).await;
-        done
-    }
-
-    async fn take_in_with(
-        &self,
-        db: &Lent,
-        rows: Rows<'_>,
-        pessimistic: bool,
-    ) -> Result<usize, Trouble> {
-        let ((), rows) = tokio::try_join!(biased; db.begin(), take(db, rows))?;
-        if rows.is_empty() {
-            return db.script(sql::COMMIT).await.map(|()| 0);
-        }
-        let slips = rows.iter().map(|row| self.slip(row)).collect::<Result<Vec<_>, _>>()?;
-        let lawful = slips.iter().filter_map(|slip| slip.new.as_ref().ok());
-        let batch: Vec<Request> = lawful.map(|new| Request::Submit(vec![new.clone()])).collect();
-        let plan = BatchPlan { from_inbox: true, ..BatchPlan::of(&batch, pessimistic) };
-        let known = self.make_queues(&mut self.readers.lend().await?, &plan).await?;
-        let ready = self.transaction(db, &plan, known).await?;
-        let (taken, refused) = sorted(&slips, &ready.replies);
-        tokio::try_join!(biased; refuse(db, &refused), delete(db, &taken))?;
-        self.commit(db, ready, &News::default()).await?;
-        self.tell_of(&slips, &taken);
-        Ok(slips.len())
+        db.within(async |db| {
+            let ((), rows) = tokio::try_join!(biased; db.begin(), take(db, wanted))?;
+            if rows.is_empty() {
+                return db.script(sql::COMMIT).await.map(|()| 0);
+            }
+            let slips = rows.iter().map(|row| self.slip(row)).collect::<Result<Vec<_>, _>>()?;
+            let lawful = slips.iter().filter_map(|slip| slip.new.as_ref().ok());
+            let batch: Vec<_> = lawful.map(|new| Request::Submit(vec![new.clone()])).collect();
+            let plan = BatchPlan { from_inbox: true, ..BatchPlan::of(&batch, pessimistic) };
+            let known = self.make_queues(&mut self.readers.lend().await?, &plan).await?;
+            let ready = self.transaction(db, &plan, known).await?;
+            let (taken, refused) = sorted(&slips, &ready.replies);
+            let ids = uuids(&taken);
+            tokio::try_join!(
+                biased;
+                refuse(db, &refused),
+                db.run_about(sql::INBOX_DELETE, &ids),
+            )?;
+            self.commit(db, ready, &News::default()).await?;
+            self.tell_of(&slips, &taken);
+            Ok(slips.len())
+        })
+        .await
     }
 
     /// Checks a row as the door checks a draft.
@@ -184,17 +176,14 @@ impl Inner {
             touched: !taken.is_empty(),
             ..News::default()
         };
-        self.post.hear_ourselves(news.clone());
-        self.post.tell(news);
+        self.post.inbox.put(news.clone());
+        self.post.out.put(news);
     }
 }
 
 /// Fails where one of these jobs is in the inbox, or has just come out of it: whoever did not find it is to look again
 /// when it is a job.
 pub(super) async fn expect_none(db: &Lent, ids: &[JobId]) -> Result<(), Trouble> {
-    if ids.is_empty() {
-        return Ok(());
-    }
     let mut coming = waiting(db, ids).await?;
     coming.extend(load::read(db, ids).await?.into_keys());
     if coming.is_empty() { Ok(()) } else { Err(Trouble::InInbox(coming)) }
@@ -202,28 +191,20 @@ pub(super) async fn expect_none(db: &Lent, ids: &[JobId]) -> Result<(), Trouble>
 
 /// Those of these that are in the inbox.
 pub(super) async fn waiting(db: &Lent, ids: &[JobId]) -> Result<Vec<JobId>, Trouble> {
-    let ids = uuids(ids.iter().copied());
-    let rows = db.rows(sql::INBOX_AMONG, &[(&ids, Type::UUID_ARRAY)]).await?;
+    let rows = db.rows_about(sql::INBOX_AMONG, &uuids(ids)).await?;
     rows.iter().map(|row| Ok(id_of(row, 0)?)).collect()
 }
 
 async fn peek(db: &Lent, limit: usize) -> Result<Vec<JobId>, Trouble> {
-    let rows = db.rows(sql::INBOX_PEEK, &[(&column(limit), Type::INT8)]).await?;
+    let rows = db.rows(sql::INBOX_PEEK, &[&to_i64(limit)]).await?;
     rows.iter().map(|row| Ok(id_of(row, 0)?)).collect()
 }
 
-async fn take(db: &Lent, rows: Rows<'_>) -> Result<Vec<Row>, Trouble> {
-    match rows {
-        Rows::Next(limit) => db.rows(sql::INBOX_NEXT, &[(&column(limit), Type::INT8)]).await,
-        Rows::These(ids) => {
-            let ids = uuids(ids.iter().copied());
-            db.rows(sql::INBOX_THESE, &[(&ids, Type::UUID_ARRAY)]).await
-        }
+async fn take(db: &Lent, wanted: Wanted<'_>) -> Result<Vec<Row>, Trouble> {
+    match wanted {
+        Wanted::Next(limit) => db.rows(sql::INBOX_NEXT, &[&to_i64(limit)]).await,
+        Wanted::These(ids) => db.rows_about(sql::INBOX_THESE, &uuids(ids)).await,
     }
-}
-
-fn column(number: usize) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 fn draft(row: &Row) -> Result<JobDraft, Trouble> {
@@ -263,56 +244,34 @@ fn sorted(slips: &[Slip], replies: &[Reply]) -> (Vec<JobId>, Vec<(JobId, String)
     let (mut taken, mut refused) = (Vec::new(), Vec::new());
     let mut replies = replies.iter();
     for slip in slips {
-        let reply = match &slip.new {
-            Ok(_) => replies.next(),
-            Err(refusal) => {
-                refused.push((slip.id, refusal.to_string()));
+        let reason = match slip.new.as_ref().map(|_| replies.next()) {
+            Ok(Some(Ok(Answer::Submitted(all)))) if all.iter().all(|job| job.job_id == slip.id) => {
+                taken.push(slip.id);
                 continue;
             }
+            Err(refusal) | Ok(Some(Err(refusal))) => refusal.to_string(),
+            Ok(Some(Ok(_)) | None) => "its key means another job".into(),
         };
-        match reply {
-            Some(Ok(Answer::Submitted(all))) if all.iter().all(|job| job.job_id == slip.id) => {
-                taken.push(slip.id);
-            }
-            Some(Err(refusal)) => refused.push((slip.id, refusal.to_string())),
-            Some(Ok(_)) | None => refused.push((slip.id, "its key means another job".into())),
-        }
+        refused.push((slip.id, reason));
     }
     (taken, refused)
 }
 
 /// What went wrong, and why, and why that.
 fn with_causes(trouble: &Trouble) -> String {
-    let mut text = trouble.to_string();
-    let mut cause = std::error::Error::source(trouble);
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
-}
-
-async fn delete(db: &Lent, ids: &[JobId]) -> Result<(), Trouble> {
-    if ids.is_empty() {
-        return Ok(());
-    }
-    let ids = uuids(ids.iter().copied());
-    db.run(sql::INBOX_DELETE, &[(&ids, Type::UUID_ARRAY)]).await.map(drop)
+    let causes = successors(trouble.source(), |&cause| cause.source());
+    causes.fold(trouble.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 async fn refuse(db: &Lent, refused: &[(JobId, String)]) -> Result<(), Trouble> {
-    if refused.is_empty() {
-        return Ok(());
-    }
     for (id, reason) in refused {
         warn!(job.id = %id, reason, "a job that was enqueued by SQL could not be taken in");
     }
-    let ids = uuids(refused.iter().map(|(id, _)| *id));
-    let reasons: Vec<&str> = refused.iter().map(|(_, reason)| reason.as_str()).collect();
-    let marks: [Param<'_>; 2] = [(&ids, Type::UUID_ARRAY), (&reasons, Type::TEXT_ARRAY)];
-    let keys: [Param<'_>; 1] = [(&ids, Type::UUID_ARRAY)];
+    let ids = uuids(refused.iter().map(|(id, _)| id));
+    let rows: Rows<_> =
+        refused.iter().map(|(id, reason)| (to_uuid(*id), reason.as_str())).collect();
     tokio::try_join!(
-        biased; db.run(sql::INBOX_KEYS_DROP, &keys), db.run(sql::INBOX_REFUSE, &marks)
+        biased; db.run_about(sql::INBOX_KEYS_DROP, &ids), db.put(sql::INBOX_REFUSE, &rows)
     )
     .map(drop)
 }

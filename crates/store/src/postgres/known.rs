@@ -22,11 +22,10 @@ impl Known {
         let kinds: Vec<RecordKind> = kinds.collect();
         let (version, queues, records) = tokio::try_join!(
             biased;
-            db.rows(sql::SETTINGS_NOW, &[]),
+            db.row(sql::SETTINGS_NOW, &[], "the house has no row"),
             db.rows(sql::QUEUES, &[]),
             records::load(db, &kinds),
         )?;
-        let version = version.first().ok_or(Trouble::Impossible("the house has no row"))?;
         let mut known = Known { version: version.try_get(0)?, records, ..Known::default() };
         for row in queues {
             let (no, job_type, tenant): (i32, &str, &str) =

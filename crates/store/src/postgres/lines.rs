@@ -14,6 +14,11 @@ use std::{collections::HashMap, time::Duration};
 pub(super) const RANKS: usize =
     Priority::HIGHEST.number() as usize - Priority::LOWEST.number() as usize + 1;
 
+/// All ranks, as a column has them.
+pub(super) fn ranks() -> Vec<i16> {
+    (0..RANKS as i16).collect()
+}
+
 /// A line is looked at from its beginning this often.
 const WHOLE_LOOK_EVERY: Duration = Duration::from_secs(5);
 /// A job may be committed so much later than it became due and still be found at once: whoever hands it over reads or foresees

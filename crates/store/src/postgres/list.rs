@@ -8,20 +8,19 @@ use super::{
     known::Known,
     load,
     pending::queue_column,
-    pool::{Lent, Param},
+    pool::Lent,
     reads::numbers,
     sql,
     transaction::first_number,
+    values::{Param, Value, to_i64},
 };
 use crate::{
     cursor::Cursor,
-    form::stored::Stored,
     store::{PAGE_MAX, Page, Query},
     way::{Telling, Way},
 };
 use engine::{Scope, Timestamp};
-use std::collections::{HashMap, VecDeque};
-use tokio_postgres::types::Type;
+use std::collections::VecDeque;
 
 /// One page looks at no more jobs than this.
 const LOOKED_AT_MAX: usize = 10_000;
@@ -41,10 +40,7 @@ pub(super) async fn list(db: &Lent, query: &Query) -> Result<Page, Trouble> {
         if candidates.is_empty() {
             return Ok(page);
         }
-        let mut jobs: HashMap<i64, Stored> = HashMap::new();
-        for stored in load::readable_by_no(db, &candidates).await? {
-            jobs.insert(stored.no, stored);
-        }
+        let mut jobs = load::readable_by_no(db, &candidates).await?;
         for no in candidates {
             if looked_at == LOOKED_AT_MAX {
                 page.next = Some(place(below));
@@ -72,7 +68,7 @@ fn place(below: i64) -> Cursor {
 /// The number below which the page begins, and the least that can be meant. Numbers begin with the moment of
 /// creation, and no job ends before it was created.
 fn range(query: &Query) -> (i64, i64) {
-    let from = query.before.map(|place| i64::try_from(place.major()).unwrap_or(i64::MAX));
+    let from = query.before.map(|place| to_i64(place.major()));
     let after =
         |at: Timestamp| first_number(Timestamp::from_unix_ms(at.unix_ms().saturating_add(1)));
     let until = query.filter.created_until().map(after);
@@ -84,37 +80,28 @@ fn range(query: &Query) -> (i64, i64) {
 struct Walk {
     sql: &'static str,
     /// What the index is asked for, where it is asked for something.
-    key: Key,
+    key: Option<Box<dyn Value + Send>>,
     /// Taken from the index and not looked at yet, the newest first.
     ahead: VecDeque<i64>,
     /// There is nothing beyond.
     whole: bool,
 }
 
-enum Key {
-    None,
-    Number(i64),
-    Status(i16),
-    Queue(i32),
-}
-
 impl Walk {
-    fn new(sql: &'static str, key: Key) -> Self {
-        Walk { sql, key, ahead: VecDeque::new(), whole: false }
+    fn all(sql: &'static str) -> Self {
+        Walk { sql, key: None, ahead: VecDeque::new(), whole: false }
+    }
+
+    fn of(sql: &'static str, key: impl Value + Send + 'static) -> Self {
+        Walk { key: Some(Box::new(key)), ..Walk::all(sql) }
     }
 
     /// Takes the next numbers from the index.
     async fn advance(&mut self, db: &Lent, below: i64, floor: i64) -> Result<(), Trouble> {
-        let mut params: Vec<Param<'_>> =
-            vec![(&below, Type::INT8), (&STRIDE, Type::INT8), (&floor, Type::INT8)];
-        match &self.key {
-            Key::None => {}
-            Key::Number(number) => params.push((number, Type::INT8)),
-            Key::Status(status) => params.push((status, Type::INT2)),
-            Key::Queue(queue) => params.push((queue, Type::INT4)),
-        }
+        let mut params: Vec<Param<'_>> = vec![&below, &STRIDE, &floor];
+        params.extend(self.key.iter().map(|key| &**key as Param<'_>));
         self.ahead = numbers(&db.rows(self.sql, &params).await?)?.into();
-        self.whole = i64::try_from(self.ahead.len()).unwrap_or(0) < STRIDE;
+        self.whole = to_i64(self.ahead.len()) < STRIDE;
         Ok(())
     }
 }
@@ -147,28 +134,25 @@ async fn next(db: &Lent, walks: &mut [Walk], below: i64, floor: i64) -> Result<V
 /// The walks that meet every job the query can mean.
 async fn walks(db: &Lent, query: &Query) -> Result<Vec<Walk>, Trouble> {
     let walks = match Way::of(&query.filter) {
-        Some(Way::Subject(digest)) => vec![Walk::new(sql::LIST_SUBJECT, Key::Number(digest))],
-        Some(Way::Correlation(digest)) => {
-            vec![Walk::new(sql::LIST_CORRELATION, Key::Number(digest))]
+        Some(Way::Subject(digest)) => vec![Walk::of(sql::LIST_SUBJECT, digest)],
+        Some(Way::Correlation(digest)) => vec![Walk::of(sql::LIST_CORRELATION, digest)],
+        Some(Way::Parent(digest)) => vec![Walk::of(sql::LIST_PARENT, digest)],
+        Some(Way::Error(error)) => {
+            vec![Walk::of(sql::LIST_ERROR_LIVE, error), Walk::of(sql::LIST_ERROR_ENDED, error)]
         }
-        Some(Way::Parent(digest)) => vec![Walk::new(sql::LIST_PARENT, Key::Number(digest))],
-        Some(Way::Error(error)) => vec![
-            Walk::new(sql::LIST_ERROR_LIVE, Key::Number(error)),
-            Walk::new(sql::LIST_ERROR_ENDED, Key::Number(error)),
-        ],
-        Some(Way::Running) => vec![Walk::new(sql::LIST_RUNNING, Key::None)],
+        Some(Way::Running) => vec![Walk::all(sql::LIST_RUNNING)],
         Some(Way::Ended(status)) => {
             let status = i16::try_from(status).expect("a small number");
-            vec![Walk::new(sql::LIST_STATUS, Key::Status(status))]
+            vec![Walk::of(sql::LIST_STATUS, status)]
         }
-        Some(Way::Completed) => vec![Walk::new(sql::LIST_ENDED, Key::None)],
-        Some(Way::Live) => vec![Walk::new(sql::LIST_LIVE, Key::None)],
+        Some(Way::Completed) => vec![Walk::all(sql::LIST_ENDED)],
+        Some(Way::Live) => vec![Walk::all(sql::LIST_LIVE)],
         Some(Way::Type(job_type)) => {
             let known = Known::load(db).await?;
             of_queues(known.queues.of_type(&job_type, &query.scope).map(|(no, _)| no))
         }
         None => match &query.scope {
-            Scope::All => all(),
+            Scope::All => vec![Walk::all(sql::LIST_ALL)],
             Scope::One(tenant) => {
                 let known = Known::load(db).await?;
                 let theirs = known.queues.all().filter(|(_, queue)| queue.tenant == *tenant);
@@ -179,12 +163,8 @@ async fn walks(db: &Lent, query: &Query) -> Result<Vec<Walk>, Trouble> {
     Ok(walks)
 }
 
-fn all() -> Vec<Walk> {
-    vec![Walk::new(sql::LIST_ALL, Key::None)]
-}
-
 fn of_queues(queues: impl Iterator<Item = i64>) -> Vec<Walk> {
-    let walk = |queue| Walk::new(sql::LIST_QUEUE, Key::Queue(queue_column(queue)));
+    let walk = |queue| Walk::of(sql::LIST_QUEUE, queue_column(queue));
     let walks: Vec<Walk> = queues.map(walk).take(WALKS_MAX).collect();
-    if walks.len() == WALKS_MAX { all() } else { walks }
+    if walks.len() == WALKS_MAX { vec![Walk::all(sql::LIST_ALL)] } else { walks }
 }

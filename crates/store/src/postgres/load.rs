@@ -6,6 +6,7 @@ use super::{
     sql,
     transaction::{Steps, Transaction, recent_record},
     uuid::{id_of, uuids},
+    values::{Rows, to_i64},
 };
 use crate::{
     form::{
@@ -16,7 +17,7 @@ use crate::{
 };
 use engine::{Command, Envelope, HistoryEntry, JobId, JsonText, Step};
 use std::{collections::HashMap, sync::Arc};
-use tokio_postgres::{Row, types::Type};
+use tokio_postgres::Row;
 
 /// These jobs, live or ended, each held until the transaction ends. What is not there is left out.
 ///
@@ -27,56 +28,38 @@ pub(super) async fn locked(
     ids: &[JobId],
 ) -> Result<HashMap<JobId, Arc<Stored>>, Trouble> {
     let mut found = live(db, ids).await?;
-    hold(db, sql::JOBS_ENDED, ids, &mut found).await?;
-    let missing = ids.iter().copied().filter(|id| !found.contains_key(id));
-    let there = read(db, &missing.collect::<Vec<_>>()).await?;
+    let mut missing = ids.to_vec();
+    missing.retain(|id| !found.contains_key(id));
+    found.extend(jobs(db, sql::JOBS_ENDED, &missing).await?);
+    missing.retain(|id| !found.contains_key(id));
+    let there = read(db, &missing).await?;
     if there.is_empty() { Ok(found) } else { Err(Trouble::Moved) }
 }
 
 /// Those of these jobs that are live, each held until the transaction ends.
 pub(super) async fn live(db: &Lent, ids: &[JobId]) -> Result<HashMap<JobId, Arc<Stored>>, Trouble> {
-    let mut found = HashMap::with_capacity(ids.len());
-    hold(db, sql::JOBS_LIVE, ids, &mut found).await?;
-    Ok(found)
-}
-
-/// Holds those of these jobs that are not yet found.
-async fn hold(
-    db: &Lent,
-    sql: &str,
-    ids: &[JobId],
-    found: &mut HashMap<JobId, Arc<Stored>>,
-) -> Result<(), Trouble> {
-    let missing = uuids(ids.iter().copied().filter(|id| !found.contains_key(id)));
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let rows = db.rows(sql, &[(&missing, Type::UUID_ARRAY)]).await?;
-    collect(&rows, found)
+    jobs(db, sql::JOBS_LIVE, ids).await
 }
 
 /// These jobs as they are. What is not there is left out.
 pub(super) async fn read(db: &Lent, ids: &[JobId]) -> Result<HashMap<JobId, Arc<Stored>>, Trouble> {
-    let mut found = HashMap::with_capacity(ids.len());
-    if !ids.is_empty() {
-        let ids = uuids(ids.iter().copied());
-        let rows = db.rows(sql::JOBS_READ, &[(&ids, Type::UUID_ARRAY)]).await?;
-        collect(&rows, &mut found)?;
-    }
-    Ok(found)
+    jobs(db, sql::JOBS_READ, ids).await
 }
 
-pub(super) async fn one(db: &Lent, id: JobId) -> Result<Option<Arc<Stored>>, Trouble> {
-    Ok(read(db, &[id]).await?.remove(&id))
+async fn jobs(db: &Lent, sql: &str, ids: &[JobId]) -> Result<HashMap<JobId, Arc<Stored>>, Trouble> {
+    let rows = db.rows_about(sql, &uuids(ids)).await?;
+    let jobs = rows.iter().map(stored);
+    jobs.map(|job| job.map(|stored| (stored.job.id(), Arc::new(stored)))).collect()
 }
 
-/// These jobs as they are, by their numbers, in no order. What is damaged is left out.
-pub(super) async fn readable_by_no(db: &Lent, numbers: &[i64]) -> Result<Vec<Stored>, Trouble> {
-    if numbers.is_empty() {
-        return Ok(Vec::new());
-    }
-    let rows = db.rows(sql::JOBS_BY_NO, &[(&numbers, Type::INT8_ARRAY)]).await?;
-    rows.iter().filter_map(|row| readable(stored(row)).transpose()).collect()
+/// These jobs as they are, by their numbers. What is damaged is left out.
+pub(super) async fn readable_by_no(
+    db: &Lent,
+    numbers: &[i64],
+) -> Result<HashMap<i64, Stored>, Trouble> {
+    let rows = db.rows_about(sql::JOBS_BY_NO, numbers).await?;
+    let jobs = rows.iter().filter_map(|row| readable(stored(row)).transpose());
+    jobs.map(|job| job.map(|stored| (stored.no, stored))).collect()
 }
 
 /// What was found, or nothing where a row is damaged: one job that cannot be read must not keep the others
@@ -87,14 +70,6 @@ pub(super) fn readable<T>(found: Result<T, Trouble>) -> Result<Option<T>, Troubl
         Err(trouble) if trouble.is_about_a_row() => Ok(None),
         Err(trouble) => Err(trouble),
     }
-}
-
-fn collect(rows: &[Row], found: &mut HashMap<JobId, Arc<Stored>>) -> Result<(), Trouble> {
-    for row in rows {
-        let stored = stored(row)?;
-        found.insert(stored.job.id(), Arc::new(stored));
-    }
-    Ok(())
 }
 
 /// A row of id, number, queue, envelope and body.
@@ -126,7 +101,7 @@ pub(super) async fn payload(db: &Lent, no: i64) -> Result<JsonText, Trouble> {
 
 /// The same for somebody who does not know whether the job is still there.
 pub(super) async fn payload_if_there(db: &Lent, no: i64) -> Result<Option<JsonText>, Trouble> {
-    let rows = db.rows(sql::PAYLOAD, &[(&no, Type::INT8)]).await?;
+    let rows = db.rows(sql::PAYLOAD, &[&no]).await?;
     rows.first().map(|row| Ok(JsonText::from_stored(row.try_get(0)?))).transpose()
 }
 
@@ -170,9 +145,7 @@ pub(super) async fn history_rows(
     if numbers.is_empty() {
         return Ok(Vec::new());
     }
-    let after = i64::try_from(after).unwrap_or(i64::MAX);
-    let params = [(&numbers as _, Type::INT8_ARRAY), (&after as _, Type::INT8)];
-    let rows = db.rows(sql::HISTORY, &params).await?;
+    let rows = db.rows(sql::HISTORY, &[&numbers, &to_i64(after)]).await?;
     let read = |row: &Row| {
         let (no, seq): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
         let entry: HistoryEntry = from_row(no, row.try_get(3)?)?;
@@ -190,8 +163,7 @@ pub(super) async fn details(
     transaction: &mut Transaction,
     commands: &[(JobId, &Command)],
 ) -> Result<(), Trouble> {
-    let mut old = Vec::new();
-    let (mut numbers, mut names) = (Vec::new(), Vec::new());
+    let (mut old, mut named) = (Vec::new(), Rows::default());
     for (id, command) in commands {
         let Some(stored) = transaction.jobs.get(id) else { continue };
         if let Some(token) = stale_token(&stored.job, command)
@@ -201,12 +173,10 @@ pub(super) async fn details(
             old.push(stored.no);
         }
         if let Some(name) = command.step() {
-            numbers.push(stored.no);
-            names.push(name.as_str());
+            named.push((stored.no, name.as_str()));
         }
     }
-    let (rows, steps) =
-        tokio::try_join!(biased; history_rows(db, &old, 0), steps(db, &numbers, &names))?;
+    let (rows, steps) = tokio::try_join!(biased; history_rows(db, &old, 0), steps(db, &named))?;
     for (no, _, entry) in rows.into_iter().rev() {
         transaction.history.entry(no).or_default().push(entry);
     }
@@ -220,15 +190,17 @@ fn is_long(stored: &Stored) -> Result<bool, Trouble> {
     Ok(recent.first().is_some_and(|noted| noted.entry.seq != 1))
 }
 
-async fn steps(db: &Lent, numbers: &[i64], names: &[&str]) -> Result<HashMap<i64, Steps>, Trouble> {
+async fn steps(db: &Lent, named: &Rows<(i64, &str)>) -> Result<HashMap<i64, Steps>, Trouble> {
     let mut found: HashMap<i64, Steps> = HashMap::new();
-    if numbers.is_empty() {
+    if named.is_empty() {
         return Ok(found);
     }
-    let named = [(&numbers as _, Type::INT8_ARRAY), (&names as _, Type::TEXT_ARRAY)];
-    let counted = [(&numbers as _, Type::INT8_ARRAY)];
-    let (named, counts) =
-        tokio::try_join!(biased; db.rows(sql::STEPS, &named), db.rows(sql::STEPS_COUNT, &counted))?;
+    let named = named.params();
+    let (named, counts) = tokio::try_join!(
+        biased;
+        db.rows(sql::STEPS, &named),
+        db.rows(sql::STEPS_COUNT, &named[..1]),
+    )?;
     for row in &named {
         let (no, name): (i64, &str) = (row.try_get(0)?, row.try_get(1)?);
         let step: Step = from_row(no, row.try_get(2)?)?;

@@ -16,7 +16,7 @@ use super::{
     pool::Lent,
     recall::Recalled,
     records, sql,
-    transaction::{BLOCK, Key, KeyName, Transaction, TransactionContext},
+    transaction::{BLOCK, Key, KeyName, Transaction},
     uuid::{Xact, Xid},
 };
 use crate::{
@@ -58,12 +58,14 @@ impl Inner {
             let more = (plan.new.len() - 1) / BLOCK;
             let wanted = more + self.places_wanted(db, plan, &known);
             places.extend(locks::places(db, wanted).await?);
-            self.keep_places(&places.split_off(1 + more));
-            self.note_places(&places, now);
+            let spare = places.split_off(1 + more);
+            let mut known_places = self.places();
+            spare.into_iter().for_each(|place| known_places.keep(place));
+            // New jobs of this time go the long way, by these places.
+            places.last().iter().for_each(|place| known_places.pass(**place, now));
         }
         let epoch = clock.epoch.unsigned_abs();
-        let context = TransactionContext { now, epoch, known, limits: self.limits, places };
-        let mut transaction = Transaction::new(context, self.dice.clone());
+        let mut transaction = Transaction::new(self, (now, epoch), known, places);
         // It went by the database's time, which may have gone back, and by what was known.
         transaction.early = loaded.look.filter(|_| as_known && now == clock.now);
         transaction.unlocked_claims = loaded.unlocked_claims;
@@ -93,7 +95,7 @@ impl Inner {
             self.ask_lines(db, (&queues, room), &claims, None),
         )?;
         let clock = look.clock;
-        Ok(LoadedRows { look: Some(look), ..LoadedRows::at(clock) })
+        Ok(LoadedRows { clock, look: Some(look), ..LoadedRows::default() })
     }
 
     /// All jobs of the batch are known by heart, or new: nothing is read but keys and the clock.
@@ -113,12 +115,13 @@ impl Inner {
             locks::clock(db, plan.surely_writes()),
         )?;
         Ok(LoadedRows {
+            clock,
             keys,
             jobs: recalled.jobs,
             recalled: recalled.by,
             unlocked_claims: plan.claim_locks(),
             credentials: opened.credentials,
-            ..LoadedRows::at(clock)
+            ..LoadedRows::default()
         })
     }
 
@@ -136,13 +139,8 @@ impl Inner {
         let opened = self.open(db, plan, known).await?;
         let (keys, jobs) = self.lock_jobs(db, plan, &opened).await?;
         let clock = locks::clock(db, plan.surely_writes()).await?;
-        Ok(LoadedRows {
-            keys,
-            jobs,
-            unlocked_claims: plan.claim_locks(),
-            credentials: opened.credentials,
-            ..LoadedRows::at(clock)
-        })
+        let (unlocked_claims, credentials) = (plan.claim_locks(), opened.credentials);
+        Ok(LoadedRows { clock, keys, jobs, unlocked_claims, credentials, ..LoadedRows::default() })
     }
 
     /// Nothing is taken for granted: new jobs are looked up by their ids, and claims by their
@@ -155,15 +153,15 @@ impl Inner {
     ) -> Result<LoadedRows, Trouble> {
         let opened = self.open(db, plan, known).await?;
         let (keys, jobs) = self.lock_jobs(db, plan, &opened).await?;
-        let (claims, digests) = (plan.claim_locks(), plan.digests());
+        let claims = plan.claim_locks();
         let (_, held, clock) = tokio::try_join!(
             biased;
             locks::lock_claims(db, &claims),
-            locks::held(db, &digests),
+            locks::held(db, &claims),
             locks::clock(db, plan.surely_writes()),
         )?;
         let credentials = opened.credentials;
-        Ok(LoadedRows { keys, jobs, held, credentials, ..LoadedRows::at(clock) })
+        Ok(LoadedRows { clock, keys, jobs, held, credentials, ..LoadedRows::default() })
     }
 
     /// Most batches need nothing before their locks, and begin in the same journey. A batch that
@@ -288,6 +286,7 @@ struct Preparation {
 }
 
 /// What was locked and read.
+#[derive(Default)]
 struct LoadedRows {
     clock: Clock,
     keys: Keys,
@@ -298,19 +297,4 @@ struct LoadedRows {
     look: Option<Look>,
     unlocked_claims: Vec<i64>,
     credentials: Records,
-}
-
-impl LoadedRows {
-    fn at(clock: Clock) -> Self {
-        LoadedRows {
-            clock,
-            keys: BTreeMap::new(),
-            jobs: HashMap::new(),
-            recalled: BTreeMap::new(),
-            held: HashMap::new(),
-            look: None,
-            unlocked_claims: Vec::new(),
-            credentials: Records::default(),
-        }
-    }
 }

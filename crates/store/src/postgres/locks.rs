@@ -4,15 +4,16 @@ use super::{
     error::Trouble,
     load,
     pending::queue_column,
-    pool::{Lent, Param},
+    pool::Lent,
     sql,
     transaction::{Key, KeyName},
-    uuid::{ServerStart, XactNumber, id_of, uuids},
+    uuid::{ServerStart, XactNumber, id_of, to_uuid, uuids},
+    values::Rows,
 };
 use crate::form::body::from_row;
 use engine::{Envelope, JobId, Timestamp};
 use std::collections::{BTreeMap, HashMap};
-use tokio_postgres::{Row, types::Type};
+use tokio_postgres::Row;
 
 /// Holds the end of the audit log, where two transactions must not write at the same time.
 pub(super) async fn lock_audit(db: &Lent, needed: bool) -> Result<(), Trouble> {
@@ -27,19 +28,13 @@ pub(super) async fn lock_audit(db: &Lent, needed: bool) -> Result<(), Trouble> {
 
 /// Holds claims, and says how many of them were given nothing before.
 pub(super) async fn lock_claims(db: &Lent, digests: &[i64]) -> Result<usize, Trouble> {
-    if digests.is_empty() {
-        return Ok(0);
-    }
-    Ok(db.rows(sql::CLAIMS_LOCK, &[(&digests, Type::INT8_ARRAY)]).await?.len())
+    Ok(db.rows_about(sql::CLAIMS_LOCK, digests).await?.len())
 }
 
 /// The jobs that claims of these names were given.
 pub(super) async fn held(db: &Lent, digests: &[i64]) -> Result<HashMap<i64, Vec<JobId>>, Trouble> {
     let mut held = HashMap::new();
-    if digests.is_empty() {
-        return Ok(held);
-    }
-    for row in db.rows(sql::CLAIMS_HELD, &[(&digests, Type::INT8_ARRAY)]).await? {
+    for row in db.rows_about(sql::CLAIMS_HELD, digests).await? {
         let (digest, ids): (i64, &[u8]) = (row.try_get(0)?, row.try_get(1)?);
         let (ids, _) = ids.as_chunks::<16>();
         held.insert(digest, ids.iter().map(|id| JobId::from_bytes(*id)).collect());
@@ -53,11 +48,7 @@ pub(super) async fn keys_of(
     ids: &[JobId],
     keys: &mut BTreeMap<KeyName, JobId>,
 ) -> Result<(), Trouble> {
-    if ids.is_empty() {
-        return Ok(());
-    }
-    let ids = uuids(ids.iter().copied());
-    for row in db.rows(sql::ENVELOPES, &[(&ids, Type::UUID_ARRAY)]).await? {
+    for row in db.rows_about(sql::ENVELOPES, &uuids(ids)).await? {
         let (id, no, queue): (_, i64, i32) = (id_of(&row, 0)?, row.try_get(1)?, row.try_get(2)?);
         let Some(envelope) =
             load::readable(from_row::<Envelope>(no, row.try_get(3)?).map_err(Trouble::from))?
@@ -80,14 +71,14 @@ pub(super) async fn lock_keys(
     if keys.is_empty() {
         return Ok(locked);
     }
-    let queue: Vec<i32> = keys.keys().map(|(queue, _)| queue_column(*queue)).collect();
-    let name: Vec<&str> = keys.keys().map(|(_, name)| name.as_str()).collect();
-    let id = uuids(keys.values().copied());
-    let take: [Param<'_>; 3] =
-        [(&queue, Type::INT4_ARRAY), (&name, Type::TEXT_ARRAY), (&id, Type::UUID_ARRAY)];
-    let named: [Param<'_>; 2] = [(&queue, Type::INT4_ARRAY), (&name, Type::TEXT_ARRAY)];
-    let (taken, held) =
-        tokio::try_join!(biased; db.rows(sql::KEYS_TAKE, &take), db.rows(sql::KEYS_HELD, &named))?;
+    let rows = keys.iter().map(|((queue, name), id)| (queue_column(*queue), &**name, to_uuid(*id)));
+    let rows: Rows<_> = rows.collect();
+    let take = rows.params();
+    let (taken, held) = tokio::try_join!(
+        biased;
+        db.rows(sql::KEYS_TAKE, &take),
+        db.rows(sql::KEYS_HELD, &take[..2]),
+    )?;
     for row in &held {
         let (queue, name, id): (i32, String, _) =
             (row.try_get(0)?, row.try_get(1)?, id_of(row, 2)?);
@@ -102,7 +93,7 @@ pub(super) async fn lock_keys(
 }
 
 /// The time, and what the house says.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Clock {
     pub(super) now: Timestamp,
     pub(super) epoch: i32,
@@ -114,8 +105,7 @@ pub(super) struct Clock {
 
 /// Reads the clock.
 pub(super) async fn clock(db: &Lent, writes: bool) -> Result<Clock, Trouble> {
-    let rows = db.rows(sql::CLOCK, &[(&writes, Type::BOOL)]).await?;
-    let row = rows.first().ok_or(Trouble::Impossible("the house has no row"))?;
+    let row = db.row(sql::CLOCK, &[&writes], "the house has no row").await?;
     Ok(Clock {
         now: Timestamp::from_unix_ms(row.try_get(0)?),
         epoch: row.try_get(1)?,
@@ -132,16 +122,13 @@ pub(super) async fn places(db: &Lent, count: usize) -> Result<Vec<i64>, Trouble>
         return Ok(Vec::new());
     }
     let count = i32::try_from(count).unwrap_or(i32::MAX);
-    let rows = db.rows(sql::PLACES, &[(&count, Type::INT4)]).await?;
+    let rows = db.rows(sql::PLACES, &[&count]).await?;
     rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
 }
 
 pub(super) async fn queued(db: &Lent, queues: Vec<i64>) -> Result<HashMap<i64, u64>, Trouble> {
-    if queues.is_empty() {
-        return Ok(HashMap::new());
-    }
     let queues: Vec<i32> = queues.into_iter().map(queue_column).collect();
-    let rows = db.rows(sql::QUEUED, &[(&queues, Type::INT4_ARRAY)]).await?;
+    let rows = db.rows_about(sql::QUEUED, &queues).await?;
     let read = |row: &Row| {
         let (queue, queued): (i32, i64) = (row.try_get(0)?, row.try_get(1)?);
         Ok((i64::from(queue), u64::try_from(queued).unwrap_or(0)))

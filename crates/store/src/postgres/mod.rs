@@ -12,7 +12,6 @@ mod booth;
 mod chores;
 mod claim;
 mod commit;
-mod connect;
 mod doctor;
 mod erase;
 mod error;
@@ -47,6 +46,7 @@ mod tls;
 mod transaction;
 mod turn;
 mod uuid;
+mod values;
 mod verify;
 mod workers;
 
@@ -67,7 +67,7 @@ use engine::{Scope, TenantLimits, Timestamp};
 use error::Trouble;
 use hand_over::Places;
 use known::Known;
-use lines::{Lines, Looked};
+use lines::Lines;
 use news::Post;
 use pool::{Lent, Pool};
 use recall::Written;
@@ -117,7 +117,7 @@ struct Inner {
     dice: Arc<dyn Dice>,
     runtime: Handle,
     known: RwLock<Arc<Known>>,
-    time: time::Time,
+    time: Mutex<time::Time>,
     places: Mutex<Places>,
     lines: Mutex<Lines>,
     /// Jobs that this node has leased out.
@@ -142,7 +142,7 @@ impl Postgres {
     ) -> Result<Self, PostgresError> {
         let way = schema::way(address)?;
         schema::migrate(&way.connect().await?, &way).await?;
-        let writers = address.connections().unwrap_or(options.writers).max(1);
+        let writers = address.connections.unwrap_or(options.writers).max(1);
         let post = Post::new((dice.roll().0 >> 64) as u64, address.schema());
         let writers = Arc::new(Pool::new(way.clone(), writers));
         let inner = Inner {
@@ -154,7 +154,7 @@ impl Postgres {
             dice,
             runtime: way.runtime.clone(),
             known: RwLock::default(),
-            time: time::Time::default(),
+            time: Mutex::default(),
             places: Mutex::default(),
             lines: Mutex::default(),
             remembered: Mutex::default(),
@@ -170,9 +170,9 @@ impl Postgres {
             schema: inner.schema.clone(),
             source: trouble.told(),
         })?;
-        let listening = post.run(way);
         let inner = Arc::new(inner);
-        let taking_in = inbox::run(inner.clone());
+        let listening = tokio::spawn(post.clone().run(way));
+        let taking_in = tokio::spawn(inbox::run(inner.clone()));
         Ok(Postgres { inner, post, listening, taking_in })
     }
 
@@ -211,8 +211,7 @@ impl Inner {
     /// What is known, read again if the house says that it has changed.
     async fn known_now(&self, db: &Lent) -> Result<Arc<Known>, Trouble> {
         let known = self.known();
-        let rows = db.rows(sql::SETTINGS_NOW, &[]).await?;
-        let row = rows.first().ok_or(Trouble::Impossible("the house has no row"))?;
+        let row = db.row(sql::SETTINGS_NOW, &[], "the house has no row").await?;
         if known.version == row.try_get::<_, i64>(0)? {
             return Ok(known);
         }
@@ -229,36 +228,27 @@ impl Inner {
         }
     }
 
-    fn lines(&self) -> MutexGuard<'_, Lines> {
-        self.lines.lock().expect(UNPOISONED)
-    }
-
-    fn remembered(&self) -> MutexGuard<'_, Remembered<Written>> {
-        self.remembered.lock().expect(UNPOISONED)
-    }
-
-    fn damaged(&self) -> MutexGuard<'_, BTreeSet<i64>> {
-        self.damaged.lock().expect(UNPOISONED)
-    }
-
     /// Takes over what is true since a transaction was committed.
     fn committed(
         &self,
         transaction: &transaction::Transaction,
         by: Option<Xid>,
         news: workers::WorkersNews,
-        (looked, served): (Vec<Looked>, Vec<i64>),
     ) {
         self.remember(transaction, by);
-        let mut lines = self.lines();
-        looked.iter().for_each(|looked| lines.looked(looked));
+        let mut lines = locked(&self.lines);
+        transaction.looked.iter().for_each(|looked| lines.looked(looked));
         lines.note(&transaction.pending);
-        served.iter().for_each(|queue| lines.serve(*queue));
+        transaction.served.iter().for_each(|queue| lines.serve(*queue));
         drop(lines);
-        let mut workers = self.workers();
+        let mut workers = locked(&self.workers);
         news.lost.iter().for_each(|name| drop(workers.remove(name)));
         workers.extend(news.seen.into_iter().map(|(name, seen, _)| (name, seen)));
     }
 }
 
 const UNPOISONED: &str = "no code of ours panics with this in hand";
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect(UNPOISONED)
+}

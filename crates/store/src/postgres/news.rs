@@ -4,19 +4,22 @@
 //! few milliseconds is told together, afterwards: behind a commit, or by a connection of its own. Whoever misses a hint
 //! looks by itself a moment later.
 
-use super::pool::{Dialled, Way};
+use super::{
+    locked,
+    pool::{Dialled, Way},
+};
 use crate::node::News;
 use engine::JobType;
 use std::{
     collections::BTreeSet,
     future::poll_fn,
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 use tokio::{
     sync::Notify,
-    task::JoinHandle,
+    task::JoinSet,
     time::{Instant, sleep, timeout},
 };
 use tokio_postgres::{AsyncMessage, Client};
@@ -24,12 +27,13 @@ use tracing::debug;
 
 /// News to tell and news that were heard.
 pub(super) struct Post {
-    out: Tray,
-    inbox: Tray,
+    pub(super) out: Tray,
+    /// What this node did by itself is news to whoever waits here, too.
+    pub(super) inbox: Tray,
     /// Something was enqueued in somebody's own transaction.
-    enqueued: Notify,
+    pub(super) enqueued: Notify,
     /// Tells our own news from those of others.
-    own: u64,
+    pub(super) own: u64,
     /// Where all nodes of this schema listen.
     channel: String,
     /// What happens before this is told together.
@@ -37,7 +41,7 @@ pub(super) struct Post {
 }
 
 #[derive(Default)]
-struct Tray {
+pub(super) struct Tray {
     news: Mutex<News>,
     came: Notify,
 }
@@ -55,27 +59,23 @@ const BYTES_MAX: usize = 7_000;
 const ENQUEUED: &str = "inbox";
 
 impl Tray {
-    fn put(&self, news: News) {
+    pub(super) fn put(&self, news: News) {
         if news.is_empty() {
             return;
         }
-        self.locked().add(news);
+        locked(&self.news).add(news);
         self.came.notify_one();
     }
 
     /// Waits until there is something, and takes it.
-    async fn take(&self) -> News {
+    pub(super) async fn take(&self) -> News {
         loop {
-            let news = std::mem::take(&mut *self.locked());
+            let news = std::mem::take(&mut *locked(&self.news));
             if !news.is_empty() {
                 return news;
             }
             self.came.notified().await;
         }
-    }
-
-    fn locked(&self) -> MutexGuard<'_, News> {
-        self.news.lock().expect("nothing panics with the news in hand")
     }
 }
 
@@ -86,13 +86,9 @@ impl Post {
             inbox: Tray::default(),
             enqueued: Notify::new(),
             own,
-            channel: channel(schema),
+            channel: format!("consign_{schema}"),
             gathers_until: Mutex::new(Instant::now()),
         })
-    }
-
-    pub(super) fn tell(&self, news: News) {
-        self.out.put(news);
     }
 
     /// All that is to be told when these are, and the statement that does it. None where something was told a moment ago: then
@@ -102,14 +98,14 @@ impl Post {
         if news.is_empty() || self.begin_to_gather().is_err() {
             return (all, None);
         }
-        all.add(std::mem::take(&mut *self.out.locked()));
+        all.add(std::mem::take(&mut *locked(&self.out.news)));
         let word = self.written(&all);
         (all, Some(word))
     }
 
     /// The first word goes out at once, what follows it goes out together, and not before the moment that is given back.
     fn begin_to_gather(&self) -> Result<(), Instant> {
-        let mut until = self.gathers_until.lock().expect("nothing panics with this in hand");
+        let mut until = locked(&self.gathers_until);
         let now = Instant::now();
         if now < *until {
             return Err(*until);
@@ -124,56 +120,33 @@ impl Post {
         format!("notify {}, '{text}'", self.channel)
     }
 
-    pub(super) fn own(&self) -> u64 {
-        self.own
-    }
-
-    /// What this node did by itself is news to whoever waits here, too.
-    pub(super) fn hear_ourselves(&self, news: News) {
-        self.inbox.put(news);
-    }
-
-    /// Waits until something was enqueued.
-    pub(super) async fn enqueued(&self) {
-        self.enqueued.notified().await;
-    }
-
-    pub(super) async fn heard(&self) -> News {
-        self.inbox.take().await
-    }
-
     /// Listens and tells for as long as the store is there.
-    pub(super) fn run(self: &Arc<Self>, way: Way) -> JoinHandle<()> {
-        let (post, runtime) = (self.clone(), way.runtime.clone());
-        runtime.spawn(async move {
-            loop {
-                if let Err(error) = post.connected(&way).await {
-                    let error: &dyn std::error::Error = &error;
-                    debug!(error, "no news of other nodes can be heard");
-                }
-                sleep(RETRY).await;
-                // Whatever was said in the meantime was not heard.
-                post.inbox.put(News {
-                    any_work: true,
-                    touched: true,
-                    settings: true,
-                    ..News::default()
-                });
+    pub(super) async fn run(self: Arc<Self>, way: Way) {
+        loop {
+            if let Err(error) = self.connected(&way).await {
+                let error: &dyn std::error::Error = &error;
+                debug!(error, "no news of other nodes can be heard");
             }
-        })
+            sleep(RETRY).await;
+            // Whatever was said in the meantime was not heard.
+            let (any_work, touched, settings) = (true, true, true);
+            self.inbox.put(News { any_work, touched, settings, ..News::default() });
+        }
     }
 
     /// One connection, as long as it lasts.
     async fn connected(self: &Arc<Self>, way: &Way) -> Result<(), super::error::PostgresError> {
         let failed = |source| way.unreachable(source);
         let (client, connection) = way.dial("").await.map_err(failed)?;
-        let mut listening = Listening(way.runtime.spawn(self.clone().listen(connection)));
+        // The task ends with this value.
+        let mut listening = JoinSet::new();
+        listening.spawn_on(self.clone().listen(connection), &way.runtime);
         client.batch_execute(&format!("listen {}", self.channel)).await.map_err(failed)?;
         let mut pause = pin!(sleep(Duration::ZERO));
         let mut paused = false;
         loop {
             tokio::select! {
-                _ended = &mut listening.0 => return Ok(()),
+                _ended = listening.join_next() => return Ok(()),
                 news = self.out.take(), if !paused => match self.begin_to_gather() {
                     Ok(()) => self.send(&client, &news).await.map_err(failed)?,
                     Err(until) => {
@@ -211,20 +184,6 @@ impl Post {
             self.inbox.put(news);
         }
     }
-}
-
-/// A task that ends with whoever needs it.
-struct Listening(JoinHandle<()>);
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-/// The channel of a schema.
-fn channel(schema: &str) -> String {
-    format!("consign_{schema}")
 }
 
 /// `from touched settings any type type …`
@@ -274,10 +233,10 @@ mod tests {
         assert_eq!(word(&News::default()), None, "nothing is not worth a word");
         assert_eq!(word(&touched).as_deref(), Some("notify consign_consign, '7 1 0 0'"));
         assert_eq!(post.word(&any), (any.clone(), None), "it is told with what follows");
-        post.tell(any);
+        post.out.put(any);
         *post.gathers_until.lock().unwrap() -= GATHER;
         assert_eq!(word(&touched).as_deref(), Some("notify consign_consign, '7 1 0 1'"));
-        assert!(post.out.locked().is_empty(), "nobody need tell it again");
+        assert!(locked(&post.out.news).is_empty(), "nobody need tell it again");
     }
 
     #[test]

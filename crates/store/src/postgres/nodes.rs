@@ -2,75 +2,56 @@
 
 use super::{
     Inner,
+    chores::before,
     error::Trouble,
-    pool::{Lent, Param},
+    locked,
+    pool::Lent,
     sql,
+    values::{Param, to_i64},
 };
 use crate::node::{
     Attendance, Lead, NODE_LOST_AFTER, NODES_KEPT, NodeCard, NodeSeen, Part, UnconfirmedNode,
 };
 use engine::Timestamp;
-use tokio_postgres::types::Type;
 
 impl Inner {
     /// Notes a sign of life of this node, and finds out who leads.
-    pub(super) async fn attend(
-        &self,
-        db: &mut Lent,
-        card: &NodeCard,
-    ) -> Result<Attendance, Trouble> {
-        let now = self.now(db).await?;
-        db.opened();
-        let attended = self.attend_within(db, card, now).await;
-        db.end(&attended).await;
-        let (lead, nodes) = attended?;
+    pub(super) async fn attend(&self, card: &NodeCard) -> Result<Attendance, Trouble> {
+        let mut db = self.readers.lend().await?;
+        let now = self.now(&mut db).await?;
+        let attended = db.within(async |db| {
+            db.begin().await?;
+            let led = lead(db, sql::LEADER_LOCK).await?;
+            self.hear_within(db, now).await?;
+            put_node(db, card, now, 0).await?;
+            db.run(sql::NODES_DROP, &[&before(now, NODES_KEPT)]).await?;
+            let lead = led.after(card, now);
+            let until = lead.until.unix_ms();
+            db.run(sql::LEADER_PUT, &[&lead.node, &lead.fence, &until]).await?;
+            let nodes = nodes(db, &lead, now).await?;
+            db.script(sql::COMMIT).await?;
+            Ok((lead, nodes))
+        });
+        let (lead, nodes) = attended.await?;
         self.note_heard(now);
         let part = lead.part_of(card, now);
-        self.play(part);
+        *locked(&self.part) = part;
         Ok(Attendance { leads: matches!(part, Part::Leads { .. }), nodes })
-    }
-
-    async fn attend_within(
-        &self,
-        db: &Lent,
-        card: &NodeCard,
-        now: Timestamp,
-    ) -> Result<(Lead, Vec<NodeSeen>), Trouble> {
-        db.begin().await?;
-        let before = lead(db, sql::LEADER_LOCK).await?;
-        self.hear_within(db, now).await?;
-        let at = now.unix_ms();
-        put_node(db, card, now, 0).await?;
-        let old = at - NODES_KEPT.as_millis() as i64;
-        db.run(sql::NODES_DROP, &[(&old, Type::INT8)]).await?;
-        let lead = before.after(card, now);
-        let until = lead.until.unix_ms();
-        let put: [Param<'_>; 3] =
-            [(&lead.node, Type::TEXT), (&lead.fence, Type::INT8), (&until, Type::INT8)];
-        db.run(sql::LEADER_PUT, &put).await?;
-        let nodes = nodes(db, &lead, now).await?;
-        db.script(sql::COMMIT).await?;
-        Ok((lead, nodes))
     }
 
     /// Notes a sign of life of this node, and which settings it acts by.
     pub(super) async fn confirm_settings(
         &self,
-        db: &mut Lent,
         card: &NodeCard,
         version: u64,
     ) -> Result<(), Trouble> {
-        let now = self.now(db).await?;
-        let version = i64::try_from(version).unwrap_or(i64::MAX);
-        db.opened();
-        let confirmed = tokio::try_join!(
-            biased;
-            db.begin(),
-            put_node(db, card, now, version),
-            db.script(sql::COMMIT),
-        );
-        db.end(&confirmed).await;
-        confirmed.map(drop)
+        let mut db = self.readers.lend().await?;
+        let now = self.now(&mut db).await?;
+        db.within(async |db| {
+            let put = put_node(db, card, now, to_i64(version));
+            tokio::try_join!(biased; db.begin(), put, db.script(sql::COMMIT)).map(drop)
+        })
+        .await
     }
 
     /// The nodes that have not confirmed this version of the settings.
@@ -95,7 +76,8 @@ impl Inner {
     /// Within a transaction: whether chores that one node does for all may be done here. The fence is held until the
     /// commit, so that nobody else begins to lead in the meantime.
     pub(super) async fn may_do_chores(&self, db: &Lent, now: Timestamp) -> Result<bool, Trouble> {
-        match self.part() {
+        let part = *locked(&self.part);
+        match part {
             Part::Visitor => Ok(true),
             Part::Follows => Ok(false),
             Part::Leads { fence } => Ok(lead(db, sql::LEADER_READ).await?.stands(fence, now)),
@@ -104,15 +86,7 @@ impl Inner {
 
     /// Whether it gives signs of life.
     pub(super) fn is_node(&self) -> bool {
-        self.part() != Part::Visitor
-    }
-
-    fn part(&self) -> Part {
-        *self.part.lock().expect("nothing panics with this in hand")
-    }
-
-    fn play(&self, part: Part) {
-        *self.part.lock().expect("nothing panics with this in hand") = part;
+        *locked(&self.part) != Part::Visitor
     }
 }
 
@@ -123,27 +97,19 @@ async fn put_node(
     confirmed: i64,
 ) -> Result<(), Trouble> {
     let (started_at, seen_at) = (card.started_at.unix_ms(), now.unix_ms());
-    let params: [Param<'_>; 6] = [
-        (&card.id, Type::TEXT),
-        (&card.version, Type::TEXT),
-        (&started_at, Type::INT8),
-        (&card.draining, Type::BOOL),
-        (&seen_at, Type::INT8),
-        (&confirmed, Type::INT8),
-    ];
+    let NodeCard { id, version, draining, .. } = card;
+    let params: [Param<'_>; 6] = [id, version, &started_at, draining, &seen_at, &confirmed];
     db.run(sql::NODE_PUT, &params).await.map(drop)
 }
 
 /// The version of what was set last.
 pub(super) async fn settings_version(db: &Lent) -> Result<u64, Trouble> {
-    let rows = db.rows(sql::SET_VERSION, &[]).await?;
-    let row = rows.first().ok_or(Trouble::Impossible("the house has no row"))?;
+    let row = db.row(sql::SET_VERSION, &[], "the house has no row").await?;
     Ok(row.try_get::<_, i64>(0)?.unsigned_abs())
 }
 
 async fn lead(db: &Lent, sql: &str) -> Result<Lead, Trouble> {
-    let rows = db.rows(sql, &[]).await?;
-    let row = rows.first().ok_or(Trouble::Impossible("the leader has no row"))?;
+    let row = db.row(sql, &[], "the leader has no row").await?;
     let until = Timestamp::from_unix_ms(row.try_get(2)?);
     Ok(Lead { node: row.try_get(0)?, fence: row.try_get(1)?, until })
 }

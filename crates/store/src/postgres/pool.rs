@@ -3,14 +3,16 @@
 use super::{
     address::PostgresAddress,
     error::{PostgresError, Trouble},
+    locked,
     session::Session,
     sql::{self, Names},
     tls::{Secret, Tls},
+    values::{Param, Rows, TableRow, Value},
 };
 use futures_util::future::FutureExt;
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -20,26 +22,17 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
-use tokio_postgres::{
-    Client, Connection, Row, Socket,
-    error::SqlState,
-    types::{ToSql, Type},
-};
+use tokio_postgres::{Client, Connection, Row, Socket, error::SqlState};
 
 /// Connections of one kind.
 pub(super) struct Pool {
     way: Way,
-    size: usize,
-    idle: Mutex<Vec<Line>>,
+    /// How many may be in use at once.
+    pub(super) size: usize,
+    idle: Mutex<Vec<Session>>,
     permits: Arc<Semaphore>,
     /// Connections up to this number are not used again.
     forgotten: Arc<AtomicU64>,
-}
-
-/// A connection, and its place in the order in which all of this node's were made.
-struct Line {
-    session: Session,
-    number: u64,
 }
 
 /// How connections are made.
@@ -128,18 +121,14 @@ impl Pool {
         Pool { forgotten: self.forgotten.clone(), ..Pool::new(way, 1) }
     }
 
-    /// How many may be in use at once.
-    pub(super) fn size(&self) -> usize {
-        self.size
-    }
-
     pub(super) async fn lend(self: &Arc<Self>) -> Result<Lent, Trouble> {
         let permit = self.permit().await.ok_or(Trouble::NoConnection(None))?;
-        let line = match self.take(u64::MAX) {
-            Some(line) => line,
+        let session = match self.take(u64::MAX) {
+            Some(session) => session,
             None => self.open().await?,
         };
-        let mut lent = Lent { line: Some(line), pool: self.clone(), clean: true, _permit: permit };
+        let mut lent =
+            Lent { session: Some(session), pool: self.clone(), clean: true, _permit: permit };
         lent.session_mut().refresh().await?;
         Ok(lent)
     }
@@ -152,12 +141,11 @@ impl Pool {
     }
 
     /// Makes one, on the runtime that is to drive it: whoever needs it may be on another.
-    async fn open(&self) -> Result<Line, Trouble> {
+    async fn open(&self) -> Result<Session, Trouble> {
         let way = self.way.clone();
         let opened = self.way.runtime.spawn(async move { Session::open(&way).await }).await;
         let opened = opened.map_err(|ended| Trouble::NoConnection(Some(Box::new(ended))))?;
-        let session = opened.map_err(|error| Trouble::NoConnection(Some(Box::new(error))))?;
-        Ok(Line { session, number: self.way.made.fetch_add(1, Ordering::SeqCst) + 1 })
+        opened.map_err(|error| Trouble::NoConnection(Some(Box::new(error))))
     }
 
     /// How many connections have been made so far.
@@ -169,16 +157,16 @@ impl Pool {
     /// because that ends every session.
     pub(super) fn witness(self: &Arc<Self>, made: u64) -> Option<Lent> {
         let permit = self.permits.clone().try_acquire_owned().ok()?;
-        let line = self.take(made)?;
-        Some(Lent { line: Some(line), pool: self.clone(), clean: true, _permit: permit })
+        let session = Some(self.take(made)?);
+        Some(Lent { session, pool: self.clone(), clean: true, _permit: permit })
     }
 
     /// One that nobody uses, of the first `made`.
-    fn take(&self, made: u64) -> Option<Line> {
+    fn take(&self, made: u64) -> Option<Session> {
         let forgotten = self.forgotten.load(Ordering::SeqCst);
-        let mut idle = self.idle();
-        idle.retain(|line| !line.session.is_closed() && line.number > forgotten);
-        let place = idle.iter().rposition(|line| line.number <= made)?;
+        let mut idle = locked(&self.idle);
+        idle.retain(|session| !session.is_closed() && session.number > forgotten);
+        let place = idle.iter().rposition(|session| session.number <= made)?;
         Some(idle.remove(place))
     }
 
@@ -186,22 +174,15 @@ impl Pool {
     pub(super) fn forget_all(&self) {
         self.forgotten.fetch_max(self.made(), Ordering::SeqCst);
     }
-
-    fn idle(&self) -> MutexGuard<'_, Vec<Line>> {
-        self.idle.lock().expect("no code of ours panics with the connections in hand")
-    }
 }
 
 /// A connection that is ours for a while. It goes back only when nothing is open on it.
 pub(super) struct Lent {
-    line: Option<Line>,
+    session: Option<Session>,
     pool: Arc<Pool>,
     clean: bool,
     _permit: OwnedSemaphorePermit,
 }
-
-/// A value and what PostgreSQL calls its type.
-pub(super) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// What asks is in a box: what waits for an answer of PostgreSQL has some thousand bytes, many are under way at once, and whoever
 /// waits for them is moved from hand to hand.
@@ -209,6 +190,37 @@ impl Lent {
     /// What a statement answers.
     pub(super) async fn rows(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, Trouble> {
         Box::pin(self.session().rows(&self.pool.way, (sql, self.clean), params)).await
+    }
+
+    /// The one row that a statement answers; `missing` says what is wrong where it does not.
+    pub(super) async fn row(
+        &self,
+        sql: &str,
+        params: &[Param<'_>],
+        missing: &'static str,
+    ) -> Result<Row, Trouble> {
+        self.rows(sql, params).await?.pop().ok_or(Trouble::Impossible(missing))
+    }
+
+    /// What a statement answers about these, where there are any.
+    pub(super) async fn rows_about<T>(&self, sql: &str, these: &[T]) -> Result<Vec<Row>, Trouble>
+    where
+        for<'a> &'a [T]: Value,
+    {
+        if these.is_empty() { Ok(Vec::new()) } else { self.rows(sql, &[&these]).await }
+    }
+
+    /// Runs a statement about these, where there are any.
+    pub(super) async fn run_about<T>(&self, sql: &str, these: &[T]) -> Result<(), Trouble>
+    where
+        for<'a> &'a [T]: Value,
+    {
+        if these.is_empty() { Ok(()) } else { self.run(sql, &[&these]).await.map(drop) }
+    }
+
+    /// Runs a statement that takes rows, where there are any.
+    pub(super) async fn put<R: TableRow>(&self, sql: &str, rows: &Rows<R>) -> Result<(), Trouble> {
+        if rows.is_empty() { Ok(()) } else { self.run(sql, &rows.params()).await.map(drop) }
     }
 
     /// Runs a statement, and says how many rows it touched.
@@ -250,32 +262,37 @@ impl Lent {
         self.clean = true;
     }
 
-    /// Ends a transaction that was done, or was not: what failed is rolled back.
-    pub(super) async fn end<R>(&mut self, done: &Result<R, Trouble>) {
-        match done {
-            Ok(_) => self.closed(),
-            Err(Trouble::Unknown(_)) => {}
-            Err(_) => {
-                if self.script(sql::ROLLBACK).await.is_ok() {
-                    self.closed();
-                }
-            }
+    /// Does something that begins a transaction and commits it. What failed is rolled back.
+    pub(super) async fn within<R>(
+        &mut self,
+        work: impl AsyncFnOnce(&Lent) -> Result<R, Trouble>,
+    ) -> Result<R, Trouble> {
+        self.opened();
+        let done = work(self).await;
+        let is_over = match &done {
+            Ok(_) => true,
+            Err(Trouble::Unknown(_)) => false,
+            Err(_) => self.script(sql::ROLLBACK).await.is_ok(),
+        };
+        if is_over {
+            self.closed();
         }
+        done
     }
 
     fn session_mut(&mut self) -> &mut Session {
-        &mut self.line.as_mut().expect("it goes back when this is dropped").session
+        self.session.as_mut().expect("it goes back when this is dropped")
     }
 
     fn session(&self) -> &Session {
-        &self.line.as_ref().expect("it goes back when this is dropped").session
+        self.session.as_ref().expect("it goes back when this is dropped")
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        let line = self.line.take().filter(|line| self.clean && !line.session.is_closed());
-        self.pool.idle().extend(line);
+        let session = self.session.take().filter(|session| self.clean && !session.is_closed());
+        locked(&self.pool.idle).extend(session);
     }
 }
 

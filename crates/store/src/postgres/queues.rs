@@ -1,12 +1,7 @@
 //! Queues of new jobs: the first job of a type and tenant makes one.
 
 use super::{
-    Inner,
-    batch_plan::BatchPlan,
-    error::Trouble,
-    known::Known,
-    pool::{Lent, Param},
-    sql,
+    Inner, batch_plan::BatchPlan, error::Trouble, known::Known, pool::Lent, sql, values::Rows,
 };
 use crate::{queue::Queue, record::RecordKind, store::Request};
 use engine::{JobType, NewJob, Tenant, TenantLimit};
@@ -14,7 +9,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-use tokio_postgres::types::Type;
 
 impl Inner {
     /// Makes the queues that new jobs will wait in, where they are the first: in a transaction of its own, so that
@@ -35,18 +29,18 @@ impl Inner {
         if missing.is_empty() {
             return Ok(known);
         }
-        let job_type: Vec<&str> = missing.iter().map(|queue| queue.job_type.as_str()).collect();
-        let tenant: Vec<&str> = missing.iter().map(|queue| queue.tenant.as_str()).collect();
-        let params: [Param<'_>; 2] = [(&job_type, Type::TEXT_ARRAY), (&tenant, Type::TEXT_ARRAY)];
-        db.opened();
-        tokio::try_join!(
-            biased;
-            db.begin(),
-            db.run(sql::QUEUES_INSERT, &params),
-            db.run(sql::SETTINGS_CHANGED, &[]),
-            db.script(sql::COMMIT),
-        )?;
-        db.closed();
+        let rows = missing.iter().map(|queue| (queue.job_type.as_str(), queue.tenant.as_str()));
+        let rows: Rows<_> = rows.collect();
+        db.within(async |db| {
+            tokio::try_join!(
+                biased;
+                db.begin(),
+                db.put(sql::QUEUES_INSERT, &rows),
+                db.run(sql::SETTINGS_CHANGED, &[]),
+                db.script(sql::COMMIT),
+            )
+        })
+        .await?;
         let known = Arc::new(Known::load(db).await?);
         self.learn(known.clone());
         Ok(known)
@@ -69,8 +63,7 @@ impl Inner {
             for queue in &of_list {
                 let is_declared = known.records.policies().contains_key(&queue.job_type)
                     || put.contains(&queue.job_type);
-                let opens = !is_declared;
-                *opened.entry(&queue.tenant).or_default() += u64::from(opens);
+                *opened.entry(&queue.tenant).or_default() += u64::from(!is_declared);
             }
             // A list is taken whole or not at all, so that the last of its types has to fit.
             let fits = |(tenant, opened): (&&Tenant, &u64)| {

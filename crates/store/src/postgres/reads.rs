@@ -2,15 +2,16 @@
 
 use super::{
     Inner,
-    chores::{before, to_i64},
+    chores::before,
     error::Trouble,
     known::Known,
-    lines::RANKS,
+    lines::ranks,
     load,
     pending::queue_column,
-    pool::{Lent, Param},
-    save::column,
-    sql, workers,
+    pool::Lent,
+    sql,
+    values::{Param, Rows, to_i64},
+    workers,
 };
 use crate::{
     form::{
@@ -30,7 +31,6 @@ use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
 };
-use tokio_postgres::types::Type;
 
 /// Nobody reads a longer number to the end.
 const COUNTED_MAX: i64 = 100_000;
@@ -88,7 +88,7 @@ impl Inner {
         let queues = known.queues.in_scope(scope).into_iter().filter(|(_, queue)| wanted(queue));
         let queues: Vec<i32> = queues.map(|(no, _)| queue_column(no)).collect();
         let mut groups: Vec<(i64, i64, u64)> = Vec::new();
-        for row in db.rows(sql::POISON_COUNTS, &[(&queues, Type::INT4_ARRAY)]).await? {
+        for row in db.rows(sql::POISON_COUNTS, &[&queues]).await? {
             let (queue, error, count): (i32, Option<i64>, i64) =
                 (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
             groups.extend(error.map(|error| (queue.into(), error, count.unsigned_abs())));
@@ -142,7 +142,7 @@ impl Inner {
         let at = now.unix_ms();
         for sql in [sql::OVERDUE_LEASES, sql::OVERDUE_EXPIRED] {
             let left = to_i64(limit - late.len());
-            let rows = db.rows(sql, &[(&at, Type::INT8), (&left, Type::INT8)]).await?;
+            let rows = db.rows(sql, &[&at, &left]).await?;
             look(db, &known, numbers(&rows)?, now, &mut late).await?;
         }
         for (queue, names) in known.queues.all() {
@@ -153,13 +153,7 @@ impl Inner {
                 }
                 let kept = known.records.policy(&names.job_type).kept_for(keyed);
                 let (queue, until) = (queue_column(queue), before(now, kept));
-                let params: [Param<'_>; 4] = [
-                    (&queue, Type::INT4),
-                    (&keyed, Type::BOOL),
-                    (&until, Type::INT8),
-                    (&left, Type::INT8),
-                ];
-                let rows = db.rows(sql::OVERDUE_KEPT, &params).await?;
+                let rows = db.rows(sql::OVERDUE_KEPT, &[&queue, &keyed, &until, &left]).await?;
                 look(db, &known, numbers(&rows)?, now, &mut late).await?;
             }
         }
@@ -178,15 +172,9 @@ impl Inner {
         }
         let known = self.known_now(db).await?;
         let queues: Vec<i32> = known.queues.all().map(|(no, _)| queue_column(no)).collect();
-        let (ranks, after) = (ranks(), after.unix_ms());
-        let params: [Param<'_>; 3] =
-            [(&queues, Type::INT4_ARRAY), (&ranks, Type::INT2_ARRAY), (&after, Type::INT8)];
-        let rows = db.rows(sql::READY_NEXT, &params).await?;
-        let first: Option<i64> = match rows.first() {
-            Some(row) => row.try_get(0)?,
-            None => None,
-        };
-        Ok(first.map(Timestamp::from_unix_ms))
+        let params: [Param<'_>; 3] = [&queues, &ranks(), &after.unix_ms()];
+        let first = db.row(sql::READY_NEXT, &params, "a minimum without a row").await?;
+        Ok(first.try_get::<_, Option<i64>>(0)?.map(Timestamp::from_unix_ms))
     }
 }
 
@@ -196,12 +184,8 @@ pub(super) async fn visible(
     scope: &Scope,
     id: JobId,
 ) -> Result<Option<Arc<Stored>>, Trouble> {
-    let stored = load::one(db, id).await?;
+    let stored = load::read(db, &[id]).await?.remove(&id);
     Ok(stored.filter(|stored| scope.covers(&stored.job.envelope.tenant)))
-}
-
-fn ranks() -> Vec<i16> {
-    (0..RANKS as i16).collect()
 }
 
 pub(super) fn numbers(rows: &[tokio_postgres::Row]) -> Result<Vec<i64>, Trouble> {
@@ -215,11 +199,10 @@ async fn error_codes(
 ) -> Result<HashMap<i64, ErrorCode>, Trouble> {
     let of_codes: BTreeMap<i64, i64> =
         groups.iter().map(|(queue, error, _)| (*error, *queue)).collect();
-    let errors: Vec<i64> = of_codes.keys().copied().collect();
-    let queues: Vec<i32> = of_codes.values().map(|queue| queue_column(*queue)).collect();
-    let params: [Param<'_>; 2] = [(&queues, Type::INT4_ARRAY), (&errors, Type::INT8_ARRAY)];
-    let first = numbers(&db.rows(sql::POISON_FIRST, &params).await?)?;
-    let jobs = load::readable_by_no(db, &first).await?.into_iter();
+    let codes = of_codes.iter().map(|(error, queue)| (queue_column(*queue), *error));
+    let codes: Rows<_> = codes.collect();
+    let first = numbers(&db.rows(sql::POISON_FIRST, &codes.params()).await?)?;
+    let jobs = load::readable_by_no(db, &first).await?.into_values();
     let codes = jobs.filter_map(|stored| stored.job.life.last_failure).map(|last| last.code);
     Ok(codes.map(|code| (facet::of_error(&code), code)).collect())
 }
@@ -227,7 +210,7 @@ async fn error_codes(
 /// The counts as they were last added up, with all that has changed since.
 async fn counts(db: &Lent, queues: &[i32]) -> Result<BTreeMap<i64, Counts>, Trouble> {
     let mut sums = Deltas::default();
-    for row in db.rows(sql::COUNTS, &[(&queues, Type::INT4_ARRAY)]).await? {
+    for row in db.rows(sql::COUNTS, &[&queues]).await? {
         let (queue, counts): (i32, Vec<i64>) = (row.try_get(0)?, row.try_get(1)?);
         let sum = sums.0.entry(queue.into()).or_insert([0; COUNTS]);
         sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
@@ -247,14 +230,12 @@ struct Line {
 
 async fn waiting(db: &Lent, queues: &[i32], now: Timestamp) -> Result<HashMap<i64, Line>, Trouble> {
     let (ranks, now) = (ranks(), now.unix_ms());
-    let params: [Param<'_>; 4] = [
-        (&queues, Type::INT4_ARRAY),
-        (&ranks, Type::INT2_ARRAY),
-        (&now, Type::INT8),
-        (&COUNTED_MAX, Type::INT8),
-    ];
-    let expired: [Param<'_>; 1] = [(&now, Type::INT8)];
-    let (depths, expired) = tokio::try_join!(biased; db.rows(sql::DEPTHS, &params), db.rows(sql::DUE_EXPIRED, &expired))?;
+    let params: [Param<'_>; 4] = [&queues, &ranks, &now, &COUNTED_MAX];
+    let (depths, expired) = tokio::try_join!(
+        biased;
+        db.rows(sql::DEPTHS, &params),
+        db.rows(sql::DUE_EXPIRED, &params[2..3]),
+    )?;
     let mut lines: HashMap<i64, Line> = HashMap::new();
     for row in &depths {
         let line = lines.entry(row.try_get::<_, i32>(0)?.into()).or_default();
@@ -290,14 +271,11 @@ async fn due(
 
 async fn due_of_rank(db: &Lent, queue: i64, rank: i16, now: Timestamp) -> Result<u64, Trouble> {
     let (queue, now) = (queue_column(queue), now.unix_ms());
-    let params: [Param<'_>; 4] =
-        [(&queue, Type::INT4), (&rank, Type::INT2), (&now, Type::INT8), (&COUNTED_MAX, Type::INT8)];
-    count(db, sql::DUE_COUNT, &params).await
+    count(db, sql::DUE_COUNT, &[&queue, &rank, &now, &COUNTED_MAX]).await
 }
 
 async fn count(db: &Lent, sql: &str, params: &[Param<'_>]) -> Result<u64, Trouble> {
-    let rows = db.rows(sql, params).await?;
-    let row = rows.first().ok_or(Trouble::Impossible("a count without a row"))?;
+    let row = db.row(sql, params, "a count without a row").await?;
     Ok(row.try_get::<_, i64>(0)?.unsigned_abs())
 }
 
@@ -311,14 +289,7 @@ async fn ahead(db: &Lent, stored: &Stored, now: Timestamp) -> Result<u64, Troubl
     }
     // Of its own rank those that are due before it, and due at all.
     let (queue, run_at, at) = (queue_column(stored.queue), run_at.unix_ms(), now.unix_ms());
-    let before: [Param<'_>; 6] = [
-        (&queue, Type::INT4),
-        (&own, Type::INT2),
-        (&run_at, Type::INT8),
-        (&stored.no, Type::INT8),
-        (&at, Type::INT8),
-        (&COUNTED_MAX, Type::INT8),
-    ];
+    let before: [Param<'_>; 6] = [&queue, &own, &run_at, &stored.no, &at, &COUNTED_MAX];
     ahead += count(db, sql::DUE_BEFORE, &before).await?;
     Ok(ahead.min(COUNTED_MAX.unsigned_abs()))
 }
@@ -331,10 +302,7 @@ async fn look(
     now: Timestamp,
     late: &mut Vec<Overdue>,
 ) -> Result<(), Trouble> {
-    let mut jobs: HashMap<i64, Stored> = HashMap::new();
-    for stored in load::readable_by_no(db, &numbers).await? {
-        jobs.insert(stored.no, stored);
-    }
+    let jobs = load::readable_by_no(db, &numbers).await?;
     for stored in numbers.iter().filter_map(|no| jobs.get(no)) {
         let policy = known.records.policy(&stored.job.envelope.job_type);
         let command = overdue(&stored.job, policy, now);
@@ -349,9 +317,8 @@ pub(super) async fn events(
     limit: usize,
 ) -> Result<Vec<NumberedEvent>, Trouble> {
     let limit = limit.min(PAGE_MAX);
-    let from = column(after.saturating_add(1));
-    let rows = to_i64(limit.saturating_add(1));
-    let rows = db.rows(sql::EVENTS, &[(&from, Type::INT8), (&rows, Type::INT8)]).await?;
+    let from = to_i64(after.saturating_add(1));
+    let rows = db.rows(sql::EVENTS, &[&from, &to_i64(limit.saturating_add(1))]).await?;
     let mut told: Vec<(i64, i64, i64, Vec<u8>)> = Vec::new();
     for row in &rows {
         let (first, place, count): (i64, i64, i32) =
@@ -383,7 +350,7 @@ async fn envelopes(
     numbers.sort_unstable();
     numbers.dedup();
     let mut envelopes = HashMap::new();
-    for row in db.rows(sql::EVENT_ENVELOPES, &[(&numbers, Type::INT8_ARRAY)]).await? {
+    for row in db.rows(sql::EVENT_ENVELOPES, &[&numbers]).await? {
         let no: i64 = row.try_get(0)?;
         envelopes.insert(no, Arc::new(from_row(no, row.try_get(1)?)?));
     }
@@ -401,7 +368,7 @@ pub(super) async fn announced(
     let recent = stored.recent.rows(stored.no)?.into_iter();
     places.extend(recent.filter(|noted| noted.entry.seq > after).filter_map(|noted| noted.event));
     places.truncate(PAGE_MAX);
-    let rows = db.rows(sql::SHEETS_OF_READ, &[(&places, Type::INT8_ARRAY)]).await?;
+    let rows = db.rows(sql::SHEETS_OF_READ, &[&places]).await?;
     let mut events = Vec::new();
     for row in &rows {
         for line in lines(row.try_get(0)?, row.try_get(1)?)? {

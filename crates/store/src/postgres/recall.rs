@@ -5,7 +5,9 @@
 //! the transaction that PostgreSQL keeps with every row, and fails otherwise. Then nothing has happened, and
 //! everything is read.
 
-use super::{Inner, batch_plan::BatchPlan, error::Trouble, transaction::Transaction, uuid::Xid};
+use super::{
+    Inner, batch_plan::BatchPlan, error::Trouble, locked, transaction::Transaction, uuid::Xid,
+};
 use crate::{form::stored::Stored, remembered::Memory};
 use engine::{Command, JobId};
 use std::{
@@ -43,7 +45,7 @@ impl Inner {
         if plan.pessimistic || plan.commands.is_empty() {
             return None;
         }
-        let remembered = self.remembered();
+        let remembered = locked(&self.remembered);
         let mut recalled = Recalled::default();
         for (id, command) in &plan.commands {
             let written = remembered.by_id(*id)?;
@@ -58,7 +60,7 @@ impl Inner {
 
     /// Remembers what a transaction has written, now that it is committed.
     pub(super) fn remember(&self, transaction: &Transaction, by: Option<Xid>) {
-        let mut remembered = self.remembered();
+        let mut remembered = locked(&self.remembered);
         for id in &transaction.changed {
             let leased = transaction.jobs.get(id).filter(|stored| stored.job.lease().is_some());
             match leased.zip(by) {

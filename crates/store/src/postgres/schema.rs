@@ -54,7 +54,7 @@ pub(crate) async fn clock_connection(
 pub(super) fn way(address: &PostgresAddress) -> Result<Way, PostgresError> {
     Ok(Way {
         tls: Tls::new(&address.protection)?,
-        names: Arc::new(Names::new(address.schema())),
+        names: Arc::new(Names { schema: address.schema().into() }),
         runtime: Handle::current(),
         made: Arc::default(),
         is_pooled: Arc::default(),
@@ -117,7 +117,7 @@ async fn migrate_within(client: &Client, way: &Way) -> Result<i64, PostgresError
         return Ok(KNOWN);
     }
     if !before.is_there {
-        let create = format!("create schema {}", names.schema());
+        let create = format!("create schema {}", names.schema);
         client.batch_execute(&create).await.map_err(&failed)?;
     }
     if before.version == 0 {
@@ -171,7 +171,7 @@ pub(super) fn of_schema(sql: &str, schema: &str) -> String {
 
 /// What is there, as one may ask who owns nothing of it.
 async fn found(client: &Client, names: &Names) -> Result<Found, tokio_postgres::Error> {
-    let rows = client.query_typed(&of_schema(FOUND, names.schema()), &[]).await?;
+    let rows = client.query_typed(&of_schema(FOUND, &names.schema), &[]).await?;
     let Some(row) = rows.first() else {
         return Ok(Found::default());
     };
@@ -190,7 +190,7 @@ async fn found(client: &Client, names: &Names) -> Result<Found, tokio_postgres::
 }
 
 fn refuse_foreign(found: &Found, way: &Way) -> Result<(), PostgresError> {
-    let schema = way.names.schema().to_owned();
+    let schema = way.names.schema.clone();
     if found.standby {
         return Err(PostgresError::Standby { place: way.address.place() });
     }
@@ -208,6 +208,6 @@ fn refuse_foreign(found: &Found, way: &Way) -> Result<(), PostgresError> {
 }
 
 fn failed(way: &Way) -> impl Fn(tokio_postgres::Error) -> PostgresError + use<> {
-    let schema = way.names.schema().to_owned();
+    let schema = way.names.schema.clone();
     move |source| PostgresError::Migrate { schema: schema.clone(), source }
 }

@@ -7,13 +7,15 @@
 
 use super::{
     error::{PostgresError, Trouble},
-    pool::{Param, Way, within},
+    pool::{Way, within},
     sql,
+    values::Param,
 };
 use futures_util::future::try_join_all;
 use std::{
     collections::HashMap,
     hash::{BuildHasher, Hasher, RandomState},
+    sync::atomic::Ordering,
     time::Duration,
 };
 use tokio::time::Instant;
@@ -28,6 +30,8 @@ pub(super) struct Session {
     prepared: HashMap<&'static str, Statement>,
     /// When its plans were last thrown away.
     planned: Instant,
+    /// Its place in the order in which all of this node's were made.
+    pub(super) number: u64,
 }
 
 /// Plans are made for tables as they are, and tables grow by thousands in a second: one that was made for an empty table
@@ -53,7 +57,8 @@ impl Session {
             Err(error) => Err(error),
         };
         let prepared = prepared.map_err(|source| way.unreachable(source))?;
-        Ok(Session { client, prepared, planned: Instant::now() })
+        let number = way.made.fetch_add(1, Ordering::SeqCst) + 1;
+        Ok(Session { client, prepared, planned: Instant::now(), number })
     }
 
     /// Sees to it that no plan is old.
@@ -86,7 +91,7 @@ impl Session {
             Some(prepared) => within(self.client.query(prepared, &values(params))).await,
             None => {
                 let sql = way.names.of(sql);
-                self.pinned(alone, self.client.query_typed(&sql, params)).await
+                self.pinned(alone, self.client.query_typed(&sql, &typed(params))).await
             }
         }
     }
@@ -101,7 +106,7 @@ impl Session {
             Some(prepared) => within(self.client.execute(prepared, &values(params))).await,
             None => {
                 let sql = way.names.of(sql);
-                self.pinned(alone, self.client.execute_typed(&sql, params)).await
+                self.pinned(alone, self.client.execute_typed(&sql, &typed(params))).await
             }
         }
     }
@@ -135,12 +140,15 @@ impl Session {
 }
 
 fn values<'a>(params: &[Param<'a>]) -> Vec<&'a (dyn ToSql + Sync)> {
-    params.iter().map(|(value, _)| *value).collect()
+    params.iter().map(|value| *value as _).collect()
+}
+
+fn typed<'a>(params: &[Param<'a>]) -> Vec<(&'a (dyn ToSql + Sync), Type)> {
+    params.iter().map(|value| (*value as _, value.sql_type())).collect()
 }
 
 async fn is_own(client: &Client, word: &str) -> Result<bool, tokio_postgres::Error> {
-    let params: [Param<'_>; 2] = [(&WORD, Type::TEXT), (&word, Type::TEXT)];
-    let rows = client.query_typed(IS_OWN, &params).await?;
+    let rows = client.query_typed(IS_OWN, &[(&WORD, Type::TEXT), (&word, Type::TEXT)]).await?;
     let same: Option<bool> = rows.first().map_or(Ok(None), |row| row.try_get(0))?;
     Ok(same == Some(true))
 }
@@ -165,7 +173,6 @@ mod tests {
         schema::way,
         tests::{RUNTIME, fresh_address},
     };
-    use std::sync::atomic::Ordering;
     use test_postgres::{Options, PgBouncer, Server};
 
     /// How the session goes about a statement that it has prepared.

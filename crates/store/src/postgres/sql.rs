@@ -14,25 +14,17 @@ use std::{borrow::Cow, sync::LazyLock};
 
 /// The schema, wherever a statement says `consign.`.
 pub(crate) struct Names {
-    schema: String,
+    pub(super) schema: String,
 }
 
 const USUAL: &str = "consign";
 
 impl Names {
-    pub(super) fn new(schema: &str) -> Self {
-        Names { schema: schema.into() }
-    }
-
     pub(crate) fn of<'a>(&self, sql: &'a str) -> Cow<'a, str> {
         if self.schema == USUAL {
             return Cow::Borrowed(sql);
         }
         Cow::Owned(sql.replace("consign.", &format!("{}.", self.schema)))
-    }
-
-    pub(super) fn schema(&self) -> &str {
-        &self.schema
     }
 }
 

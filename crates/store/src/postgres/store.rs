@@ -9,6 +9,7 @@ use super::{
     reads, records, sql, workers,
 };
 use crate::{
+    form::stored::Stored,
     node::{Attendance, News, NodeCard, UnconfirmedNode},
     queue::{QueueDepth, WorkerSeen},
     record::{Record, RecordKind},
@@ -23,7 +24,7 @@ use engine::{
     AuditEntry, Event, HistoryEntry, Job, JobId, JobType, JsonText, Scope, Surroundings, Timestamp,
 };
 use futures_util::future::FutureExt;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, error::Error, sync::Arc};
 
 impl Postgres {
     /// Has something done on the runtime of the connections.
@@ -31,9 +32,17 @@ impl Postgres {
         &self,
         work: impl Future<Output = Result<R, Trouble>> + Send + 'static,
     ) -> Result<R, StoreError> {
+        self.spawned(work, StoreError::OutcomeUnknown).await
+    }
+
+    async fn spawned<R: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<R, Trouble>> + Send + 'static,
+        ended: fn(Option<Box<dyn Error + Send + Sync>>) -> StoreError,
+    ) -> Result<R, StoreError> {
         match self.inner.runtime.spawn(work).await {
             Ok(done) => done.map_err(Trouble::told),
-            Err(ended) => Err(StoreError::OutcomeUnknown(Some(Box::new(ended)))),
+            Err(error) => Err(ended(Some(Box::new(error)))),
         }
     }
 
@@ -47,14 +56,33 @@ impl Postgres {
         F: Future<Output = Result<R, Trouble>> + Send,
     {
         let inner = self.inner.clone();
-        let asked = self.inner.runtime.spawn(async move {
+        let asked = async move {
             let db = inner.readers.lend().await?;
             question(inner, db).await
-        });
-        match asked.await {
-            Ok(done) => done.map_err(Trouble::told),
-            Err(ended) => Err(StoreError::Unavailable(Some(Box::new(ended)))),
-        }
+        };
+        self.spawned(asked, StoreError::Unavailable).await
+    }
+
+    /// Asks something about one job, if it is in scope.
+    async fn about<R, F>(
+        &self,
+        (scope, id): (&Scope, JobId),
+        question: impl Fn(Lent, Arc<Stored>) -> F + Clone + Send + 'static,
+    ) -> Result<Option<R>, StoreError>
+    where
+        R: Send + 'static,
+        F: Future<Output = Result<R, Trouble>> + Send,
+    {
+        let ask = || {
+            let (scope, question) = (scope.clone(), question.clone());
+            self.read(move |_, db| async move {
+                match reads::visible(&db, &scope, id).await? {
+                    Some(stored) => question(db, stored).await.map(Some),
+                    None => Ok(None),
+                }
+            })
+        };
+        self.seek(&[id], ask).await
     }
 
     /// Asks for jobs, and once more where one was not found that may be in the inbox, or was when it was asked for.
@@ -103,34 +131,6 @@ impl Postgres {
         })
         .await
     }
-
-    /// Does a chore in a transaction of its own.
-    async fn chore<R, F>(
-        &self,
-        chore: impl FnOnce(Arc<Inner>, Arc<Lent>) -> F + Send + 'static,
-    ) -> Result<R, StoreError>
-    where
-        R: Send + 'static,
-        F: Future<Output = Result<R, Trouble>> + Send,
-    {
-        let inner = self.inner.clone();
-        self.ask(async move {
-            let mut db = inner.readers.lend().await?;
-            db.opened();
-            let db = Arc::new(db);
-            let done = chore(inner, db.clone()).await;
-            let mut db = Arc::into_inner(db).ok_or(Trouble::Impossible("somebody kept it"))?;
-            let end = if done.is_ok() { sql::COMMIT } else { sql::ROLLBACK };
-            let ended = db.script(end).await;
-            if ended.is_ok() {
-                db.closed();
-            }
-            let done = done?;
-            ended?;
-            Ok(done)
-        })
-        .await
-    }
 }
 
 impl Execute for Postgres {
@@ -147,34 +147,21 @@ impl Execute for Postgres {
     }
 
     fn notify_peers(&self, news: News) {
-        self.post.tell(news);
+        self.post.out.put(news);
     }
 }
 
 #[async_trait]
 impl Store for Postgres {
     async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError> {
-        let ask = || {
-            let scope = scope.clone();
-            self.read(move |_, db| async move {
-                Ok(reads::visible(&db, &scope, id).await?.map(|stored| stored.job.clone()))
-            })
-        };
-        self.seek(&[id], ask).await
+        self.about((scope, id), |_, stored| async move { Ok(stored.job.clone()) }).await
     }
 
     async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>, StoreError> {
-        let ask = || {
-            let scope = scope.clone();
-            self.read(move |_, db| async move {
-                match reads::visible(&db, &scope, id).await? {
-                    // Never changed; gone only with its job.
-                    Some(stored) => load::payload_if_there(&db, stored.no).await,
-                    None => Ok(None),
-                }
-            })
-        };
-        self.seek(&[id], ask).await
+        // Never changed; gone only with its job.
+        let payload =
+            |db, stored: Arc<Stored>| async move { load::payload_if_there(&db, stored.no).await };
+        Ok(self.about((scope, id), payload).await?.flatten())
     }
 
     async fn history(
@@ -183,29 +170,22 @@ impl Store for Postgres {
         id: JobId,
         after: u64,
     ) -> Result<Vec<HistoryEntry>, StoreError> {
-        let short = || {
-            let scope = scope.clone();
-            self.read(move |_, db| async move {
-                let stored = reads::visible(&db, &scope, id).await?;
-                stored.map(|stored| load::short_history(&stored, after)).transpose()
-            })
-        };
-        let long = || {
-            let scope = scope.clone();
-            self.read_moment(move |_, db, _| async move {
-                match reads::visible(&db, &scope, id).await? {
-                    Some(stored) => load::history(&db, &stored, after).await.map(Some),
-                    None => Ok(None),
-                }
-            })
-        };
+        let short =
+            move |_, stored: Arc<Stored>| async move { load::short_history(&stored, after) };
         // Most histories are in the row of their job. Of a long one, both parts must be of one moment.
-        let found = self.seek(&[id], short).await?;
-        match found {
-            Some(Some(rows)) => Ok(rows),
-            Some(None) => Ok(long().await?.unwrap_or_default()),
-            None => Ok(Vec::new()),
+        match self.about((scope, id), short).await? {
+            Some(Some(rows)) => return Ok(rows),
+            Some(None) => {}
+            None => return Ok(Vec::new()),
         }
+        let scope = scope.clone();
+        self.read_moment(move |_, db, _| async move {
+            match reads::visible(&db, &scope, id).await? {
+                Some(stored) => load::history(&db, &stored, after).await,
+                None => Ok(Vec::new()),
+            }
+        })
+        .await
     }
 
     async fn announced(
@@ -309,7 +289,8 @@ impl Store for Postgres {
     }
 
     async fn number_events(&self, limit: usize) -> Result<usize, StoreError> {
-        self.chore(move |inner, db| async move { inner.number_events(&db, limit).await }).await
+        let inner = self.inner.clone();
+        self.ask(async move { inner.number_events(limit).await }).await
     }
 
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>, StoreError> {
@@ -318,12 +299,16 @@ impl Store for Postgres {
     }
 
     async fn tidy(&self, limit: usize) -> Result<usize, StoreError> {
-        self.chore(move |inner, db| async move { inner.roll_up(&db).await }).await?;
-        self.chore(move |inner, db| async move { inner.tidy(&db, limit).await }).await
+        let inner = self.inner.clone();
+        self.ask(async move {
+            inner.roll_up().await?;
+            inner.tidy(limit).await
+        })
+        .await
     }
 
     fn writers(&self) -> usize {
-        self.inner.writers.size()
+        self.inner.writers.size
     }
 
     fn is_shared(&self) -> bool {
@@ -332,11 +317,7 @@ impl Store for Postgres {
 
     async fn attend(&self, node: &NodeCard) -> Result<Attendance, StoreError> {
         let (inner, node) = (self.inner.clone(), node.clone());
-        self.ask(async move {
-            let mut db = inner.readers.lend().await?;
-            inner.attend(&mut db, &node).await
-        })
-        .await
+        self.ask(async move { inner.attend(&node).await }).await
     }
 
     async fn settings_version(&self) -> Result<u64, StoreError> {
@@ -345,11 +326,7 @@ impl Store for Postgres {
 
     async fn confirm_settings(&self, node: &NodeCard, version: u64) -> Result<(), StoreError> {
         let (inner, node) = (self.inner.clone(), node.clone());
-        self.ask(async move {
-            let mut db = inner.readers.lend().await?;
-            inner.confirm_settings(&mut db, &node, version).await
-        })
-        .await
+        self.ask(async move { inner.confirm_settings(&node, version).await }).await
     }
 
     async fn unconfirmed_nodes(&self, version: u64) -> Result<Vec<UnconfirmedNode>, StoreError> {
@@ -376,6 +353,6 @@ impl Store for Postgres {
     }
 
     async fn news(&self) -> News {
-        self.post.heard().await
+        self.post.inbox.take().await
     }
 }

@@ -4,32 +4,19 @@
 //! by it, once, by whichever node notices first.
 
 use super::{
-    Inner,
-    error::Trouble,
-    load,
-    pool::{Lent, Param},
-    sql,
-    transaction::{Transaction, TransactionContext},
-    uuid::id_of,
-    workers,
+    Inner, chores::before, error::Trouble, load, locked, pool::Lent, sql, transaction::Transaction,
+    uuid::id_of, workers,
 };
 use crate::{
     clock::{Reading, StoreClock},
     form::body::Seen,
 };
 use engine::{JobId, Scope, Timestamp, clock_jumped};
-use std::{
-    sync::{Mutex, MutexGuard},
-    time::Duration,
-};
-use tokio_postgres::types::Type;
+use std::time::Duration;
 
 /// The time as this node has followed it.
 #[derive(Default)]
-pub(super) struct Time(Mutex<Followed>);
-
-#[derive(Default)]
-struct Followed {
+pub(super) struct Time {
     clock: StoreClock,
     /// A jump for which leases may not have been extended yet: what time it should have been.
     jumped_from: Option<Timestamp>,
@@ -49,21 +36,15 @@ const ANYTHING: Duration = Duration::from_millis(1);
 /// A silence of all nodes that is shorter than this is none.
 const SILENCE_MIN: Duration = Duration::from_secs(3);
 
-impl Time {
-    fn locked(&self) -> MutexGuard<'_, Followed> {
-        self.0.lock().expect("no code of ours panics with the time in hand")
-    }
-}
-
 impl Inner {
     /// The store's time, when the database's clock says `wall`.
     pub(super) fn tick(&self, wall: Timestamp) -> Timestamp {
         let reading = Reading { wall, monotonic: self.clock.read().monotonic };
-        let mut time = self.time.locked();
+        let mut time = locked(&self.time);
         let tick = time.clock.tick(reading);
         time.ahead = tick.now > wall;
         if !tick.jumped.is_zero() {
-            let expected = earlier(tick.now, tick.jumped);
+            let expected = Timestamp::from_unix_ms(before(tick.now, tick.jumped));
             time.jumped_from = Some(time.jumped_from.map_or(expected, |from| from.min(expected)));
         }
         tick.now
@@ -71,14 +52,14 @@ impl Inner {
 
     /// Whether the clock jumped and leases have not been extended yet.
     pub(super) fn has_jumped(&self) -> bool {
-        self.time.locked().jumped_from.is_some()
+        locked(&self.time).jumped_from.is_some()
     }
 
     /// What the database's clock is about to say, or a little less: it was read before whoever read it had the answer.
     /// Nothing where nobody has read it for long, or where it is not followed as it goes.
     pub(super) fn foreseen_time(&self) -> Option<Timestamp> {
         let monotonic = self.clock.read().monotonic;
-        let mut time = self.time.locked();
+        let mut time = locked(&self.time);
         if time.jumped_from.is_some() || time.ahead {
             return None;
         }
@@ -96,7 +77,7 @@ impl Inner {
     /// The store's time now, with every jump followed.
     pub(super) async fn now(&self, db: &mut Lent) -> Result<Timestamp, Trouble> {
         let now = self.tick(wall(db).await?);
-        let jumped_from = self.time.locked().jumped_from;
+        let jumped_from = locked(&self.time).jumped_from;
         if let Some(from) = jumped_from {
             self.follow(db, now, from).await?;
         }
@@ -108,14 +89,11 @@ impl Inner {
         let (wall, heard, nodes) = tokio::try_join!(
             biased;
             wall(db),
-            db.rows("select heard_until from consign.pulse", &[]),
+            db.row("select heard_until from consign.pulse", &[], "the pulse has no row"),
             db.rows(sql::NODES, &[]),
         )?;
-        let heard: i64 = match heard.first() {
-            Some(row) => row.try_get(0)?,
-            None => return Err(Trouble::Impossible("the pulse has no row")),
-        };
-        let lost = wall.unix_ms() - crate::node::NODE_LOST_AFTER.as_millis() as i64;
+        let heard: i64 = heard.try_get(0)?;
+        let lost = before(wall, crate::node::NODE_LOST_AFTER);
         let mut alone = true;
         for row in &nodes {
             alone &= row.try_get::<_, i64>(4)? <= lost;
@@ -124,11 +102,11 @@ impl Inner {
         let reading = Reading { wall, monotonic: self.clock.read().monotonic };
         let (clock, tick) = StoreClock::starting_at(floor, reading);
         let jumped = heard > 0 && alone && !tick.jumped.is_zero();
-        *self.time.locked() = Followed {
+        *locked(&self.time) = Time {
             clock,
             jumped_from: jumped.then_some(floor),
             heard_until: floor,
-            ..Followed::default()
+            ..Time::default()
         };
         if jumped { self.follow(db, tick.now, floor).await } else { Ok(()) }
     }
@@ -136,7 +114,7 @@ impl Inner {
     /// Whether it is time to write down that workers can be heard. Not before a jump has been followed: whoever reads
     /// it would believe that they were heard all the while.
     pub(super) fn is_pulse_old(&self, now: Timestamp) -> bool {
-        let time = self.time.locked();
+        let time = locked(&self.time);
         // Whoever starts next must not begin behind us, and the database's clock would not tell.
         let every = if time.ahead { ANYTHING } else { HEARD_EVERY };
         let silence = now.since(time.heard_until);
@@ -149,31 +127,22 @@ impl Inner {
     /// It was written down, here: what other nodes write is not looked up for every batch, as each of them gives signs of life
     /// by itself, and is as old as it seems from here or younger.
     pub(super) fn note_heard(&self, now: Timestamp) {
-        self.time.locked().heard_until = now;
+        locked(&self.time).heard_until = now;
     }
 
     /// Extends leases by what went by since `from` unheard, in a transaction of its own.
     async fn follow(&self, db: &mut Lent, now: Timestamp, from: Timestamp) -> Result<(), Trouble> {
-        db.opened();
-        let followed = self.follow_within(db, now, from).await;
-        db.end(&followed).await;
-        followed?;
-        let mut time = self.time.locked();
+        db.within(async |db| {
+            db.begin().await?;
+            let heard_until = pulse(db).await?;
+            self.unheard(db, now, from.max(heard_until)).await?;
+            hear(db, now).await?;
+            db.script(sql::COMMIT).await
+        })
+        .await?;
+        let mut time = locked(&self.time);
         (time.jumped_from, time.heard_until) = (None, now);
         Ok(())
-    }
-
-    async fn follow_within(
-        &self,
-        db: &Lent,
-        now: Timestamp,
-        from: Timestamp,
-    ) -> Result<(), Trouble> {
-        db.begin().await?;
-        let heard_until = pulse(db).await?;
-        self.unheard(db, now, from.max(heard_until)).await?;
-        hear(db, now).await?;
-        db.script(sql::COMMIT).await
     }
 
     /// Within a transaction that holds the pulse: what lies between `from` and `now` is no worker's silence.
@@ -186,9 +155,7 @@ impl Inner {
         for row in db.rows(sql::RUNNING, &[]).await? {
             running.push(id_of(&row, 0)?);
         }
-        let (known, limits) = (self.known(), self.limits);
-        let context = TransactionContext { now, epoch: 0, known, limits, places: Vec::new() };
-        let mut transaction = Transaction::new(context, self.dice.clone());
+        let mut transaction = Transaction::new(self, (now, 0), self.known(), Vec::new());
         for stored in load::live(db, &running).await?.into_values() {
             if let Some(change) = clock_jumped(&stored.job, by) {
                 transaction.save_change(&stored, change)?;
@@ -205,7 +172,7 @@ impl Inner {
         let news: Vec<workers::News> =
             all.iter().map(|(name, seen)| (name.clone(), seen.clone(), true)).collect();
         workers::put(db, &news).await?;
-        *self.workers() = all;
+        *locked(&self.workers) = all;
         Ok(())
     }
 
@@ -221,24 +188,15 @@ impl Inner {
 
 /// What the database's clock says.
 pub(super) async fn wall(db: &Lent) -> Result<Timestamp, Trouble> {
-    let rows = db.rows(sql::NOW, &[]).await?;
-    let row = rows.first().ok_or(Trouble::Impossible("a clock without hands"))?;
+    let row = db.row(sql::NOW, &[], "a clock without hands").await?;
     Ok(Timestamp::from_unix_ms(row.try_get(0)?))
 }
 
 async fn pulse(db: &Lent) -> Result<Timestamp, Trouble> {
-    let rows = db.rows(sql::PULSE_LOCK, &[]).await?;
-    let row = rows.first().ok_or(Trouble::Impossible("the pulse has no row"))?;
+    let row = db.row(sql::PULSE_LOCK, &[], "the pulse has no row").await?;
     Ok(Timestamp::from_unix_ms(row.try_get(0)?))
 }
 
 async fn hear(db: &Lent, now: Timestamp) -> Result<(), Trouble> {
-    let now = now.unix_ms();
-    let params: [Param<'_>; 1] = [(&now, Type::INT8)];
-    db.run(sql::PULSE_PUT, &params).await.map(drop)
-}
-
-fn earlier(now: Timestamp, span: Duration) -> Timestamp {
-    let span = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
-    Timestamp::from_unix_ms(now.unix_ms().saturating_sub(span))
+    db.run(sql::PULSE_PUT, &[&now.unix_ms()]).await.map(drop)
 }

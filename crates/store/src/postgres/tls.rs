@@ -7,11 +7,13 @@ use rustls::{
         WebPkiServerVerifier,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     },
-    crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
+    crypto::{
+        CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls12_signature,
+        verify_tls13_signature,
+    },
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
 };
 use std::{
-    future::Future,
     io,
     path::{Path, PathBuf},
     pin::Pin,
@@ -21,6 +23,7 @@ use std::{
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::TlsConnector;
+use tokio_util::either::Either;
 
 /// Whom a connection believes to be the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,7 +138,8 @@ fn verifier(
     trust: &Trust,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ServerCertVerifier>, PostgresError> {
-    let lenient = |voucher| Arc::new(Lenient { voucher, provider: provider.clone() });
+    let algorithms = provider.signature_verification_algorithms;
+    let lenient = |voucher| Arc::new(Lenient { voucher, algorithms });
     let (roots, name) = match trust {
         Trust::Nobody | Trust::Anybody => return Ok(lenient(None)),
         Trust::Issuer { path, name } => (in_file(path)?, *name),
@@ -179,7 +183,7 @@ fn of_machine() -> Result<RootCertStore, PostgresError> {
 struct Lenient {
     /// Who must vouch for the certificate, whatever name is on it.
     voucher: Option<Arc<WebPkiServerVerifier>>,
-    provider: Arc<CryptoProvider>,
+    algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl ServerCertVerifier for Lenient {
@@ -206,8 +210,7 @@ impl ServerCertVerifier for Lenient {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
+        verify_tls12_signature(message, certificate, signed, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -216,12 +219,11 @@ impl ServerCertVerifier for Lenient {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
+        verify_tls13_signature(message, certificate, signed, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.algorithms.supported_schemes()
     }
 }
 
@@ -260,13 +262,13 @@ impl Secretly {
             .await
             .map_err(|error| protection.explained(&error))?
         {
-            return Ok(Secret { stream: Stream::Plain(stream), requests: answers(false) });
+            return Ok(Secret { stream: Either::Left(stream), requests: answers(false) });
         }
         let name = ServerName::try_from(self.host).map_err(io::Error::other)?;
         let connecting = TlsConnector::from(self.tls.config).connect(name, stream);
         let stream = connecting.await.map_err(|error| protection.explained(&error))?;
         let requests = answers(protection.proves());
-        Ok(Secret { stream: Stream::Encrypted(Box::new(stream)), requests })
+        Ok(Secret { stream: Either::Right(Box::new(stream)), requests })
     }
 }
 
@@ -312,10 +314,7 @@ pub(super) struct Secret<S> {
     requests: Option<Requests>,
 }
 
-enum Stream<S> {
-    Plain(S),
-    Encrypted(Box<tokio_rustls::client::TlsStream<S>>),
-}
+type Stream<S> = Either<S, Box<tokio_rustls::client::TlsStream<S>>>;
 
 /// Reads along what a server says until it lets the client in, and stops one that asks for the
 /// password in clear text: the driver would tell it.
@@ -399,10 +398,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Secret<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        let read = match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Stream::Encrypted(stream) => Pin::new(stream).poll_read(cx, buffer),
-        };
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         if let (Poll::Ready(Ok(())), Some(requests)) = (&read, &mut self.requests) {
             requests.read(&buffer.filled()[before..])?;
         }
@@ -416,24 +412,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Secret<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Stream::Encrypted(stream) => Pin::new(stream).poll_write(cx, bytes),
-        }
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_flush(cx),
-            Stream::Encrypted(stream) => Pin::new(stream).poll_flush(cx),
-        }
+        Pin::new(&mut self.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-            Stream::Encrypted(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 

@@ -2,10 +2,12 @@
 //! decides, and what it decides is staged in [`Pending`]. Nothing in here waits for the database.
 
 use super::{
+    Inner,
     claim::Look,
     error::Trouble,
     known::Known,
-    pending::{New, Pending, told},
+    lines::Looked,
+    pending::{New, Pending},
     uuid::Xid,
 };
 use crate::{
@@ -48,6 +50,10 @@ pub(super) struct Transaction {
     pub(super) early: Option<Look>,
     /// Jobs that are known by heart and not held, and the transactions that wrote their rows.
     pub(super) recalled: BTreeMap<i64, Xid>,
+    /// What was learned about lines, true as soon as it is committed.
+    pub(super) looked: Vec<Looked>,
+    /// The queues that jobs were taken from, each as often, in order.
+    pub(super) served: Vec<i64>,
     /// Jobs that this transaction changes.
     pub(super) changed: Vec<JobId>,
     pub(super) pending: Pending,
@@ -55,16 +61,6 @@ pub(super) struct Transaction {
     /// Where the first announcement of this transaction stands.
     pub(super) place: i64,
     numbers: Numbers,
-}
-
-/// What a transaction knows before it looks at jobs.
-pub(super) struct TransactionContext {
-    pub(super) now: Timestamp,
-    pub(super) epoch: u32,
-    pub(super) known: Arc<Known>,
-    pub(super) limits: TenantLimits,
-    /// Places for announcements and numbers: that of the first announcement first.
-    pub(super) places: Vec<i64>,
 }
 
 /// A key within its queue.
@@ -113,13 +109,18 @@ pub(super) fn first_number(at: Timestamp) -> i64 {
 }
 
 impl Transaction {
-    pub(super) fn new(context: TransactionContext, dice: Arc<dyn Dice>) -> Self {
-        let TransactionContext { now, epoch, known, limits, places } = context;
+    /// Places are for announcements and numbers: that of the first announcement comes first.
+    pub(super) fn new(
+        inner: &Inner,
+        (now, epoch): (Timestamp, u32),
+        known: Arc<Known>,
+        places: Vec<i64>,
+    ) -> Self {
         Transaction {
             now,
             epoch,
             known,
-            dice,
+            dice: inner.dice.clone(),
             jobs: HashMap::new(),
             holders: HashMap::new(),
             keys: BTreeMap::new(),
@@ -130,9 +131,11 @@ impl Transaction {
             unlocked_claims: Vec::new(),
             early: None,
             recalled: BTreeMap::new(),
+            looked: Vec::new(),
+            served: Vec::new(),
             changed: Vec::new(),
             pending: Pending::default(),
-            limits,
+            limits: inner.limits,
             place: places.first().copied().unwrap_or_default(),
             numbers: Numbers { places, used: 0 },
         }
@@ -217,7 +220,7 @@ impl Transaction {
             self.pending.touch(before, after.clone());
             self.changed.push(after.job.id());
         }
-        self.pending.count(queue, before.map(|before| &before.job), Some(&after.job));
+        self.pending.deltas.count(queue, before.map(|before| &before.job), Some(&after.job));
         if let Some(queued) = self.queued.get_mut(&queue) {
             let was_queued = before.is_some_and(|before| before.job.run_at().is_some());
             *queued += u64::from(after.job.run_at().is_some());
@@ -234,9 +237,10 @@ impl Transaction {
         change: &Change,
     ) -> Result<Recent, Trouble> {
         let Some(entry) = &change.entry else { return Ok(recent) };
-        let place = told(change).map(|told| {
+        let place = change.event.map(|event| {
             let place = self.place + self.pending.lines;
-            self.pending.announce(place, no, told);
+            self.pending.sheets.add(place, no, (event, entry.at, &change.job));
+            self.pending.lines += 1;
             place
         });
         Ok(self.pending.note(no, recent, (entry, place))?)
@@ -250,15 +254,19 @@ impl Transaction {
     }
 
     fn change_steps(&mut self, no: i64, change: &StepsChange) {
-        self.pending.change_steps(no, change);
         match change {
             StepsChange::Kept => {}
             StepsChange::Put(step) => {
-                let steps = self.steps.entry(no).or_default();
-                let new = steps.named.insert(step.name.as_str().into(), step.clone()).is_none();
+                let (name, steps) = (step.name.as_str(), self.steps.entry(no).or_default());
+                let new = steps.named.insert(name.into(), step.clone()).is_none();
                 steps.count += u64::from(new);
+                self.pending.steps.insert((no, name.into()), step.clone());
             }
-            StepsChange::Forgotten => drop(self.steps.insert(no, Steps::default())),
+            StepsChange::Forgotten => {
+                self.pending.steps.retain(|(of, _), _| *of != no);
+                self.pending.steps_forgotten.push(no);
+                self.steps.insert(no, Steps::default());
+            }
         }
     }
 
@@ -266,7 +274,7 @@ impl Transaction {
     fn erase(&mut self, before: &Arc<Stored>) {
         let id = before.job.id();
         self.jobs.remove(&id);
-        self.pending.count(before.queue, Some(&before.job), None);
+        self.pending.deltas.count(before.queue, Some(&before.job), None);
         if let Some(key) = &before.job.envelope.key
             && let Some(key) = self.keys.get_mut(&(before.queue, key.name.as_str().to_owned()))
             && key.holder == Some(id)

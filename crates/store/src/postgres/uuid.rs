@@ -9,8 +9,8 @@ use tokio_postgres::{
 pub(super) use uuid::Uuid;
 
 /// The ids of jobs, as a column of uuids takes them.
-pub(super) fn uuids(ids: impl IntoIterator<Item = JobId>) -> Vec<Uuid> {
-    ids.into_iter().map(to_uuid).collect()
+pub(super) fn uuids<'a>(ids: impl IntoIterator<Item = &'a JobId>) -> Vec<Uuid> {
+    ids.into_iter().map(|id| to_uuid(*id)).collect()
 }
 
 pub(super) fn to_uuid(id: JobId) -> Uuid {

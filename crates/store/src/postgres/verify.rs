@@ -4,10 +4,12 @@ use super::{
     address::PostgresAddress,
     audit,
     error::{PostgresError, Trouble},
+    load,
     pool::Way,
     postgres_schema,
     schema::way,
     sql,
+    values::to_i64,
 };
 use crate::AuditChain;
 use engine::{AuditEntry, AuditHash};
@@ -43,8 +45,8 @@ async fn verify(
 ) -> Result<AuditChain, Trouble> {
     let (mut entries, mut head) = (0, AuditHash::FIRST);
     loop {
-        let after = i64::try_from(entries).unwrap_or(i64::MAX);
-        let (page, after) = (way.names.of(PAGE), [(&after as &(dyn ToSql + Sync), Type::INT8)]);
+        let (page, after) = (way.names.of(PAGE), to_i64(entries));
+        let after = [(&after as &(dyn ToSql + Sync), Type::INT8)];
         // A transaction for each page: one for all would hold back vacuum for as long as the log is
         // read.
         let ((), rows, ()) = tokio::try_join!(
@@ -71,9 +73,6 @@ async fn verify(
 
 /// The entry, where it is the one that belongs here.
 fn following(row: &Row, number: u64, before: AuditHash) -> Result<Option<AuditEntry>, Trouble> {
-    match audit::entry(row) {
-        Ok(entry) => Ok(Some(entry).filter(|it| it.number == number && it.follows(before))),
-        Err(trouble) if trouble.is_about_a_row() => Ok(None),
-        Err(trouble) => Err(trouble),
-    }
+    let entry = load::readable(audit::entry(row))?;
+    Ok(entry.filter(|entry| entry.number == number && entry.follows(before)))
 }

@@ -1,12 +1,6 @@
 //! Workers as they were last seen: by this node, and by others.
 
-use super::{
-    Inner, UNPOISONED,
-    error::Trouble,
-    load,
-    pool::{Lent, Param},
-    sql,
-};
+use super::{Inner, error::Trouble, load, locked, pool::Lent, sql};
 use crate::{
     form::{
         body::{Seen, from_row, from_scope, to_row, to_scope},
@@ -15,8 +9,7 @@ use crate::{
     seen::{FULL_FOR, Leases, Name, Workers, may_claim},
 };
 use engine::{Host, JobType, Scope, Timestamp, WorkerId};
-use std::{collections::BTreeMap, sync::MutexGuard, time::Duration};
-use tokio_postgres::types::Type;
+use std::{collections::BTreeMap, time::Duration};
 
 /// A worker who was seen, and whether the table has to be told.
 pub(super) type News = (Name, Seen, bool);
@@ -63,8 +56,8 @@ impl Inner {
     /// node counts the workers that it has seen itself.
     pub(super) fn news_of_workers(&self, signs: Vec<Sign<'_>>, now: Timestamp) -> WorkersNews {
         let mut seen: BTreeMap<Name, (Seen, bool)> = BTreeMap::new();
-        let known = self.workers();
-        let mut full = self.full_scopes.lock().expect(UNPOISONED);
+        let known = locked(&self.workers);
+        let mut full = locked(&self.full_scopes);
         let mut rooms: BTreeMap<&Scope, Vec<(&WorkerId, Timestamp)>> = BTreeMap::new();
         let mut news = WorkersNews::default();
         for Sign { scope, worker, host, job_types, left } in signs {
@@ -114,14 +107,10 @@ impl Inner {
         news
     }
 
-    pub(super) fn workers(&self) -> MutexGuard<'_, Workers> {
-        self.workers.lock().expect("no code of ours panics with the workers in hand")
-    }
-
     /// The workers that may claim what `scope` covers and were seen, here or elsewhere.
     pub(super) async fn workers_now(&self, db: &Lent, scope: &Scope) -> Result<Workers, Trouble> {
         let mut workers = load(db, scope).await?;
-        let mut own = self.workers();
+        let mut own = locked(&self.workers);
         for (name, seen) in own.iter_mut().filter(|((own, _), _)| may_claim(own, scope)) {
             match workers.get(name) {
                 // It signed off at another node. Its next sign of life here is news to the table.
@@ -140,45 +129,26 @@ fn nobody(now: Timestamp) -> Seen {
 
 /// Forgets workers.
 pub(super) async fn drop_rows(db: &Lent, names: &[Name]) -> Result<(), Trouble> {
-    if names.is_empty() {
-        return Ok(());
-    }
-    let scope: Vec<&str> = names.iter().map(|(scope, _)| to_scope(scope)).collect();
-    let name: Vec<&str> = names.iter().map(|(_, name)| name.as_str()).collect();
-    let params: [Param<'_>; 2] = [(&scope, Type::TEXT_ARRAY), (&name, Type::TEXT_ARRAY)];
-    db.run(sql::WORKERS_DROP, &params).await.map(drop)
+    let rows = names.iter().map(|(scope, name)| (to_scope(scope), name.as_str()));
+    db.put(sql::WORKERS_DROP, &rows.collect()).await
 }
 
 /// Tells the table of workers who were seen, in one order: their rows are locks, too.
 pub(super) async fn put(db: &Lent, news: &[News]) -> Result<(), Trouble> {
-    let told = news.iter().filter(|(_, _, news)| *news).map(|(name, seen, _)| (name, seen));
-    write(db, sql::WORKERS_PUT, &told.collect::<Vec<_>>()).await
+    let told = news.iter().filter(|(_, _, news)| *news);
+    db.put(sql::WORKERS_PUT, &told.map(|(name, seen, _)| row(name, seen)).collect()).await
 }
 
 /// Tells the table of workers that signed off, if it knows them.
 pub(super) async fn leave(db: &Lent, left: &[(Name, Seen)]) -> Result<(), Trouble> {
-    let told = left.iter().map(|(name, seen)| (name, seen));
-    write(db, sql::WORKERS_LEAVE, &told.collect::<Vec<_>>()).await
+    let rows = left.iter().map(|(name, seen)| row(name, seen));
+    db.put(sql::WORKERS_LEAVE, &rows.collect()).await
 }
 
-async fn write(db: &Lent, sql: &str, told: &[(&Name, &Seen)]) -> Result<(), Trouble> {
-    if told.is_empty() {
-        return Ok(());
-    }
-    let scope: Vec<&str> = told.iter().map(|((scope, _), _)| to_scope(scope)).collect();
-    let name: Vec<&str> = told.iter().map(|((_, name), _)| name.as_str()).collect();
-    let seen_at: Vec<i64> = told.iter().map(|(_, seen)| seen.seen_at.unix_ms()).collect();
-    let body = |((scope, name), seen): &(&Name, &Seen)| {
-        to_row(facet::of_name(&[to_scope(scope), name.as_str()]), *seen)
-    };
-    let body: Vec<Vec<u8>> = told.iter().map(body).collect();
-    let params: [Param<'_>; 4] = [
-        (&scope, Type::TEXT_ARRAY),
-        (&name, Type::TEXT_ARRAY),
-        (&seen_at, Type::INT8_ARRAY),
-        (&body, Type::BYTEA_ARRAY),
-    ];
-    db.run(sql, &params).await.map(drop)
+/// A row of `worker`.
+fn row<'a>((scope, name): &'a Name, seen: &Seen) -> (&'a str, &'a str, i64, Vec<u8>) {
+    let (scope, name) = (to_scope(scope), name.as_str());
+    (scope, name, seen.seen_at.unix_ms(), to_row(facet::of_name(&[scope, name]), seen))
 }
 
 async fn load(db: &Lent, scope: &Scope) -> Result<Workers, Trouble> {
@@ -186,8 +156,7 @@ async fn load(db: &Lent, scope: &Scope) -> Result<Workers, Trouble> {
     let rows = match scope {
         Scope::All => db.rows(sql::WORKERS, &[]).await?,
         Scope::One(_) => {
-            let scopes = [to_scope(scope), to_scope(&Scope::All)].to_vec();
-            db.rows(sql::WORKERS_OF, &[(&scopes, Type::TEXT_ARRAY)]).await?
+            db.rows_about(sql::WORKERS_OF, &[to_scope(scope), to_scope(&Scope::All)]).await?
         }
     };
     for row in rows {

@@ -17,8 +17,8 @@ with handed as (
   select * from unnest($14::int8[], $15::uuid[], $16::int4[], $17::int8[], $18::int8[],
                        $19::int8[], $20::text[], $21::bytea[], $22::text[])),
 jobs as (
-  insert into consign.job (no, queue, rank, run_at, expires_at, lease_until, error, body)
-  select * from unnest($23::int8[], $24::int4[], $25::int2[], $26::int8[], $27::int8[],
+  insert into consign.job (queue, no, rank, run_at, expires_at, lease_until, error, body)
+  select * from unnest($23::int4[], $24::int8[], $25::int2[], $26::int8[], $27::int8[],
                        $28::int8[], $29::int8[], $30::bytea[])),
 sheets as (
   insert into consign.outbox (place, sheet) select * from unnest($1::int8[], $2::bytea[])),
@@ -39,8 +39,8 @@ with handed as (
   select * from unnest($14::int8[], $15::uuid[], $16::int4[], $17::int8[], $18::int8[],
                        $19::int8[], $20::text[], $21::bytea[], $22::text[])),
 jobs as (
-  insert into consign.job (no, queue, rank, run_at, expires_at, lease_until, error, body)
-  select * from unnest($23::int8[], $24::int4[], $25::int2[], $26::int8[], $27::int8[],
+  insert into consign.job (queue, no, rank, run_at, expires_at, lease_until, error, body)
+  select * from unnest($23::int4[], $24::int8[], $25::int2[], $26::int8[], $27::int8[],
                        $28::int8[], $29::int8[], $30::bytea[])),
 sheets as (
   insert into consign.outbox (place, sheet) select * from unnest($1::int8[], $2::bytea[])),
@@ -107,8 +107,8 @@ with gone as (
    where j.ctid = held.ctid and j.xmin = u.by
   returning 1),
 ended as (
-  insert into consign.job_ended (no, queue, status, error, keyed, kept_since, body)
-  select * from unnest($16::int8[], $17::int4[], $18::int2[], $19::int8[], $20::bool[], $21::int8[],
+  insert into consign.job_ended (queue, keyed, no, status, error, kept_since, body)
+  select * from unnest($16::int4[], $17::bool[], $18::int8[], $19::int2[], $20::int8[], $21::int8[],
                        $22::bytea[])),
 sheets as (
   insert into consign.outbox (place, sheet) select * from unnest($1::int8[], $2::bytea[])),
@@ -130,8 +130,8 @@ select consign.expect(pg_catalog.count(*), pg_catalog.cardinality($1::int8[])::i
 
 -- name: ENDED_INSERT
 -- Jobs that have ended.
-insert into consign.job_ended (no, queue, status, error, keyed, kept_since, body)
-select * from unnest($1::int8[], $2::int4[], $3::int2[], $4::int8[], $5::bool[], $6::int8[],
+insert into consign.job_ended (queue, keyed, no, status, error, kept_since, body)
+select * from unnest($1::int4[], $2::bool[], $3::int8[], $4::int2[], $5::int8[], $6::int8[],
                      $7::bytea[]);
 
 -- name: ENDED_UPDATE
