@@ -187,6 +187,19 @@ impl Sqlite {
         }));
     }
 
+    /// A question about one job, if it is there and in scope.
+    fn about<R>(
+        &self,
+        scope: &Scope,
+        id: JobId,
+        question: impl FnOnce(&Connection, &load::Stored) -> Result<R, Trouble>,
+    ) -> Result<Option<R>, StoreError> {
+        self.readers.ask(|db| {
+            let stored = load::visible(db, scope, id)?;
+            stored.map(|stored| question(db, &stored)).transpose()
+        })
+    }
+
     /// A question that may take a while.
     async fn read_slowly<R: Send + 'static>(
         &self,
@@ -252,16 +265,12 @@ impl Execute for Sqlite {
 #[async_trait]
 impl Store for Sqlite {
     async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError> {
-        let stored = self.readers.ask_at_once(|db| load::job_by_id(db, id))?;
-        Ok(stored.map(|stored| stored.job).filter(|job| scope.covers(&job.envelope.tenant)))
+        let stored = self.readers.ask_at_once(|db| load::visible(db, scope, id))?;
+        Ok(stored.map(|stored| stored.job))
     }
 
     async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>, StoreError> {
-        self.readers.ask(|db| {
-            let stored = load::job_by_id(db, id)?;
-            let visible = stored.filter(|stored| scope.covers(&stored.job.envelope.tenant));
-            visible.map(|stored| load::payload(db, stored.no)).transpose()
-        })
+        self.about(scope, id, |db, stored| load::payload(db, stored.no))
     }
 
     async fn history(
@@ -270,11 +279,8 @@ impl Store for Sqlite {
         id: JobId,
         after: u64,
     ) -> Result<Vec<HistoryEntry>, StoreError> {
-        self.readers.ask(|db| {
-            let stored = load::job_by_id(db, id)?;
-            let visible = stored.filter(|stored| scope.covers(&stored.job.envelope.tenant));
-            visible.map_or(Ok(Vec::new()), |stored| load::history(db, &stored, after))
-        })
+        let history = self.about(scope, id, |db, stored| load::history(db, stored, after))?;
+        Ok(history.unwrap_or_default())
     }
 
     async fn announced(
@@ -283,11 +289,8 @@ impl Store for Sqlite {
         id: JobId,
         after: u64,
     ) -> Result<Vec<Event>, StoreError> {
-        self.readers.ask(|db| {
-            let stored = load::job_by_id(db, id)?;
-            let visible = stored.filter(|stored| scope.covers(&stored.job.envelope.tenant));
-            visible.map_or(Ok(Vec::new()), |stored| reads::announced(db, &stored, after))
-        })
+        let events = self.about(scope, id, |db, stored| reads::announced(db, stored, after))?;
+        Ok(events.unwrap_or_default())
     }
 
     async fn list(&self, query: &Query) -> Result<Page, StoreError> {
