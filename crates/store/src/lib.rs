@@ -31,7 +31,6 @@ mod queue;
 mod record;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod remembered;
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod seen;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -54,7 +53,7 @@ pub use clock::{Clock, Reading, StoreClock};
 pub use cursor::Cursor;
 pub use dice::Dice;
 pub use inspection::{AuditChain, Migration, Schema};
-pub use keeper::{Keeper, Tended};
+pub use keeper::Keeper;
 pub use memory::{Backup, Memory, Rules};
 pub use node::{
     ATTEND_EVERY, Attendance, LEADS_FOR, NODE_LOST_AFTER, NODES_KEPT, News, NodeCard, NodeSeen,

@@ -1,7 +1,7 @@
-//! Workers as they were last seen, with what they hold: told alike by every store that keeps them in rows.
+//! Workers as they were last seen, with what they hold: told alike by every store.
 
 use crate::{form::body::Seen, queue::WorkerSeen};
-use engine::{Job, Refusal, Scope, TenantLimits, Timestamp, WorkerId, is_live};
+use engine::{Host, Job, JobType, Refusal, Scope, TenantLimits, Timestamp, WorkerId, is_live};
 use std::{collections::BTreeMap, time::Duration};
 
 /// Two tenants may both have a `worker-1`.
@@ -68,6 +68,19 @@ pub(crate) fn room_for_worker(
     let own = workers.iter().filter(|((own, _), _)| *own == name.0);
     let own = own.map(|(name, seen)| (name, seen.seen_at));
     Ok(limits.room_for_worker(own, now)?.cloned())
+}
+
+/// A worker that has just been heard of; what it does not say of itself stays as it was.
+pub(crate) fn heard(
+    before: Option<Seen>,
+    host: Option<Host>,
+    job_types: Option<Vec<JobType>>,
+    seen_at: Timestamp,
+) -> Seen {
+    let (old_host, old_types) = before.map(|seen| (seen.host, seen.job_types)).unzip();
+    let job_types = job_types.map(Into::into).or(old_types);
+    let host = host.or(old_host.flatten());
+    Seen { host, job_types: job_types.unwrap_or_default(), seen_at, left: false }
 }
 
 /// Workers in scope, as an operator sees them.

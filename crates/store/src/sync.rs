@@ -8,12 +8,12 @@ pub use pollster::block_on;
 #[cfg(feature = "shuttle")]
 pub use shuttle::{
     future::block_on,
-    sync::{Condvar, Mutex, MutexGuard, atomic},
+    sync::{Condvar, Mutex, MutexGuard, atomic, mpsc},
     thread,
 };
 #[cfg(not(feature = "shuttle"))]
 pub use std::{
-    sync::{Condvar, Mutex, MutexGuard, atomic},
+    sync::{Condvar, Mutex, MutexGuard, atomic, mpsc},
     thread,
 };
 

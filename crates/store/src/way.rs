@@ -21,54 +21,33 @@ pub(crate) enum Way {
 impl Way {
     /// The index of the most telling condition of a filter, if it has one.
     pub(crate) fn of(filter: &Filter) -> Option<Self> {
-        let conditions = filter.required();
-        let of = |pick: fn(&Field) -> Option<Way>| conditions.iter().find_map(|field| pick(field));
+        let ways = filter.required().into_iter().filter_map(way_of);
         // Live jobs are few beside all that have ended, those of one type as well.
-        let live = || filter.only_live().then_some(Way::Live);
-        let way = of(rare).or_else(|| of(rare_status)).or_else(live).or_else(|| of(job_type));
-        way.or_else(|| of(status))
+        let live = filter.only_live().then_some((2, Way::Live));
+        ways.chain(live).min_by_key(|(commonness, _)| *commonness).map(|(_, way)| way)
     }
 }
 
-/// Conditions that few jobs meet.
-fn rare(field: &Field) -> Option<Way> {
-    match field {
+/// The index of one condition, and how common the jobs are that meet it: 0 for few.
+fn way_of(field: &Field) -> Option<(u8, Way)> {
+    let ended = |status| Way::Ended(status_number(status).cast_signed());
+    Some(match field {
         Field::CorrelationId(correlation) => {
-            Some(Way::Correlation(facet::of_correlation(correlation.as_str())))
+            (0, Way::Correlation(facet::of_correlation(correlation.as_str())))
         }
-        Field::SubjectId(subject) => Some(Way::Subject(facet::of_subject(subject.as_str()))),
-        Field::ParentId(parent) => Some(Way::Parent(facet::of_parent(*parent))),
-        Field::ErrorCode(code) => Some(Way::Error(facet::of_error(code))),
-        Field::Status(_) | Field::JobType(_) | Field::CreatedAt(_) | Field::CompletedAt(_) => None,
-    }
-}
-
-/// States in which, where all is well, few jobs are.
-fn rare_status(field: &Field) -> Option<Way> {
-    let Field::Status(status) = field else { return None };
-    match status {
-        Status::Running => Some(Way::Running),
-        Status::Failed | Status::Poisoned | Status::Cancelled => Some(ended(*status)),
-        Status::Queued | Status::Completed => None,
-    }
-}
-
-fn job_type(field: &Field) -> Option<Way> {
-    let Field::JobType(job_type) = field else { return None };
-    Some(Way::Type(job_type.clone()))
-}
-
-fn status(field: &Field) -> Option<Way> {
-    let Field::Status(status) = field else { return None };
-    Some(match status {
-        Status::Queued => Way::Live,
-        Status::Completed => Way::Completed,
-        Status::Running | Status::Failed | Status::Poisoned | Status::Cancelled => ended(*status),
+        Field::SubjectId(subject) => (0, Way::Subject(facet::of_subject(subject.as_str()))),
+        Field::ParentId(parent) => (0, Way::Parent(facet::of_parent(*parent))),
+        Field::ErrorCode(code) => (0, Way::Error(facet::of_error(code))),
+        // Where all is well, few jobs are in these states.
+        Field::Status(Status::Running) => (1, Way::Running),
+        Field::Status(status @ (Status::Failed | Status::Poisoned | Status::Cancelled)) => {
+            (1, ended(*status))
+        }
+        Field::JobType(job_type) => (3, Way::Type(job_type.clone())),
+        Field::Status(Status::Queued) => (4, Way::Live),
+        Field::Status(Status::Completed) => (4, Way::Completed),
+        Field::CreatedAt(_) | Field::CompletedAt(_) => return None,
     })
-}
-
-fn ended(status: Status) -> Way {
-    Way::Ended(i64::try_from(status_number(status)).expect("a small number"))
 }
 
 /// What a filter says that a store can choose an index by.

@@ -4,7 +4,14 @@
 //! engine's nouns have not.)
 
 use engine::{JobId, Timestamp};
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+/// A value that is a part of a body.
+pub(crate) trait Codec: Sized {
+    fn write(&self, out: &mut Out);
+    /// `None` means that the bytes are not what [`Codec::write`] wrote.
+    fn read(from: &mut In<'_>) -> Option<Self>;
+}
 
 /// Bytes being written.
 #[derive(Default)]
@@ -35,43 +42,22 @@ impl Out {
         self.bytes.push(number as u8);
     }
 
-    /// A number that may be negative: the sign goes to the lowest bit, so that small ones stay short.
-    pub(crate) fn signed(&mut self, number: i64) {
-        self.number(((number << 1) ^ (number >> 63)) as u64);
-    }
-
     pub(crate) fn text(&mut self, text: &str) {
         self.number(text.len() as u64);
-        self.bytes.extend_from_slice(text.as_bytes());
+        self.bytes(text.as_bytes());
     }
 
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    pub(crate) fn time(&mut self, at: Timestamp) {
-        let at = at.unix_ms();
-        self.signed(at.wrapping_sub(self.last));
-        self.last = at;
-    }
-
-    pub(crate) fn span(&mut self, span: Duration) {
-        self.number(u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
-    }
-
-    pub(crate) fn flag(&mut self, flag: bool) {
-        self.bytes.push(flag.into());
-    }
-
-    pub(crate) fn maybe<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
-        self.flag(value.is_some());
-        if let Some(value) = value {
-            write(self, value);
-        }
+    pub(crate) fn list<'a, T: Codec + 'a>(&mut self, items: impl ExactSizeIterator<Item = &'a T>) {
+        self.number(items.len() as u64);
+        items.for_each(|item| item.write(self));
     }
 }
 
-/// Bytes being read. `None` means that they are not what we wrote.
+/// Bytes being read.
 pub(crate) struct In<'a> {
     bytes: &'a [u8],
     /// The time that was read last.
@@ -107,10 +93,8 @@ impl<'a> In<'a> {
         std::mem::take(&mut self.bytes)
     }
 
-    pub(crate) fn byte(&mut self) -> Option<u8> {
-        let (first, rest) = self.bytes.split_first()?;
-        self.bytes = rest;
-        Some(*first)
+    fn byte(&mut self) -> Option<u8> {
+        self.bytes.split_off_first().copied()
     }
 
     pub(crate) fn number(&mut self) -> Option<u64> {
@@ -129,23 +113,8 @@ impl<'a> In<'a> {
         None
     }
 
-    pub(crate) fn signed(&mut self) -> Option<i64> {
-        let number = self.number()?;
-        Some((number >> 1) as i64 ^ -((number & 1) as i64))
-    }
-
-    pub(crate) fn small(&mut self) -> Option<u32> {
-        u32::try_from(self.number()?).ok()
-    }
-
     pub(crate) fn slice(&mut self, length: usize) -> Option<&'a [u8]> {
-        let (slice, rest) = self.bytes.split_at_checked(length)?;
-        self.bytes = rest;
-        Some(slice)
-    }
-
-    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.slice(N)?.try_into().ok()
+        self.bytes.split_off(..length)
     }
 
     pub(crate) fn text(&mut self) -> Option<&'a str> {
@@ -153,39 +122,90 @@ impl<'a> In<'a> {
         std::str::from_utf8(self.slice(length)?).ok()
     }
 
-    pub(crate) fn time(&mut self) -> Option<Timestamp> {
-        self.last = self.last.wrapping_add(self.signed()?);
-        Timestamp::parse("", self.last).ok()
-    }
-
-    pub(crate) fn span(&mut self) -> Option<Duration> {
-        Some(Duration::from_millis(self.number()?))
-    }
-
-    pub(crate) fn id(&mut self) -> Option<JobId> {
-        Some(JobId::from_bytes(self.array()?))
-    }
-
-    pub(crate) fn flag(&mut self) -> Option<bool> {
-        match self.byte()? {
-            0 => Some(false),
-            1 => Some(true),
-            _ => None,
-        }
-    }
-
-    /// A value that may be absent; the outer `None` is damage.
-    pub(crate) fn maybe<T>(
-        &mut self,
-        read: impl FnOnce(&mut Self) -> Option<T>,
-    ) -> Option<Option<T>> {
-        if self.flag()? { Some(Some(read(self)?)) } else { Some(None) }
+    /// As many items as a number in front says.
+    pub(crate) fn list<T: Codec, C: FromIterator<T>>(&mut self) -> Option<C> {
+        let count = self.number()?;
+        (0..count).map(|_| T::read(self)).collect()
     }
 
     /// The end: what is left over was not written by us.
     pub(crate) fn end<T>(self, value: T) -> Option<T> {
         self.bytes.is_empty().then_some(value)
     }
+}
+
+/// Says how values of these types are written and read.
+macro_rules! codecs {
+    ($($type:ty $([$($generic:tt)+])?:
+        |$value:ident, $out:ident| $write:expr, |$from:ident| $read:expr;)+) => {$(
+        impl $(<$($generic)+>)? Codec for $type {
+            fn write(&self, $out: &mut Out) {
+                let $value = self;
+                $write;
+            }
+
+            fn read($from: &mut In<'_>) -> Option<Self> {
+                $read
+            }
+        }
+    )+};
+}
+pub(crate) use codecs;
+
+codecs! {
+    u64: |number, out| out.number(*number), |from| from.number();
+    u32: |number, out| out.number((*number).into()), |from| u32::try_from(from.number()?).ok();
+    u8: |number, out| out.number((*number).into()), |from| u8::try_from(from.number()?).ok();
+    // The sign goes to the lowest bit, so that small numbers stay short.
+    i64: |number, out| out.number(((number << 1) ^ (number >> 63)) as u64), |from| {
+        let number = from.number()?;
+        Some((number >> 1) as i64 ^ -((number & 1) as i64))
+    };
+    u128: |number, out| out.bytes(&number.to_be_bytes()),
+        |from| Codec::read(from).map(u128::from_be_bytes);
+    bool: |flag, out| out.bytes.push((*flag).into()), |from| match from.byte()? {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
+    };
+    [u8; N] [const N: usize]: |bytes, out| out.bytes(bytes), |from| from.slice(N)?.try_into().ok();
+    JobId: |id, out| id.to_bytes().write(out), |from| Codec::read(from).map(JobId::from_bytes);
+    Timestamp: |at, out| {
+        at.unix_ms().wrapping_sub(out.last).write(out);
+        out.last = at.unix_ms();
+    }, |from| {
+        from.last = from.last.wrapping_add(i64::read(from)?);
+        Timestamp::parse("", from.last).ok()
+    };
+    Duration: |span, out| out.number(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)),
+        |from| from.number().map(Duration::from_millis);
+    Box<str>: |text, out| out.text(text), |from| from.text().map(Into::into);
+    Arc<str>: |text, out| out.text(text), |from| from.text().map(Into::into);
+    Vec<T> [T: Codec]: |items, out| out.list(items.iter()), |from| from.list();
+    Arc<[T]> [T: Codec]: |items, out| out.list(items.iter()), |from| from.list();
+    [i64; N] [const N: usize]: |numbers, out| numbers.iter().for_each(|one| one.write(out)), |from| {
+        let mut numbers = [0; N];
+        for one in &mut numbers {
+            *one = i64::read(from)?;
+        }
+        Some(numbers)
+    };
+    BTreeMap<K, V> [K: Codec + Ord, V: Codec]: |map, out| {
+        out.number(map.len() as u64);
+        map.iter().for_each(|(key, value)| {
+            key.write(out);
+            value.write(out);
+        });
+    }, |from| from.list::<(K, V), _>();
+    // The outer `None` is damage.
+    Option<T> [T: Codec]: |value, out| {
+        value.is_some().write(out);
+        value.iter().for_each(|value| value.write(out));
+    }, |from| if bool::read(from)? { T::read(from).map(Some) } else { Some(None) };
+    (A, B) [A: Codec, B: Codec]: |pair, out| {
+        pair.0.write(out);
+        pair.1.write(out);
+    }, |from| Some((A::read(from)?, B::read(from)?));
 }
 
 #[cfg(test)]
@@ -201,8 +221,8 @@ mod tests {
         }
         for number in [0, -1, 1, i64::MIN, i64::MAX] {
             let mut out = Out::default();
-            out.signed(number);
-            assert_eq!(In::from(&out.bytes).signed(), Some(number));
+            number.write(&mut out);
+            assert_eq!(i64::read(&mut In::from(&out.bytes)), Some(number));
         }
     }
 
@@ -211,9 +231,9 @@ mod tests {
         let times = [7, 1_800_000_000_000, 1_800_000_000_001, 0, Timestamp::MAX.unix_ms(), 3];
         let times = times.map(Timestamp::from_unix_ms);
         let mut out = Out::default();
-        times.iter().for_each(|at| out.time(*at));
+        times.iter().for_each(|at| at.write(&mut out));
         let mut from = In::from(&out.bytes);
-        assert!(times.iter().all(|at| from.time() == Some(*at)) && from.is_empty());
+        assert!(times.iter().all(|at| Timestamp::read(&mut from) == Some(*at)) && from.is_empty());
     }
 
     #[test]
@@ -222,7 +242,7 @@ mod tests {
         assert_eq!(In::from(&[0xff; 20]).number(), None, "without an end");
         assert_eq!(In::from(&[5, b'a']).text(), None, "cut");
         assert_eq!(In::from(&[1, 0xff]).text(), None, "no UTF-8");
-        assert_eq!(In::from(&[2]).flag(), None);
+        assert_eq!(bool::read(&mut In::from(&[2])), None);
         assert_eq!(In::from(&[1]).end(()), None, "left over");
         assert!(In::begin(&[9]).is_none(), "another form");
     }

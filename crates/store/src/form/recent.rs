@@ -5,8 +5,7 @@
 //! the table `history`.
 
 use super::{
-    body::Body,
-    bytes::{In, Out},
+    bytes::{Codec, In, Out},
     seal::{Damage, Kind},
 };
 use engine::HistoryEntry;
@@ -50,7 +49,7 @@ impl Recent {
 
     pub(crate) fn push(&mut self, entry: &HistoryEntry, event: Option<i64>) {
         let mut out = Out::after(std::mem::take(&mut self.bytes));
-        out.maybe(event, Out::signed);
+        event.write(&mut out);
         entry.write(&mut out);
         self.bytes = out.bytes;
         self.count += 1;
@@ -61,8 +60,7 @@ impl Recent {
         let mut from = In::from(&self.bytes);
         let row = |from: &mut In<'_>| {
             from.begin_times();
-            let event = from.maybe(In::signed)?;
-            Some(Noted { event, entry: HistoryEntry::read(from)? })
+            Some(Noted { event: Codec::read(from)?, entry: Codec::read(from)? })
         };
         let rows: Option<Vec<_>> = (0..self.count).map(|_| row(&mut from)).collect();
         rows.and_then(|rows| from.end(rows)).ok_or(Damage { kind: Kind::Job, no })

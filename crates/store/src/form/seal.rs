@@ -6,25 +6,42 @@
 
 use std::fmt;
 
-/// What a sealed row holds. The numbers are written to disk and never change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Envelope = 1,
-    Payload = 2,
-    Job = 3,
-    History = 4,
-    Step = 5,
-    Event = 6,
-    Counts = 7,
-    Policy = 8,
-    Worker = 9,
-    Commit = 10,
-    House = 11,
-    Queue = 12,
-    Pause = 13,
-    ApiKey = 14,
-    SigningKey = 15,
-    Audit = 16,
+macro_rules! kinds {
+    ($($kind:ident = $number:literal $text:literal,)+) => {
+        /// What a sealed row holds.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Kind {
+            $($kind = $number,)+
+        }
+
+        impl Kind {
+            fn text(self) -> &'static str {
+                match self {
+                    $(Kind::$kind => $text,)+
+                }
+            }
+        }
+    };
+}
+
+// The numbers are written to disk and never change.
+kinds! {
+    Envelope = 1 "what was handed over",
+    Payload = 2 "the payload",
+    Job = 3 "the state",
+    History = 4 "a history row",
+    Step = 5 "a step",
+    Event = 6 "an announcement",
+    Counts = 7 "the counts",
+    Policy = 8 "a policy",
+    Worker = 9 "a worker",
+    Commit = 10 "the summary of a commit",
+    House = 11 "what the house knows of itself",
+    Queue = 12 "the name of a queue",
+    Pause = 13 "a pause",
+    ApiKey = 14 "an API key",
+    SigningKey = 15 "a signing key",
+    Audit = 16 "an entry of the audit log",
 }
 
 /// What was read is not what was written.
@@ -36,25 +53,7 @@ pub(crate) struct Damage {
 
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.kind {
-            Kind::Envelope => "what was handed over",
-            Kind::Payload => "the payload",
-            Kind::Job => "the state",
-            Kind::History => "a history row",
-            Kind::Step => "a step",
-            Kind::Event => "an announcement",
-            Kind::Counts => "the counts",
-            Kind::Policy => "a policy",
-            Kind::Worker => "a worker",
-            Kind::Commit => "the summary of a commit",
-            Kind::House => "what the house knows of itself",
-            Kind::Queue => "the name of a queue",
-            Kind::Pause => "a pause",
-            Kind::ApiKey => "an API key",
-            Kind::SigningKey => "a signing key",
-            Kind::Audit => "an entry of the audit log",
-        };
-        write!(f, "{kind} of row {} is not as it was written", self.no)
+        write!(f, "{} of row {} is not as it was written", self.kind.text(), self.no)
     }
 }
 

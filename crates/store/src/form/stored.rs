@@ -1,7 +1,7 @@
 //! A job and where it is kept, and what indexes need to know of it.
 
-use super::{facet, recent::Recent};
-use engine::{Job, Priority, State};
+use super::{facet, recent::Recent, seal::Damage};
+use engine::{HistoryEntry, Job, Priority, State};
 
 /// A job and where it is kept.
 #[derive(Clone)]
@@ -11,6 +11,26 @@ pub(crate) struct Stored {
     pub(crate) job: Job,
     pub(crate) recent: Recent,
 }
+
+impl Stored {
+    /// The history after row `after`, of which `moved` has rows of its own by now; nothing where it
+    /// is not whole. A row that is not there at all has no seal to say so, but the job knows how
+    /// many there are.
+    pub(crate) fn history(
+        &self,
+        moved: Vec<HistoryEntry>,
+        after: u64,
+    ) -> Result<Option<Vec<HistoryEntry>>, Damage> {
+        let mut entries = moved;
+        let recent = self.recent.rows(self.no)?.into_iter().map(|noted| noted.entry);
+        entries.extend(recent.filter(|entry| entry.seq > after));
+        let expected = after.saturating_add(1)..=self.job.seq;
+        Ok(entries.iter().map(|entry| entry.seq).eq(expected).then_some(entries))
+    }
+}
+
+/// What is wrong where [`Stored::history`] is not whole.
+pub(crate) const NOT_WHOLE: &str = "a history is not as long as its job says";
 
 /// What indexes need to know of a live job.
 #[derive(Clone, Copy, Default)]

@@ -1,21 +1,25 @@
 //! Which due jobs a claim gets: in turn over the queues, then by priority, then by due time.
 
-use super::tables::{Place, Tables};
-use crate::{dice::Dice, queue::Queue, store::Claimed};
+use super::{
+    execute::Transaction,
+    tables::{Place, Tables},
+};
+use crate::{queue::Queue, store::Claimed, unit_of_work::Source as _};
 use engine::{
     CLAIM_BYTES_MAX, CLAIM_MAX, Claim, Effect, Job, JobId, Priority, Scope, Timestamp, Wish,
     is_claimable,
 };
 use std::collections::{BTreeSet, VecDeque};
 
-impl Tables {
-    pub(super) fn claim(&mut self, scope: &Scope, wish: &Wish, dice: &dyn Dice) -> Vec<Claimed> {
-        let held = self.held(scope, wish);
+impl Transaction<'_> {
+    pub(super) fn claim(&mut self, scope: &Scope, wish: &Wish) -> Vec<Claimed> {
+        let held = self.tables.held(scope, wish);
         if !held.is_empty() {
             return held;
         }
         let max = wish.max.min(CLAIM_MAX);
-        let mut lines = self.lines(scope, wish, max);
+        let mut lines = self.tables.lines(scope, wish, max);
+        let claim = Claim::of(scope, wish);
         let mut claimed = Vec::new();
         let mut bytes = 0;
         // One job from each queue in turn, until the claim is full or nobody has a due job left.
@@ -24,17 +28,32 @@ impl Tables {
             && let Some((queue, mut line)) = lines.pop_front()
         {
             let Some(id) = line.pop_front() else { continue };
-            if let Some(started) = self.start(id, scope, wish, dice) {
+            if let Some(started) = self.start(id, &claim) {
                 bytes += started.payload.as_str().len();
                 claimed.push(started);
-                self.serves += 1;
-                self.served.insert(queue.clone(), self.serves);
+                self.tables.serves += 1;
+                self.tables.served.insert(queue.clone(), self.tables.serves);
             }
             lines.push_back((queue, line));
         }
         claimed
     }
 
+    /// Starts a job that stood in a line. The engine has the last word.
+    fn start(&mut self, id: JobId, claim: &Claim) -> Option<Claimed> {
+        let job = &self.tables.jobs[&id];
+        let facts = self.facts(self.tables.records.policy(&job.envelope.job_type));
+        let decision = self.tables.rules.claim(job, claim, &facts);
+        let Effect::Change(change) = decision.ok()?.effect else {
+            return None;
+        };
+        let job = change.job.clone();
+        self.tables.save(*change);
+        Some(self.tables.with_payload(job))
+    }
+}
+
+impl Tables {
     /// The leases that an earlier claim of the same name still holds. Of the types that are wanted: a door has
     /// looked at no others, and names can be guessed.
     fn held(&self, scope: &Scope, wish: &Wish) -> Vec<Claimed> {
@@ -80,20 +99,6 @@ impl Tables {
         };
         let claimable = move |id: &JobId| is_claimable(&self.jobs[id], until);
         ranks.flat_map(within).filter(claimable)
-    }
-
-    /// Starts a job that stood in a line. The engine has the last word.
-    fn start(&mut self, id: JobId, scope: &Scope, wish: &Wish, dice: &dyn Dice) -> Option<Claimed> {
-        let job = &self.jobs[&id];
-        let claim = Claim::of(scope, wish);
-        let policy = self.records.policy(&job.envelope.job_type);
-        let decision = self.rules.claim(job, &claim, &self.facts(policy, dice));
-        let Effect::Change(change) = decision.ok()?.effect else {
-            return None;
-        };
-        let job = change.job.clone();
-        self.save(*change);
-        Some(self.with_payload(job))
     }
 
     fn with_payload(&self, job: Job) -> Claimed {

@@ -3,11 +3,10 @@
 
 use crate::node::News;
 use std::{
-    future::poll_fn,
     mem,
     sync::{Arc, Mutex, MutexGuard, Weak},
-    task::{Context, Poll, Waker},
 };
+use tokio::sync::watch;
 
 /// Everybody who shares a store.
 #[derive(Default)]
@@ -28,54 +27,28 @@ impl Square {
     pub(super) fn tell(&self, speaker: &Arc<Ear>, news: &News) {
         let ears: Vec<Arc<Ear>> = self.ears().iter().filter_map(Weak::upgrade).collect();
         let others = ears.iter().filter(|ear| !Arc::ptr_eq(ear, speaker));
-        others.for_each(|ear| ear.hear(news.clone()));
+        others.for_each(|ear| ear.0.send_modify(|heard| heard.add(news.clone())));
     }
 
     fn ears(&self) -> MutexGuard<'_, Vec<Weak<Ear>>> {
-        self.0.lock().expect(UNPOISONED)
+        self.0.lock().expect("no code of ours panics with the ears in hand")
     }
 }
 
 /// What one node has heard and not taken in yet.
 #[derive(Default)]
-pub(super) struct Ear(Mutex<Heard>);
-
-#[derive(Default)]
-struct Heard {
-    news: News,
-    waker: Option<Waker>,
-}
+pub(super) struct Ear(watch::Sender<News>);
 
 impl Ear {
     /// What there is to hear, as soon as there is something.
     pub(super) async fn news(&self) -> News {
-        poll_fn(|cx| self.poll(cx)).await
-    }
-
-    fn poll(&self, cx: &mut Context<'_>) -> Poll<News> {
-        let mut heard = self.heard();
-        if !heard.news.is_empty() {
-            return Poll::Ready(mem::take(&mut heard.news));
-        }
-        let before = heard.waker.replace(cx.waker().clone());
-        drop(heard);
-        drop(before); // a waker may run code of others, also when it is dropped
-        Poll::Pending
-    }
-
-    fn hear(&self, news: News) {
-        let mut heard = self.heard();
-        heard.news.add(news);
-        let waker = heard.waker.take();
-        drop(heard);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    fn heard(&self) -> MutexGuard<'_, Heard> {
-        self.0.lock().expect(UNPOISONED)
+        let mut heard = self.0.subscribe();
+        drop(heard.wait_for(|news| !news.is_empty()).await); // the sender is here, so it is not closed
+        let mut news = News::default();
+        self.0.send_if_modified(|heard| {
+            news = mem::take(heard);
+            false
+        });
+        news
     }
 }
-
-const UNPOISONED: &str = "no code of ours panics with an ear in hand";

@@ -1,37 +1,33 @@
 //! One batch, one transaction: everything in its turn, by the unit of work that all stores share.
 
-use super::tables::{Seen, Tables};
+use super::tables::Tables;
 use crate::{
     dice::Dice,
     queue::Queue,
     record::Records,
-    store::{Answer, Reply, Request, turn},
-    unit_of_work::{Effect, Sink, Source, carry_out},
+    seen::{Name, heard, room_for_worker},
+    store::{Claimed, Reply, Request},
+    unit_of_work::{Effect, OneWriter, Sink, Source, carry_out_batch},
 };
 use engine::{
     AttemptRecord, AuditEntry, AuditHash, AuditNote, Chance, Command, Decision, Facts, Host,
     IdempotencyKey, Job, JobId, JobType, LeaseToken, Refusal, Scope, Step, StepName, TenantLimit,
-    TenantLimits, Timestamp, WorkerId,
+    TenantLimits, Timestamp, Wish,
 };
 use std::{collections::BTreeMap, convert::Infallible};
 
 /// The tables within a transaction.
 pub(super) struct Transaction<'t> {
-    tables: &'t mut Tables,
+    pub(super) tables: &'t mut Tables,
     dice: &'t dyn Dice,
 }
 
 impl Tables {
-    /// Carries out a batch, everything in its turn; replies keep the order of the requests.
+    /// Carries out a batch.
     pub(super) fn execute(&mut self, batch: Vec<Request>, dice: &dyn Dice) -> Vec<Reply> {
-        let mut transaction = Transaction { tables: self, dice };
-        let mut numbered: Vec<(usize, Request)> = batch.into_iter().enumerate().collect();
-        numbered.sort_by_key(|(_, request)| turn(request)); // stable: the order within a turn stays
-        let mut replies: BTreeMap<usize, Reply> = BTreeMap::new();
-        for (index, request) in numbered {
-            replies.insert(index, transaction.request(request));
-        }
-        replies.into_values().collect()
+        self.settings_version += batch.iter().filter(|request| request.sets()).count() as u64;
+        let Ok(replies) = carry_out_batch(&mut Transaction { tables: self, dice }, batch);
+        replies
     }
 
     /// Adds an entry to the audit log.
@@ -40,84 +36,34 @@ impl Tables {
         let number = self.audit.len() as u64 + 1;
         self.audit.push(AuditEntry::new(number, self.now(), note, before));
     }
+}
 
-    /// Whether a worker is known or may be; one that was lost goes to make room.
-    fn admits_worker(&mut self, name: &(Scope, WorkerId)) -> bool {
-        if self.workers.contains_key(name) {
-            return true;
-        }
-        let own = self.workers.iter().filter(|((own, _), _)| *own == name.0);
-        let own = own.map(|(name, seen)| (name, seen.seen_at));
-        let Ok(forgotten) = self.limits.room_for_worker(own, self.now()) else { return false };
-        let forgotten = forgotten.cloned();
-        forgotten.and_then(|name| self.workers.remove(&name));
-        true
+impl OneWriter for Transaction<'_> {
+    fn claim(&mut self, scope: &Scope, wish: &Wish) -> Result<Vec<Claimed>, Infallible> {
+        Ok(self.claim(scope, wish))
     }
 
     fn see(
         &mut self,
-        scope: Scope,
-        worker: WorkerId,
+        name: Name,
         host: Option<Host>,
         job_types: Option<Vec<JobType>>,
-    ) {
-        let now = self.now();
-        let name = (scope, worker);
-        // One too many works like any other and is not shown: claims and reports are never refused
-        // for it.
-        if !self.admits_worker(&name) {
-            return;
+    ) -> Result<(), Infallible> {
+        let (now, tables) = (self.now(), &mut *self.tables);
+        if let Ok(lost) = room_for_worker(&tables.workers, &name, &tables.limits, now) {
+            lost.and_then(|lost| tables.workers.remove(&lost));
+            let before = tables.workers.remove(&name);
+            tables.workers.insert(name, heard(before, host, job_types, now));
         }
-        let seen = self.workers.entry(name).or_insert_with(|| Seen {
-            host: None,
-            job_types: Vec::new(),
-            seen_at: now,
-            left: false,
-        });
-        (seen.seen_at, seen.left) = (now, false);
-        seen.host = host.or(seen.host.take());
-        if let Some(job_types) = job_types {
-            seen.job_types = job_types;
-        }
+        Ok(())
     }
 
-    /// A worker signs off. One that was never seen has nothing to leave.
-    fn leave(&mut self, scope: Scope, worker: WorkerId) {
+    fn leave(&mut self, name: Name) -> Result<(), Infallible> {
         let now = self.now();
-        if let Some(seen) = self.workers.get_mut(&(scope, worker)) {
+        if let Some(seen) = self.tables.workers.get_mut(&name) {
             (seen.seen_at, seen.left) = (now, true);
         }
-    }
-}
-
-impl Transaction<'_> {
-    fn request(&mut self, request: Request) -> Reply {
-        self.tables.settings_version += u64::from(request.sets());
-        match request {
-            Request::Claim { scope, wish } => {
-                let claimed = self.tables.claim(&scope, &wish, self.dice);
-                self.tables.see(scope, wish.worker, wish.host, Some(wish.job_types));
-                Ok(Answer::Claimed(claimed))
-            }
-            Request::Seen { scope, worker } => {
-                self.tables.see(scope, worker, None, None);
-                Ok(Answer::Done)
-            }
-            Request::Leave { scope, worker } => {
-                self.tables.leave(scope, worker);
-                Ok(Answer::Done)
-            }
-            Request::Submit(_)
-            | Request::Job { .. }
-            | Request::Pause { .. }
-            | Request::Resume { .. }
-            | Request::PutRecord(_)
-            | Request::Audit(_)
-            | Request::All(_) => {
-                let Ok(reply) = carry_out(self, &request);
-                reply
-            }
-        }
+        Ok(())
     }
 }
 

@@ -95,7 +95,7 @@ impl Memory {
     /// The same with other rules, for tests that put a mistake into them.
     #[must_use]
     pub fn with_rules(self, rules: Arc<dyn Rules>) -> Self {
-        self.tables().rules = rules.into();
+        self.tables().rules = rules::SharedRules(rules);
         self
     }
 

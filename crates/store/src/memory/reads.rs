@@ -1,10 +1,11 @@
 //! What can be asked of the memory store, and the chores that remove what nobody asks for.
 
-use super::tables::{ClaimName, Key, Place, Seen, Tables};
+use super::tables::{Key, Place, Tables};
 use crate::{
     cursor::Cursor,
     form::facet,
     queue::{Queue, QueueDepth, WorkerSeen, live_workers},
+    seen::{Leases, described},
     store::{
         EVENTS_KEPT, NumberedEvent, Overdue, PAGE_MAX, Page, PoisonCounts, Query, Upcoming,
         WORKERS_KEPT, told_codes,
@@ -12,7 +13,7 @@ use crate::{
 };
 use engine::{
     AuditEntry, Event, Job, JobId, JobType, Scope, Status, Surroundings, Timestamp, WorkerId,
-    is_live, overdue,
+    overdue,
 };
 
 impl Tables {
@@ -76,33 +77,9 @@ impl Tables {
     }
 
     pub(super) fn workers(&self, scope: &Scope) -> Vec<WorkerSeen> {
-        let everyone = self.workers.iter();
-        let visible = everyone.filter(|((own, _), _)| *scope == Scope::All || scope == own);
-        let describe = |scope: &Scope, worker: &WorkerId, seen: &Seen| {
-            let leases = self.leases_of(scope, worker);
-            WorkerSeen {
-                worker: worker.clone(),
-                scope: scope.clone(),
-                host: seen.host.clone(),
-                job_types: seen.job_types.clone(),
-                seen_at: seen.seen_at,
-                running: leases.len() as u64,
-                live: !seen.left && is_live(seen.seen_at, leases.into_iter().max(), self.now()),
-            }
-        };
-        let described =
-            visible.map(|((scope, worker), seen)| (seen, describe(scope, worker, seen)));
-        // A worker that signed off is shown only while it holds something.
-        let there = described.filter(|(seen, described)| !seen.left || described.running > 0);
-        there.map(|(_, described)| described).collect()
-    }
-
-    /// When each lease of a worker ends.
-    fn leases_of(&self, scope: &Scope, worker: &WorkerId) -> Vec<Timestamp> {
-        let theirs = |(own, holder, _): &ClaimName| (own, holder) == (scope, worker);
-        let claims = self.claims.iter().filter(|(claim, _)| theirs(claim));
-        let ids = claims.flat_map(|(_, ids)| ids);
-        ids.filter_map(|id| self.jobs[id].lease()).map(|lease| lease.expires_at).collect()
+        let mut leases = Leases::default();
+        self.claims.values().flatten().for_each(|id| leases.count(&self.jobs[id]));
+        described(&self.workers, &leases, scope, self.now())
     }
 
     pub(super) fn surroundings(&self, scope: &Scope, id: JobId) -> Option<(Job, Surroundings)> {

@@ -46,17 +46,11 @@ pub trait Rules: Send + Sync {
 
 /// The rules of one store, kept with its tables: copies of the tables decide alike.
 #[derive(Clone)]
-pub(super) struct SharedRules(Arc<dyn Rules>);
+pub(super) struct SharedRules(pub(super) Arc<dyn Rules>);
 
 impl Default for SharedRules {
     fn default() -> Self {
         SharedRules(Arc::new(Engine))
-    }
-}
-
-impl From<Arc<dyn Rules>> for SharedRules {
-    fn from(rules: Arc<dyn Rules>) -> Self {
-        SharedRules(rules)
     }
 }
 

@@ -3,15 +3,15 @@
 use super::{nodes::Sighting, rules::SharedRules};
 use crate::{
     clock::{Reading, StoreClock, Tick},
-    dice::Dice,
     node::Lead,
     queue::{Counts, Queue, is_paused},
     record::Records,
+    seen::Workers,
 };
 use engine::{
-    AuditEntry, Change, ClaimId, Event, Facts, HistoryEntry, Host, IdempotencyKey, Job, JobId,
-    JobType, JsonText, Policy, Priority, Scope, Step, StepName, StepsChange, Tenant, TenantLimits,
-    Timestamp, WorkerId, clock_jumped, key_is_free,
+    AuditEntry, Change, ClaimId, Event, HistoryEntry, IdempotencyKey, Job, JobId, JobType,
+    JsonText, Priority, Scope, Step, StepName, StepsChange, Tenant, TenantLimits, Timestamp,
+    WorkerId, clock_jumped, key_is_free,
 };
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -31,7 +31,7 @@ pub(super) struct Tables {
     /// Which job a key means.
     pub(super) keys: BTreeMap<Key, JobId>,
     pub(super) records: Records,
-    pub(super) workers: BTreeMap<(Scope, WorkerId), Seen>,
+    pub(super) workers: Workers,
     /// Announcements that have a number, oldest first, and the number of the last one ever given.
     pub(super) numbered: VecDeque<Event>,
     pub(super) last_number: u64,
@@ -75,16 +75,6 @@ pub(super) fn key_of(job: &Job) -> Option<Key> {
     let envelope = &job.envelope;
     let name = envelope.key.as_ref()?.name.clone();
     Some((envelope.tenant.clone(), envelope.job_type.clone(), name))
-}
-
-/// A worker as it was last seen.
-#[derive(Clone)]
-pub(super) struct Seen {
-    pub(super) host: Option<Host>,
-    pub(super) job_types: Vec<JobType>,
-    pub(super) seen_at: Timestamp,
-    /// It signed off, and gave no sign of life since.
-    pub(super) left: bool,
 }
 
 /// A queued job's place in its queue: priority first, then due time, then age.
@@ -140,19 +130,6 @@ impl Tables {
 
     pub(super) fn visible(&self, scope: &Scope, id: JobId) -> Option<&Job> {
         self.jobs.get(&id).filter(|job| scope.covers(&job.envelope.tenant))
-    }
-
-    /// What a decision by `policy` may know, as far as every decision needs it.
-    pub(super) fn facts<'a>(&self, policy: &'a Policy, dice: &dyn Dice) -> Facts<'a> {
-        Facts {
-            now: self.now(),
-            epoch: self.epoch,
-            policy,
-            chance: dice.roll(),
-            record: None,
-            step: None,
-            steps: 0,
-        }
     }
 
     pub(super) fn is_paused(&self, queue: &Queue) -> bool {

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     form::{
         body::{from_row, job_from_row},
-        stored::Stored,
+        stored::{NOT_WHOLE, Stored},
     },
     unit_of_work::stale_token,
 };
@@ -118,22 +118,15 @@ pub(super) fn short_history(
     Ok(Some(entries.filter(|entry| entry.seq > after).collect()))
 }
 
-/// The history of a job after row `after`. A row that is not there at all has no seal to say so, but
-/// the job knows how many there are.
+/// The history of a job after row `after`.
 pub(super) async fn history(
     db: &Lent,
     stored: &Stored,
     after: u64,
 ) -> Result<Vec<HistoryEntry>, Trouble> {
     let rows = history_rows(db, &[stored.no], after).await?;
-    let mut entries: Vec<HistoryEntry> = rows.into_iter().map(|(_, _, entry)| entry).collect();
-    let recent = stored.recent.rows(stored.no)?.into_iter().map(|noted| noted.entry);
-    entries.extend(recent.filter(|entry| entry.seq > after));
-    let expected = after.saturating_add(1)..=stored.job.seq;
-    if !entries.iter().map(|entry| entry.seq).eq(expected) {
-        return Err(Trouble::Impossible("a history is not as long as its job says"));
-    }
-    Ok(entries)
+    let moved = rows.into_iter().map(|(_, _, entry)| entry).collect();
+    stored.history(moved, after)?.ok_or(Trouble::Impossible(NOT_WHOLE))
 }
 
 /// Rows of history that have moved out of the rows of their jobs: number, place of the announcement, row.

@@ -5,7 +5,7 @@ use super::{
     chores::to_i64,
     doctor::visit,
     error::{OpenError, Trouble},
-    load::blob,
+    load::{all, blob, first, run},
     open::Files,
     sql,
     writer::Writer,
@@ -19,22 +19,13 @@ impl Writer {
     /// Adds an entry. The end of the chain is read from the file and not known by heart: people do little,
     /// and whoever only runs jobs should not pay for it.
     pub(super) fn note(&self, note: AuditNote) -> Result<(), Trouble> {
-        let (last, before) = head(&self.db)?;
+        let last = first(&self.db, sql::AUDIT_HEAD, [], entry)?;
+        let (last, before) = last.map_or((0, AuditHash::FIRST), |last| (last.number, last.hash));
         let entry = AuditEntry::new(last + 1, self.now(), note, before);
-        let no = to_number(entry.number);
+        let no = to_i64(entry.number);
         let values = (no, to_scope(&entry.scope), to_row(no, &entry));
-        self.db.prepare_cached(sql::AUDIT_INSERT)?.execute(values)?;
-        Ok(())
+        run(&self.db, sql::AUDIT_INSERT, values)
     }
-}
-
-/// The number and the hash of the last entry.
-fn head(db: &Connection) -> Result<(u64, AuditHash), Trouble> {
-    let mut statement = db.prepare_cached(sql::AUDIT_HEAD)?;
-    let mut rows = statement.query([])?;
-    let Some(row) = rows.next()? else { return Ok((0, AuditHash::FIRST)) };
-    let last = entry(row)?;
-    Ok((last.number, last.hash))
 }
 
 /// A page of entries, newest first.
@@ -44,38 +35,22 @@ pub(super) fn page(
     before: Option<u64>,
     limit: usize,
 ) -> Result<Vec<AuditEntry>, Trouble> {
-    let before = before.map_or(i64::MAX, to_number);
+    let before = before.map_or(i64::MAX, to_i64);
     let limit = to_i64(limit.min(PAGE_MAX));
-    let (mut of_all, mut of_one);
-    let mut rows = match scope {
-        Scope::All => {
-            of_all = db.prepare_cached(sql::AUDIT)?;
-            of_all.query((before, limit))?
-        }
-        Scope::One(tenant) => {
-            of_one = db.prepare_cached(sql::AUDIT_OF)?;
-            of_one.query((before, limit, tenant.as_str()))?
-        }
-    };
-    let mut entries = Vec::new();
-    while let Some(row) = rows.next()? {
-        entries.push(entry(row)?);
+    match scope {
+        Scope::All => all(db, sql::AUDIT, (before, limit), entry),
+        Scope::One(tenant) => all(db, sql::AUDIT_OF, (before, limit, tenant.as_str()), entry),
     }
-    Ok(entries)
 }
 
 fn entry(row: &Row<'_>) -> Result<AuditEntry, Trouble> {
     let number: i64 = row.get(0)?;
     let scope: String = row.get(1)?;
     let entry: AuditEntry = from_row(number, blob(row, 2)?)?;
-    if (to_number(entry.number), to_scope(&entry.scope)) != (number, scope.as_str()) {
+    if (to_i64(entry.number), to_scope(&entry.scope)) != (number, scope.as_str()) {
         return Err(Trouble::Impossible("an entry of the audit log is in another's place"));
     }
     Ok(entry)
-}
-
-fn to_number(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// Verifies the audit log of the store at `path`, also while the store is at work. `seen` gets every entry that

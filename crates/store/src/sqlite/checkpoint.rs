@@ -5,7 +5,7 @@
 //! writer goes on. Only when the log has grown beyond a cap does the writer wait.
 
 use super::{error::Trouble, open::BUSY_MAX, writer::FailStop};
-use crate::keeper::{Keeper, Tended};
+use crate::keeper::Keeper;
 use rusqlite::{Connection, ErrorCode};
 use std::{
     cell::Cell,
@@ -20,17 +20,13 @@ const LOG_MAX_TIMES: i64 = 16;
 
 /// The writer's side.
 pub(super) struct Checkpoints {
-    thread: Keeper<Checkpointer>,
+    thread: Keeper<Connection>,
     state: Arc<State>,
     /// So many pages of the log are worth a checkpoint.
     worth_it_pages: i64,
     /// The writer waits when the log is as long as this.
     wait_from_pages: Cell<i64>,
 }
-
-struct Checkpointer(Connection);
-
-impl Tended for Checkpointer {}
 
 struct State {
     progress: Mutex<Progress>,
@@ -51,7 +47,7 @@ impl Checkpoints {
         worth_it_pages: i64,
         fail_stop: FailStop,
     ) -> io::Result<Self> {
-        let thread = Keeper::start("consign-checkpoint", Checkpointer(db))?;
+        let thread = Keeper::start("consign-checkpoint", db)?;
         let (progress, done) = (Mutex::default(), Condvar::new());
         let state = Arc::new(State { progress, done, fail_stop });
         let wait_from_pages = Cell::new(worth_it_pages * LOG_MAX_TIMES);
@@ -105,7 +101,7 @@ impl Checkpoints {
         drop(progress);
         let running = Running { state: self.state.clone(), failure: Some(GONE.into()) };
         // Nobody waits for the answer: what matters is in the state.
-        drop(self.thread.ask(move |checkpointer| running.end(checkpoint(&checkpointer.0))));
+        drop(self.thread.ask(move |db| running.end(checkpoint(db))));
     }
 
     /// Returns when no checkpoint is under way.
@@ -165,14 +161,10 @@ impl State {
 /// that succeeds proves nothing.
 fn checkpoint(db: &Connection) -> Result<(), String> {
     let moved = db.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(()));
-    match moved {
-        Ok(()) => Ok(()),
-        Err(error) => match error.sqlite_error_code() {
-            Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                Ok(())
-            }
-            Some(_) | None => Err(format!("a checkpoint failed: {error}")),
-        },
+    let Err(error) = moved else { return Ok(()) };
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Ok(()),
+        Some(_) | None => Err(format!("a checkpoint failed: {error}")),
     }
 }
 

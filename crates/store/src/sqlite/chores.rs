@@ -3,7 +3,8 @@
 use super::{
     body::{HouseRow, event_about, from_row, to_scope},
     error::Trouble,
-    facet, load,
+    facet,
+    load::{self, pair},
     pending::insert_all,
     sheet::{Sheets, lines},
     sql,
@@ -45,12 +46,10 @@ impl Writer {
                 break;
             }
             let window = self.known.records.policy(&names.job_type).key_window;
-            let mut statement = self.db.prepare_cached(sql::KEYS_OLD)?;
             let values = (queue, before(self.now(), window), to_i64(limit - dropped));
-            let old = statement.query_map(values, |row| Ok((row.get(0)?, row.get(1)?)))?;
-            let old: Vec<(String, i64)> = old.collect::<Result<_, _>>()?;
+            let old: Vec<(String, i64)> = load::all(&self.db, sql::KEYS_OLD, values, pair)?;
             for (name, no) in &old {
-                self.db.prepare_cached(sql::KEY_DROP)?.execute((queue, name, no))?;
+                load::run(&self.db, sql::KEY_DROP, (queue, name, no))?;
             }
             dropped += old.len();
         }
@@ -71,11 +70,9 @@ impl Writer {
 
     /// Drops what is old and published from the front of the first sheet.
     fn drop_from_first_sheet(&mut self, limit: usize) -> Result<usize, Trouble> {
-        let mut statement = self.db.prepare_cached(sql::SHEETS)?;
-        let mut rows = statement.query((0, self.known.house.numbered))?;
-        let Some(row) = rows.next()? else { return Ok(0) };
-        let (first, sheet): (i64, Vec<u8>) = (row.get(0)?, load::blob(row, 1)?.to_vec());
-        drop(rows);
+        let values = (0, self.known.house.numbered);
+        let sheet: Option<(i64, Vec<u8>)> = load::first(&self.db, sql::SHEETS, values, pair)?;
+        let Some((first, sheet)) = sheet else { return Ok(0) };
         let lines = lines(first, &sheet)?;
         let until = before(self.now(), EVENTS_KEPT);
         let mut old = 0;
@@ -89,23 +86,19 @@ impl Writer {
         if old == 0 {
             return Ok(0);
         }
-        self.db.prepare_cached(sql::SHEET_DELETE)?.execute([first])?;
+        load::run(&self.db, sql::SHEET_DELETE, [first])?;
         if let Some(rest) = lines.get(old) {
             let values = (rest.number, Sheets::one(&lines[old..]));
-            self.db.prepare_cached(sql::OUTBOX_INSERT)?.execute(values)?;
+            load::run(&self.db, sql::OUTBOX_INSERT, values)?;
         }
         Ok(old)
     }
 
     fn drop_old_envelopes(&mut self, limit: usize) -> Result<(), Trouble> {
-        let mut first = self.db.prepare_cached(sql::FIRST_EVENT)?;
-        let first: Option<i64> = first.query_row([], |row| row.get(0))?;
+        let first: Option<i64> = load::one(&self.db, sql::FIRST_EVENT, [])?;
         let values = (first.unwrap_or(self.known.next_event), to_i64(limit));
-        let old = load::numbers(&mut self.db.prepare_cached(sql::ERASED_OLD)?, values)?;
-        for no in old {
-            self.db.prepare_cached(sql::ERASED_DELETE)?.execute([no])?;
-        }
-        Ok(())
+        let mut old = load::numbers(&self.db, sql::ERASED_OLD, values)?.into_iter();
+        old.try_for_each(|no| load::run(&self.db, sql::ERASED_DELETE, [no]))
     }
 
     fn drop_gone_workers(&mut self, limit: usize) -> Result<usize, Trouble> {
@@ -122,8 +115,7 @@ impl Writer {
         }
         gone.truncate(limit);
         for (scope, worker) in &gone {
-            let values = (to_scope(scope), worker.as_str());
-            self.db.prepare_cached(sql::WORKER_DROP)?.execute(values)?;
+            load::run(&self.db, sql::WORKER_DROP, (to_scope(scope), worker.as_str()))?;
             workers.remove(&(scope.clone(), worker.clone()));
         }
         Ok(gone.len())
@@ -168,9 +160,7 @@ impl Writer {
         entries.sort_unstable_by_key(|(facet, no)| (facet::shelf(*no), *facet, *no));
         let statements = (sql::LISTING_INSERT, sql::LISTING_INSERT_16);
         insert_all(&self.db, statements, &entries, |values, (facet, no)| {
-            values.add(facet::shelf(*no))?;
-            values.add(facet)?;
-            values.add(no)
+            values.add(&[&facet::shelf(*no), facet, no])
         })?;
         self.save_house(HouseRow { listed: last, ..self.known.house })?;
         Ok(usize::try_from(last - listed).expect("it goes forward"))
@@ -218,9 +208,10 @@ const LISTING_BATCH: usize = 4_096;
 
 /// A moment that lies so far back, as a column.
 pub(super) fn before(now: Timestamp, span: Duration) -> i64 {
-    now.unix_ms().saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX))
+    now.unix_ms().saturating_sub(to_i64(span.as_millis()))
 }
 
-pub(super) fn to_i64(count: usize) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
+/// A number as a column; one that is too large is larger than all.
+pub(super) fn to_i64(number: impl TryInto<i64>) -> i64 {
+    number.try_into().unwrap_or(i64::MAX)
 }

@@ -129,13 +129,12 @@ impl Writer {
     fn due(&mut self, queue: i64, limit: usize) -> Result<VecDeque<i64>, Trouble> {
         self.write_pending()?;
         let ready = self.known.ready.get(&queue).copied().unwrap_or_default();
-        let mut statement = self.db.prepare_cached(sql::READY)?;
         let damaged = &self.known.damaged;
         let mut found = VecDeque::new();
         for rank in ready.ranks() {
             let wanted = limit - found.len();
             let values = (queue, rank, self.now().unix_ms(), to_i64(wanted + damaged.len()));
-            let due = load::numbers(&mut statement, values)?;
+            let due = load::numbers(&self.db, sql::READY, values)?;
             found.extend(due.into_iter().filter(|no| !damaged.contains(no)).take(wanted));
             if found.len() == limit {
                 break;
@@ -149,10 +148,8 @@ impl Writer {
         let mut ready = self.known.ready.get(&queue).copied().unwrap_or_default();
         ready.not_before = Timestamp::MAX;
         for rank in ready.ranks() {
-            let mut statement = self.db.prepare_cached(sql::READY_NEXT)?;
             let values = (queue, rank, self.now().unix_ms());
-            let next: Option<i64> = statement.query_row(values, |row| row.get(0))?;
-            match next {
+            match load::one::<Option<i64>>(&self.db, sql::READY_NEXT, values)? {
                 Some(run_at) => {
                     ready.not_before = ready.not_before.min(Timestamp::from_unix_ms(run_at));
                 }

@@ -7,7 +7,7 @@ use super::{
     chores::before,
     error::{OpenError, Trouble},
     known::{Queues, load_counts, load_house, load_queues, load_workers},
-    load::{self, blob},
+    load::{self, all, blob, first, one, pair},
     open::{Files, Role, refuse_foreign, schema_of},
     records,
     seal::{Kind, unseal},
@@ -166,13 +166,10 @@ impl<'a> Doctor<'a> {
     }
 
     fn file(&mut self) -> Result<(), Trouble> {
-        let mut statement = self.db.prepare(&format!("pragma integrity_check({TOLD_MAX})"))?;
-        let rows = statement.query_map([], |row| row.get::<_, String>(0))?;
-        for row in rows {
-            let said = row?;
-            if said != "ok" {
-                self.damage(format!("SQLite says: {}", said.trim()));
-            }
+        let sql = format!("pragma integrity_check({TOLD_MAX})");
+        let said: Vec<String> = all(self.db, &sql, [], |row| Ok(row.get(0)?))?;
+        for said in said.iter().filter(|said| *said != "ok") {
+            self.damage(format!("SQLite says: {}", said.trim()));
         }
         Ok(())
     }
@@ -182,8 +179,7 @@ impl<'a> Doctor<'a> {
         load_house(self.db)?;
         records::load(self.db, &[RecordKind::Policy, RecordKind::Pause])?;
         load_workers(self.db)?;
-        load_queues(self.db)?;
-        Ok(())
+        load_queues(self.db).map(drop)
     }
 
     /// Every job can be read, is live or ended and not both, and has a whole history.
@@ -202,11 +198,18 @@ impl<'a> Doctor<'a> {
             let wrong = match &read {
                 Ok((job, recent)) => {
                     let queue = row.get(6)?;
-                    self.add(job);
+                    let ended = job.status().is_ended();
+                    self.health.ended_jobs += u64::from(ended);
+                    self.health.live_jobs += u64::from(!ended);
                     truth.entry(queue).or_default().count(None, Some(job));
                     let misplaced = |queues: &Queues| queues.get(queue) != Some(&Queue::of(job));
                     let misplaced = queues.as_ref().is_some_and(misplaced);
-                    self.wrong_about(row.get(0)?, (job, recent), misplaced)?
+                    if !self.history_is_whole(row.get(0)?, job, recent)? {
+                        Some(format!("the history of {} is not whole", job.id()))
+                    } else {
+                        misplaced
+                            .then(|| format!("{} is kept in the queue of another type", job.id()))
+                    }
                 }
                 Err(trouble) => {
                     all_read = false;
@@ -228,45 +231,22 @@ impl<'a> Doctor<'a> {
         self.truth = all_read.then_some(truth);
         let orphans = "select (select count(*) from job where no not in (select no from handed)) + \
             (select count(*) from job_ended where no not in (select no from handed))";
-        let orphans: u64 = self.db.query_row(orphans, [], |row| row.get(0))?;
+        let orphans: u64 = one(self.db, orphans, [])?;
         if orphans > 0 {
             self.damage(format!("{orphans} jobs have a state, but were never handed over"));
         }
         Ok(())
     }
 
-    fn add(&mut self, job: &Job) {
-        let ended = job.status().is_ended();
-        self.health.ended_jobs += u64::from(ended);
-        self.health.live_jobs += u64::from(!ended);
-    }
-
-    /// What is wrong about a job that can be read.
-    fn wrong_about(
-        &self,
-        no: i64,
-        (job, recent): (&Job, &[HistoryEntry]),
-        misplaced: bool,
-    ) -> Result<Option<String>, Trouble> {
-        if !self.history_is_whole(no, job, recent)? {
-            return Ok(Some(format!("the history of {} is not whole", job.id())));
-        }
-        if misplaced {
-            return Ok(Some(format!("{} is kept in the queue of another type", job.id())));
-        }
-        Ok(None)
-    }
-
     /// Every history row can be read and is in its place.
     fn histories(&mut self) -> Result<(), Trouble> {
-        let mut statement = self.db.prepare("select no, seq, body from history")?;
-        let mut rows = statement.query([])?;
         let mut misplaced = 0;
-        while let Some(row) = rows.next()? {
+        all::<_, ()>(self.db, "select no, seq, body from history", [], |row| {
             let (no, seq): (i64, u64) = (row.get(0)?, row.get(1)?);
             let entry: HistoryEntry = from_row(no, blob(row, 2)?)?;
             misplaced += u64::from(entry.seq != seq);
-        }
+            Ok(())
+        })?;
         if misplaced > 0 {
             self.damage(format!("{misplaced} history rows are in another's place"));
         }
@@ -281,28 +261,23 @@ impl<'a> Doctor<'a> {
         recent: &[HistoryEntry],
     ) -> Result<bool, Trouble> {
         let sql = "select count(*), coalesce(max(seq), 0) from history where no = ?1 and seq > 0";
-        let mut statement = self.db.prepare_cached(sql)?;
-        let (count, last): (u64, u64) =
-            statement.query_row([no], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let counted = first(self.db, sql, [no], pair)?;
+        let (count, last): (u64, u64) = counted.unwrap_or_default();
         let goes_on = recent.iter().map(|entry| entry.seq).eq(last + 1..=job.seq);
         Ok(count == last && goes_on)
     }
 
     fn others(&mut self) -> Result<(), Trouble> {
-        let mut statement = self.db.prepare("select no, body from step")?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            from_row::<Step>(row.get(0)?, blob(row, 1)?)?;
-        }
-        let mut statement = self.db.prepare("select event, sheet from outbox order by event")?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
+        all::<_, ()>(self.db, "select no, body from step", [], |row| {
+            Ok(from_row::<Step>(row.get(0)?, blob(row, 1)?).map(drop)?)
+        })?;
+        all(self.db, "select event, sheet from outbox order by event", [], |row| {
             for line in lines(row.get(0)?, blob(row, 1)?)? {
                 let (no, _) = event_about(line.number, line.sealed)?;
                 event_from_row(line.number, line.sealed, Arc::new(load::envelope(self.db, no)?))?;
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// What the counters say is what a count of all jobs says.
@@ -332,7 +307,7 @@ impl<'a> Doctor<'a> {
     fn leases(&mut self) -> Result<(), Trouble> {
         let stuck = "select count(*) from job where lease_until <= ?1";
         let late = before(self.now, STUCK_AFTER);
-        let stuck: u64 = self.db.query_row(stuck, [late], |row| row.get(0))?;
+        let stuck: u64 = one(self.db, stuck, [late])?;
         if stuck > 0 {
             let what = format!("{stuck} leases are over for more than a minute and not swept");
             self.notice(what, SWEEP);
@@ -341,7 +316,7 @@ impl<'a> Doctor<'a> {
     }
 
     fn keys(&mut self) -> Result<(), Trouble> {
-        self.health.keys = self.db.query_row("select count(*) from key", [], |row| row.get(0))?;
+        self.health.keys = one(self.db, "select count(*) from key", [])?;
         let wrong = self.wrong_keys()?;
         if wrong > 0 {
             self.damage(format!("{wrong} keys mean no job that has them"));
@@ -349,7 +324,7 @@ impl<'a> Doctor<'a> {
         // Twice the longest time that the default allows: whoever set more knows why.
         let old = "select count(*) from key where ended_at <= ?1";
         let window = engine::Policy::default().key_window * 2;
-        let old: u64 = self.db.query_row(old, [before(self.now, window)], |row| row.get(0))?;
+        let old: u64 = one(self.db, old, [before(self.now, window)])?;
         if old > 0 {
             let days = window.as_secs() / 86_400;
             let what = format!(
@@ -371,30 +346,26 @@ impl<'a> Doctor<'a> {
         if self.schema < AUDIT_SINCE {
             return Ok(());
         }
-        match verify(self.db, &mut |_| {})? {
-            AuditChain::Whole { .. } => {}
-            AuditChain::Broken { number } => self.damage(format!(
+        if let AuditChain::Broken { number } = verify(self.db, &mut |_| {})? {
+            self.damage(format!(
                 "the audit log is broken: entry {number} is missing or not as it was written"
-            )),
+            ));
         }
         Ok(())
     }
-}
 
-impl Doctor<'_> {
     /// How many keys do not mean the job that came with them.
     fn wrong_keys(&self) -> Result<u64, Trouble> {
         let sql = "select k.name, k.no, h.envelope from key k left join handed h on h.no = k.no";
-        let mut statement = self.db.prepare(sql)?;
-        let mut rows = statement.query([])?;
         let mut wrong = 0;
-        while let Some(row) = rows.next()? {
+        all::<_, ()>(self.db, sql, [], |row| {
             let (name, no): (String, i64) = (row.get(0)?, row.get(1)?);
             let sealed = row.get_ref(2)?.as_blob_or_null().unwrap_or_default();
             let envelope = sealed.map(|sealed| from_row::<Envelope>(no, sealed)).transpose()?;
             let own = envelope.and_then(|envelope| envelope.key);
             wrong += u64::from(own.is_none_or(|own| own.name.as_str() != name));
-        }
+            Ok(())
+        })?;
         Ok(wrong)
     }
 }

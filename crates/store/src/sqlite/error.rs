@@ -24,18 +24,13 @@ pub(super) enum Trouble {
 impl Trouble {
     /// Whether the file is something else altogether.
     pub(super) fn is_no_database(&self) -> bool {
-        match self {
-            Trouble::Sql(error) => error.sqlite_error_code() == Some(ErrorCode::NotADatabase),
-            Trouble::Damage(_) | Trouble::Impossible(_) | Trouble::Busy => false,
-        }
+        let code = Some(ErrorCode::NotADatabase);
+        matches!(self, Trouble::Sql(error) if error.sqlite_error_code() == code)
     }
 
     /// Whether it is about one row, so that the work on others can go on.
     pub(super) fn is_about_a_row(&self) -> bool {
-        match self {
-            Trouble::Damage(_) | Trouble::Impossible(_) => true,
-            Trouble::Sql(_) | Trouble::Busy => false,
-        }
+        matches!(self, Trouble::Damage(_) | Trouble::Impossible(_))
     }
 
     /// What a caller is told, where nothing was committed.

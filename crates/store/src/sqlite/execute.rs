@@ -10,65 +10,52 @@ use super::{
 use crate::{
     queue::Queue,
     record::Records,
-    seen::room_for_worker,
-    store::{Answer, Reply, Request, turn},
-    unit_of_work::{Effect, Sink, Source, carry_out},
+    seen::{Name, heard, room_for_worker},
+    store::{Claimed, Reply, Request},
+    unit_of_work::{Effect, OneWriter, Sink, Source, carry_out_batch},
 };
 use engine::{
     AttemptRecord, Chance, Host, IdempotencyKey, Job, JobId, JobType, LeaseToken, Refusal, Scope,
-    Step, StepName, TenantLimit, TenantLimits, Timestamp, WorkerId,
+    Step, StepName, TenantLimit, TenantLimits, Timestamp, Wish,
 };
 use std::{sync::Arc, time::Duration};
 
 impl Writer {
-    /// Carries out a batch; replies keep the order of the requests.
+    /// Carries out a batch.
     pub(super) fn execute(&mut self, batch: Vec<Request>) -> Result<Vec<Reply>, Trouble> {
-        let mut numbered: Vec<(usize, Request)> = batch.into_iter().enumerate().collect();
-        numbered.sort_by_key(|(_, request)| turn(request)); // stable: the order within a turn stays
-        let mut replies: Vec<(usize, Reply)> = Vec::with_capacity(numbered.len());
-        for (index, request) in numbered {
-            replies.push((index, self.request(request)?));
-        }
+        self.load_credentials(&batch)?;
+        let replies = carry_out_batch(self, batch)?;
         self.keep_up_listing()?;
-        replies.sort_by_key(|(index, _)| *index);
-        Ok(replies.into_iter().map(|(_, reply)| reply).collect())
+        Ok(replies)
     }
 
-    fn request(&mut self, request: Request) -> Result<Reply, Trouble> {
-        match request {
-            Request::Claim { scope, wish } => {
-                let claimed = self.claim(&scope, &wish)?;
-                self.see(scope, wish.worker, wish.host, Some(wish.job_types))?;
-                return Ok(Ok(Answer::Claimed(claimed)));
-            }
-            Request::Seen { scope, worker } => self.see(scope, worker, None, None)?,
-            Request::Leave { scope, worker } => self.leave(scope, worker)?,
-            Request::Submit(_)
-            | Request::Job { .. }
-            | Request::Pause { .. }
-            | Request::Resume { .. }
-            | Request::PutRecord(_)
-            | Request::Audit(_)
-            | Request::All(_) => {
-                self.load_credentials(&request)?;
-                return carry_out(self, &request);
+    /// Credentials are in memory from the first request on that sets one: nothing else is decided
+    /// by them, and one that is damaged must not keep jobs from running.
+    fn load_credentials(&mut self, batch: &[Request]) -> Result<(), Trouble> {
+        for part in batch.iter().flat_map(Request::parts) {
+            let Request::PutRecord(change) = part else { continue };
+            if !change.name.kind.decides_batches() {
+                let loaded = records::load(&self.db, &[change.name.kind])?;
+                self.known.records.extend(loaded);
             }
         }
-        Ok(Ok(Answer::Done))
+        Ok(())
+    }
+}
+
+impl OneWriter for Writer {
+    fn claim(&mut self, scope: &Scope, wish: &Wish) -> Result<Vec<Claimed>, Trouble> {
+        self.claim(scope, wish)
     }
 
     fn see(
         &mut self,
-        scope: Scope,
-        worker: WorkerId,
+        name: Name,
         host: Option<Host>,
         job_types: Option<Vec<JobType>>,
     ) -> Result<(), Trouble> {
         let now = self.now();
         let mut workers = self.shared.workers();
-        let name = (scope, worker);
-        // One too many works like any other and is not shown: claims and reports are never refused
-        // for it.
         if !workers.contains_key(&name) && self.shared.is_full(&name.0, now) {
             return Ok(());
         }
@@ -77,16 +64,11 @@ impl Writer {
             return Ok(());
         };
         if let Some(lost) = forgotten {
-            let values = (to_scope(&lost.0), lost.1.as_str());
-            self.db.prepare_cached(sql::WORKER_DROP)?.execute(values)?;
+            load::run(&self.db, sql::WORKER_DROP, (to_scope(&lost.0), lost.1.as_str()))?;
             workers.remove(&lost);
         }
         let before = workers.get(&name).cloned();
-        let nobody = Seen { host: None, job_types: [].into(), seen_at: now, left: false };
-        let mut seen = before.clone().unwrap_or(nobody);
-        (seen.seen_at, seen.left) = (now, false);
-        seen.host = host.or(seen.host);
-        seen.job_types = job_types.map_or(seen.job_types, Into::into);
+        let seen = heard(before.clone(), host, job_types, now);
         // The file is told now and then: a worker that claims a thousand times a second is alive, and
         // that is all anybody wants to know after a restart.
         let told = before.is_some_and(|before| {
@@ -100,30 +82,13 @@ impl Writer {
         Ok(())
     }
 
-    /// A worker signs off. One that was never seen has nothing to leave.
-    fn leave(&mut self, scope: Scope, worker: WorkerId) -> Result<(), Trouble> {
+    fn leave(&mut self, name: Name) -> Result<(), Trouble> {
         let now = self.now();
         let mut workers = self.shared.workers();
-        let name = (scope, worker);
         let Some(before) = workers.get(&name).cloned() else { return Ok(()) };
         let seen = Seen { seen_at: now, left: true, ..before };
         self.save_worker(&name.0, &name.1, &seen)?;
         workers.insert(name, seen);
-        Ok(())
-    }
-}
-
-impl Writer {
-    /// Credentials are in memory from the first request on that sets one: nothing else is decided
-    /// by them, and one that is damaged must not keep jobs from running.
-    fn load_credentials(&mut self, request: &Request) -> Result<(), Trouble> {
-        for part in request.parts() {
-            let Request::PutRecord(change) = part else { continue };
-            if !change.name.kind.decides_batches() {
-                let loaded = records::load(&self.db, &[change.name.kind])?;
-                self.known.records.extend(loaded);
-            }
-        }
         Ok(())
     }
 }
@@ -155,8 +120,7 @@ impl Source for Writer {
         let Some(no) = self.known.queues.no(&queue.job_type, &queue.tenant) else {
             return Ok(None);
         };
-        let mut statement = self.db.prepare_cached(sql::KEY)?;
-        let Some(holder) = load::numbers(&mut statement, (no, key.as_str()))?.pop() else {
+        let Some(holder) = load::numbers(&self.db, sql::KEY, (no, key.as_str()))?.pop() else {
             return Ok(None);
         };
         let holder = self.find_by_no(holder)?.filter(|holder| {

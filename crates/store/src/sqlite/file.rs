@@ -131,11 +131,6 @@ pub(super) fn folder(of: &Path) -> &Path {
     of.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."))
 }
 
-/// A file of ours that lies beside the store and is named after it.
-pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
-    with(path, &format!(".{ending}"))
-}
-
 /// The path with something at its end, as SQLite names its own files.
 pub(super) fn with(path: &Path, ending: &str) -> PathBuf {
     let mut name = OsString::from(path);

@@ -3,10 +3,10 @@
 //! All of it can be read from the file again, and is, whenever a transaction was rolled back.
 
 use super::{
-    body::{Commit, HouseRow, from_row, from_scope},
+    body::{Body, Commit, HouseRow, from_row, from_scope},
     error::Trouble,
     facet,
-    load::blob,
+    load::{all, blob, first, one, pair},
     records,
     seal::{Damage, Kind},
     sql,
@@ -18,7 +18,7 @@ use crate::{
     record::Records,
 };
 use engine::{JobId, JobType, Priority, Scope, Timestamp, WorkerId};
-use rusqlite::{Connection, Params};
+use rusqlite::{Connection, Params, Row};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) struct Known {
@@ -67,7 +67,7 @@ impl Known {
             counts,
             uncounted,
             ready: BTreeMap::new(),
-            claims: load_claims(db)?,
+            claims: all(db, sql::CLAIMS, [], pair)?,
             unlisted: Unlisted { from: last.last_no + 1, entries: Vec::new() },
             damaged: BTreeSet::new(),
         })
@@ -146,17 +146,17 @@ pub(super) fn load_queues_of_type(db: &Connection, job_type: &JobType) -> Result
 }
 
 fn read_queues(db: &Connection, sql: &str, params: impl Params) -> Result<Queues, Trouble> {
-    let mut queues = Queues::default();
-    let mut statement = db.prepare_cached(sql)?;
-    let mut rows = statement.query(params)?;
-    while let Some(row) = rows.next()? {
+    let read = |row: &Row<'_>| {
         let (no, job_type, tenant): (i64, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
         let queue: Queue = from_row(no, blob(row, 3)?)?;
         if (queue.job_type.as_str(), queue.tenant.as_str()) != (&job_type, &tenant) {
             return Err(Trouble::Impossible("a queue has another's name"));
         }
-        queues.add(no, queue);
-    }
+        Ok((no, queue))
+    };
+    let mut queues = Queues::default();
+    let read: Vec<_> = all(db, sql, params, read)?;
+    read.into_iter().for_each(|(no, queue)| queues.add(no, queue));
     Ok(queues)
 }
 
@@ -170,21 +170,12 @@ pub(super) struct Counted {
 }
 
 pub(super) fn load_house(db: &Connection) -> Result<HouseRow, Trouble> {
-    let mut statement = db.prepare_cached(sql::HOUSE)?;
-    let mut rows = statement.query([])?;
-    let row = rows.next()?.ok_or(Trouble::Impossible("the house has no row"))?;
-    Ok(from_row(1, blob(row, 0)?)?)
-}
-
-fn load_claims(db: &Connection) -> Result<BTreeSet<(i64, i64)>, Trouble> {
-    let mut statement = db.prepare_cached(sql::CLAIMS)?;
-    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    let house = first(db, sql::HOUSE, [], |row| Ok(from_row(1, blob(row, 0)?)?))?;
+    house.ok_or(Trouble::Impossible("the house has no row"))
 }
 
 fn load_newest_id(db: &Connection) -> Result<Option<JobId>, Trouble> {
-    let mut statement = db.prepare_cached(sql::NEWEST_ID)?;
-    let newest: Option<Vec<u8>> = statement.query_row([], |row| row.get(0))?;
+    let newest: Option<Vec<u8>> = one(db, sql::NEWEST_ID, [])?;
     let id = |bytes: Vec<u8>| {
         let bytes = bytes.try_into().map_err(|_| Trouble::Impossible("an id has 16 bytes"))?;
         Ok(JobId::from_bytes(bytes))
@@ -194,24 +185,28 @@ fn load_newest_id(db: &Connection) -> Result<Option<JobId>, Trouble> {
 
 /// The counts as they were last written down, with all that has changed since.
 pub(super) fn load_counts(db: &Connection) -> Result<Counted, Trouble> {
-    let mut counts = BTreeMap::new();
-    let mut statement = db.prepare_cached(sql::COUNTERS)?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        let queue: i64 = row.get(0)?;
-        counts.insert(queue, from_row::<Counts>(queue, blob(row, 1)?)?);
-    }
+    let mut counts = all(db, sql::COUNTERS, [], numbered)?;
     let (mut last_commit, mut last, mut uncounted) = (0, Commit::default(), BTreeSet::new());
-    let mut statement = db.prepare_cached(sql::DELTAS)?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        last_commit = row.get(0)?;
-        last = from_row(last_commit, blob(row, 1)?)?;
-        let damage = Damage { kind: Kind::Commit, no: last_commit };
-        last.deltas.apply(&mut counts).ok_or(damage)?;
-        uncounted.extend(last.deltas.0.keys());
+    for (no, commit) in load_commits(db)? {
+        apply(no, &commit, &mut counts)?;
+        uncounted.extend(commit.deltas.0.keys());
+        (last_commit, last) = (no, commit);
     }
     Ok(Counted { counts, uncounted, last_commit, last })
+}
+
+fn load_commits(db: &Connection) -> Result<Vec<(i64, Commit)>, Trouble> {
+    all(db, sql::DELTAS, [], numbered)
+}
+
+fn apply(no: i64, commit: &Commit, counts: &mut BTreeMap<i64, Counts>) -> Result<(), Damage> {
+    commit.deltas.apply(counts).ok_or(Damage { kind: Kind::Commit, no })
+}
+
+/// A row that is a number and a body.
+fn numbered<T: Body>(row: &Row<'_>) -> Result<(i64, T), Trouble> {
+    let no = row.get(0)?;
+    Ok((no, from_row(no, blob(row, 1)?)?))
 }
 
 /// The counts of queues that were loaded by their scope.
@@ -232,35 +227,24 @@ pub(super) fn load_counts_of_few(
     queues: &Queues,
 ) -> Result<BTreeMap<i64, Counts>, Trouble> {
     let mut counts = BTreeMap::new();
-    let mut statement = db.prepare_cached(sql::COUNTER)?;
     for (no, _) in queues.all() {
-        let mut rows = statement.query([no])?;
-        if let Some(row) = rows.next()? {
-            counts.insert(no, from_row::<Counts>(no, blob(row, 0)?)?);
-        }
+        let counter = first(db, sql::COUNTER, [no], |row| Ok(from_row(no, blob(row, 0)?)?))?;
+        counts.extend(counter.map(|counter| (no, counter)));
     }
-    let mut statement = db.prepare_cached(sql::DELTAS)?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        let no = row.get(0)?;
-        let mut commit: Commit = from_row(no, blob(row, 1)?)?;
+    for (no, mut commit) in load_commits(db)? {
         commit.deltas.0.retain(|queue, _| queues.get(*queue).is_some());
-        commit.deltas.apply(&mut counts).ok_or(Damage { kind: Kind::Commit, no })?;
+        apply(no, &commit, &mut counts)?;
     }
     Ok(counts)
 }
 
 pub(super) fn load_workers(db: &Connection) -> Result<Workers, Trouble> {
-    let mut statement = db.prepare_cached(sql::WORKERS)?;
-    let mut rows = statement.query([])?;
-    let mut workers = BTreeMap::new();
-    while let Some(row) = rows.next()? {
+    all(db, sql::WORKERS, [], |row| {
         let (scope, name): (String, String) = (row.get(0)?, row.get(1)?);
         let no = facet::of_name(&[&scope, &name]);
         let (Some(scope), Ok(name)) = (from_scope(&scope), WorkerId::parse(&name)) else {
             return Err(Trouble::Impossible("a worker has no lawful name"));
         };
-        workers.insert((scope, name), from_row(no, blob(row, 2)?)?);
-    }
-    Ok(workers)
+        Ok(((scope, name), from_row(no, blob(row, 2)?)?))
+    })
 }

@@ -7,6 +7,7 @@
 
 use super::{
     body::from_row,
+    chores::to_i64,
     error::Trouble,
     facet,
     known::{load_house, load_queues},
@@ -63,11 +64,9 @@ fn place(below: i64) -> Cursor {
 
 /// The number below which the page begins.
 fn start(db: &Connection, query: &Query) -> Result<i64, Trouble> {
-    let from = query.before.map(|place| i64::try_from(place.major()).unwrap_or(i64::MAX));
-    let from = from.unwrap_or(i64::MAX);
+    let from = query.before.map_or(i64::MAX, |place| to_i64(place.major()));
     // Jobs arrive in the order of their creation, and none ends before it was created.
-    let until = query.filter.created_until();
-    match until {
+    match query.filter.created_until() {
         Some(until) => Ok(from.min(first_created_after(db, until)?)),
         None => Ok(from),
     }
@@ -75,23 +74,18 @@ fn start(db: &Connection, query: &Query) -> Result<i64, Trouble> {
 
 /// The first number whose job was created after `moment`, by halving.
 fn first_created_after(db: &Connection, moment: Timestamp) -> Result<i64, Trouble> {
-    let mut last = db.prepare_cached(sql::LAST_NO)?;
-    let last: Option<i64> = last.query_row([], |row| row.get(0))?;
+    let last: Option<i64> = load::one(db, sql::LAST_NO, [])?;
     let (mut low, mut high) = (0, last.map_or(0, |last| last + 1));
     while low < high {
         let middle = low + (high - low) / 2;
-        let mut statement = db.prepare_cached(sql::FIRST_NO_FROM)?;
-        let mut rows = statement.query([middle])?;
-        let Some(row) = rows.next()? else {
-            high = middle;
-            continue;
-        };
-        let no: i64 = row.get(0)?;
-        let envelope: Envelope = from_row(no, load::blob(row, 1)?)?;
-        if envelope.created_at > moment {
-            high = middle;
-        } else {
-            low = no + 1;
+        let first = load::first(db, sql::FIRST_NO_FROM, [middle], |row| {
+            let no: i64 = row.get(0)?;
+            let envelope: Envelope = from_row(no, load::blob(row, 1)?)?;
+            Ok((no, envelope.created_at))
+        })?;
+        match first {
+            Some((no, created_at)) if created_at <= moment => low = no + 1,
+            Some(_) | None => high = middle,
         }
     }
     Ok(low)
@@ -127,15 +121,14 @@ impl Walk {
             self.ahead.pop();
         }
         while self.ahead.is_empty() && !self.whole {
-            let mut statement = db.prepare_cached(self.sql)?;
-            let stride = super::chores::to_i64(STRIDE);
+            let stride = to_i64(STRIDE);
             let shelf = self.shelf.map(|shelf| shelf.min(facet::shelf(below)));
             self.ahead = match (self.key, shelf) {
                 (Some(key), Some(shelf)) => {
-                    load::numbers(&mut statement, [below, stride, key, shelf])?
+                    load::numbers(db, self.sql, [below, stride, key, shelf])?
                 }
-                (Some(key), None) => load::numbers(&mut statement, [below, stride, key])?,
-                (None, _) => load::numbers(&mut statement, [below, stride])?,
+                (Some(key), None) => load::numbers(db, self.sql, [below, stride, key])?,
+                (None, _) => load::numbers(db, self.sql, [below, stride])?,
             };
             if self.ahead.len() < STRIDE {
                 self.shelf = shelf.map(|shelf| shelf - 1);

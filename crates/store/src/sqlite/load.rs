@@ -2,19 +2,23 @@
 
 use super::{
     body::{from_row, job_from_row},
+    chores::to_i64,
     error::Trouble,
     recent::Noted,
     seal::{Kind, unseal},
     sql,
 };
+use crate::form::stored::NOT_WHOLE;
 pub(super) use crate::form::stored::Stored;
-use engine::{Envelope, HistoryEntry, JobId, JsonText, LeaseToken, Step, StepName};
-use rusqlite::{CachedStatement, Connection, Params, Row, types::ValueRef};
+use engine::{Envelope, HistoryEntry, JobId, JsonText, LeaseToken, Scope, Step, StepName};
+use rusqlite::{
+    Connection, Params, Row,
+    types::{FromSql, ValueRef},
+};
 use std::sync::Arc;
 
 pub(super) fn job_by_id(db: &Connection, id: JobId) -> Result<Option<Stored>, Trouble> {
-    let stored = stored(db, sql::JOB_BY_ID, [&id.to_bytes()[..]])?;
-    match stored {
+    match first(db, sql::JOB_BY_ID, [&id.to_bytes()[..]], read_stored)? {
         // The column and its index say so, but the sealed row says otherwise.
         Some(stored) if stored.job.id() != id => {
             Err(Trouble::Impossible("a job is kept under another's id"))
@@ -23,14 +27,18 @@ pub(super) fn job_by_id(db: &Connection, id: JobId) -> Result<Option<Stored>, Tr
     }
 }
 
-pub(super) fn job_by_no(db: &Connection, no: i64) -> Result<Option<Stored>, Trouble> {
-    stored(db, sql::JOB_BY_NO, [no])
+/// The same, where it is in scope.
+pub(super) fn visible(
+    db: &Connection,
+    scope: &Scope,
+    id: JobId,
+) -> Result<Option<Stored>, Trouble> {
+    let stored = job_by_id(db, id)?;
+    Ok(stored.filter(|stored| scope.covers(&stored.job.envelope.tenant)))
 }
 
-fn stored(db: &Connection, sql: &str, params: impl Params) -> Result<Option<Stored>, Trouble> {
-    let mut statement = db.prepare_cached(sql)?;
-    let mut rows = statement.query(params)?;
-    rows.next()?.map(read_stored).transpose()
+pub(super) fn job_by_no(db: &Connection, no: i64) -> Result<Option<Stored>, Trouble> {
+    first(db, sql::JOB_BY_NO, [no], read_stored)
 }
 
 fn read_stored(row: &Row<'_>) -> Result<Stored, Trouble> {
@@ -60,10 +68,8 @@ pub(super) fn start(
 }
 
 pub(super) fn payload(db: &Connection, no: i64) -> Result<JsonText, Trouble> {
-    let mut statement = db.prepare_cached(sql::PAYLOAD)?;
-    let mut rows = statement.query([no])?;
-    let row = rows.next()?.ok_or(Trouble::Impossible("a job has no payload"))?;
-    read_payload(no, blob(row, 0)?)
+    let payload = first(db, sql::PAYLOAD, [no], |row| read_payload(no, blob(row, 0)?))?;
+    payload.ok_or(Trouble::Impossible("a job has no payload"))
 }
 
 fn read_payload(no: i64, sealed: &[u8]) -> Result<JsonText, Trouble> {
@@ -72,26 +78,15 @@ fn read_payload(no: i64, sealed: &[u8]) -> Result<JsonText, Trouble> {
     Ok(JsonText::from_stored(text?))
 }
 
-/// The history of a job after row `after`. A row that is not there at all has no seal to say so, but
-/// the job knows how many there are.
+/// The history of a job after row `after`.
 pub(super) fn history(
     db: &Connection,
     stored: &Stored,
     after: u64,
 ) -> Result<Vec<HistoryEntry>, Trouble> {
-    let mut statement = db.prepare_cached(sql::HISTORY)?;
-    let mut rows = statement.query((stored.no, i64::try_from(after).unwrap_or(i64::MAX)))?;
-    let mut entries = Vec::new();
-    while let Some(row) = rows.next()? {
-        entries.push(entry(stored.no, row)?);
-    }
-    let recent = stored.recent.rows(stored.no)?.into_iter().map(|noted| noted.entry);
-    entries.extend(recent.filter(|entry| entry.seq > after));
-    let expected = after.saturating_add(1)..=stored.job.seq;
-    if !entries.iter().map(|entry| entry.seq).eq(expected) {
-        return Err(Trouble::Impossible("a history is not as long as its job says"));
-    }
-    Ok(entries)
+    let values = (stored.no, to_i64(after));
+    let moved = all(db, sql::HISTORY, values, |row| entry(stored.no, row))?;
+    stored.history(moved, after)?.ok_or(Trouble::Impossible(NOT_WHOLE))
 }
 
 /// The record of the attempt that `token` ended.
@@ -107,19 +102,13 @@ pub(super) fn record(
         return Ok(found);
     }
     let mut statement = db.prepare_cached(sql::HISTORY_NEWEST_FIRST)?;
-    let mut rows = statement.query([stored.no])?;
-    while let Some(row) = rows.next()? {
-        if let Some(record) = entry(stored.no, row)?.record_of(token) {
-            return Ok(Some(record));
-        }
-    }
-    Ok(None)
+    let mut entries = statement.query_and_then([stored.no], |row| entry(stored.no, row))?;
+    entries.find_map(|entry| entry.map(|entry| entry.record_of(token)).transpose()).transpose()
 }
 
 /// The numbers of the announcements of a job about what came after row `after` of its history, in order.
 pub(super) fn events_of(db: &Connection, stored: &Stored, after: u64) -> Result<Vec<i64>, Trouble> {
-    let values = (stored.no, i64::try_from(after).unwrap_or(i64::MAX));
-    let mut events = numbers(&mut db.prepare_cached(sql::EVENTS_OF_JOB)?, values)?;
+    let mut events = numbers(db, sql::EVENTS_OF_JOB, (stored.no, to_i64(after)))?;
     let recent: Vec<Noted> = stored.recent.rows(stored.no)?;
     let recent = recent.into_iter().filter(|noted| noted.entry.seq > after);
     events.extend(recent.filter_map(|noted| noted.event));
@@ -128,10 +117,8 @@ pub(super) fn events_of(db: &Connection, stored: &Stored, after: u64) -> Result<
 
 /// What is kept of a job that announcements are about.
 pub(super) fn envelope(db: &Connection, no: i64) -> Result<Envelope, Trouble> {
-    let mut statement = db.prepare_cached(sql::ENVELOPE)?;
-    let mut rows = statement.query([no])?;
-    let row = rows.next()?.ok_or(Trouble::Impossible("a query without a row"))?;
-    Ok(from_row(no, blob(row, 0)?)?)
+    let envelope = first(db, sql::ENVELOPE, [no], |row| Ok(from_row(no, blob(row, 0)?)?))?;
+    envelope.ok_or(Trouble::Impossible("a query without a row"))
 }
 
 fn entry(no: i64, row: &Row<'_>) -> Result<HistoryEntry, Trouble> {
@@ -144,18 +131,17 @@ fn entry(no: i64, row: &Row<'_>) -> Result<HistoryEntry, Trouble> {
 }
 
 pub(super) fn step(db: &Connection, no: i64, name: &StepName) -> Result<Option<Step>, Trouble> {
-    let mut statement = db.prepare_cached(sql::STEP)?;
-    let mut rows = statement.query((no, name.as_str()))?;
-    let Some(row) = rows.next()? else { return Ok(None) };
-    let step: Step = from_row(no, blob(row, 0)?)?;
-    if step.name != *name {
-        return Err(Trouble::Impossible("a step has another's name"));
-    }
-    Ok(Some(step))
+    first(db, sql::STEP, (no, name.as_str()), |row| {
+        let step: Step = from_row(no, blob(row, 0)?)?;
+        if step.name != *name {
+            return Err(Trouble::Impossible("a step has another's name"));
+        }
+        Ok(step)
+    })
 }
 
 pub(super) fn steps_count(db: &Connection, no: i64) -> Result<u64, Trouble> {
-    Ok(db.prepare_cached(sql::STEPS_COUNT)?.query_row([no], |row| row.get(0))?)
+    one(db, sql::STEPS_COUNT, [no])
 }
 
 /// What was found, or nothing where a row is damaged: one job that cannot be read must not keep the others
@@ -168,13 +154,55 @@ pub(super) fn readable<T>(found: Result<T, Trouble>) -> Result<Option<T>, Troubl
     }
 }
 
+/// What every row of an answer says.
+pub(super) fn all<T, C: FromIterator<T>>(
+    db: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl FnMut(&Row<'_>) -> Result<T, Trouble>,
+) -> Result<C, Trouble> {
+    db.prepare_cached(sql)?.query_and_then(params, read)?.collect()
+}
+
+/// What the first row of an answer says, if it has one.
+pub(super) fn first<T>(
+    db: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl FnOnce(&Row<'_>) -> Result<T, Trouble>,
+) -> Result<Option<T>, Trouble> {
+    let mut statement = db.prepare_cached(sql)?;
+    let mut rows = statement.query(params)?;
+    rows.next()?.map(read).transpose()
+}
+
+/// The one value that an answer always has.
+pub(super) fn one<T: FromSql>(
+    db: &Connection,
+    sql: &str,
+    params: impl Params,
+) -> Result<T, Trouble> {
+    Ok(db.prepare_cached(sql)?.query_row(params, |row| row.get(0))?)
+}
+
+/// Two columns of a row.
+pub(super) fn pair<A: FromSql, B: FromSql>(row: &Row<'_>) -> Result<(A, B), Trouble> {
+    Ok((row.get(0)?, row.get(1)?))
+}
+
 /// The first column of every row.
 pub(super) fn numbers(
-    statement: &mut CachedStatement<'_>,
+    db: &Connection,
+    sql: &str,
     params: impl Params,
 ) -> Result<Vec<i64>, Trouble> {
-    let rows = statement.query_map(params, |row| row.get(0))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    all(db, sql, params, |row| Ok(row.get(0)?))
+}
+
+/// Carries out a statement that has no answer.
+pub(super) fn run(db: &Connection, sql: &str, params: impl Params) -> Result<(), Trouble> {
+    db.prepare_cached(sql)?.execute(params)?;
+    Ok(())
 }
 
 pub(super) fn blob<'a>(row: &'a Row<'_>, column: usize) -> Result<&'a [u8], Trouble> {

@@ -2,7 +2,7 @@
 
 use super::{
     error::OpenError,
-    file::{beside, open_private},
+    file::{open_private, with},
 };
 use std::{
     fs::{File, TryLockError},
@@ -22,7 +22,7 @@ pub(super) struct LockFile {
 impl LockFile {
     /// Takes the store at `path`, or says who has it.
     pub(super) fn take(path: &Path, who: &str) -> Result<Self, OpenError> {
-        let lock_path = beside(path, "lock");
+        let lock_path = with(path, ".lock");
         let failed = |source| OpenError::File { path: path.to_owned(), source };
         let mut file = open_private(&lock_path)?;
         // The name of the holder is written over what the file held: a second name of another file

@@ -46,7 +46,6 @@ use crate::{
     form::{body, facet, recent, seal, sheet},
     keeper::Keeper,
     node::News,
-    promise::{Awaited, Broken},
     queue::{QueueDepth, WorkerSeen},
     record::{Record, RecordKind},
     store::{
@@ -76,7 +75,9 @@ use writer::{Need, Shared, Writer};
 pub struct Sqlite {
     // Dropped in this order. Readers go first: whoever closes the file last moves the log into it, and
     // they could not. The lock goes last.
+    /// For questions that may take a while, so that no caller's runtime waits.
     slow: Keeper<Arc<Readers>>,
+    /// For the sweeper and the relay: no listing keeps them waiting.
     chores: Keeper<Arc<Readers>>,
     filler: Keeper<()>,
     readers: Arc<Readers>,
@@ -187,20 +188,17 @@ impl Sqlite {
         }));
     }
 
-    /// A question that may take a while.
-    async fn read_slowly<R: Send + 'static>(
+    /// A question about one job, if it is there and in scope.
+    fn about<R>(
         &self,
-        question: impl FnOnce(&Connection) -> Result<R, Trouble> + Send + 'static,
-    ) -> Result<R, StoreError> {
-        heard(self.slow.ask(move |readers| readers.ask(question))).await
-    }
-
-    /// A question of the sweeper or of the relay: no listing keeps them waiting.
-    async fn read_for_chores<R: Send + 'static>(
-        &self,
-        question: impl FnOnce(&Connection) -> Result<R, Trouble> + Send + 'static,
-    ) -> Result<R, StoreError> {
-        heard(self.chores.ask(move |readers| readers.ask(question))).await
+        scope: &Scope,
+        id: JobId,
+        question: impl FnOnce(&Connection, &load::Stored) -> Result<R, Trouble>,
+    ) -> Result<Option<R>, StoreError> {
+        self.readers.ask(|db| {
+            let stored = load::visible(db, scope, id)?;
+            stored.map(|stored| question(db, &stored)).transpose()
+        })
     }
 
     /// The store's time. Where the clock has jumped, the writer follows first: leases and workers are
@@ -231,9 +229,13 @@ impl Drop for PanicGuard<'_> {
 /// Why nothing is written after a panic.
 const GONE: &str = "a transaction panicked";
 
-/// What a thread of readers answers, unless it is gone.
-async fn heard<R>(asked: Awaited<Result<R, StoreError>>) -> Result<R, StoreError> {
-    asked.await.map_err(|broken: Broken| StoreError::Unavailable(Some(Box::new(broken))))?
+/// What a thread of readers answers to a question, unless it is gone.
+async fn read_by<R: Send + 'static>(
+    thread: &Keeper<Arc<Readers>>,
+    question: impl FnOnce(&Connection) -> Result<R, Trouble> + Send + 'static,
+) -> Result<R, StoreError> {
+    let asked = thread.ask(move |readers| readers.ask(question));
+    asked.await.map_err(|broken| StoreError::Unavailable(Some(Box::new(broken))))?
 }
 
 impl Execute for Sqlite {
@@ -252,16 +254,12 @@ impl Execute for Sqlite {
 #[async_trait]
 impl Store for Sqlite {
     async fn job(&self, scope: &Scope, id: JobId) -> Result<Option<Job>, StoreError> {
-        let stored = self.readers.ask_at_once(|db| load::job_by_id(db, id))?;
-        Ok(stored.map(|stored| stored.job).filter(|job| scope.covers(&job.envelope.tenant)))
+        let stored = self.readers.ask_at_once(|db| load::visible(db, scope, id))?;
+        Ok(stored.map(|stored| stored.job))
     }
 
     async fn payload(&self, scope: &Scope, id: JobId) -> Result<Option<JsonText>, StoreError> {
-        self.readers.ask(|db| {
-            let stored = load::job_by_id(db, id)?;
-            let visible = stored.filter(|stored| scope.covers(&stored.job.envelope.tenant));
-            visible.map(|stored| load::payload(db, stored.no)).transpose()
-        })
+        self.about(scope, id, |db, stored| load::payload(db, stored.no))
     }
 
     async fn history(
@@ -270,11 +268,8 @@ impl Store for Sqlite {
         id: JobId,
         after: u64,
     ) -> Result<Vec<HistoryEntry>, StoreError> {
-        self.readers.ask(|db| {
-            let stored = load::job_by_id(db, id)?;
-            let visible = stored.filter(|stored| scope.covers(&stored.job.envelope.tenant));
-            visible.map_or(Ok(Vec::new()), |stored| load::history(db, &stored, after))
-        })
+        let history = self.about(scope, id, |db, stored| load::history(db, stored, after))?;
+        Ok(history.unwrap_or_default())
     }
 
     async fn announced(
@@ -283,22 +278,19 @@ impl Store for Sqlite {
         id: JobId,
         after: u64,
     ) -> Result<Vec<Event>, StoreError> {
-        self.readers.ask(|db| {
-            let stored = load::job_by_id(db, id)?;
-            let visible = stored.filter(|stored| scope.covers(&stored.job.envelope.tenant));
-            visible.map_or(Ok(Vec::new()), |stored| reads::announced(db, &stored, after))
-        })
+        let events = self.about(scope, id, |db, stored| reads::announced(db, stored, after))?;
+        Ok(events.unwrap_or_default())
     }
 
     async fn list(&self, query: &Query) -> Result<Page, StoreError> {
         let query = query.clone();
-        self.read_slowly(move |db| list::list(db, &query)).await
+        read_by(&self.slow, move |db| list::list(db, &query)).await
     }
 
     async fn queues(&self, scope: &Scope) -> Result<Vec<QueueDepth>, StoreError> {
         let (scope, now, workers) =
             (scope.clone(), self.now().await?, self.shared.workers_now(scope));
-        self.read_slowly(move |db| reads::queues(db, &workers, &scope, now)).await
+        read_by(&self.slow, move |db| reads::queues(db, &workers, &scope, now)).await
     }
 
     async fn poison_counts(
@@ -307,13 +299,13 @@ impl Store for Sqlite {
         job_type: Option<&JobType>,
     ) -> Result<PoisonCounts, StoreError> {
         let (scope, job_type) = (scope.clone(), job_type.cloned());
-        self.read_slowly(move |db| reads::poison_counts(db, &scope, job_type.as_ref())).await
+        read_by(&self.slow, move |db| reads::poison_counts(db, &scope, job_type.as_ref())).await
     }
 
     async fn workers(&self, scope: &Scope) -> Result<Vec<WorkerSeen>, StoreError> {
         let (scope, now, workers) =
             (scope.clone(), self.now().await?, self.shared.workers_now(scope));
-        self.read_slowly(move |db| reads::workers(db, &workers, &scope, now)).await
+        read_by(&self.slow, move |db| reads::workers(db, &workers, &scope, now)).await
     }
 
     async fn settings_version(&self) -> Result<u64, StoreError> {
@@ -336,7 +328,7 @@ impl Store for Sqlite {
         limit: usize,
     ) -> Result<Vec<AuditEntry>, StoreError> {
         let scope = scope.clone();
-        self.read_slowly(move |db| audit::page(db, &scope, before, limit)).await
+        read_by(&self.slow, move |db| audit::page(db, &scope, before, limit)).await
     }
 
     async fn surroundings(
@@ -346,12 +338,12 @@ impl Store for Sqlite {
     ) -> Result<Option<(Job, Surroundings)>, StoreError> {
         let (scope, now, workers) =
             (scope.clone(), self.now().await?, self.shared.workers_now(scope));
-        self.read_slowly(move |db| reads::surroundings(db, &workers, &scope, id, now)).await
+        read_by(&self.slow, move |db| reads::surroundings(db, &workers, &scope, id, now)).await
     }
 
     async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError> {
         let now = self.now().await?;
-        self.read_for_chores(move |db| reads::overdue_jobs(db, limit, now)).await
+        read_by(&self.chores, move |db| reads::overdue_jobs(db, limit, now)).await
     }
 
     async fn next_due(&self, after: Timestamp) -> Result<Upcoming, StoreError> {
@@ -361,7 +353,7 @@ impl Store for Sqlite {
         if after == Timestamp::MAX {
             return Ok(Upcoming { now, due_at: None });
         }
-        let due_at = self.read_for_chores(move |db| reads::next_due(db, after)).await?;
+        let due_at = read_by(&self.chores, move |db| reads::next_due(db, after)).await?;
         Ok(Upcoming { now, due_at })
     }
 
@@ -370,7 +362,7 @@ impl Store for Sqlite {
     }
 
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>, StoreError> {
-        self.read_for_chores(move |db| reads::events(db, after, limit)).await
+        read_by(&self.chores, move |db| reads::events(db, after, limit)).await
     }
 
     async fn tidy(&self, limit: usize) -> Result<usize, StoreError> {

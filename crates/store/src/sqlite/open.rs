@@ -9,17 +9,20 @@ use super::{
     known::{Known, load_workers},
     lock::LockFile,
     log::commits_out_of_reach,
+    pending::Pending,
     readers::Readers,
-    writer::{Need, Parts, Room, Shared, Writer},
+    writer::{Need, Shared, Writer},
 };
 use crate::{
     clock::{Clock, StoreClock},
     dice::Dice,
     keeper::Keeper,
+    remembered::Remembered,
     store::StoreError,
 };
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use std::{
+    collections::{BTreeMap, HashMap},
     fs::{self, File},
     io::{self, BufReader},
     path::{Path, PathBuf},
@@ -69,11 +72,21 @@ impl Sqlite {
         let Options { log_pages, room_bytes_min, tenant_limits: limits, fail_stop, .. } = options;
         let checkpoints = Checkpoints::start(checkpointer, log_pages, fail_stop.clone());
         let checkpoints = checkpoints.map_err(cannot_start)?;
-        let room = room(&files, room_bytes_min);
-        let (jumped, shared_too) = (tick.jumped, shared.clone());
-        let parts =
-            Parts { db, dice, known, shared: shared_too, jumped, checkpoints, room, limits };
-        let mut writer = Writer::new(parts);
+        let mut writer = Writer {
+            db,
+            pending: Pending::default(),
+            remembered: Remembered::default(),
+            dice,
+            known,
+            shared: shared.clone(),
+            counts_before: BTreeMap::new(),
+            served: HashMap::new(),
+            serves: 0,
+            jumped: tick.jumped,
+            checkpoints,
+            has_room: room(&files, room_bytes_min),
+            limits,
+        };
         // Leases go on from here: nobody could hear their workers while the store was closed. On a full disk
         // they wait for the first transaction that has room.
         match writer.transact(Need::Finish, |_| Ok(())) {
@@ -282,17 +295,17 @@ fn is_empty(db: &Connection) -> Result<bool, Trouble> {
 }
 
 /// Asks the file system how much room there is. Where it does not say, SQLite will.
-fn room(files: &Files, bytes_min: u64) -> Room {
+fn room(files: &Files, bytes_min: u64) -> Box<dyn Fn(Need) -> bool + Send> {
     if files.vfs.is_some() || bytes_min == 0 {
-        return Room(Box::new(|_| true));
+        return Box::new(|_| true);
     }
     let folder = folder(&files.path).to_owned();
-    Room(Box::new(move |need| {
+    Box::new(move |need| {
         let free = rustix::fs::statvfs(&folder);
         let needed = match need {
             Need::Begin => bytes_min,
             Need::Finish => bytes_min / 4,
         };
         free.map_or(true, |free| free.f_bavail.saturating_mul(free.f_frsize) >= needed)
-    }))
+    })
 }

@@ -8,7 +8,7 @@
 use super::{
     body::{job_onto, onto, status_number},
     error::Trouble,
-    load::Stored,
+    load::{Stored, run},
     seal::{Kind, sealed_onto},
     sheet::Sheets,
     sql,
@@ -89,11 +89,7 @@ impl Pending {
     pub(super) fn write(self, db: &Connection) -> Result<(), Trouble> {
         write_handed(db, &self.new)?;
         write_jobs(db, &self.jobs)?;
-        let mut insert = db.prepare_cached(sql::OUTBOX_INSERT)?;
-        for sheet in self.sheets.written {
-            insert.execute(sheet)?;
-        }
-        Ok(())
+        self.sheets.written.into_iter().try_for_each(|sheet| run(db, sql::OUTBOX_INSERT, sheet))
     }
 }
 
@@ -101,8 +97,7 @@ fn write_handed(db: &Connection, new: &[New]) -> Result<(), Trouble> {
     let statements = (sql::HANDED_INSERT, sql::HANDED_INSERT_16);
     insert_all(db, statements, new, |values, New { stored, payload }| {
         let no = stored.no;
-        values.add(no)?;
-        values.add(&stored.job.id().to_bytes()[..])?;
+        values.add(&[&no, &&stored.job.id().to_bytes()[..]])?;
         values.write(|paper| onto(paper, no, &*stored.job.envelope))?;
         values.write(|paper| sealed_onto(paper, Kind::Payload, no, payload.as_str().as_bytes()))
     })
@@ -111,7 +106,6 @@ fn write_handed(db: &Connection, new: &[New]) -> Result<(), Trouble> {
 /// Brings each job from where it stands in the file to where it should.
 fn write_jobs(db: &Connection, jobs: &BTreeMap<i64, Touched>) -> Result<(), Trouble> {
     let (mut begun, mut moved, mut gone, mut ended) = (vec![], vec![], vec![], vec![]);
-    let mut delete_ended = db.prepare_cached(sql::ENDED_DELETE)?;
     for Touched { was, now } in jobs.values() {
         let ends = now.job.status().is_ended();
         match was {
@@ -120,7 +114,7 @@ fn write_jobs(db: &Connection, jobs: &BTreeMap<i64, Touched>) -> Result<(), Trou
                 continue;
             }
             Some(Place::Live(_)) => gone.push(now.no),
-            Some(Place::Ended) => drop(delete_ended.execute([now.no])?),
+            Some(Place::Ended) => run(db, sql::ENDED_DELETE, [now.no])?,
             None => {}
         }
         if ends { ended.push(&**now) } else { begun.push(&**now) }
@@ -133,34 +127,22 @@ fn write_jobs(db: &Connection, jobs: &BTreeMap<i64, Touched>) -> Result<(), Trou
 
 /// Removes live jobs, neighbours together.
 fn delete_all(db: &Connection, gone: &[i64]) -> Result<(), Trouble> {
-    let mut delete = db.prepare_cached(sql::JOBS_DELETE)?;
-    for neighbours in gone.chunk_by(|one, next| one + 1 == *next) {
-        let (first, last) = (neighbours[0], neighbours[neighbours.len() - 1]);
-        delete.execute([first, last])?;
-    }
-    Ok(())
+    let mut neighbours = gone.chunk_by(|one, next| one + 1 == *next);
+    neighbours.try_for_each(|all| run(db, sql::JOBS_DELETE, [all[0], all[all.len() - 1]]))
 }
 
 fn insert_live(values: &mut Values<'_, '_>, now: &&Stored) -> Result<(), Trouble> {
     let Columns { rank, run_at, expires_at, lease_until, claim, error } = Columns::of(&now.job);
-    values.add(now.no)?;
-    values.add(now.queue)?;
-    values.add(rank)?;
-    values.add(run_at)?;
-    values.add(expires_at)?;
-    values.add(lease_until)?;
-    values.add(claim)?;
-    values.add(error)?;
+    let Stored { no, queue, .. } = now;
+    values.add(&[no, queue, &rank, &run_at, &expires_at, &lease_until, &claim, &error])?;
     values.write(|paper| job_onto(paper, now.no, &now.job, &now.recent))
 }
 
 fn insert_ended(values: &mut Values<'_, '_>, now: &&Stored) -> Result<(), Trouble> {
-    values.add(now.no)?;
-    values.add(now.queue)?;
-    values.add(status_number(now.job.status()))?;
-    values.add(error_of(&now.job))?;
-    values.add(now.job.envelope.key.is_some())?;
-    values.add(engine::kept_since(&now.job).map(engine::Timestamp::unix_ms))?;
+    let Stored { no, queue, job, .. } = now;
+    let (status, keyed) = (status_number(job.status()), job.envelope.key.is_some());
+    let kept_since = engine::kept_since(job).map(engine::Timestamp::unix_ms);
+    values.add(&[no, queue, &status, &error_of(job), &keyed, &kept_since])?;
     values.write(|paper| job_onto(paper, now.no, &now.job, &now.recent))
 }
 
@@ -174,13 +156,13 @@ fn update_all(db: &Connection, moved: &[(&Columns, &Stored)]) -> Result<(), Trou
         let others = |of: &Columns| (of.rank, of.run_at, of.expires_at, of.claim, of.error);
         if others(was) == others(&is) {
             let values = (now.no, is.lease_until, body());
-            db.prepare_cached(sql::JOB_UPDATE_LEASE)?.execute(values)?;
+            run(db, sql::JOB_UPDATE_LEASE, values)?;
         } else if was.error == is.error {
             states.push((is, *now));
         } else {
             let Columns { rank, run_at, expires_at, lease_until, claim, error } = is;
             let values = (now.no, rank, run_at, expires_at, lease_until, claim, error, body());
-            db.prepare_cached(sql::JOB_UPDATE)?.execute(values)?;
+            run(db, sql::JOB_UPDATE, values)?;
         }
     }
     insert_all(db, (sql::JOB_UPDATE_STATE, sql::JOB_UPDATE_STATE_16), &states, update_state)
@@ -190,13 +172,9 @@ fn update_state(
     values: &mut Values<'_, '_>,
     (is, now): &(Columns, &Stored),
 ) -> Result<(), Trouble> {
-    values.add(now.no)?;
-    values.add(now.queue)?;
-    values.add(is.rank)?;
-    values.add(is.run_at)?;
-    values.add(is.expires_at)?;
-    values.add(is.lease_until)?;
-    values.add(is.claim)?;
+    let Stored { no, queue, .. } = now;
+    let Columns { rank, run_at, expires_at, lease_until, claim, error: _ } = is;
+    values.add(&[no, queue, rank, run_at, expires_at, lease_until, claim])?;
     values.write(|paper| job_onto(paper, now.no, &now.job, &now.recent))
 }
 
@@ -209,9 +187,12 @@ pub(super) struct Values<'a, 'db> {
 }
 
 impl Values<'_, '_> {
-    pub(super) fn add(&mut self, value: impl ToSql) -> Result<(), Trouble> {
-        self.bound += 1;
-        Ok(self.statement.raw_bind_parameter(self.bound, value)?)
+    pub(super) fn add(&mut self, values: &[&dyn ToSql]) -> Result<(), Trouble> {
+        for value in values {
+            self.bound += 1;
+            self.statement.raw_bind_parameter(self.bound, value)?;
+        }
+        Ok(())
     }
 
     fn write(&mut self, body: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Result<(), Trouble> {

@@ -4,9 +4,9 @@ use super::{
     error::Trouble,
     open::{Files, Role},
 };
-use crate::{keeper::Tended, store::StoreError};
+use crate::store::StoreError;
 use rusqlite::Connection;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard};
 
 pub(super) struct Readers {
     files: Files,
@@ -72,6 +72,3 @@ fn moment<R>(
     ended?;
     Ok(answer)
 }
-
-/// Questions that may take a while have a thread of their own, so that no caller's runtime waits.
-impl Tended for Arc<Readers> {}

@@ -9,7 +9,8 @@ use super::{
         Workers, is_paused, load_counts_of, load_counts_of_few, load_house, load_queues,
         load_queues_of, load_queues_of_type,
     },
-    load, records,
+    load::{self, pair},
+    records,
     sheet::{Announced, lines},
     sql,
 };
@@ -29,7 +30,7 @@ use std::{
 /// The leases of every worker. Running jobs are few: workers have slots.
 pub(super) fn leases(db: &Connection) -> Result<Leases, Trouble> {
     let mut leases = Leases::default();
-    for no in load::numbers(&mut db.prepare_cached(sql::RUNNING)?, [])? {
+    for no in load::numbers(db, sql::RUNNING, [])? {
         let stored = load::readable(load::job_by_no(db, no))?.flatten();
         stored.iter().for_each(|stored| leases.count(&stored.job));
     }
@@ -87,14 +88,10 @@ pub(super) fn poison_counts(
 ) -> Result<PoisonCounts, Trouble> {
     let queues = load_queues_of(db, scope)?;
     let mut groups: Vec<(i64, i64, u64)> = Vec::new();
-    let mut statement = db.prepare_cached(sql::POISON_COUNTS)?;
     let wanted = |queue: &Queue| job_type.is_none_or(|wanted| *wanted == queue.job_type);
     for (no, _) in queues.in_scope(scope).into_iter().filter(|(_, queue)| wanted(queue)) {
-        let mut rows = statement.query([no])?;
-        while let Some(row) = rows.next()? {
-            let (error, count): (Option<i64>, u64) = (row.get(0)?, row.get(1)?);
-            groups.extend(error.map(|error| (no, error, count)));
-        }
+        let of_queue: Vec<(Option<i64>, u64)> = load::all(db, sql::POISON_COUNTS, [no], pair)?;
+        groups.extend(of_queue.iter().filter_map(|(error, count)| Some((no, (*error)?, *count))));
     }
     let (told, complete) = told_codes(&groups);
     let mut names: HashMap<i64, Option<ErrorCode>> = HashMap::new();
@@ -112,7 +109,7 @@ pub(super) fn poison_counts(
 
 /// The code that a digest stands for, as one job tells it.
 fn error_code(db: &Connection, queue: i64, error: i64) -> Result<Option<ErrorCode>, Trouble> {
-    let first = load::numbers(&mut db.prepare_cached(sql::POISON_FIRST)?, (queue, error))?;
+    let first = load::numbers(db, sql::POISON_FIRST, (queue, error))?;
     let Some(no) = first.first() else { return Ok(None) };
     let stored = load::readable(load::job_by_no(db, *no))?.flatten();
     Ok(stored.and_then(|stored| stored.job.life.last_failure).map(|failure| failure.code))
@@ -136,15 +133,11 @@ impl Line {
         now: Timestamp,
     ) -> Result<(), Trouble> {
         let values = (queue, rank, now.unix_ms(), COUNTED_MAX);
-        let count = |sql| -> Result<u64, Trouble> {
-            Ok(db.prepare_cached(sql)?.query_row(values, |row| row.get(0))?)
-        };
-        self.not_due += count(sql::NOT_DUE_COUNT)?;
+        self.not_due += load::one::<u64>(db, sql::NOT_DUE_COUNT, values)?;
         if self.not_due >= COUNTED_MAX {
-            self.due += count(sql::DUE_COUNT)?;
+            self.due += load::one::<u64>(db, sql::DUE_COUNT, values)?;
         }
-        let first = (queue, rank, now.unix_ms());
-        let first = load::numbers(&mut db.prepare_cached(sql::DUE_FIRST)?, first)?;
+        let first = load::numbers(db, sql::DUE_FIRST, (queue, rank, now.unix_ms()))?;
         self.oldest = self.oldest.into_iter().chain(first).min();
         Ok(())
     }
@@ -156,9 +149,8 @@ impl Line {
 
 /// The ranks at which jobs of a queue wait. Most queues have one or none.
 fn ranks(db: &Connection, queue: i64) -> Result<Vec<i64>, Trouble> {
-    let mut next = db.prepare_cached(sql::READY_RANK)?;
     let (mut ranks, mut last) = (Vec::new(), -1);
-    while let Some(rank) = next.query_row([queue, last], |row| row.get::<_, Option<i64>>(0))? {
+    while let Some(rank) = load::one(db, sql::READY_RANK, [queue, last])? {
         ranks.push(rank);
         last = rank;
     }
@@ -167,9 +159,7 @@ fn ranks(db: &Connection, queue: i64) -> Result<Vec<i64>, Trouble> {
 
 /// Jobs that wait, were due, and are too late now: nobody will start them.
 fn expired(db: &Connection, now: Timestamp) -> Result<HashMap<i64, u64>, Trouble> {
-    let mut statement = db.prepare_cached(sql::DUE_EXPIRED)?;
-    let rows = statement.query_map([now.unix_ms()], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    load::all(db, sql::DUE_EXPIRED, [now.unix_ms()], pair)
 }
 
 pub(super) fn surroundings(
@@ -179,10 +169,7 @@ pub(super) fn surroundings(
     id: JobId,
     now: Timestamp,
 ) -> Result<Option<(Job, Surroundings)>, Trouble> {
-    let stored = load::job_by_id(db, id)?;
-    let Some(stored) = stored.filter(|stored| scope.covers(&stored.job.envelope.tenant)) else {
-        return Ok(None);
-    };
+    let Some(stored) = load::visible(db, scope, id)? else { return Ok(None) };
     let queue = Queue::of(&stored.job);
     let queues = load_queues_of_type(db, &queue.job_type)?;
     let counts = load_counts_of_few(db, &queues)?;
@@ -210,21 +197,16 @@ fn ahead(db: &Connection, stored: &load::Stored, now: Timestamp) -> Result<u64, 
     let run_at = run_at.unix_ms();
     let mut ahead = 0;
     for rank in 0..own {
-        let mut due = db.prepare_cached(sql::DUE_COUNT)?;
-        let count: u64 = due.query_row((queue, rank, now, COUNTED_MAX), |row| row.get(0))?;
-        ahead += count;
+        ahead += load::one::<u64>(db, sql::DUE_COUNT, (queue, rank, now, COUNTED_MAX))?;
     }
     // Of its own rank those that are due before it, and due at all.
-    let mut due = db.prepare_cached(sql::DUE_BEFORE)?;
     let until = run_at.min(now.saturating_add(1));
-    let before: u64 = due.query_row((queue, own, until, now, COUNTED_MAX), |row| row.get(0))?;
-    let mut beside = db.prepare_cached(sql::DUE_BESIDE)?;
-    let beside: u64 = if run_at <= now {
-        beside.query_row((queue, own, run_at, no, now, COUNTED_MAX), |row| row.get(0))?
-    } else {
-        0
-    };
-    Ok((ahead + before + beside).min(COUNTED_MAX))
+    ahead += load::one::<u64>(db, sql::DUE_BEFORE, (queue, own, until, now, COUNTED_MAX))?;
+    if run_at <= now {
+        let values = (queue, own, run_at, no, now, COUNTED_MAX);
+        ahead += load::one::<u64>(db, sql::DUE_BESIDE, values)?;
+    }
+    Ok(ahead.min(COUNTED_MAX))
 }
 
 pub(super) fn overdue_jobs(
@@ -246,7 +228,7 @@ pub(super) fn overdue_jobs(
     let mut left = limit;
     for sql in [sql::OVERDUE_LEASES, sql::OVERDUE_EXPIRED] {
         let values = (now.unix_ms(), to_i64(left));
-        left = look(load::numbers(&mut db.prepare_cached(sql)?, values)?)?;
+        left = look(load::numbers(db, sql, values)?)?;
     }
     for (queue, names) in load_queues(db)?.all() {
         for keyed in [false, true] {
@@ -255,7 +237,7 @@ pub(super) fn overdue_jobs(
             }
             let policy = records.policy(&names.job_type);
             let values = (queue, keyed, before(now, policy.kept_for(keyed)), to_i64(left));
-            left = look(load::numbers(&mut db.prepare_cached(sql::OVERDUE_KEPT)?, values)?)?;
+            left = look(load::numbers(db, sql::OVERDUE_KEPT, values)?)?;
         }
     }
     Ok(late)
@@ -266,9 +248,7 @@ pub(super) fn next_due(db: &Connection, after: Timestamp) -> Result<Option<Times
     let mut first: Option<i64> = None;
     for (queue, _) in load_queues(db)?.all() {
         for rank in ranks(db, queue)? {
-            let mut next = db.prepare_cached(sql::READY_NEXT)?;
-            let due: Option<i64> =
-                next.query_row((queue, rank, after.unix_ms()), |row| row.get(0))?;
+            let due: Option<i64> = load::one(db, sql::READY_NEXT, (queue, rank, after.unix_ms()))?;
             first = first.into_iter().chain(due).min();
         }
     }
@@ -281,7 +261,7 @@ pub(super) fn events(
     limit: usize,
 ) -> Result<Vec<NumberedEvent>, Trouble> {
     let numbered = load_house(db)?.numbered;
-    let after = i64::try_from(after).unwrap_or(i64::MAX);
+    let after = to_i64(after);
     let limit = limit.min(PAGE_MAX);
     let mut statement = db.prepare_cached(sql::SHEETS)?;
     let mut rows = statement.query((after.saturating_add(1), numbered))?;
@@ -309,12 +289,13 @@ pub(super) fn announced(
         if events.len() == PAGE_MAX {
             break;
         }
-        let mut statement = db.prepare_cached(sql::SHEET_OF)?;
-        let mut rows = statement.query([number])?;
-        let Some(row) = rows.next()? else { continue }; // too old, and gone
-        let lines = lines(row.get(0)?, load::blob(row, 1)?)?;
-        let Some(line) = lines.iter().find(|line| line.number == number) else { continue };
-        events.push(event_of(line, stored)?);
+        // One that is too old is gone.
+        let event = load::first(db, sql::SHEET_OF, [number], |row| {
+            let lines = lines(row.get(0)?, load::blob(row, 1)?)?;
+            let line = lines.iter().find(|line| line.number == number);
+            line.map(|line| event_of(line, stored)).transpose()
+        })?;
+        events.extend(event.flatten());
     }
     Ok(events)
 }

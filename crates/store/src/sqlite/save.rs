@@ -5,7 +5,7 @@ use super::{
     error::Trouble,
     facet,
     in_hand::InHand,
-    load::{self, Stored},
+    load::{self, Stored, pair},
     pending::{claim_of, rank_of},
     recent::Recent,
     sheet::{Announced, Sheets, lines},
@@ -93,13 +93,12 @@ impl Writer {
         let Some(key) = &after.job.envelope.key else { return Ok(()) };
         let name = key.name.as_str();
         if takes_key {
-            let values = (after.queue, name, after.no);
-            self.db.prepare_cached(sql::KEY_TAKE)?.execute(values)?;
+            load::run(&self.db, sql::KEY_TAKE, (after.queue, name, after.no))?;
         }
         let was_ended = before.is_some_and(|before| before.job.status().is_ended());
         if let Some(ended_at) = after.job.ended_at().filter(|_| !was_ended) {
             let values = (after.queue, name, after.no, ended_at.unix_ms());
-            self.db.prepare_cached(sql::KEY_ENDED)?.execute(values)?;
+            load::run(&self.db, sql::KEY_ENDED, values)?;
         }
         Ok(())
     }
@@ -138,16 +137,13 @@ impl Writer {
 
     fn save_steps(&mut self, no: i64, steps: &StepsChange) -> Result<(), Trouble> {
         match steps {
-            StepsChange::Kept => {}
+            StepsChange::Kept => Ok(()),
             StepsChange::Put(step) => {
                 let values = (no, step.name.as_str(), to_row(no, step));
-                self.db.prepare_cached(sql::STEP_PUT)?.execute(values)?;
+                load::run(&self.db, sql::STEP_PUT, values)
             }
-            StepsChange::Forgotten => {
-                self.db.prepare_cached(sql::STEPS_FORGET)?.execute([no])?;
-            }
+            StepsChange::Forgotten => load::run(&self.db, sql::STEPS_FORGET, [no]),
         }
-        Ok(())
     }
 
     fn count(&mut self, queue: i64, before: Option<&Job>, after: Option<&Job>) {
@@ -164,7 +160,7 @@ impl Writer {
         let no = self.known.queues.next_no();
         let queue = Queue { job_type: job_type.clone(), tenant: tenant.clone() };
         let values = (no, job_type.as_str(), tenant.as_str(), to_row(no, &queue));
-        self.db.prepare_cached(sql::QUEUE_INSERT)?.execute(values)?;
+        load::run(&self.db, sql::QUEUE_INSERT, values)?;
         self.known.queues.add(no, queue);
         Ok(no)
     }
@@ -184,15 +180,14 @@ impl Writer {
             sql::STEPS_FORGET,
             sql::HANDED_DELETE,
         ] {
-            self.db.prepare_cached(sql)?.execute([no])?;
+            load::run(&self.db, sql, [no])?;
         }
         for facet in facet::facets(before.queue, &before.job.envelope) {
-            let values = [facet::shelf(no), facet, no];
-            self.db.prepare_cached(sql::LISTING_DELETE)?.execute(values)?;
+            load::run(&self.db, sql::LISTING_DELETE, [facet::shelf(no), facet, no])?;
         }
         if let Some(key) = &before.job.envelope.key {
             let values = (before.queue, key.name.as_str(), no);
-            self.db.prepare_cached(sql::KEY_DROP)?.execute(values)?;
+            load::run(&self.db, sql::KEY_DROP, values)?;
         }
         self.count(before.queue, Some(&before.job), None);
         Ok(())
@@ -207,7 +202,7 @@ impl Writer {
         }
         if let Some((last, envelope)) = redacted {
             let values = (before.no, last, to_row(before.no, &*envelope));
-            self.db.prepare_cached(sql::ERASED_INSERT)?.execute(values)?;
+            load::run(&self.db, sql::ERASED_INSERT, values)?;
         }
         Ok(())
     }
@@ -215,11 +210,8 @@ impl Writer {
     /// Says less on one line of a sheet. Gives what may still be said of the job; nothing where the
     /// announcement is too old, and gone.
     fn redact_event(&self, number: i64, before: &Stored) -> Result<Option<Arc<Envelope>>, Trouble> {
-        let mut statement = self.db.prepare_cached(sql::SHEET_OF)?;
-        let mut rows = statement.query([number])?;
-        let Some(row) = rows.next()? else { return Ok(None) };
-        let (first, sheet): (i64, Vec<u8>) = (row.get(0)?, load::blob(row, 1)?.to_vec());
-        drop(rows);
+        let sheet: Option<(i64, Vec<u8>)> = load::first(&self.db, sql::SHEET_OF, [number], pair)?;
+        let Some((first, sheet)) = sheet else { return Ok(None) };
         let mut lines = lines(first, &sheet)?;
         let place = usize::try_from(number - first).unwrap_or(usize::MAX);
         let Some(line) = lines.get_mut(place) else { return Ok(None) };
@@ -227,7 +219,7 @@ impl Writer {
         let sealed = event_to_row(number, before.no, &event);
         *line = Announced { number, sealed: &sealed };
         let sheet = Sheets::one(&lines);
-        self.db.prepare_cached(sql::SHEET_PUT)?.execute((first, sheet))?;
+        load::run(&self.db, sql::SHEET_PUT, (first, sheet))?;
         Ok(Some(event.job.envelope))
     }
 }

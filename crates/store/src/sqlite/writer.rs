@@ -27,7 +27,7 @@ use crate::{
 use engine::{JobId, Scope, TenantLimits, Timestamp, WorkerId, clock_jumped};
 use rusqlite::{Connection, ErrorCode};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
@@ -44,12 +44,16 @@ pub(super) struct Writer {
     /// The counts that this transaction has changed, as they were before it.
     pub(super) counts_before: BTreeMap<i64, Counts>,
     /// When each queue was last served, counted in jobs: whoever waited longest comes first.
-    pub(super) served: std::collections::HashMap<i64, u64>,
+    pub(super) served: HashMap<i64, u64>,
     pub(super) serves: u64,
     /// A jump of the clock for which no lease has been extended yet.
-    jumped: Duration,
+    pub(super) jumped: Duration,
     pub(super) checkpoints: Checkpoints,
-    room: Room,
+    /// Whether there is room for a transaction.
+    ///
+    /// SQLite survives a full disk at any moment, but not always without ending the process: its
+    /// index of the log is a file, too. So we stop a little earlier.
+    pub(super) has_room: Box<dyn Fn(Need) -> bool + Send>,
     pub(super) limits: TenantLimits,
 }
 
@@ -114,12 +118,6 @@ impl Shared {
     }
 }
 
-/// How much room there must be before anything is begun, and how to find out.
-///
-/// SQLite survives a full disk at any moment, but not always without ending the process: its index
-/// of the log is a file, too. So we stop a little earlier.
-pub(super) struct Room(pub(super) Box<dyn Fn(Need) -> bool + Send>);
-
 /// What a transaction is for. What ends jobs goes on for longer than what begins them: it is how a full
 /// disk gets room again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,38 +130,7 @@ pub(super) enum Need {
 /// who wait for an answer a moment to hear it.
 pub type FailStop = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What a writer is made of.
-pub(super) struct Parts {
-    pub(super) db: Connection,
-    pub(super) dice: Arc<dyn Dice>,
-    pub(super) known: Known,
-    pub(super) shared: Arc<Shared>,
-    pub(super) jumped: Duration,
-    pub(super) checkpoints: Checkpoints,
-    pub(super) room: Room,
-    pub(super) limits: TenantLimits,
-}
-
 impl Writer {
-    pub(super) fn new(parts: Parts) -> Self {
-        let Parts { db, dice, known, shared, jumped, checkpoints, room, limits } = parts;
-        Writer {
-            db,
-            pending: Pending::default(),
-            remembered: Remembered::default(),
-            dice,
-            known,
-            shared,
-            counts_before: BTreeMap::new(),
-            served: std::collections::HashMap::new(),
-            serves: 0,
-            jumped,
-            checkpoints,
-            room,
-            limits,
-        }
-    }
-
     /// The store's time, as of the last tick.
     pub(super) fn now(&self) -> Timestamp {
         self.known.used_until
@@ -178,7 +145,7 @@ impl Writer {
         if let Some(reason) = self.checkpoints.failure() {
             return Err(StoreError::Unavailable(Some(reason.into())));
         }
-        if !(self.room.0)(need) {
+        if !(self.has_room)(need) {
             return Err(StoreError::Full(None));
         }
         let changes = self.db.total_changes();
@@ -202,7 +169,7 @@ impl Writer {
     /// Begins a transaction and brings the time up to date. A jump, or a time in which nobody could be
     /// heard, costs no lease.
     fn begin(&mut self) -> Result<(), Trouble> {
-        self.db.prepare_cached("begin immediate")?.execute([])?;
+        load::run(&self.db, "begin immediate", [])?;
         let tick = self.shared.tick();
         self.known.used_until = tick.now;
         self.jumped += tick.jumped;
@@ -213,10 +180,7 @@ impl Writer {
     }
 
     fn extend_leases(&mut self, by: Duration) -> Result<(), Trouble> {
-        let mut statement = self.written()?.prepare_cached(sql::RUNNING)?;
-        let running = load::numbers(&mut statement, [])?;
-        drop(statement);
-        for no in running {
+        for no in load::numbers(self.written()?, sql::RUNNING, [])? {
             let Some(stored) = readable(self.must_find(no))? else { continue };
             if let Some(change) = clock_jumped(&stored.job, by) {
                 self.save_change(&stored, change)?;
@@ -279,8 +243,7 @@ impl Writer {
         let (scope, worker) = (to_scope(scope), worker.as_str());
         let no = facet::of_name(&[scope, worker]);
         let values = (scope, worker, seen.seen_at.unix_ms(), to_row(no, seen));
-        self.db.prepare_cached(sql::WORKER_PUT)?.execute(values)?;
-        Ok(())
+        load::run(&self.db, sql::WORKER_PUT, values)
     }
 
     /// Writes down the time and the numbers that were used, and what became of the counts.
@@ -315,14 +278,14 @@ impl Writer {
         let (last_no, last_event) = (self.known.next_no - 1, self.known.next_event - 1);
         let row = Commit { at: self.now(), last_no, last_event, deltas };
         let values = (commit, to_row(commit, &row));
-        self.db.prepare_cached(sql::DELTA_INSERT)?.execute(values)?;
+        load::run(&self.db, sql::DELTA_INSERT, values)?;
         self.known.written_until = self.now();
         Ok(())
     }
 
     /// Writes down what the house knows of itself.
     pub(super) fn save_house(&mut self, house: HouseRow) -> Result<(), Trouble> {
-        self.db.prepare_cached(sql::HOUSE_PUT)?.execute([to_row(1, &house)])?;
+        load::run(&self.db, sql::HOUSE_PUT, [to_row(1, &house)])?;
         self.known.house = house;
         Ok(())
     }
@@ -331,11 +294,9 @@ impl Writer {
     fn roll_up(&mut self, commit: i64) -> Result<(), Trouble> {
         for queue in std::mem::take(&mut self.known.uncounted) {
             let counts = self.known.counts.get(&queue).copied().unwrap_or_default();
-            let values = (queue, to_row(queue, &counts));
-            self.db.prepare_cached(sql::COUNTER_PUT)?.execute(values)?;
+            load::run(&self.db, sql::COUNTER_PUT, (queue, to_row(queue, &counts)))?;
         }
-        self.db.prepare_cached(sql::DELTAS_FORGET)?.execute([commit])?;
-        Ok(())
+        load::run(&self.db, sql::DELTAS_FORGET, [commit])
     }
 
     fn commit(&mut self) -> Result<(), StoreError> {

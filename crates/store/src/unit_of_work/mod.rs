@@ -15,11 +15,13 @@ mod view;
 use crate::{
     queue::Queue,
     record::{Record, RecordName, Records},
-    store::{Reply, Request},
+    seen::Name,
+    store::{Answer, Claimed, Reply, Request, turn},
 };
 use engine::{
-    AttemptRecord, AuditNote, Chance, Change, Command, Decision, Facts, IdempotencyKey, Job, JobId,
-    LeaseToken, NewJob, Policy, Refusal, Step, StepName, TenantLimits, Timestamp,
+    AttemptRecord, AuditNote, Chance, Change, Command, Decision, Facts, Host, IdempotencyKey, Job,
+    JobId, JobType, LeaseToken, NewJob, Policy, Refusal, Scope, Step, StepName, TenantLimits,
+    Timestamp, Wish,
 };
 use staged::Staged;
 use view::View;
@@ -144,6 +146,60 @@ pub(crate) fn carry_out<S: Sink>(store: &mut S, request: &Request) -> Result<Rep
         Err(Stop::Refused(refusal)) => Ok(Err(refusal)),
         Err(Stop::Failed(error)) => Err(error),
     }
+}
+
+/// What a store that has one writer at a time carries out itself.
+pub(crate) trait OneWriter: Sink {
+    fn claim(&mut self, scope: &Scope, wish: &Wish) -> Result<Vec<Claimed>, Self::Error>;
+
+    /// A worker is alive. One too many works like any other and is not shown: claims and reports
+    /// are never refused for it.
+    fn see(
+        &mut self,
+        name: Name,
+        host: Option<Host>,
+        job_types: Option<Vec<JobType>>,
+    ) -> Result<(), Self::Error>;
+
+    /// A worker signs off. One that was never seen has nothing to leave.
+    fn leave(&mut self, name: Name) -> Result<(), Self::Error>;
+}
+
+/// Carries out a batch, everything in its turn; replies keep the order of the requests.
+pub(crate) fn carry_out_batch<S: OneWriter>(
+    store: &mut S,
+    batch: Vec<Request>,
+) -> Result<Vec<Reply>, S::Error> {
+    let mut numbered: Vec<(usize, Request)> = batch.into_iter().enumerate().collect();
+    numbered.sort_by_key(|(_, request)| turn(request)); // stable: the order within a turn stays
+    let mut replies: Vec<(usize, Reply)> = Vec::with_capacity(numbered.len());
+    for (index, request) in numbered {
+        let reply = match request {
+            Request::Claim { scope, wish } => {
+                let claimed = store.claim(&scope, &wish)?;
+                store.see((scope, wish.worker), wish.host, Some(wish.job_types))?;
+                Ok(Answer::Claimed(claimed))
+            }
+            Request::Seen { scope, worker } => {
+                store.see((scope, worker), None, None)?;
+                Ok(Answer::Done)
+            }
+            Request::Leave { scope, worker } => {
+                store.leave((scope, worker))?;
+                Ok(Answer::Done)
+            }
+            Request::Submit(_)
+            | Request::Job { .. }
+            | Request::Pause { .. }
+            | Request::Resume { .. }
+            | Request::PutRecord(_)
+            | Request::Audit(_)
+            | Request::All(_) => carry_out(store, &request)?,
+        };
+        replies.push((index, reply));
+    }
+    replies.sort_unstable_by_key(|(index, _)| *index);
+    Ok(replies.into_iter().map(|(_, reply)| reply).collect())
 }
 
 /// Why a request is not carried out.

@@ -285,11 +285,8 @@ impl<S: Source> View<'_, '_, S> {
         queue: &Queue,
         key: &IdempotencyKey,
     ) -> Result<Option<Job>, Stop<S::Error>> {
-        let staged = match self.staged.is_list {
-            true => self.staged.keys.get(&(queue.clone(), key.clone())),
-            false => None,
-        };
-        match staged {
+        let staged = || self.staged.keys.get(&(queue.clone(), key.clone()));
+        match self.staged.is_list.then(staged).flatten() {
             Some(None) => Ok(None),
             Some(Some(id)) => Ok(self.find(*id)?.map(|found| found.job::<S>().clone())),
             None => {

@@ -8,7 +8,7 @@ use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},
 };
-use store::{Broken, Keeper, Tended, promise};
+use store::{Broken, Keeper, promise};
 
 /// Lives through `story` with threads that take turns by chance, and again with threads that seldom do.
 fn check(story: fn()) {
@@ -53,18 +53,10 @@ fn an_answer_is_in_one_hand_whoever_gives_up() {
 #[derive(Clone, Default)]
 struct Counted {
     work: Arc<AtomicUsize>,
-    tended: Arc<AtomicUsize>,
     dropped: Arc<AtomicUsize>,
 }
 
 struct Owned(Counted);
-
-impl Tended for Owned {
-    fn tend(&mut self) -> bool {
-        // Twice after each piece of work.
-        self.0.tended.fetch_add(1, Ordering::SeqCst).is_multiple_of(2)
-    }
-}
 
 impl Drop for Owned {
     fn drop(&mut self) {

@@ -2,29 +2,39 @@
 //! the end, never between, and a body that stops before it was written when there was no such field. Where that
 //! cannot be told apart, it takes a new form (`bytes::FORM`).
 
-mod credentials;
-mod history;
+mod event;
+mod fields;
 mod job;
 mod records;
 mod settings;
 
-pub(crate) use history::{
-    Told, event_about, event_from_row, event_onto, event_to_row, status_number,
-};
+pub(crate) use event::{Told, event_about, event_from_row, event_onto, event_to_row};
+pub(crate) use fields::status_number;
 pub(crate) use job::{job_from_row, job_onto};
 pub(crate) use records::{record_from_row, record_to_row};
 pub(crate) use settings::{COUNTS, Commit, Deltas, HouseRow, Seen, from_scope, to_scope};
 
 use super::{
-    bytes::{In, Out},
+    bytes::{Codec, In, Out},
     seal::{Damage, Kind, seal, unseal},
 };
+use crate::queue::{Counts, Queue};
+use engine::{
+    ApiKey, AuditEntry, Envelope, HistoryEntry, JobType, Policy, Scope, SigningKey, Step,
+};
 
-/// Something with a form on disk.
-pub(crate) trait Body: Sized {
+/// What fills a row of its own.
+pub(crate) trait Body: Codec {
     const KIND: Kind;
-    fn write(&self, out: &mut Out);
-    fn read(from: &mut In<'_>) -> Option<Self>;
+}
+
+macro_rules! bodies {
+    ($($kind:ident: $body:ty),+) => { $(impl Body for $body { const KIND: Kind = Kind::$kind; })+ };
+}
+bodies! {
+    Envelope: Envelope, History: HistoryEntry, Step: Step, Counts: Counts, Policy: Policy,
+    Worker: Seen, Commit: Commit, House: HouseRow, Queue: Queue, Pause: (JobType, Scope),
+    ApiKey: ApiKey, SigningKey: SigningKey, Audit: AuditEntry
 }
 
 /// The sealed bytes of row `no`.
@@ -41,8 +51,23 @@ pub(crate) fn onto<T: Body>(paper: Vec<u8>, no: i64, value: &T) -> Vec<u8> {
 
 /// What row `no` holds, if it is as it was written.
 pub(crate) fn from_row<T: Body>(no: i64, sealed: &[u8]) -> Result<T, Damage> {
-    let bytes = unseal(T::KIND, no, sealed)?;
-    from_plain(bytes).ok_or(Damage { kind: T::KIND, no })
+    open(T::KIND, no, sealed, whole)
+}
+
+/// Reads a sealed body.
+fn open<'a, T>(
+    kind: Kind,
+    no: i64,
+    sealed: &'a [u8],
+    read: impl FnOnce(In<'a>) -> Option<T>,
+) -> Result<T, Damage> {
+    let bytes = unseal(kind, no, sealed)?;
+    In::begin(bytes).and_then(read).ok_or(Damage { kind, no })
+}
+
+fn whole<T: Codec>(mut from: In<'_>) -> Option<T> {
+    let value = T::read(&mut from)?;
+    from.end(value)
 }
 
 /// The bytes of a value, for a row that is sealed with more than them.
@@ -53,9 +78,7 @@ pub(crate) fn to_plain<T: Body>(value: &T) -> Vec<u8> {
 }
 
 pub(crate) fn from_plain<T: Body>(bytes: &[u8]) -> Option<T> {
-    let mut from = In::begin(bytes)?;
-    let value = T::read(&mut from)?;
-    from.end(value)
+    In::begin(bytes).and_then(whole)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::{
         body::{Commit, Deltas, HouseRow, Seen, from_scope, to_scope},
         recent::{Noted, Recent},
     },
-    queue::Queue,
+    queue::{Counts, Queue},
 };
 use engine::{
     ApiKey, AuditEntry, AuditHash, Backoff, Chance, ContentDigest, CorrelationId, Ended,
@@ -18,7 +18,7 @@ use engine::{
     TraceParent, WorkerId,
 };
 use proptest::prelude::*;
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt::Write, sync::Arc, time::Duration};
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_unix_ms(seconds * 1_000)
@@ -139,15 +139,35 @@ fn jobs_and_announcements_come_back_as_they_went() {
     }
 }
 
-#[track_caller]
-fn check<T: Body + PartialEq + std::fmt::Debug>(value: T) {
-    assert_eq!(from_row(5, &to_row(5, &value)), Ok(value));
+/// The rows that were checked, in hexadecimal digits.
+#[derive(Default)]
+struct Rows(String);
+
+impl Rows {
+    #[track_caller]
+    fn check<T: Body + PartialEq + std::fmt::Debug>(&mut self, value: T) {
+        let row = to_row(5, &value);
+        self.add(&row);
+        assert_eq!(from_row(5, &row), Ok(value));
+    }
+
+    fn add(&mut self, row: &[u8]) {
+        row.iter().for_each(|byte| write!(self.0, "{byte:02x}").expect("it is a text"));
+        self.0.push('\n');
+    }
 }
 
 #[test]
-fn everything_else_comes_back_as_it_went() {
-    check(full_envelope());
-    check(Envelope {
+fn everything_comes_back_as_it_went_in_bytes_that_do_not_change() {
+    let mut rows = Rows::default();
+    for state in states() {
+        let job = job(state);
+        rows.add(&job_onto(Vec::new(), 3, &job, &Recent::default()));
+        let event = Event { kind: EventKind::Redriven, at: at(1), job };
+        rows.add(&event_to_row(4, 3, &event));
+    }
+    rows.check(full_envelope());
+    rows.check(Envelope {
         subject: None,
         key: None,
         payload_version: Some(PayloadVersion::Number(7)),
@@ -166,45 +186,47 @@ fn everything_else_comes_back_as_it_went() {
         message: None,
         settled: None,
     };
-    check(full_entry());
-    check(entry);
+    rows.check(full_entry());
+    rows.check(entry);
     let name = StepName::parse("s").unwrap();
-    check(Step { name: name.clone(), begun_at: at(1), result: None });
-    check(Step { name, begun_at: at(1), result: Some(JsonText::from_stored("1")) });
-    check(Policy::default());
+    rows.check(Step { name: name.clone(), begun_at: at(1), result: None });
+    rows.check(Step { name, begun_at: at(1), result: Some(JsonText::from_stored("1")) });
+    rows.check(Policy::default());
     let backoff = Backoff { jitter: Jitter::None, ..Backoff::default() };
-    check(Policy { backoff, max_queued: Some(7), concurrency: Some(8), ..Policy::default() });
+    rows.check(Policy { backoff, max_queued: Some(7), concurrency: Some(8), ..Policy::default() });
     let schema = Some(JsonText::from_stored("{\"type\":\"object\"}"));
-    check(Policy { schema: schema.clone(), ..Policy::default() });
+    rows.check(Policy { schema: schema.clone(), ..Policy::default() });
     let push = Some(ReadyMade::Http(HandlerUrl::parse("https://hooks.example/a").unwrap()));
-    check(Policy { handler: push, ..Policy::default() });
+    rows.check(Policy { handler: push, ..Policy::default() });
     let run = Some(ReadyMade::Exec(ExecCommand::parse(&["convert", "-"]).unwrap()));
-    check(Policy { schema, handler: run, ..Policy::default() });
+    rows.check(Policy { schema, handler: run, ..Policy::default() });
     let job_types = vec![JobType::parse("a").unwrap(), JobType::parse("b").unwrap()];
-    check(Seen {
+    rows.check(Seen {
         host: Host::parse("h").ok(),
         job_types: job_types.into(),
         seen_at: at(1),
         left: true,
     });
     let deltas = Deltas(BTreeMap::from([(1, [-1, 2, 0, 0, 0, 0, 0, 0, i64::MAX]), (9, [0; 9])]));
-    check(Commit { at: at(1), last_no: 7, last_event: i64::MAX, deltas });
+    rows.check(Commit { at: at(1), last_no: 7, last_event: i64::MAX, deltas });
     let key = SigningKey { id: KeyId(7), secret: [8; 32], created_at: at(1), revoked_at: None };
-    check(SigningKey { revoked_at: Some(at(2)), ..key.clone() });
-    check(key);
-    check(HouseRow { epoch: u32::MAX, numbered: 1, listed: 2 });
+    rows.check(SigningKey { revoked_at: Some(at(2)), ..key.clone() });
+    rows.check(key);
+    rows.check(HouseRow { epoch: u32::MAX, numbered: 1, listed: 2 });
     let job_type = JobType::parse("a").unwrap();
-    check((job_type.clone(), Scope::All));
-    check(Queue { job_type, tenant: Tenant::default_tenant() });
+    rows.check((job_type.clone(), Scope::All));
+    rows.check(Queue { job_type, tenant: Tenant::default_tenant() });
     for scope in [Scope::All, Scope::One(Tenant::default_tenant())] {
         let key = conformance::credentials::key(u64::MAX, scope.clone());
-        check(ApiKey { revoked_at: Some(at(9)), ..key.clone() });
-        check(ApiKey { expires_at: None, ..key });
+        rows.check(ApiKey { revoked_at: Some(at(9)), ..key.clone() });
+        rows.check(ApiKey { expires_at: None, ..key });
         let note = |target| conformance::audit::note(scope.clone(), target);
-        check(AuditEntry::new(1, at(1), note("odd"), AuditHash::FIRST));
-        check(AuditEntry::new(u64::MAX, at(1), note("even"), AuditHash([7; 32])));
+        rows.check(AuditEntry::new(1, at(1), note("odd"), AuditHash::FIRST));
+        rows.check(AuditEntry::new(u64::MAX, at(1), note("even"), AuditHash([7; 32])));
         assert_eq!(from_scope(to_scope(&scope)), Some(scope));
     }
+    rows.check(Counts { submitted: 300, erased: 2, ..Counts::default() });
+    assert_eq!(rows.0, include_str!("bytes_on_disk.txt"));
 }
 
 /// The bytes of a policy from before there were schemas and ready-made handlers.
@@ -237,7 +259,7 @@ fn every_status_and_kind_has_a_number_of_its_own() {
             message: None,
             settled: None,
         };
-        check(entry);
+        Rows::default().check(entry);
     }
 }
 

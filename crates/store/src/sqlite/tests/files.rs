@@ -55,7 +55,7 @@ fn wide_files_of_ours_become_private_and_planted_ones_are_refused() {
     let (clock, dice) = hands();
     let Desk { house, path, _folder } = desk();
     drop(house);
-    let lock = super::super::file::beside(&path, "lock");
+    let lock = super::super::file::with(&path, ".lock");
     for file in [&path, &lock] {
         std::fs::set_permissions(file, PermissionsExt::from_mode(0o666)).unwrap();
     }
