@@ -33,7 +33,7 @@ async fn enqueue(session: &Session, args: &EnqueueArgs) -> Result<ExitCode> {
     let submitted = repeated(session, async || session.client.submit(&job).await).await?;
     if args.wait {
         // Also over a restart of the server.
-        let ended = Follow::new(session, &submitted.job_id).to_the_end().await?;
+        let ended = Follow::new(session, &submitted.job_id).follow_to_end().await?;
         session.answer(&ended, || facts(session, &ended))?;
         return Ok(of_status(&ended.status));
     }

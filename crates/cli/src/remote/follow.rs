@@ -46,7 +46,7 @@ impl<'a> Follow<'a> {
     }
 
     /// Waits for the end of the job, and gives how it was then.
-    pub(crate) async fn to_the_end(mut self) -> Result<StatusShape> {
+    pub(crate) async fn follow_to_end(mut self) -> Result<StatusShape> {
         let mut last = None;
         loop {
             match self.next().await? {

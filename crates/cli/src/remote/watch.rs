@@ -29,7 +29,7 @@ pub(crate) async fn watch(session: &Session, job: &str) -> Result<ExitCode> {
     let screen = session.show.screen()?;
     let mut picture = Picture { session, screen, last: None, lost: false, frame: 0 };
     tokio::select! {
-        ended = to_the_end(session, job, &mut picture) => ended,
+        ended = follow_to_end(session, job, &mut picture) => ended,
         () = signals.any() => {
             picture.screen.map_or(Ok(()), Screen::close)?;
             Ok(ExitCode::from(INTERRUPTED))
@@ -37,7 +37,11 @@ pub(crate) async fn watch(session: &Session, job: &str) -> Result<ExitCode> {
     }
 }
 
-async fn to_the_end(session: &Session, job: &str, picture: &mut Picture<'_>) -> Result<ExitCode> {
+async fn follow_to_end(
+    session: &Session,
+    job: &str,
+    picture: &mut Picture<'_>,
+) -> Result<ExitCode> {
     let mut follow = Follow::new(session, job);
     let mut frames = tokio::time::interval(FRAME);
     let mut ending = ExitCode::SUCCESS;
