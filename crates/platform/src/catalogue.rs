@@ -31,7 +31,7 @@ impl Platform {
         });
         match known {
             Some(settings) => Ok(settings.types),
-            None => Ok(Box::pin(self.read_settings()).await?.types),
+            None => Ok(Box::pin(self.read_settings()).await?.0.types),
         }
     }
 

@@ -59,9 +59,12 @@ impl KnownKey {
 /// All that one look has read.
 #[derive(Clone, Default)]
 pub(crate) struct Snapshot {
-    credentials: Arc<Credentials>,
+    /// Nothing where the store's are damaged: that must not keep jobs from running.
+    credentials: Option<Arc<Credentials>>,
     pub(crate) types: Arc<Known>,
 }
+
+type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Default)]
 pub(crate) struct SettingsCache {
@@ -134,7 +137,8 @@ impl SettingsCache {
     fn begin(&self, began: Reading) -> Look {
         let mut state = self.write();
         state.looks += 1;
-        let known = state.is_known().then_some(state.version);
+        let is_whole = state.is_known() && state.snapshot.credentials.is_some();
+        let known = is_whole.then_some(state.version);
         Look { number: state.looks, began, known }
     }
 
@@ -179,7 +183,7 @@ impl Platform {
     /// The credentials that this node may act by now; nothing where it has to look first
     /// ([`Platform::look_at_settings`]).
     pub fn credentials(&self) -> Option<Arc<Credentials>> {
-        self.current_settings().map(|settings| settings.credentials)
+        self.current_settings()?.credentials
     }
 
     pub(crate) fn current_settings(&self) -> Option<Snapshot> {
@@ -190,21 +194,23 @@ impl Platform {
 
     /// The credentials that were read last, however long ago.
     pub fn last_credentials(&self) -> Arc<Credentials> {
-        self.settings_cache.read().snapshot.credentials.clone()
+        self.settings_cache.read().snapshot.credentials.clone().unwrap_or_default()
     }
 
     /// Reads what was set since the last look, and confirms that this node acts by it.
     pub async fn look_at_settings(&self) -> Result<(), Error> {
-        self.read_settings().await.map(drop)
+        self.look_at_credentials().await.map(drop)
     }
 
     /// The same, and gives the credentials that were in force when the look began. They stay good
     /// for the request that asked for them, however much is set here meanwhile.
     pub async fn look_at_credentials(&self) -> Result<Arc<Credentials>, Error> {
-        Ok(self.read_settings().await?.credentials)
+        let (settings, damage) = self.read_settings().await?;
+        settings.credentials.ok_or_else(|| StoreError::Damaged(damage).into())
     }
 
-    pub(crate) async fn read_settings(&self) -> Result<Snapshot, Error> {
+    /// What was set, and why the credentials cannot be read where they are damaged.
+    pub(crate) async fn read_settings(&self) -> Result<(Snapshot, Option<Cause>), Error> {
         let cache = &self.settings_cache;
         let look = cache.begin(self.clock.read());
         if cache.read().closed {
@@ -217,17 +223,24 @@ impl Platform {
         if look.known == Some(version) {
             let mut state = cache.write();
             state.note_look(&look);
-            return Ok(state.snapshot.clone());
+            return Ok((state.snapshot.clone(), None));
         }
         let before = cache.read().snapshot.types.clone();
         let types = Arc::new(Known::of(self.store.policies().await?, &before));
-        let (keys, signing_keys) = (self.store.keys(None).await?, self.store.signing_keys().await?);
-        let credentials = Arc::new(Credentials::new(keys, signing_keys));
+        let (credentials, damage) = match self.read_credentials().await {
+            Ok(credentials) => (Some(Arc::new(credentials)), None),
+            Err(StoreError::Damaged(cause)) => (None, cause),
+            Err(error) => return Err(error.into()),
+        };
         let snapshot = Snapshot { credentials, types };
         let kept = cache.keep(&look, version, snapshot.clone());
         // What this node acts by, which is not always what this look has read.
         self.confirm(kept).await?;
-        Ok(snapshot)
+        Ok((snapshot, damage))
+    }
+
+    async fn read_credentials(&self) -> Result<Credentials, StoreError> {
+        Ok(Credentials::new(self.store.keys(None).await?, self.store.signing_keys().await?))
     }
 
     async fn confirm(&self, version: u64) -> Result<(), Error> {
@@ -281,8 +294,12 @@ mod tests {
     fn signing(number: u128) -> Snapshot {
         let secret = [Chance(number), Chance(number)];
         let key = SigningKey::new(Chance(number << 64), secret, Timestamp::default());
-        let credentials = Arc::new(Credentials::new(Vec::new(), vec![key]));
+        let credentials = Some(Arc::new(Credentials::new(Vec::new(), vec![key])));
         Snapshot { credentials, ..Snapshot::default() }
+    }
+
+    fn signing_keys(snapshot: &Snapshot) -> &[SigningKey] {
+        &snapshot.credentials.as_ref().unwrap().signing_keys
     }
 
     #[test]
@@ -293,7 +310,7 @@ mod tests {
         cache.keep(&slow, 6, signing(1));
         let state = cache.read();
         assert_eq!(state.version, 7);
-        assert_eq!(state.snapshot.credentials.signing_keys, signing(2).credentials.signing_keys);
+        assert_eq!(signing_keys(&state.snapshot), signing_keys(&signing(2)));
     }
 
     /// Looks overlap: which one began first says nothing about which one has read the count first.
@@ -306,10 +323,7 @@ mod tests {
         let (first, second) = (cache.begin(at(3)), cache.begin(at(4)));
         assert_eq!(cache.keep(&first, 10, signing(10)), 10);
         assert_eq!(cache.keep(&second, 9, signing(9)), 10, "it began last and has seen less");
-        assert_eq!(
-            cache.read().snapshot.credentials.signing_keys,
-            signing(10).credentials.signing_keys
-        );
+        assert_eq!(signing_keys(&cache.read().snapshot), signing_keys(&signing(10)));
     }
 
     #[test]
