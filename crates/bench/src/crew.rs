@@ -3,12 +3,12 @@
 use crate::{
     Error,
     error::failed,
-    house::{House, JOB_TYPE},
+    house::{BenchNode, JOB_TYPE},
 };
 use serde_json::value::RawValue;
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
-use worker::{Context, Fail, Runner, Working, on};
+use worker::{Context, Fail, Runner, RunningRunner, on};
 
 /// What a handler does with the payload of a job.
 pub(crate) type Work = Arc<dyn Fn(&str) + Send + Sync>;
@@ -21,23 +21,23 @@ const SILENCE_MAX: Duration = Duration::from_secs(60);
 const LOOKS_APART: Duration = Duration::from_micros(500);
 const GRACE: Duration = Duration::from_secs(30);
 
-pub(crate) struct Crew(Working);
+pub(crate) struct WorkerGroup(RunningRunner);
 
-impl Crew {
-    pub(crate) async fn start(house: &House, slots: usize, work: Work) -> Result<Self, Error> {
+impl WorkerGroup {
+    pub(crate) async fn start(house: &BenchNode, slots: usize, work: Work) -> Result<Self, Error> {
         let handler = move |payload: Box<RawValue>, _: Context| {
             work(payload.get());
             std::future::ready(Ok::<(), Fail>(()))
         };
         let runner = Runner::new(&house.node).with(on(JOB_TYPE, handler).slots(slots));
-        Ok(Crew(runner.start().await.map_err(failed("starting the workers"))?))
+        Ok(WorkerGroup(runner.start().await.map_err(failed("starting the workers"))?))
     }
 
     /// Returns when `jobs` were settled since the start, with how many it were then.
     pub(crate) async fn until(&self, jobs: usize) -> Result<usize, Error> {
         let (mut last, mut since) = (0, Instant::now());
         loop {
-            let settled = self.0.strength().reported;
+            let settled = self.0.stats().reported;
             if settled >= jobs {
                 return Ok(settled);
             }

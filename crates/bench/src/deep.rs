@@ -6,9 +6,9 @@
 
 use crate::{
     Bench, Error, ROUNDS,
-    crew::Crew,
+    crew::WorkerGroup,
     figures::rate,
-    house::House,
+    house::BenchNode,
     machine::peak_memory_mib,
     measure::Side::{Ours, Raw},
     place::{SHALLOW, Site},
@@ -66,15 +66,15 @@ fn short_slice(bench: &Bench<'_>, plan: Plan) -> Result<f64, Error> {
 }
 
 /// Closed, so that all of it is on the disk, and opened again: neither queue has a warm cache.
-fn reopened(bench: &Bench<'_>, house: House, site: &Site) -> Result<House, Error> {
+fn reopened(bench: &Bench<'_>, house: BenchNode, site: &Site) -> Result<BenchNode, Error> {
     drop(house);
     bench.runtime.block_on(site.settle())?;
     bench.open(site)
 }
 
-fn slice(bench: &Bench<'_>, house: &House, plan: Plan) -> Result<f64, Error> {
+fn slice(bench: &Bench<'_>, house: &BenchNode, plan: Plan) -> Result<f64, Error> {
     let drain = async {
-        let crew = Crew::start(house, plan.slots, Arc::new(|_| ())).await?;
+        let crew = WorkerGroup::start(house, plan.slots, Arc::new(|_| ())).await?;
         let settled = crew.until(plan.slice).await?;
         Ok((crew, settled))
     };

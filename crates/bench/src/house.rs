@@ -2,7 +2,7 @@
 
 use crate::{Error, database::Schema, error::failed, place::Site};
 use engine::{ITEMS_MAX, JobDraft, JobId, Tenant};
-use platform::{Node, Settings, SystemClock, SystemDice};
+use platform::{Node, Settings, SystemClock, SystemRandom};
 use std::{
     ops::Range,
     sync::{
@@ -21,16 +21,16 @@ pub(crate) const TASKS: usize = 64;
 const BATCH_TASKS: usize = 4;
 
 #[derive(Clone)]
-pub(crate) struct House {
+pub(crate) struct BenchNode {
     pub(crate) node: Arc<Node>,
     pub(crate) clock: Arc<SystemClock>,
 }
 
-impl House {
+impl BenchNode {
     /// Opens the store that is there, with the settings that everybody gets.
     pub(crate) async fn open(site: &Site, clock: &Arc<SystemClock>) -> Result<Self, Error> {
-        let (clock, dice) = (clock.clone(), Arc::new(SystemDice));
-        let (c, d) = (clock.clone(), dice.clone());
+        let (clock, random) = (clock.clone(), Arc::new(SystemRandom));
+        let (c, d) = (clock.clone(), random.clone());
         const OPENING: &str = "the store to be measured cannot be opened";
         let store: Arc<dyn Store> = match site {
             Site::File(path) => {
@@ -42,9 +42,9 @@ impl House {
                 Arc::new(opened.map_err(failed(OPENING))?)
             }
         };
-        let node = Node::start(store, clock.clone(), dice, Settings::default());
+        let node = Node::start(store, clock.clone(), random, Settings::default());
         let node = node.map_err(failed("starting the node"))?;
-        Ok(House { node: Arc::new(node), clock })
+        Ok(BenchNode { node: Arc::new(node), clock })
     }
 
     /// Hands over `jobs` in batches, each of which is answered before the next of its task.

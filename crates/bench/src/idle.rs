@@ -2,9 +2,9 @@
 
 use crate::{
     Bench, Error, ROUNDS,
-    crew::{Crew, SLOTS, Work},
+    crew::{SLOTS, Work, WorkerGroup},
     error::counted,
-    house::{House, sent_at},
+    house::{BenchNode, sent_at},
     measure::Side,
     place::Site,
     raw::{Raw, raw_jobs},
@@ -33,7 +33,7 @@ pub(crate) fn measure(bench: &mut Bench<'_>) -> Result<(), Error> {
 
 /// Who is handed the jobs, and who runs them. One node does both where a store has only one; otherwise a
 /// job has to cross from one to another.
-fn nodes(bench: &Bench<'_>) -> Result<[House; 2], Error> {
+fn nodes(bench: &Bench<'_>) -> Result<[BenchNode; 2], Error> {
     let (door, site) = bench.ours()?;
     Ok(match &site {
         Site::File(_) => [door.clone(), door],
@@ -44,12 +44,12 @@ fn nodes(bench: &Bench<'_>) -> Result<[House; 2], Error> {
 /// From handing over to the handler's first line; and one raw job in one commit, which is what a disk needs
 /// for any promise. They take turns within each gap, so that whatever disturbs the disk disturbs both.
 async fn in_turns(
-    [house, floor]: &[House; 2],
+    [house, floor]: &[BenchNode; 2],
     raw: &mut Raw,
     jobs: usize,
 ) -> Result<(Vec<Duration>, Vec<Duration>), Error> {
     let (times, new) = (Arc::new(Mutex::new(Vec::new())), raw_jobs(jobs));
-    let crew = Crew::start(floor, SLOTS, noting(floor, &times)).await?;
+    let crew = WorkerGroup::start(floor, SLOTS, noting(floor, &times)).await?;
     let (began, mut raw_times) = (house.now(), Vec::new());
     for (number, job) in new.chunks(1).enumerate() {
         let due = began + GAP * number as u32;
@@ -67,7 +67,7 @@ async fn in_turns(
     Ok((times, raw_times))
 }
 
-fn noting(house: &House, times: &Arc<Mutex<Vec<Duration>>>) -> Work {
+fn noting(house: &BenchNode, times: &Arc<Mutex<Vec<Duration>>>) -> Work {
     let (house, times) = (house.clone(), times.clone());
     Arc::new(move |payload| {
         let waited = sent_at(payload).map(|sent| house.now() - sent);

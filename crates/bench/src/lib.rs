@@ -39,7 +39,7 @@ pub use soak::{SOAK_JOBS_PER_SECOND, SOAK_RATIO_MAX, Soak, soak};
 
 use error::failed;
 use figures::rate;
-use house::House;
+use house::BenchNode;
 use machine::{Backend, Machine};
 use measure::{Numbers, Side};
 use place::{OURS, RAW, Site};
@@ -108,13 +108,13 @@ impl<'a> Bench<'a> {
         Ok(Bench { settings, place, clock, runtime, numbers: Numbers::default(), say })
     }
 
-    fn ours(&self) -> Result<(House, Site), Error> {
+    fn ours(&self) -> Result<(BenchNode, Site), Error> {
         let site = self.place.fresh(OURS)?;
         Ok((self.open(&site)?, site))
     }
 
-    fn open(&self, site: &Site) -> Result<House, Error> {
-        self.runtime.block_on(House::open(site, &self.clock))
+    fn open(&self, site: &Site) -> Result<BenchNode, Error> {
+        self.runtime.block_on(BenchNode::open(site, &self.clock))
     }
 
     fn raw(&self) -> Result<(Raw, Site), Error> {

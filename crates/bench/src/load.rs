@@ -2,8 +2,8 @@
 
 use crate::{
     Bench, Error,
-    crew::{Crew, SLOTS},
-    house::{House, TASKS, joined},
+    crew::{SLOTS, WorkerGroup},
+    house::{BenchNode, TASKS, joined},
 };
 use std::{sync::Arc, time::Duration};
 use tokio::{task::JoinSet, time::sleep};
@@ -32,8 +32,8 @@ impl Pace {
     }
 }
 
-async fn steadily(house: &House, pace: Pace) -> Result<Vec<Duration>, Error> {
-    let crew = Crew::start(house, SLOTS, Arc::new(|_| ())).await?;
+async fn steadily(house: &BenchNode, pace: Pace) -> Result<Vec<Duration>, Error> {
+    let crew = WorkerGroup::start(house, SLOTS, Arc::new(|_| ())).await?;
     let (mut tasks, began) = (JoinSet::new(), house.now());
     for number in 0..TASKS as u32 {
         let first = began + pace.gap * number / TASKS as u32;
@@ -45,7 +45,11 @@ async fn steadily(house: &House, pace: Pace) -> Result<Vec<Duration>, Error> {
     Ok(times.concat())
 }
 
-async fn one_producer(house: House, first: Duration, pace: Pace) -> Result<Vec<Duration>, Error> {
+async fn one_producer(
+    house: BenchNode,
+    first: Duration,
+    pace: Pace,
+) -> Result<Vec<Duration>, Error> {
     let mut times = Vec::new();
     for number in 0..pace.jobs_each {
         let due = first + pace.gap * number;

@@ -5,10 +5,10 @@
 
 use crate::{
     Bench, Error, ROUNDS,
-    crew::{Crew, SLOTS},
+    crew::{SLOTS, WorkerGroup},
     database::Schema,
     error::{failed, in_database},
-    house::House,
+    house::BenchNode,
     measure::Side,
     place::{OURS, SHALLOW, Site},
     table::thousands,
@@ -43,7 +43,7 @@ select copy_no, queue, status, error, keyed, kept_since, body from copy";
 
 /// A store with ended jobs, and those of them that may be looked up.
 struct Archive {
-    house: House,
+    house: BenchNode,
     jobs: Vec<JobId>,
 }
 
@@ -85,9 +85,9 @@ fn archive(
     Ok(Archive { house, jobs })
 }
 
-async fn live(house: &House, jobs: usize) -> Result<Vec<JobId>, Error> {
+async fn live(house: &BenchNode, jobs: usize) -> Result<Vec<JobId>, Error> {
     let ids = house.submit_batch(0..jobs).await?;
-    let crew = Crew::start(house, SLOTS, Arc::new(|_| ())).await?;
+    let crew = WorkerGroup::start(house, SLOTS, Arc::new(|_| ())).await?;
     crew.until(jobs).await?;
     crew.stop().await?;
     Ok(ids)

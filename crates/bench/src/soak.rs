@@ -7,10 +7,10 @@ use crate::{
     Bench, Error, Place, Settings,
     error::{failed, in_database},
     figures::Times,
-    house::{House, JOB_TYPE, joined},
+    house::{BenchNode, JOB_TYPE, joined},
     place::Site,
 };
-use engine::{ClaimId, Ending, EndingDraft, JobType, OutcomeWord, Scope, Wish, WorkerId};
+use engine::{ClaimId, ClaimRequest, Ending, EndingDraft, JobType, OutcomeWord, Scope, WorkerId};
 use platform::Report as Settled;
 use std::time::Duration;
 use store::Claimed;
@@ -113,7 +113,7 @@ async fn number(client: &Client) -> Result<String, Error> {
 
 /// Loads it for so long, and gives how long the claims of each minute took.
 async fn spells(
-    house: &House,
+    house: &BenchNode,
     length: Duration,
     say: &mut dyn FnMut(&str),
 ) -> Result<Vec<Vec<Duration>>, Error> {
@@ -127,7 +127,7 @@ async fn spells(
     Ok(all)
 }
 
-async fn spell(house: &House, end: Duration) -> Result<Vec<Duration>, Error> {
+async fn spell(house: &BenchNode, end: Duration) -> Result<Vec<Duration>, Error> {
     let mut tasks = JoinSet::new();
     for _ in 0..PRODUCERS {
         tasks.spawn(producer(house.clone(), end));
@@ -139,7 +139,7 @@ async fn spell(house: &House, end: Duration) -> Result<Vec<Duration>, Error> {
 }
 
 /// A job that is late because the one before took long is handed over at once.
-async fn producer(house: House, end: Duration) -> Result<Vec<Duration>, Error> {
+async fn producer(house: BenchNode, end: Duration) -> Result<Vec<Duration>, Error> {
     let gap = Duration::from_secs(PRODUCERS.into()) / SOAK_JOBS_PER_SECOND;
     let (mut due, mut number) = (house.now(), 0);
     while due.max(house.now()) < end {
@@ -151,7 +151,7 @@ async fn producer(house: House, end: Duration) -> Result<Vec<Duration>, Error> {
 }
 
 /// Claims and settles, and gives how long each claim took that got jobs.
-async fn worker(house: House, number: u32, end: Duration) -> Result<Vec<Duration>, Error> {
+async fn worker(house: BenchNode, number: u32, end: Duration) -> Result<Vec<Duration>, Error> {
     let mut times = Vec::new();
     while house.now() < end {
         let began = house.now();
@@ -167,8 +167,8 @@ async fn worker(house: House, number: u32, end: Duration) -> Result<Vec<Duration
     Ok(times)
 }
 
-fn wish(worker: u32, at: Duration) -> Wish {
-    Wish {
+fn wish(worker: u32, at: Duration) -> ClaimRequest {
+    ClaimRequest {
         worker: WorkerId::parse(&format!("worker-{worker}")).expect("a short name"),
         host: None,
         claim: ClaimId::parse(&format!("{worker}-{}", at.as_nanos())).expect("a short name"),
@@ -178,7 +178,7 @@ fn wish(worker: u32, at: Duration) -> Wish {
     }
 }
 
-async fn settle(house: &House, claimed: Vec<Claimed>) -> Result<(), Error> {
+async fn settle(house: &BenchNode, claimed: Vec<Claimed>) -> Result<(), Error> {
     let reports = claimed.iter().map(|claimed| Settled {
         id: claimed.job.id(),
         token: claimed.job.lease().expect("it was claimed").token,

@@ -2,9 +2,9 @@
 
 use crate::{
     Bench, Error, ROUNDS,
-    crew::{Crew, SLOTS},
+    crew::{SLOTS, WorkerGroup},
     figures::{percentile_ms, rate},
-    house::{House, TASKS},
+    house::{BenchNode, TASKS},
     load::at_half_load,
     measure::Side::{Ours, Raw},
     raw::{RAW_BATCH, raw_jobs},
@@ -101,11 +101,11 @@ fn our_load(bench: &mut Bench<'_>) -> Result<(), Error> {
 
 /// Lets a crew settle `jobs` while `producers` are at work, and gives what these came to.
 async fn lives<T>(
-    house: &House,
+    house: &BenchNode,
     producers: impl Future<Output = Result<T, Error>>,
     jobs: usize,
 ) -> Result<T, Error> {
-    let crew = Crew::start(house, SLOTS, Arc::new(|_| ())).await?;
+    let crew = WorkerGroup::start(house, SLOTS, Arc::new(|_| ())).await?;
     let (produced, _) = tokio::try_join!(producers, crew.until(jobs))?;
     crew.stop().await?;
     Ok(produced)

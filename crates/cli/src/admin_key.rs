@@ -5,7 +5,7 @@
 //! secret was never written down could not be used by anybody. Of many nodes that start at once on an empty database,
 //! one makes it.
 
-use crate::{opening, secret_file};
+use crate::{open_store, secret_file};
 use anyhow::{Context, Result, anyhow, bail};
 use engine::{
     ApiKey, AuditEntry, AuditNote, CorrelationId, Grant, JobId, KeyName, KeySecret, Right, Scope,
@@ -15,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use store::{Clock, Dice, PAGE_MAX, Request, Store};
+use store::{Clock, PAGE_MAX, RandomSource, Request, Store};
 use tracing::warn;
 
 /// What the file is called, in the folder of the store.
@@ -26,7 +26,7 @@ pub(crate) struct AdminKeys<'a> {
     pub(crate) store: &'a Arc<dyn Store>,
     pub(crate) folder: &'a Path,
     pub(crate) clock: &'a dyn Clock,
-    pub(crate) dice: &'a dyn Dice,
+    pub(crate) random: &'a dyn RandomSource,
 }
 
 impl AdminKeys<'_> {
@@ -63,8 +63,8 @@ impl AdminKeys<'_> {
     }
 
     fn new_secret(&self, path: &Path) -> Result<KeySecret> {
-        let dice = self.dice;
-        let secret = KeySecret::new(dice.roll(), [dice.roll(), dice.roll()]);
+        let random = self.random;
+        let secret = KeySecret::new(random.entropy(), [random.entropy(), random.entropy()]);
         secret_file::write(self.folder, path, &secret.expose())?;
         Ok(secret)
     }
@@ -108,10 +108,10 @@ impl AdminKeys<'_> {
             action,
             target: key.id.to_string().into(),
             detail: Some(detail),
-            correlation: CorrelationId::parse(&JobId::new(now, self.dice.roll()).to_string())?,
+            correlation: CorrelationId::parse(&JobId::new(now, self.random.entropy()).to_string())?,
         };
         let put = Request::put_key(&key).audited(note);
-        let done = opening::execute(self.store.clone(), put).await;
+        let done = open_store::execute(self.store.clone(), put).await;
         let done = done.context("the key cannot be stored")?;
         done.map(drop).map_err(|refusal| anyhow!("the key was refused: {refusal}"))
     }

@@ -3,7 +3,7 @@
 use crate::{
     args::{AuditArgs, AuditCommand, AuditVerifyArgs, StoreAddress},
     config::present_store_of,
-    opening, remote,
+    open_store, remote,
 };
 use anyhow::{Context, Result};
 use engine::{AuditEntry, AuditHash};
@@ -30,7 +30,7 @@ fn verify(args: &AuditVerifyArgs) -> Result<ExitCode> {
     let chain = match &address {
         StoreAddress::Sqlite(path) => verify_audit(path, &mut compare)?,
         StoreAddress::Postgres(address) => {
-            opening::block_on(verify_postgres_audit(address, &mut compare))?
+            open_store::block_on(verify_postgres_audit(address, &mut compare))?
         }
     };
     let (entries, head) = match chain {

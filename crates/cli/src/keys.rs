@@ -4,13 +4,13 @@ use crate::{
     admin_key::AdminKeys,
     args::{KeysArgs, KeysCommand, KeysWebhookArgs, StoreArgs},
     config::{present_store_of, store_of},
-    opening,
+    open_store,
     ready_made::signing,
     remote,
 };
 use anyhow::Result;
 use engine::JobType;
-use platform::{SystemClock, SystemDice};
+use platform::{SystemClock, SystemRandom};
 use std::{process::ExitCode, sync::Arc};
 use tokio::runtime::Builder;
 
@@ -37,12 +37,12 @@ fn webhook(args: &KeysWebhookArgs) -> Result<ExitCode> {
 /// Whoever can write into the store owns the house anyway; that it was done stands in the audit log.
 fn bootstrap(args: &StoreArgs) -> Result<ExitCode> {
     let address = present_store_of(args)?;
-    let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
+    let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let key = runtime.block_on(async {
-        let store = opening::visit(&address, clock.clone(), dice.clone()).await?;
+        let store = open_store::visit(&address, clock.clone(), random.clone()).await?;
         let folder = address.folder();
-        AdminKeys { store: &store, folder, clock: &*clock, dice: &*dice }.another().await
+        AdminKeys { store: &store, folder, clock: &*clock, random: &*random }.another().await
     })?;
     println!("a key that may do everything is in {}", key.display());
     println!("revoke the one that was lost: `consign keys list`, then `consign keys revoke ID`");

@@ -3,7 +3,7 @@
 use crate::{
     args::{MigrateCommand, StoreAddress, StoreArgs},
     config::present_store_of,
-    opening::block_on,
+    open_store::block_on,
 };
 use anyhow::{Context, Result};
 use std::process::ExitCode;

@@ -1,6 +1,6 @@
 //! The terminal: one picture that is drawn over itself, and a cursor that comes back.
 
-use crate::ink::Line;
+use crate::style::StyledLine;
 use std::io::{self, Write};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Screen {
         size()
     }
 
-    pub(crate) fn draw(&mut self, lines: &[Line]) -> io::Result<()> {
+    pub(crate) fn draw(&mut self, lines: &[StyledLine]) -> io::Result<()> {
         let mut frame = self.back();
         for line in lines {
             let text = if self.colours { line.coloured() } else { line.text() };
@@ -44,7 +44,7 @@ impl Screen {
     }
 
     /// Puts lines that stay where the picture is, and the picture away.
-    pub(crate) fn leave(&mut self, lines: &[Line]) -> io::Result<()> {
+    pub(crate) fn leave(&mut self, lines: &[StyledLine]) -> io::Result<()> {
         self.draw(lines)?;
         self.drawn = 0;
         Ok(())

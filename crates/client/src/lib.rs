@@ -18,4 +18,4 @@ pub use error::ClientError;
 pub use jobs::{ListQuery, Polled, Since};
 pub use operate::PoisonQuery;
 pub use send::Client;
-pub use stream::{Told, Watching};
+pub use stream::{JobStream, StreamEvent};

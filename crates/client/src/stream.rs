@@ -9,18 +9,18 @@ use std::{collections::VecDeque, time::Duration};
 use wire::StatusShape;
 
 /// Somebody who listens to the events of one job.
-pub struct Watching {
+pub struct JobStream {
     client: Client,
     response: Option<Response>,
     /// What came and is not a whole line yet.
     rest: Vec<u8>,
     event: Event,
-    ready: VecDeque<Told>,
+    ready: VecDeque<StreamEvent>,
 }
 
 /// What was told about a job.
 #[derive(Clone, Debug)]
-pub enum Told {
+pub enum StreamEvent {
     /// How it is, and the number of the transition that made it so.
     Status {
         /// To be sent by whoever comes back.
@@ -50,7 +50,7 @@ const EVENT_BYTES_MAX: usize = 1024 * 1024;
 
 impl Client {
     /// Listens to a job, from the beginning or from what was heard last.
-    pub async fn watch(&self, id: &str, heard: Option<&str>) -> Result<Watching, ClientError> {
+    pub async fn watch(&self, id: &str, heard: Option<&str>) -> Result<JobStream, ClientError> {
         let mut request = self.endless(&["api", "jobs", id, "events"]);
         if let Some(heard) = heard {
             request = request.header("Last-Event-ID", heard);
@@ -60,13 +60,13 @@ impl Client {
         let over = response.status() == StatusCode::NO_CONTENT;
         let response = (!over).then_some(response);
         let (rest, event, ready) = (Vec::new(), Event::default(), VecDeque::new());
-        Ok(Watching { client: self.clone(), response, rest, event, ready })
+        Ok(JobStream { client: self.clone(), response, rest, event, ready })
     }
 }
 
-impl Watching {
+impl JobStream {
     /// What is told next; nothing when the story is over.
-    pub async fn next(&mut self) -> Result<Option<Told>, ClientError> {
+    pub async fn next(&mut self) -> Result<Option<StreamEvent>, ClientError> {
         loop {
             if let Some(told) = self.ready.pop_front() {
                 return Ok(Some(told));
@@ -114,9 +114,9 @@ impl Watching {
             "status" => {
                 let status = serde_json::from_str(&data);
                 let status = status.map_err(|_| self.client.strange(StatusCode::OK))?;
-                Told::Status { seq: id, status }
+                StreamEvent::Status { seq: id, status }
             }
-            "error" => Told::Failed { detail: data },
+            "error" => StreamEvent::Failed { detail: data },
             _ => return Ok(()),
         };
         self.ready.push_back(told);
@@ -133,7 +133,10 @@ mod tests {
     };
 
     /// Listens to a server that sends `beginning` once and then `more` for as long as it is heard.
-    async fn told_by(beginning: &'static str, more: &'static str) -> Result<Told, ClientError> {
+    async fn told_by(
+        beginning: &'static str,
+        more: &'static str,
+    ) -> Result<StreamEvent, ClientError> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let server = async {
@@ -157,7 +160,7 @@ mod tests {
     async fn an_event_is_told_once_its_empty_line_has_come() {
         let told =
             told_by(": still here\n\nid: 7\r\nevent: error\r\ndata:{}\r\n\r\n", ":\n\n").await;
-        assert!(matches!(told, Ok(Told::Failed { detail }) if detail == "{}"));
+        assert!(matches!(told, Ok(StreamEvent::Failed { detail }) if detail == "{}"));
     }
 
     #[tokio::test]

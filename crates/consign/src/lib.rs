@@ -26,7 +26,7 @@
 //! |---|---|
 //! | handing jobs over, looking at them, cancelling and redriving them | [`Consign`], [`JobRequest`] |
 //! | writing handlers | [`on`], [`Handler`], [`Context`] (progress, steps, children, stopping), [`Fail`] (the ways to fail) |
-//! | running them | [`Runner`], [`Duty`] (slots, lease, policy), [`Working`] (strength, stopping) |
+//! | running them | [`Runner`], [`Registration`] (slots, lease, policy), [`RunningRunner`] (strength, stopping) |
 //! | how jobs of a type are treated | [`PolicyDraft`], [`Policy`] |
 //! | testing them | [`testing`] |
 //! | everything else, for any tenant | [`Consign::node`] |
@@ -57,8 +57,8 @@ pub use wire::{BatchItem, StatusShape, SubmittedShape};
 #[cfg(feature = "testing")]
 pub use worker::testing;
 pub use worker::{
-    AskError, Begun, Brief, Context, Duty, Fail, Handler, JobRequest, Runner, SLOTS, StartError,
-    Stopped, Strength, Why, Working, on, on_handler,
+    BackendError, Context, Fail, Handler, JobInfo, JobRequest, Registration, Runner, RunnerStats,
+    RunningRunner, SLOTS, StartError, StepState, StopReason, Stopped, on, on_handler,
 };
 
 use serde::de::DeserializeOwned;

@@ -1,7 +1,7 @@
 //! For those who have a store of their own: jobs and handlers of this process.
 
 use engine::{HistoryEntry, Job, JobId, Scope, Submitted, Tenant};
-use platform::{Changed, Error, Explained, Node, Settings, SystemClock, SystemDice};
+use platform::{Changed, Error, Explained, Node, Settings, SystemClock, SystemRandom};
 use std::{fs::DirBuilder, io, os::unix::fs::DirBuilderExt, path::Path, sync::Arc, time::Duration};
 use store::{Memory, OpenError, Options, QueueDepth, Sqlite, Store};
 use worker::{JobRequest, Runner};
@@ -34,21 +34,21 @@ impl Consign {
             // Payloads are in the store: a folder that is made for it is for this user alone.
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         }
-        let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
-        let store = Sqlite::open(path, clock, dice, Options::default())?;
+        let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
+        let store = Sqlite::open(path, clock, random, Options::default())?;
         Ok(Self::over(Arc::new(store))?)
     }
 
     /// A store that forgets everything when it is dropped.
     pub fn in_memory() -> Result<Self, ConsignError> {
-        let memory = Memory::new(Arc::new(SystemClock::new()), Arc::new(SystemDice));
+        let memory = Memory::new(Arc::new(SystemClock::new()), Arc::new(SystemRandom));
         Ok(Self::over(Arc::new(memory))?)
     }
 
     /// Consign over any store.
     pub fn over(store: Arc<dyn Store>) -> io::Result<Self> {
-        let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
-        let node = Node::start(store, clock, dice, Settings::default())?;
+        let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
+        let node = Node::start(store, clock, random, Settings::default())?;
         Ok(Consign { node: Arc::new(node), tenant: Tenant::default_tenant(), runs_all: true })
     }
 

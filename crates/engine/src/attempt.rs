@@ -17,7 +17,7 @@ use std::{fmt, time::Duration};
 #[non_exhaustive]
 pub struct Ending {
     /// How it ended.
-    pub how: How,
+    pub how: EndingKind,
     /// A sentence for people.
     pub message: Option<Box<str>>,
 }
@@ -25,7 +25,7 @@ pub struct Ending {
 /// The ways in which an attempt ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of a draft")]
-pub enum How {
+pub enum EndingKind {
     /// The work is done.
     Completed { result: Option<JsonText>, result_url: Option<ResultUrl> },
     /// It did not work this time. The handler may know better than the policy when to try again.
@@ -100,11 +100,11 @@ impl EndingDraft {
         };
         let failure = Failure { code, message: said };
         let how = match (self.outcome, self.retryable.unwrap_or(true)) {
-            (OutcomeWord::Completed, _) => How::Completed { result, result_url },
-            (OutcomeWord::Failed, true) => How::Failed { failure, retry_after },
-            (OutcomeWord::Failed, false) => How::FailedForGood(failure),
-            (OutcomeWord::Poisoned, _) => How::Poisoned(failure),
-            (OutcomeWord::Cancelled, _) => How::Cancelled,
+            (OutcomeWord::Completed, _) => EndingKind::Completed { result, result_url },
+            (OutcomeWord::Failed, true) => EndingKind::Failed { failure, retry_after },
+            (OutcomeWord::Failed, false) => EndingKind::FailedForGood(failure),
+            (OutcomeWord::Poisoned, _) => EndingKind::Poisoned(failure),
+            (OutcomeWord::Cancelled, _) => EndingKind::Cancelled,
         };
         Ok(Ending { how, message })
     }
@@ -131,15 +131,15 @@ impl EndingDigest {
     /// The fingerprint of a settled attempt.
     pub fn of(ending: &Ending) -> Self {
         let (word, code) = match &ending.how {
-            How::Completed { result, result_url } => {
+            EndingKind::Completed { result, result_url } => {
                 let result = result.as_ref().map(JsonText::canonical).unwrap_or_default();
                 let url = result_url.as_ref().map_or("", ResultUrl::as_str);
                 return Self::digest(&["completed", &result, url]);
             }
-            How::Failed { failure, .. } => ("failed", failure),
-            How::FailedForGood(failure) => ("failed for good", failure),
-            How::Poisoned(failure) => ("poisoned", failure),
-            How::Cancelled => return Self::digest(&["cancelled"]),
+            EndingKind::Failed { failure, .. } => ("failed", failure),
+            EndingKind::FailedForGood(failure) => ("failed for good", failure),
+            EndingKind::Poisoned(failure) => ("poisoned", failure),
+            EndingKind::Cancelled => return Self::digest(&["cancelled"]),
         };
         Self::digest(&[word, code.code.as_str()])
     }
@@ -182,10 +182,10 @@ mod tests {
         let how = |outcome, retryable| {
             EndingDraft { retryable, ..EndingDraft::new(outcome) }.check().unwrap().how
         };
-        assert!(matches!(how(OutcomeWord::Failed, None), How::Failed { .. }));
-        assert!(matches!(how(OutcomeWord::Failed, Some(true)), How::Failed { .. }));
-        assert!(matches!(how(OutcomeWord::Failed, Some(false)), How::FailedForGood(_)));
-        assert!(matches!(how(OutcomeWord::Completed, Some(false)), How::Completed { .. }));
+        assert!(matches!(how(OutcomeWord::Failed, None), EndingKind::Failed { .. }));
+        assert!(matches!(how(OutcomeWord::Failed, Some(true)), EndingKind::Failed { .. }));
+        assert!(matches!(how(OutcomeWord::Failed, Some(false)), EndingKind::FailedForGood(_)));
+        assert!(matches!(how(OutcomeWord::Completed, Some(false)), EndingKind::Completed { .. }));
     }
 
     #[test]

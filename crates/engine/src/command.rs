@@ -2,7 +2,7 @@
 
 use crate::{
     attempt::{AttemptRecord, Ending},
-    chance::Chance,
+    entropy::Entropy,
     job::{Change, Job, ProgressReport, Status},
     json::JsonText,
     lease::LeaseToken,
@@ -65,7 +65,7 @@ pub struct Claim {
 
 /// A worker's wish for work.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct ClaimRequest {
     /// Who.
     pub worker: WorkerId,
     /// On which machine, if it says.
@@ -80,7 +80,7 @@ pub struct Wish {
     pub lease: Option<Duration>,
 }
 
-impl Wish {
+impl ClaimRequest {
     /// Whether it asks for jobs of this type.
     pub fn wants(&self, job_type: &JobType) -> bool {
         self.job_types.contains(job_type)
@@ -111,7 +111,7 @@ pub struct Facts<'a> {
     /// The policy of the job's type, as it is now.
     pub policy: &'a Policy,
     /// One roll of the dice.
-    pub chance: Chance,
+    pub entropy: Entropy,
     /// The record of the attempt that the command's token ended before, if it did.
     pub record: Option<&'a AttemptRecord>,
     /// The step that the command names, if it was begun before.
@@ -122,12 +122,12 @@ pub struct Facts<'a> {
 
 impl Claim {
     /// The claim that a wish comes to when its store has found a job for it.
-    pub fn of(scope: &Scope, wish: &Wish) -> Self {
+    pub fn of(scope: &Scope, claim_request: &ClaimRequest) -> Self {
         Claim {
             scope: scope.clone(),
-            worker: wish.worker.clone(),
-            id: wish.claim.clone(),
-            lease: wish.lease,
+            worker: claim_request.worker.clone(),
+            id: claim_request.claim.clone(),
+            lease: claim_request.lease,
         }
     }
 }
@@ -141,11 +141,11 @@ impl Facts<'_> {
 }
 
 /// A complete change or a lawful no; nothing half-way.
-pub type Decision = Result<Ruling, Refusal>;
+pub type Decision = Result<Decided, Refusal>;
 
 /// What is done, and what is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ruling {
+pub struct Decided {
     /// What the store has to save.
     pub effect: Effect,
     /// What the caller learns.
@@ -171,7 +171,7 @@ pub enum Answer {
     /// What the attempt's end made of the job.
     Settled(Status),
     /// How the lease stands.
-    Pulse(Pulse),
+    LeaseState(LeaseState),
     /// How the step stands.
     Step(StepAnswer),
     /// It is gone.
@@ -180,7 +180,7 @@ pub enum Answer {
 
 /// How a lease stands after a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pulse {
+pub enum LeaseState {
     /// It holds until then.
     Extended(Timestamp),
     /// It holds until then, but the job should stop.

@@ -1,7 +1,7 @@
 //! What a credential is made of: API keys, and the keys with which status addresses are signed.
 
 use crate::{
-    chance::Chance,
+    entropy::Entropy,
     field::{Checked, FieldProblem},
     key::{hex, sha256, unhex},
     principal::Grant,
@@ -15,8 +15,8 @@ use std::{collections::BTreeSet, fmt, sync::Arc};
 pub struct KeyId(pub u64);
 
 impl KeyId {
-    fn new(chance: Chance) -> Self {
-        KeyId((chance.0 >> 64) as u64)
+    fn new(entropy: Entropy) -> Self {
+        KeyId((entropy.0 >> 64) as u64)
     }
 
     /// What logs and the audit call the principal that shows this key.
@@ -44,7 +44,7 @@ impl fmt::Debug for KeyId {
 }
 
 /// 256 random bits of two rolls.
-fn all_bits([first, second]: [Chance; 2]) -> [u8; 32] {
+fn all_bits([first, second]: [Entropy; 2]) -> [u8; 32] {
     let mut bytes = [0; 32];
     bytes[..16].copy_from_slice(&first.0.to_be_bytes());
     bytes[16..].copy_from_slice(&second.0.to_be_bytes());
@@ -62,7 +62,7 @@ impl KeySecret {
     const PREFIX: &str = "csk_";
 
     /// Makes a new one.
-    pub fn new(id: Chance, secret: [Chance; 2]) -> Self {
+    pub fn new(id: Entropy, secret: [Entropy; 2]) -> Self {
         KeySecret { id: KeyId::new(id), bytes: all_bits(secret) }
     }
 
@@ -185,7 +185,7 @@ pub struct SigningKey {
 
 impl SigningKey {
     /// Makes a new one.
-    pub fn new(id: Chance, secret: [Chance; 2], created_at: Timestamp) -> Self {
+    pub fn new(id: Entropy, secret: [Entropy; 2], created_at: Timestamp) -> Self {
         let (id, secret) = (KeyId::new(id), all_bits(secret));
         SigningKey { id, secret, created_at, revoked_at: None }
     }
@@ -203,20 +203,20 @@ mod tests {
 
     #[test]
     fn a_key_is_read_back_and_known_by_its_digest() {
-        let secret = KeySecret::new(Chance(7 << 64), [Chance(1), Chance(2)]);
+        let secret = KeySecret::new(Entropy(7 << 64), [Entropy(1), Entropy(2)]);
         let shown = secret.expose();
         assert_eq!(shown.len(), 4 + 16 + 1 + 64);
         assert!(shown.starts_with("csk_0000000000000007_"));
         let read = KeySecret::parse(&shown).unwrap();
         assert_eq!((read.id(), read.digest()), (secret.id(), secret.digest()));
         assert!(!format!("{secret:?} {:?}", secret.digest()).contains("01"));
-        let other = KeySecret::new(Chance(7 << 64), [Chance(1), Chance(3)]);
+        let other = KeySecret::new(Entropy(7 << 64), [Entropy(1), Entropy(3)]);
         assert_ne!(other.digest(), secret.digest());
     }
 
     #[test]
     fn what_is_no_key_is_not_read() {
-        let shown = KeySecret::new(Chance(0), [Chance(1), Chance(2)]).expose();
+        let shown = KeySecret::new(Entropy(0), [Entropy(1), Entropy(2)]).expose();
         let upper = shown.to_uppercase();
         let longer = format!("{shown}0");
         for bad in ["", "csk_", "csk__", "csk_0_0", &shown[4..], &upper, &longer, "ä"] {

@@ -1,13 +1,15 @@
 //! THE RULES: what may happen to a job, and what comes of it.
 //!
-//! Nothing here reads a clock or a disk: the facts come in, a [`Ruling`] or a [`Refusal`] goes out.
+//! Nothing here reads a clock or a disk: the facts come in, a [`Decided`] or a [`Refusal`] goes out.
 //! That is what lets the simulation live through a year of failures from one seed. Every path that
 //! changes a job comes through here, the sweeper's too: a rescuer that writes "queued" over a finished
 //! job is the most common bug of this field.
 
 use crate::{
-    attempt::{Ending, EndingDigest, How},
-    command::{Answer, Claim, Command, Decision, Effect, Facts, Pulse, ReleaseReason, Ruling},
+    attempt::{Ending, EndingDigest, EndingKind},
+    command::{
+        Answer, Claim, Command, Decided, Decision, Effect, Facts, LeaseState, ReleaseReason,
+    },
     field::cut,
     job::{Change, Ended, Job, Life, Note, Progress, ProgressReport, State, Status},
     lease::{Lease, LeaseToken},
@@ -95,7 +97,7 @@ pub fn claim(job: &Job, claim: &Claim, facts: &Facts<'_>) -> Decision {
     let length = claim.lease.unwrap_or(facts.policy.lease);
     let deadline = now + facts.policy.timeout;
     let lease = Lease {
-        token: LeaseToken { epoch: facts.epoch, fence, secret: facts.chance.0 },
+        token: LeaseToken { epoch: facts.epoch, fence, secret: facts.entropy.0 },
         scope: claim.scope.clone(),
         worker: claim.worker.clone(),
         claim: claim.id.clone(),
@@ -126,14 +128,15 @@ fn heartbeat(
     facts: &Facts<'_>,
 ) -> Decision {
     let Some(lease) = held(job, token, facts) else {
-        let pulse = if job.status().is_ended() { Pulse::Ended } else { Pulse::Lost };
-        return Ok(Ruling { effect: Effect::Nothing, answer: Answer::Pulse(pulse) });
+        let lease_state =
+            if job.status().is_ended() { LeaseState::Ended } else { LeaseState::Lost };
+        return Ok(Decided { effect: Effect::Nothing, answer: Answer::LeaseState(lease_state) });
     };
     // Past the deadline nothing is extended. The worker sees a lease that is over, and a silent one
     // does not turn into a slow one by waking up late.
     if facts.now >= lease.deadline {
-        let pulse = Answer::Pulse(pulse_of(job, lease.expires_at));
-        return Ok(Ruling { effect: Effect::Nothing, answer: pulse });
+        let lease_state = Answer::LeaseState(lease_state_of(job, lease.expires_at));
+        return Ok(Decided { effect: Effect::Nothing, answer: lease_state });
     }
     let expires_at = lease.extended(facts.now);
     let mut job = job.clone();
@@ -143,15 +146,15 @@ fn heartbeat(
         job.life.progress = Some(Progress { report: report.clone(), at: facts.now });
         job.version += 1;
     }
-    let answer = Answer::Pulse(pulse_of(&job, expires_at));
-    Ok(Ruling { effect: Effect::Change(Box::new(Job::touched(job))), answer })
+    let answer = Answer::LeaseState(lease_state_of(&job, expires_at));
+    Ok(Decided { effect: Effect::Change(Box::new(Job::touched(job))), answer })
 }
 
-fn pulse_of(job: &Job, expires_at: Timestamp) -> Pulse {
+fn lease_state_of(job: &Job, expires_at: Timestamp) -> LeaseState {
     if job.life.cancel_requested {
-        Pulse::CancelRequested(expires_at)
+        LeaseState::CancelRequested(expires_at)
     } else {
-        Pulse::Extended(expires_at)
+        LeaseState::Extended(expires_at)
     }
 }
 
@@ -167,22 +170,22 @@ fn settle(job: &Job, token: &LeaseToken, ending: &Ending, facts: &Facts<'_>) -> 
     let now = facts.now;
     Ok(settled(match &ending.how {
         // Also when a cancel was requested: what finished first stands.
-        How::Completed { result, result_url } => {
+        EndingKind::Completed { result, result_url } => {
             let (result, result_url) = (result.clone(), result_url.clone());
             let life = Life { last_failure: None, result, result_url, ..life };
             job.moved(State::Completed(ended(now)), life, now, note)
         }
-        How::Failed { failure, retry_after } => {
-            let delay = facts.policy.delay_after(job.life.attempt, facts.chance);
+        EndingKind::Failed { failure, retry_after } => {
+            let delay = facts.policy.delay_after(job.life.attempt, facts.entropy);
             fail(job, life, failure, retry_after.unwrap_or(delay), now, note)
         }
-        How::FailedForGood(failure) => {
+        EndingKind::FailedForGood(failure) => {
             failed(job, State::Failed(ended(now)), life, failure, now, note)
         }
-        How::Poisoned(failure) => {
+        EndingKind::Poisoned(failure) => {
             failed(job, State::Poisoned(ended(now)), life, failure, now, note)
         }
-        How::Cancelled => job.moved(State::Cancelled(ended(now)), life, now, note),
+        EndingKind::Cancelled => job.moved(State::Cancelled(ended(now)), life, now, note),
     }))
 }
 
@@ -325,7 +328,7 @@ fn timeout(job: &Job, facts: &Facts<'_>) -> Decision {
         return Err(Refusal::NotDue);
     }
     let failure = Failure::ours(failure_codes::HANDLER_TIMEOUT, "ran longer than its timeout");
-    let delay = facts.policy.delay_after(job.life.attempt, facts.chance);
+    let delay = facts.policy.delay_after(job.life.attempt, facts.entropy);
     let note = Note { worker: Some(lease.worker.clone()), ..Note::default() };
     Ok(changed(fail(job, job.life.clone(), &failure, delay, facts.now, note)))
 }
@@ -348,7 +351,7 @@ fn lease_expiry(job: &Job, facts: &Facts<'_>) -> Decision {
     }
     let failure =
         Failure::ours(failure_codes::LEASE_EXPIRED, format!("no sign of life from {worker}"));
-    let delay = facts.policy.delay_after(job.life.attempt, facts.chance);
+    let delay = facts.policy.delay_after(job.life.attempt, facts.entropy);
     Ok(changed(fail(job, life, &failure, delay, facts.now, note)))
 }
 
@@ -390,14 +393,14 @@ fn erase(job: &Job) -> Decision {
     if !job.status().is_ended() {
         return Err(Refusal::NotEnded { status: job.status() });
     }
-    Ok(Ruling { effect: Effect::Erase, answer: Answer::Erased })
+    Ok(Decided { effect: Effect::Erase, answer: Answer::Erased })
 }
 
 fn purge(job: &Job, facts: &Facts<'_>) -> Decision {
     if !may_be_purged(job, facts.policy, facts.now) {
         return Err(Refusal::NotDue);
     }
-    Ok(Ruling { effect: Effect::Erase, answer: Answer::Erased })
+    Ok(Decided { effect: Effect::Erase, answer: Answer::Erased })
 }
 
 /// The lease, if `token` is the one that counts.
@@ -415,7 +418,7 @@ fn answered_before(token: &LeaseToken, digest: EndingDigest, facts: &Facts<'_>) 
     let record = facts.record.filter(|record| record.token == *token);
     match record {
         Some(record) if record.ending == digest => {
-            Ok(Ruling { effect: Effect::Nothing, answer: Answer::Settled(record.status) })
+            Ok(Decided { effect: Effect::Nothing, answer: Answer::Settled(record.status) })
         }
         Some(record) => Err(Refusal::AlreadyEnded { status: record.status }),
         None => Err(Refusal::LeaseLost),
@@ -467,16 +470,16 @@ fn reported(lease: &Lease, digest: EndingDigest) -> Note {
     }
 }
 
-fn changed(change: Change) -> Ruling {
+fn changed(change: Change) -> Decided {
     let answer = Answer::Job(Box::new(change.job.clone()));
-    Ruling { effect: Effect::Change(Box::new(change)), answer }
+    Decided { effect: Effect::Change(Box::new(change)), answer }
 }
 
-fn settled(change: Change) -> Ruling {
+fn settled(change: Change) -> Decided {
     let answer = Answer::Settled(change.job.status());
-    Ruling { effect: Effect::Change(Box::new(change)), answer }
+    Decided { effect: Effect::Change(Box::new(change)), answer }
 }
 
-fn stands(job: &Job) -> Ruling {
-    Ruling { effect: Effect::Nothing, answer: Answer::Job(Box::new(job.clone())) }
+fn stands(job: &Job) -> Decided {
+    Decided { effect: Effect::Nothing, answer: Answer::Job(Box::new(job.clone())) }
 }

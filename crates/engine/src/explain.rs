@@ -8,7 +8,7 @@ use crate::{
 
 /// What stands around a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Surroundings {
+pub struct ExplainFacts {
     /// The store's clock.
     pub now: Timestamp,
     /// Somebody paused its queue.
@@ -50,7 +50,7 @@ impl Reason {
 }
 
 /// Everything that keeps `job` from running now, the most stubborn reason first.
-pub fn explain(job: &Job, around: &Surroundings) -> Vec<Reason> {
+pub fn explain(job: &Job, around: &ExplainFacts) -> Vec<Reason> {
     match &job.state {
         State::Queued { run_at } => waiting(job, *run_at, around),
         State::Running(lease) => {
@@ -69,7 +69,7 @@ pub fn explain(job: &Job, around: &Surroundings) -> Vec<Reason> {
     }
 }
 
-fn waiting(job: &Job, run_at: Timestamp, around: &Surroundings) -> Vec<Reason> {
+fn waiting(job: &Job, run_at: Timestamp, around: &ExplainFacts) -> Vec<Reason> {
     let mut reasons = Vec::new();
     let job_type = &job.envelope.job_type;
     if around.paused {

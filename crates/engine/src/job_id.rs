@@ -1,7 +1,7 @@
 //! The name of one job: a UUIDv7, always ours, so that ids sort by age.
 
 use crate::{
-    chance::Chance,
+    entropy::Entropy,
     field::{Checked, FieldProblem},
     time::Timestamp,
 };
@@ -14,9 +14,9 @@ pub struct JobId(Uuid);
 
 impl JobId {
     /// A new id from the moment and a roll of the dice.
-    pub fn new(at: Timestamp, chance: Chance) -> Self {
+    pub fn new(at: Timestamp, entropy: Entropy) -> Self {
         let mut random = [0; 10];
-        random.copy_from_slice(&chance.0.to_be_bytes()[..10]);
+        random.copy_from_slice(&entropy.0.to_be_bytes()[..10]);
         JobId(
             uuid::Builder::from_unix_timestamp_millis(at.unix_ms().unsigned_abs(), &random)
                 .into_uuid(),
@@ -61,8 +61,8 @@ mod tests {
 
     #[test]
     fn an_id_is_a_uuid_of_version_7_and_sorts_by_age() {
-        let older = JobId::new(Timestamp::from_unix_ms(1_000), Chance(u128::MAX));
-        let newer = JobId::new(Timestamp::from_unix_ms(1_001), Chance(0));
+        let older = JobId::new(Timestamp::from_unix_ms(1_000), Entropy(u128::MAX));
+        let newer = JobId::new(Timestamp::from_unix_ms(1_001), Entropy(0));
         assert!(older < newer);
         assert_eq!(older.0.get_version_num(), 7);
         assert_eq!(JobId::parse(&older.to_string()), Ok(older));

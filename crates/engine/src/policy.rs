@@ -1,7 +1,7 @@
 //! How jobs of one type are treated: attempts, leases, waiting, keeping.
 
 use crate::{
-    chance::Chance,
+    entropy::Entropy,
     field::{Checked, FieldProblem, Findings, check_range},
     json::JsonText,
     ready_made::{ReadyMade, ReadyMadeDraft},
@@ -92,10 +92,10 @@ const DAY: u64 = 86_400;
 
 impl Policy {
     /// How long a job waits after its `attempt`-th attempt failed.
-    pub fn delay_after(&self, attempt: u32, chance: Chance) -> Duration {
+    pub fn delay_after(&self, attempt: u32, entropy: Entropy) -> Duration {
         let ceiling = self.backoff.ceiling(attempt);
         match self.backoff.jitter {
-            Jitter::Full => chance.up_to(ceiling),
+            Jitter::Full => entropy.up_to(ceiling),
             Jitter::None => ceiling,
         }
     }
@@ -117,9 +117,9 @@ impl Backoff {
 
     /// A wait in the upper half of the ceiling: callers that failed together do not come back
     /// together, and none comes back at once.
-    pub fn spread(&self, attempt: u32, chance: Chance) -> Duration {
+    pub fn spread(&self, attempt: u32, entropy: Entropy) -> Duration {
         let half = self.ceiling(attempt) / 2;
-        half + chance.up_to(half)
+        half + entropy.up_to(half)
     }
 
     /// The longest wait after the `attempt`-th attempt.
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn waits_that_double_are_spread_over_their_upper_half() {
         let backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(1));
-        let ms = |attempt, chance| backoff.spread(attempt, Chance(chance)).as_millis();
+        let ms = |attempt, entropy| backoff.spread(attempt, Entropy(entropy)).as_millis();
         assert_eq!([1, 2, 3, 4, 5, 99].map(|n| ms(n, 0)), [50, 100, 200, 400, 500, 500]);
         assert_eq!([1, 2, 5].map(|n| ms(n, u128::MAX)), [100, 200, 1_000]);
         assert_eq!(ms(3, 1 << 127), 300);
@@ -275,10 +275,10 @@ mod tests {
     #[test]
     fn jitter_is_full_unless_switched_off() {
         let mut policy = Policy::default();
-        assert_eq!(policy.delay_after(2, Chance(0)), Duration::ZERO);
-        assert_eq!(policy.delay_after(2, Chance(u128::MAX)), Duration::from_secs(4));
+        assert_eq!(policy.delay_after(2, Entropy(0)), Duration::ZERO);
+        assert_eq!(policy.delay_after(2, Entropy(u128::MAX)), Duration::from_secs(4));
         policy.backoff.jitter = Jitter::None;
-        assert_eq!(policy.delay_after(2, Chance(0)), Duration::from_secs(4));
+        assert_eq!(policy.delay_after(2, Entropy(0)), Duration::from_secs(4));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Steps: parts of a job that complete once, however often the job is tried.
 
 use crate::{
-    command::{Answer, Decision, Effect, Facts, Ruling},
+    command::{Answer, Decided, Decision, Effect, Facts},
     decide::held,
     field::Checked,
     job::{Change, Job},
@@ -87,11 +87,11 @@ pub(crate) fn finish(
     Ok(put(job, step, StepAnswer::Done(result.clone())))
 }
 
-fn stands(answer: StepAnswer) -> Ruling {
-    Ruling { effect: Effect::Nothing, answer: Answer::Step(answer) }
+fn stands(answer: StepAnswer) -> Decided {
+    Decided { effect: Effect::Nothing, answer: Answer::Step(answer) }
 }
 
-fn put(job: &Job, step: Step, answer: StepAnswer) -> Ruling {
+fn put(job: &Job, step: Step, answer: StepAnswer) -> Decided {
     let change = Change { steps: StepsChange::Put(step), ..Job::touched(job.clone()) };
-    Ruling { effect: Effect::Change(Box::new(change)), answer: Answer::Step(answer) }
+    Decided { effect: Effect::Change(Box::new(change)), answer: Answer::Step(answer) }
 }

@@ -6,16 +6,16 @@ use wire::Json;
 
 /// What is reported of one attempt.
 #[derive(Clone, Debug)]
-pub struct Ended {
+pub struct HandlerOutcome {
     /// How it ended.
-    pub how: How,
+    pub how: HandlerEnding,
     /// A sentence for people, if there is one.
     pub message: Option<String>,
 }
 
 /// The ways in which an errand ends.
 #[derive(Clone, Debug)]
-pub enum How {
+pub enum HandlerEnding {
     /// The work is done.
     Completed {
         /// A small result, if there is one; at most as large as the contract allows.
@@ -24,40 +24,40 @@ pub enum How {
     /// It may work another time.
     Retry {
         /// Why it did not work this time.
-        failure: Failure,
+        failure: HandlerFailure,
         /// When it should be tried again, if the other side knows better than the policy.
         after: Option<Duration>,
     },
     /// It will never work.
-    ForGood(Failure),
+    ForGood(HandlerFailure),
     /// It was asked to stop, and stopped.
     Stopped,
     /// This machine lacks what is needed to begin. That says nothing about the job.
-    NotStarted(Failure),
+    NotStarted(HandlerFailure),
 }
 
 /// Why it did not work.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct HandlerFailure {
     /// Stable and made for programs; always a lawful `errorCode`.
     pub code: String,
     /// For people.
     pub message: String,
 }
 
-impl Ended {
+impl HandlerOutcome {
     pub(crate) fn retry(code: &str, message: impl Into<String>) -> Self {
-        How::Retry { failure: Failure::new(code, message), after: None }.into()
+        HandlerEnding::Retry { failure: HandlerFailure::new(code, message), after: None }.into()
     }
 
     pub(crate) fn for_good(code: &str, message: impl Into<String>) -> Self {
-        How::ForGood(Failure::new(code, message)).into()
+        HandlerEnding::ForGood(HandlerFailure::new(code, message)).into()
     }
 }
 
-impl Failure {
+impl HandlerFailure {
     pub(crate) fn new(code: &str, message: impl Into<String>) -> Self {
-        Failure { code: code.into(), message: message.into() }
+        HandlerFailure { code: code.into(), message: message.into() }
     }
 }
 
@@ -67,8 +67,8 @@ pub(crate) fn is_exhausted(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|errno| lacks.contains(&errno))
 }
 
-impl From<How> for Ended {
-    fn from(how: How) -> Self {
-        Ended { how, message: None }
+impl From<HandlerEnding> for HandlerOutcome {
+    fn from(how: HandlerEnding) -> Self {
+        HandlerOutcome { how, message: None }
     }
 }

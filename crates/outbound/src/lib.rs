@@ -8,19 +8,19 @@
 
 mod address;
 mod ended;
-mod errand;
 mod exec;
 mod fetch;
+mod job_payload;
 mod push;
 
 pub use address::{
-    AddressList, AddressListError, Allow, AllowError, Forbidden, Looking, Lookup, check_target,
-    is_public, system_lookup,
+    AddressList, AddressListError, Allow, AllowError, Forbidden, Lookup, LookupFuture,
+    check_target, is_public, system_lookup,
 };
-pub use ended::{Ended, Failure, How};
-pub use errand::Errand;
+pub use ended::{HandlerEnding, HandlerFailure, HandlerOutcome};
 pub use exec::Exec;
 pub use fetch::{Client, FetchError, check_address, is_json};
+pub use job_payload::JobPayload;
 pub use push::{Now, Push, PushError, Signer, SignerError};
 
 /// How we call ourselves.

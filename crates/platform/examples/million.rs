@@ -7,8 +7,8 @@
 //! ```
 #![allow(clippy::print_stdout, reason = "it is here to be looked at")]
 
-use engine::{ClaimId, ITEMS_MAX, JobDraft, JobType, Scope, Tenant, Wish, WorkerId};
-use platform::{Platform, Settings, SystemClock, SystemDice};
+use engine::{ClaimId, ClaimRequest, ITEMS_MAX, JobDraft, JobType, Scope, Tenant, WorkerId};
+use platform::{Platform, Settings, SystemClock, SystemRandom};
 use pollster::block_on;
 use std::{error::Error, fs, path::Path, sync::Arc, time::Duration};
 use store::{Clock, Options, Sqlite};
@@ -51,7 +51,7 @@ pub(crate) fn open(path: &Path) -> Result<String, Box<dyn Error>> {
     let clock = SystemClock::new();
     let platform = platform(path)?;
     let opened = clock.read().monotonic;
-    let wish = Wish {
+    let claim_request = ClaimRequest {
         worker: WorkerId::parse("worker-1")?,
         host: None,
         claim: ClaimId::parse(&std::process::id().to_string())?,
@@ -59,7 +59,7 @@ pub(crate) fn open(path: &Path) -> Result<String, Box<dyn Error>> {
         max: 1,
         lease: None,
     };
-    if block_on(platform.claim(&Scope::All, wish))?.len() != 1 {
+    if block_on(platform.claim(&Scope::All, claim_request))?.len() != 1 {
         return Err("there was nothing to claim".into());
     }
     let claimed = clock.read().monotonic;
@@ -69,9 +69,9 @@ pub(crate) fn open(path: &Path) -> Result<String, Box<dyn Error>> {
 }
 
 fn platform(path: &Path) -> Result<Platform, Box<dyn Error>> {
-    let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
-    let store = Sqlite::open(path, clock.clone(), dice.clone(), Options::default())?;
-    Ok(Platform::new(Arc::new(store), clock, dice, Settings::default()))
+    let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
+    let store = Sqlite::open(path, clock.clone(), random.clone(), Options::default())?;
+    Ok(Platform::new(Arc::new(store), clock, random, Settings::default()))
 }
 
 /// The most memory that this process ever had, as Linux knows it.

@@ -11,7 +11,7 @@ use store::{Cursor, PAGE_MAX, Query};
 
 /// Which jobs are meant.
 #[derive(Clone, Debug)]
-pub enum Chosen {
+pub enum JobSelection {
     /// Those that the filter shows.
     Matching(Filter),
     /// These, at most [`engine::ITEMS_MAX`]. One that is not there, or of which the verb does not speak, is
@@ -20,7 +20,7 @@ pub enum Chosen {
 }
 
 /// Whether a caller may touch or see a job, beyond what its scope says.
-pub type May<'a> = &'a (dyn Fn(&Job) -> bool + Send + Sync);
+pub type JobPermission<'a> = &'a (dyn Fn(&Job) -> bool + Send + Sync);
 
 /// A question for a page of the poison queue.
 #[derive(Clone, Debug)]
@@ -45,12 +45,12 @@ pub struct PoisonPage {
     /// What to ask `before` for the next page; nothing after the last.
     pub next: Option<Cursor>,
     /// How many wait for which reason, with the first page only.
-    pub reasons: Option<Reasons>,
+    pub reasons: Option<PoisonReasons>,
 }
 
 /// How many jobs of the poison queue wait for which reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reasons {
+pub struct PoisonReasons {
     /// By error code. Which code was asked for does not matter here, so that one sees the others.
     pub counts: BTreeMap<ErrorCode, u64>,
     /// Whether these are all. Of more codes than [`store::POISON_CODES_MAX`] those with the most
@@ -68,8 +68,8 @@ impl Platform {
     pub async fn cancel_matching(
         &self,
         scope: &Scope,
-        chosen: Chosen,
-        may: May<'_>,
+        chosen: JobSelection,
+        may: JobPermission<'_>,
     ) -> Result<u64, Error> {
         let live = [Status::Queued, Status::Running].map(|is| Filter::eq(Field::Status(is)));
         self.bulk(scope, chosen, Filter::Or(live.into()), may, Command::Cancel).await
@@ -79,8 +79,8 @@ impl Platform {
     pub async fn redrive_matching(
         &self,
         scope: &Scope,
-        chosen: Chosen,
-        may: May<'_>,
+        chosen: JobSelection,
+        may: JobPermission<'_>,
     ) -> Result<u64, Error> {
         let command = Command::Redrive { max_attempts: None, reset_steps: false };
         self.bulk(scope, chosen, poisoned(), may, command).await
@@ -90,15 +90,15 @@ impl Platform {
     pub async fn discard_matching(
         &self,
         scope: &Scope,
-        chosen: Chosen,
-        may: May<'_>,
+        chosen: JobSelection,
+        may: JobPermission<'_>,
     ) -> Result<u64, Error> {
         self.bulk(scope, chosen, poisoned(), may, Command::Discard).await
     }
 
     /// One page of the poison queue: what is within the limits of `grant`, newest first.
     pub async fn poisoned(&self, query: &PoisonQuery, grant: &Grant) -> Result<PoisonPage, Error> {
-        let may: May<'_> = &|job| grant.may_touch(&job.envelope).is_ok();
+        let may: JobPermission<'_> = &|job| grant.may_touch(&job.envelope).is_ok();
         let of_type = query.job_type.clone().map(|job_type| Filter::eq(Field::JobType(job_type)));
         let of_code = query.error_code.clone().map(|code| Filter::eq(Field::ErrorCode(code)));
         let reasons = match query.before {
@@ -117,18 +117,27 @@ impl Platform {
     }
 
     /// Counted by the store, which reads no job for it.
-    async fn counted_reasons(&self, query: &PoisonQuery, grant: &Grant) -> Result<Reasons, Error> {
+    async fn counted_reasons(
+        &self,
+        query: &PoisonQuery,
+        grant: &Grant,
+    ) -> Result<PoisonReasons, Error> {
         let told = self.store.poison_counts(&query.scope, query.job_type.as_ref()).await?;
         let mut counts = BTreeMap::new();
         let within = told.counts.into_iter().filter(|(of, _)| grant.may_type(of).is_ok());
         for (code, count) in within.flat_map(|(_, codes)| codes) {
             *counts.entry(code).or_default() += count;
         }
-        Ok(Reasons { counts, complete: told.complete })
+        Ok(PoisonReasons { counts, complete: told.complete })
     }
 
-    async fn reasons(&self, scope: &Scope, filter: Filter, may: May<'_>) -> Result<Reasons, Error> {
-        let mut walk = Walk::new(scope, all_of([filter, poisoned()]));
+    async fn reasons(
+        &self,
+        scope: &Scope,
+        filter: Filter,
+        may: JobPermission<'_>,
+    ) -> Result<PoisonReasons, Error> {
+        let mut walk = FilteredJobs::new(scope, all_of([filter, poisoned()]));
         let mut counts = BTreeMap::new();
         for _ in 0..POISON_COUNTED_MAX / PAGE_MAX {
             let Some(jobs) = walk.next(self).await? else { break };
@@ -137,21 +146,21 @@ impl Platform {
                 *counts.entry(failure.code).or_default() += 1;
             }
         }
-        Ok(Reasons { counts, complete: walk.over })
+        Ok(PoisonReasons { counts, complete: walk.over })
     }
 
     /// Sends `command` to all that are chosen, page by page, and counts those who took it.
     async fn bulk(
         &self,
         scope: &Scope,
-        chosen: Chosen,
+        chosen: JobSelection,
         about: Filter,
-        may: May<'_>,
+        may: JobPermission<'_>,
         command: Command,
     ) -> Result<u64, Error> {
         let meant = |job: &Job| is_meant(&about, job) && may(job);
         match chosen {
-            Chosen::Ids(ids) => {
+            JobSelection::Ids(ids) => {
                 check_items("jobIds", ids.len())?;
                 let mut jobs = Vec::with_capacity(ids.len());
                 for id in ids {
@@ -160,8 +169,8 @@ impl Platform {
                 jobs.retain(meant);
                 self.command_all(scope, jobs, &command).await
             }
-            Chosen::Matching(filter) => {
-                let mut walk = Walk::new(scope, all_of([filter, about.clone()]));
+            JobSelection::Matching(filter) => {
+                let mut walk = FilteredJobs::new(scope, all_of([filter, about.clone()]));
                 let mut done = 0;
                 let partly =
                     |done| move |error: Error| if done > 0 { error.after_some() } else { error };
@@ -200,15 +209,15 @@ fn is_meant(about: &Filter, job: &Job) -> bool {
 }
 
 /// All jobs that a filter shows, page by page.
-struct Walk {
+struct FilteredJobs {
     query: Query,
     over: bool,
 }
 
-impl Walk {
+impl FilteredJobs {
     fn new(scope: &Scope, filter: Filter) -> Self {
         let query = Query { scope: scope.clone(), filter, before: None, limit: PAGE_MAX };
-        Walk { query, over: false }
+        FilteredJobs { query, over: false }
     }
 
     /// The next page, which may be empty; nothing after the last.

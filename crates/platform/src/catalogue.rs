@@ -17,14 +17,14 @@ use store::StoreError;
 
 /// The declared types, each with its schema if it has one.
 #[derive(Default)]
-pub(crate) struct Known(HashMap<JobType, Option<Arc<Schema>>>);
+pub(crate) struct DeclaredTypes(HashMap<JobType, Option<Arc<Schema>>>);
 
 impl Platform {
     /// What must be known to take these jobs in.
     pub(crate) async fn types_of(
         &self,
         mut jobs: impl Iterator<Item = &NewJob>,
-    ) -> Result<Arc<Known>, Error> {
+    ) -> Result<Arc<DeclaredTypes>, Error> {
         let strict = self.settings.strict_types;
         let known = self.current_settings().filter(|settings| {
             !strict || jobs.all(|new| settings.types.0.contains_key(&new.job_type))
@@ -40,7 +40,7 @@ impl Platform {
     /// type wants.
     pub(crate) async fn check_types(
         &self,
-        known: &Known,
+        known: &DeclaredTypes,
         jobs: &[&NewJob],
     ) -> Result<Vec<Result<(), Refusal>>, Error> {
         let mut budget = schema::QUICK;
@@ -90,9 +90,9 @@ impl Platform {
     }
 }
 
-impl Known {
+impl DeclaredTypes {
     /// A schema that is as it was keeps what was made of it.
-    pub(crate) fn of(policies: BTreeMap<JobType, Policy>, before: &Known) -> Self {
+    pub(crate) fn of(policies: BTreeMap<JobType, Policy>, before: &DeclaredTypes) -> Self {
         let known = policies.into_iter().map(|(job_type, policy)| {
             let old = before.0.get(&job_type).and_then(Option::as_ref);
             let schema = policy.schema.map(|text| match old {
@@ -101,6 +101,6 @@ impl Known {
             });
             (job_type, schema)
         });
-        Known(known.collect())
+        DeclaredTypes(known.collect())
     }
 }

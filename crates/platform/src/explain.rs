@@ -16,7 +16,7 @@ impl Platform {
     /// Everything that keeps a job from running now.
     pub async fn explain(&self, scope: &Scope, id: JobId) -> Result<Explained, Error> {
         let (job, around) =
-            self.store.surroundings(scope, id).await?.ok_or(Refusal::JobNotFound)?;
+            self.store.explain_facts(scope, id).await?.ok_or(Refusal::JobNotFound)?;
         let mut reasons = explain(&job, &around);
         if *scope != Scope::All {
             reasons = reasons.into_iter().map(Reason::for_one_tenant).collect();

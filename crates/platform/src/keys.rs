@@ -18,7 +18,8 @@ impl Platform {
         draft: KeyDraft,
     ) -> Result<(ApiKey, KeySecret), Error> {
         let KeyDraft { name, grant, expires_at } = draft;
-        let secret = KeySecret::new(self.dice.roll(), [self.dice.roll(), self.dice.roll()]);
+        let secret =
+            KeySecret::new(self.random.entropy(), [self.random.entropy(), self.random.entropy()]);
         let key = ApiKey {
             id: secret.id(),
             name,
@@ -98,7 +99,7 @@ impl Platform {
 
     /// Makes a key that signs status addresses. Nobody asked for it by name, so nobody is noted.
     pub async fn new_signing_key(&self) -> Result<SigningKey, Error> {
-        let (id, secret) = (self.dice.roll(), [self.dice.roll(), self.dice.roll()]);
+        let (id, secret) = (self.random.entropy(), [self.random.entropy(), self.random.entropy()]);
         let key = SigningKey::new(id, secret, self.clock.read().wall);
         self.set(TypedRequest::done(Request::put_signing_key(&key))).await?;
         Ok(key)

@@ -7,12 +7,10 @@
 
 mod audit;
 mod batcher;
-mod bell;
 mod bulk;
 mod cancel;
 mod catalogue;
 mod claim;
-mod clockwork;
 mod discard;
 mod erase;
 mod error;
@@ -21,17 +19,19 @@ mod execute;
 mod explain;
 mod heartbeat;
 mod keys;
-mod lookout;
+mod maintenance;
+mod membership;
 mod node;
-mod pace;
+mod notifier;
 mod pause;
+mod peer_watcher;
 mod policy;
-mod presence;
 mod queues;
 mod read;
 mod redrive;
 mod release;
 mod request;
+mod retry_after;
 mod schema;
 mod settings_cache;
 mod settle;
@@ -43,7 +43,9 @@ mod watch;
 
 pub use audit::Actor;
 pub use batcher::{Batcher, ClaimWait, Limits, PendingReply, Waiting};
-pub use bulk::{Chosen, May, POISON_COUNTED_MAX, PoisonPage, PoisonQuery, Reasons};
+pub use bulk::{
+    JobPermission, JobSelection, POISON_COUNTED_MAX, PoisonPage, PoisonQuery, PoisonReasons,
+};
 pub use engine::{Beat, Release, Report, StepReport};
 pub use error::Error;
 pub use explain::Explained;
@@ -52,16 +54,16 @@ pub use policy::{KnownType, check_policy};
 pub use queues::QueueSummary;
 pub use settings_cache::{Credentials, KnownKey};
 pub use settle::Verdict;
-pub use sweep::Swept;
-pub use system::{SystemClock, SystemDice};
+pub use sweep::SweepResult;
+pub use system::{SystemClock, SystemRandom};
 pub use watch::{Changed, Watch};
 
-use bell::Bell;
-use pace::Pace;
+use notifier::Notifier;
+use retry_after::RetryAfterEstimator;
 use schema::CheckPool;
 use settings_cache::SettingsCache;
 use std::sync::Arc;
-use store::{Clock, Dice, Execute, News, Reply, Request, Store, StoreError};
+use store::{Clock, Execute, Notification, RandomSource, Reply, Request, Store, StoreError};
 
 /// Consign over one store.
 pub struct Platform {
@@ -69,12 +71,12 @@ pub struct Platform {
     /// Everything beside batches.
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    dice: Arc<dyn Dice>,
+    random: Arc<dyn RandomSource>,
     settings: Settings,
     /// Rung whenever a job may have been put off until later.
-    bell: Arc<Bell>,
+    notifier: Arc<Notifier>,
     /// How fast queues move, for those who ask when to come again.
-    pace: Pace,
+    pace: RetryAfterEstimator,
     /// Where costly payloads and new schemas are checked.
     checks: CheckPool,
     /// What was set in the store, and how old it is.
@@ -93,15 +95,15 @@ pub enum Writes {
 impl Writes {
     pub(crate) async fn execute(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError> {
         match self {
-            Writes::Direct(store) => store.execute(batch, News::default()),
+            Writes::Direct(store) => store.execute(batch, Notification::default()),
             Writes::Batched(batcher) => batcher.execute(batch).await,
         }
     }
 
-    pub(crate) fn notify_peers(&self, news: News) {
+    pub(crate) fn notify_peers(&self, notification: Notification) {
         match self {
-            Writes::Direct(store) => store.notify_peers(news),
-            Writes::Batched(batcher) => batcher.notify_peers(news),
+            Writes::Direct(store) => store.notify_peers(notification),
+            Writes::Batched(batcher) => batcher.notify_peers(notification),
         }
     }
 }
@@ -127,10 +129,10 @@ impl Platform {
     pub fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
-        dice: Arc<dyn Dice>,
+        random: Arc<dyn RandomSource>,
         settings: Settings,
     ) -> Self {
-        Platform::with_writes(Writes::Direct(store.clone()), store, clock, dice, settings)
+        Platform::with_writes(Writes::Direct(store.clone()), store, clock, random, settings)
     }
 
     /// The same, where batches take another way than straight to the store.
@@ -138,17 +140,17 @@ impl Platform {
         writes: Writes,
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
-        dice: Arc<dyn Dice>,
+        random: Arc<dyn RandomSource>,
         settings: Settings,
     ) -> Self {
         Platform {
             writes,
             store,
             clock,
-            dice,
+            random,
             settings,
-            bell: Arc::default(),
-            pace: Pace::default(),
+            notifier: Arc::default(),
+            pace: RetryAfterEstimator::default(),
             checks: CheckPool::default(),
             settings_cache: SettingsCache::default(),
         }

@@ -2,12 +2,12 @@
 //! what other nodes do.
 
 use crate::{
-    Batcher, ClaimWait, Limits, Platform, Settings, Waiting, Watch, Writes, bell::BellThread,
-    clockwork, lookout, presence::Presence,
+    Batcher, ClaimWait, Limits, Platform, Settings, Waiting, Watch, Writes, maintenance,
+    membership::Membership, notifier::BellThread, peer_watcher,
 };
-use engine::{JobId, Scope, Wish};
+use engine::{ClaimRequest, JobId, Scope};
 use std::{io, ops::Deref, sync::Arc};
-use store::{Clock, Dice, Execute, NodeSeen, Store};
+use store::{Clock, Execute, NodeStatus, RandomSource, Store};
 
 /// One process that takes jobs in, gives them out and sees to what time demands.
 ///
@@ -15,10 +15,10 @@ use store::{Clock, Dice, Execute, NodeSeen, Store};
 pub struct Node {
     platform: Arc<Platform>,
     batcher: Arc<Batcher>,
-    presence: Arc<Presence>,
-    clockwork: BellThread,
+    membership: Arc<Membership>,
+    maintenance: BellThread,
     /// Only where there may be other nodes.
-    lookout: Option<BellThread>,
+    peer_watcher: Option<BellThread>,
 }
 
 impl Node {
@@ -26,10 +26,10 @@ impl Node {
     pub fn start(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
-        dice: Arc<dyn Dice>,
+        random: Arc<dyn RandomSource>,
         settings: Settings,
     ) -> io::Result<Self> {
-        Node::start_with(store.clone(), store, clock, dice, settings)
+        Node::start_with(store.clone(), store, clock, random, settings)
     }
 
     /// The same, where batches go through `execute`: how tests inject faults.
@@ -37,29 +37,30 @@ impl Node {
         execute: Arc<dyn Execute>,
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
-        dice: Arc<dyn Dice>,
+        random: Arc<dyn RandomSource>,
         settings: Settings,
     ) -> io::Result<Self> {
         let (shared, writers) = (store.is_shared(), store.writers());
-        let presence = Arc::new(Presence::new(&*clock, &*dice));
+        let membership = Arc::new(Membership::new(&*clock, &*random));
         let limits = Limits { writers, ..Limits::default() };
         let batcher = Arc::new(Batcher::start(execute, limits)?);
         // Other nodes are taken for granted until the maintenance loop has looked.
         batcher.be_in_company(shared);
         let writes = Writes::Batched(batcher.clone());
-        let platform = Arc::new(Platform::with_writes(writes, store, clock, dice, settings));
+        let platform = Arc::new(Platform::with_writes(writes, store, clock, random, settings));
         if shared {
-            platform.settings_cache.join(presence.clone());
+            platform.settings_cache.join(membership.clone());
         }
-        let lookout = || lookout::start(platform.clone(), batcher.clone());
-        let lookout = shared.then(lookout).transpose()?;
-        let clockwork = clockwork::start(platform.clone(), batcher.clone(), presence.clone())?;
-        Ok(Node { platform, batcher, presence, clockwork, lookout })
+        let peer_watcher = || peer_watcher::start(platform.clone(), batcher.clone());
+        let peer_watcher = shared.then(peer_watcher).transpose()?;
+        let maintenance =
+            maintenance::start(platform.clone(), batcher.clone(), membership.clone())?;
+        Ok(Node { platform, batcher, membership, maintenance, peer_watcher })
     }
 
     /// What it is called, while it runs and never again.
     pub fn id(&self) -> &str {
-        &self.presence.id
+        &self.membership.id
     }
 
     /// Whether other nodes may serve the same store.
@@ -68,8 +69,8 @@ impl Node {
     }
 
     /// Everybody who serves the store, this node included, oldest first, as of about a second ago.
-    pub fn nodes(&self) -> Vec<NodeSeen> {
-        self.presence.nodes()
+    pub fn nodes(&self) -> Vec<NodeStatus> {
+        self.membership.nodes()
     }
 
     /// The verbs.
@@ -78,8 +79,8 @@ impl Node {
     }
 
     /// Claims, and waits until there is something to claim.
-    pub fn stand(&self, scope: Scope, wish: Wish) -> ClaimWait {
-        self.batcher.stand(scope, wish)
+    pub fn stand(&self, scope: Scope, claim_request: ClaimRequest) -> ClaimWait {
+        self.batcher.stand(scope, claim_request)
     }
 
     /// Wants to know when something happens to a job. Begin before you read it.
@@ -99,15 +100,15 @@ impl Node {
 
     /// Says that it will end, and leaves the chores of all to another node. It goes on with everything else.
     pub fn drain(&self) {
-        self.presence.drain();
-        self.platform.bell.ring();
+        self.membership.drain();
+        self.platform.notifier.notify();
     }
 
     /// Takes nothing new, finishes what waits, and stops; whoever watches a job learns so. This blocks.
     pub fn close(&self) {
-        self.clockwork.stop();
-        if let Some(lookout) = &self.lookout {
-            lookout.stop();
+        self.maintenance.stop();
+        if let Some(peer_watcher) = &self.peer_watcher {
+            peer_watcher.stop();
         }
         self.batcher.close();
     }

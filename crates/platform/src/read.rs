@@ -1,6 +1,6 @@
 //! Look at jobs and workers.
 
-use crate::{Error, May, Platform};
+use crate::{Error, JobPermission, Platform};
 use engine::{Event, HistoryEntry, Job, JobId, JsonText, Refusal, Scope};
 use store::{PAGE_MAX, Page, Query, WorkerSeen};
 
@@ -54,7 +54,7 @@ impl Platform {
 
     /// One page of those jobs that `may` be seen: the store is asked again until the page is full, or it has
     /// looked at enough. A page may be short, or empty, and still say where to go on.
-    pub async fn list_reached(&self, query: &Query, may: May<'_>) -> Result<Page, Error> {
+    pub async fn list_reached(&self, query: &Query, may: JobPermission<'_>) -> Result<Page, Error> {
         let (mut query, limit) = (query.clone(), query.limit.clamp(1, PAGE_MAX));
         let mut jobs = Vec::new();
         for _ in 0..LOOKS_MAX {

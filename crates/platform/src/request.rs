@@ -5,7 +5,7 @@
 //! thing and read another.
 
 use crate::Actor;
-use engine::{Command, Job, JobId, NewJob, Scope, Status, Submitted, Wish};
+use engine::{ClaimRequest, Command, Job, JobId, NewJob, Scope, Status, Submitted};
 use std::{fmt::Display, sync::Arc};
 use store::{Answer, Claimed, Request};
 
@@ -66,8 +66,8 @@ impl TypedRequest<Vec<Submitted>> {
 }
 
 impl TypedRequest<Vec<Claimed>> {
-    pub(crate) fn claim(scope: Scope, wish: Wish) -> Self {
-        TypedRequest::new(Request::Claim { scope, wish }, claimed)
+    pub(crate) fn claim(scope: Scope, claim_request: ClaimRequest) -> Self {
+        TypedRequest::new(Request::Claim { scope, claim_request }, claimed)
     }
 }
 

@@ -12,13 +12,13 @@
 //! the others can see: a process that was paused, or has lost the store, looks again before it
 //! serves.
 
-use crate::{Error, Platform, catalogue::Known, presence::Presence};
+use crate::{Error, Platform, catalogue::DeclaredTypes, membership::Membership};
 use engine::{ApiKey, KeyId, Principal, SigningKey};
 use std::{
     collections::HashMap,
     sync::{Arc, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
-use store::{News, Reading, SETTINGS_TRUSTED_FOR, StoreError, UnconfirmedNode};
+use store::{Notification, Reading, SETTINGS_TRUSTED_FOR, StoreError, UnconfirmedNode};
 
 /// All credentials of a store, as they were when a node looked.
 #[derive(Default)]
@@ -60,14 +60,14 @@ impl KnownKey {
 #[derive(Clone, Default)]
 pub(crate) struct Snapshot {
     credentials: Arc<Credentials>,
-    pub(crate) types: Arc<Known>,
+    pub(crate) types: Arc<DeclaredTypes>,
 }
 
 #[derive(Default)]
 pub(crate) struct SettingsCache {
     state: RwLock<State>,
     /// The node that confirms what it acts by; nothing where no other node can set anything.
-    member: OnceLock<Arc<Presence>>,
+    member: OnceLock<Arc<Membership>>,
 }
 
 #[derive(Default)]
@@ -87,7 +87,7 @@ struct State {
     closed: bool,
 }
 
-struct Look {
+struct CacheRead {
     number: u64,
     began: Reading,
     /// The version that is kept; nothing where it must be read again in any case.
@@ -104,7 +104,7 @@ impl State {
         self.is_known() && !self.closed && (!is_member || self.was_looked_at(now()))
     }
 
-    fn note_look(&mut self, look: &Look) {
+    fn note_look(&mut self, look: &CacheRead) {
         if self.looked_at.is_none_or(|at| at.monotonic < look.began.monotonic) {
             self.looked_at = Some(look.began);
         }
@@ -121,7 +121,7 @@ impl State {
 }
 
 impl SettingsCache {
-    pub(crate) fn join(&self, member: Arc<Presence>) {
+    pub(crate) fn join(&self, member: Arc<Membership>) {
         let first = self.member.set(member);
         assert!(first.is_ok(), "a platform belongs to one node");
     }
@@ -131,16 +131,16 @@ impl SettingsCache {
         SettingsChange(self)
     }
 
-    fn begin(&self, began: Reading) -> Look {
+    fn begin(&self, began: Reading) -> CacheRead {
         let mut state = self.write();
         state.looks += 1;
         let known = state.is_known().then_some(state.version);
-        Look { number: state.looks, began, known }
+        CacheRead { number: state.looks, began, known }
     }
 
     /// Keeps what a look has read, unless what is kept is newer: looks overlap, and the one that
     /// began first may have read the store's count last. Gives the version that is kept then.
-    fn keep(&self, look: &Look, version: u64, snapshot: Snapshot) -> u64 {
+    fn keep(&self, look: &CacheRead, version: u64, snapshot: Snapshot) -> u64 {
         let mut state = self.write();
         // A look that began after the other was kept has seen all that was set before, also where
         // the count has gone back because a database was restored.
@@ -220,7 +220,7 @@ impl Platform {
             return Ok(state.snapshot.clone());
         }
         let before = cache.read().snapshot.types.clone();
-        let types = Arc::new(Known::of(self.store.policies().await?, &before));
+        let types = Arc::new(DeclaredTypes::of(self.store.policies().await?, &before));
         let (keys, signing_keys) = (self.store.keys(None).await?, self.store.signing_keys().await?);
         let credentials = Arc::new(Credentials::new(keys, signing_keys));
         let snapshot = Snapshot { credentials, types };
@@ -232,7 +232,7 @@ impl Platform {
 
     async fn confirm(&self, version: u64) -> Result<(), Error> {
         if let Some(node) = self.settings_cache.member.get() {
-            self.store.confirm_settings(&node.card(), version).await?;
+            self.store.confirm_settings(&node.info(), version).await?;
         }
         Ok(())
     }
@@ -241,7 +241,7 @@ impl Platform {
     /// becomes of this: where the store cannot be asked, the next request looks before it is
     /// served.
     pub(crate) async fn apply_settings(&self) {
-        self.writes.notify_peers(News { settings: true, ..News::default() });
+        self.writes.notify_peers(Notification { settings: true, ..Notification::default() });
         if let Err(error) = self.look_at_settings().await {
             let error: &dyn std::error::Error = &error;
             tracing::warn!(error, "settings were changed and cannot be read again yet");
@@ -270,7 +270,7 @@ const UNPOISONED: &str = "no code panics while it holds the settings";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::{Chance, Timestamp};
+    use engine::{Entropy, Timestamp};
     use std::time::Duration;
 
     fn at(seconds: u64) -> Reading {
@@ -279,8 +279,8 @@ mod tests {
     }
 
     fn signing(number: u128) -> Snapshot {
-        let secret = [Chance(number), Chance(number)];
-        let key = SigningKey::new(Chance(number << 64), secret, Timestamp::default());
+        let secret = [Entropy(number), Entropy(number)];
+        let key = SigningKey::new(Entropy(number << 64), secret, Timestamp::default());
         let credentials = Arc::new(Credentials::new(Vec::new(), vec![key]));
         Snapshot { credentials, ..Snapshot::default() }
     }

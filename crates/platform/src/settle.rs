@@ -24,7 +24,7 @@ impl Platform {
         let requests = commands.map(|command| TypedRequest::end_attempt(scope, command));
         let verdicts = self.execute_each(requests).await?;
         if verdicts.iter().flatten().any(|status| !status.is_ended()) {
-            self.bell.ring();
+            self.notifier.notify();
         }
         Ok(verdicts)
     }

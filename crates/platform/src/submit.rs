@@ -2,7 +2,8 @@
 
 use crate::{Error, Platform, request::TypedRequest};
 use engine::{
-    ITEMS_MAX, Intake, JobDraft, JobId, NewJob, Refusal, Start, Submitted, Tenant, check_count,
+    ITEMS_MAX, JobDraft, JobId, NewJob, Refusal, Start, SubmitContext, Submitted, Tenant,
+    check_count,
 };
 
 impl Platform {
@@ -71,16 +72,16 @@ impl Platform {
         let requests = lists.into_iter().map(TypedRequest::submit).collect();
         let replies = self.execute_all(requests).await.map_err(|error| naming(error, ids))?;
         if later {
-            self.bell.ring();
+            self.notifier.notify();
         }
         Ok(replies)
     }
 
     fn check(&self, tenant: &Tenant, draft: JobDraft) -> Result<NewJob, Refusal> {
-        draft.check(Intake {
-            id: JobId::new(self.clock.read().wall, self.dice.roll()),
+        draft.check(SubmitContext {
+            id: JobId::new(self.clock.read().wall, self.random.entropy()),
             tenant: tenant.clone(),
-            chance: self.dice.roll(),
+            entropy: self.random.entropy(),
             payload_bytes_max: self.settings.payload_bytes_max,
         })
     }

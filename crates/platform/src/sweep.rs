@@ -6,7 +6,7 @@ use store::{Overdue, Upcoming};
 
 /// One round of the sweeper.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Swept {
+pub struct SweepResult {
     /// The jobs that were found overdue and have been dealt with.
     pub jobs: Vec<JobId>,
     /// How many old rows were dropped.
@@ -26,7 +26,7 @@ impl Platform {
 
     /// Deals with one page of overdue jobs. Whether each is still overdue is decided by the engine in
     /// the transaction itself: between being found and being swept a job may have settled.
-    pub async fn sweep(&self) -> Result<Swept, Error> {
+    pub async fn sweep(&self) -> Result<SweepResult, Error> {
         let page = self.store.overdue(SWEEP_MAX).await?;
         let more = page.len() == SWEEP_MAX;
         let request = |overdue: &Overdue| {
@@ -36,7 +36,7 @@ impl Platform {
         // One that is damaged is left as it is.
         let swept = page.iter().zip(results).filter(|(_, result)| result.is_ok());
         let jobs = swept.map(|(overdue, _)| overdue.id).collect();
-        let rows = self.store.tidy(SWEEP_MAX).await?;
-        Ok(Swept { jobs, rows, more: more || rows == SWEEP_MAX })
+        let rows = self.store.prune(SWEEP_MAX).await?;
+        Ok(SweepResult { jobs, rows, more: more || rows == SWEEP_MAX })
     }
 }

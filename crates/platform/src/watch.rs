@@ -2,9 +2,9 @@
 //!
 //! Every write of a node goes through its batcher, and the batcher says here which jobs each batch touched.
 //! Nothing is told of what happened, only that a look is worth it, so however much happens between two
-//! looks costs one. What other nodes do with the same store is looked for by [`crate::lookout`], which tells it here.
+//! looks costs one. What other nodes do with the same store is looked for by [`crate::peer_watcher`], which tells it here.
 
-use crate::bell::Bell;
+use crate::notifier::Notifier;
 use engine::JobId;
 use std::{
     collections::BTreeMap,
@@ -26,7 +26,7 @@ use store::sync::{
 #[must_use = "a watch that nobody waits for says nothing"]
 pub struct Watch {
     watchers: Arc<Watchers>,
-    place: Place,
+    place: WatchKey,
 }
 
 /// What a [`Watch`] is told.
@@ -62,24 +62,24 @@ impl Drop for Watch {
 pub(crate) struct Watchers {
     /// How many they are: while there are none, a batch looks at nothing else.
     count: AtomicUsize,
-    book: Mutex<Book>,
+    book: Mutex<Registry>,
     /// Rung when somebody watches and nobody did.
-    pub(crate) bell: Arc<Bell>,
+    pub(crate) notifier: Arc<Notifier>,
 }
 
 /// Nobody is woken with this in hand, and no waker is cloned or dropped: that may run code of others.
 #[derive(Default)]
-struct Book {
+struct Registry {
     closed: bool,
     number: u64,
-    eyes: BTreeMap<Place, Eye>,
+    eyes: BTreeMap<WatchKey, Subscription>,
 }
 
 /// The job, and a number that no other watch has: those of one job stand together.
-type Place = (JobId, u64);
+type WatchKey = (JobId, u64);
 
 #[derive(Default)]
-struct Eye {
+struct Subscription {
     touched: bool,
     waker: Option<Waker>,
 }
@@ -104,13 +104,13 @@ impl Watchers {
         let mut book = self.book();
         book.number += 1;
         let place = (id, book.number);
-        book.eyes.insert(place, Eye::default());
+        book.eyes.insert(place, Subscription::default());
         // Before the job is read. Whoever commits a change that the reader does not see looks here later.
         self.count.store(book.eyes.len(), Ordering::SeqCst);
         let first = book.eyes.len() == 1;
         drop(book);
         if first {
-            self.bell.ring();
+            self.notifier.notify();
         }
         Watch { watchers: self.clone(), place }
     }
@@ -139,7 +139,9 @@ impl Watchers {
                 let watching = book.eyes.range_mut((*id, 0)..=(*id, u64::MAX));
                 woken.extend(watching.filter_map(|(_, eye)| eye.touch()));
             }),
-            Touched::Anything => woken.extend(book.eyes.values_mut().filter_map(Eye::touch)),
+            Touched::Anything => {
+                woken.extend(book.eyes.values_mut().filter_map(Subscription::touch))
+            }
         }
         drop(book);
         woken.into_iter().for_each(Waker::wake);
@@ -153,7 +155,7 @@ impl Watchers {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    fn poll(&self, place: Place, cx: &mut Context<'_>) -> Poll<Changed> {
+    fn poll(&self, place: WatchKey, cx: &mut Context<'_>) -> Poll<Changed> {
         let mut waker = Some(cx.waker().clone());
         let mut book = self.book();
         let closed = book.closed;
@@ -170,7 +172,7 @@ impl Watchers {
         Poll::Pending
     }
 
-    fn leave(&self, place: Place) {
+    fn leave(&self, place: WatchKey) {
         let mut book = self.book();
         let left = book.eyes.remove(&place);
         self.count.store(book.eyes.len(), Ordering::SeqCst);
@@ -178,12 +180,12 @@ impl Watchers {
         drop(left);
     }
 
-    fn book(&self) -> MutexGuard<'_, Book> {
+    fn book(&self) -> MutexGuard<'_, Registry> {
         self.book.lock().expect("no code of ours panics with the book in hand")
     }
 }
 
-impl Eye {
+impl Subscription {
     /// Remembers a touch, and says who has to be woken for it.
     fn touch(&mut self) -> Option<Waker> {
         self.touched = true;

@@ -1,6 +1,6 @@
 //! Memory for large bodies: so much for all, and so much of it for one principal.
 
-use crate::{door::overloaded, no::No};
+use crate::{app_state::overloaded, error::ApiError};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},
@@ -49,7 +49,7 @@ impl BodyBudget {
         &self,
         principal: &Arc<str>,
         bytes: usize,
-    ) -> Result<BodyPermit, No> {
+    ) -> Result<BodyPermit, ApiError> {
         let kib = kib_of(bytes);
         self.take(principal, kib.min(self.share_kib_max), kib.min(self.kib_max)).await
     }
@@ -60,7 +60,7 @@ impl BodyBudget {
         principal: &Arc<str>,
         permit: &mut BodyPermit,
         bytes: usize,
-    ) -> Result<(), No> {
+    ) -> Result<(), ApiError> {
         let more = |held: &OwnedSemaphorePermit, kib_max: u32| {
             let held = u32::try_from(held.num_permits()).unwrap_or(u32::MAX);
             kib_of(bytes).min(kib_max).saturating_sub(held)
@@ -77,7 +77,7 @@ impl BodyBudget {
         principal: &Arc<str>,
         of_share_kib: u32,
         of_all_kib: u32,
-    ) -> Result<BodyPermit, No> {
+    ) -> Result<BodyPermit, ApiError> {
         let share = self.share_of(principal);
         let both = async {
             let share = share.acquire_many_owned(of_share_kib).await?;

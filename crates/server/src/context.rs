@@ -1,10 +1,10 @@
 //! What every handler behind the gate is given.
 
 use crate::{
-    Door,
+    AppState,
     auth::{Caller, CursorOwner},
-    guard::Correlation,
-    no::Reply,
+    error::Reply,
+    middleware::Correlation,
     waiting::{NoPlace, WaitingPlace},
 };
 use axum::{extract::FromRequestParts, http::request::Parts};
@@ -14,24 +14,24 @@ use std::convert::Infallible;
 
 /// Who asks, under which correlation, and what all handlers share.
 pub(crate) struct RequestContext {
-    pub(crate) door: Door,
+    pub(crate) app: AppState,
     pub(crate) caller: Caller,
     pub(crate) correlation: Correlation,
 }
 
-impl FromRequestParts<Door> for RequestContext {
+impl FromRequestParts<AppState> for RequestContext {
     type Rejection = Infallible;
 
-    async fn from_request_parts(parts: &mut Parts, door: &Door) -> Result<Self, Infallible> {
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Infallible> {
         let caller = parts.extensions.get().cloned().expect("the gate has let the caller in");
         let correlation = parts.extensions.get().cloned().expect("the guard comes before all else");
-        Ok(RequestContext { door: door.clone(), caller, correlation })
+        Ok(RequestContext { app: app.clone(), caller, correlation })
     }
 }
 
 impl RequestContext {
     pub(crate) fn node(&self) -> &Node {
-        &self.door.node
+        &self.app.node
     }
 
     pub(crate) fn scope(&self) -> &Scope {
@@ -61,6 +61,6 @@ impl RequestContext {
 
     /// A place among the requests that wait, if there is one left for this caller and this job.
     pub(crate) fn place_to_wait(&self, job: Option<&Job>) -> Result<WaitingPlace, NoPlace> {
-        self.door.waiting.take(&self.caller, job)
+        self.app.waiting.take(&self.caller, job)
     }
 }

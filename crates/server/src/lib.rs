@@ -6,25 +6,25 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod app_state;
 mod auth;
 mod body_budget;
 mod connections;
 mod context;
-mod door;
+mod error;
+mod extract;
 mod forwarded;
-mod guard;
 mod listener;
 mod metrics;
-mod no;
+mod middleware;
 mod openapi;
 mod routes;
-mod sent;
 mod serve;
 mod settings;
 mod waiting;
 mod work;
 
-use door::Door;
+use app_state::AppState;
 
 pub use auth::jwt::{JwtSetupError, KeysError};
 pub use routes::{Access, ROUTES, Route};

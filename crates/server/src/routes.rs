@@ -4,13 +4,13 @@
 //! one that is here cannot be open by mistake.
 
 use crate::{
-    Door,
+    AppState,
     api::{
         audit, batch, bulk, errors, health, jobs, keys, list, poison, queues, status, stream,
         types, workers,
     },
-    auth::pass,
-    guard::{guard, no_such_address, no_such_method},
+    auth::authorize,
+    middleware::{guard, no_such_address, no_such_method},
     openapi::{self as doc, Doc, Place},
     work::{claim, heartbeat, leave, release, settle, steps},
 };
@@ -43,7 +43,7 @@ pub struct Route {
     pub path: &'static str,
     /// Who may use it.
     pub access: Access,
-    handler: fn() -> MethodRouter<Door>,
+    handler: fn() -> MethodRouter<AppState>,
     /// What is told of it.
     pub(crate) doc: &'static Doc,
 }
@@ -52,7 +52,7 @@ const fn row(
     method: &'static str,
     path: &'static str,
     access: Access,
-    handler: fn() -> MethodRouter<Door>,
+    handler: fn() -> MethodRouter<AppState>,
     doc: &'static Doc,
 ) -> Route {
     Route { method, path, access, handler, doc }
@@ -138,27 +138,27 @@ pub(crate) fn route_of(method: &Method, path: &str) -> Option<&'static Route> {
 }
 
 /// The router over all routes.
-pub(crate) fn router(door: Door) -> Router {
-    router_over(ROUTES.iter(), door)
+pub(crate) fn router(app: AppState) -> Router {
+    router_over(ROUTES.iter(), app)
 }
 
 /// The router of the listener for health and metrics. Who may ask is as everywhere.
-pub(crate) fn health_router(door: Door) -> Router {
+pub(crate) fn health_router(app: AppState) -> Router {
     const PATHS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
-    router_over(ROUTES.iter().filter(|route| PATHS.contains(&route.path)), door)
+    router_over(ROUTES.iter().filter(|route| PATHS.contains(&route.path)), app)
 }
 
-fn router_over(routes: impl Iterator<Item = &'static Route>, door: Door) -> Router {
+fn router_over(routes: impl Iterator<Item = &'static Route>, app: AppState) -> Router {
     let mut router = Router::new();
     for route in routes {
         router = router.route(route.path, (route.handler)());
     }
     router
         .method_not_allowed_fallback(no_such_method)
-        .route_layer(from_fn_with_state(door.clone(), pass))
+        .route_layer(from_fn_with_state(app.clone(), authorize))
         .fallback(no_such_address)
-        .layer(from_fn_with_state(door.clone(), guard))
-        .with_state(door)
+        .layer(from_fn_with_state(app.clone(), guard))
+        .with_state(app)
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! Listens: connections within their limits, TLS, and an orderly end.
 
 use crate::{
-    Door, Settings,
-    auth::{Gate, jwt::JwtSetupError},
+    AppState, Settings,
+    app_state::Inside,
+    auth::{Authenticator, jwt::JwtSetupError},
     connections::{Admitted, Connections, HangUp, ServedBody, Shares},
-    door::Inside,
-    guard::ADDRESS_BYTES_MAX,
     listener::{Listener, Stream},
+    middleware::ADDRESS_BYTES_MAX,
     routes::{health_router, router},
 };
 use axum::{Router, body::Body};
@@ -24,7 +24,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use store::{Clock, Dice};
+use store::{Clock, RandomSource};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
@@ -38,7 +38,7 @@ use tracing::{debug, warn};
 
 /// The door, open. Dropped, it takes nobody in any more.
 pub struct Server {
-    door: Door,
+    app: AppState,
     address: SocketAddr,
     accepting: JoinHandle<ConnectionsGone>,
     accepting_locally: Option<JoinHandle<ConnectionsGone>>,
@@ -91,7 +91,7 @@ impl Server {
     pub async fn start(
         node: Arc<Node>,
         clock: Arc<dyn Clock>,
-        dice: Arc<dyn Dice>,
+        random: Arc<dyn RandomSource>,
         settings: Settings,
         listeners: impl Into<Listeners>,
         tls: Option<Arc<ServerConfig>>,
@@ -101,24 +101,24 @@ impl Server {
         let main = Listener::tcp(listeners.main).map_err(StartError::Listen)?;
         let health = listeners.health.map(Listener::tcp).transpose().map_err(StartError::Listen)?;
         let local = listeners.local.map(Listener::local).transpose().map_err(StartError::Listen)?;
-        let gate = Gate::open(&node, &settings, &clock).await?;
-        let door = Inside::open(node, clock, dice, settings, gate);
+        let gate = Authenticator::open(&node, &settings, &clock).await?;
+        let app = Inside::open(node, clock, random, settings, gate);
         let tls = tls.map(TlsAcceptor::from);
-        let limits = &door.settings.limits;
+        let limits = &app.settings.limits;
         let house = |router: Router, connections_max, shares, tls, drains| {
-            let connections = Connections::new(connections_max, shares, door.clock.clone());
-            Arc::new(House { door: door.clone(), router, tls, connections, drains })
+            let connections = Connections::new(connections_max, shares, app.clock.clone());
+            Arc::new(ServerContext { app: app.clone(), router, tls, connections, drains })
         };
-        let shares = Shares::new(limits, &door.settings.proxy.trusted);
-        let (all, none) = (router(door.clone()), Shares::unlimited());
+        let shares = Shares::new(limits, &app.settings.proxy.trusted);
+        let (all, none) = (router(app.clone()), Shares::unlimited());
         let tcp = house(all.clone(), limits.connections_max, shares, tls.clone(), true);
         let unix = house(all, LOCAL_CONNECTIONS_MAX, none.clone(), None, true);
-        let probes = house(health_router(door.clone()), HEALTH_CONNECTIONS_MAX, none, tls, false);
-        tokio::spawn(renew(door.clone()));
+        let probes = house(health_router(app.clone()), HEALTH_CONNECTIONS_MAX, none, tls, false);
+        tokio::spawn(renew(app.clone()));
         let accepting = tokio::spawn(tcp.accept(main));
         let accepting_locally = local.map(|listener| tokio::spawn(unix.accept(listener)));
         let health = health.map(|listener| tokio::spawn(probes.accept(listener)));
-        Ok(Server { door, address, accepting, accepting_locally, health })
+        Ok(Server { app, address, accepting, accepting_locally, health })
     }
 
     /// Where it listens.
@@ -129,7 +129,7 @@ impl Server {
     /// Closes the door: nobody comes in any more, those who wait are sent home, and requests under way are
     /// answered, as far as `grace` goes.
     pub async fn drain(self, grace: Duration) {
-        self.door.close();
+        self.app.close();
         let Ok(mut connections_gone) = self.accepting.await else { return };
         let local_gone = match self.accepting_locally {
             Some(accepting) => accepting.await.ok(),
@@ -155,13 +155,13 @@ impl Server {
 const RENEW_EVERY: Duration = Duration::from_secs(5);
 
 /// Makes new signing keys in time for as long as the door is open.
-async fn renew(door: Door) {
+async fn renew(app: AppState) {
     loop {
         tokio::select! {
             () = sleep(RENEW_EVERY) => {}
-            () = door.closed() => return,
+            () = app.closed() => return,
         }
-        if let Err(error) = door.rotate_signing_key().await {
+        if let Err(error) = app.rotate_signing_key().await {
             let error: &dyn std::error::Error = &error;
             debug!(error, "the signing keys could not be read; none was made");
         }
@@ -169,8 +169,8 @@ async fn renew(door: Door) {
 }
 
 /// One listener, and what its connections need.
-struct House {
-    door: Door,
+struct ServerContext {
+    app: AppState,
     router: Router,
     tls: Option<TlsAcceptor>,
     connections: Arc<Connections>,
@@ -186,7 +186,7 @@ const BREATH: Duration = Duration::from_millis(50);
 /// An address that has its share is told of so often at most.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
-impl House {
+impl ServerContext {
     /// Takes connections in until the server drains. The answer is closed when the last one ended.
     async fn accept(self: Arc<Self>, listener: Listener) -> ConnectionsGone {
         let (alive, gone) = mpsc::channel(1);
@@ -221,7 +221,7 @@ impl House {
     /// Waits until the server drains, where that concerns this listener.
     async fn closed(&self) {
         match self.drains {
-            true => self.door.closed().await,
+            true => self.app.closed().await,
             false => pending().await,
         }
     }
@@ -264,7 +264,7 @@ const HEADERS_MAX: usize = 256;
 /// What a request's line has beside its address, generously.
 const REQUEST_LINE_BYTES: usize = 64;
 
-impl House {
+impl ServerContext {
     async fn serve(&self, stream: Stream, peer: Peer, admitted: &Admitted) {
         match stream {
             Stream::Tcp(stream) => self.serve_tcp(stream, peer, admitted).await,
@@ -274,7 +274,7 @@ impl House {
 
     async fn serve_tcp(&self, stream: TcpStream, peer: Peer, admitted: &Admitted) {
         drop(stream.set_nodelay(true));
-        let limits = &self.door.settings.limits;
+        let limits = &self.app.settings.limits;
         // Before anything is made for it: a connection that says nothing costs no buffer.
         // `readable` alone may say so of a connection that is not.
         if timeout(limits.first_byte_timeout, stream.peek(&mut [0])).await.is_err() {
@@ -296,7 +296,7 @@ impl House {
         peer: Peer,
         admitted: &Admitted,
     ) {
-        let limits = &self.door.settings.limits;
+        let limits = &self.app.settings.limits;
         let stream = admitted.bound(stream, limits.first_byte_timeout, limits.write_timeout);
         // HTTP/1.1 and no other: a client of HTTP/2 that keeps its window shut can make us hold
         // hundreds of answers on one connection, and nobody here needs it: a proxy in front speaks

@@ -112,7 +112,7 @@ impl Drop for WaitingPlace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::{Chance, Timestamp};
+    use engine::{Entropy, Timestamp};
 
     fn places(waiting_max: usize, per_principal: usize, per_job: usize) -> Arc<WaitingPlaces> {
         WaitingPlaces::new(&Limits {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     fn job(number: i64) -> Option<JobId> {
-        Some(JobId::new(Timestamp::from_unix_ms(number), Chance(1)))
+        Some(JobId::new(Timestamp::from_unix_ms(number), Entropy(1)))
     }
 
     #[track_caller]

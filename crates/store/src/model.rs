@@ -1,8 +1,8 @@
 //! The model against the stores: whatever is asked of both, the memory store and a store of our own answer alike.
 
 use crate::{
-    Answer, Clock, Dice, Execute, HandClock, Memory, News, Options, Postgres, PostgresOptions,
-    Query, RecordChange, Reply, Request, Sqlite, Store,
+    Answer, Clock, Execute, ManualClock, Memory, Notification, Options, Postgres, PostgresOptions,
+    Query, RandomSource, RecordChange, Reply, Request, Sqlite, Store,
     conformance::audit::recorded,
     postgres::tests::{RUNTIME, fresh_address},
     take_the_clock,
@@ -10,9 +10,9 @@ use crate::{
     wipe,
 };
 use engine::{
-    Chance, ClaimId, Command, EndingDraft, Filter, Intake, JobDraft, JobId, JobType, LeaseToken,
-    NewJob, OutcomeWord, PAYLOAD_BYTES_MAX, Policy, PolicyDraft, ReleaseReason, Scope, Status,
-    StepName, Tenant, Wish, WorkerId,
+    ClaimId, ClaimRequest, Command, EndingDraft, Entropy, Filter, JobDraft, JobId, JobType,
+    LeaseToken, NewJob, OutcomeWord, PAYLOAD_BYTES_MAX, Policy, PolicyDraft, ReleaseReason, Scope,
+    Status, StepName, SubmitContext, Tenant, WorkerId,
 };
 use pollster::block_on;
 use proptest::{
@@ -25,9 +25,9 @@ use tempfile::TempDir;
 /// Both stores roll the same, however often each of them rolls.
 struct OneSide;
 
-impl Dice for OneSide {
-    fn roll(&self) -> Chance {
-        Chance(u128::MAX / 3)
+impl RandomSource for OneSide {
+    fn entropy(&self) -> Entropy {
+        Entropy(u128::MAX / 3)
     }
 }
 
@@ -140,7 +140,7 @@ fn draft() -> impl Strategy<Value = Draft> {
 
 /// Both stores, and what a test knows of what they hold.
 struct Pair {
-    clock: Arc<HandClock>,
+    clock: Arc<ManualClock>,
     memory: Memory,
     other: Option<Arc<dyn Store>>,
     open: Open,
@@ -153,7 +153,7 @@ struct Pair {
 type Open = Box<dyn Fn() -> Arc<dyn Store>>;
 
 impl Pair {
-    fn new(clock: Arc<HandClock>, open: Open) -> Self {
+    fn new(clock: Arc<ManualClock>, open: Open) -> Self {
         let memory = Memory::new(clock.clone(), Arc::new(OneSide));
         memory.restart();
         let other = Some(open());
@@ -166,8 +166,8 @@ impl Pair {
 
     /// Asks both, and sees that they answer alike.
     fn ask(&mut self, batch: Vec<Request>) -> Vec<Reply> {
-        let by_memory = self.memory.execute(batch.clone(), News::default()).unwrap();
-        let by_other = self.other().execute(batch.clone(), News::default()).unwrap();
+        let by_memory = self.memory.execute(batch.clone(), Notification::default()).unwrap();
+        let by_other = self.other().execute(batch.clone(), Notification::default()).unwrap();
         assert_eq!(by_memory, by_other, "{batch:?}");
         by_memory.iter().flatten().for_each(|answer| self.note(answer));
         by_memory
@@ -254,14 +254,14 @@ impl Pair {
             parent_id: parent.map(JobId::to_string),
             ..JobDraft::default()
         };
-        let intake = Intake {
+        let context = SubmitContext {
             // Ids that grow with the order of arrival, so that both stores break ties alike.
-            id: JobId::new(engine::Timestamp::from_unix_ms(1_000), Chance(self.made << 48)),
+            id: JobId::new(engine::Timestamp::from_unix_ms(1_000), Entropy(self.made << 48)),
             tenant: tenant_of(draft.tenant),
-            chance: Chance(self.made),
+            entropy: Entropy(self.made),
             payload_bytes_max: PAYLOAD_BYTES_MAX,
         };
-        text.check(intake).expect("a lawful draft")
+        text.check(context).expect("a lawful draft")
     }
 
     fn act(&mut self, op: &Op) {
@@ -271,14 +271,17 @@ impl Pair {
                 self.ask(vec![Request::Submit(jobs)]);
             }
             Op::Crowd { jobs, worker, claim } => {
-                let claim = Request::Claim { scope: Scope::All, wish: wish(*worker, *claim, 3, 2) };
+                let claim = Request::Claim {
+                    scope: Scope::All,
+                    claim_request: claim_request(*worker, *claim, 3, 2),
+                };
                 let submits = jobs.iter().map(|draft| Request::Submit(vec![self.new_job(draft)]));
                 let batch = std::iter::once(claim).chain(submits).collect();
                 self.ask(batch);
             }
             Op::Claim { worker, claim, types, max, tenant } => {
-                let wish = wish(*worker, *claim, *types, *max);
-                self.ask(vec![Request::Claim { scope: scope_of(*tenant), wish }]);
+                let claim_request = claim_request(*worker, *claim, *types, *max);
+                self.ask(vec![Request::Claim { scope: scope_of(*tenant), claim_request }]);
             }
             Op::Settle { lease, how } => {
                 let ending = ending(*how).check().expect("lawful");
@@ -347,7 +350,7 @@ impl Pair {
     /// when it is asked to write: small drifts would add up to a jump for one of them only.
     fn tick(&mut self) {
         let worker = WorkerId::parse("watch").expect("lawful");
-        self.ask(vec![Request::Seen { scope: Scope::All, worker }]);
+        self.ask(vec![Request::WorkerAlive { scope: Scope::All, worker }]);
     }
 
     fn operate(&mut self, job: usize, what: u8) {
@@ -390,8 +393,8 @@ impl Pair {
                 assert_same(payloads.map(block_on));
             }
             let around = [
-                self.memory.surroundings(&Scope::All, *id),
-                self.other().surroundings(&Scope::All, *id),
+                self.memory.explain_facts(&Scope::All, *id),
+                self.other().explain_facts(&Scope::All, *id),
             ];
             assert_same(around.map(block_on));
         }
@@ -425,7 +428,7 @@ fn assert_same<T: PartialEq + std::fmt::Debug>(answers: [Result<T, crate::StoreE
 fn tidied(store: &dyn Store, limit: usize) -> usize {
     let mut all = 0;
     loop {
-        let some = block_on(store.tidy(limit)).unwrap();
+        let some = block_on(store.prune(limit)).unwrap();
         assert!(some <= limit, "{some} are more than {limit}");
         all += some;
         if some < limit.max(1) {
@@ -484,9 +487,9 @@ fn scope_of(tenant: Option<u8>) -> Scope {
     tenant.map_or(Scope::All, |tenant| Scope::One(tenant_of(tenant)))
 }
 
-fn wish(worker: u8, claim: u8, types: u8, max: usize) -> Wish {
+fn claim_request(worker: u8, claim: u8, types: u8, max: usize) -> ClaimRequest {
     let wanted = (0..2).filter(|number| types & (1 << number) != 0);
-    Wish {
+    ClaimRequest {
         worker: WorkerId::parse(&format!("worker-{worker}")).expect("lawful"),
         host: None,
         claim: ClaimId::parse(&format!("claim-{claim}")).expect("lawful"),
@@ -558,7 +561,7 @@ fn the_database_answers_as_the_model_does() {
 }
 
 /// Tells stories to the model and to a store that `begin` makes for each of them.
-fn tell(cases: u32, whom: &str, begin: impl Fn(Arc<HandClock>) -> Open) {
+fn tell(cases: u32, whom: &str, begin: impl Fn(Arc<ManualClock>) -> Open) {
     let many =
         setting("CONSIGN_MODEL_STORIES").map(|all| all * u64::from(cases) / u64::from(CASES));
     let cases = many.map_or(cases, |cases| cases.try_into().expect("not that many"));
@@ -568,7 +571,7 @@ fn tell(cases: u32, whom: &str, begin: impl Fn(Arc<HandClock>) -> Open) {
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed);
     let mut runner = TestRunner::new_with_rng(config, rng);
     let outcome = runner.run(&ops(), |ops| {
-        let clock = Arc::new(HandClock::at(engine::Timestamp::from_unix_ms(1_800_000_000_000)));
+        let clock = Arc::new(ManualClock::at(engine::Timestamp::from_unix_ms(1_800_000_000_000)));
         let mut pair = Pair::new(clock.clone(), begin(clock));
         for op in &ops {
             pair.act(op);

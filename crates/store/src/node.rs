@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 /// A node, as it describes itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeCard {
+pub struct NodeInfo {
     /// Its name, which no other process ever has.
     pub id: String,
     /// The version of Consign that it runs.
@@ -18,9 +18,9 @@ pub struct NodeCard {
 
 /// A node, as the store has seen it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeSeen {
+pub struct NodeStatus {
     /// How it describes itself.
-    pub card: NodeCard,
+    pub info: NodeInfo,
     /// When it last gave a sign of life, by the store's clock.
     pub seen_at: Timestamp,
     /// Whether it is taken to be alive.
@@ -41,17 +41,17 @@ pub struct UnconfirmedNode {
 
 /// What a node learns when it gives a sign of life.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attendance {
+pub struct ClusterView {
     /// Whether it is to do the chores that one node does for all: sweep, number, tidy.
     pub leads: bool,
     /// Everybody who has been seen lately, itself included, oldest first.
-    pub nodes: Vec<NodeSeen>,
+    pub nodes: Vec<NodeStatus>,
 }
 
 /// A node should give a sign of life this often.
-pub const ATTEND_EVERY: Duration = Duration::from_secs(1);
+pub const NODE_HEARTBEAT_EVERY: Duration = Duration::from_secs(1);
 /// A leader that was silent for so long is followed by another.
-pub const LEADS_FOR: Duration = Duration::from_secs(4);
+pub const LEADERSHIP_FOR: Duration = Duration::from_secs(4);
 /// A node that was silent for so long is taken to be lost.
 pub const NODE_LOST_AFTER: Duration = Duration::from_secs(10);
 /// For so long after a look at the store a node may act by the settings that it has in memory.
@@ -72,7 +72,7 @@ pub(crate) struct Lead {
 
 /// What a handle of the store may do as one of several nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum NodeRole {
     /// It never attended: a tool or a test, which does the chores that it is asked for.
     #[default]
     Visitor,
@@ -84,22 +84,22 @@ pub(crate) enum Part {
 
 impl Lead {
     /// Who leads after a node has given a sign of life.
-    pub(crate) fn after(self, card: &NodeCard, now: Timestamp) -> Self {
+    pub(crate) fn after(self, info: &NodeInfo, now: Timestamp) -> Self {
         let vacant = self.leader(now).is_none();
-        if !vacant && !self.is_led_by(&card.id, now) {
+        if !vacant && !self.is_led_by(&info.id, now) {
             return self;
         }
-        if card.draining {
+        if info.draining {
             return Lead { node: None, ..self };
         }
-        let (node, fence) = (Some(card.id.clone()), self.fence + i64::from(vacant));
-        Lead { node, fence, until: now + LEADS_FOR }
+        let (node, fence) = (Some(info.id.clone()), self.fence + i64::from(vacant));
+        Lead { node, fence, until: now + LEADERSHIP_FOR }
     }
 
     /// What a node may do from now on.
-    pub(crate) fn part_of(&self, card: &NodeCard, now: Timestamp) -> Part {
-        let leads = self.is_led_by(&card.id, now);
-        if leads { Part::Leads { fence: self.fence } } else { Part::Follows }
+    pub(crate) fn role_of(&self, info: &NodeInfo, now: Timestamp) -> NodeRole {
+        let leads = self.is_led_by(&info.id, now);
+        if leads { NodeRole::Leads { fence: self.fence } } else { NodeRole::Follows }
     }
 
     /// Whether the one who leads under `fence` still does. A leader that was away for too long does not, whether or not it
@@ -109,9 +109,9 @@ impl Lead {
     }
 
     /// A node that was seen, as others are to see it.
-    pub(crate) fn sight(&self, card: NodeCard, seen_at: Timestamp, now: Timestamp) -> NodeSeen {
+    pub(crate) fn sight(&self, info: NodeInfo, seen_at: Timestamp, now: Timestamp) -> NodeStatus {
         let live = seen_at + NODE_LOST_AFTER > now;
-        NodeSeen { leads: self.is_led_by(&card.id, now), live, seen_at, card }
+        NodeStatus { leads: self.is_led_by(&info.id, now), live, seen_at, info }
     }
 
     fn is_led_by(&self, id: &str, now: Timestamp) -> bool {
@@ -125,7 +125,7 @@ impl Lead {
 
 /// What one node lets the others know. A hint: it may get lost, and it may be about nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct News {
+pub struct Notification {
     /// There may be work of these types.
     pub work: BTreeSet<JobType>,
     /// There may be work of any type.
@@ -136,14 +136,14 @@ pub struct News {
     pub settings: bool,
 }
 
-impl News {
+impl Notification {
     /// Nothing that anybody would have to know.
     pub fn is_empty(&self) -> bool {
         self.work.is_empty() && !self.any_work && !self.touched && !self.settings
     }
 
     /// Takes in what is told as well.
-    pub fn add(&mut self, more: News) {
+    pub fn add(&mut self, more: Notification) {
         self.work.extend(more.work);
         self.any_work |= more.any_work;
         self.touched |= more.touched;

@@ -5,7 +5,7 @@
 //! ([`crate::Store::records`]) and one change number ([`crate::Store::settings_version`]). A new
 //! kind is a line of [`RecordKind`], a codec ([`RecordBody`]) and a platform verb.
 
-use crate::form::{
+use crate::codec::{
     body::{from_plain, to_plain},
     seal::Kind,
 };

@@ -1,18 +1,18 @@
 //! Workers as they were last seen, with what they hold: told alike by every store.
 
-use crate::{form::body::Seen, queue::WorkerSeen};
+use crate::{codec::body::StoredWorker, queue::WorkerSeen};
 use engine::{Host, Job, JobType, Refusal, Scope, TenantLimits, Timestamp, WorkerId, is_live};
 use std::{collections::BTreeMap, time::Duration};
 
 /// Two tenants may both have a `worker-1`.
 pub(crate) type Name = (Scope, WorkerId);
-pub(crate) type Workers = BTreeMap<Name, Seen>;
+pub(crate) type Workers = BTreeMap<Name, StoredWorker>;
 
 /// The leases of every worker.
 #[derive(Default)]
-pub(crate) struct Leases(BTreeMap<Name, Held>);
+pub(crate) struct Leases(BTreeMap<Name, WorkerLease>);
 
-struct Held {
+struct WorkerLease {
     count: u64,
     /// When the last of them ends.
     until: Timestamp,
@@ -23,7 +23,8 @@ impl Leases {
     pub(crate) fn count(&mut self, job: &Job) {
         let Some(lease) = job.lease() else { return };
         let name = (lease.scope.clone(), lease.worker.clone());
-        let held = self.0.entry(name).or_insert(Held { count: 0, until: Timestamp::default() });
+        let held =
+            self.0.entry(name).or_insert(WorkerLease { count: 0, until: Timestamp::default() });
         held.count += 1;
         held.until = held.until.max(lease.expires_at);
     }
@@ -72,15 +73,15 @@ pub(crate) fn room_for_worker(
 
 /// A worker that has just been heard of; what it does not say of itself stays as it was.
 pub(crate) fn heard(
-    before: Option<Seen>,
+    before: Option<StoredWorker>,
     host: Option<Host>,
     job_types: Option<Vec<JobType>>,
     seen_at: Timestamp,
-) -> Seen {
+) -> StoredWorker {
     let (old_host, old_types) = before.map(|seen| (seen.host, seen.job_types)).unzip();
     let job_types = job_types.map(Into::into).or(old_types);
     let host = host.or(old_host.flatten());
-    Seen { host, job_types: job_types.unwrap_or_default(), seen_at, left: false }
+    StoredWorker { host, job_types: job_types.unwrap_or_default(), seen_at, left: false }
 }
 
 /// Workers in scope, as an operator sees them.
@@ -116,7 +117,7 @@ mod tests {
         let one = |tenant: &str| Scope::One(Tenant::parse(tenant).expect("lawful"));
         let worker = |scope: Scope| (scope, WorkerId::parse("w").expect("lawful"));
         let seen_at = Timestamp::from_unix_ms(1);
-        let seen = Seen { host: None, job_types: [].into(), seen_at, left: false };
+        let seen = StoredWorker { host: None, job_types: [].into(), seen_at, left: false };
         let scopes = [Scope::All, one("acme"), one("hostile")];
         let workers: Workers =
             scopes.iter().map(|scope| (worker(scope.clone()), seen.clone())).collect();

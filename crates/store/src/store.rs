@@ -1,14 +1,14 @@
 //! What a store is asked, and what it answers.
 
 use crate::cursor::Cursor;
-use crate::node::{Attendance, News, NodeCard, NodeSeen, UnconfirmedNode};
+use crate::node::{ClusterView, NodeInfo, NodeStatus, Notification, UnconfirmedNode};
 use crate::queue::{QueueDepth, WorkerSeen};
 use crate::record::{Pause, Record, RecordBody, RecordChange, RecordKind, key_of_id};
 use async_trait::async_trait;
 use engine::{
-    ApiKey, AuditEntry, AuditNote, Command, ErrorCode, Event, Filter, HistoryEntry, Job, JobId,
-    JobType, JsonText, NewJob, Policy, Refusal, Scope, SigningKey, Submitted, Surroundings,
-    Timestamp, Wish, WorkerId,
+    ApiKey, AuditEntry, AuditNote, ClaimRequest, Command, ErrorCode, Event, ExplainFacts, Filter,
+    HistoryEntry, Job, JobId, JobType, JsonText, NewJob, Policy, Refusal, Scope, SigningKey,
+    Submitted, Timestamp, WorkerId,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +21,7 @@ use std::{
 pub trait Execute: Send + Sync {
     /// Carries out `batch` in one transaction: loads the jobs it touches, lets the engine decide
     /// each request by the store's own clock, saves what was decided. Replies are in request order.
-    /// Then it tells the other nodes `news`, which are hints: they may be told as well where the
+    /// Then it tells the other nodes `notification`, which are hints: they may be told as well where the
     /// batch came to nothing.
     ///
     /// It blocks, and runs on the caller's thread: a writer thread has nothing else to do, and a
@@ -35,10 +35,14 @@ pub trait Execute: Send + Sync {
     /// A claim promises no number: it ends when its payloads are large enough, and it passes over a
     /// job that another node holds at this moment, so an empty answer means "try again", not "there
     /// is nothing".
-    fn execute(&self, batch: Vec<Request>, news: News) -> Result<Vec<Reply>, StoreError>;
+    fn execute(
+        &self,
+        batch: Vec<Request>,
+        notification: Notification,
+    ) -> Result<Vec<Reply>, StoreError>;
 
     /// Lets other nodes know, soon, together with other news, and without waiting for it.
-    fn notify_peers(&self, _: News) {}
+    fn notify_peers(&self, _: Notification) {}
 }
 
 /// Where jobs live between one decision and the next.
@@ -139,11 +143,11 @@ pub trait Store: Execute {
     ) -> Result<Vec<AuditEntry>, StoreError>;
 
     /// A job and what stands around it, read at one moment.
-    async fn surroundings(
+    async fn explain_facts(
         &self,
         scope: &Scope,
         id: JobId,
-    ) -> Result<Option<(Job, Surroundings)>, StoreError>;
+    ) -> Result<Option<(Job, ExplainFacts)>, StoreError>;
 
     /// At most `limit` jobs of which a time has run out, with what is to be done about each. Another
     /// node may be at it already: the command decides.
@@ -163,7 +167,7 @@ pub trait Store: Execute {
 
     /// Drops at most `limit` rows that nobody can ask for any more (expired keys, old
     /// announcements, workers long gone), and says how many.
-    async fn tidy(&self, limit: usize) -> Result<usize, StoreError>;
+    async fn prune(&self, limit: usize) -> Result<usize, StoreError>;
 
     /// How many batches it can carry out side by side.
     fn writers(&self) -> usize {
@@ -176,15 +180,15 @@ pub trait Store: Execute {
     }
 
     /// A node gives a sign of life, and learns who else is there and whether it leads. At most one node
-    /// leads at a time, by the store's clock; one that was silent for [`crate::LEADS_FOR`] does not lead any more, and
-    /// what it still tries to do as a leader ([`Store::number_events`], [`Store::tidy`]) does nothing. One that is
+    /// leads at a time, by the store's clock; one that was silent for [`crate::LEADERSHIP_FOR`] does not lead any more, and
+    /// what it still tries to do as a leader ([`Store::number_events`], [`Store::prune`]) does nothing. One that is
     /// draining gives the lead up. Whoever never attended is no node but a tool, and may do what it is asked for.
     ///
     /// A store of one process has one node, which leads.
-    async fn attend(&self, node: &NodeCard) -> Result<Attendance, StoreError> {
+    async fn heartbeat_node(&self, node: &NodeInfo) -> Result<ClusterView, StoreError> {
         let seen_at = self.next_due(Timestamp::MAX).await?.now;
-        let seen = NodeSeen { card: node.clone(), seen_at, live: true, leads: true };
-        Ok(Attendance { leads: true, nodes: vec![seen] })
+        let seen = NodeStatus { info: node.clone(), seen_at, live: true, leads: true };
+        Ok(ClusterView { leads: true, nodes: vec![seen] })
     }
 
     /// How often something was set that nodes keep in memory: credentials, policies, pauses. The
@@ -196,7 +200,7 @@ pub trait Store: Execute {
 
     /// A node confirms that it acts by everything that was set up to `version`. That is a sign of
     /// life as well. A version that the node confirmed before is not taken back.
-    async fn confirm_settings(&self, _node: &NodeCard, _version: u64) -> Result<(), StoreError> {
+    async fn confirm_settings(&self, _node: &NodeInfo, _version: u64) -> Result<(), StoreError> {
         Ok(())
     }
 
@@ -217,7 +221,7 @@ pub trait Store: Execute {
 
     /// What other nodes have let know since the last time. Waits for it; where there is only one node, for
     /// ever. One caller at a time.
-    async fn news(&self) -> News {
+    async fn notification(&self) -> Notification {
         std::future::pending().await
     }
 }
@@ -249,10 +253,10 @@ pub enum Request {
         /// Whose jobs it may take.
         scope: Scope,
         /// What it wants.
-        wish: Wish,
+        claim_request: ClaimRequest,
     },
     /// A worker is alive, beside what its heartbeats say about jobs.
-    Seen {
+    WorkerAlive {
         /// Whose jobs it works on.
         scope: Scope,
         /// Who.
@@ -332,7 +336,7 @@ impl Request {
             Request::All(parts) => parts.len() > 1 || parts.iter().any(Request::is_list),
             Request::Job { .. }
             | Request::Claim { .. }
-            | Request::Seen { .. }
+            | Request::WorkerAlive { .. }
             | Request::Leave { .. }
             | Request::Pause { .. }
             | Request::Resume { .. }
@@ -364,7 +368,7 @@ pub(crate) fn turn(request: &Request) -> u8 {
         Request::Submit(_) => 1,
         Request::Job { .. } => 2,
         Request::Claim { .. } => 3,
-        Request::Seen { .. } | Request::Leave { .. } => 4,
+        Request::WorkerAlive { .. } | Request::Leave { .. } => 4,
         Request::All(parts) => parts.iter().map(turn).max().unwrap_or(0),
     }
 }

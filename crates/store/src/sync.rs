@@ -1,6 +1,6 @@
 //! Locks and threads: the standard library's, or shuttle's, where a test chooses who moves next.
 //!
-//! For code whose promise is about threads ([`crate::promise`], [`crate::Keeper`], the platform's
+//! For code whose promise is about threads ([`crate::promise`], [`crate::DedicatedThread`], the platform's
 //! batcher and watches), and for no other: with the feature `shuttle` these work only inside a shuttle test.
 
 #[cfg(not(feature = "shuttle"))]

@@ -1,6 +1,6 @@
 //! The audit log, as those see it who may.
 
-use crate::{keys::tenant_word, time::Moment};
+use crate::{keys::tenant_word, time::Rfc3339};
 use engine::AuditEntry;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -13,7 +13,7 @@ pub struct AuditShape {
     /// 1 for the first, without gaps; null for those who see one tenant, because it counts all.
     pub number: Option<u64>,
     /// When it was done.
-    pub at: Moment,
+    pub at: Rfc3339,
     /// Who did it.
     pub who: String,
     /// Whose house it was done in: a tenant, or `*`.

@@ -5,11 +5,11 @@ use crate::{
     job::JobShape,
     list::at_most,
     secret::Secret,
-    time::Moment,
+    time::Rfc3339,
 };
 use engine::{
     CLAIM_MAX, CLAIM_TYPES_MAX, Checked, ClaimId, FieldProblem, Findings, Host, Job, JobType,
-    JsonText, Lease, Refusal, Wish, WorkerId, check_count, check_lease, check_range,
+    JsonText, Lease, Refusal, WorkerId, check_count, check_lease, check_range,
 };
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub struct ClaimRequest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimOrder {
     /// What the worker wants.
-    pub wish: Wish,
+    pub wish: engine::ClaimRequest,
     /// How long it waits for the first job; not at all where it does not say.
     pub wait: Duration,
 }
@@ -68,7 +68,7 @@ pub struct LeaseShape {
     /// What the worker must show with every report.
     pub token: Secret,
     /// When it lapses without a heartbeat.
-    pub expires_at: Moment,
+    pub expires_at: Rfc3339,
     /// How far one heartbeat reaches: with it, a worker need not compare its clock with ours.
     pub lease_seconds: f64,
     /// How long the attempt may take; no heartbeat reaches beyond it.
@@ -93,7 +93,8 @@ impl ClaimRequest {
         else {
             return Err(findings.refusal());
         };
-        let wish = Wish { worker, host, claim, job_types, max: max as usize, lease };
+        let wish =
+            engine::ClaimRequest { worker, host, claim, job_types, max: max as usize, lease };
         Ok(ClaimOrder { wish, wait: Duration::from_secs(wait.into()) })
     }
 

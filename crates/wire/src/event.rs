@@ -1,6 +1,6 @@
 //! Outcomes as the world hears of them: CloudEvents 1.0.
 
-use crate::{extended::Extended, status::StatusShape, time::Moment};
+use crate::{extended::Extended, status::StatusShape, time::Rfc3339};
 use engine::Event;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub struct CloudEvent {
     /// The job it is about.
     pub subject: String,
     /// When it happened.
-    pub time: Moment,
+    pub time: Rfc3339,
     /// What the data is.
     pub datacontenttype: String,
     /// Ties everything together that one request set in motion.

@@ -1,6 +1,6 @@
 //! Explain: why a job is not running.
 
-use crate::time::Moment;
+use crate::time::Rfc3339;
 use engine::{Reason, Status};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -38,7 +38,7 @@ pub struct ReasonShape {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_type: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub run_at: Option<Moment>,
+    pub run_at: Option<Rfc3339>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,13 +52,13 @@ pub struct ReasonShape {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub since: Option<Moment>,
+    pub since: Option<Rfc3339>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub lease_expires_at: Option<Moment>,
+    pub lease_expires_at: Option<Rfc3339>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub at: Option<Moment>,
+    pub at: Option<Rfc3339>,
 }
 
 impl ExplainShape {
@@ -80,9 +80,9 @@ impl From<&Reason> for ReasonShape {
             Reason::NoLiveWorker { job_type } | Reason::QueuePaused { job_type } => {
                 ReasonShape { job_type: Some(job_type.to_string()), ..said }
             }
-            Reason::NotDue { run_at } => ReasonShape { run_at: Some(Moment(*run_at)), ..said },
+            Reason::NotDue { run_at } => ReasonShape { run_at: Some(Rfc3339(*run_at)), ..said },
             Reason::RetryWait { run_at, attempt, error_code } => ReasonShape {
-                run_at: Some(Moment(*run_at)),
+                run_at: Some(Rfc3339(*run_at)),
                 attempt: Some(*attempt),
                 error_code: error_code.as_ref().map(ToString::to_string),
                 ..said
@@ -94,12 +94,12 @@ impl From<&Reason> for ReasonShape {
             Reason::CancelRequested => said,
             Reason::Running { worker, since, lease_expires_at } => ReasonShape {
                 worker_id: Some(worker.to_string()),
-                since: Some(Moment(*since)),
-                lease_expires_at: Some(Moment(*lease_expires_at)),
+                since: Some(Rfc3339(*since)),
+                lease_expires_at: Some(Rfc3339(*lease_expires_at)),
                 ..said
             },
             Reason::Ended { status, at } => {
-                ReasonShape { status: Some(status.to_string()), at: Some(Moment(*at)), ..said }
+                ReasonShape { status: Some(status.to_string()), at: Some(Rfc3339(*at)), ..said }
             }
         }
     }

@@ -10,10 +10,10 @@ use crate::{
     page_item::PageItem,
     problem::Problem,
     secret::Secret,
-    time::Moment,
+    time::Rfc3339,
 };
 use engine::{
-    Beat, Checked, FieldProblem, Findings, ITEMS_MAX, JobId, ProgressReport, Pulse, Refusal,
+    Beat, Checked, FieldProblem, Findings, ITEMS_MAX, JobId, LeaseState, ProgressReport, Refusal,
     Timestamp, WorkerId, check_count,
 };
 use serde::{Deserialize, Deserializer, Serialize};
@@ -86,20 +86,20 @@ pub struct CheckedHeartbeat {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct HeartbeatAnswer {
     /// One for each.
-    pub leases: Vec<PulseShape>,
+    pub leases: Vec<HeartbeatResult>,
 }
 
 /// How one lease stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = Pulse)]
-pub struct PulseShape {
+#[schema(as = LeaseState)]
+pub struct HeartbeatResult {
     /// Whose lease.
     pub job_id: String,
     /// How it stands.
-    pub state: PulseWord,
+    pub state: LeaseWord,
     /// When it lapses, while it holds.
-    pub expires_at: Option<Moment>,
+    pub expires_at: Option<Rfc3339>,
     /// What was wrong with the entry, if something was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<Problem>,
@@ -110,7 +110,7 @@ pub struct PulseShape {
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the variants are the contract's own words")]
 #[schema(as = PulseState)]
-pub enum PulseWord {
+pub enum LeaseWord {
     Extended,
     CancelRequested,
     Lost,
@@ -150,26 +150,26 @@ impl ProgressRequest {
     }
 }
 
-impl PulseShape {
+impl HeartbeatResult {
     /// Shows what the engine said.
-    pub fn new(job_id: JobId, pulse: Pulse) -> Self {
-        let (state, expires_at) = word(pulse);
-        let expires_at = expires_at.map(Moment);
-        PulseShape { job_id: job_id.to_string(), state, expires_at, problem: None }
+    pub fn new(job_id: JobId, lease_state: LeaseState) -> Self {
+        let (state, expires_at) = word(lease_state);
+        let expires_at = expires_at.map(Rfc3339);
+        HeartbeatResult { job_id: job_id.to_string(), state, expires_at, problem: None }
     }
 
     /// The answer to an entry that could not be read: whatever it was, it is no lease of ours.
     pub fn refused(job_id: &str, problem: Problem) -> Self {
         let (job_id, problem) = (job_id.into(), Some(problem));
-        PulseShape { job_id, state: PulseWord::Lost, expires_at: None, problem }
+        HeartbeatResult { job_id, state: LeaseWord::Lost, expires_at: None, problem }
     }
 }
 
-fn word(pulse: Pulse) -> (PulseWord, Option<Timestamp>) {
-    match pulse {
-        Pulse::Extended(until) => (PulseWord::Extended, Some(until)),
-        Pulse::CancelRequested(until) => (PulseWord::CancelRequested, Some(until)),
-        Pulse::Lost => (PulseWord::Lost, None),
-        Pulse::Ended => (PulseWord::Ended, None),
+fn word(lease_state: LeaseState) -> (LeaseWord, Option<Timestamp>) {
+    match lease_state {
+        LeaseState::Extended(until) => (LeaseWord::Extended, Some(until)),
+        LeaseState::CancelRequested(until) => (LeaseWord::CancelRequested, Some(until)),
+        LeaseState::Lost => (LeaseWord::Lost, None),
+        LeaseState::Ended => (LeaseWord::Ended, None),
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     json::Json,
     status::StatusShape,
     submit::PayloadVersionShape,
-    time::Moment,
+    time::Rfc3339,
 };
 use engine::{Job, JsonText};
 use serde::{Deserialize, Serialize};
@@ -29,13 +29,13 @@ pub struct JobMore {
     /// 0 (last) to 9 (first).
     pub priority: u8,
     /// When this life was first due; a retry's time is `nextAttemptAt`.
-    pub run_at: Moment,
+    pub run_at: Rfc3339,
     /// Not started after this moment.
-    pub expires_at: Option<Moment>,
+    pub expires_at: Option<Rfc3339>,
     /// The trace that the job was handed over in.
     pub traceparent: Option<String>,
     /// When it left the poison queue for good.
-    pub discarded_at: Option<Moment>,
+    pub discarded_at: Option<Rfc3339>,
     /// Left out for those who may not see it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload: Option<Json>,
@@ -50,9 +50,9 @@ impl JobShape {
             payload_version: envelope.payload_version.as_ref().map(PayloadVersionShape::from),
             priority: envelope.priority.number(),
             run_at: job.life.due_at.into(),
-            expires_at: job.expires_at.map(Moment),
+            expires_at: job.expires_at.map(Rfc3339),
             traceparent: envelope.traceparent.as_ref().map(ToString::to_string),
-            discarded_at: job.ended().and_then(|ended| ended.discarded_at).map(Moment),
+            discarded_at: job.ended().and_then(|ended| ended.discarded_at).map(Rfc3339),
             payload: payload.map(Json::from),
         };
         Extended { base: StatusShape::from(job).with_tenant(job), more }

@@ -3,7 +3,7 @@
 use crate::{
     list::at_most,
     secret::Secret,
-    time::{Moment, parse_time},
+    time::{Rfc3339, parse_time},
 };
 use engine::{
     ApiKey, Checked, Findings, Grant, KeyDraft, KeyName, KeySecret, Pattern, Refusal, Right,
@@ -44,7 +44,7 @@ pub struct KeyCreated {
     #[serde(flatten)]
     pub granted: GrantShape,
     /// When it ends by itself.
-    pub expires_at: Option<Moment>,
+    pub expires_at: Option<Rfc3339>,
 }
 
 /// What a key may.
@@ -72,10 +72,10 @@ pub struct KeyShape {
     pub scopes: Vec<String>,
     pub types: Vec<String>,
     pub subjects: Vec<String>,
-    pub created_at: Moment,
+    pub created_at: Rfc3339,
     pub created_by: Option<String>,
-    pub expires_at: Option<Moment>,
-    pub revoked_at: Option<Moment>,
+    pub expires_at: Option<Rfc3339>,
+    pub revoked_at: Option<Rfc3339>,
 }
 
 /// What a key is for.
@@ -130,7 +130,7 @@ impl KeyCreated {
     pub fn new(key: &ApiKey, secret: &KeySecret) -> Self {
         let (id, key_text) = (key.id.to_string(), Secret::new(secret.expose()));
         let granted = GrantShape::from(&key.grant);
-        KeyCreated { id, key: key_text, granted, expires_at: key.expires_at.map(Moment) }
+        KeyCreated { id, key: key_text, granted, expires_at: key.expires_at.map(Rfc3339) }
     }
 }
 
@@ -147,8 +147,8 @@ impl From<&ApiKey> for KeyShape {
             subjects: granted.subjects,
             created_at: key.created_at.into(),
             created_by: Some((*key.created_by).into()),
-            expires_at: key.expires_at.map(Moment),
-            revoked_at: key.revoked_at.map(Moment),
+            expires_at: key.expires_at.map(Rfc3339),
+            revoked_at: key.revoked_at.map(Rfc3339),
         }
     }
 }

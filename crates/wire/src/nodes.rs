@@ -1,6 +1,6 @@
 //! Nodes: the processes that serve one store.
 
-use crate::time::Moment;
+use crate::time::Rfc3339;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -14,9 +14,9 @@ pub struct NodeShape {
     /// The version of Consign that it runs.
     pub version: String,
     /// When it began to serve.
-    pub started_at: Moment,
+    pub started_at: Rfc3339,
     /// When it last gave a sign of life, by the store's clock.
-    pub last_seen_at: Moment,
+    pub last_seen_at: Rfc3339,
     /// What it does now.
     pub state: NodeState,
     /// Whether it does what one node does for all: sweep, number announcements, tidy up.

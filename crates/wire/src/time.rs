@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 /// A moment in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ToSchema)]
 #[schema(value_type = String, format = DateTime)]
-pub struct Moment(pub Timestamp);
+pub struct Rfc3339(pub Timestamp);
 
 // Civil time and not `jiff::Timestamp`: that one ends 26 hours before the year 9999 does, and the
 // engine's moments do not.
@@ -105,23 +105,23 @@ fn two_digits(digits: [u8; 2]) -> Option<i64> {
     lawful.then(|| i64::from(digits[0] - b'0') * 10 + i64::from(digits[1] - b'0'))
 }
 
-impl From<Timestamp> for Moment {
+impl From<Timestamp> for Rfc3339 {
     fn from(at: Timestamp) -> Self {
-        Moment(at)
+        Rfc3339(at)
     }
 }
 
-impl Serialize for Moment {
+impl Serialize for Rfc3339 {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&format_time(self.0))
     }
 }
 
-impl<'de> Deserialize<'de> for Moment {
+impl<'de> Deserialize<'de> for Rfc3339 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let at = parse_time("time", &text).map_err(|problem| D::Error::custom(problem.detail))?;
-        Ok(Moment(at))
+        Ok(Rfc3339(at))
     }
 }
 

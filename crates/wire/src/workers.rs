@@ -1,6 +1,6 @@
 //! Workers: who takes jobs, and whether they are still there.
 
-use crate::time::Moment;
+use crate::time::Rfc3339;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -18,7 +18,7 @@ pub struct WorkerShape {
     /// Jobs it holds.
     pub running: u64,
     /// When it last claimed or sent a heartbeat.
-    pub last_seen_at: Moment,
+    pub last_seen_at: Rfc3339,
     /// Whether it is believed to be there.
     pub state: WorkerState,
 }

@@ -4,7 +4,7 @@ use crate::{
     backend::Backend,
     context::Context,
     fail::{Fail, Kind},
-    handler::{Run, Running},
+    handler::{HandlerFn, Running},
     job_info::JobInfo,
     time::Time,
 };
@@ -30,7 +30,7 @@ pub(crate) struct Attempt {
     pub(crate) runner: Arc<RunnerContext>,
     pub(crate) stop_token: CancellationToken,
     stop_reason: OnceLock<StopReason>,
-    said: Mutex<Said>,
+    said: Mutex<HandlerSignals>,
 }
 
 /// What all attempts of a runner share.
@@ -58,7 +58,7 @@ pub enum StopReason {
 
 /// What a handler has said so far.
 #[derive(Default)]
-pub(crate) struct Said {
+pub(crate) struct HandlerSignals {
     /// How far it is, if no heartbeat has told it yet.
     pub(crate) progress: Option<ProgressReport>,
     pub(crate) message: Option<String>,
@@ -68,15 +68,15 @@ pub(crate) struct Said {
 }
 
 /// How an attempt ended, as it is reported.
-pub(crate) enum Ended {
+pub(crate) enum AttemptEnd {
     Settled(Ending),
     GivenBack { reason: ReleaseReason, delay: Duration },
 }
 
-impl Ended {
+impl AttemptEnd {
     /// The job can be tried again at once.
     pub(crate) fn given_back(reason: ReleaseReason) -> Self {
-        Ended::GivenBack { reason, delay: Duration::ZERO }
+        AttemptEnd::GivenBack { reason, delay: Duration::ZERO }
     }
 }
 
@@ -91,7 +91,7 @@ impl Attempt {
             runner,
             stop_token: CancellationToken::new(),
             stop_reason: OnceLock::new(),
-            said: Mutex::new(Said::default()),
+            said: Mutex::new(HandlerSignals::default()),
         })
     }
 
@@ -112,7 +112,7 @@ impl Attempt {
         Beat { id: self.job.id, token: self.job.token, progress }
     }
 
-    pub(crate) fn said(&self) -> MutexGuard<'_, Said> {
+    pub(crate) fn said(&self) -> MutexGuard<'_, HandlerSignals> {
         self.said.lock().expect("nothing panics with what was said in hand")
     }
 
@@ -131,20 +131,20 @@ impl Attempt {
         )
     }
 
-    fn report(&self, answer: Result<Option<String>, Fail>) -> Ended {
+    fn report(&self, answer: Result<Option<String>, Fail>) -> AttemptEnd {
         let draft = match answer {
             Ok(result) => EndingDraft { result, ..EndingDraft::new(OutcomeWord::Completed) },
             Err(Fail { kind: Kind::Snooze(delay), .. }) => {
-                return Ended::GivenBack { reason: ReleaseReason::Snoozed, delay };
+                return AttemptEnd::GivenBack { reason: ReleaseReason::Snoozed, delay };
             }
             Err(Fail { kind: Kind::NotStarted, .. }) => {
-                return Ended::given_back(ReleaseReason::NotStarted);
+                return AttemptEnd::given_back(ReleaseReason::NotStarted);
             }
             // It stopped because the job did not seem to be ours any more, and nobody cancelled that.
             Err(Fail { kind: Kind::Cancelled, .. })
                 if self.stopped() == Some(StopReason::LeaseLost) =>
             {
-                return Ended::given_back(ReleaseReason::Released);
+                return AttemptEnd::given_back(ReleaseReason::Released);
             }
             Err(fail) => fail.draft(),
         };
@@ -154,12 +154,12 @@ impl Attempt {
             result_url: said.result_url.clone(),
             ..draft
         };
-        Ended::Settled(checked(draft))
+        AttemptEnd::Settled(checked(draft))
     }
 }
 
 /// Runs a handler to its end, whatever it does on the way.
-pub(crate) async fn run(run: &Run, payload: JsonText, attempt: &Arc<Attempt>) -> Ended {
+pub(crate) async fn run(run: &HandlerFn, payload: JsonText, attempt: &Arc<Attempt>) -> AttemptEnd {
     let span = attempt.span();
     let handler = async {
         let mut handler = DropGuard(Some(run(payload, Context(attempt.clone()))));
@@ -170,9 +170,11 @@ pub(crate) async fn run(run: &Run, payload: JsonText, attempt: &Arc<Attempt>) ->
     span.in_scope(|| attempt.report(answer))
 }
 
-pub(crate) fn timed_out(timeout: Duration) -> Ended {
+pub(crate) fn timed_out(timeout: Duration) -> AttemptEnd {
     let message = format!("the handler took longer than {} s", timeout.as_secs());
-    Ended::Settled(checked(Fail::retry(engine::failure_codes::HANDLER_TIMEOUT, message).draft()))
+    AttemptEnd::Settled(checked(
+        Fail::retry(engine::failure_codes::HANDLER_TIMEOUT, message).draft(),
+    ))
 }
 
 /// A report that can be sent. A handler's mistake in saying how it ended must not make its job run again: what
@@ -235,13 +237,18 @@ mod tests {
         let ending = checked(draft);
         let message = ending.message.unwrap();
         assert!(message.starts_with("left out: result"), "{message}");
-        assert!(matches!(ending.how, engine::How::Completed { result: None, result_url: Some(_) }));
+        assert!(matches!(
+            ending.how,
+            engine::EndingKind::Completed { result: None, result_url: Some(_) }
+        ));
     }
 
     #[test]
     fn a_code_that_is_none_is_left_out() {
         let ending = checked(Fail::retry("no code", "x").draft());
-        let engine::How::Failed { failure, .. } = ending.how else { panic!("still a failure") };
+        let engine::EndingKind::Failed { failure, .. } = ending.how else {
+            panic!("still a failure")
+        };
         assert_eq!(failure.code.as_str(), "HANDLER_FAILED");
         assert_eq!(failure.message.as_deref(), Some("x"));
     }

@@ -3,8 +3,8 @@
 use crate::{job_info::JobInfo, system};
 use async_trait::async_trait;
 use engine::{
-    Beat, JobDraft, JobId, JobType, JsonText, PolicyDraft, Refusal, Release, Report, StepAnswer,
-    StepReport, Tenant, Wish, WorkerId,
+    Beat, ClaimRequest, JobDraft, JobId, JobType, JsonText, PolicyDraft, Refusal, Release, Report,
+    StepAnswer, StepReport, Tenant, WorkerId,
 };
 use std::{borrow::Cow, error::Error, pin::Pin, time::Duration};
 use tokio_util::sync::CancellationToken;
@@ -15,10 +15,14 @@ use tracing::{error, warn};
 pub(crate) trait Backend: Send + Sync {
     /// Waits for jobs until there are some, the other side has nothing for long, or `closing`: then it waits no
     /// longer, and gives only what is on its way.
-    async fn claim_waiting(&self, request: Wish, closing: &CancellationToken) -> ClaimResult;
+    async fn claim_waiting(
+        &self,
+        request: ClaimRequest,
+        closing: &CancellationToken,
+    ) -> ClaimResult;
 
     /// Claims what there is now.
-    async fn claim(&self, request: Wish) -> ClaimResult;
+    async fn claim(&self, request: ClaimRequest) -> ClaimResult;
 
     /// Keeps leases; one answer for each, in their order.
     async fn heartbeat(&self, worker: &WorkerId, heartbeats: Vec<Beat>) -> HeartbeatResult;
@@ -45,9 +49,9 @@ pub(crate) trait Backend: Send + Sync {
     fn leases_lapse_unheard(&self) -> bool;
 }
 
-pub(crate) type BackendResult<T> = Result<T, AskError>;
+pub(crate) type BackendResult<T> = Result<T, BackendError>;
 pub(crate) type ClaimResult = BackendResult<Vec<ClaimedJob>>;
-pub(crate) type HeartbeatResult = BackendResult<Vec<LeaseState>>;
+pub(crate) type HeartbeatResult = BackendResult<Vec<LeaseStatus>>;
 pub(crate) type SettleResult = BackendResult<Vec<Verdict>>;
 
 pub(crate) type BackendFuture<'a, T> = Pin<Box<dyn Future<Output = BackendResult<T>> + Send + 'a>>;
@@ -58,7 +62,7 @@ pub(crate) struct ClaimedJob {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LeaseState {
+pub(crate) enum LeaseStatus {
     Kept,
     CancelRequested,
     Lost,
@@ -66,11 +70,11 @@ pub(crate) enum LeaseState {
 
 /// What the end of one attempt came to. An error that is no refusal is that this job is damaged; what is wrong
 /// with the whole other side fails the whole call.
-pub(crate) type Verdict = Result<(), AskError>;
+pub(crate) type Verdict = Result<(), BackendError>;
 
 /// Why the other side did not do what a runner asked of it.
 #[derive(Debug, thiserror::Error)]
-pub enum AskError {
+pub enum BackendError {
     /// The contract says no, and would say so again.
     #[error("{detail}")]
     Refused {
@@ -105,9 +109,9 @@ pub enum AskError {
     },
 }
 
-impl From<Refusal> for AskError {
+impl From<Refusal> for BackendError {
     fn from(refusal: Refusal) -> Self {
-        AskError::Refused { code: refusal.code().into(), detail: refusal.to_string() }
+        BackendError::Refused { code: refusal.code().into(), detail: refusal.to_string() }
     }
 }
 
@@ -119,8 +123,8 @@ pub(crate) struct LogOnce {
 
 impl LogOnce {
     /// Logs what does not work, if it is new. A key that is not taken needs an operator.
-    pub(crate) fn failed(&mut self, what: &str, cause: &AskError) {
-        let unwelcome = matches!(cause, AskError::Unwelcome { .. });
+    pub(crate) fn failed(&mut self, what: &str, cause: &BackendError) {
+        let unwelcome = matches!(cause, BackendError::Unwelcome { .. });
         if self.unwelcome.replace(unwelcome) == Some(unwelcome) {
             return;
         }
@@ -154,12 +158,12 @@ impl Backoff {
 
     /// How long to wait this time: never shorter than the backend asks for, and not as long as all
     /// other callers who were told the same.
-    pub(crate) fn after(&mut self, error: &AskError) -> Duration {
+    pub(crate) fn after(&mut self, error: &BackendError) -> Duration {
         self.failures = self.failures.saturating_add(1);
         let asked = match error {
-            AskError::Unwelcome { .. } => Self::UNWELCOME,
-            AskError::Refused { .. } => Duration::ZERO,
-            AskError::Away { retry_after, .. } | AskError::Unknown { retry_after, .. } => {
+            BackendError::Unwelcome { .. } => Self::UNWELCOME,
+            BackendError::Refused { .. } => Duration::ZERO,
+            BackendError::Away { retry_after, .. } | BackendError::Unknown { retry_after, .. } => {
                 retry_after.unwrap_or_default().min(Self::OBEYED_MAX)
             }
         };

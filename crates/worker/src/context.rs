@@ -2,7 +2,7 @@
 
 use crate::{
     attempt::{Attempt, StopReason},
-    backend::{AskError, Backend, BackendFuture, Backoff},
+    backend::{Backend, BackendError, BackendFuture, Backoff},
     fail::Fail,
     job_info::JobInfo,
     request::JobRequest,
@@ -20,7 +20,7 @@ pub struct Context(pub(crate) Arc<Attempt>);
 
 /// Whether a step begins for the first time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begun {
+pub enum StepState {
     /// Nobody has begun it before.
     First,
     /// It was begun before and not finished: what it does may be done already, wholly or in part.
@@ -110,19 +110,19 @@ impl Context {
     /// Does a part of the job once, however often the job is tried: a step that is done answers what it
     /// answered the first time, and `work` is not called.
     ///
-    /// Should the process die in the middle of it, the next attempt calls `work` with [`Begun::Again`]: only you
+    /// Should the process die in the middle of it, the next attempt calls `work` with [`StepState::Again`]: only you
     /// can find out how far it came.
     pub async fn step<T, W, A>(&self, name: &str, work: W) -> Result<T, Fail>
     where
         T: Serialize + DeserializeOwned,
-        W: FnOnce(Begun) -> A,
+        W: FnOnce(StepState) -> A,
         A: Future<Output = Result<T, Fail>>,
     {
         let name = StepName::parse(name)
             .map_err(|problem| Fail::for_good("STEP_NAME", format!("a step's {problem}")))?;
         let begun = match self.ask_step(&name, None).await? {
-            StepAnswer::New => Begun::First,
-            StepAnswer::Unfinished => Begun::Again,
+            StepAnswer::New => StepState::First,
+            StepAnswer::Unfinished => StepState::Again,
             StepAnswer::Done(result) => return remembered(&name, &result),
         };
         let done = work(begun).await?;
@@ -187,12 +187,12 @@ impl Context {
         for _ in 1..TRIES_MAX {
             match ask().await {
                 Ok(answer) => return Ok(answer),
-                Err(AskError::Refused { code, detail }) => return Err(refused(&code, &detail)),
+                Err(BackendError::Refused { code, detail }) => return Err(refused(&code, &detail)),
                 // Another key is for another process: the job is tried again, perhaps there.
-                Err(AskError::Unwelcome { code, detail }) => {
+                Err(BackendError::Unwelcome { code, detail }) => {
                     return Err(Fail::retry(&code, detail));
                 }
-                Err(error @ (AskError::Away { .. } | AskError::Unknown { .. })) => {
+                Err(error @ (BackendError::Away { .. } | BackendError::Unknown { .. })) => {
                     self.sleep(backoff.after(&error)).await?;
                 }
             }

@@ -1,4 +1,4 @@
-//! How a handler says that its attempt did not succeed.
+//! EndingKind a handler says that its attempt did not succeed.
 
 use engine::{DELAY_SECONDS_MAX, EndingDraft, OutcomeWord};
 use std::{error::Error, fmt, time::Duration};
@@ -137,18 +137,21 @@ impl<E: Error> From<E> for Fail {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::How;
+    use engine::EndingKind;
 
     #[test]
     fn each_way_to_fail_is_reported_as_the_contract_calls_it() {
         let how = |fail: Fail| fail.draft().check().unwrap().how;
-        assert!(matches!(how(Fail::retry("DOWN", "x")), How::Failed { retry_after: None, .. }));
+        assert!(matches!(
+            how(Fail::retry("DOWN", "x")),
+            EndingKind::Failed { retry_after: None, .. }
+        ));
         let soon = Fail::retry("DOWN", "x").after(Duration::from_millis(1_001));
         let two = Some(Duration::from_secs(2));
-        assert!(matches!(how(soon), How::Failed { retry_after, .. } if retry_after == two));
-        assert!(matches!(how(Fail::for_good("NO", "x")), How::FailedForGood(_)));
-        assert!(matches!(how(Fail::poison("BAD", "x")), How::Poisoned(_)));
-        assert!(matches!(how(Fail::cancelled()), How::Cancelled));
+        assert!(matches!(how(soon), EndingKind::Failed { retry_after, .. } if retry_after == two));
+        assert!(matches!(how(Fail::for_good("NO", "x")), EndingKind::FailedForGood(_)));
+        assert!(matches!(how(Fail::poison("BAD", "x")), EndingKind::Poisoned(_)));
+        assert!(matches!(how(Fail::cancelled()), EndingKind::Cancelled));
     }
 
     #[test]

@@ -25,16 +25,16 @@ pub trait Handler: Send + Sync + 'static {
 
 /// One job type, what is done about it, and how much of it at once.
 #[must_use = "it does nothing until a runner has it"]
-pub struct Duty {
+pub struct Registration {
     pub(crate) job_type: String,
-    pub(crate) run: Run,
+    pub(crate) run: HandlerFn,
     pub(crate) slots: usize,
     pub(crate) lease: Option<Duration>,
     pub(crate) policy: Option<PolicyDraft>,
 }
 
 /// A handler of which nobody needs to know the types any more.
-pub(crate) type Run = Arc<dyn Fn(JsonText, Context) -> Running + Send + Sync>;
+pub(crate) type HandlerFn = Arc<dyn Fn(JsonText, Context) -> Running + Send + Sync>;
 pub(crate) type Running = Pin<Box<dyn Future<Output = Result<Option<String>, Fail>> + Send>>;
 
 /// Jobs that a runner works on at once where nobody says otherwise.
@@ -61,25 +61,25 @@ pub const SLOTS_MAX: usize = 10_000;
 /// });
 /// # drop(duty.slots(4));
 /// ```
-pub fn on<P, O, F, A>(job_type: &str, handler: F) -> Duty
+pub fn on<P, O, F, A>(job_type: &str, handler: F) -> Registration
 where
     P: DeserializeOwned + Send,
     O: Serialize,
     F: Fn(P, Context) -> A + Send + Sync + 'static,
     A: Future<Output = Result<O, Fail>> + Send + 'static,
 {
-    let run: Run = Arc::new(move |payload, context| match read::<P>(&payload) {
+    let run: HandlerFn = Arc::new(move |payload, context| match read::<P>(&payload) {
         Ok(payload) => {
             let running = handler(payload, context);
             Box::pin(async move { running.await.and_then(|output| written(&output)) })
         }
         Err(fail) => Box::pin(std::future::ready(Err(fail))),
     });
-    Duty { job_type: job_type.to_owned(), run, slots: SLOTS, lease: None, policy: None }
+    Registration { job_type: job_type.to_owned(), run, slots: SLOTS, lease: None, policy: None }
 }
 
 /// Says what is done about jobs of a type, as a [`Handler`].
-pub fn on_handler<H: Handler>(job_type: &str, handler: H) -> Duty {
+pub fn on_handler<H: Handler>(job_type: &str, handler: H) -> Registration {
     let handler = Arc::new(handler);
     on(job_type, move |payload: H::Payload, context| {
         let handler = handler.clone();
@@ -87,21 +87,21 @@ pub fn on_handler<H: Handler>(job_type: &str, handler: H) -> Duty {
     })
 }
 
-impl Duty {
+impl Registration {
     /// How many jobs of this type run at once here; [`SLOTS`] where nobody says.
     pub fn slots(self, slots: usize) -> Self {
-        Duty { slots, ..self }
+        Registration { slots, ..self }
     }
 
     /// How long this process may be silent before another takes its jobs; else the policy says.
     pub fn lease(self, lease: Duration) -> Self {
-        Duty { lease: Some(lease), ..self }
+        Registration { lease: Some(lease), ..self }
     }
 
     /// Sets the whole policy of the type, for all nodes, when the runner starts: what the draft leaves out becomes the
     /// default, a schema or a handler that an operator has set included.
     pub fn policy(self, policy: PolicyDraft) -> Self {
-        Duty { policy: Some(policy), ..self }
+        Registration { policy: Some(policy), ..self }
     }
 }
 

@@ -2,15 +2,15 @@
 
 use crate::{
     backend::{
-        AskError, Backend, BackendResult, ClaimResult, ClaimedJob, HeartbeatResult, LeaseState,
-        SettleResult, Verdict,
+        Backend, BackendError, BackendResult, ClaimResult, ClaimedJob, HeartbeatResult,
+        LeaseStatus, SettleResult, Verdict,
     },
     job_info::JobInfo,
 };
 use async_trait::async_trait;
 use engine::{
-    Beat, Job, JobDraft, JobId, JobType, PolicyDraft, Pulse, Release, Report, Scope, StepAnswer,
-    StepReport, Tenant, Wish, WorkerId,
+    Beat, ClaimRequest, Job, JobDraft, JobId, JobType, LeaseState, PolicyDraft, Release, Report,
+    Scope, StepAnswer, StepReport, Tenant, WorkerId,
 };
 use platform::{Error, Node, Platform};
 use std::sync::Arc;
@@ -50,7 +50,11 @@ impl Local {
 
 #[async_trait]
 impl Backend for Local {
-    async fn claim_waiting(&self, request: Wish, closing: &CancellationToken) -> ClaimResult {
+    async fn claim_waiting(
+        &self,
+        request: ClaimRequest,
+        closing: &CancellationToken,
+    ) -> ClaimResult {
         let mut standing = match &self.verbs {
             Verbs::Node(node) => node.stand(self.scope.clone(), request),
             #[cfg(feature = "testing")]
@@ -64,13 +68,13 @@ impl Backend for Local {
         Ok(claimed_jobs(got.map_err(Error::from)?))
     }
 
-    async fn claim(&self, request: Wish) -> ClaimResult {
+    async fn claim(&self, request: ClaimRequest) -> ClaimResult {
         Ok(claimed_jobs(self.platform().claim(&self.scope, request).await?))
     }
 
     async fn heartbeat(&self, worker: &WorkerId, heartbeats: Vec<Beat>) -> HeartbeatResult {
-        let pulses = self.platform().heartbeat(&self.scope, worker, heartbeats).await?;
-        Ok(pulses.into_iter().map(lease_state).collect())
+        let lease_states = self.platform().heartbeat(&self.scope, worker, heartbeats).await?;
+        Ok(lease_states.into_iter().map(lease_status).collect())
     }
 
     async fn settle(&self, reports: Vec<Report>) -> SettleResult {
@@ -139,25 +143,25 @@ fn job_info(job: &Job) -> Option<JobInfo> {
 }
 
 /// Nobody can keep the lease of a job that is damaged.
-fn lease_state(pulse: Result<Pulse, Error>) -> LeaseState {
-    match pulse {
-        Ok(Pulse::Extended(_)) => LeaseState::Kept,
-        Ok(Pulse::CancelRequested(_)) => LeaseState::CancelRequested,
-        Ok(Pulse::Lost | Pulse::Ended) | Err(_) => LeaseState::Lost,
+fn lease_status(lease_state: Result<LeaseState, Error>) -> LeaseStatus {
+    match lease_state {
+        Ok(LeaseState::Extended(_)) => LeaseStatus::Kept,
+        Ok(LeaseState::CancelRequested(_)) => LeaseStatus::CancelRequested,
+        Ok(LeaseState::Lost | LeaseState::Ended) | Err(_) => LeaseStatus::Lost,
     }
 }
 
 fn verdict(verdict: platform::Verdict) -> Verdict {
-    verdict.map(drop).map_err(AskError::from)
+    verdict.map(drop).map_err(BackendError::from)
 }
 
-impl From<Error> for AskError {
+impl From<Error> for BackendError {
     fn from(error: Error) -> Self {
         match error {
             Error::Refused(refusal) => refusal.into(),
-            Error::Store(source) => AskError::Away { retry_after: None, source: source.into() },
+            Error::Store(source) => BackendError::Away { retry_after: None, source: source.into() },
             Error::OutcomeUnknown { source, .. } => {
-                AskError::Unknown { retry_after: None, source: source.into() }
+                BackendError::Unknown { retry_after: None, source: source.into() }
             }
         }
     }

@@ -2,8 +2,8 @@
 
 use crate::{
     attempt::RunnerContext,
-    backend::{AskError, Backend},
-    handler::{Duty, SLOTS_MAX},
+    backend::{Backend, BackendError},
+    handler::{Registration, SLOTS_MAX},
     remote::{self, Remote},
     supervisor::{AttemptReport, HandlerPool, RunnerState, Stop, Stopped, TypePoller},
     system,
@@ -25,14 +25,14 @@ use tracing::info;
 /// Heartbeats, timeouts and reports are its own business: a handler only does the work. See [`on`](crate::on).
 #[must_use = "it does nothing until it is started"]
 pub struct Runner {
-    side: Side,
+    side: BackendKind,
     name: String,
     host: Option<String>,
     tenant: Option<String>,
-    duties: Vec<Duty>,
+    duties: Vec<Registration>,
 }
 
-enum Side {
+enum BackendKind {
     #[cfg(feature = "local")]
     Node(Arc<platform::Node>),
     Server {
@@ -53,7 +53,7 @@ pub enum StartError {
         /// Which type.
         job_type: JobType,
         /// Why.
-        source: AskError,
+        source: BackendError,
     },
     /// The server cannot be asked.
     #[error("the server cannot be asked")]
@@ -72,7 +72,7 @@ impl Runner {
     /// A runner for jobs of `node`; give it duties.
     #[cfg(feature = "local")]
     pub fn new(node: &Arc<platform::Node>) -> Self {
-        Runner::over(Side::Node(node.clone()))
+        Runner::over(BackendKind::Node(node.clone()))
     }
 
     /// A runner for jobs of a server elsewhere, as far as the client's key goes: the scope `work`, and `jobs:enqueue`
@@ -80,10 +80,10 @@ impl Runner {
     ///
     /// A server that is away is waited for; what handlers have done meanwhile is reported when it is back.
     pub fn remote(client: &Client) -> Self {
-        Runner::over(Side::Server { client: client.clone(), wait: remote::WAIT })
+        Runner::over(BackendKind::Server { client: client.clone(), wait: remote::WAIT })
     }
 
-    fn over(side: Side) -> Self {
+    fn over(side: BackendKind) -> Self {
         // The number of a process is 1 in every container, and a process may have two runners.
         let name = format!("runner-{:08x}", system::random().0 >> 96);
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -110,14 +110,14 @@ impl Runner {
     pub fn wait(mut self, longest: Duration) -> Self {
         match &mut self.side {
             #[cfg(feature = "local")]
-            Side::Node(_) => {}
-            Side::Server { wait, .. } => *wait = longest.min(WAIT_MAX),
+            BackendKind::Node(_) => {}
+            BackendKind::Server { wait, .. } => *wait = longest.min(WAIT_MAX),
         }
         self
     }
 
     /// Adds a job type and what is done about it.
-    pub fn with(mut self, duty: Duty) -> Self {
+    pub fn with(mut self, duty: Registration) -> Self {
         self.duties.push(duty);
         self
     }
@@ -127,7 +127,7 @@ impl Runner {
     /// Handlers live in the tokio runtime in which this is called (which somebody must drive, as `#[tokio::main]`
     /// does), or, where there is none, in one of the runner's own. When that runtime ends, the runner gives
     /// back what it has.
-    pub async fn start(self) -> Result<Working, StartError> {
+    pub async fn start(self) -> Result<RunningRunner, StartError> {
         let backend = self.backend()?;
         let pollers = self.pollers().map_err(StartError::Invalid)?;
         let own = if Handle::try_current().is_ok() { None } else { Some(runtime_for_handlers()?) };
@@ -146,7 +146,7 @@ impl Runner {
         info!(name = self.name, types = types.join(", "), slots, "a runner starts");
         let run = format!("{:032x}", system::random().0); // claims of an earlier process are not ours
         let (state, reports) = RunnerState::new(backend, context, pollers, pool, run);
-        let working = Working::start(state, reports, own)?;
+        let working = RunningRunner::start(state, reports, own)?;
         Ok(match theirs {
             Some(runtime) => working.ending_with(&runtime),
             None => working,
@@ -158,14 +158,14 @@ impl Runner {
         let tenant = tenant.map_err(StartError::Invalid)?;
         match (&self.side, tenant) {
             #[cfg(feature = "local")]
-            (Side::Node(node), tenant) => {
+            (BackendKind::Node(node), tenant) => {
                 let scope = tenant.map_or(engine::Scope::All, engine::Scope::One);
                 Ok(Arc::new(crate::local::Local::over(node.clone(), scope)))
             }
-            (Side::Server { client, wait }, None) => {
+            (BackendKind::Server { client, wait }, None) => {
                 Ok(Arc::new(Remote::over(client.clone(), *wait)?))
             }
-            (Side::Server { .. }, Some(_)) => {
+            (BackendKind::Server { .. }, Some(_)) => {
                 let detail = "is what the key says, where the server is elsewhere; leave it out";
                 Err(StartError::Invalid(FieldProblem::new("tenant", detail)))
             }
@@ -206,7 +206,7 @@ impl Runner {
         Ok(())
     }
 
-    fn poller(&self, duty: &Duty) -> Result<TypePoller, FieldProblem> {
+    fn poller(&self, duty: &Registration) -> Result<TypePoller, FieldProblem> {
         let job_type = JobType::parse(&duty.job_type)?;
         if !(1..=SLOTS_MAX).contains(&duty.slots) {
             let detail = format!("must be from 1 to {SLOTS_MAX}, but is {}", duty.slots);
@@ -229,7 +229,7 @@ impl Runner {
 
 /// A runner at work. Dropped, it gives back what it has not finished.
 #[must_use = "a runner that is dropped stops"]
-pub struct Working {
+pub struct RunningRunner {
     state: Arc<RunnerState>,
     stop: Arc<watch::Sender<Stop>>,
     /// Ends when the runtime of the handlers does.
@@ -242,7 +242,7 @@ pub struct Working {
 
 /// How many handlers a runner could run, and how many it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Strength {
+pub struct RunnerStats {
     /// Jobs that can run at once.
     pub slots: usize,
     /// Jobs that do.
@@ -257,7 +257,7 @@ pub struct Strength {
     pub stuck_threads: usize,
 }
 
-impl Working {
+impl RunningRunner {
     fn start(
         state: Arc<RunnerState>,
         reports: mpsc::UnboundedReceiver<AttemptReport>,
@@ -274,7 +274,14 @@ impl Working {
             let _nobody_waits = tell.send(stopped);
         })?;
         let (stop, sentinel) = (Arc::new(stop), None);
-        Ok(Working { state, stop, sentinel, gone: Some(gone), thread: Some(thread), handlers })
+        Ok(RunningRunner {
+            state,
+            stop,
+            sentinel,
+            gone: Some(gone),
+            thread: Some(thread),
+            handlers,
+        })
     }
 
     /// Stops when the runtime goes in which handlers live: without it all their jobs would fail.
@@ -295,8 +302,8 @@ impl Working {
     }
 
     /// How it is doing.
-    pub fn strength(&self) -> Strength {
-        self.state.strength()
+    pub fn stats(&self) -> RunnerStats {
+        self.state.stats()
     }
 
     /// Waits until nothing runs and a claim of each type has brought nothing. Only a runner for a
@@ -311,7 +318,7 @@ impl Working {
         ask_to_stop(&self.stop, grace);
         let Some(gone) = self.gone.take() else { return Stopped::default() };
         // The supervisor keeps to its time. Should it have died, nobody knows what was reported.
-        let unreported = || self.state.strength().unreported;
+        let unreported = || self.state.stats().unreported;
         gone.await.unwrap_or_else(|_| Stopped { released: 0, unreported: unreported() })
     }
 
@@ -334,7 +341,7 @@ fn ask_to_stop(stop: &watch::Sender<Stop>, grace: Duration) {
     });
 }
 
-impl Drop for Working {
+impl Drop for RunningRunner {
     fn drop(&mut self) {
         ask_to_stop(&self.stop, Duration::ZERO);
         if let Some(sentinel) = self.sentinel.take() {

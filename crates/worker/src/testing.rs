@@ -29,16 +29,16 @@
 //! likely to win: it moves as soon as the handler has done nothing for a moment.
 
 use crate::{
-    attempt::{self, Attempt, Ended, RunnerContext, StopReason},
-    backend::{Backend, ClaimedJob, LeaseState},
-    handler::{Duty, Run},
+    attempt::{self, Attempt, AttemptEnd, RunnerContext, StopReason},
+    backend::{Backend, ClaimedJob, LeaseStatus},
+    handler::{HandlerFn, Registration},
     local::Local,
     request::JobRequest,
     time::Time,
 };
 use engine::{
-    ClaimId, HistoryEntry, Job, JobId, JobType, Release, Report, Scope, Status, Tenant, Timestamp,
-    Wish, WorkerId,
+    ClaimId, ClaimRequest, HistoryEntry, Job, JobId, JobType, Release, Report, Scope, Status,
+    Tenant, Timestamp, WorkerId,
 };
 use platform::{Platform, Settings};
 use std::{
@@ -51,27 +51,27 @@ use std::{
     task::{Poll, Waker},
     time::Duration,
 };
-use store::{Clock, HandClock, Memory, SeededDice};
+use store::{Clock, ManualClock, Memory, SeededRandom};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// A platform in memory with some handlers, in which time goes by when the test says so.
 ///
 /// It needs a tokio runtime (`#[tokio::test]`), and panics with a reason where a test made a mistake.
-pub struct Kit {
-    clock: Arc<HandClock>,
+pub struct TestHarness {
+    clock: Arc<ManualClock>,
     platform: Arc<Platform>,
     backend: Arc<dyn Backend>,
-    hand: Arc<HandTime>,
+    hand: Arc<ManualTime>,
     runner: Arc<RunnerContext>,
-    desks: Vec<Desk>,
+    desks: Vec<TestType>,
     claims: AtomicU64,
 }
 
 /// One job type.
-struct Desk {
+struct TestType {
     job_type: JobType,
-    run: Run,
+    run: HandlerFn,
     lease: Option<Duration>,
 }
 
@@ -84,33 +84,41 @@ const QUIET: Duration = Duration::from_millis(2);
 /// When the clock of every test begins: 2026-01-01T00:00:00Z.
 const BEGIN_UNIX_MS: i64 = 1_767_225_600_000;
 
-impl Default for Kit {
+impl Default for TestHarness {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Kit {
+impl TestHarness {
     /// An empty platform. Chance falls the same way every time.
     pub fn new() -> Self {
-        let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(BEGIN_UNIX_MS)));
-        let dice = Arc::new(SeededDice::new(1));
-        let store = Arc::new(Memory::new(clock.clone(), dice.clone()));
-        let platform = Platform::new(store, clock.clone(), dice, Settings::default());
+        let clock = Arc::new(ManualClock::at(Timestamp::from_unix_ms(BEGIN_UNIX_MS)));
+        let random = Arc::new(SeededRandom::new(1));
+        let store = Arc::new(Memory::new(clock.clone(), random.clone()));
+        let platform = Platform::new(store, clock.clone(), random, Settings::default());
         let platform = Arc::new(platform);
         let backend: Arc<dyn Backend> = Arc::new(Local::by_hand(platform.clone()));
-        let hand = Arc::new(HandTime::of(clock.clone()));
+        let hand = Arc::new(ManualTime::of(clock.clone()));
         let runner = Arc::new(RunnerContext {
             backend: Arc::downgrade(&backend),
             time: Time::ByHand(hand.clone()),
             progress_made: Notify::new(),
             stopping: CancellationToken::new(),
         });
-        Kit { clock, platform, backend, hand, runner, desks: Vec::new(), claims: AtomicU64::new(0) }
+        TestHarness {
+            clock,
+            platform,
+            backend,
+            hand,
+            runner,
+            desks: Vec::new(),
+            claims: AtomicU64::new(0),
+        }
     }
 
     /// Adds a job type and what is done about it. Jobs run one after another; slots do not matter here.
-    pub fn with(mut self, duty: Duty) -> Self {
+    pub fn with(mut self, duty: Registration) -> Self {
         let job_type = JobType::parse(&duty.job_type).expect("the name of a job type");
         if let Some(policy) = &duty.policy {
             let set = self.platform().set_policy(job_type.clone(), policy, None);
@@ -121,7 +129,7 @@ impl Kit {
         }
         let twice = self.desks.iter().any(|desk| desk.job_type == job_type);
         assert!(!twice, "{job_type} has two handlers");
-        self.desks.push(Desk { job_type, run: duty.run, lease: duty.lease });
+        self.desks.push(TestType { job_type, run: duty.run, lease: duty.lease });
         self
     }
 
@@ -193,10 +201,10 @@ impl Kit {
         while self.platform().sweep().await.expect("the memory answers").more {}
     }
 
-    async fn claim(&self) -> Option<(Run, ClaimedJob)> {
+    async fn claim(&self) -> Option<(HandlerFn, ClaimedJob)> {
         for desk in &self.desks {
             let number = self.claims.fetch_add(1, Ordering::Relaxed);
-            let request = Wish {
+            let request = ClaimRequest {
                 worker: worker(),
                 host: None,
                 claim: ClaimId::parse(&format!("kit-{number}")).expect("a short name"),
@@ -213,16 +221,16 @@ impl Kit {
     }
 
     /// Runs one attempt to its end, by the test's clock, and reports it.
-    async fn run(&self, run: &Run, ClaimedJob { info, payload }: ClaimedJob) {
+    async fn run(&self, run: &HandlerFn, ClaimedJob { info, payload }: ClaimedJob) {
         let (id, token) = (info.id, info.token);
         let attempt = Attempt::new(info, worker(), self.runner.clone());
         let ended = self.live(run, payload, &attempt).await;
         let verdicts = match ended {
-            Ended::Settled(ending) => {
+            AttemptEnd::Settled(ending) => {
                 let _last = self.heartbeat(&attempt).await; // what the handler said at the end
                 self.backend.settle(vec![Report { id, token, ending }]).await
             }
-            Ended::GivenBack { reason, delay } => {
+            AttemptEnd::GivenBack { reason, delay } => {
                 let back = Release { id, token, reason, delay };
                 self.backend.release(vec![back]).await
             }
@@ -231,7 +239,12 @@ impl Kit {
         drop(verdicts.expect("the memory answers"));
     }
 
-    async fn live(&self, run: &Run, payload: engine::JsonText, attempt: &Arc<Attempt>) -> Ended {
+    async fn live(
+        &self,
+        run: &HandlerFn,
+        payload: engine::JsonText,
+        attempt: &Arc<Attempt>,
+    ) -> AttemptEnd {
         let deadline = self.elapsed() + attempt.job.timeout;
         let mut running = pin!(attempt::run(run, payload, attempt));
         loop {
@@ -259,7 +272,10 @@ impl Kit {
     }
 
     /// Lets the handler run until it has ended, or sleeps by the test's clock and does nothing else.
-    async fn poll(&self, mut running: Pin<&mut impl Future<Output = Ended>>) -> Option<Ended> {
+    async fn poll(
+        &self,
+        mut running: Pin<&mut impl Future<Output = AttemptEnd>>,
+    ) -> Option<AttemptEnd> {
         let mut quiet = pin!(tokio::time::sleep(QUIET));
         let polled = poll_fn(|cx| {
             self.hand.listen(cx.waker());
@@ -283,9 +299,9 @@ impl Kit {
     async fn heartbeat(&self, attempt: &Attempt) {
         let leases = self.backend.heartbeat(&attempt.worker, vec![attempt.heartbeat()]).await;
         match leases.expect("the memory answers").first() {
-            Some(LeaseState::CancelRequested) => attempt.stop(StopReason::Cancelled),
-            Some(LeaseState::Lost) => attempt.stop(StopReason::LeaseLost),
-            Some(LeaseState::Kept) | None => {}
+            Some(LeaseStatus::CancelRequested) => attempt.stop(StopReason::Cancelled),
+            Some(LeaseStatus::Lost) => attempt.stop(StopReason::LeaseLost),
+            Some(LeaseStatus::Kept) | None => {}
         }
     }
 }
@@ -295,16 +311,16 @@ fn worker() -> WorkerId {
 }
 
 /// Sleep that ends when a test moves its clock.
-pub(crate) struct HandTime {
-    clock: Arc<HandClock>,
+pub(crate) struct ManualTime {
+    clock: Arc<ManualClock>,
     sleepers: Mutex<Vec<(Duration, Waker)>>,
     /// The kit, which wants to know of new sleepers: they may be in tasks of the handler's own.
     listener: Mutex<Option<Waker>>,
 }
 
-impl HandTime {
-    fn of(clock: Arc<HandClock>) -> Self {
-        HandTime { clock, sleepers: Mutex::default(), listener: Mutex::default() }
+impl ManualTime {
+    fn of(clock: Arc<ManualClock>) -> Self {
+        ManualTime { clock, sleepers: Mutex::default(), listener: Mutex::default() }
     }
 
     pub(crate) async fn sleep(&self, span: Duration) {

@@ -1,7 +1,7 @@
 //! Whose time a handler lives in: the machine's, or that of a test.
 
 #[cfg(feature = "testing")]
-use crate::testing::HandTime;
+use crate::testing::ManualTime;
 #[cfg(feature = "testing")]
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 pub(crate) enum Time {
     Real,
     #[cfg(feature = "testing")]
-    ByHand(Arc<HandTime>),
+    ByHand(Arc<ManualTime>),
 }
 
 impl Time {

@@ -29,7 +29,7 @@ pub(super) struct Target {
     pub(super) bearer: HeaderValue,
 }
 
-pub(super) struct Line {
+pub(super) struct BenchConnection {
     sender: SendRequest<Full<Bytes>>,
     host: HeaderValue,
     bearer: HeaderValue,
@@ -62,7 +62,7 @@ impl Ask {
     }
 }
 
-impl Line {
+impl BenchConnection {
     pub(super) async fn open(target: &Target) -> Result<Self, Error> {
         const WHAT: &str = "a connection";
         let stream = TcpStream::connect(target.address).await.map_err(unanswered(WHAT))?;
@@ -73,7 +73,7 @@ impl Line {
         tokio::spawn(async move { drop(connection.await) });
         let host = HeaderValue::from_str(&target.address.to_string());
         let host = host.expect("an address is plain ASCII");
-        Ok(Line { sender, host, bearer: target.bearer.clone() })
+        Ok(BenchConnection { sender, host, bearer: target.bearer.clone() })
     }
 
     pub(super) async fn ask(&mut self, ask: Ask) -> Result<Bytes, Error> {
@@ -153,10 +153,13 @@ pub(super) fn ask_many(
     Ok(())
 }
 
-pub(super) async fn open_many(target: &Target, lines: usize) -> Result<Vec<Line>, Error> {
+pub(super) async fn open_many(
+    target: &Target,
+    lines: usize,
+) -> Result<Vec<BenchConnection>, Error> {
     let mut opened = Vec::with_capacity(lines);
     for _ in 0..lines {
-        opened.push(Line::open(target).await?);
+        opened.push(BenchConnection::open(target).await?);
     }
     Ok(opened)
 }

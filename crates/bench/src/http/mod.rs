@@ -17,7 +17,7 @@ use crate::{
     measure::Side::{Ours, Raw},
 };
 use client::Target;
-use processes::{Door, start_echo};
+use processes::{ServerProcess, start_echo};
 use std::path::Path;
 
 /// Connections that ask for one thing at a time.
@@ -77,9 +77,9 @@ fn rounds(bench: &mut Bench<'_>, program: &Path) -> Result<(), Error> {
 fn with_door<'a>(
     bench: &mut Bench<'a>,
     program: &Path,
-    part: impl FnOnce(&mut Bench<'a>, &Door<'a>) -> Result<(), Error>,
+    part: impl FnOnce(&mut Bench<'a>, &ServerProcess<'a>) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let door = Door::start(bench, program)?;
+    let door = ServerProcess::start(bench, program)?;
     part(bench, &door)?;
     door.stop();
     Ok(())

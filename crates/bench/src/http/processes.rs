@@ -1,6 +1,6 @@
 //! The two processes that are asked: `consign serve`, and the echo.
 
-use super::client::{Ask, Line, Target};
+use super::client::{Ask, BenchConnection, Target};
 use crate::{Bench, Error, Place, error::failed};
 use hyper::header::{HeaderValue, InvalidHeaderValue};
 use std::{
@@ -14,7 +14,7 @@ use std::{
 use tokio::time::sleep;
 
 /// The real server over a new store. The run's place ends it, at the latest.
-pub(super) struct Door<'a> {
+pub(super) struct ServerProcess<'a> {
     pub(super) target: Target,
     pub(super) process: u32,
     place: &'a Place,
@@ -25,9 +25,9 @@ const LOOKS_APART: Duration = Duration::from_millis(5);
 const DOOR: &str = "the server";
 const ECHO: &str = "the echo";
 
-impl<'a> Door<'a> {
+impl<'a> ServerProcess<'a> {
     pub(super) fn start(bench: &Bench<'a>, program: &Path) -> Result<Self, Error> {
-        Door::start_with(bench, program, "")
+        ServerProcess::start_with(bench, program, "")
     }
 
     /// Starts it with this text as its `consign.toml`.
@@ -45,7 +45,7 @@ impl<'a> Door<'a> {
         bench.place.adopt(child);
         let ready = bench.timed(until_ready(&folder, address));
         let (target, _) = ready.map_err(|_| not_at_work(DOOR, &end_of(&log)))?;
-        Ok(Door { target, process, place: bench.place })
+        Ok(ServerProcess { target, process, place: bench.place })
     }
 
     /// Ends it, and frees its disk.
@@ -85,7 +85,7 @@ async fn until_ready(folder: &Path, address: SocketAddr) -> Result<Target, Error
             if !key.is_empty()
                 && let Ok(bearer) = bearer(key.trim())
                 && let target = (Target { address, bearer })
-                && let Ok(mut line) = Line::open(&target).await
+                && let Ok(mut line) = BenchConnection::open(&target).await
                 && line.ask(first.clone()).await.is_ok()
             {
                 return target;
@@ -110,7 +110,7 @@ fn end_of(log: &Path) -> String {
 /// The echo, which the run's place ends. Its GET answers with a status of a server of ours, so that
 /// both send the same number of bytes.
 pub(super) fn start_echo(bench: &Bench<'_>, program: &Path) -> Result<Target, Error> {
-    let door = Door::start(bench, program)?;
+    let door = ServerProcess::start(bench, program)?;
     let bearer = door.target.bearer.clone();
     let status = super::requests::a_status(bench, &door.target);
     door.stop();

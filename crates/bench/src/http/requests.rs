@@ -1,6 +1,6 @@
 //! One thing in each request: a job handed over, a status asked for.
 
-use super::client::{Ask, Line, Target, ask_many};
+use super::client::{Ask, BenchConnection, Target, ask_many};
 use crate::{
     Bench, Error,
     error::counted,
@@ -46,7 +46,7 @@ pub(super) fn status(
 /// The addresses of the statuses of some jobs, which are handed over for that.
 pub(super) fn some_jobs(bench: &Bench<'_>, target: &Target) -> Result<Vec<String>, Error> {
     let (submitted, _) = bench.timed(async {
-        let mut line = Line::open(target).await?;
+        let mut line = BenchConnection::open(target).await?;
         submit_batch(&mut line, JOB_TYPE, ASKED_ABOUT.min(bench.settings.jobs)).await
     })?;
     Ok(submitted.into_iter().map(|job| job.status_url).collect())
@@ -54,7 +54,7 @@ pub(super) fn some_jobs(bench: &Bench<'_>, target: &Target) -> Result<Vec<String
 
 pub(super) fn a_status(bench: &Bench<'_>, target: &Target) -> Result<String, Error> {
     let (body, _) = bench.timed(async {
-        let mut line = Line::open(target).await?;
+        let mut line = BenchConnection::open(target).await?;
         let jobs = submit_batch(&mut line, JOB_TYPE, 1).await?;
         line.ask(Ask::get("a status", &jobs[0].status_url)).await
     })?;
@@ -75,7 +75,7 @@ pub(super) struct Answers<T> {
 }
 
 pub(super) async fn submit_batch(
-    line: &mut Line,
+    line: &mut BenchConnection,
     job_type: &str,
     jobs: usize,
 ) -> Result<Vec<Submitted>, Error> {

@@ -1,9 +1,9 @@
 //! Status streams: how soon many listeners see the end of their jobs, and what they cost.
 
 use super::{
-    client::{Ask, Line, wrong_answer},
+    client::{Ask, BenchConnection, wrong_answer},
     lives::{claim, settle},
-    processes::Door,
+    processes::ServerProcess,
     requests::submit_batch,
 };
 use crate::{
@@ -28,7 +28,7 @@ pub(crate) fn count(settings: &Settings) -> usize {
     STREAMS.min(settings.jobs)
 }
 
-pub(super) fn measure(bench: &mut Bench<'_>, door: &Door<'_>) -> Result<(), Error> {
+pub(super) fn measure(bench: &mut Bench<'_>, door: &ServerProcess<'_>) -> Result<(), Error> {
     let ((times, memory_mib), _) = bench.timed(follow(door, count(&bench.settings)))?;
     let ends = ["http_stream_end_p50", "http_stream_end_p99"];
     bench.numbers.push_times(Side::Ours, ends, &times);
@@ -37,16 +37,16 @@ pub(super) fn measure(bench: &mut Bench<'_>, door: &Door<'_>) -> Result<(), Erro
 }
 
 /// How long each stream took to tell the end, and how much memory the server gained by them.
-async fn follow(door: &Door<'_>, streams: usize) -> Result<(Vec<Duration>, f64), Error> {
+async fn follow(door: &ServerProcess<'_>, streams: usize) -> Result<(Vec<Duration>, f64), Error> {
     let (target, process) = (&door.target, door.process);
-    let mut line = Line::open(target).await?;
+    let mut line = BenchConnection::open(target).await?;
     let jobs = submit_batch(&mut line, JOB_TYPE, streams).await?;
     let before = memory_mib_of(process)?;
     let (greeted, mut tasks) = (Arc::new(Semaphore::new(0)), JoinSet::new());
     for job in jobs {
         let (target, greeted) = (target.clone(), greeted.clone());
         tasks.spawn(async move {
-            let mut line = Line::open(&target).await?;
+            let mut line = BenchConnection::open(&target).await?;
             let mut stream =
                 line.begin(Ask::get(WHAT, &format!("/api/jobs/{}/events", job.job_id))).await?;
             until(&mut stream, "event: status").await?;
@@ -69,7 +69,10 @@ async fn follow(door: &Door<'_>, streams: usize) -> Result<(Vec<Duration>, f64),
 }
 
 /// Claims them all, and then settles them; gives when the settle of each job was sent.
-async fn settle_all(line: &mut Line, jobs: usize) -> Result<HashMap<String, Instant>, Error> {
+async fn settle_all(
+    line: &mut BenchConnection,
+    jobs: usize,
+) -> Result<HashMap<String, Instant>, Error> {
     let (mut batches, mut claimed, mut sent) = (Vec::new(), 0, HashMap::new());
     while claimed < jobs {
         let batch = claim(line, "streams", batches.len(), JOB_TYPE).await?;

@@ -1,7 +1,7 @@
 //! A start that died anywhere is followed by one that is not stuck.
 
 use super::*;
-use platform::{SystemClock, SystemDice};
+use platform::{SystemClock, SystemRandom};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use store::Memory;
 use tempfile::TempDir;
@@ -13,7 +13,7 @@ struct House {
 
 impl House {
     fn new() -> Self {
-        let store = Memory::new(Arc::new(SystemClock::new()), Arc::new(SystemDice));
+        let store = Memory::new(Arc::new(SystemClock::new()), Arc::new(SystemRandom));
         House { folder: TempDir::new().unwrap(), store: Arc::new(store) }
     }
 
@@ -24,7 +24,7 @@ impl House {
     fn with_keys<T>(&self, work: impl AsyncFnOnce(&AdminKeys<'_>) -> T) -> T {
         let (store, folder) = (&self.store, self.folder.path());
         let clock = SystemClock::new();
-        block_on(work(&AdminKeys { store, folder, clock: &clock, dice: &SystemDice }))
+        block_on(work(&AdminKeys { store, folder, clock: &clock, random: &SystemRandom }))
     }
 
     fn start(&self) -> Result<Option<PathBuf>> {
@@ -51,7 +51,7 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
 }
 
 fn a_secret() -> KeySecret {
-    KeySecret::new(SystemDice.roll(), [SystemDice.roll(), SystemDice.roll()])
+    KeySecret::new(SystemRandom.entropy(), [SystemRandom.entropy(), SystemRandom.entropy()])
 }
 
 #[test]

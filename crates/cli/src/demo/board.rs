@@ -19,13 +19,13 @@ pub(crate) struct Board {
 
 #[derive(Clone, Default)]
 struct Notes {
-    shown: Vec<Shown>,
-    said: Vec<Said>,
+    shown: Vec<Showcase>,
+    said: Vec<Caption>,
 }
 
 /// A job that people should look at. What has become of it is the store's to say.
 #[derive(Clone, Copy)]
-pub(crate) struct Shown {
+pub(crate) struct Showcase {
     pub(crate) id: JobId,
     /// How often it was handed over again and answered with `duplicate: true`.
     pub(crate) duplicates: u32,
@@ -35,7 +35,7 @@ pub(crate) struct Shown {
 
 /// A sentence about what happens and why it matters.
 #[derive(Clone)]
-pub(crate) struct Said {
+pub(crate) struct Caption {
     pub(crate) at: Timestamp,
     pub(crate) text: String,
 }
@@ -52,7 +52,7 @@ impl Board {
     }
 
     pub(crate) fn say(&self, text: impl Into<String>) {
-        let said = Said { at: self.now(), text: text.into() };
+        let said = Caption { at: self.now(), text: text.into() };
         self.lock().said.push(said);
     }
 
@@ -66,7 +66,7 @@ impl Board {
                 shown.again_at = Some(self.now());
             }
             Some(_) => {}
-            None => notes.shown.push(Shown { id, duplicates: 0, again_at: None }),
+            None => notes.shown.push(Showcase { id, duplicates: 0, again_at: None }),
         }
     }
 
@@ -80,13 +80,13 @@ pub(crate) struct Snapshot {
     pub(crate) now: Timestamp,
     pub(crate) elapsed: Duration,
     pub(crate) queues: Vec<QueueDepth>,
-    pub(crate) exhibits: Vec<Exhibit>,
-    pub(crate) said: Vec<Said>,
+    pub(crate) exhibits: Vec<ShownJob>,
+    pub(crate) said: Vec<Caption>,
 }
 
 /// A job on show, as it is.
-pub(crate) struct Exhibit {
-    pub(crate) shown: Shown,
+pub(crate) struct ShownJob {
+    pub(crate) shown: Showcase,
     pub(crate) job: Job,
     pub(crate) explained: Explained,
 }
@@ -98,7 +98,7 @@ impl Snapshot {
         for shown in shown {
             let job = shop.consign.job(shown.id).await?;
             let explained = shop.consign.explain(shown.id).await?;
-            exhibits.push(Exhibit { shown, job, explained });
+            exhibits.push(ShownJob { shown, job, explained });
         }
         let queues = shop.consign.queues().await?;
         Ok(Snapshot { now, elapsed: now.since(shop.board.began_at), queues, exhibits, said })

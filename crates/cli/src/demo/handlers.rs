@@ -1,6 +1,6 @@
 //! The shop's handlers. What goes wrong in them goes wrong for real.
 
-use consign::{Context, Duty, Fail, Jitter, PolicyDraft, on};
+use consign::{Context, Fail, Jitter, PolicyDraft, Registration, on};
 use serde::{Deserialize, Serialize};
 use std::{
     sync::{
@@ -46,7 +46,7 @@ pub(crate) struct Newsletter {
 }
 
 /// What the shop works on from the beginning; labels come later.
-pub(crate) fn duties(world: &Arc<World>) -> Vec<Duty> {
+pub(crate) fn duties(world: &Arc<World>) -> Vec<Registration> {
     let (bank, code) = (world.clone(), world.clone());
     vec![
         on("email", email).slots(4),

@@ -12,10 +12,10 @@ mod view;
 
 use crate::{
     args::DemoArgs,
-    ink::Line,
     remote::{Show, nobody_reads},
     screen::Screen,
     signals::{INTERRUPTED, Signals},
+    style::StyledLine,
 };
 use anyhow::{Context, Result};
 use board::Snapshot;
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<ExitCode> {
 }
 
 /// Tells the story and shows it; gives the summary, or nothing where somebody had seen enough.
-async fn play(show: &Show, path: &Path, mut signals: Signals) -> Result<Option<Vec<Line>>> {
+async fn play(show: &Show, path: &Path, mut signals: Signals) -> Result<Option<Vec<StyledLine>>> {
     let shop = Shop::over(Consign::open(path)?);
     let mut stage = show.screen()?.map_or(Stage::Plain(Plain::default()), Stage::Screen);
     let told = tokio::select! {

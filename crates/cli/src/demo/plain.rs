@@ -1,7 +1,7 @@
 //! The story as lines, one per event, for files and pipes.
 
 use super::{
-    board::{Exhibit, Snapshot},
+    board::{ShownJob, Snapshot},
     story::Shop,
     view::{about, kind, seconds},
 };
@@ -72,9 +72,9 @@ impl Plain {
 }
 
 /// A job, and what has happened to it since we last looked.
-type Moves<'a> = (&'a Exhibit, Vec<HistoryEntry>);
+type Moves<'a> = (&'a ShownJob, Vec<HistoryEntry>);
 
-fn moved(exhibit: &Exhibit, row: &HistoryEntry) -> String {
+fn moved(exhibit: &ShownJob, row: &HistoryEntry) -> String {
     let transition = match row.from {
         Some(from) => format!("{from} → {}", row.to),
         None => row.to.to_string(),
@@ -92,7 +92,7 @@ fn moved(exhibit: &Exhibit, row: &HistoryEntry) -> String {
 }
 
 /// How long a job waits after this row, while it does.
-fn wait(exhibit: &Exhibit, row: &HistoryEntry) -> String {
+fn wait(exhibit: &ShownJob, row: &HistoryEntry) -> String {
     let run_at = exhibit.job.run_at().filter(|run_at| *run_at > row.at);
     match run_at.filter(|_| exhibit.job.seq == row.seq) {
         Some(run_at) => format!(" (retry in {})", seconds(run_at.since(row.at))),
@@ -100,7 +100,7 @@ fn wait(exhibit: &Exhibit, row: &HistoryEntry) -> String {
     }
 }
 
-fn name(exhibit: &Exhibit) -> String {
+fn name(exhibit: &ShownJob) -> String {
     format!("{:<10} {:<13}", kind(&exhibit.job), about(&exhibit.job))
 }
 

@@ -5,7 +5,7 @@ use super::{
     handlers::{self, Document, Email, Newsletter, Payment, Prices, World},
 };
 use anyhow::{Result, bail};
-use consign::{Consign, Job, JobId, JobRequest, Status, Submitted, Working, on};
+use consign::{Consign, Job, JobId, JobRequest, RunningRunner, Status, Submitted, on};
 use std::{
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -49,7 +49,7 @@ pub(crate) async fn tell(shop: &Shop) -> Result<JobId> {
     Ok(worth_reading)
 }
 
-async fn acts(shop: &Shop) -> Result<(JobId, Working)> {
+async fn acts(shop: &Shop) -> Result<(JobId, RunningRunner)> {
     shop.board.say("Orders come in. Each confirmation is on disk before submit returns.");
     sleep(READ).await;
     twice(shop).await?;
@@ -144,7 +144,7 @@ async fn cancel(shop: &Shop) -> Result<()> {
     Ok(())
 }
 
-async fn explain(shop: &Shop) -> Result<Working> {
+async fn explain(shop: &Shop) -> Result<RunningRunner> {
     let label = shop.hand_over(JobRequest::new("label", &7).subject("order/7")).await?.job_id;
     let explained = shop.consign.explain(label).await?;
     let reasons = explained.reasons.iter().map(|why| format!("{} ({})", why.code(), why.detail()));

@@ -1,7 +1,7 @@
 //! What a database says about itself, and what mends it.
 
 use super::finding::{Report, quoted};
-use crate::{args::DoctorArgs, opening};
+use crate::{args::DoctorArgs, open_store};
 use platform::SystemClock;
 use store::{
     AuditChain, PostgresAddress, PostgresHealth, examine_postgres, postgres_schema,
@@ -9,7 +9,7 @@ use store::{
 };
 
 pub(super) fn look(report: &mut Report, address: &PostgresAddress, args: &DoctorArgs) {
-    let health = match opening::block_on(examine_postgres(address, &SystemClock::new())) {
+    let health = match open_store::block_on(examine_postgres(address, &SystemClock::new())) {
         Ok(health) => health,
         Err(error) => {
             report
@@ -56,7 +56,7 @@ fn reached(report: &mut Report, address: &PostgresAddress, health: &PostgresHeal
 
 fn schema(report: &mut Report, address: &PostgresAddress) {
     let name = address.schema();
-    match opening::block_on(postgres_schema(address)) {
+    match open_store::block_on(postgres_schema(address)) {
         Ok(schema) if schema.missing.is_empty() => {
             report.well("schema", format!("schema {name}: up to date"));
         }
@@ -78,13 +78,13 @@ fn rights(report: &mut Report, address: &PostgresAddress, health: &PostgresHealt
     if !health.may_migrate && health.schema_is_there {
         let what = format!("rights: {role} may not make tables in the schema {schema}");
         let what = format!("{what}; fine where another role runs `consign migrate up`");
-        let cure = format!("alter schema {schema} owner to {quoted}");
-        report.note("rights", what).run("else, as its owner", psql(&cure));
+        let remedy = format!("alter schema {schema} owner to {quoted}");
+        report.note("rights", what).run("else, as its owner", psql(&remedy));
     }
     if !health.may_migrate && !health.schema_is_there {
         let what = format!("rights: there is no schema {schema}, and {role} may not make one");
-        let cure = format!("create schema {schema} authorization {quoted}");
-        report.wrong("rights", what).run("as the owner of the database", psql(&cure));
+        let remedy = format!("create schema {schema} authorization {quoted}");
+        report.wrong("rights", what).run("as the owner of the database", psql(&remedy));
     }
     for (closed, verb, rights, kind) in [
         (&health.closed_tables, "read and write", "select, insert, update, delete", "tables"),
@@ -92,8 +92,8 @@ fn rights(report: &mut Report, address: &PostgresAddress, health: &PostgresHealt
     ] {
         if !closed.is_empty() {
             let what = format!("rights: {role} may not {verb} {}", closed.join(", "));
-            let cure = format!("grant {rights} on all {kind} in schema {schema} to {quoted}");
-            report.wrong("rights", what).run("as their owner", psql(&cure));
+            let remedy = format!("grant {rights} on all {kind} in schema {schema} to {quoted}");
+            report.wrong("rights", what).run("as their owner", psql(&remedy));
         }
     }
     report.well_since(before, "rights", format!("rights: {role} has what it needs"));
@@ -116,14 +116,14 @@ fn creators(report: &mut Report, address: &PostgresAddress, health: &PostgresHea
             let harm = "Consign does not look there, other applications do";
             report.note("schemas", format!("{what}: {harm}"))
         };
-        let cure = format!("revoke create on schema {schema} from {from}");
-        finding.run("as its owner", psql(&cure));
+        let remedy = format!("revoke create on schema {schema} from {from}");
+        finding.run("as its owner", psql(&remedy));
     }
     if let Some(owner) = &health.foreign_owner {
         let what = format!("rights: the schema {ours} belongs to {owner}");
         let what = format!("{what}, which may put its own code in the place of Consign's");
-        let cure = format!("alter schema {ours} owner to {}", quoted_name(&health.role));
-        report.wrong("schemas", what).run("as a superuser", psql(&cure));
+        let remedy = format!("alter schema {ours} owner to {}", quoted_name(&health.role));
+        report.wrong("schemas", what).run("as a superuser", psql(&remedy));
     }
     let well = format!("rights: no other role may create in {ours} or public");
     report.well_since(before, "schemas", well);
@@ -145,10 +145,10 @@ fn settings(report: &mut Report, health: &PostgresHealth) {
     let before = report.0.len();
     let is_off = |name: &str| health.settings.iter().any(|(n, value)| n == name && value == "off");
     for (name, why) in SETTINGS.iter().filter(|(name, _)| is_off(name)) {
-        let cure = psql(&format!("alter system set {name} = on"));
+        let remedy = psql(&format!("alter system set {name} = on"));
         report
             .wrong("settings", format!("{name} is off: {why}"))
-            .run("then have it read its settings again", cure);
+            .run("then have it read its settings again", remedy);
     }
     let well = "fsync, synchronous_commit and autovacuum are on";
     report.well_since(before, "settings", well.into());
@@ -160,21 +160,21 @@ fn transactions(report: &mut Report, health: &PostgresHealth) {
         let what = format!(
             "a transaction of {role} has been open for {minutes} minutes: until it ends, nothing is cleaned up"
         );
-        let cure = psql(&format!("select pg_terminate_backend({})", open.pid));
-        report.note("transactions", what).run("if nobody needs it", cure);
+        let remedy = psql(&format!("select pg_terminate_backend({})", open.pid));
+        report.note("transactions", what).run("if nobody needs it", remedy);
     }
     if health.long_transactions.is_empty() && health.sees_all {
         report.well("transactions", "no transaction has been open for long");
     }
     if !health.sees_all {
-        let cure = psql(&format!("grant pg_read_all_stats to {}", quoted_name(&health.role)));
+        let remedy = psql(&format!("grant pg_read_all_stats to {}", quoted_name(&health.role)));
         let what = "transactions of other roles: not looked at, they cannot be seen";
-        report.unknown("transactions", what).run("to see them", cure);
+        report.unknown("transactions", what).run("to see them", remedy);
     }
     for gid in &health.prepared {
-        let cure = psql(&format!("rollback prepared '{}'", gid.replace('\'', "''")));
+        let remedy = psql(&format!("rollback prepared '{}'", gid.replace('\'', "''")));
         let what = format!("the prepared transaction {gid} was never ended: nothing is cleaned up");
-        report.wrong("transactions", what).run("if nobody will commit it", cure);
+        report.wrong("transactions", what).run("if nobody will commit it", remedy);
     }
 }
 
@@ -205,7 +205,7 @@ fn audit(report: &mut Report, address: &PostgresAddress, args: &DoctorArgs) {
         report.unknown("audit", "audit log: not read through (--quick)");
         return;
     }
-    match opening::block_on(verify_postgres_audit(address, &mut |_| {})) {
+    match open_store::block_on(verify_postgres_audit(address, &mut |_| {})) {
         Ok(AuditChain::Whole { entries, .. }) => {
             report.well("audit", format!("audit log: {entries} entries, each as it was written"));
         }

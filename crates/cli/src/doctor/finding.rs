@@ -1,6 +1,6 @@
 //! What the doctor says, and how it looks.
 
-use crate::ink::{Line, Tone};
+use crate::style::{Style, StyledLine};
 use serde::Serialize;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -9,7 +9,7 @@ pub(crate) struct Finding {
     /// What it is about, in one word.
     pub(crate) area: &'static str,
     pub(crate) what: String,
-    pub(crate) cures: Vec<Cure>,
+    pub(crate) cures: Vec<Remedy>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -25,7 +25,7 @@ pub(crate) enum Level {
 
 /// What helps: a sentence, a command, or both.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Cure {
+pub(crate) struct Remedy {
     pub(crate) say: String,
     /// As it is typed.
     pub(crate) run: Option<String>,
@@ -66,34 +66,34 @@ impl Report {
 
 impl Finding {
     pub(crate) fn say(&mut self, say: impl Into<String>) -> &mut Self {
-        self.cures.push(Cure { say: say.into(), run: None });
+        self.cures.push(Remedy { say: say.into(), run: None });
         self
     }
 
     pub(crate) fn run(&mut self, say: impl Into<String>, run: impl Into<String>) -> &mut Self {
-        self.cures.push(Cure { say: say.into(), run: Some(run.into()) });
+        self.cures.push(Remedy { say: say.into(), run: Some(run.into()) });
         self
     }
 
-    pub(crate) fn lines(&self) -> Vec<Line> {
+    pub(crate) fn lines(&self) -> Vec<StyledLine> {
         let (mark, tone) = match self.level {
-            Level::Well => ("✓", Tone::Good),
-            Level::Note => ("!", Tone::Waiting),
-            Level::Wrong => ("✗", Tone::Bad),
-            Level::Unknown => ("-", Tone::Faint),
+            Level::Well => ("✓", Style::Good),
+            Level::Note => ("!", Style::Waiting),
+            Level::Wrong => ("✗", Style::Bad),
+            Level::Unknown => ("-", Style::Faint),
         };
-        let text = if self.level == Level::Unknown { Tone::Faint } else { Tone::Plain };
-        let head = Line::of(tone, format!("{mark} ")).then(text, &self.what);
-        std::iter::once(head).chain(self.cures.iter().map(Cure::line)).collect()
+        let text = if self.level == Level::Unknown { Style::Faint } else { Style::Plain };
+        let head = StyledLine::of(tone, format!("{mark} ")).then(text, &self.what);
+        std::iter::once(head).chain(self.cures.iter().map(Remedy::line)).collect()
     }
 }
 
-impl Cure {
-    fn line(&self) -> Line {
-        let line = Line::of(Tone::Faint, format!("  → {}", self.say));
+impl Remedy {
+    fn line(&self) -> StyledLine {
+        let line = StyledLine::of(Style::Faint, format!("  → {}", self.say));
         match &self.run {
-            Some(run) if self.say.is_empty() => line.then(Tone::Strong, run),
-            Some(run) => line.then(Tone::Faint, ": ").then(Tone::Strong, run),
+            Some(run) if self.say.is_empty() => line.then(Style::Strong, run),
+            Some(run) => line.then(Style::Faint, ": ").then(Style::Strong, run),
             None => line,
         }
     }
@@ -117,7 +117,7 @@ mod tests {
         let mut report = Report::default();
         let finding = report.wrong("queue", "queue email: paused");
         finding.run("let its jobs start", "consign queues resume email").say("or leave it");
-        let text: Vec<String> = finding.lines().iter().map(Line::text).collect();
+        let text: Vec<String> = finding.lines().iter().map(StyledLine::text).collect();
         assert_eq!(
             text,
             [

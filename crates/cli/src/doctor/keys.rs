@@ -45,12 +45,12 @@ fn successor(key: &KeyShape, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::{super::finding::Finding, *};
-    use wire::{KeyKind, Moment};
+    use wire::{KeyKind, Rfc3339};
 
     #[test]
     fn a_key_that_ends_gets_a_successor_that_may_the_same() {
         let now = Timestamp::from_unix_ms(1_794_787_200_000);
-        let after = |days: i64| Moment(Timestamp::from_unix_ms(now.unix_ms() + days * 86_400_000));
+        let after = |days: i64| Rfc3339(Timestamp::from_unix_ms(now.unix_ms() + days * 86_400_000));
         let key = KeyShape {
             id: "k1".into(),
             kind: KeyKind::Api,

@@ -1,18 +1,18 @@
 //! Where log lines go: to stderr, as JSON for machines and as one readable line for people.
 
 mod json;
-mod scribe;
+mod writer;
 
 use crate::{args::TerminalArgs, settings::LogSettings};
 use json::JsonLines;
 use platform::SystemClock;
-use scribe::Scribe;
 use std::{
     io::{self, IsTerminal},
     sync::Arc,
 };
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::fmt;
+use writer::LogWriter;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Looks {
@@ -38,12 +38,12 @@ impl Looks {
 
 /// Sends everything that is logged from now on to stderr, once in a process. The log is to be finished before
 /// the process ends.
-pub(crate) fn start(settings: &LogSettings, looks: Looks) -> io::Result<Arc<Scribe>> {
-    let scribe = Scribe::start(io::stderr())?;
+pub(crate) fn start(settings: &LogSettings, looks: Looks) -> io::Result<Arc<LogWriter>> {
+    let writer = LogWriter::start(io::stderr())?;
     // A log that nobody reads any more (a pipe that was closed) is no reason to die, and complaining about it
     // on the same pipe would be one.
     let lines = fmt()
-        .with_writer(scribe.clone())
+        .with_writer(writer.clone())
         .with_max_level(level(&settings.level))
         .log_internal_errors(false);
     match looks {
@@ -52,7 +52,7 @@ pub(crate) fn start(settings: &LogSettings, looks: Looks) -> io::Result<Arc<Scri
         }
         Looks::Text { colours } => lines.with_ansi(colours).with_target(false).init(),
     }
-    Ok(scribe)
+    Ok(writer)
 }
 
 fn level(name: &str) -> LevelFilter {

@@ -6,11 +6,11 @@ use super::{
 };
 use crate::settings::{DeclaredType, Settings};
 use anyhow::{Result, bail};
-use consign::Duty;
+use consign::Registration;
 use engine::{HandlerSource, HandlerSources, JobType, ReadyMade};
 use outbound::{Allow, Exec, Lookup, Now, Push, PushError, system_lookup};
 use std::{collections::BTreeMap, ffi::OsString, path::Path, sync::Arc};
-use store::{Clock, Dice};
+use store::{Clock, RandomSource};
 use tracing::warn;
 
 /// What handlers need of this machine and its settings.
@@ -31,7 +31,7 @@ impl Kit {
         settings: &Settings,
         folder: &Path,
         clock: Arc<dyn Clock>,
-        dice: &dyn Dice,
+        random: &dyn RandomSource,
     ) -> Result<Self> {
         let named = |declared: &DeclaredType| {
             Some((declared.job_type.clone(), declared.policy.handler.clone()?))
@@ -44,13 +44,13 @@ impl Kit {
             environment: std::env::vars_os().filter(|(name, _)| name != "CONSIGN_STORE").collect(),
             allow: settings.allow.clone(),
             lookup: system_lookup(),
-            webhook_key: WebhookKey::ensure(folder, dice)?,
+            webhook_key: WebhookKey::ensure(folder, random)?,
             now: Arc::new(seconds),
         })
     }
 
     /// The duty of the runner for a type, or why there is none.
-    pub(super) fn duty(&self, job_type: &JobType, handler: &ReadyMade) -> Result<Duty> {
+    pub(super) fn duty(&self, job_type: &JobType, handler: &ReadyMade) -> Result<Registration> {
         let kind = handler.kind();
         match self.sources.of(handler) {
             HandlerSource::All => {}

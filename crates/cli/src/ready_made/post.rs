@@ -1,7 +1,7 @@
 //! One type and its runner.
 
 use super::Asked;
-use consign::{Duty, Runner, SLOTS, StartError, Working};
+use consign::{Registration, Runner, RunningRunner, SLOTS, StartError};
 use engine::{JobType, Policy, ReadyMade};
 use platform::Node;
 use std::{pin::pin, sync::Arc, time::Duration};
@@ -14,14 +14,14 @@ pub(super) struct Post {
     concurrency: Option<u32>,
     timeout: Duration,
     /// Nothing where the handler is not allowed.
-    working: Option<Working>,
+    working: Option<RunningRunner>,
 }
 
 impl Post {
     pub(super) async fn start(
         node: &Arc<Node>,
         name: String,
-        duty: Duty,
+        duty: Registration,
         policy: &Policy,
     ) -> Result<Self, StartError> {
         let slots = policy.concurrency.map_or(SLOTS, |slots| slots as usize);

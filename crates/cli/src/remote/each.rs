@@ -1,7 +1,7 @@
 //! The same for several jobs, one after the other.
 
 use super::{Session, exit::REFUSED, failure, show::status_tone};
-use crate::ink::{Line, Tone};
+use crate::style::{Style, StyledLine};
 use anyhow::Result;
 use client::ClientError;
 use std::process::ExitCode;
@@ -33,8 +33,8 @@ pub(crate) async fn done(
 }
 
 /// A job and its state. The id first: it is what is copied.
-pub(crate) fn line(id: &str, status: &str, note: Option<&str>) -> Line {
-    let id = Line::of(Tone::Strong, id).then(Tone::Plain, "  ");
+pub(crate) fn line(id: &str, status: &str, note: Option<&str>) -> StyledLine {
+    let id = StyledLine::of(Style::Strong, id).then(Style::Plain, "  ");
     let line = id.then(status_tone(status), status);
-    if let Some(note) = note { line.then(Tone::Faint, note) } else { line }
+    if let Some(note) = note { line.then(Style::Faint, note) } else { line }
 }

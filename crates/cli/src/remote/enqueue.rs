@@ -12,13 +12,13 @@ use super::{
 };
 use crate::{
     args::EnqueueArgs,
-    ink::{Line, Tone},
+    style::{Style, StyledLine},
 };
 use anyhow::{Context, Result};
 use engine::{JobId, Timestamp};
-use platform::SystemDice;
+use platform::SystemRandom;
 use std::{io, process::ExitCode};
-use store::Dice;
+use store::RandomSource;
 use wire::{Json, PayloadVersionShape, SubmitRequest, SubmittedShape};
 
 pub(crate) fn run(args: &EnqueueArgs) -> Result<ExitCode> {
@@ -42,7 +42,7 @@ async fn enqueue(session: &Session, args: &EnqueueArgs) -> Result<ExitCode> {
         return watch(session, &submitted.job_id).await;
     }
     if args.quiet {
-        session.show.lines(&[Line::of(Tone::Plain, &submitted.job_id)])?;
+        session.show.lines(&[StyledLine::of(Style::Plain, &submitted.job_id)])?;
     } else {
         session.answer(&submitted, || vec![line(&submitted)])?;
     }
@@ -51,7 +51,7 @@ async fn enqueue(session: &Session, args: &EnqueueArgs) -> Result<ExitCode> {
 
 /// A key that nobody has: what is sent again under it is one job.
 pub(crate) fn new_key(now: Timestamp) -> String {
-    JobId::new(now, SystemDice.roll()).to_string()
+    JobId::new(now, SystemRandom.entropy()).to_string()
 }
 
 fn request(args: &EnqueueArgs, new_key: String) -> Result<SubmitRequest> {
@@ -95,7 +95,7 @@ fn version(said: &str) -> PayloadVersionShape {
         .map_or_else(|_| PayloadVersionShape::Text(said.into()), PayloadVersionShape::Number)
 }
 
-pub(crate) fn line(job: &SubmittedShape) -> Line {
+pub(crate) fn line(job: &SubmittedShape) -> StyledLine {
     let note = job.duplicate.then_some("  (handed over before under this key)");
     each::line(&job.job_id, &job.status, note)
 }

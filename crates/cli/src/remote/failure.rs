@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     admin_key,
-    ink::{Line, Tone},
+    style::{Style, StyledLine},
 };
 use client::ClientError;
 use std::{
@@ -51,8 +51,8 @@ fn code(error: &anyhow::Error) -> u8 {
 }
 
 /// What is wrong, then what it is called, then what helps.
-fn lines(error: &anyhow::Error) -> Vec<Line> {
-    let mut lines = vec![Line::of(Tone::Plain, format!("consign: {}", sentence(error)))];
+fn lines(error: &anyhow::Error) -> Vec<StyledLine> {
+    let mut lines = vec![StyledLine::of(Style::Plain, format!("consign: {}", sentence(error)))];
     lines.extend(error.downcast_ref::<ClientError>().map(of_client).unwrap_or_default());
     lines
 }
@@ -69,7 +69,7 @@ fn sentence(error: &anyhow::Error) -> String {
     said.join(": ")
 }
 
-fn of_client(error: &ClientError) -> Vec<Line> {
+fn of_client(error: &ClientError) -> Vec<StyledLine> {
     let hint = |text| vec![fact("hint", text)];
     match error {
         ClientError::Refused { problem, .. } => of_problem(problem),
@@ -84,7 +84,7 @@ fn of_client(error: &ClientError) -> Vec<Line> {
     }
 }
 
-fn unreachable(socket: Option<&Path>, source: &dyn std::error::Error) -> Vec<Line> {
+fn unreachable(socket: Option<&Path>, source: &dyn std::error::Error) -> Vec<StyledLine> {
     let running = "is it running (`consign serve`)? --url, CONSIGN_URL or a profile names another";
     let mut lines = vec![fact("cause", &root(source)), fact("hint", running)];
     if let Some(socket) = socket {
@@ -97,9 +97,9 @@ fn unreachable(socket: Option<&Path>, source: &dyn std::error::Error) -> Vec<Lin
     lines
 }
 
-fn of_problem(problem: &Problem) -> Vec<Line> {
+fn of_problem(problem: &Problem) -> Vec<StyledLine> {
     let wrong = problem.errors.iter().map(|wrong| fact(&wrong.pointer, &wrong.detail));
-    let mut lines: Vec<Line> = wrong.collect();
+    let mut lines: Vec<StyledLine> = wrong.collect();
     lines.push(fact("code", &problem.error_code));
     lines.push(fact("correlation", &problem.correlation_id));
     lines.extend(problem.job_id.iter().map(|id| fact("job", id)));
@@ -107,8 +107,8 @@ fn of_problem(problem: &Problem) -> Vec<Line> {
     lines
 }
 
-fn fact(name: &str, what: &str) -> Line {
-    Line::of(Tone::Faint, format!("  {name:<11}  ")).then(Tone::Plain, what)
+fn fact(name: &str, what: &str) -> StyledLine {
+    StyledLine::of(Style::Faint, format!("  {name:<11}  ")).then(Style::Plain, what)
 }
 
 /// The last cause: what the system itself said.
@@ -144,7 +144,8 @@ mod tests {
 
     #[test]
     fn a_no_is_told_with_fields_code_correlation_and_hint() {
-        let told: Vec<String> = lines(&refused("JOB_NOT_FOUND")).iter().map(Line::text).collect();
+        let told: Vec<String> =
+            lines(&refused("JOB_NOT_FOUND")).iter().map(StyledLine::text).collect();
         assert_eq!(told[0], "consign: two fields are wrong");
         assert_eq!(told[1], "  /priority    must be 0 to 9");
         assert_eq!(told[2], "  code         JOB_NOT_FOUND");

@@ -2,7 +2,7 @@
 
 use super::{Session, show::trying_again};
 use anyhow::{Result, bail};
-use client::{ClientError, Told, Watching};
+use client::{ClientError, JobStream, StreamEvent};
 use engine::Backoff;
 use std::time::Duration;
 use wire::StatusShape;
@@ -12,7 +12,7 @@ pub(crate) struct Follow<'a> {
     job: &'a str,
     /// The number of the last transition that was heard.
     heard: Option<String>,
-    stream: Option<Watching>,
+    stream: Option<JobStream>,
     phase: Phase,
     pauses: u32,
 }
@@ -98,8 +98,8 @@ impl<'a> Follow<'a> {
         }
         let stream = self.stream.as_mut().expect("it was opened above");
         let (seq, status) = match stream.next().await? {
-            Some(Told::Status { seq, status }) => (seq, status),
-            Some(Told::Failed { .. }) => return Ok(None),
+            Some(StreamEvent::Status { seq, status }) => (seq, status),
+            Some(StreamEvent::Failed { .. }) => return Ok(None),
             None => return self.look().await,
         };
         self.heard = Some(seq.clone());

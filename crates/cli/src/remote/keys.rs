@@ -8,14 +8,14 @@ use super::{
 };
 use crate::{
     args::{KeysCreateArgs, KeysRevokeArgs, RemoteArgs},
-    ink::{Line, Tone},
+    style::{Style, StyledLine},
 };
 use anyhow::Result;
 use engine::Timestamp;
 use serde_json::json;
 use std::{process::ExitCode, time::Duration};
 use wire::{
-    KeyCreated, KeyKind, KeyRequest, KeyShape, Moment, format_time, parse_span, parse_time,
+    KeyCreated, KeyKind, KeyRequest, KeyShape, Rfc3339, format_time, parse_span, parse_time,
 };
 
 /// A key that ends sooner than this should have a successor.
@@ -28,8 +28,8 @@ pub(crate) fn list(args: &RemoteArgs) -> Result<ExitCode> {
     })
 }
 
-fn lines(session: &Session, keys: &[KeyShape]) -> Vec<Line> {
-    let never = || Cell::toned(Tone::Faint, "never");
+fn lines(session: &Session, keys: &[KeyShape]) -> Vec<StyledLine> {
+    let never = || Cell::toned(Style::Faint, "never");
     Table::of(keys)
         .column("id", |key| &key.id)
         .text("name", |key| match key.kind {
@@ -53,14 +53,14 @@ fn lines(session: &Session, keys: &[KeyShape]) -> Vec<Line> {
         .lines(&session.show)
 }
 
-fn state(key: &KeyShape, now: Timestamp) -> (Tone, String) {
+fn state(key: &KeyShape, now: Timestamp) -> (Style, String) {
     match life(key, now) {
-        Life::Good => (Tone::Good, "good".into()),
-        Life::EndsSoon => (Tone::Waiting, "ends soon".into()),
-        Life::Expired => (Tone::Bad, "expired".into()),
+        Life::Good => (Style::Good, "good".into()),
+        Life::EndsSoon => (Style::Waiting, "ends soon".into()),
+        Life::Expired => (Style::Bad, "expired".into()),
         Life::Revoked => {
             let revoked = key.revoked_at.map(|at| format!("revoked {}", ago(at, now)));
-            (Tone::Faint, revoked.unwrap_or_default())
+            (Style::Faint, revoked.unwrap_or_default())
         }
     }
 }
@@ -80,8 +80,8 @@ pub(crate) fn life(key: &KeyShape, now: Timestamp) -> Life {
         return Life::Revoked;
     }
     match key.expires_at {
-        Some(Moment(at)) if at <= now => Life::Expired,
-        Some(Moment(at)) if at.since(now) <= SOON => Life::EndsSoon,
+        Some(Rfc3339(at)) if at <= now => Life::Expired,
+        Some(Rfc3339(at)) if at.since(now) <= SOON => Life::EndsSoon,
         Some(_) | None => Life::Good,
     }
 }
@@ -106,13 +106,13 @@ pub(crate) fn create(args: &KeysCreateArgs) -> Result<ExitCode> {
             expires_at: args.expires.as_deref().map(|text| expiry(text, now)).transpose()?,
         };
         let created = session.client.create_key(&request).await?;
-        session.answer(&created, || vec![Line::of(Tone::Plain, created.key.expose())])?;
+        session.answer(&created, || vec![StyledLine::of(Style::Plain, created.key.expose())])?;
         session.aside(&about(&args.name, &created, now));
         Ok(())
     })
 }
 
-fn about(name: &str, created: &KeyCreated, now: Timestamp) -> [Line; 2] {
+fn about(name: &str, created: &KeyCreated, now: Timestamp) -> [StyledLine; 2] {
     let granted = &created.granted;
     let limits = limits(&granted.types, &granted.subjects);
     let only = if limits.is_empty() { "" } else { "; only " };
@@ -120,7 +120,7 @@ fn about(name: &str, created: &KeyCreated, now: Timestamp) -> [Line; 2] {
     let told = format!("{name} (id {}) for tenant {}: {may}", created.id, granted.tenant);
     let ends = created.expires_at.map_or("never".into(), |at| ago(at, now));
     let once = format!("ends {ends}; this is the only time that it is shown");
-    [Line::of(Tone::Plain, told), Line::of(Tone::Faint, once)]
+    [StyledLine::of(Style::Plain, told), StyledLine::of(Style::Faint, once)]
 }
 
 /// A span from now, or a time, as the API writes it.
@@ -156,18 +156,18 @@ pub(crate) fn revoke(args: &KeysRevokeArgs) -> Result<ExitCode> {
     })
 }
 
-fn about_end(id: &str, descendants: bool, unconfirmed: u64) -> Vec<Line> {
+fn about_end(id: &str, descendants: bool, unconfirmed: u64) -> Vec<StyledLine> {
     let (keys, ended) = match descendants {
         true => ("these keys", "and every key that was made with it are revoked: they get"),
         false => ("the key", "is revoked: whoever shows it gets"),
     };
-    let mut lines = vec![Line::of(Tone::Plain, format!("key {id} {ended} 401 from now on"))];
+    let mut lines = vec![StyledLine::of(Style::Plain, format!("key {id} {ended} 401 from now on"))];
     if unconfirmed > 0 {
         let nodes = if unconfirmed == 1 { "node has" } else { "nodes have" };
         // A node acts by what it remembers until it takes itself for lost, which is 10 s at most.
         let warning =
             format!("{unconfirmed} {nodes} not confirmed it and may serve {keys} for up to 10 s");
-        lines.push(Line::of(Tone::Waiting, warning));
+        lines.push(StyledLine::of(Style::Waiting, warning));
     }
     lines
 }
@@ -193,7 +193,7 @@ mod tests {
     fn nodes_that_have_not_confirmed_an_end_are_told() {
         let told = |descendants, unconfirmed| -> Vec<String> {
             let lines = about_end("k", descendants, unconfirmed);
-            lines.iter().map(Line::text).collect()
+            lines.iter().map(StyledLine::text).collect()
         };
         assert_eq!(told(false, 0).len(), 1);
         let one = "1 node has not confirmed it and may serve the key for up to 10 s";
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn a_key_ends_in_one_of_several_ways() {
         let after =
-            |days: i64| Moment(Timestamp::from_unix_ms(now().unix_ms() + days * 86_400_000));
+            |days: i64| Rfc3339(Timestamp::from_unix_ms(now().unix_ms() + days * 86_400_000));
         let check = |expires: Option<i64>, revoked: Option<i64>, expected: Life| {
             let key = KeyShape {
                 id: "k".into(),

@@ -12,10 +12,10 @@ mod connection;
 mod cure;
 mod each;
 mod enqueue;
+mod environment;
 mod exit;
 mod explain;
 mod failure;
-mod fate;
 mod filter;
 mod follow;
 mod hints;
@@ -25,6 +25,7 @@ mod list;
 mod local;
 mod pages;
 mod poison;
+mod poison_actions;
 mod policy;
 mod profile;
 mod profiles;
@@ -34,7 +35,6 @@ mod refresh;
 mod repeat;
 mod show;
 mod status;
-mod surroundings;
 mod types;
 mod watch;
 mod work;
@@ -61,12 +61,13 @@ pub(crate) use workers::{nodes, workers};
 
 use crate::{
     args::{ConnectionArgs, RemoteArgs},
-    ink::Line,
+    style::StyledLine,
 };
 use anyhow::{Context, Result};
 use client::Client;
 use connection::{KeySource, Target};
 use engine::Timestamp;
+use environment::ClientEnvironment;
 use platform::SystemClock;
 use serde::Serialize;
 use std::{
@@ -75,9 +76,8 @@ use std::{
     process::{ExitCode, Termination},
 };
 use store::Clock;
-use surroundings::Surroundings;
 use tokio::runtime::Builder;
-use wire::{Moment, Secret, format_time};
+use wire::{Rfc3339, Secret, format_time};
 
 /// A server to ask, and a place to show what it said.
 pub(crate) struct Session {
@@ -92,7 +92,7 @@ impl Session {
     }
 
     /// How long ago it was, or the time itself for those who want it in full.
-    pub(crate) fn when(&self, at: Moment) -> String {
+    pub(crate) fn when(&self, at: Rfc3339) -> String {
         if self.show.is_wide() { format_time(at.0) } else { ago(at, self.now()) }
     }
 
@@ -100,13 +100,13 @@ impl Session {
     pub(crate) fn answer(
         &self,
         shape: &impl Serialize,
-        lines: impl FnOnce() -> Vec<Line>,
+        lines: impl FnOnce() -> Vec<StyledLine>,
     ) -> Result<()> {
         self.show.put(&self.show.view(shape, lines))
     }
 
     /// Tells people, and no program, where errors go: what is read by others stays the answer.
-    pub(crate) fn aside(&self, lines: &[Line]) {
+    pub(crate) fn aside(&self, lines: &[StyledLine]) {
         if !self.show.is_json() {
             self.show.complain(lines);
         }
@@ -128,7 +128,7 @@ pub(crate) fn with_session<Done: Termination>(
 
 /// A client for what the arguments, the environment and the profiles say.
 pub(crate) fn connect(args: &ConnectionArgs) -> Result<Client> {
-    let around = Surroundings::of_process();
+    let around = ClientEnvironment::of_process();
     let profiles = profiles::read(around.profiles.as_deref())?;
     let Target { address, key, ca } = connection::resolve(args, &around.said, &profiles)?;
     if !(address.is_encrypted() || address.is_this_machine() || key == KeySource::Nobody) {
@@ -156,7 +156,7 @@ pub(crate) fn connect(args: &ConnectionArgs) -> Result<Client> {
 
 /// Whether somebody said which server is meant; else it is the usual one.
 pub(crate) fn names_server(args: &ConnectionArgs) -> bool {
-    let said = Surroundings::of_process().said;
+    let said = ClientEnvironment::of_process().said;
     args.url.is_some() || args.profile.is_some() || said.url.is_some() || said.profile.is_some()
 }
 

@@ -3,7 +3,7 @@
 use super::Session;
 use crate::{
     args::PageArgs,
-    ink::{Line, Tone},
+    style::{Style, StyledLine},
 };
 use anyhow::Result;
 use client::{ClientError, ListQuery};
@@ -57,8 +57,10 @@ pub(crate) async fn count(
 }
 
 /// Says that there are more than the `shown` newest, where there are.
-pub(crate) fn more(shown: usize, next: Option<&String>) -> Option<Line> {
-    next.map(|_| Line::of(Tone::Faint, format!("the newest {shown}; --all shows all, --top more")))
+pub(crate) fn more(shown: usize, next: Option<&String>) -> Option<StyledLine> {
+    next.map(|_| {
+        StyledLine::of(Style::Faint, format!("the newest {shown}; --all shows all, --top more"))
+    })
 }
 
 #[cfg(test)]

@@ -1,16 +1,16 @@
 //! Noting servers under names.
 
 use super::{
+    environment::ClientEnvironment,
     exit::Usage,
     failure,
     profiles::{self, Profile, Profiles},
     read_key,
     show::{Cell, Show, Table},
-    surroundings::Surroundings,
 };
 use crate::{
     args::{ProfileAddArgs, ProfileCommand, TerminalArgs},
-    ink::{Line, Tone},
+    style::{Style, StyledLine},
 };
 use anyhow::{Context, Result};
 use client::Address;
@@ -28,7 +28,7 @@ pub(crate) fn run(command: &ProfileCommand) -> Result<ExitCode> {
 }
 
 fn change(command: &ProfileCommand, show: &Show) -> Result<()> {
-    let path = Surroundings::of_process().profiles;
+    let path = ClientEnvironment::of_process().profiles;
     let path =
         path.context("there is no place for profiles: neither HOME nor XDG_CONFIG_HOME is set")?;
     let mut profiles = profiles::read(Some(&path))?;
@@ -88,7 +88,7 @@ fn key(said: &str) -> Result<Secret> {
 fn list(profiles: &Profiles, show: &Show) -> Result<()> {
     if profiles.noted.is_empty() {
         let told = "none is noted yet: consign profile add prod --url https://… --key -";
-        return show.lines(&[Line::of(Tone::Faint, told)]);
+        return show.lines(&[StyledLine::of(Style::Faint, told)]);
     }
     let is_usual = |name: &String| profiles.usual.as_ref() == Some(name);
     let noted: Vec<(&String, &Profile)> = profiles.noted.iter().collect();

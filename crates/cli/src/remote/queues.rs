@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     args::{QueuesArgs, QueuesCommand},
-    ink::{Line, Tone},
+    style::{Style, StyledLine},
 };
 use anyhow::Result;
 use std::{process::ExitCode, slice, time::Duration};
@@ -42,7 +42,7 @@ async fn look(session: &Session, args: &QueuesArgs) -> Result<View> {
     }
     let page = session.client.queues().await?;
     Ok(session.show.view(&page, || match &page.items[..] {
-        [] => vec![Line::of(Tone::Faint, "no queue yet: the first job makes one")],
+        [] => vec![StyledLine::of(Style::Faint, "no queue yet: the first job makes one")],
         queues => lines(session, queues),
     }))
 }
@@ -51,25 +51,25 @@ async fn look(session: &Session, args: &QueuesArgs) -> Result<View> {
 fn changed(session: &Session, queue: &QueueShape, next: Option<&str>) -> Result<()> {
     session.answer(queue, || {
         let mut lines = lines(session, slice::from_ref(queue));
-        lines.extend(next.map(|told| Line::of(Tone::Faint, told)));
+        lines.extend(next.map(|told| StyledLine::of(Style::Faint, told)));
         lines
     })
 }
 
-fn lines(session: &Session, queues: &[QueueShape]) -> Vec<Line> {
+fn lines(session: &Session, queues: &[QueueShape]) -> Vec<StyledLine> {
     Table::of(queues)
         .column("queue", |queue| &queue.job_type)
-        .number("queued", |queue| Cell::count(Tone::Idle, queue.queued))
-        .number("due", |queue| Cell::count(Tone::Plain, queue.due))
-        .number("running", |queue| Cell::count(Tone::Busy, queue.running))
-        .number("poisoned", |queue| Cell::count(Tone::Poison, queue.poisoned))
-        .number("workers", |queue| Cell::count(Tone::Plain, queue.live_workers))
+        .number("queued", |queue| Cell::count(Style::Idle, queue.queued))
+        .number("due", |queue| Cell::count(Style::Plain, queue.due))
+        .number("running", |queue| Cell::count(Style::Busy, queue.running))
+        .number("poisoned", |queue| Cell::count(Style::Poison, queue.poisoned))
+        .number("workers", |queue| Cell::count(Style::Plain, queue.live_workers))
         .number("oldest", oldest)
         .column("state", |queue| match standing(queue) {
-            Standing::Paused => Cell::toned(Tone::Waiting, "paused"),
-            Standing::NoWorker => Cell::toned(Tone::Bad, "no worker"),
-            Standing::Old => Cell::toned(Tone::Waiting, "behind"),
-            Standing::Open => Cell::toned(Tone::Good, "open"),
+            Standing::Paused => Cell::toned(Style::Waiting, "paused"),
+            Standing::NoWorker => Cell::toned(Style::Bad, "no worker"),
+            Standing::Old => Cell::toned(Style::Waiting, "behind"),
+            Standing::Open => Cell::toned(Style::Good, "open"),
         })
         .lines(&session.show)
 }
@@ -77,7 +77,7 @@ fn lines(session: &Session, queues: &[QueueShape]) -> Vec<Line> {
 fn oldest(queue: &QueueShape) -> Cell {
     let Some(age) = queue.oldest_age_seconds else { return Cell::from("") };
     let age = Duration::from_secs(age);
-    Cell::toned(if age > OLD { Tone::Bad } else { Tone::Plain }, span(age))
+    Cell::toned(if age > OLD { Style::Bad } else { Style::Plain }, span(age))
 }
 
 /// What an operator has to know first.

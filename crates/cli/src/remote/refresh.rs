@@ -6,9 +6,9 @@ use super::{
 };
 use crate::{
     args::WatchArgs,
-    ink::{Line, Tone},
     screen::Screen,
     signals::{INTERRUPTED, Signals},
+    style::{Style, StyledLine},
 };
 use anyhow::Result;
 use client::ClientError;
@@ -74,7 +74,7 @@ impl Place {
             (Some(screen), View::Lines(lines)) => draw(screen, lines)?,
             (_, view) => {
                 if self.last.is_some() && !self.show.is_json() {
-                    self.show.lines(&[Line::new()])?;
+                    self.show.lines(&[StyledLine::new()])?;
                 }
                 self.show.put(view)?;
             }
@@ -89,15 +89,15 @@ impl Place {
             trying_again(why);
             return Ok(());
         };
-        let told = Line::of(Tone::Bad, format!("{}; trying again", clean(why)));
+        let told = StyledLine::of(Style::Bad, format!("{}; trying again", clean(why)));
         draw(screen, &[&last[..], &[told]].concat())
     }
 }
 
 /// No higher and no wider than the terminal.
-fn draw(screen: &mut Screen, lines: &[Line]) -> Result<()> {
+fn draw(screen: &mut Screen, lines: &[StyledLine]) -> Result<()> {
     let size = screen.size();
     let seen = lines.iter().take(size.rows.saturating_sub(1)).cloned();
-    let seen: Vec<Line> = seen.map(|line| line.cut(size.columns.saturating_sub(1))).collect();
+    let seen: Vec<StyledLine> = seen.map(|line| line.cut(size.columns.saturating_sub(1))).collect();
     Ok(screen.draw(&seen)?)
 }

@@ -10,9 +10,9 @@ use super::{
 };
 use crate::{
     args::JobArgs,
-    ink::{Line, Tone, bar},
     screen::Screen,
     signals::{INTERRUPTED, Signals},
+    style::{Style, StyledLine, bar},
 };
 use anyhow::Result;
 use engine::Timestamp;
@@ -108,7 +108,7 @@ impl Picture<'_> {
 }
 
 /// A line that ends in the last column makes some terminals wrap.
-fn cut(line: Line, screen: &Screen) -> Line {
+fn cut(line: StyledLine, screen: &Screen) -> StyledLine {
     line.map(clean).cut(screen.size().columns.saturating_sub(1))
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn events(args: &JobArgs) -> Result<ExitCode> {
                 Heard::Status { seq, status } => {
                     let event = Event { id: &seq, event: "status", data: &status };
                     session.answer(&event, || {
-                        let number = Line::of(Tone::Faint, format!("{seq:>3}  "));
+                        let number = StyledLine::of(Style::Faint, format!("{seq:>3}  "));
                         vec![number.and(told(&status, session.now()))]
                     })?;
                 }
@@ -149,10 +149,10 @@ struct Event<'a> {
 }
 
 /// What stays: when, which state, which attempt, and a few words.
-fn told(status: &StatusShape, now: Timestamp) -> Line {
-    Line::of(Tone::Faint, format!("{}  ", format_time(at(status, now))))
+fn told(status: &StatusShape, now: Timestamp) -> StyledLine {
+    StyledLine::of(Style::Faint, format!("{}  ", format_time(at(status, now))))
         .and(state(status))
-        .then(Tone::Plain, note(status, now))
+        .then(Style::Plain, note(status, now))
 }
 
 /// When the job became what it is, as far as its status says.
@@ -166,37 +166,37 @@ fn at(status: &StatusShape, now: Timestamp) -> Timestamp {
     said.map_or(now, |moment| moment.0)
 }
 
-fn state(status: &StatusShape) -> Line {
+fn state(status: &StatusShape) -> StyledLine {
     let tries = format!("{}/{}", status.attempt, status.max_attempts);
-    Line::of(status_tone(&status.status), format!("{:<9}", status.status))
-        .then(Tone::Plain, format!("  {tries:>3}  "))
+    StyledLine::of(status_tone(&status.status), format!("{:<9}", status.status))
+        .then(Style::Plain, format!("  {tries:>3}  "))
 }
 
 /// What moves: a bar where the worker says how far it is, and how long it has been.
-fn live(status: &StatusShape, spinner: &str, lost: bool, now: Timestamp) -> Line {
-    let line = Line::of(Tone::Busy, format!("{spinner} ")).and(state(status));
+fn live(status: &StatusShape, spinner: &str, lost: bool, now: Timestamp) -> StyledLine {
+    let line = StyledLine::of(Style::Busy, format!("{spinner} ")).and(state(status));
     if lost {
-        return line.then(Tone::Bad, "the connection is lost; trying again");
+        return line.then(Style::Bad, "the connection is lost; trying again");
     }
     let is_running = status.status == "Running";
     let line = match status.progress.as_ref().filter(|_| is_running) {
         Some(said) => {
             let (full, empty) = bar(said.percent);
             let note = said.note.as_deref().unwrap_or_default();
-            line.then(Tone::Busy, full)
-                .then(Tone::Faint, empty)
-                .then(Tone::Plain, format!("  {:>3} %  {note}", said.percent))
+            line.then(Style::Busy, full)
+                .then(Style::Faint, empty)
+                .then(Style::Plain, format!("  {:>3} %  {note}", said.percent))
         }
-        None => line.then(Tone::Plain, note(status, now)),
+        None => line.then(Style::Plain, note(status, now)),
     };
     let since = status.started_at.filter(|_| is_running).unwrap_or(status.created_at);
-    line.then(Tone::Faint, format!("   {}", span(now.since(since.0))))
+    line.then(Style::Faint, format!("   {}", span(now.since(since.0))))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::{Moment, ProgressShape};
+    use wire::{ProgressShape, Rfc3339};
 
     fn now() -> Timestamp {
         Timestamp::parse("now", 1_794_787_212_000).unwrap()
@@ -212,7 +212,7 @@ mod tests {
 
     fn with_progress(percent: u8) -> StatusShape {
         let note = Some("month 4 of 12".into());
-        let progress = Some(ProgressShape { percent, note, at: Moment(now()) });
+        let progress = Some(ProgressShape { percent, note, at: Rfc3339(now()) });
         StatusShape { progress, ..running() }
     }
 

@@ -10,16 +10,16 @@ use crate::{
 };
 use anyhow::Result;
 use client::{Client, ClientError};
-use consign::{Context, Duty, Runner, Why, Working, on};
-use outbound::{Ended, Exec, How};
-use platform::{SystemClock, SystemDice};
+use consign::{Context, Registration, Runner, RunningRunner, StopReason, on};
+use outbound::{Exec, HandlerEnding, HandlerOutcome};
+use platform::{SystemClock, SystemRandom};
 use std::{process::ExitCode, sync::Arc, time::Duration};
-use store::{Clock, Dice};
+use store::{Clock, RandomSource};
 use tokio::runtime::Builder;
 use tracing::{info, warn};
 use wire::{HeartbeatRequest, Json};
 
-/// How long a claim waits where nobody wants to wait for more.
+/// HandlerEnding long a claim waits where nobody wants to wait for more.
 const GLANCE: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(args: &WorkArgs) -> Result<ExitCode> {
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &WorkArgs) -> Result<ExitCode> {
 async fn work(args: &WorkArgs, client: &Client) -> Result<ExitCode> {
     let mut signals = Signals::new()?;
     let name = args.name.clone();
-    let name = name.unwrap_or_else(|| format!("work-{:08x}", SystemDice.roll().0 >> 96));
+    let name = name.unwrap_or_else(|| format!("work-{:08x}", SystemRandom.entropy().0 >> 96));
     ask_in(client, &format!("{name}/{}", args.job_type)).await?;
     let mut runner = Runner::remote(client).name(name).with(duty(args));
     if args.until_empty {
@@ -61,7 +61,7 @@ async fn ask_in(client: &Client, worker: &str) -> Result<(), ClientError> {
 }
 
 /// Lets programs end, or, asked a second time, gives all back at once.
-async fn stop(working: Working, grace: Duration, signals: &mut Signals) -> ExitCode {
+async fn stop(working: RunningRunner, grace: Duration, signals: &mut Signals) -> ExitCode {
     let stopped = tokio::select! {
         stopped = working.stop(grace) => stopped,
         () = signals.any() => return ExitCode::from(crate::signals::INTERRUPTED),
@@ -76,7 +76,7 @@ async fn stop(working: Working, grace: Duration, signals: &mut Signals) -> ExitC
     ExitCode::SUCCESS
 }
 
-fn duty(args: &WorkArgs) -> Duty {
+fn duty(args: &WorkArgs) -> Registration {
     let exec = Arc::new(Exec::new(args.exec.iter().cloned(), std::env::vars_os()));
     let duty = on(&args.job_type, move |payload: Json, context: Context| {
         let exec = exec.clone();
@@ -103,13 +103,13 @@ struct Line {
 }
 
 impl Line {
-    fn end(mut self, ended: &Ended) {
+    fn end(mut self, ended: &HandlerOutcome) {
         let (outcome, failure) = match &ended.how {
-            How::Completed { .. } => ("completed", None),
-            How::Retry { failure, .. } => ("failed", Some(failure)),
-            How::ForGood(failure) => ("failed for good", Some(failure)),
-            How::Stopped => (self.why(), None),
-            How::NotStarted(failure) => ("given back", Some(failure)),
+            HandlerEnding::Completed { .. } => ("completed", None),
+            HandlerEnding::Retry { failure, .. } => ("failed", Some(failure)),
+            HandlerEnding::ForGood(failure) => ("failed for good", Some(failure)),
+            HandlerEnding::Stopped => (self.why(), None),
+            HandlerEnding::NotStarted(failure) => ("given back", Some(failure)),
         };
         let message = failure.map_or(ended.message.as_deref(), |failure| Some(&failure.message));
         self.tell(outcome, failure.map(|failure| &*failure.code), message);
@@ -117,10 +117,10 @@ impl Line {
 
     fn why(&self) -> &'static str {
         match self.context.stopped() {
-            Some(Why::Cancelled) => "cancelled",
-            Some(Why::LeaseLost) => "lease lost",
-            Some(Why::TimedOut) => "timed out",
-            Some(Why::Stopping) | None => "given back",
+            Some(StopReason::Cancelled) => "cancelled",
+            Some(StopReason::LeaseLost) => "lease lost",
+            Some(StopReason::TimedOut) => "timed out",
+            Some(StopReason::Stopping) | None => "given back",
         }
     }
 

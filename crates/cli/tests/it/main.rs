@@ -15,11 +15,11 @@ mod readme;
 mod serve;
 mod start;
 
-use engine::{Intake, JobDraft, JobId, Scope, Tenant};
-use platform::{SystemClock, SystemDice};
+use engine::{JobDraft, JobId, Scope, SubmitContext, Tenant};
+use platform::{SystemClock, SystemRandom};
 use pollster::block_on;
 use std::{path::Path, process::Command, sync::Arc};
-use store::{Clock, Dice, Execute, News, Options, Request, Sqlite, Store};
+use store::{Clock, Execute, Notification, Options, RandomSource, Request, Sqlite, Store};
 use tempfile::TempDir;
 
 /// What a run of `consign` came to.
@@ -57,22 +57,22 @@ fn forget_ours(command: &mut Command) {
 }
 
 fn open(path: &Path) -> Sqlite {
-    let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
-    Sqlite::open(path, clock, dice, Options::default()).unwrap()
+    let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
+    Sqlite::open(path, clock, random, Options::default()).unwrap()
 }
 
 fn submit(store: &Sqlite) -> JobId {
-    let intake = Intake {
-        id: JobId::new(SystemClock::new().read().wall, SystemDice.roll()),
+    let intake = SubmitContext {
+        id: JobId::new(SystemClock::new().read().wall, SystemRandom.entropy()),
         tenant: Tenant::default_tenant(),
-        chance: SystemDice.roll(),
+        entropy: SystemRandom.entropy(),
         payload_bytes_max: 1_000,
     };
     let draft = JobDraft { job_type: "email".into(), ..JobDraft::default() };
     let new = draft.check(intake).unwrap();
     let id = new.id;
     let submit = vec![Request::Submit(vec![new])];
-    store.execute(submit, News::default()).unwrap()[0].as_ref().unwrap();
+    store.execute(submit, Notification::default()).unwrap()[0].as_ref().unwrap();
     id
 }
 

@@ -1,6 +1,6 @@
 //! A process that works: this very binary, started again with one test that does not end by itself.
 
-use consign::{Consign, Context, Fail, JobRequest, PolicyDraft, Working, on};
+use consign::{Consign, Context, Fail, JobRequest, PolicyDraft, RunningRunner, on};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     path::{Path, PathBuf},
@@ -40,7 +40,7 @@ async fn work() {
     let Some(store) = setting(STORE) else { return };
     let consign = Consign::open(store).unwrap();
     let duty = on("any", behave).slots(16).policy(policy());
-    let working: Working = consign.runner().with(duty).start().await.unwrap();
+    let working: RunningRunner = consign.runner().with(duty).start().await.unwrap();
     if setting(LOAD).is_some() {
         tokio::spawn(load(consign.clone()));
     }

@@ -3,7 +3,7 @@
 use crate::examples::run_with;
 use consign::{Consign, Context, Fail, JobRequest, Remote, Status, on};
 use engine::{CorrelationId, Grant, KeyDraft, KeyName, Principal, Right, Scope};
-use platform::{SystemClock, SystemDice};
+use platform::{SystemClock, SystemRandom};
 use server::{Server, Settings};
 use std::{net::TcpListener, sync::Arc, time::Duration};
 
@@ -17,10 +17,10 @@ impl Far {
     async fn open() -> Self {
         let consign = Consign::in_memory().unwrap();
         let key = key(&consign).await;
-        let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
+        let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let node = consign.node().clone();
-        let server = Server::start(node, clock, dice, Settings::default(), listener, None);
+        let server = Server::start(node, clock, random, Settings::default(), listener, None);
         Far { server: server.await.unwrap(), consign, key }
     }
 

@@ -46,7 +46,7 @@ fn a_step_completes_once() {
     let policy = Policy::default();
     let answer = |command: &Command, step: Option<&Step>| {
         let facts = Facts { step, ..facts(&policy, now()) };
-        decide(&job, command, &facts).map(|ruling| (ruling.answer, ruling.effect))
+        decide(&job, command, &facts).map(|decided| (decided.answer, decided.effect))
     };
     let own = token(&job);
     let (new, effect) = answer(&begin(own), None).unwrap();

@@ -78,8 +78,8 @@ impl Case {
     /// A running job, after its worker sent `command`.
     fn after_report(running: &Job, command: &Command, when: Timestamp) -> Self {
         let policy = Policy::default();
-        let ruling = decide(running, command, &facts(&policy, when)).unwrap();
-        let Effect::Change(change) = ruling.effect else { panic!("a report changes the job") };
+        let decided = decide(running, command, &facts(&policy, when)).unwrap();
+        let Effect::Change(change) = decided.effect else { panic!("a report changes the job") };
         let token = token(running);
         let record = change.entry.unwrap().record_of(&token);
         Case { job: change.job, token, record, step: None, when: now() }
@@ -349,9 +349,9 @@ fn submitted(job: &Job, when: Timestamp) -> String {
 fn told(before: &Job, decision: &Decision) -> String {
     match decision {
         Err(refusal) => format!("`{}`", refusal.code()),
-        Ok(Ruling { effect: Effect::Erase, .. }) => "erased".into(),
-        Ok(Ruling { effect: Effect::Nothing, answer }) => standing(answer),
-        Ok(Ruling { effect: Effect::Change(change), answer }) => moved(before, change, answer),
+        Ok(Decided { effect: Effect::Erase, .. }) => "erased".into(),
+        Ok(Decided { effect: Effect::Nothing, answer }) => standing(answer),
+        Ok(Decided { effect: Effect::Change(change), answer }) => moved(before, change, answer),
     }
 }
 
@@ -359,10 +359,10 @@ fn standing(answer: &Answer) -> String {
     match answer {
         Answer::Job(_) => "stands".into(),
         Answer::Settled(status) => format!("answered as before: {status}"),
-        Answer::Pulse(Pulse::Lost) => "answer: lost".into(),
-        Answer::Pulse(Pulse::Ended) => "answer: ended".into(),
-        Answer::Pulse(Pulse::Extended(_)) => "not extended".into(),
-        Answer::Pulse(Pulse::CancelRequested(_)) => "not extended, told to stop".into(),
+        Answer::LeaseState(LeaseState::Lost) => "answer: lost".into(),
+        Answer::LeaseState(LeaseState::Ended) => "answer: ended".into(),
+        Answer::LeaseState(LeaseState::Extended(_)) => "not extended".into(),
+        Answer::LeaseState(LeaseState::CancelRequested(_)) => "not extended, told to stop".into(),
         Answer::Step(StepAnswer::Unfinished) => "answer: unfinished".into(),
         Answer::Step(StepAnswer::Done(_)) => "answer: done, the first result".into(),
         Answer::Step(StepAnswer::New) | Answer::Erased => {
@@ -376,8 +376,8 @@ fn moved(before: &Job, change: &Change, answer: &Answer) -> String {
     let code = change.entry.as_ref().and_then(|entry| entry.error_code.as_ref());
     let code = code.map(|code| format!(" `{code}`")).unwrap_or_default();
     match answer {
-        Answer::Pulse(Pulse::Extended(_)) => "lease extended".into(),
-        Answer::Pulse(Pulse::CancelRequested(_)) => "lease extended, told to stop".into(),
+        Answer::LeaseState(LeaseState::Extended(_)) => "lease extended".into(),
+        Answer::LeaseState(LeaseState::CancelRequested(_)) => "lease extended, told to stop".into(),
         Answer::Step(StepAnswer::New) => "marked, answer: new".into(),
         Answer::Step(StepAnswer::Done(_)) => "remembered, answer: done".into(),
         Answer::Job(_) | Answer::Settled(_) if from == to && from == Status::Running => {
@@ -385,7 +385,7 @@ fn moved(before: &Job, change: &Change, answer: &Answer) -> String {
         }
         Answer::Job(_) | Answer::Settled(_) if from == to => format!("**{to}**, discarded"),
         Answer::Job(_) | Answer::Settled(_) => format!("**{to}**{code}"),
-        Answer::Pulse(Pulse::Lost | Pulse::Ended)
+        Answer::LeaseState(LeaseState::Lost | LeaseState::Ended)
         | Answer::Step(StepAnswer::Unfinished)
         | Answer::Erased => {
             panic!("these change nothing: {answer:?}")

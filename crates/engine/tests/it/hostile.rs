@@ -86,7 +86,7 @@ fn drafts_refuse_by_field_and_never_panic() {
                 parent_id: Some(text.clone()),
                 traceparent: Some(text.clone()),
             };
-            assert!(job.check(intake()).is_err());
+            assert!(job.check(context()).is_err());
             let ending = EndingDraft {
                 error_code: Some(text.clone()),
                 error_message: Some(text.clone()),
@@ -107,7 +107,7 @@ fn the_sizes_are_the_contract_s() {
     let json = |bytes: usize| format!("\"{}\"", "x".repeat(bytes - 2));
     let submit = |bytes, payload_bytes_max| {
         let draft = JobDraft { payload: Some(json(bytes)), ..draft() };
-        draft.check(Intake { payload_bytes_max, ..intake() }).is_ok()
+        draft.check(SubmitContext { payload_bytes_max, ..context() }).is_ok()
     };
     assert!(submit(65_536, PAYLOAD_BYTES_MAX) && !submit(65_537, PAYLOAD_BYTES_MAX));
     assert!(submit(1_048_576, usize::MAX) && !submit(1_048_577, usize::MAX));

@@ -185,9 +185,13 @@ fn a_worker_that_wakes_up_past_the_deadline_is_still_the_silent_one() {
     let silent = claimed(&queued(), at(-1_000));
     let beat = Command::Heartbeat { token: token(&silent), progress: None };
     let policy = Policy::default();
-    let ruling = decide(&silent, &beat, &facts(&policy, now())).unwrap();
-    assert_eq!(ruling.effect, Effect::Nothing);
-    assert_eq!(ruling.answer, Answer::Pulse(Pulse::Extended(at(-970))), "and sees that it is over");
+    let decided = decide(&silent, &beat, &facts(&policy, now())).unwrap();
+    assert_eq!(decided.effect, Effect::Nothing);
+    assert_eq!(
+        decided.answer,
+        Answer::LeaseState(LeaseState::Extended(at(-970))),
+        "and sees that it is over"
+    );
 }
 
 #[test]
@@ -391,7 +395,7 @@ fn a_cancel_is_at_once_or_requested_or_too_late() {
         &Command::Heartbeat { token: token(&asked.job), progress: None },
         &facts(&Policy::default(), now()),
     );
-    assert!(matches!(lease.unwrap().answer, Answer::Pulse(Pulse::CancelRequested(_))));
+    assert!(matches!(lease.unwrap().answer, Answer::LeaseState(LeaseState::CancelRequested(_))));
     check(&ended(completed()), Command::Cancel, Err("ALREADY_ENDED"));
 }
 

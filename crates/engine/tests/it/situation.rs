@@ -15,14 +15,14 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
 }
 
 pub(crate) fn facts(policy: &Policy, now: Timestamp) -> Facts<'_> {
-    Facts { now, epoch: 1, policy, chance: Chance(u128::MAX), record: None, step: None, steps: 0 }
+    Facts { now, epoch: 1, policy, entropy: Entropy(u128::MAX), record: None, step: None, steps: 0 }
 }
 
-pub(crate) fn intake() -> Intake {
-    Intake {
-        id: JobId::new(at(-2_000), Chance(1 << 100)),
+pub(crate) fn context() -> SubmitContext {
+    SubmitContext {
+        id: JobId::new(at(-2_000), Entropy(1 << 100)),
         tenant: Tenant::default_tenant(),
-        chance: Chance(9),
+        entropy: Entropy(9),
         payload_bytes_max: PAYLOAD_BYTES_MAX,
     }
 }
@@ -38,7 +38,7 @@ pub(crate) fn draft() -> JobDraft {
 
 /// A job handed over 2,000 s ago.
 pub(crate) fn queued_from(draft: JobDraft) -> Job {
-    let new = draft.check(intake()).expect("a good draft");
+    let new = draft.check(context()).expect("a good draft");
     submit(&new, &Policy::default(), 0, at(-2_000)).expect("a good job").job
 }
 

@@ -18,13 +18,13 @@ pub struct AllowError(pub String);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
-    who: Who,
+    who: AllowedHost,
     /// Any, where none is said.
     port: Option<u16>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Who {
+enum AllowedHost {
     Block(IpNet),
     Name(String),
 }
@@ -40,8 +40,8 @@ impl Allow {
     pub(super) fn lists(&self, address: IpAddr, port: u16) -> bool {
         let address = address.to_canonical();
         self.any(port, |who| match who {
-            Who::Block(block) => block.contains(&address),
-            Who::Name(_) => false,
+            AllowedHost::Block(block) => block.contains(&address),
+            AllowedHost::Name(_) => false,
         })
     }
 
@@ -49,12 +49,12 @@ impl Allow {
     pub(super) fn lists_name(&self, name: &str, port: u16) -> bool {
         let bare = without_dot(name);
         self.any(port, |who| match who {
-            Who::Block(_) => false,
-            Who::Name(listed) => listed == bare,
+            AllowedHost::Block(_) => false,
+            AllowedHost::Name(listed) => listed == bare,
         })
     }
 
-    fn any(&self, port: u16, is_meant: impl Fn(&Who) -> bool) -> bool {
+    fn any(&self, port: u16, is_meant: impl Fn(&AllowedHost) -> bool) -> bool {
         let fits = |entry: &Entry| entry.port.is_none_or(|listed| listed == port);
         self.0.iter().any(|entry| fits(entry) && is_meant(&entry.who))
     }
@@ -86,17 +86,17 @@ impl AddressList {
 impl Entry {
     fn read(text: &str) -> Option<Self> {
         if let Some(block) = block(text) {
-            return Some(Entry { who: Who::Block(block), port: None });
+            return Some(Entry { who: AllowedHost::Block(block), port: None });
         }
         if let Ok(address) = text.parse::<SocketAddr>() {
-            let (who, port) = (Who::Block(one(address.ip())), Some(address.port()));
+            let (who, port) = (AllowedHost::Block(one(address.ip())), Some(address.port()));
             return Some(Entry { who, port });
         }
         let (name, port) = match text.rsplit_once(':') {
             Some((name, port)) => (name, Some(port.parse().ok()?)),
             None => (text, None),
         };
-        Some(Entry { who: Who::Name(read_name(name)?), port })
+        Some(Entry { who: AllowedHost::Name(read_name(name)?), port })
     }
 }
 

@@ -22,9 +22,9 @@ use std::{
 };
 
 /// Who says which addresses a name has. Tests have their own.
-pub type Lookup = Arc<dyn Fn(String) -> Looking + Send + Sync>;
+pub type Lookup = Arc<dyn Fn(String) -> LookupFuture + Send + Sync>;
 /// A lookup under way.
-pub type Looking = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
+pub type LookupFuture = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
 /// Asks the system.
 pub fn system_lookup() -> Lookup {

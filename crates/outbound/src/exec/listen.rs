@@ -11,19 +11,19 @@ const LINE_BYTES_MAX: usize = 8 * 1024;
 const CHUNK_BYTES: usize = 32 * 1024;
 
 /// Who hears lines.
-pub(super) trait Hear: Send {
+pub(super) trait OnLine: Send {
     fn hear(&mut self, line: &[u8]);
 }
 
 /// Puts lines together from what comes in pieces.
-pub(super) struct Ear<'a, H> {
+pub(super) struct LineBuffer<'a, H> {
     hearer: &'a mut H,
     line: Vec<u8>,
 }
 
-impl<'a, H: Hear> Ear<'a, H> {
+impl<'a, H: OnLine> LineBuffer<'a, H> {
     pub(super) fn new(hearer: &'a mut H) -> Self {
-        Ear { hearer, line: Vec::new() }
+        LineBuffer { hearer, line: Vec::new() }
     }
 
     fn take(&mut self, bytes: &[u8]) {
@@ -48,7 +48,10 @@ impl<'a, H: Hear> Ear<'a, H> {
 }
 
 /// Listens until nobody can say anything any more.
-pub(super) async fn listen(from: Option<impl AsyncRead + Unpin>, ear: &mut Ear<'_, impl Hear>) {
+pub(super) async fn listen(
+    from: Option<impl AsyncRead + Unpin>,
+    ear: &mut LineBuffer<'_, impl OnLine>,
+) {
     let Some(mut from) = from else { return };
     let mut chunk = vec![0; CHUNK_BYTES];
     while let Ok(length @ 1..) = from.read(&mut chunk).await {
@@ -59,15 +62,15 @@ pub(super) async fn listen(from: Option<impl AsyncRead + Unpin>, ear: &mut Ear<'
 }
 
 /// Standard output: the last line is the message, and some lines are for us.
-pub(super) struct Said<'a> {
+pub(super) struct StdoutLines<'a> {
     progress: &'a (dyn Fn(u8, &str) + Send + Sync),
     last: Vec<u8>,
     pub(super) result: Option<String>,
 }
 
-impl<'a> Said<'a> {
+impl<'a> StdoutLines<'a> {
     pub(super) fn new(progress: &'a (dyn Fn(u8, &str) + Send + Sync)) -> Self {
-        Said { progress, last: Vec::new(), result: None }
+        StdoutLines { progress, last: Vec::new(), result: None }
     }
 
     /// The last line that was not empty.
@@ -84,7 +87,7 @@ impl<'a> Said<'a> {
     }
 }
 
-impl Hear for Said<'_> {
+impl OnLine for StdoutLines<'_> {
     fn hear(&mut self, line: &[u8]) {
         if let Some(words) = line.strip_prefix(b"consign:progress ") {
             self.report(words);
@@ -98,12 +101,12 @@ impl Hear for Said<'_> {
 
 /// Standard error: the last lines tell why it failed.
 #[derive(Default)]
-pub(super) struct Complaints(VecDeque<String>);
+pub(super) struct StderrTail(VecDeque<String>);
 
 const COMPLAINTS_MAX: usize = 3;
 const COMPLAINT_BYTES_MAX: usize = 300;
 
-impl Complaints {
+impl StderrTail {
     /// What happened, and what the program said about it.
     pub(super) fn after(&self, what: String) -> String {
         let lines: Vec<&str> = self.0.iter().map(String::as_str).collect();
@@ -111,7 +114,7 @@ impl Complaints {
     }
 }
 
-impl Hear for Complaints {
+impl OnLine for StderrTail {
     fn hear(&mut self, line: &[u8]) {
         let text = plain(&line[..line.len().min(COMPLAINT_BYTES_MAX)]);
         if text.is_empty() {

@@ -7,12 +7,12 @@ mod group;
 mod listen;
 
 use crate::{
-    ended::{Ended, Failure, How, is_exhausted},
-    errand::Errand,
+    ended::{HandlerEnding, HandlerFailure, HandlerOutcome, is_exhausted},
+    job_payload::JobPayload,
 };
 use engine::{JsonText, RESULT_BYTES_MAX};
 use group::Group;
-use listen::{Complaints, Ear, Said, listen};
+use listen::{LineBuffer, StderrTail, StdoutLines, listen};
 use std::{
     ffi::OsString,
     io,
@@ -66,21 +66,22 @@ impl Exec {
     /// Dropped in the middle, it still ends the program and all that belongs to it.
     pub async fn run(
         &self,
-        errand: &Errand,
+        errand: &JobPayload,
         progress: &(dyn Fn(u8, &str) + Send + Sync),
         stop: impl Future<Output = ()> + Send,
-    ) -> Ended {
-        let (mut said, mut complaints) = (Said::new(progress), Complaints::default());
+    ) -> HandlerOutcome {
+        let (mut said, mut complaints) = (StdoutLines::new(progress), StderrTail::default());
         let lived = self.live(errand, stop, &mut said, &mut complaints).await;
         let how = match lived {
             Ok(Some(status)) => how(status, &complaints),
-            Ok(None) => How::Stopped,
+            Ok(None) => HandlerEnding::Stopped,
             Err(error) => {
                 let program = self.words.first().map_or("", String::as_str);
                 let what = format!("the program {program} could not be started: {error}");
-                let failure = Failure::new("EXEC_NOT_STARTED", what);
+                let failure = HandlerFailure::new("EXEC_NOT_STARTED", what);
                 let lacks = is_exhausted(&error);
-                return if lacks { How::NotStarted(failure) } else { retry(failure) }.into();
+                return if lacks { HandlerEnding::NotStarted(failure) } else { retry(failure) }
+                    .into();
             }
         };
         tell(how, said)
@@ -89,14 +90,14 @@ impl Exec {
     /// How the program ended by itself; nothing where it was stopped.
     async fn live(
         &self,
-        errand: &Errand,
+        errand: &JobPayload,
         stop: impl Future<Output = ()> + Send,
-        said: &mut Said<'_>,
-        complaints: &mut Complaints,
+        said: &mut StdoutLines<'_>,
+        complaints: &mut StderrTail,
     ) -> io::Result<Option<ExitStatus>> {
         let mut group = Group::start(self.command(errand), GRACE)?;
         let (stdin, stdout, stderr) = group.pipes();
-        let (mut out, mut err) = (Ear::new(said), Ear::new(complaints));
+        let (mut out, mut err) = (LineBuffer::new(said), LineBuffer::new(complaints));
         let json = errand.json();
         let ended = {
             let talk = async {
@@ -116,7 +117,7 @@ impl Exec {
         ended
     }
 
-    fn command(&self, errand: &Errand) -> Command {
+    fn command(&self, errand: &JobPayload) -> Command {
         let (program, args) =
             self.words.split_first().map_or(("", &[][..]), |(first, rest)| (first, rest));
         let mut command = Command::new(program);
@@ -140,39 +141,42 @@ async fn feed(stdin: Option<ChildStdin>, json: &str) {
     drop(stdin.write_all(json.as_bytes()).await);
 }
 
-fn how(status: ExitStatus, complaints: &Complaints) -> How {
+fn how(status: ExitStatus, complaints: &StderrTail) -> HandlerEnding {
     match (status.code(), status.signal()) {
-        (Some(0), _) => How::Completed { result: None },
+        (Some(0), _) => HandlerEnding::Completed { result: None },
         (Some(EXIT_RETRY), _) => retry(exited(EXIT_RETRY, complaints)),
-        (Some(code), _) => How::ForGood(exited(code, complaints)),
+        (Some(code), _) => HandlerEnding::ForGood(exited(code, complaints)),
         (None, signal) => {
             let what = format!("the program was killed by signal {}", signal.unwrap_or_default());
-            retry(Failure::new("EXEC_KILLED", complaints.after(what)))
+            retry(HandlerFailure::new("EXEC_KILLED", complaints.after(what)))
         }
     }
 }
 
-fn exited(code: i32, complaints: &Complaints) -> Failure {
+fn exited(code: i32, complaints: &StderrTail) -> HandlerFailure {
     let what = format!("the program ended with exit code {code}");
-    Failure::new(&format!("EXEC_EXIT_{code}"), complaints.after(what))
+    HandlerFailure::new(&format!("EXEC_EXIT_{code}"), complaints.after(what))
 }
 
-fn retry(failure: Failure) -> How {
-    How::Retry { failure, after: None }
+fn retry(failure: HandlerFailure) -> HandlerEnding {
+    HandlerEnding::Retry { failure, after: None }
 }
 
 /// Puts what the program said beside how it ended. The work is done even where its result cannot be kept.
-fn tell(how: How, said: Said<'_>) -> Ended {
+fn tell(how: HandlerEnding, said: StdoutLines<'_>) -> HandlerOutcome {
     let message = said.message();
-    let (How::Completed { .. }, Some(result)) = (&how, &said.result) else {
-        return Ended { how, message };
+    let (HandlerEnding::Completed { .. }, Some(result)) = (&how, &said.result) else {
+        return HandlerOutcome { how, message };
     };
     match JsonText::parse("result", result, RESULT_BYTES_MAX) {
-        Ok(result) => Ended { how: How::Completed { result: Some(Json::from(&result)) }, message },
+        Ok(result) => HandlerOutcome {
+            how: HandlerEnding::Completed { result: Some(Json::from(&result)) },
+            message,
+        },
         Err(problem) => {
             let told = format!("left out: {problem}");
             let message = message.map_or(told.clone(), |message| format!("{message} ({told})"));
-            Ended { how, message: Some(message) }
+            HandlerOutcome { how, message: Some(message) }
         }
     }
 }

@@ -11,9 +11,9 @@ pub use sign::{Signer, SignerError};
 
 use crate::{
     address::{Allow, Forbidden, Lookup, Target},
-    ended::{Ended, Failure, How, is_exhausted},
-    errand::Errand,
+    ended::{HandlerEnding, HandlerFailure, HandlerOutcome, is_exhausted},
     fetch::client_builder,
+    job_payload::JobPayload,
 };
 use reqwest::{
     Client, Url,
@@ -72,15 +72,19 @@ impl Push {
     }
 
     /// Pushes one job, unless `stop` comes first.
-    pub async fn run(&self, errand: &Errand, stop: impl Future<Output = ()> + Send) -> Ended {
+    pub async fn run(
+        &self,
+        errand: &JobPayload,
+        stop: impl Future<Output = ()> + Send,
+    ) -> HandlerOutcome {
         select! {
             biased;
             ended = self.deliver(errand) => ended,
-            () = stop => How::Stopped.into(),
+            () = stop => HandlerEnding::Stopped.into(),
         }
     }
 
-    async fn deliver(&self, errand: &Errand) -> Ended {
+    async fn deliver(&self, errand: &JobPayload) -> HandlerOutcome {
         let body = errand.json();
         let headers = self.headers(errand, body.as_bytes());
         match self.client.post(self.url.clone()).headers(headers).body(body).send().await {
@@ -89,7 +93,7 @@ impl Push {
         }
     }
 
-    fn headers(&self, errand: &Errand, body: &[u8]) -> HeaderMap {
+    fn headers(&self, errand: &JobPayload, body: &[u8]) -> HeaderMap {
         let id = format!("{}.{}", errand.job_id, errand.redrive_count);
         let timestamp = (self.now)();
         let signature = self.signer.sign(&id, timestamp, body);
@@ -112,20 +116,20 @@ impl Push {
 }
 
 /// What it means that no answer came. The address is not told: it may hold a secret.
-fn undelivered(error: reqwest::Error) -> Ended {
+fn undelivered(error: reqwest::Error) -> HandlerOutcome {
     let causes = || successors(error.source(), |cause| (*cause).source());
     if let Some(forbidden) = causes().find_map(|cause| cause.downcast_ref::<Forbidden>()) {
-        return Ended::for_good("ADDRESS_FORBIDDEN", forbidden.to_string());
+        return HandlerOutcome::for_good("ADDRESS_FORBIDDEN", forbidden.to_string());
     }
     // Only where no connection was made: otherwise the receiver may have heard of the job.
     let mut failures = causes().filter_map(|cause| cause.downcast_ref::<io::Error>());
     let exhausted = failures.find(|cause| is_exhausted(cause));
     if let Some(exhausted) = exhausted.filter(|_| error.is_connect() || error.is_dns()) {
         let what = format!("the address could not be asked: {exhausted}");
-        return How::NotStarted(Failure::new("HTTP_UNREACHABLE", what)).into();
+        return HandlerEnding::NotStarted(HandlerFailure::new("HTTP_UNREACHABLE", what)).into();
     }
     if error.is_timeout() {
-        return Ended::retry("HTTP_TIMEOUT", "the address could not be reached in time");
+        return HandlerOutcome::retry("HTTP_TIMEOUT", "the address could not be reached in time");
     }
     let what = if error.is_dns() {
         "the host of the address was not found"
@@ -136,5 +140,5 @@ fn undelivered(error: reqwest::Error) -> Ended {
     };
     // The last cause is the one that an operator can do something about, such as a certificate.
     let why = causes().last().map_or_else(String::new, |root| format!(": {root}"));
-    Ended::retry("HTTP_UNREACHABLE", format!("{what}{why}"))
+    HandlerOutcome::retry("HTTP_UNREACHABLE", format!("{what}{why}"))
 }

@@ -1,11 +1,11 @@
 //! An errand as others are.
 
 use engine::{JsonText, Timestamp};
-use outbound::{Ended, Errand, Failure, How};
+use outbound::{HandlerEnding, HandlerFailure, HandlerOutcome, JobPayload};
 use wire::Json;
 
-pub(crate) fn errand() -> Errand {
-    Errand {
+pub(crate) fn errand() -> JobPayload {
+    JobPayload {
         job_id: "j-1".into(),
         job_type: "email".into(),
         tenant: "default".into(),
@@ -36,10 +36,13 @@ pub(crate) fn payload(text: &str) -> Json {
 
 /// The result of what had to be done.
 #[track_caller]
-pub(crate) fn done(ended: Ended) -> Option<String> {
+pub(crate) fn done(ended: HandlerOutcome) -> Option<String> {
     match ended.how {
-        How::Completed { result } => result.map(|json| json.as_str().to_owned()),
-        other @ (How::Retry { .. } | How::ForGood(_) | How::Stopped | How::NotStarted(_)) => {
+        HandlerEnding::Completed { result } => result.map(|json| json.as_str().to_owned()),
+        other @ (HandlerEnding::Retry { .. }
+        | HandlerEnding::ForGood(_)
+        | HandlerEnding::Stopped
+        | HandlerEnding::NotStarted(_)) => {
             panic!("{other:?}")
         }
     }
@@ -47,10 +50,12 @@ pub(crate) fn done(ended: Ended) -> Option<String> {
 
 /// Why it failed, and whether another try may help.
 #[track_caller]
-pub(crate) fn failed(ended: Ended) -> (Failure, bool) {
+pub(crate) fn failed(ended: HandlerOutcome) -> (HandlerFailure, bool) {
     match ended.how {
-        How::Retry { failure, .. } => (failure, true),
-        How::ForGood(failure) => (failure, false),
-        other @ (How::Completed { .. } | How::Stopped | How::NotStarted(_)) => panic!("{other:?}"),
+        HandlerEnding::Retry { failure, .. } => (failure, true),
+        HandlerEnding::ForGood(failure) => (failure, false),
+        other @ (HandlerEnding::Completed { .. }
+        | HandlerEnding::Stopped
+        | HandlerEnding::NotStarted(_)) => panic!("{other:?}"),
     }
 }

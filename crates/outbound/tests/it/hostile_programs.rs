@@ -4,7 +4,7 @@ use crate::{
     errand::{done, errand, failed, payload},
     exec::{environment, run, sh},
 };
-use outbound::{Ended, Errand, Exec, How};
+use outbound::{Exec, HandlerEnding, HandlerOutcome, JobPayload};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{fs, future::pending, path::Path, time::Duration};
 use tempfile::TempDir;
@@ -49,7 +49,8 @@ async fn output_that_is_no_text_becomes_some() {
 
 #[tokio::test]
 async fn whoever_does_not_read_its_job_is_not_waited_for() {
-    let large = Errand { payload: payload(&format!("\"{}\"", "x".repeat(1 << 20))), ..errand() };
+    let large =
+        JobPayload { payload: payload(&format!("\"{}\"", "x".repeat(1 << 20))), ..errand() };
     for script in ["exit 0", "exec <&-; exit 0", "sleep 0.2", "head -c 3 > /dev/null"] {
         done(run(&["sh", "-c", script], &large).await);
     }
@@ -89,7 +90,7 @@ async fn whoever_is_asked_to_stop_may_clean_up() {
     let place = Place::new();
     let script = POLITE;
     let ended = place.stopped(script).await;
-    assert!(matches!(ended.how, How::Stopped), "{ended:?}");
+    assert!(matches!(ended.how, HandlerEnding::Stopped), "{ended:?}");
     assert!(place.path().join("bye").exists());
     place.nobody_is_left().await;
 }
@@ -100,7 +101,7 @@ async fn whoever_ignores_that_is_killed_with_all_its_children() {
     let script = "trap '' TERM; (while :; do sleep 1; done) & echo 'consign:progress 1 x'; \
                   while :; do sleep 1; done";
     let ended = timeout(PATIENCE, place.stopped(script)).await.unwrap();
-    assert!(matches!(ended.how, How::Stopped), "{ended:?}");
+    assert!(matches!(ended.how, HandlerEnding::Stopped), "{ended:?}");
     place.nobody_is_left().await;
 }
 
@@ -108,7 +109,7 @@ async fn whoever_ignores_that_is_killed_with_all_its_children() {
 async fn whoever_never_draws_breath_is_stopped_all_the_same() {
     let place = Place::new();
     let ended = place.stopped("echo 'consign:progress 1 x'; yes; yes").await;
-    assert!(matches!(ended.how, How::Stopped), "{ended:?}");
+    assert!(matches!(ended.how, HandlerEnding::Stopped), "{ended:?}");
     place.nobody_is_left().await;
 }
 
@@ -149,12 +150,12 @@ impl Place {
         Exec::new(["sh", "-c", &script, self.path().to_str().unwrap()], environment())
     }
 
-    async fn sh(&self, script: &str) -> Ended {
+    async fn sh(&self, script: &str) -> HandlerOutcome {
         self.exec(script).run(&errand(), &|_, _| (), pending()).await
     }
 
     /// Stops the script as soon as it says how far it is.
-    async fn stopped(&self, script: &str) -> Ended {
+    async fn stopped(&self, script: &str) -> HandlerOutcome {
         let spoke = Notify::new();
         self.exec(script).run(&errand(), &|_, _| spoke.notify_one(), spoke.notified()).await
     }

@@ -10,7 +10,7 @@ use crate::{
     request::{TypedRequest, read_claimed},
     watch::Touched,
 };
-use ::store::{Answer, Claimed, News, Reply, Request, StoreError};
+use ::store::{Answer, Claimed, Notification, Reply, Request, StoreError};
 use engine::JobId;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,7 +25,7 @@ pub(super) enum Entry {
 }
 
 #[derive(Default)]
-struct Done {
+struct BatchOutcome {
     submissions: Vec<(Submission, Replies)>,
     claims: Vec<(BatchedClaim, ClaimResult)>,
 }
@@ -34,10 +34,10 @@ impl BatchQueue {
     pub(super) fn run_batch(&self, mut entries: Vec<Entry>) {
         let mut requests = Vec::with_capacity(entries.iter().map(Entry::len).sum());
         entries.iter().for_each(|entry| entry.ask(&mut requests));
-        let news = self.news_of(&entries);
-        let told = !news.is_empty();
-        match self.store.execute(requests, news) {
-            Ok(replies) => self.answer(Done::well(entries, replies), told),
+        let notification = self.news_of(&entries);
+        let told = !notification.is_empty();
+        match self.store.execute(requests, notification) {
+            Ok(replies) => self.answer(BatchOutcome::well(entries, replies), told),
             // Something that one of them touches is broken. Alone it harms nobody else.
             Err(StoreError::Damaged(_)) if entries.len() > 1 => {
                 let rest = entries.split_off(entries.len() / 2);
@@ -51,47 +51,50 @@ impl BatchQueue {
                 self.run_batch(finish);
                 self.run_batch(begin);
             }
-            Err(error) => self.answer(Done::badly(entries, error), false),
+            Err(error) => self.answer(BatchOutcome::badly(entries, error), false),
         }
     }
 
     /// What others are to know as soon as this is committed. Where claims are in it, only its end tells what is left for others.
-    fn news_of(&self, entries: &[Entry]) -> News {
+    fn news_of(&self, entries: &[Entry]) -> Notification {
         if !self.has_listeners() || entries.iter().any(Entry::wants_jobs) {
-            return News::default();
+            return Notification::default();
         }
         let submissions = entries.iter().filter_map(Entry::submission);
         let hints = WorkHints::of(submissions.clone().flat_map(|submission| &submission.hints));
         let touches = |request: &Request| {
-            !matches!(request, Request::Audit(_) | Request::Seen { .. } | Request::Leave { .. })
+            !matches!(
+                request,
+                Request::Audit(_) | Request::WorkerAlive { .. } | Request::Leave { .. }
+            )
         };
         let touched = submissions.flat_map(|submission| &submission.requests).any(touches);
-        News { touched, ..hints.news() }
+        Notification { touched, ..hints.notification() }
     }
 
-    fn answer(&self, mut done: Done, told: bool) {
+    fn answer(&self, mut done: BatchOutcome, told: bool) {
         let (watched, listened) = (self.watchers.are_there(), self.has_listeners() && !told);
         let touched = (watched || listened).then(|| done.touched());
         let mut leases = done.leases();
         // What is left for others, and not what was taken: a job that stays here wakes nobody elsewhere.
-        let news = listened.then(|| News {
+        let notification = listened.then(|| Notification {
             touched: touched.as_ref().is_some_and(Touched::is_something),
-            ..done.left_over(&leases).news()
+            ..done.left_over(&leases).notification()
         });
         self.repark(&mut done, &leases);
         let mut lost: Vec<Claimed> = Vec::new();
         for (submission, replies) in done.submissions {
-            if let Err(Ok(replies)) = submission.promise.keep(replies) {
+            if let Err(Ok(replies)) = submission.oneshot.keep(replies) {
                 lost.extend(claimed_in(&replies).cloned());
             }
         }
         for (claim, result) in done.claims {
-            if let Err(Ok(jobs)) = claim.promise.keep(result) {
+            if let Err(Ok(jobs)) = claim.oneshot.keep(result) {
                 lost.extend(jobs);
             }
         }
         // Others come after those who wait here.
-        news.into_iter().for_each(|news| self.notify_peers(news));
+        notification.into_iter().for_each(|notification| self.notify_peers(notification));
         // A claim and its repetition may meet in one batch and get the same leases: those go back only
         // if nobody heard of them.
         lost.retain(|claimed| {
@@ -107,7 +110,7 @@ impl BatchQueue {
 
     /// Lets those claims wait on that got nothing, and marks those ready that may want what is
     /// left.
-    fn repark(&self, done: &mut Done, leases: &Leases) {
+    fn repark(&self, done: &mut BatchOutcome, leases: &Leases) {
         let mut state = self.state();
         if state.claims.is_empty() {
             return;
@@ -126,12 +129,12 @@ impl BatchQueue {
 /// How many answers of a transaction give the lease of a job.
 type Leases = BTreeMap<JobId, usize>;
 
-impl Done {
+impl BatchOutcome {
     fn well(entries: Vec<Entry>, replies: Vec<Reply>) -> Self {
         let requests: usize = entries.iter().map(Entry::len).sum();
         assert_eq!(requests, replies.len(), "a store gives one reply for each request");
         let mut replies = replies.into_iter();
-        let mut done = Done::default();
+        let mut done = BatchOutcome::default();
         for entry in entries {
             match entry {
                 Entry::Submission(submission) => {
@@ -150,7 +153,7 @@ impl Done {
 
     fn badly(entries: Vec<Entry>, error: StoreError) -> Self {
         let error = shared(error);
-        let mut done = Done::default();
+        let mut done = BatchOutcome::default();
         for entry in entries {
             match entry {
                 Entry::Submission(submission) => done.submissions.push((submission, Err(error()))),
@@ -257,8 +260,8 @@ impl Entry {
         match self {
             Entry::Submission(submission) => requests.extend_from_slice(&submission.requests),
             Entry::Claim(BatchedClaim { filter, .. }) => {
-                let (scope, wish) = (filter.scope.clone(), filter.wish.clone());
-                requests.push(TypedRequest::claim(scope, wish).request);
+                let (scope, claim_request) = (filter.scope.clone(), filter.claim_request.clone());
+                requests.push(TypedRequest::claim(scope, claim_request).request);
             }
         }
     }

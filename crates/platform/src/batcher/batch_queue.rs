@@ -19,7 +19,7 @@ use super::{
 };
 use crate::watch::Watchers;
 use ::store::{
-    Claimed, Execute, News, Promise, Request, StoreError,
+    Claimed, Execute, Notification, OneshotSender, Request, StoreError,
     sync::{
         Condvar, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
@@ -168,15 +168,15 @@ impl BatchQueue {
         drop(held);
     }
 
-    pub(super) fn stand(&self, filter: ClaimFilter, promise: Promise<ClaimResult>) -> u64 {
+    pub(super) fn stand(&self, filter: ClaimFilter, oneshot: OneshotSender<ClaimResult>) -> u64 {
         let mut state = self.state();
         let number = state.next_number();
         if state.closing {
             drop(state);
-            drop(promise.keep(Err(closed())));
+            drop(oneshot.keep(Err(closed())));
             return number;
         }
-        state.claims.join(number, filter, promise);
+        state.claims.join(number, filter, oneshot);
         self.notify_writer(state);
         number
     }
@@ -190,16 +190,16 @@ impl BatchQueue {
     /// A claim waits no longer, and somebody wants to know how it ended.
     pub(super) fn withdraw(&self, number: u64) {
         let withdrawn = self.state().claims.withdraw(number);
-        drop(withdrawn.map(|promise| promise.keep(Ok(Vec::new()))));
+        drop(withdrawn.map(|oneshot| oneshot.keep(Ok(Vec::new()))));
     }
 
     pub(super) fn has_listeners(&self) -> bool {
         self.company.load(Ordering::SeqCst)
     }
 
-    pub(super) fn notify_peers(&self, news: News) {
-        if self.has_listeners() && !news.is_empty() {
-            self.store.notify_peers(news);
+    pub(super) fn notify_peers(&self, notification: Notification) {
+        if self.has_listeners() && !notification.is_empty() {
+            self.store.notify_peers(notification);
         }
     }
 
@@ -239,8 +239,8 @@ impl BatchQueue {
         drop(state);
         self.wakeup.notify_all();
         self.gathered.notify_all();
-        for promise in dismissed {
-            drop(promise.keep(Ok(Vec::new())));
+        for oneshot in dismissed {
+            drop(oneshot.keep(Ok(Vec::new())));
         }
     }
 
@@ -330,8 +330,8 @@ impl Drop for PanicGuard<'_> {
         drop(state);
         self.0.wakeup.notify_all();
         self.0.gathered.notify_all();
-        submissions.into_iter().for_each(|one| drop(one.promise.keep(Err(closed()))));
-        dismissed.into_iter().for_each(|promise| drop(promise.keep(Err(closed()))));
+        submissions.into_iter().for_each(|one| drop(one.oneshot.keep(Err(closed()))));
+        dismissed.into_iter().for_each(|oneshot| drop(oneshot.keep(Err(closed()))));
         self.0.watchers.close();
     }
 }

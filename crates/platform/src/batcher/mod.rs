@@ -18,10 +18,10 @@ pub use pending_reply::{ClaimWait, PendingReply};
 use self::{batch_queue::BatchQueue, waiting_claims::ClaimFilter};
 use crate::{Watch, watch::Watchers};
 use ::store::{
-    Execute, News, Reply, Request, StoreError,
+    Execute, Notification, Reply, Request, StoreError,
     sync::{Mutex, atomic::Ordering, thread},
 };
-use engine::{JobId, JobType, Scope, Wish};
+use engine::{ClaimRequest, JobId, JobType, Scope};
 use std::{io, sync::Arc};
 
 /// Shares the transactions of a store among callers.
@@ -106,8 +106,8 @@ impl Batcher {
         PendingReply::submit(&self.queue, batch)?.await
     }
 
-    pub(crate) fn notify_peers(&self, news: News) {
-        self.queue.notify_peers(news);
+    pub(crate) fn notify_peers(&self, notification: Notification) {
+        self.queue.notify_peers(notification);
     }
 
     /// Claims, and waits until there is something to claim.
@@ -115,8 +115,8 @@ impl Batcher {
     /// It takes part in the next batch and, as long as it gets nothing, in every later one that may
     /// bring it work, after the submits in it: a job handed over to an idle system is stored and
     /// started by one commit.
-    pub fn stand(&self, scope: Scope, wish: Wish) -> ClaimWait {
-        ClaimWait::stand(&self.queue, scope, wish)
+    pub fn stand(&self, scope: Scope, claim_request: ClaimRequest) -> ClaimWait {
+        ClaimWait::stand(&self.queue, scope, claim_request)
     }
 
     /// Lets claims that wait try again: those that want one of `types`, or all. For what no request

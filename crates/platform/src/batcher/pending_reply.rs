@@ -5,8 +5,8 @@ use super::{
     submission::{Submission, claimed_in},
     waiting_claims::ClaimFilter,
 };
-use ::store::{Awaited, Claimed, Reply, Request, StoreError, promise};
-use engine::{Scope, Wish};
+use ::store::{Claimed, OneshotReceiver, Reply, Request, StoreError, oneshot};
+use engine::{ClaimRequest, Scope};
 use std::{
     pin::Pin,
     sync::Arc,
@@ -18,7 +18,7 @@ use std::{
 pub struct PendingReply<T> {
     queue: Arc<BatchQueue>,
     number: u64,
-    awaited: Awaited<Result<T, StoreError>>,
+    awaited: OneshotReceiver<Result<T, StoreError>>,
     heard: bool,
     leave: fn(&BatchQueue, u64),
     release: fn(&BatchQueue, &T),
@@ -46,11 +46,15 @@ impl PendingReply<Vec<Reply>> {
 }
 
 impl ClaimWait {
-    pub(super) fn stand(queue: &Arc<BatchQueue>, scope: Scope, wish: Wish) -> Self {
-        let (promise, awaited) = promise();
+    pub(super) fn stand(
+        queue: &Arc<BatchQueue>,
+        scope: Scope,
+        claim_request: ClaimRequest,
+    ) -> Self {
+        let (oneshot, awaited) = oneshot();
         PendingReply {
             queue: queue.clone(),
-            number: queue.stand(ClaimFilter { scope, wish }, promise),
+            number: queue.stand(ClaimFilter { scope, claim_request }, oneshot),
             awaited,
             heard: false,
             leave: BatchQueue::leave,

@@ -1,8 +1,10 @@
 //! One caller's requests: they go into one transaction together.
 
 use super::work_hint::WorkHint;
-use ::store::{Answer, Awaited, Claimed, Promise, Reply, Request, StoreError, promise};
-use engine::{AuditNote, CLAIM_MAX, Command, Ending, How};
+use ::store::{
+    Answer, Claimed, OneshotReceiver, OneshotSender, Reply, Request, StoreError, oneshot,
+};
+use engine::{AuditNote, CLAIM_MAX, Command, Ending, EndingKind};
 use std::ops::{AddAssign, SubAssign};
 
 pub(super) type Replies = Result<Vec<Reply>, StoreError>;
@@ -12,7 +14,7 @@ pub(super) struct Submission {
     pub(super) requests: Vec<Request>,
     pub(super) size: Size,
     pub(super) hints: Vec<WorkHint>,
-    pub(super) promise: Promise<Replies>,
+    pub(super) oneshot: OneshotSender<Replies>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,12 +25,12 @@ pub(super) struct Size {
 }
 
 impl Submission {
-    pub(super) fn new(requests: Vec<Request>) -> (Self, Awaited<Replies>) {
-        let (promise, awaited) = promise();
+    pub(super) fn new(requests: Vec<Request>) -> (Self, OneshotReceiver<Replies>) {
+        let (oneshot, awaited) = oneshot();
         let mut size = Size::default();
         requests.iter().for_each(|request| size += Size::of(request));
         let hints = requests.iter().flat_map(WorkHint::of).collect();
-        (Submission { number: 0, requests, size, hints, promise }, awaited)
+        (Submission { number: 0, requests, size, hints, oneshot }, awaited)
     }
 
     /// Whether a worker reports here, and nobody asks for anything else.
@@ -40,14 +42,14 @@ impl Submission {
     /// or not: a report must not be lost with the connection it came by.
     pub(super) fn is_pointless(&self) -> bool {
         let claims = |request: &Request| matches!(request, Request::Claim { .. });
-        self.requests.iter().all(claims) && !self.promise.is_awaited()
+        self.requests.iter().all(claims) && !self.oneshot.is_awaited()
     }
 }
 
 fn is_report(request: &Request) -> bool {
     match request {
         Request::Job { command, .. } => command.token().is_some(),
-        Request::Seen { .. } | Request::Leave { .. } => true,
+        Request::WorkerAlive { .. } | Request::Leave { .. } => true,
         Request::All(parts) => !parts.is_empty() && parts.iter().all(is_report),
         Request::Submit(_)
         | Request::Claim { .. }
@@ -71,7 +73,9 @@ impl Size {
                 (jobs.len(), jobs.iter().map(bytes).sum())
             }
             Request::Job { command, .. } => (1, text_bytes(command)),
-            Request::Claim { wish, .. } => (wish.max.min(CLAIM_MAX), 64 * wish.job_types.len()),
+            Request::Claim { claim_request, .. } => {
+                (claim_request.max.min(CLAIM_MAX), 64 * claim_request.job_types.len())
+            }
             Request::All(parts) => {
                 let mut all = Size::default();
                 parts.iter().for_each(|part| all += Size::of(part));
@@ -79,7 +83,7 @@ impl Size {
             }
             Request::PutRecord(change) => (0, change.body.as_ref().map_or(0, |body| body.len())),
             Request::Audit(note) => (0, note_bytes(note)),
-            Request::Seen { .. }
+            Request::WorkerAlive { .. }
             | Request::Leave { .. }
             | Request::Pause { .. }
             | Request::Resume { .. } => (0, 0),
@@ -116,13 +120,13 @@ fn text_bytes(command: &Command) -> usize {
         Command::Settle { ending: Ending { how, message, .. }, .. } => {
             length(message)
                 + match how {
-                    How::Completed { result, .. } => {
+                    EndingKind::Completed { result, .. } => {
                         result.as_ref().map_or(0, |result| result.as_str().len())
                     }
-                    How::Failed { failure, .. }
-                    | How::FailedForGood(failure)
-                    | How::Poisoned(failure) => length(&failure.message),
-                    How::Cancelled => 0,
+                    EndingKind::Failed { failure, .. }
+                    | EndingKind::FailedForGood(failure)
+                    | EndingKind::Poisoned(failure) => length(&failure.message),
+                    EndingKind::Cancelled => 0,
                 }
         }
         Command::Heartbeat { progress, .. } => {

@@ -8,8 +8,8 @@
 //! guess and may be wrong; the second may not.
 
 use super::work_hint::{WorkHint, WorkHints};
-use ::store::{Claimed, Promise, Queue, StoreError};
-use engine::{CLAIM_MAX, JobType, Scope, Wish};
+use ::store::{Claimed, OneshotSender, Queue, StoreError};
+use engine::{CLAIM_MAX, ClaimRequest, JobType, Scope};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -28,26 +28,31 @@ pub(super) struct WaitingClaims {
 struct Waiter {
     filter: Arc<ClaimFilter>,
     /// Away while its claim is in a batch.
-    promise: Option<Promise<ClaimResult>>,
+    oneshot: Option<OneshotSender<ClaimResult>>,
     /// Whatever its batch brings is the end of the waiting.
     last: bool,
 }
 
 pub(super) struct ClaimFilter {
     pub(super) scope: Scope,
-    pub(super) wish: Wish,
+    pub(super) claim_request: ClaimRequest,
 }
 
 pub(super) struct BatchedClaim {
     pub(super) number: u64,
     pub(super) filter: Arc<ClaimFilter>,
-    pub(super) promise: Promise<ClaimResult>,
+    pub(super) oneshot: OneshotSender<ClaimResult>,
 }
 
 impl WaitingClaims {
     /// A claim comes, and is asked as soon as can be.
-    pub(super) fn join(&mut self, number: u64, filter: ClaimFilter, promise: Promise<ClaimResult>) {
-        let waiter = Waiter { filter: Arc::new(filter), promise: Some(promise), last: false };
+    pub(super) fn join(
+        &mut self,
+        number: u64,
+        filter: ClaimFilter,
+        oneshot: OneshotSender<ClaimResult>,
+    ) {
+        let waiter = Waiter { filter: Arc::new(filter), oneshot: Some(oneshot), last: false };
         self.waiters.insert(number, waiter);
         self.ready.insert(number);
     }
@@ -69,7 +74,7 @@ impl WaitingClaims {
         }
         let mut jobs = 0;
         for (number, waiter) in &mut self.waiters {
-            if waiter.promise.is_none() {
+            if waiter.oneshot.is_none() {
                 continue;
             }
             let called = hints.serve(&waiter.filter);
@@ -83,10 +88,10 @@ impl WaitingClaims {
             // Before the batch, not after: what happens meanwhile makes it ready again.
             self.ready.remove(number);
             let filter = waiter.filter.clone();
-            turns.extend(waiter.promise.take().map(|p| BatchedClaim {
+            turns.extend(waiter.oneshot.take().map(|p| BatchedClaim {
                 number: *number,
                 filter,
-                promise: p,
+                oneshot: p,
             }));
         }
         turns
@@ -102,7 +107,7 @@ impl WaitingClaims {
             && matches!(&result, Ok(jobs) if jobs.is_empty())
             && !waiter.last
         {
-            waiter.promise = Some(turn.promise);
+            waiter.oneshot = Some(turn.oneshot);
             return None;
         }
         self.leave(turn.number);
@@ -111,20 +116,20 @@ impl WaitingClaims {
 
     /// A claim has what it wanted, or its caller is gone. What comes back is to be dropped when no
     /// lock is held.
-    pub(super) fn leave(&mut self, number: u64) -> Option<Promise<ClaimResult>> {
+    pub(super) fn leave(&mut self, number: u64) -> Option<OneshotSender<ClaimResult>> {
         self.ready.remove(&number);
-        self.waiters.remove(&number)?.promise
+        self.waiters.remove(&number)?.oneshot
     }
 
     /// A caller does not want to wait any longer. Its promise comes back, unless it is in a batch.
-    pub(super) fn withdraw(&mut self, number: u64) -> Option<Promise<ClaimResult>> {
+    pub(super) fn withdraw(&mut self, number: u64) -> Option<OneshotSender<ClaimResult>> {
         let waiter = self.waiters.get_mut(&number)?;
         waiter.last = true;
-        if waiter.promise.is_some() { self.leave(number) } else { None }
+        if waiter.oneshot.is_some() { self.leave(number) } else { None }
     }
 
     /// Ends all waiting; that of claims in a batch when the batch is done.
-    pub(super) fn dismiss(&mut self) -> Vec<Promise<ClaimResult>> {
+    pub(super) fn dismiss(&mut self) -> Vec<OneshotSender<ClaimResult>> {
         let all: Vec<u64> = self.waiters.keys().copied().collect();
         all.into_iter().filter_map(|number| self.withdraw(number)).collect()
     }
@@ -149,7 +154,7 @@ impl WaitingClaims {
 
 impl ClaimFilter {
     pub(super) fn room(&self) -> usize {
-        self.wish.max.min(CLAIM_MAX)
+        self.claim_request.max.min(CLAIM_MAX)
     }
 
     pub(super) fn wants(&self, queue: &Queue) -> bool {
@@ -157,6 +162,6 @@ impl ClaimFilter {
     }
 
     pub(super) fn knows(&self, job_type: &JobType) -> bool {
-        self.wish.job_types.contains(job_type)
+        self.claim_request.job_types.contains(job_type)
     }
 }

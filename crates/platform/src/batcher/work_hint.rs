@@ -1,8 +1,8 @@
 //! What a request may bring to claims that wait for work.
 
 use super::waiting_claims::ClaimFilter;
-use ::store::{News, Queue, Request};
-use engine::{Command, Ending, How, JobId, JobType, Start};
+use ::store::{Notification, Queue, Request};
+use engine::{Command, Ending, EndingKind, JobId, JobType, Start};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -38,7 +38,7 @@ impl WorkHint {
             Request::All(parts) => parts.iter().flat_map(WorkHint::of).collect(),
             Request::Job { .. }
             | Request::Claim { .. }
-            | Request::Seen { .. }
+            | Request::WorkerAlive { .. }
             | Request::Leave { .. }
             | Request::Pause { .. }
             | Request::Audit(_) => Vec::new(),
@@ -78,9 +78,13 @@ impl<'a> WorkHints<'a> {
     }
 
     /// What other nodes should know of it.
-    pub(super) fn news(&self) -> News {
+    pub(super) fn notification(&self) -> Notification {
         let types = self.jobs.keys().map(|queue| &queue.job_type).chain(self.types.iter().copied());
-        News { work: types.cloned().collect(), any_work: self.anything, ..News::default() }
+        Notification {
+            work: types.cloned().collect(),
+            any_work: self.anything,
+            ..Notification::default()
+        }
     }
 
     pub(super) fn may_serve(&self, filter: &ClaimFilter) -> bool {
@@ -115,10 +119,11 @@ fn is_later(start: Start) -> bool {
 fn may_queue_again(command: &Command) -> bool {
     match command {
         Command::Settle { ending: Ending { how, .. }, .. } => match how {
-            How::Failed { retry_after, .. } => retry_after.is_none_or(|wait| wait.is_zero()),
-            How::Completed { .. } | How::FailedForGood(_) | How::Poisoned(_) | How::Cancelled => {
-                false
-            }
+            EndingKind::Failed { retry_after, .. } => retry_after.is_none_or(|wait| wait.is_zero()),
+            EndingKind::Completed { .. }
+            | EndingKind::FailedForGood(_)
+            | EndingKind::Poisoned(_)
+            | EndingKind::Cancelled => false,
         },
         Command::Release { delay, .. } => delay.is_zero(),
         Command::Redrive { .. } | Command::LeaseExpiry | Command::Timeout => true,

@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard},
     thread,
 };
-use store::{Awaited, promise};
+use store::{OneshotReceiver, oneshot};
 use tracing::error;
 
 /// More would take the cores from the threads that answer.
@@ -47,12 +47,12 @@ impl CheckPool {
         &self,
         tenant: &Tenant,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Awaited<T> {
-        let (promise, awaited) = promise();
+    ) -> OneshotReceiver<T> {
+        let (oneshot, awaited) = oneshot();
         let task = Box::new(move || {
-            if promise.is_awaited() {
+            if oneshot.is_awaited() {
                 // Given back where the caller stopped waiting meanwhile.
-                drop(promise.keep(work()));
+                drop(oneshot.keep(work()));
             }
         });
         let mut state = self.0.state();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     /// Keeps every thread of `pool` busy until the senders are dropped.
-    fn occupied(pool: &CheckPool) -> Vec<(mpsc::Sender<()>, Awaited<()>)> {
+    fn occupied(pool: &CheckPool) -> Vec<(mpsc::Sender<()>, OneshotReceiver<()>)> {
         let occupy = |_| {
             let (release, released) = mpsc::channel::<()>();
             let (started, has_started) = mpsc::channel();
@@ -162,7 +162,7 @@ mod tests {
         let pool = CheckPool::default();
         let busy = occupied(&pool);
         let (order, ran) = mpsc::channel();
-        let waiting: Vec<Awaited<()>> = ["a", "a", "a", "b"]
+        let waiting: Vec<OneshotReceiver<()>> = ["a", "a", "a", "b"]
             .map(|name| {
                 let order = order.clone();
                 pool.run(&tenant(name), move || order.send(name).unwrap())

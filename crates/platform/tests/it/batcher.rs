@@ -1,6 +1,6 @@
 //! The batcher: who shares a commit with whom, who waits, and what becomes of those who leave.
 
-use crate::watched::{Watched, job_type, wish};
+use crate::watched::{Watched, claim_request, job_type};
 use engine::{Job, JobDraft, JobId, Scope, Status, WorkerId};
 use platform::{Batcher, ClaimWait, Limits, Platform, Settings, Writes};
 use pollster::block_on;
@@ -55,7 +55,7 @@ impl Yard {
     }
 
     fn stand_for(&self, name: &str, job_types: &[&str], max: usize) -> ClaimWait {
-        self.batcher.stand(Scope::All, wish(name, job_types, max))
+        self.batcher.stand(Scope::All, claim_request(name, job_types, max))
     }
 
     /// A claim that has tried once, in vain.
@@ -70,7 +70,8 @@ impl Yard {
     fn settled(&self, count: usize) {
         self.store.ended(count);
         // The writer answers before it takes the next batch.
-        let seen = Request::Seen { scope: Scope::All, worker: WorkerId::parse("w").unwrap() };
+        let seen =
+            Request::WorkerAlive { scope: Scope::All, worker: WorkerId::parse("w").unwrap() };
         self.ask(seen).unwrap();
     }
 
@@ -98,7 +99,7 @@ fn letter(request: &Request) -> char {
         Request::Submit(_) => 's',
         Request::Job { .. } => 'j',
         Request::Claim { .. } => 'c',
-        Request::Seen { .. } | Request::Leave { .. } => 'l',
+        Request::WorkerAlive { .. } | Request::Leave { .. } => 'l',
         Request::Pause { .. } | Request::Resume { .. } => 'p',
         Request::PutRecord(_) => 'k',
         Request::Audit(_) => 'r',
@@ -119,7 +120,7 @@ fn ids(claimed: &[Claimed]) -> Vec<JobId> {
 }
 
 fn seen() -> Request {
-    Request::Seen { scope: Scope::All, worker: WorkerId::parse("reporter").unwrap() }
+    Request::WorkerAlive { scope: Scope::All, worker: WorkerId::parse("reporter").unwrap() }
 }
 
 #[test]
@@ -271,7 +272,7 @@ fn a_claim_is_asked_again_only_when_there_may_be_work_for_it() {
     let yard = Yard::new();
     let standing = yard.idle("a", &["email"], 1);
     let own = Scope::One(engine::Tenant::parse("stranger").unwrap());
-    let stranger = yard.batcher.stand(own, wish("b", &["sms"], 1));
+    let stranger = yard.batcher.stand(own, claim_request("b", &["sms"], 1));
     yard.settled(3);
     yard.job("sms");
     let later = JobDraft { delay_seconds: Some(60), ..draft("email") };
@@ -382,8 +383,8 @@ fn a_claim_whose_caller_is_gone_before_its_batch_is_not_asked() {
     let mut busy = yard.call(seen());
     assert!(poll(&mut busy).is_pending());
     yard.store.begun(2);
-    let wish = wish("gone", &["email"], 1);
-    let mut gone = yard.call(Request::Claim { scope: Scope::All, wish });
+    let claim_request = claim_request("gone", &["email"], 1);
+    let mut gone = yard.call(Request::Claim { scope: Scope::All, claim_request });
     assert!(poll(&mut gone).is_pending());
     drop(gone);
     yard.store.let_go();
@@ -423,9 +424,9 @@ fn a_claim_that_is_dropped_with_its_answer_unheard_leaves_nothing_leased() {
     unheard(&yard, yard.stand("a"));
     untouched(&yard, id, 3);
 
-    let wish = wish("b", &["email"], 1);
+    let claim_request = claim_request("b", &["email"], 1);
     yard.store.hold();
-    unheard(&yard, yard.call(Request::Claim { scope: Scope::All, wish }));
+    unheard(&yard, yard.call(Request::Claim { scope: Scope::All, claim_request }));
     untouched(&yard, id, 6);
     assert_eq!(yard.story(), ["s", "c", "j", "c", "j"]);
 }
@@ -435,7 +436,10 @@ fn an_ordinary_claim_whose_caller_is_gone_leaves_nothing_leased() {
     let yard = Yard::new();
     let id = yard.job("email");
     yard.store.hold();
-    let claim = |name| Request::Claim { scope: Scope::All, wish: wish(name, &["email"], 1) };
+    let claim = |name| Request::Claim {
+        scope: Scope::All,
+        claim_request: claim_request(name, &["email"], 1),
+    };
     let in_flight = yard.call(claim("a"));
     yard.store.begun(2);
     let waiting = yard.call(claim("b"));
@@ -475,17 +479,17 @@ fn untouched(yard: &Yard, id: JobId, transactions: usize) {
 
 /// Lets the store go, waits until a future has something to say, and does not listen.
 fn unheard(yard: &Yard, mut future: impl Future + Unpin) {
-    struct Bell(mpsc::Sender<()>);
-    impl Wake for Bell {
+    struct Notifier(mpsc::Sender<()>);
+    impl Wake for Notifier {
         fn wake(self: Arc<Self>) {
             self.0.send(()).expect("somebody waits for the bell");
         }
     }
-    let (bell, rung) = mpsc::channel();
-    let waker = Waker::from(Arc::new(Bell(bell)));
+    let (notifier, notified) = mpsc::channel();
+    let waker = Waker::from(Arc::new(Notifier(notifier)));
     assert!(Pin::new(&mut future).poll(&mut Context::from_waker(&waker)).is_pending());
     yard.store.let_go();
-    rung.recv().unwrap();
+    notified.recv().unwrap();
 }
 
 #[test]
@@ -554,11 +558,11 @@ fn several_writers_share_the_work() {
 fn the_verbs_do_not_know_the_difference() {
     let yard = Yard::new();
     let clock = yard.store.clock.clone();
-    let dice = Arc::new(store::SeededDice::new(2));
+    let random = Arc::new(store::SeededRandom::new(2));
     let batcher = Arc::new(yard.batcher);
     let (writes, memory) = (Writes::Batched(batcher.clone()), yard.store.memory.clone());
-    let platform = Platform::with_writes(writes, memory, clock, dice, Settings::default());
-    let standing = batcher.stand(Scope::All, wish("a", &["email"], 1));
+    let platform = Platform::with_writes(writes, memory, clock, random, Settings::default());
+    let standing = batcher.stand(Scope::All, claim_request("a", &["email"], 1));
     let tenant = engine::Tenant::default_tenant();
     let id = block_on(platform.submit(&tenant, draft("email"))).unwrap().job_id;
     let claimed = block_on(standing).unwrap().remove(0);

@@ -1,9 +1,9 @@
 //! One job is damaged: it costs nobody else anything.
 
-use crate::watched::{Watched, wish};
+use crate::watched::{Watched, claim_request};
 use engine::{
-    EndingDraft, JobDraft, JobId, LeaseToken, OutcomeWord, Pulse, Refusal, ReleaseReason, Scope,
-    Status, Tenant, Timestamp, WorkerId,
+    EndingDraft, JobDraft, JobId, LeaseState, LeaseToken, OutcomeWord, Refusal, ReleaseReason,
+    Scope, Status, Tenant, Timestamp, WorkerId,
 };
 use platform::{Beat, Error, Platform, Release, Report, Settings};
 use pollster::block_on;
@@ -26,7 +26,8 @@ impl Yard {
         let platform = store.platform(Settings::default());
         let email = JobDraft { job_type: "email".into(), ..JobDraft::default() };
         block_on(platform.submit_all(&Tenant::default_tenant(), vec![email; JOBS])).unwrap();
-        let claimed = block_on(platform.claim(&Scope::All, wish("c", &["email"], JOBS))).unwrap();
+        let claimed =
+            block_on(platform.claim(&Scope::All, claim_request("c", &["email"], JOBS))).unwrap();
         let leases = claimed.iter().map(|c| (c.job.id(), c.job.lease().unwrap().token)).collect();
         let yard = Yard { store, platform, leases };
         BROKEN.iter().for_each(|index| yard.store.damage(yard.leases[*index].0));
@@ -101,10 +102,10 @@ fn jobs_are_given_back_beside_one_that_cannot_be() {
 #[test]
 fn leases_are_kept_beside_one_that_cannot_be() {
     let yard = Yard::new();
-    let pulses = block_on(yard.platform.heartbeat(&Scope::All, &yard.worker(), yard.beats()));
+    let lease_states = block_on(yard.platform.heartbeat(&Scope::All, &yard.worker(), yard.beats()));
     check(
-        &pulses.unwrap(),
-        |pulse| matches!(pulse, Pulse::Extended(until) if *until > Timestamp::default()),
+        &lease_states.unwrap(),
+        |lease_state| matches!(lease_state, LeaseState::Extended(until) if *until > Timestamp::default()),
     );
 }
 

@@ -1,9 +1,9 @@
 //! Every verb, fed with hostile values: a typed refusal that names the field, no panic.
 
-use crate::house::{House, blamed, lawful, wish};
+use crate::house::{House, blamed, claim_request, lawful};
 use engine::{
-    Chance, EndingDraft, Filter, JobDraft, JobId, JobType, LeaseToken, OutcomeWord, PolicyDraft,
-    Pulse, Refusal, ReleaseReason, Scope, StepName, Tenant, Timestamp, Wish, WorkerId,
+    ClaimRequest, EndingDraft, Entropy, Filter, JobDraft, JobId, JobType, LeaseState, LeaseToken,
+    OutcomeWord, PolicyDraft, Refusal, ReleaseReason, Scope, StepName, Tenant, Timestamp, WorkerId,
     check_step_result,
 };
 use platform::{Beat, Error, Release, Report, StepReport};
@@ -18,7 +18,7 @@ const TOKENS: [LeaseToken; 3] = [
 ];
 
 fn nobody() -> JobId {
-    JobId::new(Timestamp::MAX, Chance(u128::MAX))
+    JobId::new(Timestamp::MAX, Entropy(u128::MAX))
 }
 
 #[test]
@@ -50,17 +50,17 @@ fn submits_are_refused_by_field() {
 #[test]
 fn claims_are_refused_by_field() {
     let house = House::new();
-    let claim = |wish| block_on(house.platform.claim(&Scope::All, wish));
+    let claim = |claim_request| block_on(house.platform.claim(&Scope::All, claim_request));
     for max in [0, 1_001, usize::MAX] {
-        assert_eq!(blamed(claim(wish("c", max))), ["max"]);
+        assert_eq!(blamed(claim(claim_request("c", max))), ["max"]);
     }
-    let mut idle = wish("c", 1);
+    let mut idle = claim_request("c", 1);
     idle.job_types.clear();
     assert_eq!(blamed(claim(idle.clone())), ["jobTypes"]);
     idle.job_types = vec![JobType::parse("x").unwrap(); 101];
     assert_eq!(blamed(claim(idle)), ["jobTypes"]);
     for lease in [Duration::ZERO, Duration::from_secs(3_601), Duration::MAX] {
-        let odd = Wish { lease: Some(lease), ..wish("c", 1) };
+        let odd = ClaimRequest { lease: Some(lease), ..claim_request("c", 1) };
         assert_eq!(blamed(claim(odd)), ["leaseSeconds"]);
     }
 }
@@ -92,8 +92,11 @@ fn reports_are_refused_one_by_one() {
         assert_eq!(lawful(verdicts.remove(0)), Err(Refusal::LeaseLost));
         let beat = |id| Beat { id, token, progress: None };
         let beats = vec![beat(id), beat(nobody())];
-        let pulses = block_on(platform.heartbeat(&scope, &worker, beats)).unwrap();
-        assert!(matches!(pulses[..], [Ok(Pulse::Lost), Ok(Pulse::Lost)]), "{pulses:?}");
+        let lease_states = block_on(platform.heartbeat(&scope, &worker, beats)).unwrap();
+        assert!(
+            matches!(lease_states[..], [Ok(LeaseState::Lost), Ok(LeaseState::Lost)]),
+            "{lease_states:?}"
+        );
         let name = StepName::parse("s").unwrap();
         for result in [None, Some(check_step_result("1").unwrap())] {
             let step = StepReport { id, token, name: name.clone(), result };

@@ -1,25 +1,25 @@
 //! A platform over an empty memory store, with the clock in hand.
 
 use engine::{
-    ClaimId, EndingDraft, JobDraft, JobId, JobType, OutcomeWord, Refusal, Scope, Status, Tenant,
-    Timestamp, Wish, WorkerId,
+    ClaimId, ClaimRequest, EndingDraft, JobDraft, JobId, JobType, OutcomeWord, Refusal, Scope,
+    Status, Tenant, Timestamp, WorkerId,
 };
 use platform::{Error, Platform, Report, Settings, Verdict};
 use pollster::block_on;
 use std::sync::Arc;
-use store::{Claimed, HandClock, Memory, SeededDice};
+use store::{Claimed, ManualClock, Memory, SeededRandom};
 
 pub(crate) struct House {
     pub(crate) platform: Platform,
-    pub(crate) clock: Arc<HandClock>,
+    pub(crate) clock: Arc<ManualClock>,
 }
 
 impl House {
     pub(crate) fn new() -> Self {
-        let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
-        let dice = Arc::new(SeededDice::new(1));
-        let store = Arc::new(Memory::new(clock.clone(), dice.clone()));
-        let platform = Platform::new(store, clock.clone(), dice, Settings::default());
+        let clock = Arc::new(ManualClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
+        let random = Arc::new(SeededRandom::new(1));
+        let store = Arc::new(Memory::new(clock.clone(), random.clone()));
+        let platform = Platform::new(store, clock.clone(), random, Settings::default());
         House { platform, clock }
     }
 
@@ -29,7 +29,7 @@ impl House {
     }
 
     pub(crate) fn claim(&self, name: &str) -> Vec<Claimed> {
-        block_on(self.platform.claim(&Scope::All, wish(name, 10))).unwrap()
+        block_on(self.platform.claim(&Scope::All, claim_request(name, 10))).unwrap()
     }
 
     pub(crate) fn settle(&self, claimed: &Claimed, word: OutcomeWord) -> Result<Status, Refusal> {
@@ -49,8 +49,8 @@ pub(crate) fn lawful(verdict: Verdict) -> Result<Status, Refusal> {
     })
 }
 
-pub(crate) fn wish(name: &str, max: usize) -> Wish {
-    Wish {
+pub(crate) fn claim_request(name: &str, max: usize) -> ClaimRequest {
+    ClaimRequest {
         worker: WorkerId::parse("w1").unwrap(),
         host: None,
         claim: ClaimId::parse(name).unwrap(),

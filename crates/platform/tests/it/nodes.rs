@@ -1,10 +1,10 @@
 //! Several nodes over one store: what one does, the others learn.
 
 use engine::{
-    ClaimId, CorrelationId, Grant, JobDraft, JobId, JobType, KeyDraft, KeyId, KeyName, PolicyDraft,
-    Principal, Right, Scope, Status, Tenant, Timestamp, Wish, WorkerId,
+    ClaimId, ClaimRequest, CorrelationId, Grant, JobDraft, JobId, JobType, KeyDraft, KeyId,
+    KeyName, PolicyDraft, Principal, Right, Scope, Status, Tenant, Timestamp, WorkerId,
 };
-use platform::{Changed, Error, Node, Settings, SystemClock, SystemDice, Watch};
+use platform::{Changed, Error, Node, Settings, SystemClock, SystemRandom, Watch};
 use pollster::block_on;
 use std::{
     sync::{Arc, mpsc},
@@ -13,8 +13,8 @@ use std::{
     time::Duration,
 };
 use store::{
-    Claimed, Clock, HandClock, Memory, NODE_LOST_AFTER, News, NodeSeen, SETTINGS_TRUSTED_FOR,
-    SeededDice, Store, StoreError,
+    Claimed, Clock, ManualClock, Memory, NODE_LOST_AFTER, NodeStatus, Notification,
+    SETTINGS_TRUSTED_FOR, SeededRandom, Store, StoreError,
 };
 
 /// Nothing here takes so long unless it never happens.
@@ -23,13 +23,13 @@ const BOUND: Duration = Duration::from_secs(60);
 const POLLED: Duration = Duration::from_secs(15);
 
 fn start(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Node {
-    Node::start(store, clock, Arc::new(SystemDice), Settings::default()).unwrap()
+    Node::start(store, clock, Arc::new(SystemRandom), Settings::default()).unwrap()
 }
 
 /// A store to be shared, and the clock of all its nodes.
 fn shared() -> (Memory, Arc<SystemClock>) {
     let clock = Arc::new(SystemClock::new());
-    (Memory::shared(clock.clone(), Arc::new(SystemDice)), clock)
+    (Memory::shared(clock.clone(), Arc::new(SystemRandom)), clock)
 }
 
 /// Two nodes that have heard of each other.
@@ -46,9 +46,9 @@ fn two() -> (Node, Node, Arc<SystemClock>) {
 /// Two nodes whose time stands still, so that nothing is ever polled: what the first learns of the second it
 /// was told. The second knows of the first.
 fn two_out_of_time() -> (Node, Node) {
-    let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
+    let clock = Arc::new(ManualClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
     clock.pass(Duration::from_secs(60));
-    let memory = Memory::shared(clock.clone(), Arc::new(SeededDice::new(1)));
+    let memory = Memory::shared(clock.clone(), Arc::new(SeededRandom::new(1)));
     let near = start(Arc::new(memory.another()), clock.clone());
     wait_until("the first was heard", || near.nodes()[0].leads);
     let far = start(Arc::new(memory), clock);
@@ -95,8 +95,8 @@ fn submit(node: &Node, draft: JobDraft) -> Result<JobId, Error> {
     block_on(node.submit(&Tenant::default_tenant(), draft)).map(|submitted| submitted.job_id)
 }
 
-fn wish(claim: &str) -> Wish {
-    Wish {
+fn claim_request(claim: &str) -> ClaimRequest {
+    ClaimRequest {
         worker: WorkerId::parse("w").unwrap(),
         host: None,
         claim: ClaimId::parse(claim).unwrap(),
@@ -108,7 +108,7 @@ fn wish(claim: &str) -> Wish {
 
 /// A claim that the node has asked the store about, and that waits.
 fn standing(node: &Node, claim: &str) -> impl Future<Output = Vec<Claimed>> + Send + use<> {
-    let standing = node.stand(Scope::All, wish(claim));
+    let standing = node.stand(Scope::All, claim_request(claim));
     // The writer takes one batch after the other, so the claim was in this one or in one before.
     block_on(node.platform().heartbeat(&Scope::All, &WorkerId::parse("w").unwrap(), Vec::new()))
         .unwrap();
@@ -209,18 +209,18 @@ fn what_was_put_off_for_a_moment_is_told_to_those_who_cannot_have_seen_it() {
     wait_until("each knows both", || nodes.iter().all(|node| node.nodes().len() == 2));
     // A job for later offers nothing to anybody now: that there is work can only be said when it is due.
     submit(&nodes[0], JobDraft { delay_seconds: Some(1), ..email() }).unwrap();
-    let mut all = News::default();
+    let mut all = Notification::default();
     let told = within(async move {
         while !all.any_work {
-            all.add(ear.news().await);
+            all.add(ear.notification().await);
         }
         all
     });
     assert!(told.work.is_empty() && told.touched, "{told:?}");
 }
 
-fn leaders(nodes: &[NodeSeen]) -> Vec<&str> {
-    nodes.iter().filter(|seen| seen.leads).map(|seen| &*seen.card.id).collect()
+fn leaders(nodes: &[NodeStatus]) -> Vec<&str> {
+    nodes.iter().filter(|seen| seen.leads).map(|seen| &*seen.info.id).collect()
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn one_node_leads_and_all_know_which() {
     let seen = near.nodes();
     assert_eq!(leaders(&seen).len(), 1);
     assert_eq!(leaders(&seen), leaders(&far.nodes()));
-    let ids: Vec<&str> = seen.iter().map(|seen| &*seen.card.id).collect();
+    let ids: Vec<&str> = seen.iter().map(|seen| &*seen.info.id).collect();
     assert!(ids.contains(&near.id()) && ids.contains(&far.id()) && near.id() != far.id());
 }
 
@@ -241,8 +241,8 @@ fn a_node_that_drains_goes_on_serving_and_leads_no_more() {
     leader.drain();
     wait_until("the other leads", || leaders(&other.nodes()) == [other.id()]);
     let seen = other.nodes();
-    let gone = seen.iter().find(|seen| seen.card.id == leader.id()).unwrap();
-    assert!(gone.card.draining && gone.live, "{gone:?}");
+    let gone = seen.iter().find(|seen| seen.info.id == leader.id()).unwrap();
+    assert!(gone.info.draining && gone.live, "{gone:?}");
     submit(&leader, email()).unwrap();
 }
 
@@ -374,9 +374,9 @@ fn what_one_node_sets_is_confirmed_when_every_word_is_lost() {
 
 #[test]
 fn a_node_that_cannot_look_does_not_act_by_what_it_remembers() {
-    let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
+    let clock = Arc::new(ManualClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
     clock.pass(Duration::from_secs(60));
-    let memory = Memory::shared(clock.clone(), Arc::new(SeededDice::new(1)));
+    let memory = Memory::shared(clock.clone(), Arc::new(SeededRandom::new(1)));
     let line = Arc::new(memory.another());
     let near = start(line.clone(), clock.clone());
     let far = start(Arc::new(memory), clock.clone());

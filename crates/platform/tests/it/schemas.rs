@@ -5,7 +5,7 @@ use engine::{JobDraft, PolicyDraft, Refusal, Tenant};
 use platform::{Error, Node, Platform, Settings};
 use pollster::block_on;
 use std::{sync::Arc, thread, time::Duration};
-use store::{SeededDice, StoreError};
+use store::{SeededRandom, StoreError};
 
 const WANTS_TO: &str = r#"{"type": "object", "required": ["to"]}"#;
 
@@ -135,9 +135,9 @@ fn a_job_that_was_taken_before_is_not_checked_again_but_a_repeat_is() {
 #[test]
 fn what_another_node_sets_is_heard_of() {
     let store = Watched::new();
-    let (clock, dice) = (store.clock.clone(), Arc::new(SeededDice::new(3)));
+    let (clock, random) = (store.clock.clone(), Arc::new(SeededRandom::new(3)));
     let node =
-        Node::start_with(store.clone(), store.memory.clone(), clock, dice, Settings::default());
+        Node::start_with(store.clone(), store.memory.clone(), clock, random, Settings::default());
     let node = node.unwrap();
     submit(&node, &["5"]).unwrap();
     set(&platform(&store, false), Some(WANTS_TO));

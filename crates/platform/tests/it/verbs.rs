@@ -47,8 +47,9 @@ fn a_claim_repeated_with_its_id_gets_the_same_leases_and_uses_no_further_attempt
 fn a_heartbeat_without_leases_is_a_sign_of_life() {
     let house = House::new();
     let worker = engine::WorkerId::parse("idle").unwrap();
-    let pulses = block_on(house.platform.heartbeat(&Scope::All, &worker, Vec::new())).unwrap();
-    assert!(pulses.is_empty());
+    let lease_states =
+        block_on(house.platform.heartbeat(&Scope::All, &worker, Vec::new())).unwrap();
+    assert!(lease_states.is_empty());
     let seen = block_on(house.platform.workers(&Scope::All)).unwrap();
     assert!(seen[0].live && seen[0].worker == worker);
 }

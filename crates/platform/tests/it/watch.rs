@@ -1,6 +1,6 @@
 //! Watches: who learns that a job was touched, and that nothing will happen any more.
 
-use crate::watched::{Watched, wish};
+use crate::watched::{Watched, claim_request};
 use engine::{AuditNote, Command, CorrelationId, JobId, Scope, Status, WorkerId};
 use platform::{Batcher, Changed, Limits, Watch};
 use pollster::block_on;
@@ -46,7 +46,8 @@ impl Yard {
 
     /// Waits until whoever watches was told of what has been answered.
     fn told(&self) {
-        let seen = Request::Seen { scope: Scope::All, worker: WorkerId::parse("w").unwrap() };
+        let seen =
+            Request::WorkerAlive { scope: Scope::All, worker: WorkerId::parse("w").unwrap() };
         // The writer tells before it takes the next batch.
         self.ask(seen).unwrap();
     }
@@ -105,10 +106,14 @@ fn a_watch_learns_of_claims_and_of_claims_that_stand() {
     let (one, two) = (yard.submit(), yard.submit());
     yard.told();
     let (mut first, mut second) = (yard.batcher.watch(one), yard.batcher.watch(two));
-    yard.ask(Request::Claim { scope: Scope::All, wish: wish("a", &["email"], 1) }).unwrap();
+    yard.ask(Request::Claim {
+        scope: Scope::All,
+        claim_request: claim_request("a", &["email"], 1),
+    })
+    .unwrap();
     assert_eq!(block_on(first.changed()), Changed::Touched);
     assert_eq!(poll(&mut second), Poll::Pending);
-    block_on(yard.batcher.stand(Scope::All, wish("b", &["email"], 1))).unwrap();
+    block_on(yard.batcher.stand(Scope::All, claim_request("b", &["email"], 1))).unwrap();
     assert_eq!(block_on(second.changed()), Changed::Touched);
     assert_eq!((yard.status(one), yard.status(two)), (Status::Running, Status::Running));
 }
@@ -120,7 +125,8 @@ fn a_claim_that_nobody_heard_of_is_told_when_it_is_taken_back() {
     yard.told();
     let mut watch = yard.batcher.watch(id);
     yard.store.hold();
-    let claim = Request::Claim { scope: Scope::All, wish: wish("a", &["email"], 1) };
+    let claim =
+        Request::Claim { scope: Scope::All, claim_request: claim_request("a", &["email"], 1) };
     let mut call = Box::pin(yard.batcher.execute(vec![claim]));
     let polled = Pin::new(&mut call).poll(&mut Context::from_waker(Waker::noop()));
     assert!(polled.is_pending());

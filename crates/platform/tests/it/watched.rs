@@ -3,19 +3,21 @@
 //! With the locks of `store::sync`, so that the tests under shuttle can use it as well.
 
 use engine::{
-    ClaimId, Intake, JobDraft, JobId, JobType, PAYLOAD_BYTES_MAX, Tenant, Timestamp, Wish, WorkerId,
+    ClaimId, ClaimRequest, JobDraft, JobId, JobType, PAYLOAD_BYTES_MAX, SubmitContext, Tenant,
+    Timestamp, WorkerId,
 };
 use platform::{Platform, Settings, Writes};
 use std::sync::Arc;
 use store::{
-    Clock, Dice, Execute, HandClock, Memory, News, Reply, Request, SeededDice, StoreError,
+    Clock, Execute, ManualClock, Memory, Notification, RandomSource, Reply, Request, SeededRandom,
+    StoreError,
     sync::{Condvar, Mutex, MutexGuard},
 };
 
 pub(crate) struct Watched {
     pub(crate) memory: Arc<Memory>,
-    pub(crate) clock: Arc<HandClock>,
-    dice: Arc<SeededDice>,
+    pub(crate) clock: Arc<ManualClock>,
+    random: Arc<SeededRandom>,
     diary: Mutex<Diary>,
     turned: Condvar,
 }
@@ -35,12 +37,12 @@ struct Diary {
 
 impl Watched {
     pub(crate) fn new() -> Arc<Self> {
-        let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
-        let dice = Arc::new(SeededDice::new(1));
+        let clock = Arc::new(ManualClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
+        let random = Arc::new(SeededRandom::new(1));
         Arc::new(Watched {
-            memory: Arc::new(Memory::new(clock.clone(), dice.clone())),
+            memory: Arc::new(Memory::new(clock.clone(), random.clone())),
             clock,
-            dice,
+            random,
             diary: Mutex::new(Diary::default()),
             turned: Condvar::new(),
         })
@@ -48,9 +50,9 @@ impl Watched {
 
     /// The verbs over it: batches are watched, reads go to the memory.
     pub(crate) fn platform(self: &Arc<Self>, settings: Settings) -> Platform {
-        let dice = Arc::new(SeededDice::new(2));
+        let random = Arc::new(SeededRandom::new(2));
         let writes = Writes::Direct(self.clone());
-        Platform::with_writes(writes, self.memory.clone(), self.clock.clone(), dice, settings)
+        Platform::with_writes(writes, self.memory.clone(), self.clock.clone(), random, settings)
     }
 
     /// Lets transactions begin, but not end.
@@ -107,13 +109,13 @@ impl Watched {
     }
 
     pub(crate) fn new_job(&self, draft: JobDraft) -> engine::NewJob {
-        let intake = Intake {
-            id: JobId::new(self.clock.read().wall, self.dice.roll()),
+        let context = SubmitContext {
+            id: JobId::new(self.clock.read().wall, self.random.entropy()),
             tenant: Tenant::default_tenant(),
-            chance: self.dice.roll(),
+            entropy: self.random.entropy(),
             payload_bytes_max: PAYLOAD_BYTES_MAX,
         };
-        draft.check(intake).expect("lawful")
+        draft.check(context).expect("lawful")
     }
 
     fn until(&self, reached: impl Fn(&Diary) -> bool) -> MutexGuard<'_, Diary> {
@@ -173,8 +175,8 @@ pub(crate) fn job_type(name: &str) -> JobType {
     JobType::parse(name).expect("lawful")
 }
 
-pub(crate) fn wish(claim: &str, job_types: &[&str], max: usize) -> Wish {
-    Wish {
+pub(crate) fn claim_request(claim: &str, job_types: &[&str], max: usize) -> ClaimRequest {
+    ClaimRequest {
         worker: WorkerId::parse("w1").expect("lawful"),
         host: None,
         claim: ClaimId::parse(claim).expect("lawful"),
@@ -185,9 +187,13 @@ pub(crate) fn wish(claim: &str, job_types: &[&str], max: usize) -> Wish {
 }
 
 impl Execute for Watched {
-    fn execute(&self, batch: Vec<Request>, news: News) -> Result<Vec<Reply>, StoreError> {
+    fn execute(
+        &self,
+        batch: Vec<Request>,
+        notification: Notification,
+    ) -> Result<Vec<Reply>, StoreError> {
         let replies = match self.begin(&batch) {
-            Ok(()) => self.memory.execute(batch, news),
+            Ok(()) => self.memory.execute(batch, notification),
             Err(error) => Err(error),
         };
         self.diary().ended += 1;

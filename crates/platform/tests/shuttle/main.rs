@@ -23,7 +23,7 @@ use std::{
     time::Duration,
 };
 use store::{Answer, Reply, Request, Store, StoreError};
-use watched::{Watched, job_type, wish};
+use watched::{Watched, claim_request, job_type};
 
 /// Lives through `story` with threads that take turns by chance, and again with threads that seldom do.
 fn check(story: fn()) {
@@ -68,7 +68,7 @@ impl Yard {
     }
 
     fn stand(&self, name: &str) -> ClaimWait {
-        self.batcher.stand(Scope::All, wish(name, &["email"], 1))
+        self.batcher.stand(Scope::All, claim_request(name, &["email"], 1))
     }
 
     /// Waits for one job.
@@ -223,12 +223,12 @@ fn a_wake_up_is_never_lost() {
         let later = Request::Submit(vec![yard.store.new_job(later)]);
         let id = submitted(&block_on(yard.batcher.execute(vec![later])).unwrap());
         let worker = yard.spawn(|yard| yard.take("a"));
-        let clockwork = yard.spawn(|yard| {
+        let maintenance = yard.spawn(|yard| {
             yard.store.clock.pass(Duration::from_secs(60));
             yard.batcher.wake(Some(&[job_type("email")]));
         });
         assert_eq!(worker.join().unwrap(), id);
-        clockwork.join().unwrap();
+        maintenance.join().unwrap();
     });
 }
 
@@ -262,7 +262,10 @@ fn a_call_that_is_dropped_keeps_no_job_from_the_next() {
     check(|| {
         let yard = Yard::new(2);
         let gone = yard.spawn(|yard| {
-            let claim = Request::Claim { scope: Scope::All, wish: wish("a", &["email"], 1) };
+            let claim = Request::Claim {
+                scope: Scope::All,
+                claim_request: claim_request("a", &["email"], 1),
+            };
             leave(Box::pin(yard.batcher.execute(vec![claim]))).is_some()
         });
         let id = yard.submit().unwrap();

@@ -5,7 +5,7 @@ use crate::{
     mistakes::{Mistake, outcome_unknown, spoil_request},
 };
 use std::sync::{Arc, Mutex};
-use store::{Execute, News, Reply, Request, Store, StoreError};
+use store::{Execute, Notification, Reply, Request, Store, StoreError};
 
 /// How the next transaction goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,19 +47,23 @@ impl Flaky {
 }
 
 impl Execute for Flaky {
-    fn execute(&self, mut batch: Vec<Request>, news: News) -> Result<Vec<Reply>, StoreError> {
+    fn execute(
+        &self,
+        mut batch: Vec<Request>,
+        notification: Notification,
+    ) -> Result<Vec<Reply>, StoreError> {
         let fault = std::mem::take(&mut *self.next.lock().unwrap());
         if let Some(mistake) = self.mistake {
             batch.iter_mut().for_each(|request| spoil_request(mistake, request));
         }
         match fault {
-            Fault::None => self.store().execute(batch, news),
+            Fault::None => self.store().execute(batch, notification),
             Fault::NotCommitted if self.mistake == Some(Mistake::AckBeforeCommit) => {
                 self.ground.execute_and_forget(batch)
             }
             Fault::NotCommitted => Err(StoreError::Unavailable(None)),
             Fault::UnknownButDone => {
-                self.store().execute(batch, news)?;
+                self.store().execute(batch, notification)?;
                 Err(outcome_unknown(self.mistake))
             }
             Fault::UnknownNotDone => Err(outcome_unknown(self.mistake)),

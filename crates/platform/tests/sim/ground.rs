@@ -9,8 +9,8 @@ use std::{
     sync::{Arc, LazyLock, Mutex},
 };
 use store::{
-    Clock, Dice, Execute, Memory, News, Options, Postgres, PostgresAddress, PostgresOptions, Reply,
-    Request, Sqlite, Store, StoreError, take_the_clock, wipe,
+    Clock, Execute, Memory, Notification, Options, Postgres, PostgresAddress, PostgresOptions,
+    RandomSource, Reply, Request, Sqlite, Store, StoreError, take_the_clock, wipe,
 };
 use tempfile::TempDir;
 use test_postgres::Server;
@@ -54,7 +54,7 @@ pub(crate) enum Ground {
 pub(crate) struct File {
     store: Mutex<Option<Arc<dyn Store>>>,
     clock: Arc<dyn Clock>,
-    dice: Arc<dyn Dice>,
+    random: Arc<dyn RandomSource>,
     // Dropped last: the store is closed before its folder goes.
     folder: TempDir,
 }
@@ -64,30 +64,30 @@ pub(crate) struct Database {
     store: Mutex<Option<Arc<dyn Store>>>,
     address: PostgresAddress,
     clock: Arc<dyn Clock>,
-    dice: Arc<dyn Dice>,
+    random: Arc<dyn RandomSource>,
 }
 
 impl Ground {
-    pub(crate) fn new(on: On, sim_clock: &Arc<SimClock>, dice: Arc<dyn Dice>) -> Self {
+    pub(crate) fn new(on: On, sim_clock: &Arc<SimClock>, random: Arc<dyn RandomSource>) -> Self {
         let clock: Arc<dyn Clock> = sim_clock.clone();
         match on {
-            On::Memory => Ground::Memory(Arc::new(Memory::new(clock, dice))),
+            On::Memory => Ground::Memory(Arc::new(Memory::new(clock, random))),
             On::Mistaken(mistake) => {
                 let rules = MistakenRules { mistake, clock: sim_clock.clone() };
-                let memory = Memory::new(clock, dice).with_rules(Arc::new(rules));
+                let memory = Memory::new(clock, random).with_rules(Arc::new(rules));
                 Ground::Memory(Arc::new(memory))
             }
             On::Sqlite => {
                 let folder = folder();
-                let store = Mutex::new(Some(open(&folder, &clock, &dice)));
-                Ground::Sqlite(Box::new(File { store, clock, dice, folder }))
+                let store = Mutex::new(Some(open(&folder, &clock, &random)));
+                Ground::Sqlite(Box::new(File { store, clock, random, folder }))
             }
             On::Postgres => {
                 let address = ADDRESS.with(Clone::clone);
                 RUNTIME.block_on(take_the_clock(&address, sim_clock.hand())).expect("it is ours");
                 RUNTIME.block_on(wipe(&address)).expect("it can be emptied");
-                let store = Mutex::new(Some(open_database(&address, &clock, &dice)));
-                Ground::Postgres(Box::new(Database { store, address, clock, dice }))
+                let store = Mutex::new(Some(open_database(&address, &clock, &random)));
+                Ground::Postgres(Box::new(Database { store, address, clock, random }))
             }
         }
     }
@@ -104,11 +104,11 @@ impl Ground {
         match self {
             Ground::Memory(memory) => memory.restart(),
             Ground::Sqlite(file) => {
-                reopen(&file.store, || open(&file.folder, &file.clock, &file.dice));
+                reopen(&file.store, || open(&file.folder, &file.clock, &file.random));
             }
             Ground::Postgres(database) => {
-                let Database { store, address, clock, dice } = &**database;
-                reopen(store, || open_database(address, clock, dice));
+                let Database { store, address, clock, random } = &**database;
+                reopen(store, || open_database(address, clock, random));
             }
         }
     }
@@ -117,7 +117,7 @@ impl Ground {
     pub(crate) fn execute_and_forget(&self, batch: Vec<Request>) -> Result<Vec<Reply>, StoreError> {
         let Ground::Memory(memory) = self else { unreachable!("mistakes are made in memory only") };
         let before = memory.backup();
-        let replies = memory.execute(batch, News::default());
+        let replies = memory.execute(batch, Notification::default());
         memory.rewind(before);
         replies
     }
@@ -134,10 +134,14 @@ fn reopen(store: &Mutex<Option<Arc<dyn Store>>>, open: impl FnOnce() -> Arc<dyn 
     *store = Some(open());
 }
 
-fn open(folder: &TempDir, clock: &Arc<dyn Clock>, dice: &Arc<dyn Dice>) -> Arc<dyn Store> {
+fn open(
+    folder: &TempDir,
+    clock: &Arc<dyn Clock>,
+    random: &Arc<dyn RandomSource>,
+) -> Arc<dyn Store> {
     let options = Options { fail_stop: Arc::new(|_| {}), ..Options::default() };
     let path = folder.path().join("consign.db");
-    let store = Sqlite::open(path, clock.clone(), dice.clone(), options);
+    let store = Sqlite::open(path, clock.clone(), random.clone(), options);
     Arc::new(store.expect("it can be opened"))
 }
 
@@ -159,10 +163,10 @@ thread_local! {
 fn open_database(
     address: &PostgresAddress,
     clock: &Arc<dyn Clock>,
-    dice: &Arc<dyn Dice>,
+    random: &Arc<dyn RandomSource>,
 ) -> Arc<dyn Store> {
     let options = PostgresOptions { writers: 1, readers: 1, ..PostgresOptions::default() };
-    let opened = Postgres::open(address, clock.clone(), dice.clone(), options);
+    let opened = Postgres::open(address, clock.clone(), random.clone(), options);
     Arc::new(RUNTIME.block_on(opened).expect("it can be opened"))
 }
 

@@ -6,8 +6,8 @@
 
 use crate::nature::SimClock;
 use engine::{
-    Answer, Change, Claim, ClaimId, Command, Decision, Effect, Facts, How, Job, JobId, Lease,
-    LeaseToken, Policy, Pulse, Ruling, Scope, State, Tenant, Timestamp, WorkerId,
+    Answer, Change, Claim, ClaimId, Command, Decided, Decision, Effect, EndingKind, Facts, Job,
+    JobId, Lease, LeaseState, LeaseToken, Policy, Scope, State, Tenant, Timestamp, WorkerId,
 };
 use std::{
     sync::{
@@ -87,10 +87,10 @@ impl Rules for MistakenRules {
                 given.state = State::Running(lapsed_lease(token, facts.now));
             }
             (Mistake::AttemptsCountedOnFailure, Command::Settle { ending, .. }) => {
-                given.life.attempt += u32::from(matches!(ending.how, How::Failed { .. }));
+                given.life.attempt += u32::from(matches!(ending.how, EndingKind::Failed { .. }));
             }
             (Mistake::CancelForgotten, Command::Settle { ending, .. }) => {
-                given.life.cancel_requested &= !matches!(ending.how, How::Failed { .. });
+                given.life.cancel_requested &= !matches!(ending.how, EndingKind::Failed { .. });
             }
             (Mistake::CancelForgotten, Command::Timeout | Command::LeaseExpiry) => {
                 given.life.cancel_requested = false;
@@ -101,9 +101,9 @@ impl Rules for MistakenRules {
             (Mistake::WorkersClock, _) => facts.now = self.clock.callers_wall(),
             _ => {}
         }
-        let mut ruling = engine::decide(&given, command, &facts)?;
-        amend(&mut ruling, |change| self.spoil(job, command, facts.now, change));
-        Ok(ruling)
+        let mut decided = engine::decide(&given, command, &facts)?;
+        amend(&mut decided, |change| self.spoil(job, command, facts.now, change));
+        Ok(decided)
     }
 
     fn claim(&self, job: &Job, claim: &Claim, facts: &Facts<'_>) -> Decision {
@@ -113,13 +113,13 @@ impl Rules for MistakenRules {
             (Mistake::WorkersClock, _) => facts.now = self.clock.callers_wall(),
             _ => {}
         }
-        let mut ruling = engine::claim(&given, claim, &facts)?;
-        amend(&mut ruling, |change| match (self.mistake, job.life.attempt) {
+        let mut decided = engine::claim(&given, claim, &facts)?;
+        amend(&mut decided, |change| match (self.mistake, job.life.attempt) {
             (Mistake::AttemptsCountedOnFailure, before) => set_attempt(change, before),
             (Mistake::OutcomeOutsideTransaction, _) => lose_some_events(change),
             _ => {}
         });
-        Ok(ruling)
+        Ok(decided)
     }
 
     fn due_until(&self, now: Timestamp) -> Timestamp {
@@ -168,13 +168,16 @@ impl MistakenRules {
 }
 
 /// Changes a decision, and its answer with it.
-fn amend(ruling: &mut Ruling, spoil: impl FnOnce(&mut Change)) {
-    let Effect::Change(change) = &mut ruling.effect else { return };
+fn amend(decided: &mut Decided, spoil: impl FnOnce(&mut Change)) {
+    let Effect::Change(change) = &mut decided.effect else { return };
     spoil(change);
     let expires_at = change.job.lease().map(|lease| lease.expires_at);
-    match (&mut ruling.answer, expires_at) {
+    match (&mut decided.answer, expires_at) {
         (Answer::Job(job), _) => **job = change.job.clone(),
-        (Answer::Pulse(Pulse::Extended(told) | Pulse::CancelRequested(told)), Some(until)) => {
+        (
+            Answer::LeaseState(LeaseState::Extended(told) | LeaseState::CancelRequested(told)),
+            Some(until),
+        ) => {
             *told = until;
         }
         _ => {}
@@ -231,9 +234,9 @@ pub(crate) fn spoil_request(mistake: Mistake, request: &mut Request) {
                 new.tenant = named.and_then(Result::ok).unwrap_or(new.tenant.clone());
             }
         }
-        (Mistake::ClaimNotRemembered, Request::Claim { wish, .. }) => {
+        (Mistake::ClaimNotRemembered, Request::Claim { claim_request, .. }) => {
             let name = format!("unique-{}", CLAIMS.fetch_add(1, Ordering::Relaxed));
-            wish.claim = ClaimId::parse(&name).expect("lawful");
+            claim_request.claim = ClaimId::parse(&name).expect("lawful");
         }
         _ => {}
     }

@@ -5,12 +5,12 @@ use std::{
     sync::atomic::{AtomicI64, Ordering},
     time::Duration,
 };
-use store::{Clock, HandClock, Reading};
+use store::{Clock, ManualClock, Reading};
 
 /// The machine's clocks, moved by hand, and how wrong the clock of whoever calls now is. Only a store
 /// that asks its callers for the time would notice.
 pub(crate) struct SimClock {
-    hand: HandClock,
+    hand: ManualClock,
     skew_ms: AtomicI64,
     at_most_ms: AtomicI64,
 }
@@ -19,11 +19,11 @@ impl SimClock {
     pub(crate) fn new() -> Self {
         let beginning = Timestamp::from_unix_ms(1_800_000_000_000);
         let at_most_ms = AtomicI64::new(beginning.unix_ms());
-        SimClock { hand: HandClock::at(beginning), skew_ms: AtomicI64::new(0), at_most_ms }
+        SimClock { hand: ManualClock::at(beginning), skew_ms: AtomicI64::new(0), at_most_ms }
     }
 
     /// The hand itself, for a clock elsewhere that goes with it.
-    pub(crate) fn hand(&self) -> &HandClock {
+    pub(crate) fn hand(&self) -> &ManualClock {
         &self.hand
     }
 

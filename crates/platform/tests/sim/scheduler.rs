@@ -8,12 +8,13 @@ use crate::{
     world::World,
 };
 use engine::{
-    AuditNote, CorrelationId, Intake, JobId, PAYLOAD_BYTES_MAX, Policy, Scope, Submitted,
+    AuditNote, CorrelationId, JobId, PAYLOAD_BYTES_MAX, Policy, Scope, SubmitContext, Submitted,
 };
 use platform::Error;
 use pollster::block_on;
 use store::{
-    Answer, Clock, Dice, Execute, News, RecordChange, RecordKind, Reply, Request, StoreError,
+    Answer, Clock, Execute, Notification, RandomSource, RecordChange, RecordKind, Reply, Request,
+    StoreError,
 };
 
 /// No job is of this type: its policy is the record that schedulers move on.
@@ -37,7 +38,7 @@ pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
     let lists: Vec<List> =
         (0..1 + rng.below(2)).map(|_| list(world, rng, before.version)).collect();
     let batch = lists.iter().map(|list| list.request.clone()).collect();
-    let heard = world.store.execute(batch, News::default());
+    let heard = world.store.execute(batch, Notification::default());
     let answers = answers(heard, &lists);
     world.say(|| {
         let told = lists.iter().map(|list| list.job).zip(&answers).collect::<Vec<_>>();
@@ -72,9 +73,13 @@ fn list(world: &World, rng: &mut Rng, version: u64) -> List {
     let (asked, draft) = producer::job(world, &tenant, rng);
     let draft = engine::JobDraft { idempotency_key: None, ..draft };
     let asked = Asked { key: None, ..asked };
-    let job = JobId::new(world.clock.read().wall, world.dice.roll());
-    let intake =
-        Intake { id: job, tenant, chance: world.dice.roll(), payload_bytes_max: PAYLOAD_BYTES_MAX };
+    let job = JobId::new(world.clock.read().wall, world.random.entropy());
+    let context = SubmitContext {
+        id: job,
+        tenant,
+        entropy: world.random.entropy(),
+        payload_bytes_max: PAYLOAD_BYTES_MAX,
+    };
     let policy = Policy { max_attempts: 1 + rng.below(9) as u32, ..Policy::default() };
     let moves = RecordChange::put(Scope::All, RECORD, &policy).expecting(version);
     let note = AuditNote {
@@ -86,7 +91,7 @@ fn list(world: &World, rng: &mut Rng, version: u64) -> List {
         correlation: CorrelationId::parse("c-1").expect("lawful"),
     };
     let mut parts = vec![
-        Request::Submit(vec![draft.check(intake).expect("lawful")]),
+        Request::Submit(vec![draft.check(context).expect("lawful")]),
         Request::PutRecord(moves),
         Request::Audit(note),
     ];

@@ -7,8 +7,8 @@ use crate::{
     world::{RETRY_AFTER_MAX_S, World},
 };
 use engine::{
-    ClaimId, Ending, EndingDraft, JobId, JobType, LeaseToken, OutcomeWord, ProgressReport,
-    ReleaseReason, Scope, StepName, Tenant, Wish, WorkerId, check_step_result,
+    ClaimId, ClaimRequest, Ending, EndingDraft, JobId, JobType, LeaseToken, OutcomeWord,
+    ProgressReport, ReleaseReason, Scope, StepName, Tenant, WorkerId, check_step_result,
 };
 use platform::{Beat, Error, Release, Report, StepReport};
 use std::time::Duration;
@@ -61,14 +61,14 @@ impl Worker {
         job_types: &[JobType],
         rng: &mut Rng,
     ) -> Self {
-        let own = rng.chance(25).then(|| rng.pick(tenants).expect("there is one").clone());
-        let wanted: Vec<JobType> = job_types.iter().filter(|_| rng.chance(70)).cloned().collect();
+        let own = rng.entropy(25).then(|| rng.pick(tenants).expect("there is one").clone());
+        let wanted: Vec<JobType> = job_types.iter().filter(|_| rng.entropy(70)).cloned().collect();
         Worker {
             name: WorkerId::parse(&format!("w{number}")).expect("lawful"),
             scope: own.map_or(Scope::All, Scope::One),
             job_types: if wanted.is_empty() { job_types.to_vec() } else { wanted },
             max: 1 + rng.below(4),
-            lease: rng.chance(40).then(|| Duration::from_secs(5 + rng.below(60) as u64)),
+            lease: rng.entropy(40).then(|| Duration::from_secs(5 + rng.below(60) as u64)),
             held: Vec::new(),
             unanswered: None,
             reported: Vec::new(),
@@ -81,7 +81,7 @@ pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
     let who = rng.below(world.workers.len());
     let worker = &world.workers[who];
     match rng.below(100) {
-        _ if worker.unanswered.is_some() && rng.chance(60) => claim(world, who),
+        _ if worker.unanswered.is_some() && rng.entropy(60) => claim(world, who),
         0..35 if worker.held.len() < worker.max => claim(world, who),
         0..45 => heartbeat(world, who, rng),
         45..75 => settle(world, who, rng),
@@ -95,29 +95,29 @@ pub(crate) fn act(world: &mut World, rng: &mut Rng) -> Verdict {
 }
 
 fn claim(world: &mut World, who: usize) -> Verdict {
-    let wish = wish(world, who);
+    let claim_request = claim_request(world, who);
     let scope = world.workers[who].scope.clone();
-    let heard = pollster::block_on(world.platform.claim(&scope, wish.clone())).ok();
+    let heard = pollster::block_on(world.platform.claim(&scope, claim_request.clone())).ok();
     world.say(|| {
         let jobs = heard.iter().flatten().map(|claimed| claimed.job.id()).collect::<Vec<_>>();
         let answer =
             if heard.is_some() { format!("gets {jobs:?}") } else { "hears nothing".into() };
-        format!("w{who} claims as {} and {answer}", wish.claim)
+        format!("w{who} claims as {} and {answer}", claim_request.claim)
     });
     match &heard {
         Some(jobs) => jobs.iter().for_each(|claimed| world.auditor.touch(claimed.job.id())),
         None => world.auditor.touch_everything(),
     }
     world.auditor.look(&world.platform)?;
-    claim_answered(world, who, &wish, heard)
+    claim_answered(world, who, &claim_request, heard)
 }
 
 /// What a worker asks for: the same as before, where that was not answered.
-pub(crate) fn wish(world: &mut World, who: usize) -> Wish {
+pub(crate) fn claim_request(world: &mut World, who: usize) -> ClaimRequest {
     let fresh = ClaimId::parse(&world.new_name("c")).expect("lawful");
     let worker = &mut world.workers[who];
     let claim = worker.unanswered.take().unwrap_or(fresh);
-    Wish {
+    ClaimRequest {
         worker: worker.name.clone(),
         host: None,
         claim,
@@ -131,11 +131,11 @@ pub(crate) fn wish(world: &mut World, who: usize) -> Wish {
 pub(crate) fn claim_answered(
     world: &mut World,
     who: usize,
-    wish: &Wish,
+    claim_request: &ClaimRequest,
     heard: Option<Vec<Claimed>>,
 ) -> Verdict {
     let worker = &mut world.workers[who];
-    let asked = ClaimAsked { scope: worker.scope.clone(), wish: wish.clone() };
+    let asked = ClaimAsked { scope: worker.scope.clone(), claim_request: claim_request.clone() };
     world.auditor.audit_claim(&asked, heard.as_deref())?;
     match heard {
         Some(jobs) => {
@@ -144,14 +144,14 @@ pub(crate) fn claim_answered(
             });
             worker.held.extend(leased);
         }
-        None => worker.unanswered = Some(wish.claim.clone()),
+        None => worker.unanswered = Some(claim_request.claim.clone()),
     }
     Ok(())
 }
 
 fn heartbeat(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
     let worker = &world.workers[who];
-    let held: Vec<Held> = worker.held.iter().filter(|_| rng.chance(80)).cloned().collect();
+    let held: Vec<Held> = worker.held.iter().filter(|_| rng.entropy(80)).cloned().collect();
     if held.is_empty() {
         return Ok(());
     }
@@ -159,7 +159,7 @@ fn heartbeat(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
         id: held.id,
         token: held.token,
         progress: rng
-            .chance(30)
+            .entropy(30)
             .then(|| ProgressReport::check(rng.between(0, 100), Some("on it")).expect("lawful")),
     });
     let beats = beats.collect();
@@ -167,11 +167,11 @@ fn heartbeat(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
     world.say(|| format!("w{who} is alive: {heard:?}"));
     held.iter().for_each(|held| world.auditor.touch(held.id));
     world.auditor.look(&world.platform)?;
-    let Ok(pulses) = heard else { return Ok(()) };
-    for (held, pulse) in held.iter().zip(pulses) {
-        let pulse = pulse.expect("nothing rots in this world");
-        world.auditor.audit_pulse(held.id, &held.token, pulse)?;
-        if matches!(pulse, engine::Pulse::Lost | engine::Pulse::Ended) {
+    let Ok(lease_states) = heard else { return Ok(()) };
+    for (held, lease_state) in held.iter().zip(lease_states) {
+        let lease_state = lease_state.expect("nothing rots in this world");
+        world.auditor.audit_pulse(held.id, &held.token, lease_state)?;
+        if matches!(lease_state, engine::LeaseState::Lost | engine::LeaseState::Ended) {
             // A worker that learns this stops; its report may already be under way.
             let worker = &mut world.workers[who];
             worker.held.retain(|other| other.token != held.token);
@@ -183,7 +183,7 @@ fn heartbeat(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
 
 fn settle(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
     let held = std::mem::take(&mut world.workers[who].held);
-    let (now, later): (Vec<Held>, Vec<Held>) = held.into_iter().partition(|_| rng.chance(70));
+    let (now, later): (Vec<Held>, Vec<Held>) = held.into_iter().partition(|_| rng.entropy(70));
     world.workers[who].held = later;
     let reports = now.into_iter().map(|held| Reported { held, how: way(world, rng) }).collect();
     report(world, who, reports, rng)
@@ -285,11 +285,11 @@ fn step(world: &mut World, who: usize, rng: &mut Rng) -> Verdict {
     const NAMES: [&str; 2] = ["charge", "ship"];
     let worker = &world.workers[who];
     // Mostly its own leases, now and then one that it lost.
-    let leases = if rng.chance(80) { &worker.held } else { &worker.ghosts };
+    let leases = if rng.entropy(80) { &worker.held } else { &worker.ghosts };
     let Some(held) = rng.pick(leases).cloned() else { return Ok(()) };
     let name = NAMES[rng.below(2)];
     let step = StepName::parse(name).expect("lawful");
-    let finishing = rng.chance(50).then(|| rng.below(100).to_string());
+    let finishing = rng.entropy(50).then(|| rng.below(100).to_string());
     let result = finishing.as_deref().map(|result| check_step_result(result).expect("lawful"));
     let report = StepReport { id: held.id, token: held.token, name: step, result };
     let heard = pollster::block_on(world.platform.step(&worker.scope, report));
@@ -320,7 +320,7 @@ pub(crate) fn do_everything(world: &mut World) -> Verdict {
 }
 
 fn way(world: &World, rng: &mut Rng) -> Way {
-    if world.restless && rng.chance(95) {
+    if world.restless && rng.entropy(95) {
         return Way::GivenBack;
     }
     match rng.below(20) {
@@ -342,7 +342,7 @@ fn ending(way: Way, rng: &mut Rng) -> Ending {
         Way::Cancelled => OutcomeWord::Cancelled,
         Way::GivenBack => unreachable!("given back is not settled"),
     };
-    let retry_after = rng.chance(30).then(|| rng.between(0, RETRY_AFTER_MAX_S as i64));
+    let retry_after = rng.entropy(30).then(|| rng.between(0, RETRY_AFTER_MAX_S as i64));
     let draft = EndingDraft {
         retryable: (way == Way::FailedForGood).then_some(false),
         error_code: (way == Way::FailedOtherwise).then(|| "OTHER".to_owned()),

@@ -5,7 +5,7 @@ use crate::{
     told::{Given, Ledger},
 };
 use engine::{EventKind, HistoryEntry, Job, JobId, LeaseToken, Scope, Status};
-use platform::{Platform, Settings, SystemClock, SystemDice};
+use platform::{Platform, Settings, SystemClock, SystemRandom};
 use pollster::block_on;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,11 +34,11 @@ impl Audit {
 /// Reads the store at `path`, which nobody serves any more. `all_ended` says whether every job should
 /// have come to its end.
 pub(crate) fn audit(path: &Path, ledger: &Ledger, all_ended: bool) -> Audit {
-    let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
+    let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     let health = store::examine(path, clock.read().wall, &mut |_| {}).unwrap();
     let options = Options { room_bytes_min: 0, ..Options::default() };
-    let store = Sqlite::open(path, clock.clone(), dice.clone(), options).unwrap();
-    let platform = Platform::new(Arc::new(store), clock, dice, Settings::default());
+    let store = Sqlite::open(path, clock.clone(), random.clone(), options).unwrap();
+    let platform = Platform::new(Arc::new(store), clock, random, Settings::default());
     let mut auditor = Auditor {
         platform,
         ledger,

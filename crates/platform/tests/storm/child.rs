@@ -5,11 +5,11 @@ use crate::{
     text,
 };
 use engine::{
-    ClaimId, EndingDraft, JobDraft, JobId, JobType, LeaseToken, OutcomeWord, PolicyDraft, Pulse,
-    ReleaseReason, Scope, Tenant, Wish, WorkerId,
+    ClaimId, ClaimRequest, EndingDraft, JobDraft, JobId, JobType, LeaseState, LeaseToken,
+    OutcomeWord, PolicyDraft, ReleaseReason, Scope, Tenant, WorkerId,
 };
 use platform::{
-    Batcher, Beat, Error, Limits, Platform, Release, Report, Settings, SystemClock, SystemDice,
+    Batcher, Beat, Error, Limits, Platform, Release, Report, Settings, SystemClock, SystemRandom,
     Verdict, Writes,
 };
 use pollster::block_on;
@@ -55,7 +55,7 @@ fn serve() {
 }
 
 fn open(path: &Path) -> Result<Platform, store::OpenError> {
-    let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
+    let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     let mut options = Options::default();
     if let Some(pages) = crate::setting(LOG) {
         options.log_pages = i64::try_from(pages).unwrap();
@@ -64,14 +64,14 @@ fn open(path: &Path) -> Result<Platform, store::OpenError> {
         options.room_bytes_min = room;
     }
     let mut store: Arc<dyn Store> =
-        Arc::new(Sqlite::open(path, clock.clone(), dice.clone(), options)?);
+        Arc::new(Sqlite::open(path, clock.clone(), random.clone(), options)?);
     if text(LIES).is_some() {
         // Answers come from memory, and nothing of them ever reaches the file.
-        store = Arc::new(Memory::new(clock.clone(), dice.clone()));
+        store = Arc::new(Memory::new(clock.clone(), random.clone()));
     }
     let batcher = Batcher::start(store.clone(), Limits::default()).expect("a thread starts");
     let writes = Writes::Batched(Arc::new(batcher));
-    Ok(Platform::with_writes(writes, store, clock, dice, Settings::default()))
+    Ok(Platform::with_writes(writes, store, clock, random, Settings::default()))
 }
 
 fn refuse(error: &store::OpenError) -> ! {
@@ -151,7 +151,7 @@ async fn submit(platform: &Platform, rest: &str) -> Result<String, Error> {
 /// `worker claim max`
 async fn claim(platform: &Platform, rest: &str) -> Result<String, Error> {
     let words: Vec<&str> = rest.split(' ').collect();
-    let wish = Wish {
+    let claim_request = ClaimRequest {
         worker: WorkerId::parse(words[0]).unwrap(),
         host: None,
         claim: ClaimId::parse(words[1]).unwrap(),
@@ -159,7 +159,7 @@ async fn claim(platform: &Platform, rest: &str) -> Result<String, Error> {
         max: words[2].parse().unwrap(),
         lease: None,
     };
-    let claimed = platform.claim(&Scope::All, wish).await?;
+    let claimed = platform.claim(&Scope::All, claim_request).await?;
     Ok(joined(claimed.iter().map(|claimed| {
         let (job, payload) = (&claimed.job, claimed.payload.as_str());
         let lease = job.lease().unwrap();
@@ -176,12 +176,14 @@ async fn beat(platform: &Platform, rest: &str) -> Result<String, Error> {
         Beat { id: job_id(id), token: lease_token(token), progress: None }
     });
     let worker = WorkerId::parse(worker).unwrap();
-    let pulses = platform.heartbeat(&Scope::All, &worker, beats.collect()).await?;
-    let words = pulses.into_iter().map(|pulse| {
-        Ok(match pulse? {
-            Pulse::Extended(until) | Pulse::CancelRequested(until) => until.unix_ms().to_string(),
-            Pulse::Lost => "lost".into(),
-            Pulse::Ended => "ended".into(),
+    let lease_states = platform.heartbeat(&Scope::All, &worker, beats.collect()).await?;
+    let words = lease_states.into_iter().map(|lease_state| {
+        Ok(match lease_state? {
+            LeaseState::Extended(until) | LeaseState::CancelRequested(until) => {
+                until.unix_ms().to_string()
+            }
+            LeaseState::Lost => "lost".into(),
+            LeaseState::Ended => "ended".into(),
         })
     });
     Ok(joined(words.collect::<Result<Vec<_>, Error>>()?.into_iter()))

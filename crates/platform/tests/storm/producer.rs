@@ -7,19 +7,19 @@ use crate::{
 };
 use engine::JobId;
 use std::ops::Range;
-use store::SeededDice;
+use store::SeededRandom;
 
 /// Hands over the jobs of these names, in lists of up to `LIST_MAX`. Lists with keys are repeated until
 /// they are answered, and some of them after that; lists without are sent once.
 pub(crate) fn produce(mut caller: Caller, told: &Told, names: Range<u64>) {
-    let dice = SeededDice::new(seed_base() + names.start);
+    let random = SeededRandom::new(seed_base() + names.start);
     let mut next = names.start;
     while next < names.end {
-        let list = next..(next + 1 + dice.next() % LIST_MAX).min(names.end);
+        let list = next..(next + 1 + random.next() % LIST_MAX).min(names.end);
         next = list.end;
-        let keyed = !dice.next().is_multiple_of(4);
+        let keyed = !random.next().is_multiple_of(4);
         hand_over(&mut caller, told, list.clone(), keyed);
-        if keyed && dice.next().is_multiple_of(16) {
+        if keyed && random.next().is_multiple_of(16) {
             hand_over(&mut caller, told, list, keyed); // forgot that it was done
         }
     }

@@ -17,7 +17,7 @@ use std::{
     thread,
     time::Duration,
 };
-use store::{Clock, SeededDice};
+use store::{Clock, SeededRandom};
 
 const KILLS: u64 = 30;
 /// A few more than 20,000: those whose answer is lost and who have no key may never be jobs.
@@ -145,24 +145,24 @@ struct Sky<'a> {
 impl Sky<'_> {
     /// Kills the process while its callers are at work, spread over all that they have to do.
     fn rage(&mut self, mut process: Process) -> Process {
-        let dice = SeededDice::new(seed_base() + 7);
+        let random = SeededRandom::new(seed_base() + 7);
         for kill in 1..=self.storm.kills {
             let progress = kill * self.storm.jobs / (self.storm.kills + 1);
             wait_until("callers come on", || self.progress() >= progress);
-            thread::sleep(Duration::from_micros(dice.next() % 30_000));
+            thread::sleep(Duration::from_micros(random.next() % 30_000));
             if kill % 4 == 2 {
                 // Long enough for every lease to be over, and for all who wait to be answered late.
                 process.stop();
                 thread::sleep(Duration::from_millis(LEASE_MS + 300));
                 process.go_on();
-                thread::sleep(Duration::from_micros(dice.next() % 300_000));
+                thread::sleep(Duration::from_micros(random.next() % 300_000));
                 self.stops += 1;
             }
             process.kill();
             process = self.start.launch();
             if kill % 5 == 0 {
                 // In the midst of recovery: the next kill does not wait for it.
-                thread::sleep(Duration::from_micros(dice.next() % 30_000));
+                thread::sleep(Duration::from_micros(random.next() % 30_000));
                 process.kill();
                 process = self.start.launch();
                 self.doors += 1;

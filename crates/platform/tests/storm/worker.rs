@@ -13,14 +13,14 @@ use std::{
     thread,
     time::Duration,
 };
-use store::{Clock, SeededDice};
+use store::{Clock, SeededRandom};
 
 /// A worker that claims until it is sent home.
 pub(crate) struct Worker<'a> {
     name: String,
     caller: Caller,
     told: &'a Told,
-    dice: SeededDice,
+    random: SeededRandom,
     clock: SystemClock,
     /// Leases that it comes back to when they are long over.
     late: Vec<(Duration, Held)>,
@@ -39,8 +39,9 @@ const LATE: Duration = Duration::from_millis(1_500);
 
 impl<'a> Worker<'a> {
     pub(crate) fn new(number: u64, caller: Caller, told: &'a Told) -> Self {
-        let (dice, clock) = (SeededDice::new(seed_base() + 1_000_000 + number), SystemClock::new());
-        Worker { name: format!("worker-{number}"), caller, told, dice, clock, late: Vec::new() }
+        let (random, clock) =
+            (SeededRandom::new(seed_base() + 1_000_000 + number), SystemClock::new());
+        Worker { name: format!("worker-{number}"), caller, told, random, clock, late: Vec::new() }
     }
 
     pub(crate) fn work(mut self, over: &AtomicBool) {
@@ -61,7 +62,7 @@ impl<'a> Worker<'a> {
         let question = format!("claim {name} {name}-{turn} {CLAIM_MAX}", name = self.name);
         let items = self.ask(&question);
         let held: Vec<Held> = items.iter().map(|item| self.given(item)).collect();
-        if !self.dice.next().is_multiple_of(20) {
+        if !self.random.next().is_multiple_of(20) {
             return held;
         }
         // Forgot that it was answered: the same leases again, as long as it has any of them.
@@ -88,7 +89,7 @@ impl<'a> Worker<'a> {
     fn run(&mut self, held: Vec<Held>) {
         let (mut reports, mut back) = (Vec::new(), Vec::new());
         for held in held {
-            match self.dice.next() % 100 {
+            match self.random.next() % 100 {
                 0..80 => reports.push((held, "completed")),
                 80..88 => reports.push((held, "failed")),
                 88..90 => reports.push((held, "poisoned")),
@@ -117,13 +118,13 @@ impl<'a> Worker<'a> {
         let items: Vec<_> = reports.iter().map(item).collect();
         let held: Vec<_> = reports.iter().map(|(held, _)| held.clone()).collect();
         self.report("settle", &items, &held);
-        if self.dice.next().is_multiple_of(20) {
+        if self.random.next().is_multiple_of(20) {
             self.report("settle", &items, &held); // forgot that it was answered
         }
         for held in &held {
             let poisoned =
                 self.told.ledger().settled.get(&held.token) == Some(&engine::Status::Poisoned);
-            if poisoned && self.dice.next().is_multiple_of(2) {
+            if poisoned && self.random.next().is_multiple_of(2) {
                 self.redrive(held.id);
             }
         }
@@ -145,8 +146,8 @@ impl<'a> Worker<'a> {
     }
 
     fn beat(&mut self, held: &Held) {
-        let pulse = self.ask(&format!("beat {} {};{}", self.name, held.id, held.token));
-        if let Ok(until_ms) = pulse[0].parse() {
+        let lease_state = self.ask(&format!("beat {} {};{}", self.name, held.id, held.token));
+        if let Ok(until_ms) = lease_state[0].parse() {
             self.told.extended(held.token, until_ms);
         }
     }

@@ -1,7 +1,7 @@
 //! What people did to the house.
 
 use super::list::{position, sealed, top};
-use crate::{context::RequestContext, no::Reply, sent::Params};
+use crate::{context::RequestContext, error::Reply, extract::QueryParams};
 use axum::Json;
 use engine::Scope;
 use wire::{AuditShape, Page};
@@ -10,16 +10,15 @@ use wire::{AuditShape, Page};
 /// nothing of their tenant is kept from.
 pub(crate) async fn audit(
     context: RequestContext,
-    params: Params,
+    params: QueryParams,
 ) -> Reply<Json<Page<AuditShape>>> {
     context.grant().may_everything()?;
     let (limit, owner) = (top(&params)?, context.owns("/api/audit"));
-    let before = position(&context.door, &params, owner).await?.map(u64::from_be_bytes);
+    let before = position(&context.app, &params, owner).await?.map(u64::from_be_bytes);
     let entries = context.node().audit(context.scope(), before, limit).await?;
     let more = entries.len() == limit;
     let next = entries.last().map(|entry| entry.number).filter(|number| more && *number > 1);
-    let next =
-        next.map(|number| sealed(&context.door, owner, &number.to_be_bytes())).transpose()?;
+    let next = next.map(|number| sealed(&context.app, owner, &number.to_be_bytes())).transpose()?;
     let shown = |entry| {
         let shape = AuditShape::from(entry);
         // Entries are counted over all tenants: only those who see all may see how many there are.

@@ -2,19 +2,19 @@
 
 use crate::{
     context::RequestContext,
-    no::{No, Reply},
-    sent::Setting,
+    error::{ApiError, Reply},
+    extract::SettingsBody,
 };
 use axum::{Json, http::StatusCode};
-use platform::Chosen;
+use platform::JobSelection;
 use wire::{BulkAnswer, BulkRequest};
 
 pub(crate) async fn cancel(
     context: RequestContext,
-    Setting(request): Setting<BulkRequest>,
+    SettingsBody(request): SettingsBody<BulkRequest>,
 ) -> Reply<(StatusCode, Json<BulkAnswer>)> {
-    let chosen = Chosen::Matching(request.check()?);
-    let operation = context.door.new_correlation().to_string();
+    let chosen = JobSelection::Matching(request.check()?);
+    let operation = context.app.new_correlation().to_string();
     // Written down before the first job is touched: each job's history tells the rest.
     let (actor, note) = (context.actor(), format!("operation {operation}"));
     context.node().record_action(&actor, "jobs.cancel", &request.filter, Some(&note)).await?;
@@ -27,7 +27,7 @@ pub(crate) async fn cancel(
 }
 
 /// Goes on to its end also when the client does not wait for it.
-pub(super) async fn in_full<T: Send + 'static, E: Into<No> + Send + 'static>(
+pub(super) async fn in_full<T: Send + 'static, E: Into<ApiError> + Send + 'static>(
     work: impl Future<Output = Result<T, E>> + Send + 'static,
 ) -> Reply<T> {
     let done = tokio::spawn(work).await;

@@ -2,11 +2,11 @@
 
 use super::queues::seen;
 use crate::{
-    Door,
+    AppState,
+    app_state::overloaded,
     context::RequestContext,
-    door::overloaded,
+    error::{ApiError, Reply},
     metrics::write_queues,
-    no::{No, Reply},
 };
 use axum::{
     Json,
@@ -36,12 +36,13 @@ pub(crate) async fn alive() -> Json<Health> {
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The store answers, and this node is not about to go.
-pub(crate) async fn ready(State(door): State<Door>) -> Reply<Json<Health>> {
-    if door.is_closing() {
+pub(crate) async fn ready(State(app): State<AppState>) -> Reply<Json<Health>> {
+    if app.is_closing() {
         return Err(overloaded("this node is about to end"));
     }
-    let asked = tokio::time::timeout(PATIENCE, door.node.policies()).await;
-    asked.map_err(|_| No::stated(codes::STORE_UNAVAILABLE, "the store does not answer"))??;
+    let asked = tokio::time::timeout(PATIENCE, app.node.policies()).await;
+    asked
+        .map_err(|_| ApiError::stated(codes::STORE_UNAVAILABLE, "the store does not answer"))??;
     Ok(Json(Health { status: "ready" }))
 }
 
@@ -49,7 +50,7 @@ pub(crate) async fn metrics(context: RequestContext) -> Reply<Response> {
     let mut page = String::new();
     // What the whole installation answers tells a tenant what the others do.
     if *context.scope() == Scope::All {
-        context.door.metrics.write_requests(&mut page, &context.door.gate.failures);
+        context.app.metrics.write_requests(&mut page, &context.app.gate.failures);
     }
     write_queues(&mut page, &seen(&context, context.scope()).await?);
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");

@@ -7,9 +7,9 @@ use super::{
 };
 use crate::{
     context::RequestContext,
-    guard::{X_CORRELATION_ID, header_of},
-    no::{Reply, whole_seconds},
-    sent::{Id, NoFields, Params, Sent, SettingOrNothing},
+    error::{Reply, whole_seconds},
+    extract::{Id, JsonBody, NoFields, OptionalSettingsBody, QueryParams},
+    middleware::{X_CORRELATION_ID, header_of},
 };
 use axum::{
     Json,
@@ -25,9 +25,9 @@ use wire::{
 
 pub(crate) async fn submit(
     context: RequestContext,
-    params: Params,
+    params: QueryParams,
     headers: HeaderMap,
-    Sent(request, _permit): Sent<SubmitRequest>,
+    JsonBody(request, _permit): JsonBody<SubmitRequest>,
 ) -> Reply<Response> {
     let signed = with_signed_url(&params, &context.caller)?;
     let request = with_key(request, key_header(&headers)?)?;
@@ -38,7 +38,7 @@ pub(crate) async fn submit(
         Ok(submitted) => submitted,
         Err(error) => return Err(without_hidden_job(&context, error.into()).await.later(pace)),
     };
-    let shape = shown(&context.door, &submitted, signed);
+    let shape = shown(&context.app, &submitted, signed);
     let location = HeaderValue::from_str(&shape.status_url).expect("an id is plain ASCII");
     let headers = [
         (header::LOCATION, location),
@@ -83,7 +83,7 @@ pub(crate) async fn show(context: RequestContext, Id(id): Id) -> Reply<Json<JobS
 pub(crate) async fn history(
     context: RequestContext,
     Id(id): Id,
-    params: Params,
+    params: QueryParams,
 ) -> Reply<Json<Page<HistoryShape>>> {
     let query = PageQuery::of(&params)?;
     context.job(id).await?;
@@ -100,7 +100,7 @@ pub(crate) async fn explain(context: RequestContext, Id(id): Id) -> Reply<Json<E
 pub(crate) async fn cancel(
     context: RequestContext,
     Id(id): Id,
-    _: SettingOrNothing<NoFields>,
+    _: OptionalSettingsBody<NoFields>,
 ) -> Reply<(StatusCode, Json<StatusShape>)> {
     let actor = actor_on(&context.job(id).await?, &context);
     let job = context.node().cancel(context.scope(), id, Some(&actor)).await?;
@@ -110,7 +110,7 @@ pub(crate) async fn cancel(
 pub(crate) async fn redrive(
     context: RequestContext,
     Id(id): Id,
-    SettingOrNothing(request): SettingOrNothing<RedriveRequest>,
+    OptionalSettingsBody(request): OptionalSettingsBody<RedriveRequest>,
 ) -> Reply<(StatusCode, Json<StatusShape>)> {
     let actor = actor_on(&context.job(id).await?, &context);
     request.check()?;
@@ -123,7 +123,7 @@ pub(crate) async fn redrive(
 pub(crate) async fn erase(
     context: RequestContext,
     Id(id): Id,
-    _: SettingOrNothing<NoFields>,
+    _: OptionalSettingsBody<NoFields>,
 ) -> Reply<StatusCode> {
     let actor = actor_on(&context.job(id).await?, &context);
     context.node().erase(context.scope(), id, Some(&actor)).await?;

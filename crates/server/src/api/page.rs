@@ -5,7 +5,7 @@
 //! did not say.
 
 use super::list::{top, wrong_cursor};
-use crate::{no::Reply, sent::Params};
+use crate::{error::Reply, extract::QueryParams};
 use engine::{hex, unhex_all};
 use wire::Page;
 
@@ -19,12 +19,12 @@ pub(super) struct PageQuery {
 const KEY_BYTES_MAX: usize = 1_024;
 
 impl PageQuery {
-    pub(super) fn of(params: &Params) -> Reply<Self> {
+    pub(super) fn of(params: &QueryParams) -> Reply<Self> {
         Self::with(params, &[])
     }
 
     /// The page of a list that takes `more` parameters than which page of it is wanted.
-    pub(super) fn with(params: &Params, more: &[&str]) -> Reply<Self> {
+    pub(super) fn with(params: &QueryParams, more: &[&str]) -> Reply<Self> {
         params.only(&[&["top", "$top", "cursor"], more].concat())?;
         let key = |text| key_of(text).ok_or_else(wrong_cursor);
         let after = params.get("cursor").map(key).transpose()?;

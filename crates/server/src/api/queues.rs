@@ -3,14 +3,17 @@
 use super::page::PageQuery;
 use crate::{
     context::RequestContext,
-    no::{No, Reply},
-    sent::{Params, SettingOrNothing, Type},
+    error::{ApiError, Reply},
+    extract::{OptionalSettingsBody, QueryParams, Type},
 };
 use axum::{Json, http::HeaderMap};
 use engine::{JobType, Scope};
 use wire::{Page, PauseRequest, QueueShape, ResumeRequest, codes, named_scope};
 
-pub(crate) async fn all(context: RequestContext, params: Params) -> Reply<Json<Page<QueueShape>>> {
+pub(crate) async fn all(
+    context: RequestContext,
+    params: QueryParams,
+) -> Reply<Json<Page<QueueShape>>> {
     let query = PageQuery::with(&params, &["tenant"])?;
     let queues = seen(&context, &named_scope(context.scope(), params.get("tenant"))?).await?;
     Ok(Json(query.cut(queues, |queue| queue.job_type.clone().into_bytes(), QueueShape::clone)))
@@ -18,20 +21,20 @@ pub(crate) async fn all(context: RequestContext, params: Params) -> Reply<Json<P
 
 pub(crate) async fn one(
     context: RequestContext,
-    params: Params,
+    params: QueryParams,
     Type(job_type): Type,
 ) -> Reply<Json<QueueShape>> {
     params.only(&["tenant"])?;
     let scope = named_scope(context.scope(), params.get("tenant"))?;
     let queue = named(&context, &scope, &job_type).await?;
-    let none = || No::stated(codes::QUEUE_NOT_FOUND, "no job of this type has come yet");
+    let none = || ApiError::stated(codes::QUEUE_NOT_FOUND, "no job of this type has come yet");
     queue.map(Json).ok_or_else(none)
 }
 
 pub(crate) async fn pause(
     context: RequestContext,
     Type(job_type): Type,
-    SettingOrNothing(request): SettingOrNothing<PauseRequest>,
+    OptionalSettingsBody(request): OptionalSettingsBody<PauseRequest>,
 ) -> Reply<(HeaderMap, Json<QueueShape>)> {
     context.grant().may_whole_type(&job_type)?;
     let (scope, reason) = request.check(context.scope())?;
@@ -44,7 +47,7 @@ pub(crate) async fn pause(
 pub(crate) async fn resume(
     context: RequestContext,
     Type(job_type): Type,
-    SettingOrNothing(request): SettingOrNothing<ResumeRequest>,
+    OptionalSettingsBody(request): OptionalSettingsBody<ResumeRequest>,
 ) -> Reply<(HeaderMap, Json<QueueShape>)> {
     context.grant().may_whole_type(&job_type)?;
     let scope = named_scope(context.scope(), request.tenant.as_deref())?;
@@ -60,7 +63,7 @@ async fn set(
     job_type: &JobType,
     paused: bool,
 ) -> Reply<(HeaderMap, Json<QueueShape>)> {
-    let headers = context.door.in_force().await;
+    let headers = context.app.in_force().await;
     let queue = named(context, scope, job_type).await?;
     let new = || QueueShape { job_type: job_type.to_string(), paused, ..QueueShape::default() };
     Ok((headers, Json(queue.unwrap_or_else(new))))

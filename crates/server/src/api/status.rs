@@ -1,10 +1,10 @@
 //! The status of a job: a real HTTP resource, with a version, and patience for those who wait for it.
 
 use crate::{
-    auth::{Caller, Shown},
+    auth::{Caller, PresentedCredential},
     context::RequestContext,
-    no::{No, Reply, whole_seconds},
-    sent::{Id, Params, is_known},
+    error::{ApiError, Reply, whole_seconds},
+    extract::{Id, QueryParams, is_known},
 };
 use axum::{
     Json,
@@ -24,7 +24,11 @@ const WAIT_SECONDS_MAX: u32 = 60;
 /// A watch is a hint: who waits looks by itself this often.
 const LOOK_ANYWAY: Duration = Duration::from_secs(5);
 
-pub(crate) async fn status(context: RequestContext, Id(id): Id, asked: Asked) -> Reply<Response> {
+pub(crate) async fn status(
+    context: RequestContext,
+    Id(id): Id,
+    asked: StatusQuery,
+) -> Reply<Response> {
     let job = awaited(&context, id, &asked).await?;
     let mut response = if asked.knows(&job) {
         StatusCode::NOT_MODIFIED.into_response()
@@ -45,36 +49,36 @@ pub(crate) async fn status(context: RequestContext, Id(id): Id, asked: Asked) ->
 }
 
 /// How somebody asks for a status.
-pub(crate) struct Asked {
+pub(crate) struct StatusQuery {
     /// The versions that the client has.
     known: Option<HeaderValue>,
     /// How long it waits for another, and what it showed at the gate.
-    waits: Option<(Duration, Shown)>,
+    waits: Option<(Duration, PresentedCredential)>,
     /// The wait, where it was a preference.
     preferred: Option<u32>,
 }
 
-impl Asked {
+impl StatusQuery {
     /// Whether the client has this version already.
     fn knows(&self, job: &Job) -> bool {
         self.known.as_ref().is_some_and(|known| is_known(known, &etag(job)))
     }
 }
 
-impl<S: Sync> FromRequestParts<S> for Asked {
-    type Rejection = No;
+impl<S: Sync> FromRequestParts<S> for StatusQuery {
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, No> {
-        let asked = Params::of(parts.uri.query())?.number("wait")?;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        let asked = QueryParams::of(parts.uri.query())?.number("wait")?;
         let within = |seconds| check_range("wait", seconds, 0..=WAIT_SECONDS_MAX);
         let asked = asked.map(within).transpose()?;
         let preferred = preferred_wait(&parts.headers).filter(|_| asked.is_none());
         let seconds = asked.or(preferred).filter(|seconds| *seconds > 0);
-        let waits =
-            seconds.map(|seconds| (Duration::from_secs(seconds.into()), Shown::with(parts)));
+        let waits = seconds
+            .map(|seconds| (Duration::from_secs(seconds.into()), PresentedCredential::with(parts)));
         let known = parts.headers.get(header::IF_NONE_MATCH);
         let known = known.filter(|known| known.to_str().is_ok()).cloned();
-        Ok(Asked { known, waits, preferred })
+        Ok(StatusQuery { known, waits, preferred })
     }
 }
 
@@ -85,10 +89,10 @@ pub(crate) fn status_of(caller: &Caller, job: &Job) -> StatusShape {
 }
 
 /// The job as soon as it is what the caller waits for, or when the time is over.
-async fn awaited(context: &RequestContext, id: JobId, asked: &Asked) -> Reply<Job> {
+async fn awaited(context: &RequestContext, id: JobId, asked: &StatusQuery) -> Reply<Job> {
     let Some((wait, shown)) = &asked.waits else { return context.job(id).await };
-    let door = &context.door;
-    let mut watch = door.node.watch(id);
+    let app = &context.app;
+    let mut watch = app.node.watch(id);
     let mut job = context.job(id).await?;
     // Where too many wait already, this one gets what there is.
     let place = context.place_to_wait(Some(&job));
@@ -108,10 +112,10 @@ async fn awaited(context: &RequestContext, id: JobId, asked: &Asked) -> Reply<Jo
         let over = tokio::select! {
             changed = watch.changed() => changed == Changed::Closed,
             () = sleep_until(look) => false,
-            () = door.closed() => true,
+            () = app.closed() => true,
         };
         // A key may end before the wait does.
-        shown.is_good(door).await?;
+        shown.is_good(app).await?;
         if over {
             return Ok(job);
         }

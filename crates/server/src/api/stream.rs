@@ -7,10 +7,10 @@
 
 use super::status::status_of;
 use crate::{
-    auth::Shown,
+    auth::PresentedCredential,
     context::RequestContext,
-    no::{No, Reply},
-    sent::Id,
+    error::{ApiError, Reply},
+    extract::Id,
     waiting::WaitingPlace,
 };
 use axum::{
@@ -38,13 +38,13 @@ pub(crate) async fn events(context: RequestContext, Id(id): Id, request: Parts) 
     if job.status().is_ended() && seen.is_some_and(|seen| seen >= job.seq) {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let (place, shown) = (context.place_to_wait(Some(&job))?, Shown::with(&request));
+    let (place, shown) = (context.place_to_wait(Some(&job))?, PresentedCredential::with(&request));
     shown.protect_connection().await;
     let version = match seen {
         Some(seen) => version_at(&context, id, seen).await?.unwrap_or(0),
         None => 0,
     };
-    let story = Story {
+    let story = StreamState {
         context,
         shown,
         id,
@@ -77,10 +77,10 @@ async fn version_at(context: &RequestContext, id: JobId, seq: u64) -> Reply<Opti
 }
 
 /// What one listener has been told, and what comes next.
-struct Story {
+struct StreamState {
     context: RequestContext,
     /// Asked for again before anything more is told: a key may end before its streams do.
-    shown: Shown,
+    shown: PresentedCredential,
     id: JobId,
     watch: Watch,
     /// The last transition that was told.
@@ -104,7 +104,7 @@ enum Phase {
     Over,
 }
 
-impl Story {
+impl StreamState {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(told) = self.ready.pop_front() {
@@ -122,7 +122,7 @@ impl Story {
                         Changed::Touched => Phase::Look,
                         Changed::Closed => Phase::Over,
                     },
-                    () = self.context.door.closed() => self.phase = Phase::Over,
+                    () = self.context.app.closed() => self.phase = Phase::Over,
                     () = sleep(BREATH) => {
                         self.phase = Phase::Look;
                         return Some(Bytes::from_static(b": still here\n\n"));
@@ -134,7 +134,7 @@ impl Story {
 
     async fn look(&mut self) -> Reply<()> {
         let context = &self.context;
-        self.shown.is_good(&context.door).await?;
+        self.shown.is_good(&context.app).await?;
         let job = context.job(self.id).await?;
         while self.phase == Phase::Look && job.seq > self.seen {
             let (node, scope) = (self.context.node(), self.context.scope());
@@ -160,7 +160,7 @@ impl Story {
     }
 
     /// The listener learns that the stream broke, and where to look.
-    fn fail(&mut self, no: &No) {
+    fn fail(&mut self, no: &ApiError) {
         let correlation = &self.context.correlation.id;
         no.tell(correlation);
         let code = no.problem(correlation).error_code;

@@ -1,11 +1,11 @@
 //! A job on its way in: what headers add to its body, and whether its sender may hand it over.
 
 use crate::{
-    Door,
+    AppState,
     auth::Caller,
     context::RequestContext,
-    no::{No, Reply},
-    sent::Params,
+    error::{ApiError, Reply},
+    extract::QueryParams,
 };
 use axum::http::{HeaderMap, HeaderName};
 use engine::{
@@ -72,7 +72,7 @@ pub(super) fn with_key(mut request: SubmitRequest, key: Option<String>) -> Reply
 }
 
 /// Whether signed addresses are wanted. They open a status, so their maker must be able to read it.
-pub(super) fn with_signed_url(params: &Params, caller: &Caller) -> Reply<bool> {
+pub(super) fn with_signed_url(params: &QueryParams, caller: &Caller) -> Reply<bool> {
     let wanted = params.flag("withSignedUrl")?;
     if wanted {
         caller.grant().may(Right::JobsRead)?;
@@ -83,11 +83,11 @@ pub(super) fn with_signed_url(params: &Params, caller: &Caller) -> Reply<bool> {
 /// The same no, without the name of a job that the caller may not see. A key counts for all
 /// subjects of a type, so it may be held by a job about a subject that is out of the caller's
 /// reach.
-pub(super) async fn without_hidden_job(context: &RequestContext, no: No) -> No {
-    let No::Refused(refusal) = no else { return no };
-    let Some(holder) = refusal.key_holder() else { return No::Refused(refusal) };
+pub(super) async fn without_hidden_job(context: &RequestContext, no: ApiError) -> ApiError {
+    let ApiError::Refused(refusal) = no else { return no };
+    let Some(holder) = refusal.key_holder() else { return ApiError::Refused(refusal) };
     let seen = context.caller.may(Right::JobsRead) && context.job(holder).await.is_ok();
-    No::Refused(if seen { refusal } else { refusal.without_key_holder() })
+    ApiError::Refused(if seen { refusal } else { refusal.without_key_holder() })
 }
 
 /// When it is worth asking for a job that comes in now.
@@ -104,10 +104,10 @@ pub(super) fn pace(node: &Node, tenant: &Tenant, draft: &JobDraft) -> Duration {
 }
 
 /// What the client learns of a job that was taken in.
-pub(super) fn shown(door: &Door, submitted: &Submitted, signed: bool) -> SubmittedShape {
+pub(super) fn shown(app: &AppState, submitted: &Submitted, signed: bool) -> SubmittedShape {
     let mut shape = SubmittedShape::from(submitted);
     if signed {
-        shape.signed_status_url = door.signed_status_url(submitted.job_id);
+        shape.signed_status_url = app.signed_status_url(submitted.job_id);
     }
     shape
 }

@@ -2,10 +2,10 @@
 
 use super::page::PageQuery;
 use crate::{
-    Door,
+    AppState,
     context::RequestContext,
-    no::{No, Reply},
-    sent::{Params, Sent, Type},
+    error::{ApiError, Reply},
+    extract::{JsonBody, QueryParams, Type},
 };
 use axum::{
     Json,
@@ -18,7 +18,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use wire::{Page, PolicyShape, TypeShape};
 
-pub(crate) async fn all(context: RequestContext, params: Params) -> Reply<Json<Page<TypeShape>>> {
+pub(crate) async fn all(
+    context: RequestContext,
+    params: QueryParams,
+) -> Reply<Json<Page<TypeShape>>> {
     let query = PageQuery::of(&params)?;
     let mut known = context.node().types(context.scope()).await?;
     known.retain(|known| context.grant().may_type(&known.job_type).is_ok());
@@ -50,7 +53,7 @@ pub(crate) async fn set(
     check_handler(&context, &job_type, &draft).await?;
     let actor = context.actor();
     let policy = context.node().set_policy(job_type.clone(), &draft, Some(&actor)).await?;
-    Ok((context.door.in_force().await, Json(TypeShape::new(&job_type, &policy, true))))
+    Ok((context.app.in_force().await, Json(TypeShape::new(&job_type, &policy, true))))
 }
 
 /// A policy, and the type that its body names beside it. What lists show may be sent back, but to
@@ -66,11 +69,11 @@ struct NamedType {
     job_type: Option<String>,
 }
 
-impl FromRequest<Door> for PolicyBody {
-    type Rejection = No;
+impl FromRequest<AppState> for PolicyBody {
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, door: &Door) -> Result<Self, No> {
-        let Sent(body, _permit) = Sent::<Box<RawValue>>::from_request(request, door).await?;
+    async fn from_request(request: Request, app: &AppState) -> Result<Self, ApiError> {
+        let JsonBody(body, _permit) = JsonBody::<Box<RawValue>>::from_request(request, app).await?;
         let body = body.get().as_bytes();
         let policy = wire::read_setting(body)?;
         let NamedType { job_type: named } = wire::read(body)?;
@@ -92,5 +95,5 @@ async fn check_handler(
         return Ok(());
     }
     context.grant().may_name_handlers()?;
-    Ok(context.door.settings.handlers.check_change(before, Some(&after))?)
+    Ok(context.app.settings.handlers.check_change(before, Some(&after))?)
 }

@@ -2,7 +2,7 @@
 //! no question to the store; here they are looked at again where memory is too old, or does not
 //! know what a client sent.
 
-use crate::{Door, no::Reply};
+use crate::{AppState, error::Reply};
 use engine::{KeySecret, Principal};
 use platform::{Credentials, Node};
 use std::{sync::Arc, time::Duration};
@@ -46,13 +46,13 @@ impl CredentialLookup {
     }
 
     /// How the key with this secret stands now.
-    pub(super) async fn find(&self, door: &Door, secret: &KeySecret) -> Reply<KeyState> {
-        let known = self.current(&door.node).await?;
-        match state(&known, secret, door) {
+    pub(super) async fn find(&self, app: &AppState, secret: &KeySecret) -> Reply<KeyState> {
+        let known = self.current(&app.node).await?;
+        match state(&known, secret, app) {
             // A key that is known and revoked or expired stays so: that costs no look.
             KeyState::Unknown => {
-                let known = self.look_for_unknown(&door.node).await?;
-                Ok(state(&known, secret, door))
+                let known = self.look_for_unknown(&app.node).await?;
+                Ok(state(&known, secret, app))
             }
             found @ (KeyState::Good(_) | KeyState::Ended(_)) => Ok(found),
         }
@@ -78,11 +78,11 @@ impl CredentialLookup {
     }
 }
 
-fn state(known: &Credentials, secret: &KeySecret, door: &Door) -> KeyState {
+fn state(known: &Credentials, secret: &KeySecret, app: &AppState) -> KeyState {
     let same = known.key(secret.id()).filter(|known| known.key.digest.is(&secret.digest()));
     let Some(known) = same else { return KeyState::Unknown };
     let principal = known.principal.clone();
-    match known.key.is_good(door.now()) {
+    match known.key.is_good(app.now()) {
         true => KeyState::Good(principal),
         false => KeyState::Ended(principal),
     }

@@ -3,19 +3,19 @@
 //! A caller shows an API key, a token of an issuer we believe, or an address that was signed for one job. What they
 //! may do then is the engine's business.
 
+mod authorize;
 mod cursors;
 mod failures;
 pub(crate) mod jwt;
 mod keys;
-mod pass;
 pub(crate) mod rate;
 pub(crate) mod seals;
-pub(crate) mod signed;
+pub(crate) mod url_signing;
 
+pub(crate) use authorize::{PresentedCredential, authorize};
 pub(crate) use cursors::CursorOwner;
 pub(crate) use failures::{CredentialFailure, CredentialFailures};
 pub(crate) use keys::CredentialLookup;
-pub(crate) use pass::{Shown, pass};
 
 use self::{jwt::Jwt, rate::RateLimiter};
 use crate::{Settings, serve::StartError};
@@ -25,14 +25,14 @@ use std::sync::Arc;
 use store::Clock;
 
 /// Everything that knows credentials.
-pub(crate) struct Gate {
+pub(crate) struct Authenticator {
     pub(crate) credentials: CredentialLookup,
     pub(crate) jwt: Option<Jwt>,
     pub(crate) rate: Option<RateLimiter>,
     pub(crate) failures: CredentialFailures,
 }
 
-impl Gate {
+impl Authenticator {
     /// Reads what is known of credentials.
     pub(crate) async fn open(
         node: &Node,
@@ -47,7 +47,7 @@ impl Gate {
             jwt = Some(Jwt::open(settings, clock.read().wall).await.map_err(StartError::Jwt)?);
         }
         let rate = settings.rate.map(|rate| RateLimiter::new(rate, clock.clone()));
-        Ok(Gate { credentials, jwt, rate, failures: CredentialFailures::default() })
+        Ok(Authenticator { credentials, jwt, rate, failures: CredentialFailures::default() })
     }
 }
 

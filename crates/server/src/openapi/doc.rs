@@ -5,7 +5,7 @@ use utoipa::{
     PartialSchema, ToSchema,
     openapi::{RefOr, Schema},
 };
-use wire::Rule;
+use wire::FieldRule;
 
 /// What a route does. Who may use it, and what all of its kind may answer, is not repeated here.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct Doc {
     pub(crate) takes: &'static [Param],
     pub(crate) body: Option<Body>,
     /// What it answers when all is well.
-    pub(crate) answers: &'static [Answer],
+    pub(crate) answers: &'static [ResponseDoc],
     /// Its reasons to say no, beside those that all have.
     pub(crate) codes: &'static [&'static str],
 }
@@ -50,7 +50,7 @@ pub(crate) enum Place {
 /// What a parameter is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
-    Text(Rule),
+    Text(FieldRule),
     Number(i64, i64),
     Flag,
 }
@@ -66,7 +66,7 @@ impl Param {
 
     /// A header that may hold any text.
     pub(crate) const fn text(name: &'static str, meaning: &'static str) -> Self {
-        Param::header(name, Kind::Text(Rule::Any), meaning)
+        Param::header(name, Kind::Text(FieldRule::Any), meaning)
     }
 }
 
@@ -97,19 +97,19 @@ impl Body {
 
 /// One good answer.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ResponseDoc {
     pub(crate) status: u16,
     pub(crate) meaning: &'static str,
-    pub(crate) form: Option<Form>,
+    pub(crate) form: Option<Representation>,
     /// Whether browsers get it as a page.
     pub(crate) or_page: bool,
     /// Its headers, beside those that all answers have.
     pub(crate) headers: &'static [Param],
 }
 
-impl Answer {
+impl ResponseDoc {
     pub(crate) const fn empty(status: u16, meaning: &'static str) -> Self {
-        Answer { status, meaning, form: None, or_page: false, headers: &[] }
+        ResponseDoc { status, meaning, form: None, or_page: false, headers: &[] }
     }
 
     pub(crate) const fn json<T: ToSchema>(
@@ -117,15 +117,16 @@ impl Answer {
         meaning: &'static str,
         example: &'static str,
     ) -> Self {
-        let form = Form { media: "application/json", shape: Some(Shape::of::<T>()), example };
-        Answer { form: Some(form), ..Answer::empty(status, meaning) }
+        let form =
+            Representation { media: "application/json", shape: Some(Shape::of::<T>()), example };
+        ResponseDoc { form: Some(form), ..ResponseDoc::empty(status, meaning) }
     }
 
     /// A page of a list; the example is one item of it.
     pub(crate) const fn page<T: ToSchema>(meaning: &'static str, example: &'static str) -> Self {
         let shape = Shape { is_page: true, ..Shape::of::<T>() };
-        let form = Form { media: "application/json", shape: Some(shape), example };
-        Answer { form: Some(form), ..Answer::empty(200, meaning) }
+        let form = Representation { media: "application/json", shape: Some(shape), example };
+        ResponseDoc { form: Some(form), ..ResponseDoc::empty(200, meaning) }
     }
 
     pub(crate) const fn text(
@@ -133,27 +134,28 @@ impl Answer {
         meaning: &'static str,
         example: &'static str,
     ) -> Self {
-        let form = Form { media, shape: None, example };
-        Answer { form: Some(form), ..Answer::empty(200, meaning) }
+        let form = Representation { media, shape: None, example };
+        ResponseDoc { form: Some(form), ..ResponseDoc::empty(200, meaning) }
     }
 
     pub(crate) const fn or_page(self) -> Self {
-        Answer { or_page: true, ..self }
+        ResponseDoc { or_page: true, ..self }
     }
 
     pub(crate) const fn with(self, headers: &'static [Param]) -> Self {
-        Answer { headers, ..self }
+        ResponseDoc { headers, ..self }
     }
 
-    pub(crate) fn forms(&self) -> impl Iterator<Item = Form> {
-        const PAGE: Form = Form { media: "text/html", shape: None, example: "" };
+    pub(crate) fn forms(&self) -> impl Iterator<Item = Representation> {
+        const PAGE: Representation =
+            Representation { media: "text/html", shape: None, example: "" };
         self.form.into_iter().chain(self.or_page.then_some(PAGE))
     }
 }
 
 /// One form of an answer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Form {
+pub(crate) struct Representation {
     pub(crate) media: &'static str,
     /// What JSON holds; other forms are text.
     pub(crate) shape: Option<Shape>,

@@ -1,9 +1,9 @@
 //! The document: every route of the table, with all that it may be asked and may answer.
 
 use super::{
-    doc::{Answer, Body, Form, Kind, Param, Place, Shape},
-    dress::{Shapes, constrain, dressed},
-    said::{
+    doc::{Body, Kind, Param, Place, Representation, ResponseDoc, Shape},
+    schema_rules::{Shapes, constrain, dressed},
+    shared_parameters::{
         CACHE_CONTROL, CHALLENGE, CODE_FORM, CORRELATED, CORRELATION, ETAG, RATE, RETRY_AFTER, TAGS,
     },
 };
@@ -23,7 +23,7 @@ use utoipa::openapi::{
     security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme},
     tag::TagBuilder,
 };
-use wire::{CATALOGUE, LOWER_NAME, Problem, Rule, codes, entry};
+use wire::{CATALOGUE, FieldRule, LOWER_NAME, Problem, codes, entry};
 
 const ABOUT: &str = "One job contract for asynchronous work: hand a job over, follow it, work on it. JSON is camelCase; times \
     are RFC 3339 in UTC with milliseconds; unknown fields are ignored, except in bodies that set something. Every answer has an `X-Correlation-Id`, and every no is \
@@ -112,10 +112,14 @@ fn of_path(route: &Route) -> Option<Parameter> {
     let (_, rest) = route.path.split_once('{')?;
     let (name, _) = rest.split_once('}')?;
     let (rule, meaning, example) = match (name, route.path.starts_with("/api/keys")) {
-        ("id", true) => (Rule::Form("^[0-9a-f]{16}$"), "the id of the key", "5d1a0c7e9b3f2486"),
-        ("id", false) => (Rule::Id, "the id of the job", "01a1e17f-dec5-7ff8-81e3-73a73ebb528a"),
-        ("code", _) => (Rule::Form(CODE_FORM), "the code", "LEASE_LOST"),
-        _ => (Rule::Form(LOWER_NAME), "the job type", "email"),
+        ("id", true) => {
+            (FieldRule::Form("^[0-9a-f]{16}$"), "the id of the key", "5d1a0c7e9b3f2486")
+        }
+        ("id", false) => {
+            (FieldRule::Id, "the id of the job", "01a1e17f-dec5-7ff8-81e3-73a73ebb528a")
+        }
+        ("code", _) => (FieldRule::Form(CODE_FORM), "the code", "LEASE_LOST"),
+        _ => (FieldRule::Form(LOWER_NAME), "the job type", "email"),
     };
     let mut text = Object::with_type(Type::String);
     constrain(&mut text, rule);
@@ -138,8 +142,8 @@ fn parameter(param: &Param) -> Parameter {
 fn kind(kind: Kind) -> Schema {
     let (of_type, rule) = match kind {
         Kind::Text(rule) => (Type::String, rule),
-        Kind::Number(min, max) => (Type::Integer, Rule::Range(min, max)),
-        Kind::Flag => (Type::Boolean, Rule::Any),
+        Kind::Number(min, max) => (Type::Integer, FieldRule::Range(min, max)),
+        Kind::Flag => (Type::Boolean, FieldRule::Any),
     };
     let mut object = Object::with_type(of_type);
     constrain(&mut object, rule);
@@ -160,7 +164,7 @@ fn read(example: &str) -> Value {
     serde_json::from_str(example).expect("a test reads every example")
 }
 
-fn good(route: &Route, answer: &Answer) -> Response {
+fn good(route: &Route, answer: &ResponseDoc) -> Response {
     let mut response = ResponseBuilder::new().description(answer.meaning);
     for form in answer.forms() {
         let content = ContentBuilder::new().schema(Some(schema(&form))).example(example(&form));
@@ -180,7 +184,7 @@ fn good(route: &Route, answer: &Answer) -> Response {
 const JSON: &str = "application/json";
 const PROBLEM: &str = "application/problem+json";
 
-fn example(form: &Form) -> Option<Value> {
+fn example(form: &Representation) -> Option<Value> {
     let is_page = form.shape.is_some_and(|shape| shape.is_page);
     match (form.media, form.example) {
         (_, "") => None,
@@ -190,7 +194,7 @@ fn example(form: &Form) -> Option<Value> {
     }
 }
 
-fn schema(form: &Form) -> RefOr<Schema> {
+fn schema(form: &Representation) -> RefOr<Schema> {
     match (form.shape, form.media) {
         (Some(shape), _) => Ref::from_schema_name(name(shape)).into(),
         (None, JSON) => Schema::Object(Object::with_type(Type::Object)).into(),

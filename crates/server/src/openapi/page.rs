@@ -7,7 +7,7 @@ use self::{
     fields::{fields_of, kind_of, table},
     prose::{example, prose, prose_line},
 };
-use super::{document::method, dress::said, said::TAGS};
+use super::{document::method, schema_rules::said, shared_parameters::TAGS};
 use crate::{
     openapi::Doc,
     routes::{Access, ROUTES, Route},

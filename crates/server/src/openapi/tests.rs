@@ -4,7 +4,7 @@ use super::{DOCUMENT_ITSELF, page};
 use crate::routes::{Access, ROUTES};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use wire::{LEFT_OUT, WORDS};
+use wire::{FIELD_DOCS, LEFT_OUT};
 
 fn document() -> Value {
     serde_json::to_value(&*DOCUMENT_ITSELF).unwrap()
@@ -99,7 +99,7 @@ fn every_field_says_what_it_means_and_every_word_is_used() {
         }
     }
     assert!(silent.is_empty(), "nobody says what these mean: {silent:?}");
-    let unused: Vec<&str> = WORDS
+    let unused: Vec<&str> = FIELD_DOCS
         .iter()
         .map(|word| word.name)
         .chain(LEFT_OUT.iter().copied())

@@ -1,7 +1,8 @@
 //! Claim: a worker gets jobs, each under a lease; a worker that is gone gets none.
 
 use crate::{
-    Door, auth::Shown, connections::Connection, context::RequestContext, no::Reply, sent::Sent,
+    AppState, auth::PresentedCredential, connections::Connection, context::RequestContext,
+    error::Reply, extract::JsonBody,
 };
 use axum::{
     Extension,
@@ -25,9 +26,9 @@ use wire::{ClaimAnswer, ClaimOrder, ClaimRequest, ClaimedJob};
 
 pub(crate) async fn claim(
     context: RequestContext,
-    shown: Shown,
+    shown: PresentedCredential,
     Extension(connection): Extension<Arc<Connection>>,
-    Sent(request, _): Sent<ClaimRequest>,
+    JsonBody(request, _): JsonBody<ClaimRequest>,
 ) -> Reply<Response> {
     connection.begin_leasing();
     let ClaimOrder { mut wish, wait } = request.check()?;
@@ -38,10 +39,10 @@ pub(crate) async fn claim(
         true => context.node().claim(context.scope(), wish).await?,
         false => stand(&context, wish, wait).await?,
     };
-    let leased = Leased { claimed, door: context.door };
+    let leased = UndeliveredLeases { claimed, app: context.app };
     if !wait.is_zero() {
         // A credential may end before the wait does. Then the jobs go back at no cost.
-        shown.is_good(&leased.door).await?;
+        shown.is_good(&leased.app).await?;
     }
     if !leased.claimed.is_empty() {
         // The connection reads once more before it writes, and drops this request where its client
@@ -54,7 +55,7 @@ pub(crate) async fn claim(
         .filter_map(|Claimed { job, payload }| Some(ClaimedJob::new(job, job.lease()?, payload)));
     let answer = ClaimAnswer { jobs: jobs.collect() };
     let bytes = serde_json::to_vec(&answer).expect("an answer is texts and numbers");
-    let body = Body::new(Handed { bytes: Some(bytes.into()), leased: Some(leased) });
+    let body = Body::new(ClaimBody { bytes: Some(bytes.into()), leased: Some(leased) });
     let kind = HeaderValue::from_static("application/json");
     Ok(([(header::CONTENT_TYPE, kind)], body).into_response())
 }
@@ -62,7 +63,7 @@ pub(crate) async fn claim(
 /// Waits for work. Whoever is dropped meanwhile, because its client is gone, leaves nothing leased.
 async fn stand(
     context: &RequestContext,
-    wish: engine::Wish,
+    wish: engine::ClaimRequest,
     wait: Duration,
 ) -> Reply<Vec<Claimed>> {
     let _place = match context.place_to_wait(None) {
@@ -77,24 +78,24 @@ async fn stand(
     tokio::select! {
         claimed = &mut standing => return Ok(claimed?),
         () = sleep(wait) => {}
-        () = context.door.closed() => {}
+        () = context.app.closed() => {}
     }
     Ok(standing.withdraw().await?)
 }
 
 /// An answer that was never asked for costs the jobs nothing: they are given back.
-struct Handed {
+struct ClaimBody {
     bytes: Option<Bytes>,
-    leased: Option<Leased>,
+    leased: Option<UndeliveredLeases>,
 }
 
 /// Jobs that nobody has yet. Dropped, it gives them back.
-struct Leased {
-    door: Door,
+struct UndeliveredLeases {
+    app: AppState,
     claimed: Vec<Claimed>,
 }
 
-impl http_body::Body for Handed {
+impl http_body::Body for ClaimBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -117,23 +118,23 @@ impl http_body::Body for Handed {
     }
 }
 
-impl Leased {
+impl UndeliveredLeases {
     /// They have an owner.
     fn keep(mut self) {
         self.claimed.clear();
     }
 }
 
-impl Drop for Leased {
+impl Drop for UndeliveredLeases {
     fn drop(&mut self) {
         let back: Vec<Release> = self.claimed.iter().filter_map(undelivered).collect();
         if back.is_empty() {
             return;
         }
-        let door = self.door.clone();
+        let app = self.app.clone();
         let Ok(runtime) = Handle::try_current() else { return };
         // Should it fail, the lease's own end will do it.
-        runtime.spawn(async move { drop(door.node.release(&Scope::All, back).await) });
+        runtime.spawn(async move { drop(app.node.release(&Scope::All, back).await) });
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     context::RequestContext,
-    no::{No, Reply},
+    error::{ApiError, Reply},
 };
 use engine::JobId;
 use wire::PageItem;
@@ -17,7 +17,7 @@ pub(super) async fn may_speak(context: &RequestContext, id: JobId) -> Reply<()> 
     match context.node().job(context.scope(), id).await {
         Ok(job) => Ok(grant.may_touch(&job.envelope)?),
         Err(platform::Error::Refused(_)) => Ok(()),
-        Err(error) => Err(No::from(error)),
+        Err(error) => Err(ApiError::from(error)),
     }
 }
 
@@ -31,7 +31,8 @@ pub(super) async fn check_each<T, R, K>(
     let mut reports = Vec::with_capacity(items.len());
     let mut entries = Vec::with_capacity(items.len());
     for item in items {
-        let checked = item.read().map_err(|wrong| No::Unreadable(wrong.clone())).and_then(&check);
+        let checked =
+            item.read().map_err(|wrong| ApiError::Unreadable(wrong.clone())).and_then(&check);
         entries.push(match checked {
             Ok((id, report, kept)) => may_speak(context, id).await.map(|()| {
                 reports.push(report);

@@ -1,8 +1,8 @@
 //! Two doors over one store: what is done through one is seen through the other.
 
-use client::{Client, Polled, Told};
+use client::{Client, Polled, StreamEvent};
 use engine::{CorrelationId, Grant, KeyDraft, KeyName, Principal, Right, Scope};
-use platform::{Node, SystemClock, SystemDice};
+use platform::{Node, SystemClock, SystemRandom};
 use server::{Server, Settings};
 use std::{net::TcpListener, sync::Arc, time::Duration};
 use store::Memory;
@@ -19,15 +19,16 @@ struct House {
 
 impl House {
     async fn open(memory: Memory, key: Option<Secret>) -> (Self, Secret) {
-        let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
-        let node = Node::start(Arc::new(memory), clock.clone(), dice.clone(), Default::default());
+        let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
+        let node = Node::start(Arc::new(memory), clock.clone(), random.clone(), Default::default());
         let node = Arc::new(node.unwrap());
         let key = match key {
             Some(key) => key,
             None => new_key(&node).await,
         };
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let started = Server::start(node.clone(), clock, dice, Settings::default(), listener, None);
+        let started =
+            Server::start(node.clone(), clock, random, Settings::default(), listener, None);
         let server = started.await.unwrap();
         let client = Client::new(&format!("http://{}", server.address()), Some(&key)).unwrap();
         (House { client, server, node }, key)
@@ -54,7 +55,7 @@ async fn new_key(node: &Node) -> Secret {
 
 /// Two doors whose nodes have heard of each other.
 async fn two() -> (House, House) {
-    let memory = Memory::shared(Arc::new(SystemClock::new()), Arc::new(SystemDice));
+    let memory = Memory::shared(Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     let (near, key) = House::open(memory.another(), None).await;
     let (far, _) = House::open(memory, Some(key)).await;
     for house in [&near, &far] {
@@ -94,7 +95,7 @@ async fn a_stream_at_one_door_tells_what_happens_behind_another() {
     let id = far.submit().await;
     let mut stream = near.client.watch(&id, None).await.unwrap();
     let told = |told| match told {
-        Some(Told::Status { status, .. }) => status.status.to_string(),
+        Some(StreamEvent::Status { status, .. }) => status.status.to_string(),
         other => panic!("not a status: {other:?}"),
     };
     assert_eq!(told(stream.next().await.unwrap()), "Queued");

@@ -1,22 +1,22 @@
 //! What every store has to keep: one suite, run on each of them.
 //!
 //! A new promise is a new function here and a line in [`conformance!`]; a function without its line
-//! is dead code and stops the build. A store joins with a function that opens an empty [`House`].
+//! is dead code and stops the build. A store joins with a function that opens an empty [`Fixture`].
 
 pub(crate) mod audit;
 pub(crate) mod batches;
 pub(crate) mod cancels;
-pub(crate) mod chores;
 pub(crate) mod claims;
 pub(crate) mod counters;
 pub(crate) mod credentials;
+pub(crate) mod fixture;
 pub(crate) mod history;
-pub(crate) mod house;
 pub(crate) mod keys;
 pub(crate) mod leases;
 pub(crate) mod limits;
 pub(crate) mod listings;
 pub(crate) mod lists;
+pub(crate) mod maintenance;
 pub(crate) mod nodes;
 pub(crate) mod operators;
 pub(crate) mod outbox;
@@ -27,8 +27,8 @@ pub(crate) mod steps;
 pub(crate) mod submits;
 pub(crate) mod tenants;
 
-pub(crate) use house::{House, OpenStore};
-pub(crate) use nodes::Neighbours;
+pub(crate) use fixture::{Fixture, OpenStore};
+pub(crate) use nodes::ClusterFixture;
 
 /// Runs every promise on the stores that `$open` gives.
 macro_rules! conformance {
@@ -44,7 +44,7 @@ macro_rules! conformance {
                 odd_numbers_are_survived;
             cancels: a_waiting_job_is_cancelled_at_once, a_running_job_is_asked_to_stop,
                 a_cancelled_job_never_runs_again, a_cancel_and_a_settle_race_to_one_outcome;
-            chores: what_is_overdue_comes_in_pages, an_expired_job_is_found_and_cancelled,
+            maintenance: what_is_overdue_comes_in_pages, an_expired_job_is_found_and_cancelled,
                 what_becomes_due_next_is_told, a_silent_worker_is_found, a_slow_handler_is_found, nothing_is_overdue_before_its_time,
                 an_old_job_is_purged_with_all_that_is_its, a_poisoned_job_waits_for_a_person,
                 a_keyed_job_is_kept_as_long_as_its_key, old_rows_go_in_bounded_numbers,
@@ -122,7 +122,7 @@ macro_rules! conformance {
 }
 pub(crate) use conformance;
 
-/// Runs what several nodes of one store may rely on, on the stores that `$open` gives as [`Neighbours`]. For
+/// Runs what several nodes of one store may rely on, on the stores that `$open` gives as [`ClusterFixture`]. For
 /// those that more than one process may open.
 macro_rules! conformance_shared {
     ($open:path) => {

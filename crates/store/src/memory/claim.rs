@@ -2,24 +2,24 @@
 
 use super::{
     execute::Transaction,
-    tables::{Place, Tables},
+    tables::{QueuePosition, Tables},
 };
 use crate::{queue::Queue, store::Claimed, unit_of_work::Source as _};
 use engine::{
-    CLAIM_BYTES_MAX, CLAIM_MAX, Claim, Effect, Job, JobId, Priority, Scope, Timestamp, Wish,
-    is_claimable,
+    CLAIM_BYTES_MAX, CLAIM_MAX, Claim, ClaimRequest, Effect, Job, JobId, Priority, Scope,
+    Timestamp, is_claimable,
 };
 use std::collections::{BTreeSet, VecDeque};
 
 impl Transaction<'_> {
-    pub(super) fn claim(&mut self, scope: &Scope, wish: &Wish) -> Vec<Claimed> {
-        let held = self.tables.held(scope, wish);
+    pub(super) fn claim(&mut self, scope: &Scope, claim_request: &ClaimRequest) -> Vec<Claimed> {
+        let held = self.tables.held(scope, claim_request);
         if !held.is_empty() {
             return held;
         }
-        let max = wish.max.min(CLAIM_MAX);
-        let mut lines = self.tables.lines(scope, wish, max);
-        let claim = Claim::of(scope, wish);
+        let max = claim_request.max.min(CLAIM_MAX);
+        let mut lines = self.tables.lines(scope, claim_request, max);
+        let claim = Claim::of(scope, claim_request);
         let mut claimed = Vec::new();
         let mut bytes = 0;
         // One job from each queue in turn, until the claim is full or nobody has a due job left.
@@ -56,11 +56,11 @@ impl Transaction<'_> {
 impl Tables {
     /// The leases that an earlier claim of the same name still holds. Of the types that are wanted: a door has
     /// looked at no others, and names can be guessed.
-    fn held(&self, scope: &Scope, wish: &Wish) -> Vec<Claimed> {
-        let claim = (scope.clone(), wish.worker.clone(), wish.claim.clone());
+    fn held(&self, scope: &Scope, claim_request: &ClaimRequest) -> Vec<Claimed> {
+        let claim = (scope.clone(), claim_request.worker.clone(), claim_request.claim.clone());
         let jobs = self.claims.get(&claim).into_iter().flatten().map(|id| &self.jobs[id]);
         let valid = |job: &&Job| {
-            wish.wants(&job.envelope.job_type)
+            claim_request.wants(&job.envelope.job_type)
                 && job.lease().is_some_and(|lease| lease.holds_in(self.epoch))
         };
         jobs.filter(valid).map(|job| self.with_payload(job.clone())).collect()
@@ -71,8 +71,13 @@ impl Tables {
     ///
     /// Not a cursor that goes round: workers that want different types would keep setting it past
     /// each other's queues, and one of them could starve.
-    fn lines(&self, scope: &Scope, wish: &Wish, max: usize) -> VecDeque<(Queue, VecDeque<JobId>)> {
-        let wanted: BTreeSet<_> = wish.job_types.iter().collect();
+    fn lines(
+        &self,
+        scope: &Scope,
+        claim_request: &ClaimRequest,
+        max: usize,
+    ) -> VecDeque<(Queue, VecDeque<JobId>)> {
+        let wanted: BTreeSet<_> = claim_request.job_types.iter().collect();
         let open = |queue: &&Queue| {
             wanted.contains(&queue.job_type)
                 && scope.covers(&queue.tenant)
@@ -90,9 +95,12 @@ impl Tables {
         let until = self.rules.due_until(self.now());
         let ranks = Priority::LOWEST.number()..=Priority::HIGHEST.number();
         let within = move |rank| {
-            let first =
-                Place { rank, run_at: Timestamp::default(), id: JobId::from_bytes([0; 16]) };
-            let last = Place { rank, run_at: until, id: JobId::from_bytes([255; 16]) };
+            let first = QueuePosition {
+                rank,
+                run_at: Timestamp::default(),
+                id: JobId::from_bytes([0; 16]),
+            };
+            let last = QueuePosition { rank, run_at: until, id: JobId::from_bytes([255; 16]) };
             let line = places.into_iter().flat_map(move |places| places.range(first..=last));
             let mut line = line.map(|place| place.id);
             std::iter::from_fn(move || self.rules.next_due(&mut line))

@@ -2,31 +2,31 @@
 
 use super::tables::Tables;
 use crate::{
-    dice::Dice,
     queue::Queue,
+    random::RandomSource,
     record::Records,
     seen::{Name, heard, room_for_worker},
     store::{Claimed, Reply, Request},
     unit_of_work::{Effect, OneWriter, Sink, Source, carry_out_batch},
 };
 use engine::{
-    AttemptRecord, AuditEntry, AuditHash, AuditNote, Chance, Command, Decision, Facts, Host,
-    IdempotencyKey, Job, JobId, JobType, LeaseToken, Refusal, Scope, Step, StepName, TenantLimit,
-    TenantLimits, Timestamp, Wish,
+    AttemptRecord, AuditEntry, AuditHash, AuditNote, ClaimRequest, Command, Decision, Entropy,
+    Facts, Host, IdempotencyKey, Job, JobId, JobType, LeaseToken, Refusal, Scope, Step, StepName,
+    TenantLimit, TenantLimits, Timestamp,
 };
 use std::{collections::BTreeMap, convert::Infallible};
 
 /// The tables within a transaction.
 pub(super) struct Transaction<'t> {
     pub(super) tables: &'t mut Tables,
-    dice: &'t dyn Dice,
+    random: &'t dyn RandomSource,
 }
 
 impl Tables {
     /// Carries out a batch.
-    pub(super) fn execute(&mut self, batch: Vec<Request>, dice: &dyn Dice) -> Vec<Reply> {
+    pub(super) fn execute(&mut self, batch: Vec<Request>, random: &dyn RandomSource) -> Vec<Reply> {
         self.settings_version += batch.iter().filter(|request| request.sets()).count() as u64;
-        let Ok(replies) = carry_out_batch(&mut Transaction { tables: self, dice }, batch);
+        let Ok(replies) = carry_out_batch(&mut Transaction { tables: self, random }, batch);
         replies
     }
 
@@ -39,8 +39,12 @@ impl Tables {
 }
 
 impl OneWriter for Transaction<'_> {
-    fn claim(&mut self, scope: &Scope, wish: &Wish) -> Result<Vec<Claimed>, Infallible> {
-        Ok(self.claim(scope, wish))
+    fn claim(
+        &mut self,
+        scope: &Scope,
+        claim_request: &ClaimRequest,
+    ) -> Result<Vec<Claimed>, Infallible> {
+        Ok(self.claim(scope, claim_request))
     }
 
     fn see(
@@ -133,8 +137,8 @@ impl Source for Transaction<'_> {
         self.tables.epoch
     }
 
-    fn chance(&self) -> Chance {
-        self.dice.roll()
+    fn entropy(&self) -> Entropy {
+        self.random.entropy()
     }
 
     fn decide(&self, job: &Job, command: &Command, facts: &Facts<'_>) -> Decision {

@@ -1,9 +1,9 @@
 //! What can be asked of the memory store, and the chores that remove what nobody asks for.
 
-use super::tables::{Key, Place, Tables};
+use super::tables::{Key, QueuePosition, Tables};
 use crate::{
+    codec::facet,
     cursor::Cursor,
-    form::facet,
     queue::{Queue, QueueDepth, WorkerSeen, live_workers},
     seen::{Leases, described},
     store::{
@@ -12,7 +12,7 @@ use crate::{
     },
 };
 use engine::{
-    AuditEntry, Event, Job, JobId, JobType, Scope, Status, Surroundings, Timestamp, WorkerId,
+    AuditEntry, Event, ExplainFacts, Job, JobId, JobType, Scope, Status, Timestamp, WorkerId,
     overdue,
 };
 
@@ -82,14 +82,14 @@ impl Tables {
         described(&self.workers, &leases, scope, self.now())
     }
 
-    pub(super) fn surroundings(&self, scope: &Scope, id: JobId) -> Option<(Job, Surroundings)> {
+    pub(super) fn explain_facts(&self, scope: &Scope, id: JobId) -> Option<(Job, ExplainFacts)> {
         let job = self.visible(scope, id)?;
         let queue = Queue::of(job);
-        let place = Place::of(job);
-        let before = |other: &JobId| Place::of(&self.jobs[other]) < place;
+        let place = QueuePosition::of(job);
+        let before = |other: &JobId| QueuePosition::of(&self.jobs[other]) < place;
         let same_type = |other: &&Queue| other.job_type == queue.job_type;
         let running = self.counts.iter().filter(|(other, _)| same_type(other));
-        let surroundings = Surroundings {
+        let explain_facts = ExplainFacts {
             now: self.now(),
             paused: self.is_paused(&queue),
             live_workers: live_workers(&self.workers(&Scope::All), &queue),
@@ -97,7 +97,7 @@ impl Tables {
             running: running.map(|(_, counts)| counts.running).sum(),
             concurrency: self.records.policy(&queue.job_type).concurrency,
         };
-        Some((job.clone(), surroundings))
+        Some((job.clone(), explain_facts))
     }
 
     pub(super) fn overdue(&self, limit: usize) -> Vec<Overdue> {
@@ -148,7 +148,7 @@ impl Tables {
         newest_first.take(limit.min(PAGE_MAX)).cloned().collect()
     }
 
-    pub(super) fn tidy(&mut self, limit: usize) -> usize {
+    pub(super) fn prune(&mut self, limit: usize) -> usize {
         let keys = self.expired_keys(limit);
         for key in &keys {
             self.keys.remove(key);

@@ -1,6 +1,6 @@
 //! What the memory store remembers, and how one change is saved.
 
-use super::{nodes::Sighting, rules::SharedRules};
+use super::{nodes::SeenNode, rules::SharedRules};
 use crate::{
     clock::{Reading, StoreClock, Tick},
     node::Lead,
@@ -39,7 +39,7 @@ pub(super) struct Tables {
     /// Oldest first, numbered from 1 without gaps.
     pub(super) audit: Vec<AuditEntry>,
     /// Who gave a sign of life, by name.
-    pub(super) nodes: BTreeMap<String, Sighting>,
+    pub(super) nodes: BTreeMap<String, SeenNode>,
     pub(super) lead: Lead,
     /// How often something was set that nodes keep in memory.
     pub(super) settings_version: u64,
@@ -47,7 +47,7 @@ pub(super) struct Tables {
     // What follows is derived from the jobs.
     pub(super) counts: BTreeMap<Queue, Counts>,
     /// The queued jobs of each queue in the order of claims; a queue without any is not here.
-    pub(super) ready: BTreeMap<Queue, BTreeSet<Place>>,
+    pub(super) ready: BTreeMap<Queue, BTreeSet<QueuePosition>>,
     pub(super) claims: BTreeMap<ClaimName, BTreeSet<JobId>>,
 
     // What follows is not durable: a process forgets it when it dies.
@@ -79,17 +79,17 @@ pub(super) fn key_of(job: &Job) -> Option<Key> {
 
 /// A queued job's place in its queue: priority first, then due time, then age.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct QueuePosition {
     /// 0 for the highest priority.
     pub(super) rank: u8,
     pub(super) run_at: Timestamp,
     pub(super) id: JobId,
 }
 
-impl Place {
+impl QueuePosition {
     pub(super) fn of(job: &Job) -> Option<Self> {
         let rank = Priority::HIGHEST.number() - job.envelope.priority.number();
-        Some(Place { rank, run_at: job.run_at()?, id: job.id() })
+        Some(QueuePosition { rank, run_at: job.run_at()?, id: job.id() })
     }
 }
 
@@ -183,10 +183,10 @@ impl Tables {
     fn reindex(&mut self, before: Option<&Job>, after: Option<&Job>) {
         let Some(queue) = after.or(before).map(Queue::of) else { return };
         self.counts.entry(queue.clone()).or_default().count(before, after);
-        if let Some(place) = before.and_then(Place::of) {
+        if let Some(place) = before.and_then(QueuePosition::of) {
             self.ready.get_mut(&queue).expect("a queued job is ready").remove(&place);
         }
-        if let Some(place) = after.and_then(Place::of) {
+        if let Some(place) = after.and_then(QueuePosition::of) {
             self.ready.entry(queue.clone()).or_default().insert(place);
         }
         if self.ready.get(&queue).is_some_and(BTreeSet::is_empty) {

@@ -1,13 +1,13 @@
 //! What a batch will need, found out before anything is locked: locks are taken in one order by everybody,
 //! the audit log, keys, jobs, claims, so the whole of each must be known at once.
 
-use super::known::Known;
+use super::settings_cache::SettingsCache;
 use crate::{
-    form::facet,
+    codec::facet,
     record::RecordKind,
     store::{Request, turn},
 };
-use engine::{Command, JobId, NewJob, Scope, Wish};
+use engine::{ClaimRequest, Command, JobId, NewJob, Scope};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
@@ -36,7 +36,7 @@ pub(super) struct BatchPlan<'a> {
 pub(super) struct Wanted<'a> {
     pub(super) index: usize,
     pub(super) scope: &'a Scope,
-    pub(super) wish: &'a Wish,
+    pub(super) claim_request: &'a ClaimRequest,
     pub(super) digest: i64,
 }
 
@@ -66,16 +66,16 @@ impl<'a> BatchPlan<'a> {
                     self.rekeyed.push(*id);
                 }
             }
-            Request::Claim { scope, wish } => {
-                let digest = facet::of_claim(scope, &wish.worker, &wish.claim);
-                self.claims.push(Wanted { index, scope, wish, digest });
+            Request::Claim { scope, claim_request } => {
+                let digest = facet::of_claim(scope, &claim_request.worker, &claim_request.claim);
+                self.claims.push(Wanted { index, scope, claim_request, digest });
             }
             Request::PutRecord(change) => self.kinds.extend([change.name.kind]),
             Request::Pause { .. } | Request::Resume { .. } => {
                 self.kinds.extend([RecordKind::Pause]);
             }
             Request::Audit(_) => self.audits = true,
-            Request::Seen { .. } | Request::Leave { .. } | Request::All(_) => {}
+            Request::WorkerAlive { .. } | Request::Leave { .. } | Request::All(_) => {}
         }
     }
 
@@ -90,7 +90,7 @@ impl<'a> BatchPlan<'a> {
     }
 
     /// The keys that new jobs come with, each with the first job that does.
-    pub(super) fn keys(&self, known: &Known) -> BTreeMap<(i64, String), JobId> {
+    pub(super) fn keys(&self, known: &SettingsCache) -> BTreeMap<(i64, String), JobId> {
         let mut keys = BTreeMap::new();
         for new in &self.new {
             let queue = known.queues.no(&new.job_type, &new.tenant);

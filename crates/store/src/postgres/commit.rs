@@ -2,15 +2,15 @@
 
 use super::{
     Inner,
-    error::Trouble,
+    error::TransactionError,
     execute::Ready,
-    pending::Pending,
-    pool::Lent,
+    pending::PendingWrites,
+    pool::PooledConnection,
     save, sql,
     uuid::{ServerStart, Xact, XactNumber},
     workers,
 };
-use crate::{node::News, store::Reply};
+use crate::{node::Notification, store::Reply};
 use std::{
     future::pending,
     pin::{Pin, pin},
@@ -26,14 +26,14 @@ impl Inner {
     /// another connection.
     pub(super) async fn commit(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         ready: Ready,
-        news: &News,
-    ) -> Result<Vec<Reply>, Trouble> {
+        notification: &Notification,
+    ) -> Result<Vec<Reply>, TransactionError> {
         let Ready { replies, mut transaction, workers, given, xact, .. } = ready;
         // These are several statements behind each other, of which the last must not come behind
         // the COMMIT.
-        let Pending { notes, erased, records, .. } = &transaction.pending;
+        let PendingWrites { notes, erased, records, .. } = &transaction.pending;
         if !notes.is_empty() || !erased.is_empty() || !records.is_empty() {
             self.write(db, &mut transaction).await?;
         }
@@ -58,7 +58,7 @@ impl Inner {
                     script_if(db, commits, sql::COMMIT),
                 )
             });
-            self.with_word(db, news, sending).await
+            self.with_word(db, notification, sending).await
         };
         match sent {
             Ok((.., heard, ())) if heard > 0 => self.note_heard(transaction.now),
@@ -73,18 +73,18 @@ impl Inner {
     /// Sends something, and behind it in the same journey what other nodes are to know.
     pub(super) async fn with_word<R>(
         &self,
-        db: &Lent,
-        news: &News,
-        sending: Pin<&mut impl Future<Output = Result<R, Trouble>>>,
-    ) -> Result<R, Trouble> {
-        let (news, word) = self.post.word(news);
+        db: &PooledConnection,
+        notification: &Notification,
+        sending: Pin<&mut impl Future<Output = Result<R, TransactionError>>>,
+    ) -> Result<R, TransactionError> {
+        let (notification, word) = self.post.word(notification);
         let sent = tokio::select! {
             biased;
             sent = sending => sent,
             never = tell(db, word.as_deref()) => never,
         };
         if word.is_none() || sent.is_err() {
-            self.post.out.put(news); // where it came to nothing, some of it is still of others
+            self.post.out.put(notification); // where it came to nothing, some of it is still of others
         }
         sent
     }
@@ -96,10 +96,10 @@ impl Inner {
     /// be believed of any.
     pub(super) async fn resolve(
         &self,
-        trouble: Trouble,
+        trouble: TransactionError,
         xact: &Xact,
         made: u64,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), TransactionError> {
         if !trouble.is_silence() {
             return Err(trouble);
         }
@@ -121,10 +121,10 @@ impl Inner {
 
     async fn xact_status(
         &self,
-        on: Option<Lent>,
+        on: Option<PooledConnection>,
         number: XactNumber,
         server: ServerStart,
-    ) -> Result<String, Trouble> {
+    ) -> Result<String, TransactionError> {
         let db = match on {
             Some(witness) => witness,
             None => self.readers.lend().await?,
@@ -135,16 +135,16 @@ impl Inner {
     }
 }
 
-async fn script_if(db: &Lent, needed: bool, sql: &str) -> Result<(), Trouble> {
+async fn script_if(db: &PooledConnection, needed: bool, sql: &str) -> Result<(), TransactionError> {
     if needed { db.script(sql).await } else { Ok(()) }
 }
 
-pub(super) async fn begin_if(db: &Lent, needed: bool) -> Result<(), Trouble> {
+pub(super) async fn begin_if(db: &PooledConnection, needed: bool) -> Result<(), TransactionError> {
     if needed { db.begin().await } else { Ok(()) }
 }
 
 /// Says a word behind what was sent before. Nobody waits for what is said to it.
-async fn tell<R>(db: &Lent, word: Option<&str>) -> R {
+async fn tell<R>(db: &PooledConnection, word: Option<&str>) -> R {
     if let Some(word) = word {
         drop(db.say(word).await);
     }
@@ -152,6 +152,6 @@ async fn tell<R>(db: &Lent, word: Option<&str>) -> R {
 }
 
 /// Writes down now and then that workers can be heard, unless somebody else is at it.
-async fn hear(db: &Lent, old: bool, now: i64) -> Result<u64, Trouble> {
+async fn hear(db: &PooledConnection, old: bool, now: i64) -> Result<u64, TransactionError> {
     if old { db.run(sql::HEARD, &[&now]).await } else { Ok(0) }
 }

@@ -1,9 +1,9 @@
 //! Removing jobs with all that belongs to them. Their announcements stay, without what they said about them.
 
-use super::{error::Trouble, load::history_rows, pool::Lent, sql};
-use crate::form::{
+use super::{error::TransactionError, load::history_rows, pool::PooledConnection, sql};
+use crate::codec::{
     body::{event_from_row, event_to_row, to_row},
-    sheet::{Announced, Sheets, lines},
+    outbox_page::{OutboxLine, OutboxPages, lines},
     stored::Stored,
 };
 use engine::Envelope;
@@ -13,7 +13,10 @@ use std::{
 };
 
 /// Erases jobs that have ended.
-pub(super) async fn erase(db: &Lent, erased: &[Arc<Stored>]) -> Result<(), Trouble> {
+pub(super) async fn erase(
+    db: &PooledConnection,
+    erased: &[Arc<Stored>],
+) -> Result<(), TransactionError> {
     if erased.is_empty() {
         return Ok(());
     }
@@ -31,7 +34,7 @@ pub(super) async fn erase(db: &Lent, erased: &[Arc<Stored>]) -> Result<(), Troub
 }
 
 /// Says less on the lines that are about these jobs, and keeps what may still be said.
-async fn redact(db: &Lent, erased: &[Arc<Stored>]) -> Result<(), Trouble> {
+async fn redact(db: &PooledConnection, erased: &[Arc<Stored>]) -> Result<(), TransactionError> {
     let places = places(db, erased).await?;
     let asked: Vec<i64> = places.keys().copied().collect();
     let rows = db.rows_about(sql::SHEETS_OF, &asked).await?;
@@ -52,7 +55,10 @@ async fn redact(db: &Lent, erased: &[Arc<Stored>]) -> Result<(), Trouble> {
 type Places<'a> = BTreeMap<i64, &'a Arc<Stored>>;
 
 /// Where the announcements of these jobs stand.
-async fn places<'a>(db: &Lent, erased: &'a [Arc<Stored>]) -> Result<Places<'a>, Trouble> {
+async fn places<'a>(
+    db: &PooledConnection,
+    erased: &'a [Arc<Stored>],
+) -> Result<Places<'a>, TransactionError> {
     let numbers: Vec<i64> = erased.iter().map(|stored| stored.no).collect();
     let by_no: BTreeMap<i64, &Arc<Stored>> =
         erased.iter().map(|stored| (stored.no, stored)).collect();
@@ -74,7 +80,7 @@ fn redacted<'a>(
     first: i64,
     sheet: &[u8],
     places: &Places<'a>,
-) -> Result<(Vec<u8>, Vec<Told<'a>>), Trouble> {
+) -> Result<(Vec<u8>, Vec<Told<'a>>), TransactionError> {
     let mut told = Vec::new();
     let mut written: Vec<(i64, Vec<u8>)> = Vec::new();
     let mut seen = BTreeSet::new();
@@ -90,7 +96,7 @@ fn redacted<'a>(
         };
         written.push((line.number, sealed));
     }
-    let lines: Vec<Announced<'_>> =
-        written.iter().map(|(number, sealed)| Announced { number: *number, sealed }).collect();
-    Ok((Sheets::one(&lines), told))
+    let lines: Vec<OutboxLine<'_>> =
+        written.iter().map(|(number, sealed)| OutboxLine { number: *number, sealed }).collect();
+    Ok((OutboxPages::one(&lines), told))
 }

@@ -1,14 +1,14 @@
 //! What can go wrong with a database, and what callers are told.
 
-use super::hand_over::Unheard;
-use crate::{form::seal::Damage, store::StoreError};
+use super::fast_submit::Unacknowledged;
+use crate::{codec::seal::Damage, store::StoreError};
 use engine::JobId;
 use std::{error::Error, io};
 use tokio_postgres::error::SqlState;
 
 /// Something went wrong before a commit was sent: nothing was done.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Trouble {
+pub(super) enum TransactionError {
     #[error("PostgreSQL failed")]
     Sql(#[from] tokio_postgres::Error),
     #[error(transparent)]
@@ -31,42 +31,48 @@ pub(super) enum Trouble {
     InInbox(Vec<JobId>),
     /// Other transactions were in the way of this one again and again; nothing was done.
     #[error("other transactions were in the way again and again")]
-    Contended(#[source] Option<Box<Trouble>>),
+    Contended(#[source] Option<Box<TransactionError>>),
     /// New jobs were sent, and nobody answered. They can be looked for, and sent again.
     #[error("the connection broke while jobs were handed over")]
-    Unheard(Box<Unheard>),
+    Unacknowledged(Box<Unacknowledged>),
     /// A commit was sent, and nobody knows what became of it.
     #[error("nobody knows what became of a commit")]
-    Unknown(#[source] Box<Trouble>),
+    Unknown(#[source] Box<TransactionError>),
 }
 
-impl Trouble {
+impl TransactionError {
     /// The same of something of which nobody can find out whether it was done.
     pub(super) fn unknown(self) -> Self {
-        if matches!(self, Trouble::Unknown(_)) { self } else { Trouble::Unknown(Box::new(self)) }
+        if matches!(self, TransactionError::Unknown(_)) {
+            self
+        } else {
+            TransactionError::Unknown(Box::new(self))
+        }
     }
 
     /// Whether it is about one row, so that the work on others can go on.
     pub(super) fn is_about_a_row(&self) -> bool {
-        matches!(self, Trouble::Damage(_) | Trouble::Impossible(_))
+        matches!(self, TransactionError::Damage(_) | TransactionError::Impossible(_))
     }
 
     /// Whether it comes of what was given or is stored, and would be the same at any other time.
     pub(super) fn is_about_data(&self) -> bool {
         self.is_about_a_row()
-            || matches!(self, Trouble::InInbox(_))
+            || matches!(self, TransactionError::InInbox(_))
             || self.code().is_some_and(is_about_data)
     }
 
     /// Whether the same again may well work at once: two transactions were in each other's way.
     pub(super) fn is_a_collision(&self) -> bool {
         let collisions = [SqlState::T_R_DEADLOCK_DETECTED, SqlState::T_R_SERIALIZATION_FAILURE];
-        matches!(self, Trouble::Moved) || self.code().is_some_and(|code| collisions.contains(code))
+        matches!(self, TransactionError::Moved)
+            || self.code().is_some_and(|code| collisions.contains(code))
     }
 
     /// Whether a job was not as this node remembered it.
     pub(super) fn is_a_change(&self) -> bool {
-        matches!(self, Trouble::Changed) || self.code().is_some_and(|code| code.code() == CHANGED)
+        matches!(self, TransactionError::Changed)
+            || self.code().is_some_and(|code| code.code() == CHANGED)
     }
 
     /// Whether a statement before this one failed, whose answer came while nobody looked. Nothing was done.
@@ -81,33 +87,35 @@ impl Trouble {
 
     /// Whether the connection broke, or the server did, before anything was committed.
     pub(super) fn is_a_lost_connection(&self) -> bool {
-        matches!(self, Trouble::Sql(_)) && self.is_silence()
+        matches!(self, TransactionError::Sql(_)) && self.is_silence()
     }
 
     /// Whether the server did not say no: the connection is gone, or somebody ended the session. After a commit
     /// was sent this means that it may have happened.
     pub(super) fn is_silence(&self) -> bool {
-        let is_sql = matches!(self, Trouble::Sql(_));
-        matches!(self, Trouble::NoConnection(_))
+        let is_sql = matches!(self, TransactionError::Sql(_));
+        matches!(self, TransactionError::NoConnection(_))
             || is_sql && self.code().is_none_or(ends_the_session)
     }
 
     fn code(&self) -> Option<&SqlState> {
-        if let Trouble::Sql(error) = self { error.code() } else { None }
+        if let TransactionError::Sql(error) = self { error.code() } else { None }
     }
 
     /// What a caller is told.
     pub(super) fn told(self) -> StoreError {
         let kind = match &self {
-            Trouble::Damage(_) | Trouble::Impossible(_) => StoreError::Damaged,
-            Trouble::NoConnection(_)
-            | Trouble::Jumped
-            | Trouble::Changed
-            | Trouble::Moved
-            | Trouble::InInbox(_)
-            | Trouble::Contended(_) => StoreError::Unavailable,
-            Trouble::Unheard(_) | Trouble::Unknown(_) => StoreError::OutcomeUnknown,
-            Trouble::Sql(error) => match error.code() {
+            TransactionError::Damage(_) | TransactionError::Impossible(_) => StoreError::Damaged,
+            TransactionError::NoConnection(_)
+            | TransactionError::Jumped
+            | TransactionError::Changed
+            | TransactionError::Moved
+            | TransactionError::InInbox(_)
+            | TransactionError::Contended(_) => StoreError::Unavailable,
+            TransactionError::Unacknowledged(_) | TransactionError::Unknown(_) => {
+                StoreError::OutcomeUnknown
+            }
+            TransactionError::Sql(error) => match error.code() {
                 Some(&SqlState::DISK_FULL) => StoreError::Full,
                 // Rows that contradict each other: trying again does not help.
                 Some(code) if is_about_data(code) => StoreError::Damaged,
@@ -178,7 +186,7 @@ pub enum PostgresError {
     #[error(
         "no turn at the schema {schema} could be had: another node has been starting all the time"
     )]
-    Turn { schema: String, source: tokio_postgres::Error },
+    StartupLock { schema: String, source: tokio_postgres::Error },
     /// What is there cannot be used.
     #[error("the schema {schema} cannot be used as a store")]
     Store { schema: String, source: StoreError },
@@ -190,7 +198,7 @@ impl PostgresError {
         match self {
             PostgresError::Connect { source, .. }
             | PostgresError::Migrate { source, .. }
-            | PostgresError::Turn { source, .. } => is_passing(source),
+            | PostgresError::StartupLock { source, .. } => is_passing(source),
             PostgresError::Store { source: StoreError::Unavailable(_), .. } => true,
             PostgresError::Address(_)
             | PostgresError::Tls(_)

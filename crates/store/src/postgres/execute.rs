@@ -3,16 +3,16 @@
 use super::{
     Inner,
     batch_plan::BatchPlan,
-    error::Trouble,
-    known::Known,
+    error::TransactionError,
     locked,
-    pool::{Lent, Pool},
+    pool::{Pool, PooledConnection},
+    settings_cache::SettingsCache,
     transaction::Transaction,
     uuid::Xact,
-    workers::{Sign, WorkersNews},
+    workers::{Sign, WorkersNotification},
 };
 use crate::{
-    node::News,
+    node::Notification,
     store::{Answer, Reply, Request},
     unit_of_work::carry_out,
 };
@@ -31,12 +31,12 @@ impl Inner {
         &self,
         writers: &Arc<Pool>,
         batch: &[Request],
-        news: &News,
-    ) -> Result<Vec<Reply>, Trouble> {
-        match self.execute_at_length(writers, (batch, news), false).await {
-            Err(Trouble::Unheard(unheard)) => {
+        notification: &Notification,
+    ) -> Result<Vec<Reply>, TransactionError> {
+        match self.execute_at_length(writers, (batch, notification), false).await {
+            Err(TransactionError::Unacknowledged(unheard)) => {
                 // It is rare, and as large as all that goes before it.
-                Box::pin(self.hand_over_again(writers, (batch, news), *unheard)).await
+                Box::pin(self.hand_over_again(writers, (batch, notification), *unheard)).await
             }
             done => done,
         }
@@ -46,27 +46,29 @@ impl Inner {
     pub(super) async fn execute_at_length(
         &self,
         writers: &Arc<Pool>,
-        (batch, news): (&[Request], &News),
+        (batch, notification): (&[Request], &Notification),
         mut pessimistic: bool,
-    ) -> Result<Vec<Reply>, Trouble> {
+    ) -> Result<Vec<Reply>, TransactionError> {
         for attempt in 1..=ATTEMPTS_MAX {
-            match self.try_execute(writers, (batch, news), pessimistic).await {
+            match self.try_execute(writers, (batch, notification), pessimistic).await {
                 Ok(done) => return Ok(done),
                 // Nothing was done. When those are jobs, it can be.
-                Err(Trouble::InInbox(ids)) if attempt < ATTEMPTS_MAX => self.let_in(&ids).await?,
+                Err(TransactionError::InInbox(ids)) if attempt < ATTEMPTS_MAX => {
+                    self.let_in(&ids).await?
+                }
                 Err(trouble) => self.recover(trouble, attempt, &mut pessimistic).await?,
             }
         }
-        Err(Trouble::Contended(None))
+        Err(TransactionError::Contended(None))
     }
 
     /// Sees to it that the same may be tried again. What is no use to try again is given back.
     pub(super) async fn recover(
         &self,
-        trouble: Trouble,
+        trouble: TransactionError,
         attempt: u32,
         pessimistic: &mut bool,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), TransactionError> {
         // Somebody may be at the very same: what was not there when it was looked up is there now.
         let unclear = trouble.is_an_echo() || trouble.is_a_repeat();
         let is_contended = trouble.is_a_collision() || trouble.is_a_change() || unclear;
@@ -74,13 +76,13 @@ impl Inner {
         // contradict each other, and the batcher has to find the request that meets them.
         let is_contradiction = trouble.is_a_repeat() && *pessimistic;
         if is_contended && !is_contradiction && attempt == ATTEMPTS_MAX {
-            return Err(Trouble::Contended(Some(Box::new(trouble))));
+            return Err(TransactionError::Contended(Some(Box::new(trouble))));
         }
         if (trouble.is_a_change() || unclear) && !*pessimistic {
             *pessimistic = true;
         } else if (trouble.is_a_collision() || unclear) && attempt < ATTEMPTS_MAX {
             self.wait_a_moment(attempt).await;
-        } else if matches!(trouble, Trouble::Jumped) {
+        } else if matches!(trouble, TransactionError::Jumped) {
             self.follow_clock().await?;
         } else if trouble.is_a_lost_connection() && attempt == 1 {
             // Nothing was done, and another connection may be a good one.
@@ -94,28 +96,28 @@ impl Inner {
     /// A connection is lost: others may be as bad, and who knows which server answers next.
     pub(super) fn lose(&self) {
         self.writers.forget_all();
-        locked(&self.remembered).forget_all();
+        locked(&self.job_cache).forget_all();
     }
 
     async fn wait_a_moment(&self, attempt: u32) {
-        tokio::time::sleep(COLLISION_BACKOFF.spread(attempt, self.dice.roll())).await;
+        tokio::time::sleep(COLLISION_BACKOFF.spread(attempt, self.random.entropy())).await;
     }
 
     async fn try_execute(
         &self,
         writers: &Arc<Pool>,
-        (batch, news): (&[Request], &News),
+        (batch, notification): (&[Request], &Notification),
         pessimistic: bool,
-    ) -> Result<Vec<Reply>, Trouble> {
+    ) -> Result<Vec<Reply>, TransactionError> {
         let plan = BatchPlan::of(batch, pessimistic);
         let mut db = writers.lend().await?;
         let known = self.make_queues(&mut db, &plan).await?;
         if let Some(foreseen) = self.foresee(&db, &plan, &known) {
-            return self.hand_over(&mut db, &plan, (known, foreseen), news).await;
+            return self.fast_submit(&mut db, &plan, (known, foreseen), notification).await;
         }
         db.within(async |db| {
             let ready = self.transaction(db, &plan, known).await?;
-            self.commit(db, ready, news).await
+            self.commit(db, ready, notification).await
         })
         .await
     }
@@ -123,10 +125,10 @@ impl Inner {
     /// Everything but the commit.
     pub(super) async fn transaction(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         plan: &BatchPlan<'_>,
-        known: Arc<Known>,
-    ) -> Result<Ready, Trouble> {
+        known: Arc<SettingsCache>,
+    ) -> Result<Ready, TransactionError> {
         // Whatever is heard on this connection from now on, the server has not crashed since these were made.
         let made = self.readers.made();
         let (mut transaction, held, xact) = self.load(db, plan, known).await?;
@@ -135,7 +137,7 @@ impl Inner {
         for (index, request) in &plan.requests {
             let reply = match request {
                 Request::Claim { .. } => continue,
-                Request::Seen { scope, worker } => {
+                Request::WorkerAlive { scope, worker } => {
                     seen.push(Sign::of(scope, worker));
                     Ok(Answer::Done)
                 }
@@ -157,7 +159,7 @@ impl Inner {
         let mut ready = Ready {
             replies: Vec::new(),
             transaction,
-            workers: WorkersNews::default(),
+            workers: WorkersNotification::default(),
             given: Vec::new(),
             xact,
             only_claims: plan.only_claims(),
@@ -167,11 +169,14 @@ impl Inner {
             self.write(db, &mut ready.transaction).await?;
             let claimed = self.claim(db, plan, &held, &mut ready).await?;
             for (wanted, jobs) in plan.claims.iter().zip(claimed) {
-                let wish = wanted.wish;
+                let claim_request = wanted.claim_request;
                 replies.insert(wanted.index, Ok(Answer::Claimed(jobs)));
-                let host = wish.host.as_ref();
-                let sign = Sign::of(wanted.scope, &wish.worker);
-                seen.insert(0, Sign { host, job_types: Some(&wish.job_types[..]), ..sign });
+                let host = claim_request.host.as_ref();
+                let sign = Sign::of(wanted.scope, &claim_request.worker);
+                seen.insert(
+                    0,
+                    Sign { host, job_types: Some(&claim_request.job_types[..]), ..sign },
+                );
             }
         }
         ready.replies = replies.into_values().collect();
@@ -184,7 +189,7 @@ impl Inner {
 pub(super) struct Ready {
     pub(super) replies: Vec<Reply>,
     pub(super) transaction: Transaction,
-    pub(super) workers: WorkersNews,
+    pub(super) workers: WorkersNotification,
     /// What each claim was given.
     pub(super) given: Vec<(i64, Vec<JobId>)>,
     pub(super) xact: Xact,

@@ -8,20 +8,20 @@
 use super::{
     Inner,
     batch_plan::BatchPlan,
-    error::Trouble,
+    error::TransactionError,
     execute::ATTEMPTS_MAX,
     load,
-    pool::Lent,
+    pool::PooledConnection,
     sql,
     uuid::{Uuid, from_uuid, id_of, to_uuid, uuids},
     values::{Rows, to_i64},
 };
 use crate::{
-    News,
+    Notification,
     store::{Answer, Reply, Request},
 };
 use engine::{
-    Intake, JobDraft, JobId, NewJob, PAYLOAD_BYTES_HARD_MAX, PayloadVersion, Refusal, Tenant,
+    JobDraft, JobId, NewJob, PAYLOAD_BYTES_HARD_MAX, PayloadVersion, Refusal, SubmitContext, Tenant,
 };
 use std::{error::Error, iter::successors, sync::Arc, time::Duration};
 use tokio::time::timeout;
@@ -45,22 +45,22 @@ enum Wanted<'a> {
 }
 
 /// A row that somebody is to make a job of.
-struct Slip {
+struct InboxRow {
     id: JobId,
     new: Result<NewJob, Refusal>,
 }
 
 /// Takes in what comes, for as long as the store is there.
 pub(super) async fn run(inner: Arc<Inner>) {
-    let (mut chance, mut told) = (inner.post.own, true);
+    let (mut entropy, mut told) = (inner.post.own, true);
     loop {
         if let Err(trouble) = inner.empty_inbox(told).await {
             let error: &dyn Error = &trouble;
             debug!(error, "what was enqueued by SQL could not be taken in");
         }
         // Not the store's dice: looks that find nothing must not change what a seed brings.
-        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let wait = LOOK_EVERY_MS + (chance >> 33) % (LOOK_EVERY_MS / 2);
+        entropy = entropy.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let wait = LOOK_EVERY_MS + (entropy >> 33) % (LOOK_EVERY_MS / 2);
         let enqueued = inner.post.enqueued.notified();
         told = timeout(Duration::from_millis(wait), enqueued).await.is_ok();
     }
@@ -68,7 +68,7 @@ pub(super) async fn run(inner: Arc<Inner>) {
 
 impl Inner {
     /// Takes in what is there. Who was not told that there is something looks first.
-    async fn empty_inbox(&self, told: bool) -> Result<(), Trouble> {
+    async fn empty_inbox(&self, told: bool) -> Result<(), TransactionError> {
         if !told && peek(&self.readers.lend().await?, 1).await?.is_empty() {
             return Ok(());
         }
@@ -85,7 +85,7 @@ impl Inner {
     }
 
     /// Something is wrong with one of the next rows: each for itself, so that it does not keep the others out.
-    async fn take_in_singly(&self) -> Result<usize, Trouble> {
+    async fn take_in_singly(&self) -> Result<usize, TransactionError> {
         let ids = peek(&self.readers.lend().await?, TAKEN_MAX).await?;
         for id in &ids {
             match self.take_in(Wanted::These(&[*id])).await {
@@ -97,7 +97,7 @@ impl Inner {
     }
 
     /// Keeps a row of which no job can be made, to be seen, and frees its key.
-    async fn set_aside(&self, id: JobId, why: &Trouble) -> Result<(), Trouble> {
+    async fn set_aside(&self, id: JobId, why: &TransactionError) -> Result<(), TransactionError> {
         let refused = [(id, with_causes(why))];
         let mut db = self.writers.lend().await?;
         db.within(async |db| {
@@ -108,12 +108,12 @@ impl Inner {
     }
 
     /// Takes these in at once, if they are there.
-    pub(super) async fn let_in(&self, ids: &[JobId]) -> Result<(), Trouble> {
+    pub(super) async fn let_in(&self, ids: &[JobId]) -> Result<(), TransactionError> {
         self.take_in(Wanted::These(ids)).await.map(drop)
     }
 
     /// Makes jobs of rows, and says of how many.
-    async fn take_in(&self, wanted: Wanted<'_>) -> Result<usize, Trouble> {
+    async fn take_in(&self, wanted: Wanted<'_>) -> Result<usize, TransactionError> {
         let mut pessimistic = false;
         for attempt in 1..=ATTEMPTS_MAX {
             match self.try_take_in(wanted, pessimistic).await {
@@ -121,10 +121,14 @@ impl Inner {
                 Err(trouble) => self.recover(trouble, attempt, &mut pessimistic).await?,
             }
         }
-        Err(Trouble::Contended(None))
+        Err(TransactionError::Contended(None))
     }
 
-    async fn try_take_in(&self, wanted: Wanted<'_>, pessimistic: bool) -> Result<usize, Trouble> {
+    async fn try_take_in(
+        &self,
+        wanted: Wanted<'_>,
+        pessimistic: bool,
+    ) -> Result<usize, TransactionError> {
         let mut db = self.writers.lend().await?;
         db.within(async |db| {
             let ((), rows) = tokio::try_join!(biased; db.begin(), take(db, wanted))?;
@@ -144,7 +148,7 @@ impl Inner {
                 refuse(db, &refused),
                 db.run_about(sql::INBOX_DELETE, &ids),
             )?;
-            self.commit(db, ready, &News::default()).await?;
+            self.commit(db, ready, &Notification::default()).await?;
             self.tell_of(&slips, &taken);
             Ok(slips.len())
         })
@@ -152,63 +156,69 @@ impl Inner {
     }
 
     /// Checks a row as the door checks a draft.
-    fn slip(&self, row: &Row) -> Result<Slip, Trouble> {
+    fn slip(&self, row: &Row) -> Result<InboxRow, TransactionError> {
         let id = id_of(row, 0)?;
         let tenant = Tenant::parse(row.try_get(1)?);
         let draft = draft(row)?;
-        let intake = |tenant| Intake {
+        let context = |tenant| SubmitContext {
             id,
             tenant,
-            chance: self.dice.roll(),
+            entropy: self.random.entropy(),
             payload_bytes_max: PAYLOAD_BYTES_HARD_MAX,
         };
-        let new = tenant.map_err(Refusal::from).and_then(|tenant| draft.check(intake(tenant)));
-        Ok(Slip { id, new })
+        let new = tenant.map_err(Refusal::from).and_then(|tenant| draft.check(context(tenant)));
+        Ok(InboxRow { id, new })
     }
 
     /// Wakes those who wait for work or watch, here and elsewhere.
-    fn tell_of(&self, slips: &[Slip], taken: &[JobId]) {
+    fn tell_of(&self, slips: &[InboxRow], taken: &[JobId]) {
         let new = slips.iter().filter(|slip| taken.contains(&slip.id));
         let work = new.filter_map(|slip| slip.new.as_ref().ok()).map(|new| new.job_type.clone());
-        let news = News {
+        let notification = Notification {
             work: work.collect(),
             any_work: false,
             touched: !taken.is_empty(),
-            ..News::default()
+            ..Notification::default()
         };
-        self.post.inbox.put(news.clone());
-        self.post.out.put(news);
+        self.post.inbox.put(notification.clone());
+        self.post.out.put(notification);
     }
 }
 
 /// Fails where one of these jobs is in the inbox, or has just come out of it: whoever did not find it is to look again
 /// when it is a job.
-pub(super) async fn expect_none(db: &Lent, ids: &[JobId]) -> Result<(), Trouble> {
+pub(super) async fn expect_none(
+    db: &PooledConnection,
+    ids: &[JobId],
+) -> Result<(), TransactionError> {
     let mut coming = waiting(db, ids).await?;
     coming.extend(load::read(db, ids).await?.into_keys());
-    if coming.is_empty() { Ok(()) } else { Err(Trouble::InInbox(coming)) }
+    if coming.is_empty() { Ok(()) } else { Err(TransactionError::InInbox(coming)) }
 }
 
 /// Those of these that are in the inbox.
-pub(super) async fn waiting(db: &Lent, ids: &[JobId]) -> Result<Vec<JobId>, Trouble> {
+pub(super) async fn waiting(
+    db: &PooledConnection,
+    ids: &[JobId],
+) -> Result<Vec<JobId>, TransactionError> {
     let rows = db.rows_about(sql::INBOX_AMONG, &uuids(ids)).await?;
     rows.iter().map(|row| Ok(id_of(row, 0)?)).collect()
 }
 
-async fn peek(db: &Lent, limit: usize) -> Result<Vec<JobId>, Trouble> {
+async fn peek(db: &PooledConnection, limit: usize) -> Result<Vec<JobId>, TransactionError> {
     let rows = db.rows(sql::INBOX_PEEK, &[&to_i64(limit)]).await?;
     rows.iter().map(|row| Ok(id_of(row, 0)?)).collect()
 }
 
-async fn take(db: &Lent, wanted: Wanted<'_>) -> Result<Vec<Row>, Trouble> {
+async fn take(db: &PooledConnection, wanted: Wanted<'_>) -> Result<Vec<Row>, TransactionError> {
     match wanted {
         Wanted::Next(limit) => db.rows(sql::INBOX_NEXT, &[&to_i64(limit)]).await,
         Wanted::These(ids) => db.rows_about(sql::INBOX_THESE, &uuids(ids)).await,
     }
 }
 
-fn draft(row: &Row) -> Result<JobDraft, Trouble> {
-    let number = |column: usize| -> Result<Option<i64>, Trouble> {
+fn draft(row: &Row) -> Result<JobDraft, TransactionError> {
+    let number = |column: usize| -> Result<Option<i64>, TransactionError> {
         Ok(row.try_get::<_, Option<i32>>(column)?.map(i64::from))
     };
     let version: Option<String> = row.try_get(7)?;
@@ -240,7 +250,7 @@ fn payload_version(text: String) -> PayloadVersion {
 }
 
 /// The rows that are jobs now, and those that cannot be, each with the reason. Replies are those to the lawful ones.
-fn sorted(slips: &[Slip], replies: &[Reply]) -> (Vec<JobId>, Vec<(JobId, String)>) {
+fn sorted(slips: &[InboxRow], replies: &[Reply]) -> (Vec<JobId>, Vec<(JobId, String)>) {
     let (mut taken, mut refused) = (Vec::new(), Vec::new());
     let mut replies = replies.iter();
     for slip in slips {
@@ -258,12 +268,15 @@ fn sorted(slips: &[Slip], replies: &[Reply]) -> (Vec<JobId>, Vec<(JobId, String)
 }
 
 /// What went wrong, and why, and why that.
-fn with_causes(trouble: &Trouble) -> String {
+fn with_causes(trouble: &TransactionError) -> String {
     let causes = successors(trouble.source(), |&cause| cause.source());
     causes.fold(trouble.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-async fn refuse(db: &Lent, refused: &[(JobId, String)]) -> Result<(), Trouble> {
+async fn refuse(
+    db: &PooledConnection,
+    refused: &[(JobId, String)],
+) -> Result<(), TransactionError> {
     for (id, reason) in refused {
         warn!(job.id = %id, reason, "a job that was enqueued by SQL could not be taken in");
     }

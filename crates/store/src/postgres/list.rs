@@ -4,20 +4,20 @@
 //! bounded number of jobs: where little matches, it is short and says where to go on.
 
 use super::{
-    error::Trouble,
-    known::Known,
+    error::TransactionError,
     load,
     pending::queue_column,
-    pool::Lent,
+    pool::PooledConnection,
     reads::numbers,
+    settings_cache::SettingsCache,
     sql,
     transaction::first_number,
     values::{Param, Value, to_i64},
 };
 use crate::{
     cursor::Cursor,
+    index_choice::{IndexChoice, IndexableFilter},
     store::{PAGE_MAX, Page, Query},
-    way::{Telling, Way},
 };
 use engine::{Scope, Timestamp};
 use std::collections::VecDeque;
@@ -29,7 +29,7 @@ const STRIDE: i64 = 256;
 /// A page is put together from no more indexes than this; beyond, it walks all jobs.
 const WALKS_MAX: usize = 64;
 
-pub(super) async fn list(db: &Lent, query: &Query) -> Result<Page, Trouble> {
+pub(super) async fn list(db: &PooledConnection, query: &Query) -> Result<Page, TransactionError> {
     let limit = query.limit.clamp(1, PAGE_MAX);
     let (mut below, floor) = range(query);
     let mut walks = walks(db, query).await?;
@@ -97,7 +97,12 @@ impl Walk {
     }
 
     /// Takes the next numbers from the index.
-    async fn advance(&mut self, db: &Lent, below: i64, floor: i64) -> Result<(), Trouble> {
+    async fn advance(
+        &mut self,
+        db: &PooledConnection,
+        below: i64,
+        floor: i64,
+    ) -> Result<(), TransactionError> {
         let mut params: Vec<Param<'_>> = vec![&below, &STRIDE, &floor];
         params.extend(self.key.iter().map(|key| &**key as Param<'_>));
         self.ahead = numbers(&db.rows(self.sql, &params).await?)?.into();
@@ -107,7 +112,12 @@ impl Walk {
 }
 
 /// The next jobs below `below` that any of the walks proposes, newest first.
-async fn next(db: &Lent, walks: &mut [Walk], below: i64, floor: i64) -> Result<Vec<i64>, Trouble> {
+async fn next(
+    db: &PooledConnection,
+    walks: &mut [Walk],
+    below: i64,
+    floor: i64,
+) -> Result<Vec<i64>, TransactionError> {
     for walk in walks.iter_mut() {
         while walk.ahead.front().is_some_and(|no| *no >= below) {
             walk.ahead.pop_front();
@@ -132,29 +142,29 @@ async fn next(db: &Lent, walks: &mut [Walk], below: i64, floor: i64) -> Result<V
 }
 
 /// The walks that meet every job the query can mean.
-async fn walks(db: &Lent, query: &Query) -> Result<Vec<Walk>, Trouble> {
-    let walks = match Way::of(&query.filter) {
-        Some(Way::Subject(digest)) => vec![Walk::of(sql::LIST_SUBJECT, digest)],
-        Some(Way::Correlation(digest)) => vec![Walk::of(sql::LIST_CORRELATION, digest)],
-        Some(Way::Parent(digest)) => vec![Walk::of(sql::LIST_PARENT, digest)],
-        Some(Way::Error(error)) => {
+async fn walks(db: &PooledConnection, query: &Query) -> Result<Vec<Walk>, TransactionError> {
+    let walks = match IndexChoice::of(&query.filter) {
+        Some(IndexChoice::Subject(digest)) => vec![Walk::of(sql::LIST_SUBJECT, digest)],
+        Some(IndexChoice::Correlation(digest)) => vec![Walk::of(sql::LIST_CORRELATION, digest)],
+        Some(IndexChoice::Parent(digest)) => vec![Walk::of(sql::LIST_PARENT, digest)],
+        Some(IndexChoice::Error(error)) => {
             vec![Walk::of(sql::LIST_ERROR_LIVE, error), Walk::of(sql::LIST_ERROR_ENDED, error)]
         }
-        Some(Way::Running) => vec![Walk::all(sql::LIST_RUNNING)],
-        Some(Way::Ended(status)) => {
+        Some(IndexChoice::Running) => vec![Walk::all(sql::LIST_RUNNING)],
+        Some(IndexChoice::Ended(status)) => {
             let status = i16::try_from(status).expect("a small number");
             vec![Walk::of(sql::LIST_STATUS, status)]
         }
-        Some(Way::Completed) => vec![Walk::all(sql::LIST_ENDED)],
-        Some(Way::Live) => vec![Walk::all(sql::LIST_LIVE)],
-        Some(Way::Type(job_type)) => {
-            let known = Known::load(db).await?;
+        Some(IndexChoice::Completed) => vec![Walk::all(sql::LIST_ENDED)],
+        Some(IndexChoice::Live) => vec![Walk::all(sql::LIST_LIVE)],
+        Some(IndexChoice::Type(job_type)) => {
+            let known = SettingsCache::load(db).await?;
             of_queues(known.queues.of_type(&job_type, &query.scope).map(|(no, _)| no))
         }
         None => match &query.scope {
             Scope::All => vec![Walk::all(sql::LIST_ALL)],
             Scope::One(tenant) => {
-                let known = Known::load(db).await?;
+                let known = SettingsCache::load(db).await?;
                 let theirs = known.queues.all().filter(|(_, queue)| queue.tenant == *tenant);
                 of_queues(theirs.map(|(no, _)| no))
             }

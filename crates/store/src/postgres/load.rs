@@ -1,15 +1,15 @@
 //! Reading jobs: locked, for whoever decides about them, or as they are, for whoever asks.
 
 use super::{
-    error::Trouble,
-    pool::Lent,
+    error::TransactionError,
+    pool::PooledConnection,
     sql,
     transaction::{Steps, Transaction, recent_record},
     uuid::{id_of, uuids},
     values::{Rows, to_i64},
 };
 use crate::{
-    form::{
+    codec::{
         body::{from_row, job_from_row},
         stored::{NOT_WHOLE, Stored},
     },
@@ -24,29 +24,39 @@ use tokio_postgres::Row;
 /// Everybody holds live ones before ended ones, and each kind in the order of numbers. One that went from the ended to the live
 /// while it was waited for cannot be held behind the others, so then none are.
 pub(super) async fn locked(
-    db: &Lent,
+    db: &PooledConnection,
     ids: &[JobId],
-) -> Result<HashMap<JobId, Arc<Stored>>, Trouble> {
+) -> Result<HashMap<JobId, Arc<Stored>>, TransactionError> {
     let mut found = live(db, ids).await?;
     let mut missing = ids.to_vec();
     missing.retain(|id| !found.contains_key(id));
     found.extend(jobs(db, sql::JOBS_ENDED, &missing).await?);
     missing.retain(|id| !found.contains_key(id));
     let there = read(db, &missing).await?;
-    if there.is_empty() { Ok(found) } else { Err(Trouble::Moved) }
+    if there.is_empty() { Ok(found) } else { Err(TransactionError::Moved) }
 }
 
 /// Those of these jobs that are live, each held until the transaction ends.
-pub(super) async fn live(db: &Lent, ids: &[JobId]) -> Result<HashMap<JobId, Arc<Stored>>, Trouble> {
+pub(super) async fn live(
+    db: &PooledConnection,
+    ids: &[JobId],
+) -> Result<HashMap<JobId, Arc<Stored>>, TransactionError> {
     jobs(db, sql::JOBS_LIVE, ids).await
 }
 
 /// These jobs as they are. What is not there is left out.
-pub(super) async fn read(db: &Lent, ids: &[JobId]) -> Result<HashMap<JobId, Arc<Stored>>, Trouble> {
+pub(super) async fn read(
+    db: &PooledConnection,
+    ids: &[JobId],
+) -> Result<HashMap<JobId, Arc<Stored>>, TransactionError> {
     jobs(db, sql::JOBS_READ, ids).await
 }
 
-async fn jobs(db: &Lent, sql: &str, ids: &[JobId]) -> Result<HashMap<JobId, Arc<Stored>>, Trouble> {
+async fn jobs(
+    db: &PooledConnection,
+    sql: &str,
+    ids: &[JobId],
+) -> Result<HashMap<JobId, Arc<Stored>>, TransactionError> {
     let rows = db.rows_about(sql, &uuids(ids)).await?;
     let jobs = rows.iter().map(stored);
     jobs.map(|job| job.map(|stored| (stored.job.id(), Arc::new(stored)))).collect()
@@ -54,9 +64,9 @@ async fn jobs(db: &Lent, sql: &str, ids: &[JobId]) -> Result<HashMap<JobId, Arc<
 
 /// These jobs as they are, by their numbers. What is damaged is left out.
 pub(super) async fn readable_by_no(
-    db: &Lent,
+    db: &PooledConnection,
     numbers: &[i64],
-) -> Result<HashMap<i64, Stored>, Trouble> {
+) -> Result<HashMap<i64, Stored>, TransactionError> {
     let rows = db.rows_about(sql::JOBS_BY_NO, numbers).await?;
     let jobs = rows.iter().filter_map(|row| readable(stored(row)).transpose());
     jobs.map(|job| job.map(|stored| (stored.no, stored))).collect()
@@ -64,7 +74,9 @@ pub(super) async fn readable_by_no(
 
 /// What was found, or nothing where a row is damaged: one job that cannot be read must not keep the others
 /// from being swept.
-pub(super) fn readable<T>(found: Result<T, Trouble>) -> Result<Option<T>, Trouble> {
+pub(super) fn readable<T>(
+    found: Result<T, TransactionError>,
+) -> Result<Option<T>, TransactionError> {
     match found {
         Ok(found) => Ok(Some(found)),
         Err(trouble) if trouble.is_about_a_row() => Ok(None),
@@ -73,10 +85,11 @@ pub(super) fn readable<T>(found: Result<T, Trouble>) -> Result<Option<T>, Troubl
 }
 
 /// A row of id, number, queue, envelope and body.
-pub(super) fn stored(row: &Row) -> Result<Stored, Trouble> {
+pub(super) fn stored(row: &Row) -> Result<Stored, TransactionError> {
     let (id, no, queue): (_, i64, i32) = (id_of(row, 0)?, row.try_get(1)?, row.try_get(2)?);
     let body: Option<&[u8]> = row.try_get(4)?;
-    let body = body.ok_or(Trouble::Impossible("a job was handed over and has no state"))?;
+    let body =
+        body.ok_or(TransactionError::Impossible("a job was handed over and has no state"))?;
     stored_of(id, (no, queue.into()), row.try_get(3)?, body)
 }
 
@@ -85,22 +98,25 @@ pub(super) fn stored_of(
     (no, queue): (i64, i64),
     envelope: &[u8],
     body: &[u8],
-) -> Result<Stored, Trouble> {
+) -> Result<Stored, TransactionError> {
     let envelope: Envelope = from_row(no, envelope)?;
     // The column and its index say so, but the sealed row says otherwise.
     if envelope.id != id {
-        return Err(Trouble::Impossible("a job is kept under another's id"));
+        return Err(TransactionError::Impossible("a job is kept under another's id"));
     }
     let (job, recent) = job_from_row(no, body, Arc::new(envelope))?;
     Ok(Stored { no, queue, job, recent })
 }
 
-pub(super) async fn payload(db: &Lent, no: i64) -> Result<JsonText, Trouble> {
-    payload_if_there(db, no).await?.ok_or(Trouble::Impossible("a job has no payload"))
+pub(super) async fn payload(db: &PooledConnection, no: i64) -> Result<JsonText, TransactionError> {
+    payload_if_there(db, no).await?.ok_or(TransactionError::Impossible("a job has no payload"))
 }
 
 /// The same for somebody who does not know whether the job is still there.
-pub(super) async fn payload_if_there(db: &Lent, no: i64) -> Result<Option<JsonText>, Trouble> {
+pub(super) async fn payload_if_there(
+    db: &PooledConnection,
+    no: i64,
+) -> Result<Option<JsonText>, TransactionError> {
     let rows = db.rows(sql::PAYLOAD, &[&no]).await?;
     rows.first().map(|row| Ok(JsonText::from_stored(row.try_get(0)?))).transpose()
 }
@@ -109,7 +125,7 @@ pub(super) async fn payload_if_there(db: &Lent, no: i64) -> Result<Option<JsonTe
 pub(super) fn short_history(
     stored: &Stored,
     after: u64,
-) -> Result<Option<Vec<HistoryEntry>>, Trouble> {
+) -> Result<Option<Vec<HistoryEntry>>, TransactionError> {
     let recent = stored.recent.rows(stored.no)?;
     if recent.first().is_none_or(|noted| noted.entry.seq != 1) {
         return Ok(None);
@@ -120,21 +136,21 @@ pub(super) fn short_history(
 
 /// The history of a job after row `after`.
 pub(super) async fn history(
-    db: &Lent,
+    db: &PooledConnection,
     stored: &Stored,
     after: u64,
-) -> Result<Vec<HistoryEntry>, Trouble> {
+) -> Result<Vec<HistoryEntry>, TransactionError> {
     let rows = history_rows(db, &[stored.no], after).await?;
     let moved = rows.into_iter().map(|(_, _, entry)| entry).collect();
-    stored.history(moved, after)?.ok_or(Trouble::Impossible(NOT_WHOLE))
+    stored.history(moved, after)?.ok_or(TransactionError::Impossible(NOT_WHOLE))
 }
 
 /// Rows of history that have moved out of the rows of their jobs: number, place of the announcement, row.
 pub(super) async fn history_rows(
-    db: &Lent,
+    db: &PooledConnection,
     numbers: &[i64],
     after: u64,
-) -> Result<Vec<(i64, Option<i64>, HistoryEntry)>, Trouble> {
+) -> Result<Vec<(i64, Option<i64>, HistoryEntry)>, TransactionError> {
     if numbers.is_empty() {
         return Ok(Vec::new());
     }
@@ -143,7 +159,7 @@ pub(super) async fn history_rows(
         let (no, seq): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
         let entry: HistoryEntry = from_row(no, row.try_get(3)?)?;
         if i64::try_from(entry.seq) != Ok(seq) {
-            return Err(Trouble::Impossible("a history row is kept in another's place"));
+            return Err(TransactionError::Impossible("a history row is kept in another's place"));
         }
         Ok((no, row.try_get(2)?, entry))
     };
@@ -152,10 +168,10 @@ pub(super) async fn history_rows(
 
 /// Loads what some commands need beside their jobs: old records of attempts, and steps.
 pub(super) async fn details(
-    db: &Lent,
+    db: &PooledConnection,
     transaction: &mut Transaction,
     commands: &[(JobId, &Command)],
-) -> Result<(), Trouble> {
+) -> Result<(), TransactionError> {
     let (mut old, mut named) = (Vec::new(), Rows::default());
     for (id, command) in commands {
         let Some(stored) = transaction.jobs.get(id) else { continue };
@@ -178,12 +194,15 @@ pub(super) async fn details(
 }
 
 /// Whether some of its history has moved out of its row.
-fn is_long(stored: &Stored) -> Result<bool, Trouble> {
+fn is_long(stored: &Stored) -> Result<bool, TransactionError> {
     let recent = stored.recent.rows(stored.no)?;
     Ok(recent.first().is_some_and(|noted| noted.entry.seq != 1))
 }
 
-async fn steps(db: &Lent, named: &Rows<(i64, &str)>) -> Result<HashMap<i64, Steps>, Trouble> {
+async fn steps(
+    db: &PooledConnection,
+    named: &Rows<(i64, &str)>,
+) -> Result<HashMap<i64, Steps>, TransactionError> {
     let mut found: HashMap<i64, Steps> = HashMap::new();
     if named.is_empty() {
         return Ok(found);
@@ -198,7 +217,7 @@ async fn steps(db: &Lent, named: &Rows<(i64, &str)>) -> Result<HashMap<i64, Step
         let (no, name): (i64, &str) = (row.try_get(0)?, row.try_get(1)?);
         let step: Step = from_row(no, row.try_get(2)?)?;
         if step.name.as_str() != name {
-            return Err(Trouble::Impossible("a step has another's name"));
+            return Err(TransactionError::Impossible("a step has another's name"));
         }
         found.entry(no).or_default().named.insert(name.into(), step);
     }

@@ -6,21 +6,22 @@
 use super::{
     Inner,
     batch_plan::BatchPlan,
-    claim::{Look, first_look},
+    claim::{DueScan, first_look},
     commit::begin_if,
-    error::Trouble,
+    error::TransactionError,
     inbox,
-    known::Known,
+    lease_cache::CachedLeases,
     load,
-    locks::{self, Clock},
-    pool::Lent,
-    recall::Recalled,
-    records, sql,
+    locks::{self, ClockReading},
+    pool::PooledConnection,
+    records,
+    settings_cache::SettingsCache,
+    sql,
     transaction::{BLOCK, Key, KeyName, Transaction},
     uuid::{Xact, Xid},
 };
 use crate::{
-    form::stored::Stored,
+    codec::stored::Stored,
     record::{RecordKind, Records},
 };
 use engine::{JobId, NewJob};
@@ -33,10 +34,10 @@ impl Inner {
     /// Takes all locks, loads all that is needed, and reads the clock.
     pub(super) async fn load(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         plan: &BatchPlan<'_>,
-        known: Arc<Known>,
-    ) -> Result<(Transaction, HashMap<i64, Vec<JobId>>, Xact), Trouble> {
+        known: Arc<SettingsCache>,
+    ) -> Result<(Transaction, HashMap<i64, Vec<JobId>>, Xact), TransactionError> {
         let loaded = if plan.pessimistic {
             self.load_pessimistically(db, plan, &known).await?
         } else if let Some(first) = first_look(plan, &known) {
@@ -51,7 +52,7 @@ impl Inner {
         let known = self.known_at(db, &clock, known, plan.sets()).await?;
         let now = self.tick(clock.now);
         if self.has_jumped() {
-            return Err(Trouble::Jumped);
+            return Err(TransactionError::Jumped);
         }
         let mut places = vec![clock.place];
         if !plan.new.is_empty() {
@@ -83,10 +84,10 @@ impl Inner {
     /// Only claims, all for the same queues: their look locks them and reads the clock as well.
     async fn load_for_claims(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         plan: &BatchPlan<'_>,
         (queues, room): (Vec<i64>, usize),
-    ) -> Result<LoadedRows, Trouble> {
+    ) -> Result<LoadedRows, TransactionError> {
         // Claims are taken to be new at first. One that is not shows when it is locked.
         let claims = plan.claim_locks();
         let ((), look) = tokio::try_join!(
@@ -101,11 +102,11 @@ impl Inner {
     /// All jobs of the batch are known by heart, or new: nothing is read but keys and the clock.
     async fn load_recalled(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         plan: &BatchPlan<'_>,
-        known: &Known,
-        recalled: Recalled,
-    ) -> Result<LoadedRows, Trouble> {
+        known: &SettingsCache,
+        recalled: CachedLeases,
+    ) -> Result<LoadedRows, TransactionError> {
         let opened = self.open(db, plan, known).await?;
         let ((), (), keys, clock) = tokio::try_join!(
             biased;
@@ -129,12 +130,12 @@ impl Inner {
     /// is behind it.
     async fn load_jobs(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         plan: &BatchPlan<'_>,
-        known: &Known,
-    ) -> Result<LoadedRows, Trouble> {
+        known: &SettingsCache,
+    ) -> Result<LoadedRows, TransactionError> {
         if plan.jobs.is_empty() {
-            return self.load_recalled(db, plan, known, Recalled::default()).await;
+            return self.load_recalled(db, plan, known, CachedLeases::default()).await;
         }
         let opened = self.open(db, plan, known).await?;
         let (keys, jobs) = self.lock_jobs(db, plan, &opened).await?;
@@ -147,10 +148,10 @@ impl Inner {
     /// names.
     async fn load_pessimistically(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         plan: &BatchPlan<'_>,
-        known: &Known,
-    ) -> Result<LoadedRows, Trouble> {
+        known: &SettingsCache,
+    ) -> Result<LoadedRows, TransactionError> {
         let opened = self.open(db, plan, known).await?;
         let (keys, jobs) = self.lock_jobs(db, plan, &opened).await?;
         let claims = plan.claim_locks();
@@ -168,10 +169,10 @@ impl Inner {
     /// sets records locks their number first, and one that may move keys has to know which.
     async fn open(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         plan: &BatchPlan<'_>,
-        known: &Known,
-    ) -> Result<Preparation, Trouble> {
+        known: &SettingsCache,
+    ) -> Result<Preparation, TransactionError> {
         let mut opened = Preparation { has_begun: plan.from_inbox, ..Preparation::default() };
         opened.keys = plan.keys(known);
         if plan.rekeyed.is_empty() && plan.kinds.is_empty() {
@@ -197,10 +198,10 @@ impl Inner {
 
     async fn lock_jobs(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         plan: &BatchPlan<'_>,
         opened: &Preparation,
-    ) -> Result<(Keys, Jobs), Trouble> {
+    ) -> Result<(Keys, Jobs), TransactionError> {
         let ((), (), keys, jobs) = tokio::try_join!(
             biased;
             begin_if(db, !opened.has_begun),
@@ -214,10 +215,10 @@ impl Inner {
     /// Loads what is known to be needed only now.
     async fn load_rest(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         transaction: &mut Transaction,
         plan: &BatchPlan<'_>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), TransactionError> {
         let commands = plan.commands.iter().map(|(id, _)| *id);
         let missing: Vec<JobId> =
             commands.filter(|id| !transaction.jobs.contains_key(id)).collect();
@@ -255,15 +256,15 @@ impl Inner {
     /// What is known, read again if the house says that it has changed.
     async fn known_at(
         &self,
-        db: &Lent,
-        clock: &Clock,
-        known: Arc<Known>,
+        db: &PooledConnection,
+        clock: &ClockReading,
+        known: Arc<SettingsCache>,
         own: bool,
-    ) -> Result<Arc<Known>, Trouble> {
+    ) -> Result<Arc<SettingsCache>, TransactionError> {
         if known.version == clock.settings {
             return Ok(known);
         }
-        let known = Arc::new(Known::load(db).await?);
+        let known = Arc::new(SettingsCache::load(db).await?);
         // What we have just set ourselves may still be rolled back: it is for this transaction only.
         if !own {
             self.learn(known.clone());
@@ -288,13 +289,13 @@ struct Preparation {
 /// What was locked and read.
 #[derive(Default)]
 struct LoadedRows {
-    clock: Clock,
+    clock: ClockReading,
     keys: Keys,
     jobs: Jobs,
     recalled: BTreeMap<i64, Xid>,
     /// What claims were given before.
     held: HashMap<i64, Vec<JobId>>,
-    look: Option<Look>,
+    look: Option<DueScan>,
     unlocked_claims: Vec<i64>,
     credentials: Records,
 }

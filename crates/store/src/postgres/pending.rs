@@ -5,11 +5,11 @@ use super::{
     uuid::{Uuid, to_uuid},
     values::Rows,
 };
-use crate::form::{
+use crate::codec::{
     body::{Deltas, job_onto, status_number, to_row},
     facet,
-    recent::Recent,
-    sheet::Sheets,
+    inline_history::InlineHistory,
+    outbox_page::OutboxPages,
     stored::{Columns, Stored, error_of},
 };
 use crate::record::{Record, RecordName};
@@ -17,14 +17,14 @@ use engine::{AuditNote, HistoryEntry, Job, JsonText, Step, SubjectId, Timestamp}
 use std::{collections::BTreeMap, sync::Arc};
 
 #[derive(Default)]
-pub(super) struct Pending {
+pub(super) struct PendingWrites {
     pub(super) new: Vec<New>,
-    pub(super) jobs: BTreeMap<i64, Touched>,
+    pub(super) jobs: BTreeMap<i64, ChangedJob>,
     pub(super) erased: Vec<Arc<Stored>>,
     pub(super) history: Vec<HistoryRow>,
     pub(super) steps: BTreeMap<(i64, String), Step>,
     pub(super) steps_forgotten: Vec<i64>,
-    pub(super) sheets: Sheets,
+    pub(super) sheets: OutboxPages,
     pub(super) lines: i64,
     pub(super) deltas: Deltas,
     /// Keys whose job has ended.
@@ -42,14 +42,14 @@ pub(super) struct New {
 }
 
 /// A job that has changed: how it stands in the tables, and how it should.
-pub(super) struct Touched {
-    pub(super) was: Option<Place>,
+pub(super) struct ChangedJob {
+    pub(super) was: Option<RowLocation>,
     pub(super) now: Arc<Stored>,
 }
 
 /// Where a job stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum RowLocation {
     Live,
     Ended,
 }
@@ -61,13 +61,13 @@ pub(super) struct HistoryRow {
     pub(super) entry: HistoryEntry,
 }
 
-impl Place {
+impl RowLocation {
     pub(super) fn of(job: &Job) -> Self {
-        if job.status().is_ended() { Place::Ended } else { Place::Live }
+        if job.status().is_ended() { RowLocation::Ended } else { RowLocation::Live }
     }
 }
 
-impl Pending {
+impl PendingWrites {
     pub(super) fn is_empty(&self) -> bool {
         self.new.is_empty()
             && self.jobs.is_empty()
@@ -82,8 +82,8 @@ impl Pending {
     /// Notes how a job should stand; `before` is how it stood.
     pub(super) fn touch(&mut self, before: Option<&Stored>, now: Arc<Stored>) {
         let touched = self.jobs.entry(now.no);
-        let touched = touched.or_insert_with(|| Touched {
-            was: before.map(|before| Place::of(&before.job)),
+        let touched = touched.or_insert_with(|| ChangedJob {
+            was: before.map(|before| RowLocation::of(&before.job)),
             now: now.clone(),
         });
         touched.now = now;
@@ -93,15 +93,15 @@ impl Pending {
     pub(super) fn note(
         &mut self,
         no: i64,
-        recent: Recent,
+        recent: InlineHistory,
         (entry, place): (&HistoryEntry, Option<i64>),
-    ) -> Result<Recent, crate::form::seal::Damage> {
+    ) -> Result<InlineHistory, crate::codec::seal::Damage> {
         let mut recent = recent;
         if recent.is_full() {
             let rows = recent.rows(no)?.into_iter();
             let moved = rows.map(|row| HistoryRow { no, place: row.event, entry: row.entry });
             self.history.extend(moved);
-            recent = Recent::default();
+            recent = InlineHistory::default();
         }
         recent.push(entry, place);
         Ok(recent)

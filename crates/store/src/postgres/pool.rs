@@ -2,7 +2,7 @@
 
 use super::{
     address::PostgresAddress,
-    error::{PostgresError, Trouble},
+    error::{PostgresError, TransactionError},
     locked,
     session::Session,
     sql::{self, Names},
@@ -26,7 +26,7 @@ use tokio_postgres::{Client, Connection, Row, Socket, error::SqlState};
 
 /// Connections of one kind.
 pub(super) struct Pool {
-    way: Way,
+    way: Connector,
     /// How many may be in use at once.
     pub(super) size: usize,
     idle: Mutex<Vec<Session>>,
@@ -37,7 +37,7 @@ pub(super) struct Pool {
 
 /// How connections are made.
 #[derive(Clone)]
-pub(super) struct Way {
+pub(super) struct Connector {
     pub(super) address: PostgresAddress,
     pub(super) tls: Tls,
     pub(super) names: Arc<Names>,
@@ -56,7 +56,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(40);
 /// Nobody waits longer than this for a connection that others have.
 const LEND_MAX: Duration = Duration::from_secs(10);
 
-impl Way {
+impl Connector {
     /// A connection of one's own. Where no pooler is in between, its search path is pinned; a
     /// caller that may meet one begins its transactions with [`sql::BEGIN_PINNED`].
     pub(super) async fn connect(&self) -> Result<Client, PostgresError> {
@@ -109,7 +109,7 @@ fn is_refusal(error: &tokio_postgres::Error) -> bool {
 }
 
 impl Pool {
-    pub(super) fn new(way: Way, connections: usize) -> Self {
+    pub(super) fn new(way: Connector, connections: usize) -> Self {
         let permits = Arc::new(Semaphore::new(connections));
         let idle = Mutex::new(Vec::new());
         Pool { way, size: connections, idle, permits, forgotten: Arc::default() }
@@ -117,18 +117,22 @@ impl Pool {
 
     /// One more connection of this kind, which another runtime drives.
     pub(super) fn beside(&self, runtime: Handle) -> Self {
-        let way = Way { runtime, ..self.way.clone() };
+        let way = Connector { runtime, ..self.way.clone() };
         Pool { forgotten: self.forgotten.clone(), ..Pool::new(way, 1) }
     }
 
-    pub(super) async fn lend(self: &Arc<Self>) -> Result<Lent, Trouble> {
-        let permit = self.permit().await.ok_or(Trouble::NoConnection(None))?;
+    pub(super) async fn lend(self: &Arc<Self>) -> Result<PooledConnection, TransactionError> {
+        let permit = self.permit().await.ok_or(TransactionError::NoConnection(None))?;
         let session = match self.take(u64::MAX) {
             Some(session) => session,
             None => self.open().await?,
         };
-        let mut lent =
-            Lent { session: Some(session), pool: self.clone(), clean: true, _permit: permit };
+        let mut lent = PooledConnection {
+            session: Some(session),
+            pool: self.clone(),
+            clean: true,
+            _permit: permit,
+        };
         lent.session_mut().refresh().await?;
         Ok(lent)
     }
@@ -141,11 +145,12 @@ impl Pool {
     }
 
     /// Makes one, on the runtime that is to drive it: whoever needs it may be on another.
-    async fn open(&self) -> Result<Session, Trouble> {
+    async fn open(&self) -> Result<Session, TransactionError> {
         let way = self.way.clone();
         let opened = self.way.runtime.spawn(async move { Session::open(&way).await }).await;
-        let opened = opened.map_err(|ended| Trouble::NoConnection(Some(Box::new(ended))))?;
-        opened.map_err(|error| Trouble::NoConnection(Some(Box::new(error))))
+        let opened =
+            opened.map_err(|ended| TransactionError::NoConnection(Some(Box::new(ended))))?;
+        opened.map_err(|error| TransactionError::NoConnection(Some(Box::new(error))))
     }
 
     /// How many connections have been made so far.
@@ -155,10 +160,10 @@ impl Pool {
 
     /// A connection that was there before, when so many had been made, and still is: the server has not crashed since,
     /// because that ends every session.
-    pub(super) fn witness(self: &Arc<Self>, made: u64) -> Option<Lent> {
+    pub(super) fn witness(self: &Arc<Self>, made: u64) -> Option<PooledConnection> {
         let permit = self.permits.clone().try_acquire_owned().ok()?;
         let session = Some(self.take(made)?);
-        Some(Lent { session, pool: self.clone(), clean: true, _permit: permit })
+        Some(PooledConnection { session, pool: self.clone(), clean: true, _permit: permit })
     }
 
     /// One that nobody uses, of the first `made`.
@@ -177,7 +182,7 @@ impl Pool {
 }
 
 /// A connection that is ours for a while. It goes back only when nothing is open on it.
-pub(super) struct Lent {
+pub(super) struct PooledConnection {
     session: Option<Session>,
     pool: Arc<Pool>,
     clean: bool,
@@ -186,9 +191,13 @@ pub(super) struct Lent {
 
 /// What asks is in a box: what waits for an answer of PostgreSQL has some thousand bytes, many are under way at once, and whoever
 /// waits for them is moved from hand to hand.
-impl Lent {
+impl PooledConnection {
     /// What a statement answers.
-    pub(super) async fn rows(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, Trouble> {
+    pub(super) async fn rows(
+        &self,
+        sql: &str,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Row>, TransactionError> {
         Box::pin(self.session().rows(&self.pool.way, (sql, self.clean), params)).await
     }
 
@@ -198,12 +207,16 @@ impl Lent {
         sql: &str,
         params: &[Param<'_>],
         missing: &'static str,
-    ) -> Result<Row, Trouble> {
-        self.rows(sql, params).await?.pop().ok_or(Trouble::Impossible(missing))
+    ) -> Result<Row, TransactionError> {
+        self.rows(sql, params).await?.pop().ok_or(TransactionError::Impossible(missing))
     }
 
     /// What a statement answers about these, where there are any.
-    pub(super) async fn rows_about<T>(&self, sql: &str, these: &[T]) -> Result<Vec<Row>, Trouble>
+    pub(super) async fn rows_about<T>(
+        &self,
+        sql: &str,
+        these: &[T],
+    ) -> Result<Vec<Row>, TransactionError>
     where
         for<'a> &'a [T]: Value,
     {
@@ -211,7 +224,7 @@ impl Lent {
     }
 
     /// Runs a statement about these, where there are any.
-    pub(super) async fn run_about<T>(&self, sql: &str, these: &[T]) -> Result<(), Trouble>
+    pub(super) async fn run_about<T>(&self, sql: &str, these: &[T]) -> Result<(), TransactionError>
     where
         for<'a> &'a [T]: Value,
     {
@@ -219,22 +232,30 @@ impl Lent {
     }
 
     /// Runs a statement that takes rows, where there are any.
-    pub(super) async fn put<R: TableRow>(&self, sql: &str, rows: &Rows<R>) -> Result<(), Trouble> {
+    pub(super) async fn put<R: TableRow>(
+        &self,
+        sql: &str,
+        rows: &Rows<R>,
+    ) -> Result<(), TransactionError> {
         if rows.is_empty() { Ok(()) } else { self.run(sql, &rows.params()).await.map(drop) }
     }
 
     /// Runs a statement, and says how many rows it touched.
-    pub(super) async fn run(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, Trouble> {
+    pub(super) async fn run(
+        &self,
+        sql: &str,
+        params: &[Param<'_>],
+    ) -> Result<u64, TransactionError> {
         Box::pin(self.session().run(&self.pool.way, (sql, self.clean), params)).await
     }
 
     /// Runs several statements that have no values.
-    pub(super) async fn script(&self, sql: &str) -> Result<(), Trouble> {
+    pub(super) async fn script(&self, sql: &str) -> Result<(), TransactionError> {
         Box::pin(self.session().script(&self.pool.way, sql)).await
     }
 
     /// Runs a statement as it stands.
-    pub(super) async fn say(&self, sql: &str) -> Result<(), Trouble> {
+    pub(super) async fn say(&self, sql: &str) -> Result<(), TransactionError> {
         Box::pin(self.session().say(sql)).await
     }
 
@@ -244,16 +265,16 @@ impl Lent {
     }
 
     /// Begins a transaction that writes.
-    pub(super) async fn begin(&self) -> Result<(), Trouble> {
+    pub(super) async fn begin(&self) -> Result<(), TransactionError> {
         self.script(&sql::begin(sql::WRITE, self.is_own())).await
     }
 
     /// Begins one that only asks, and wants one moment.
-    pub(super) async fn begin_read(&self) -> Result<(), Trouble> {
+    pub(super) async fn begin_read(&self) -> Result<(), TransactionError> {
         self.script(&sql::begin(sql::READ, self.is_own())).await
     }
 
-    /// Something is open on the connection from now on, until [`Lent::closed`].
+    /// Something is open on the connection from now on, until [`PooledConnection::closed`].
     pub(super) fn opened(&mut self) {
         self.clean = false;
     }
@@ -265,13 +286,13 @@ impl Lent {
     /// Does something that begins a transaction and commits it. What failed is rolled back.
     pub(super) async fn within<R>(
         &mut self,
-        work: impl AsyncFnOnce(&Lent) -> Result<R, Trouble>,
-    ) -> Result<R, Trouble> {
+        work: impl AsyncFnOnce(&PooledConnection) -> Result<R, TransactionError>,
+    ) -> Result<R, TransactionError> {
         self.opened();
         let done = work(self).await;
         let is_over = match &done {
             Ok(_) => true,
-            Err(Trouble::Unknown(_)) => false,
+            Err(TransactionError::Unknown(_)) => false,
             Err(_) => self.script(sql::ROLLBACK).await.is_ok(),
         };
         if is_over {
@@ -289,7 +310,7 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for PooledConnection {
     fn drop(&mut self) {
         let session = self.session.take().filter(|session| self.clean && !session.is_closed());
         locked(&self.pool.idle).extend(session);
@@ -298,9 +319,9 @@ impl Drop for Lent {
 
 pub(super) async fn within<T>(
     answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
-) -> Result<T, Trouble> {
+) -> Result<T, TransactionError> {
     match timeout(ANSWER_MAX, answer).await {
         Ok(answer) => Ok(answer?),
-        Err(_) => Err(Trouble::NoConnection(None)),
+        Err(_) => Err(TransactionError::NoConnection(None)),
     }
 }

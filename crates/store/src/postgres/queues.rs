@@ -1,7 +1,8 @@
 //! Queues of new jobs: the first job of a type and tenant makes one.
 
 use super::{
-    Inner, batch_plan::BatchPlan, error::Trouble, known::Known, pool::Lent, sql, values::Rows,
+    Inner, batch_plan::BatchPlan, error::TransactionError, pool::PooledConnection,
+    settings_cache::SettingsCache, sql, values::Rows,
 };
 use crate::{queue::Queue, record::RecordKind, store::Request};
 use engine::{JobType, NewJob, Tenant, TenantLimit};
@@ -15,9 +16,9 @@ impl Inner {
     /// nobody else's batch waits for ours.
     pub(super) async fn make_queues(
         &self,
-        db: &mut Lent,
+        db: &mut PooledConnection,
         plan: &BatchPlan<'_>,
-    ) -> Result<Arc<Known>, Trouble> {
+    ) -> Result<Arc<SettingsCache>, TransactionError> {
         let mut known = self.known();
         let mut missing = self.missing_queues(plan, &known);
         if missing.is_refused {
@@ -41,14 +42,14 @@ impl Inner {
             )
         })
         .await?;
-        let known = Arc::new(Known::load(db).await?);
+        let known = Arc::new(SettingsCache::load(db).await?);
         self.learn(known.clone());
         Ok(known)
     }
 
     /// The queues that a batch is the first to need, without those of jobs that will be refused:
     /// their tenant has too many types already. What came by SQL was counted when it was enqueued.
-    fn missing_queues(&self, plan: &BatchPlan<'_>, known: &Known) -> MissingQueues {
+    fn missing_queues(&self, plan: &BatchPlan<'_>, known: &SettingsCache) -> MissingQueues {
         let mut missing = MissingQueues::default();
         for (_, request) in &plan.requests {
             let queues = request.parts().flat_map(new_jobs).map(Queue::of_new);

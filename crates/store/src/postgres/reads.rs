@@ -2,22 +2,22 @@
 
 use super::{
     Inner,
-    chores::before,
-    error::Trouble,
-    known::Known,
-    lines::ranks,
+    claim_cursors::ranks,
+    error::TransactionError,
     load,
+    maintenance::before,
     pending::queue_column,
-    pool::Lent,
+    pool::PooledConnection,
+    settings_cache::SettingsCache,
     sql,
     values::{Param, Rows, to_i64},
     workers,
 };
 use crate::{
-    form::{
+    codec::{
         body::{COUNTS, Deltas, event_about, event_from_row, from_row},
         facet,
-        sheet::lines,
+        outbox_page::lines,
         stored::{Stored, rank_of},
     },
     queue::{Counts, LiveWorkers, Queue, QueueDepth, live_workers},
@@ -25,7 +25,7 @@ use crate::{
     store::{NumberedEvent, Overdue, PAGE_MAX, PoisonCounts, told_codes},
 };
 use engine::{
-    Envelope, ErrorCode, Event, Job, JobId, JobType, Scope, Surroundings, Timestamp, overdue,
+    Envelope, ErrorCode, Event, ExplainFacts, Job, JobId, JobType, Scope, Timestamp, overdue,
 };
 use std::{
     collections::{BTreeMap, HashMap},
@@ -38,10 +38,10 @@ const COUNTED_MAX: i64 = 100_000;
 impl Inner {
     pub(super) async fn queues(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         scope: &Scope,
         now: Timestamp,
-    ) -> Result<Vec<QueueDepth>, Trouble> {
+    ) -> Result<Vec<QueueDepth>, TransactionError> {
         let known = self.known_now(db).await?;
         let queues = known.queues.in_scope(scope);
         let numbers: Vec<i32> = queues.iter().map(|(no, _)| queue_column(*no)).collect();
@@ -79,10 +79,10 @@ impl Inner {
     /// How many jobs wait for a person, by type and code.
     pub(super) async fn poison_counts(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         scope: &Scope,
         job_type: Option<&JobType>,
-    ) -> Result<PoisonCounts, Trouble> {
+    ) -> Result<PoisonCounts, TransactionError> {
         let known = self.known_now(db).await?;
         let wanted = |queue: &Queue| job_type.is_none_or(|wanted| *wanted == queue.job_type);
         let queues = known.queues.in_scope(scope).into_iter().filter(|(_, queue)| wanted(queue));
@@ -106,12 +106,12 @@ impl Inner {
         Ok(counts)
     }
 
-    pub(super) async fn surroundings(
+    pub(super) async fn explain_facts(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         (scope, id): (&Scope, JobId),
         now: Timestamp,
-    ) -> Result<Option<(Job, Surroundings)>, Trouble> {
+    ) -> Result<Option<(Job, ExplainFacts)>, TransactionError> {
         let Some(stored) = visible(db, scope, id).await? else { return Ok(None) };
         let queue = Queue::of(&stored.job);
         let known = self.known_now(db).await?;
@@ -120,7 +120,7 @@ impl Inner {
         let running = counts(db, &of_type).await?.values().map(|counts| counts.running).sum();
         let (all, leases) = (self.workers_now(db, scope).await?, workers::leases(db).await?);
         let workers = described(&all, &leases, &Scope::All, now);
-        let surroundings = Surroundings {
+        let explain_facts = ExplainFacts {
             now,
             paused: known.is_paused(&queue),
             live_workers: live_workers(&workers, &queue),
@@ -128,15 +128,15 @@ impl Inner {
             running,
             concurrency: known.records.policy(&queue.job_type).concurrency,
         };
-        Ok(Some((stored.job.clone(), surroundings)))
+        Ok(Some((stored.job.clone(), explain_facts)))
     }
 
     pub(super) async fn overdue(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         limit: usize,
         now: Timestamp,
-    ) -> Result<Vec<Overdue>, Trouble> {
+    ) -> Result<Vec<Overdue>, TransactionError> {
         let known = self.known_now(db).await?;
         let mut late = Vec::new();
         let at = now.unix_ms();
@@ -163,9 +163,9 @@ impl Inner {
     /// The first moment after `after` at which a waiting job may start.
     pub(super) async fn next_due(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         after: Timestamp,
-    ) -> Result<Option<Timestamp>, Trouble> {
+    ) -> Result<Option<Timestamp>, TransactionError> {
         // Nothing is later. A caller who asks so only wants to know what time it is.
         if after == Timestamp::MAX {
             return Ok(None);
@@ -180,23 +180,23 @@ impl Inner {
 
 /// One job, if it is in scope.
 pub(super) async fn visible(
-    db: &Lent,
+    db: &PooledConnection,
     scope: &Scope,
     id: JobId,
-) -> Result<Option<Arc<Stored>>, Trouble> {
+) -> Result<Option<Arc<Stored>>, TransactionError> {
     let stored = load::read(db, &[id]).await?.remove(&id);
     Ok(stored.filter(|stored| scope.covers(&stored.job.envelope.tenant)))
 }
 
-pub(super) fn numbers(rows: &[tokio_postgres::Row]) -> Result<Vec<i64>, Trouble> {
+pub(super) fn numbers(rows: &[tokio_postgres::Row]) -> Result<Vec<i64>, TransactionError> {
     Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
 }
 
 /// The codes that digests stand for, as one job of each tells it.
 async fn error_codes(
-    db: &Lent,
+    db: &PooledConnection,
     groups: &[(i64, i64, u64)],
-) -> Result<HashMap<i64, ErrorCode>, Trouble> {
+) -> Result<HashMap<i64, ErrorCode>, TransactionError> {
     let of_codes: BTreeMap<i64, i64> =
         groups.iter().map(|(queue, error, _)| (*error, *queue)).collect();
     let codes = of_codes.iter().map(|(error, queue)| (queue_column(*queue), *error));
@@ -208,7 +208,10 @@ async fn error_codes(
 }
 
 /// The counts as they were last added up, with all that has changed since.
-async fn counts(db: &Lent, queues: &[i32]) -> Result<BTreeMap<i64, Counts>, Trouble> {
+async fn counts(
+    db: &PooledConnection,
+    queues: &[i32],
+) -> Result<BTreeMap<i64, Counts>, TransactionError> {
     let mut sums = Deltas::default();
     for row in db.rows(sql::COUNTS, &[&queues]).await? {
         let (queue, counts): (i32, Vec<i64>) = (row.try_get(0)?, row.try_get(1)?);
@@ -217,18 +220,22 @@ async fn counts(db: &Lent, queues: &[i32]) -> Result<BTreeMap<i64, Counts>, Trou
     }
     let mut counts = BTreeMap::new();
     let fits = sums.apply(&mut counts);
-    fits.ok_or(Trouble::Impossible("a count is below zero"))?;
+    fits.ok_or(TransactionError::Impossible("a count is below zero"))?;
     Ok(counts)
 }
 
 /// What waits in a queue and is not due, or too late, and since when the oldest of the rest is due.
 #[derive(Default)]
-struct Line {
+struct WaitingQueue {
     not_due: i64,
     oldest: Option<i64>,
 }
 
-async fn waiting(db: &Lent, queues: &[i32], now: Timestamp) -> Result<HashMap<i64, Line>, Trouble> {
+async fn waiting(
+    db: &PooledConnection,
+    queues: &[i32],
+    now: Timestamp,
+) -> Result<HashMap<i64, WaitingQueue>, TransactionError> {
     let (ranks, now) = (ranks(), now.unix_ms());
     let params: [Param<'_>; 4] = [&queues, &ranks, &now, &COUNTED_MAX];
     let (depths, expired) = tokio::try_join!(
@@ -236,7 +243,7 @@ async fn waiting(db: &Lent, queues: &[i32], now: Timestamp) -> Result<HashMap<i6
         db.rows(sql::DEPTHS, &params),
         db.rows(sql::DUE_EXPIRED, &params[2..3]),
     )?;
-    let mut lines: HashMap<i64, Line> = HashMap::new();
+    let mut lines: HashMap<i64, WaitingQueue> = HashMap::new();
     for row in &depths {
         let line = lines.entry(row.try_get::<_, i32>(0)?.into()).or_default();
         let (later, oldest): (i64, Option<i64>) = (row.try_get(2)?, row.try_get(3)?);
@@ -252,12 +259,12 @@ async fn waiting(db: &Lent, queues: &[i32], now: Timestamp) -> Result<HashMap<i6
 
 /// Most that waits is due, so what is not is counted. Only where that is too much is the rest counted.
 async fn due(
-    db: &Lent,
+    db: &PooledConnection,
     queue: i64,
-    line: Option<&Line>,
+    line: Option<&WaitingQueue>,
     queued: u64,
     now: Timestamp,
-) -> Result<u64, Trouble> {
+) -> Result<u64, TransactionError> {
     let not_due = line.map_or(0, |line| line.not_due);
     if not_due < COUNTED_MAX {
         return Ok(queued.saturating_sub(not_due.unsigned_abs()));
@@ -269,18 +276,31 @@ async fn due(
     Ok(due)
 }
 
-async fn due_of_rank(db: &Lent, queue: i64, rank: i16, now: Timestamp) -> Result<u64, Trouble> {
+async fn due_of_rank(
+    db: &PooledConnection,
+    queue: i64,
+    rank: i16,
+    now: Timestamp,
+) -> Result<u64, TransactionError> {
     let (queue, now) = (queue_column(queue), now.unix_ms());
     count(db, sql::DUE_COUNT, &[&queue, &rank, &now, &COUNTED_MAX]).await
 }
 
-async fn count(db: &Lent, sql: &str, params: &[Param<'_>]) -> Result<u64, Trouble> {
+async fn count(
+    db: &PooledConnection,
+    sql: &str,
+    params: &[Param<'_>],
+) -> Result<u64, TransactionError> {
     let row = db.row(sql, params, "a count without a row").await?;
     Ok(row.try_get::<_, i64>(0)?.unsigned_abs())
 }
 
 /// How many due jobs of its queue come before this one.
-async fn ahead(db: &Lent, stored: &Stored, now: Timestamp) -> Result<u64, Trouble> {
+async fn ahead(
+    db: &PooledConnection,
+    stored: &Stored,
+    now: Timestamp,
+) -> Result<u64, TransactionError> {
     let Some(run_at) = stored.job.run_at() else { return Ok(0) };
     let own = i16::from(rank_of(&stored.job));
     let mut ahead = 0;
@@ -296,12 +316,12 @@ async fn ahead(db: &Lent, stored: &Stored, now: Timestamp) -> Result<u64, Troubl
 
 /// Asks the engine what is to be done about each of these jobs.
 async fn look(
-    db: &Lent,
-    known: &Known,
+    db: &PooledConnection,
+    known: &SettingsCache,
     numbers: Vec<i64>,
     now: Timestamp,
     late: &mut Vec<Overdue>,
-) -> Result<(), Trouble> {
+) -> Result<(), TransactionError> {
     let jobs = load::readable_by_no(db, &numbers).await?;
     for stored in numbers.iter().filter_map(|no| jobs.get(no)) {
         let policy = known.records.policy(&stored.job.envelope.job_type);
@@ -312,10 +332,10 @@ async fn look(
 }
 
 pub(super) async fn events(
-    db: &Lent,
+    db: &PooledConnection,
     after: u64,
     limit: usize,
-) -> Result<Vec<NumberedEvent>, Trouble> {
+) -> Result<Vec<NumberedEvent>, TransactionError> {
     let limit = limit.min(PAGE_MAX);
     let from = to_i64(after.saturating_add(1));
     let rows = db.rows(sql::EVENTS, &[&from, &to_i64(limit.saturating_add(1))]).await?;
@@ -336,7 +356,8 @@ pub(super) async fn events(
     let envelopes = envelopes(db, told.iter().map(|(_, _, no, _)| *no).collect()).await?;
     let event = |(number, place, no, sealed): (i64, i64, i64, Vec<u8>)| {
         let envelope = envelopes.get(&no).cloned();
-        let envelope = envelope.ok_or(Trouble::Impossible("an announcement is about no job"))?;
+        let envelope =
+            envelope.ok_or(TransactionError::Impossible("an announcement is about no job"))?;
         let event = event_from_row(place, &sealed, envelope)?;
         Ok(NumberedEvent { number: number.unsigned_abs(), event })
     };
@@ -344,9 +365,9 @@ pub(super) async fn events(
 }
 
 async fn envelopes(
-    db: &Lent,
+    db: &PooledConnection,
     mut numbers: Vec<i64>,
-) -> Result<HashMap<i64, Arc<Envelope>>, Trouble> {
+) -> Result<HashMap<i64, Arc<Envelope>>, TransactionError> {
     numbers.sort_unstable();
     numbers.dedup();
     let mut envelopes = HashMap::new();
@@ -359,10 +380,10 @@ async fn envelopes(
 
 /// The announcements of one job after row `after` of its history, as far as they are kept.
 pub(super) async fn announced(
-    db: &Lent,
+    db: &PooledConnection,
     stored: &Stored,
     after: u64,
-) -> Result<Vec<Event>, Trouble> {
+) -> Result<Vec<Event>, TransactionError> {
     let old = load::history_rows(db, &[stored.no], after).await?;
     let mut places: Vec<i64> = old.into_iter().filter_map(|(_, place, _)| place).collect();
     let recent = stored.recent.rows(stored.no)?.into_iter();
@@ -376,7 +397,9 @@ pub(super) async fn announced(
                 continue;
             }
             if event_about(line.number, line.sealed)?.0 != stored.no {
-                return Err(Trouble::Impossible("a history names an announcement of another job"));
+                return Err(TransactionError::Impossible(
+                    "a history names an announcement of another job",
+                ));
             }
             events.push(event_from_row(line.number, line.sealed, stored.job.envelope.clone())?);
         }

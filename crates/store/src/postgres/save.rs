@@ -2,21 +2,21 @@
 
 use super::{
     Inner, audit, erase,
-    error::Trouble,
+    error::TransactionError,
     locked,
     pending::{
-        EndedRow, HistoryRow, LiveRow, Pending, Place, ended_row, handed_row, live_row,
+        EndedRow, HistoryRow, LiveRow, PendingWrites, RowLocation, ended_row, handed_row, live_row,
         queue_column,
     },
-    pool::Lent,
+    pool::PooledConnection,
     records, sql,
     transaction::Transaction,
     uuid::{Xid, to_uuid},
     values::{Param, Rows, to_i64},
 };
-use crate::form::{
+use crate::codec::{
     body::{COUNTS, to_row},
-    sheet::lines,
+    outbox_page::lines,
 };
 use engine::{JobId, Timestamp};
 use std::{collections::BTreeMap, mem};
@@ -26,9 +26,9 @@ impl Inner {
     /// end. What has to happen with every write happens here.
     pub(super) async fn write(
         &self,
-        db: &Lent,
+        db: &PooledConnection,
         transaction: &mut Transaction,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), TransactionError> {
         locked(&self.lines).note(&transaction.pending);
         if transaction.pending.is_empty() {
             return Ok(());
@@ -47,7 +47,7 @@ impl Inner {
 
 impl Transaction {
     /// Writes whose the keys are, and from when their windows count.
-    pub(super) async fn write_last(&self, db: &Lent) -> Result<(), Trouble> {
+    pub(super) async fn write_last(&self, db: &PooledConnection) -> Result<(), TransactionError> {
         let keys =
             self.keys.iter().map(|((queue, name), key)| (queue_column(*queue), &**name, key));
         let free = keys.clone().filter(|(.., key)| key.holder.is_none());
@@ -70,11 +70,11 @@ impl Transaction {
 /// Writes the rows of jobs and what belongs to them. Those that were recalled must be as they were written. One of the
 /// statements announces all of it.
 pub(super) async fn write(
-    db: &Lent,
-    pending: &Pending,
+    db: &PooledConnection,
+    pending: &PendingWrites,
     recalled: &BTreeMap<i64, Xid>,
     given: &[(i64, Vec<JobId>)],
-) -> Result<(), Trouble> {
+) -> Result<(), TransactionError> {
     let rows = ChangedRows::of(pending);
     // Whoever waits for rows waits for them in the order of their numbers, so this is one statement or the other.
     let known: Rows<_> = recalled.iter().map(|(no, by)| (*no, *by)).collect();
@@ -85,7 +85,7 @@ pub(super) async fn write(
     };
     let gone = if removed.is_empty() { &rows.gone[..] } else { &[] };
     let (given, none_given) = (given_rows(given), Rows::default());
-    let (told, nothing) = (Told::of(pending)?, Told::default());
+    let (told, nothing) = (Announcements::of(pending)?, Announcements::default());
     let begins = !pending.new.is_empty() || !rows.begun.is_empty();
     let ends = !begins && !removed.is_empty();
     let starts = !begins && !ends && !given.is_empty() && !rows.moved.is_empty();
@@ -126,23 +126,23 @@ struct ChangedRows {
 }
 
 impl ChangedRows {
-    fn of(pending: &Pending) -> Self {
+    fn of(pending: &PendingWrites) -> Self {
         let mut rows = ChangedRows::default();
         for touched in pending.jobs.values() {
             let now = &*touched.now;
-            match (touched.was, Place::of(&now.job)) {
-                (None, Place::Live) => rows.begun.push(live_row(now)),
-                (None, Place::Ended) => rows.ended.push(ended_row(now)),
-                (Some(Place::Live), Place::Live) => rows.moved.push(live_row(now)),
-                (Some(Place::Live), Place::Ended) => {
+            match (touched.was, RowLocation::of(&now.job)) {
+                (None, RowLocation::Live) => rows.begun.push(live_row(now)),
+                (None, RowLocation::Ended) => rows.ended.push(ended_row(now)),
+                (Some(RowLocation::Live), RowLocation::Live) => rows.moved.push(live_row(now)),
+                (Some(RowLocation::Live), RowLocation::Ended) => {
                     rows.gone.push(now.no);
                     rows.ended.push(ended_row(now));
                 }
-                (Some(Place::Ended), Place::Live) => {
+                (Some(RowLocation::Ended), RowLocation::Live) => {
                     rows.reopened.push(now.no);
                     rows.begun.push(live_row(now));
                 }
-                (Some(Place::Ended), Place::Ended) => rows.amended.push(ended_row(now)),
+                (Some(RowLocation::Ended), RowLocation::Ended) => rows.amended.push(ended_row(now)),
             }
         }
         rows
@@ -150,11 +150,11 @@ impl ChangedRows {
 }
 
 async fn begin(
-    db: &Lent,
-    pending: &Pending,
+    db: &PooledConnection,
+    pending: &PendingWrites,
     live: &Rows<LiveRow>,
-    told: &Told<'_>,
-) -> Result<(), Trouble> {
+    told: &Announcements<'_>,
+) -> Result<(), TransactionError> {
     let handed: Rows<_> = pending.new.iter().map(handed_row).collect();
     if handed.is_empty() && live.is_empty() {
         return Ok(());
@@ -163,17 +163,18 @@ async fn begin(
 }
 
 /// Writes new jobs, and nothing else, by a time that was foreseen and settings that are known. Gives a place for others.
-pub(super) async fn hand_over(
-    db: &Lent,
-    pending: &Pending,
+pub(super) async fn fast_submit(
+    db: &PooledConnection,
+    pending: &PendingWrites,
     (now, settings): (Timestamp, i64),
-) -> Result<i64, Trouble> {
+) -> Result<i64, TransactionError> {
     let handed: Rows<_> = pending.new.iter().map(handed_row).collect();
     // Where all were refused, nothing would prove that it was right to.
     if handed.is_empty() || handed.count() != pending.jobs.len() {
-        return Err(Trouble::Changed);
+        return Err(TransactionError::Changed);
     }
-    let (begun, told, now) = (ChangedRows::of(pending).begun, Told::of(pending)?, now.unix_ms());
+    let (begun, told, now) =
+        (ChangedRows::of(pending).begun, Announcements::of(pending)?, now.unix_ms());
     let params = told.and([handed.params(), begun.params(), vec![&settings, &now]]);
     Ok(db.row(sql::HAND_OVER, &params, "nothing came of a hand-over").await?.try_get(0)?)
 }
@@ -181,10 +182,10 @@ pub(super) async fn hand_over(
 /// Where all of them were started by claims, it is noted by the same statement what those were
 /// given.
 async fn update_live(
-    db: &Lent,
+    db: &PooledConnection,
     rows: &Rows<LiveRow>,
-    started: Option<(&Rows<GivenRow>, &Told<'_>)>,
-) -> Result<(), Trouble> {
+    started: Option<(&Rows<GivenRow>, &Announcements<'_>)>,
+) -> Result<(), TransactionError> {
     if rows.is_empty() {
         return Ok(());
     }
@@ -200,18 +201,21 @@ async fn update_live(
 
 /// Writes jobs that have ended. Those of them that nobody holds are removed from where they were by the same statement.
 async fn end(
-    db: &Lent,
+    db: &PooledConnection,
     removed: &Rows<(i64, Xid)>,
     rows: &Rows<EndedRow>,
-    told: &Told<'_>,
-) -> Result<(), Trouble> {
+    told: &Announcements<'_>,
+) -> Result<(), TransactionError> {
     if removed.is_empty() {
         return db.put(sql::ENDED_INSERT, rows).await;
     }
     db.run(sql::JOBS_END_KNOWN, &told.and([removed.params(), rows.params()])).await.map(drop)
 }
 
-async fn update_ended(db: &Lent, rows: &Rows<EndedRow>) -> Result<(), Trouble> {
+async fn update_ended(
+    db: &PooledConnection,
+    rows: &Rows<EndedRow>,
+) -> Result<(), TransactionError> {
     if rows.is_empty() {
         return Ok(());
     }
@@ -220,15 +224,15 @@ async fn update_ended(db: &Lent, rows: &Rows<EndedRow>) -> Result<(), Trouble> {
 
 /// What is announced, and what that changes of the counts.
 #[derive(Default)]
-struct Told<'a> {
+struct Announcements<'a> {
     sheets: Rows<(i64, &'a [u8], i32)>,
     queues: Vec<i32>,
     counts: [Vec<i64>; COUNTS],
 }
 
-impl<'a> Told<'a> {
-    fn of(pending: &'a Pending) -> Result<Self, Trouble> {
-        let mut told = Told::default();
+impl<'a> Announcements<'a> {
+    fn of(pending: &'a PendingWrites) -> Result<Self, TransactionError> {
+        let mut told = Announcements::default();
         for (place, sheet) in &pending.sheets.written {
             let count = i32::try_from(lines(*place, sheet)?.len()).unwrap_or(0);
             told.sheets.push((*place, sheet, count));
@@ -251,7 +255,7 @@ impl<'a> Told<'a> {
     }
 }
 
-async fn announce(db: &Lent, told: &Told<'_>) -> Result<(), Trouble> {
+async fn announce(db: &PooledConnection, told: &Announcements<'_>) -> Result<(), TransactionError> {
     if told.sheets.is_empty() && told.queues.is_empty() {
         return Ok(());
     }

@@ -3,7 +3,7 @@
 use super::{
     address::PostgresAddress,
     error::PostgresError,
-    pool::Way,
+    pool::Connector,
     sql::{self, Names},
     tls::Tls,
 };
@@ -51,8 +51,8 @@ pub(crate) async fn clock_connection(
     Ok((client, way.names))
 }
 
-pub(super) fn way(address: &PostgresAddress) -> Result<Way, PostgresError> {
-    Ok(Way {
+pub(super) fn way(address: &PostgresAddress) -> Result<Connector, PostgresError> {
+    Ok(Connector {
         tls: Tls::new(&address.protection)?,
         names: Arc::new(Names { schema: address.schema().into() }),
         runtime: Handle::current(),
@@ -86,7 +86,7 @@ const ATTEMPTS_MAX: u32 = 20;
 
 /// Runs what is missing, in one transaction, under a lock: of ten nodes that start at once, one does it and nine find it
 /// done. Gives the version that was there before.
-pub(super) async fn migrate(client: &Client, way: &Way) -> Result<i64, PostgresError> {
+pub(super) async fn migrate(client: &Client, way: &Connector) -> Result<i64, PostgresError> {
     for _ in 1..ATTEMPTS_MAX {
         match try_migrate(client, way).await {
             Err(PostgresError::Migrate { source, .. }) if is_made_meanwhile(&source) => {}
@@ -96,7 +96,7 @@ pub(super) async fn migrate(client: &Client, way: &Way) -> Result<i64, PostgresE
     try_migrate(client, way).await
 }
 
-async fn try_migrate(client: &Client, way: &Way) -> Result<i64, PostgresError> {
+async fn try_migrate(client: &Client, way: &Connector) -> Result<i64, PostgresError> {
     let failed = failed(way);
     client.batch_execute(sql::BEGIN_PINNED).await.map_err(&failed)?;
     let done = migrate_within(client, way).await;
@@ -108,7 +108,7 @@ async fn try_migrate(client: &Client, way: &Way) -> Result<i64, PostgresError> {
 /// The lock is the table of migrations. A node that has to make it holds its name, and the
 /// schema's, until it commits: others wait for that, fail, and find it made. An advisory lock would
 /// do as well, but any role that may connect can take one and stop all starts.
-async fn migrate_within(client: &Client, way: &Way) -> Result<i64, PostgresError> {
+async fn migrate_within(client: &Client, way: &Connector) -> Result<i64, PostgresError> {
     let failed = failed(way);
     let names = &way.names;
     let mut before = found(client, names).await.map_err(&failed)?;
@@ -189,7 +189,7 @@ async fn found(client: &Client, names: &Names) -> Result<Found, tokio_postgres::
     Ok(found)
 }
 
-fn refuse_foreign(found: &Found, way: &Way) -> Result<(), PostgresError> {
+fn refuse_foreign(found: &Found, way: &Connector) -> Result<(), PostgresError> {
     let schema = way.names.schema.clone();
     if found.standby {
         return Err(PostgresError::Standby { place: way.address.place() });
@@ -207,7 +207,7 @@ fn refuse_foreign(found: &Found, way: &Way) -> Result<(), PostgresError> {
     Ok(())
 }
 
-fn failed(way: &Way) -> impl Fn(tokio_postgres::Error) -> PostgresError + use<> {
+fn failed(way: &Connector) -> impl Fn(tokio_postgres::Error) -> PostgresError + use<> {
     let schema = way.names.schema.clone();
     move |source| PostgresError::Migrate { schema: schema.clone(), source }
 }

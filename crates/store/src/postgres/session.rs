@@ -6,8 +6,8 @@
 //! pass on, and is asked for it. Whoever cannot say it gets everything anew in each transaction.
 
 use super::{
-    error::{PostgresError, Trouble},
-    pool::{Way, within},
+    error::{PostgresError, TransactionError},
+    pool::{Connector, within},
     sql,
     values::Param,
 };
@@ -46,7 +46,7 @@ const WORD: &str = "consign.session";
 
 impl Session {
     /// Connects, and makes itself at home where it may.
-    pub(super) async fn open(way: &Way) -> Result<Self, PostgresError> {
+    pub(super) async fn open(way: &Connector) -> Result<Self, PostgresError> {
         // Not the store's dice: how many connections are made is chance itself, and must not change what is rolled.
         let word = format!("{:016x}", RandomState::new().build_hasher().finish());
         let client = way.connect_with(&format!("-c {WORD}={word}")).await?;
@@ -62,7 +62,7 @@ impl Session {
     }
 
     /// Sees to it that no plan is old.
-    pub(super) async fn refresh(&mut self) -> Result<(), Trouble> {
+    pub(super) async fn refresh(&mut self) -> Result<(), TransactionError> {
         if !self.is_own() || self.planned.elapsed() < PLANS_KEPT {
             return Ok(());
         }
@@ -83,10 +83,10 @@ impl Session {
     /// What a statement answers. One that is `alone` is in no transaction.
     pub(super) async fn rows(
         &self,
-        way: &Way,
+        way: &Connector,
         (sql, alone): (&str, bool),
         params: &[Param<'_>],
-    ) -> Result<Vec<Row>, Trouble> {
+    ) -> Result<Vec<Row>, TransactionError> {
         match self.prepared.get(sql) {
             Some(prepared) => within(self.client.query(prepared, &values(params))).await,
             None => {
@@ -98,10 +98,10 @@ impl Session {
 
     pub(super) async fn run(
         &self,
-        way: &Way,
+        way: &Connector,
         (sql, alone): (&str, bool),
         params: &[Param<'_>],
-    ) -> Result<u64, Trouble> {
+    ) -> Result<u64, TransactionError> {
         match self.prepared.get(sql) {
             Some(prepared) => within(self.client.execute(prepared, &values(params))).await,
             None => {
@@ -118,7 +118,7 @@ impl Session {
         &self,
         alone: bool,
         statement: impl Future<Output = Result<T, tokio_postgres::Error>>,
-    ) -> Result<T, Trouble> {
+    ) -> Result<T, TransactionError> {
         if self.is_own() || !alone {
             return within(statement).await;
         }
@@ -130,11 +130,11 @@ impl Session {
         done.await
     }
 
-    pub(super) async fn script(&self, way: &Way, sql: &str) -> Result<(), Trouble> {
+    pub(super) async fn script(&self, way: &Connector, sql: &str) -> Result<(), TransactionError> {
         self.say(&way.names.of(sql)).await
     }
 
-    pub(super) async fn say(&self, sql: &str) -> Result<(), Trouble> {
+    pub(super) async fn say(&self, sql: &str) -> Result<(), TransactionError> {
         within(self.client.batch_execute(sql)).await
     }
 }
@@ -156,7 +156,7 @@ async fn is_own(client: &Client, word: &str) -> Result<bool, tokio_postgres::Err
 /// One statement is as long in coming as all of them.
 async fn prepare(
     client: &Client,
-    way: &Way,
+    way: &Connector,
 ) -> Result<HashMap<&'static str, Statement>, tokio_postgres::Error> {
     client.batch_execute(&sql::settings("session")).await?;
     let prepared = sql::FREQUENT.iter().map(async |sql| {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     /// Whether a session that is opened this way keeps what is prepared. It answers in any case.
-    async fn opened(way: &Way) -> bool {
+    async fn opened(way: &Connector) -> bool {
         let session = Session::open(way).await.expect("it can be opened");
         let rows = session.rows(way, (sql::NOW, true), &[]).await.expect("it answers");
         assert_eq!(rows.len(), 1);

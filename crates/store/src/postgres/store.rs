@@ -3,14 +3,14 @@
 
 use super::{
     Inner, Postgres, audit,
-    error::Trouble,
+    error::TransactionError,
     inbox, list, load, nodes,
-    pool::{Lent, Pool},
+    pool::{Pool, PooledConnection},
     reads, records, sql, workers,
 };
 use crate::{
-    form::stored::Stored,
-    node::{Attendance, News, NodeCard, UnconfirmedNode},
+    codec::stored::Stored,
+    node::{ClusterView, NodeInfo, Notification, UnconfirmedNode},
     queue::{QueueDepth, WorkerSeen},
     record::{Record, RecordKind},
     seen::described,
@@ -21,7 +21,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use engine::{
-    AuditEntry, Event, HistoryEntry, Job, JobId, JobType, JsonText, Scope, Surroundings, Timestamp,
+    AuditEntry, Event, ExplainFacts, HistoryEntry, Job, JobId, JobType, JsonText, Scope, Timestamp,
 };
 use futures_util::future::FutureExt;
 use std::{collections::BTreeMap, error::Error, sync::Arc};
@@ -30,18 +30,18 @@ impl Postgres {
     /// Has something done on the runtime of the connections.
     pub(super) async fn ask<R: Send + 'static>(
         &self,
-        work: impl Future<Output = Result<R, Trouble>> + Send + 'static,
+        work: impl Future<Output = Result<R, TransactionError>> + Send + 'static,
     ) -> Result<R, StoreError> {
         self.spawned(work, StoreError::OutcomeUnknown).await
     }
 
     async fn spawned<R: Send + 'static>(
         &self,
-        work: impl Future<Output = Result<R, Trouble>> + Send + 'static,
+        work: impl Future<Output = Result<R, TransactionError>> + Send + 'static,
         ended: fn(Option<Box<dyn Error + Send + Sync>>) -> StoreError,
     ) -> Result<R, StoreError> {
         match self.inner.runtime.spawn(work).await {
-            Ok(done) => done.map_err(Trouble::told),
+            Ok(done) => done.map_err(TransactionError::told),
             Err(error) => Err(ended(Some(Box::new(error)))),
         }
     }
@@ -49,11 +49,11 @@ impl Postgres {
     /// Answers a question on a connection of its own.
     async fn read<R, F>(
         &self,
-        question: impl FnOnce(Arc<Inner>, Lent) -> F + Send + 'static,
+        question: impl FnOnce(Arc<Inner>, PooledConnection) -> F + Send + 'static,
     ) -> Result<R, StoreError>
     where
         R: Send + 'static,
-        F: Future<Output = Result<R, Trouble>> + Send,
+        F: Future<Output = Result<R, TransactionError>> + Send,
     {
         let inner = self.inner.clone();
         let asked = async move {
@@ -67,11 +67,11 @@ impl Postgres {
     async fn about<R, F>(
         &self,
         (scope, id): (&Scope, JobId),
-        question: impl Fn(Lent, Arc<Stored>) -> F + Clone + Send + 'static,
+        question: impl Fn(PooledConnection, Arc<Stored>) -> F + Clone + Send + 'static,
     ) -> Result<Option<R>, StoreError>
     where
         R: Send + 'static,
-        F: Future<Output = Result<R, Trouble>> + Send,
+        F: Future<Output = Result<R, TransactionError>> + Send,
     {
         let ask = || {
             let (scope, question) = (scope.clone(), question.clone());
@@ -110,11 +110,11 @@ impl Postgres {
     /// Answers a question of several statements, all from one moment.
     async fn read_moment<R, F>(
         &self,
-        question: impl FnOnce(Arc<Inner>, Arc<Lent>, Timestamp) -> F + Send + 'static,
+        question: impl FnOnce(Arc<Inner>, Arc<PooledConnection>, Timestamp) -> F + Send + 'static,
     ) -> Result<R, StoreError>
     where
         R: Send + 'static,
-        F: Future<Output = Result<R, Trouble>> + Send,
+        F: Future<Output = Result<R, TransactionError>> + Send,
     {
         self.read(move |inner, mut db| async move {
             let now = inner.now(&mut db).await?;
@@ -122,7 +122,8 @@ impl Postgres {
             let db = Arc::new(db);
             let ((), answer) =
                 tokio::try_join!(biased; db.begin_read(), question(inner, db.clone(), now))?;
-            let mut db = Arc::into_inner(db).ok_or(Trouble::Impossible("somebody kept it"))?;
+            let mut db =
+                Arc::into_inner(db).ok_or(TransactionError::Impossible("somebody kept it"))?;
             // It is on its way before anything that follows, and says nothing that anybody waits for.
             if db.script(sql::ROLLBACK).now_or_never().is_none_or(|ended| ended.is_ok()) {
                 db.closed();
@@ -135,19 +136,24 @@ impl Postgres {
 
 impl Execute for Postgres {
     /// Not for a thread that runs tasks of tokio, which must not be blocked.
-    fn execute(&self, batch: Vec<Request>, news: News) -> Result<Vec<Reply>, StoreError> {
+    fn execute(
+        &self,
+        batch: Vec<Request>,
+        notification: Notification,
+    ) -> Result<Vec<Reply>, StoreError> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
         let inner = &self.inner;
         // In a box, because it is large, and a runtime moves what it is given more than once.
-        let work =
-            async |writers: &Arc<Pool>| Box::pin(inner.execute(writers, &batch, &news)).await;
-        inner.booths.within(work).map_err(Trouble::told)
+        let work = async |writers: &Arc<Pool>| {
+            Box::pin(inner.execute(writers, &batch, &notification)).await
+        };
+        inner.writer_connections.within(work).map_err(TransactionError::told)
     }
 
-    fn notify_peers(&self, news: News) {
-        self.post.out.put(news);
+    fn notify_peers(&self, notification: Notification) {
+        self.post.out.put(notification);
     }
 }
 
@@ -262,15 +268,15 @@ impl Store for Postgres {
         self.read(move |_, db| async move { audit::page(&db, &scope, before, limit).await }).await
     }
 
-    async fn surroundings(
+    async fn explain_facts(
         &self,
         scope: &Scope,
         id: JobId,
-    ) -> Result<Option<(Job, Surroundings)>, StoreError> {
+    ) -> Result<Option<(Job, ExplainFacts)>, StoreError> {
         let ask = || {
             let scope = scope.clone();
             self.read_moment(move |inner, db, now| async move {
-                inner.surroundings(&db, (&scope, id), now).await
+                inner.explain_facts(&db, (&scope, id), now).await
             })
         };
         self.seek(&[id], ask).await
@@ -298,11 +304,11 @@ impl Store for Postgres {
             .await
     }
 
-    async fn tidy(&self, limit: usize) -> Result<usize, StoreError> {
+    async fn prune(&self, limit: usize) -> Result<usize, StoreError> {
         let inner = self.inner.clone();
         self.ask(async move {
             inner.roll_up().await?;
-            inner.tidy(limit).await
+            inner.prune(limit).await
         })
         .await
     }
@@ -315,16 +321,16 @@ impl Store for Postgres {
         true
     }
 
-    async fn attend(&self, node: &NodeCard) -> Result<Attendance, StoreError> {
+    async fn heartbeat_node(&self, node: &NodeInfo) -> Result<ClusterView, StoreError> {
         let (inner, node) = (self.inner.clone(), node.clone());
-        self.ask(async move { inner.attend(&node).await }).await
+        self.ask(async move { inner.heartbeat_node(&node).await }).await
     }
 
     async fn settings_version(&self) -> Result<u64, StoreError> {
         self.read(move |_, db| async move { nodes::settings_version(&db).await }).await
     }
 
-    async fn confirm_settings(&self, node: &NodeCard, version: u64) -> Result<(), StoreError> {
+    async fn confirm_settings(&self, node: &NodeInfo, version: u64) -> Result<(), StoreError> {
         let (inner, node) = (self.inner.clone(), node.clone());
         self.ask(async move { inner.confirm_settings(&node, version).await }).await
     }
@@ -352,7 +358,7 @@ impl Store for Postgres {
         ask().await
     }
 
-    async fn news(&self) -> News {
+    async fn notification(&self) -> Notification {
         self.post.inbox.take().await
     }
 }

@@ -4,12 +4,12 @@
 //! by it, once, by whichever node notices first.
 
 use super::{
-    Inner, chores::before, error::Trouble, load, locked, pool::Lent, sql, transaction::Transaction,
-    uuid::id_of, workers,
+    Inner, error::TransactionError, load, locked, maintenance::before, pool::PooledConnection, sql,
+    transaction::Transaction, uuid::id_of, workers,
 };
 use crate::{
     clock::{Reading, StoreClock},
-    form::body::Seen,
+    codec::body::StoredWorker,
 };
 use engine::{JobId, Scope, Timestamp, clock_jumped};
 use std::time::Duration;
@@ -69,13 +69,16 @@ impl Inner {
         Some(now)
     }
 
-    pub(super) async fn follow_clock(&self) -> Result<(), Trouble> {
+    pub(super) async fn follow_clock(&self) -> Result<(), TransactionError> {
         let mut db = self.readers.lend().await?;
         self.now(&mut db).await.map(drop)
     }
 
     /// The store's time now, with every jump followed.
-    pub(super) async fn now(&self, db: &mut Lent) -> Result<Timestamp, Trouble> {
+    pub(super) async fn now(
+        &self,
+        db: &mut PooledConnection,
+    ) -> Result<Timestamp, TransactionError> {
         let now = self.tick(wall(db).await?);
         let jumped_from = locked(&self.time).jumped_from;
         if let Some(from) = jumped_from {
@@ -85,7 +88,10 @@ impl Inner {
     }
 
     /// Begins the time of this process. What went by while no node was there is told like a jump.
-    pub(super) async fn start_time(&self, db: &mut Lent) -> Result<(), Trouble> {
+    pub(super) async fn start_time(
+        &self,
+        db: &mut PooledConnection,
+    ) -> Result<(), TransactionError> {
         let (wall, heard, nodes) = tokio::try_join!(
             biased;
             wall(db),
@@ -131,7 +137,12 @@ impl Inner {
     }
 
     /// Extends leases by what went by since `from` unheard, in a transaction of its own.
-    async fn follow(&self, db: &mut Lent, now: Timestamp, from: Timestamp) -> Result<(), Trouble> {
+    async fn follow(
+        &self,
+        db: &mut PooledConnection,
+        now: Timestamp,
+        from: Timestamp,
+    ) -> Result<(), TransactionError> {
         db.within(async |db| {
             db.begin().await?;
             let heard_until = pulse(db).await?;
@@ -146,7 +157,12 @@ impl Inner {
     }
 
     /// Within a transaction that holds the pulse: what lies between `from` and `now` is no worker's silence.
-    async fn unheard(&self, db: &Lent, now: Timestamp, from: Timestamp) -> Result<(), Trouble> {
+    async fn unheard(
+        &self,
+        db: &PooledConnection,
+        now: Timestamp,
+        from: Timestamp,
+    ) -> Result<(), TransactionError> {
         let by = now.since(from);
         if by.is_zero() {
             return Ok(());
@@ -165,19 +181,27 @@ impl Inner {
         self.delay_workers(db, by).await
     }
 
-    async fn delay_workers(&self, db: &Lent, by: Duration) -> Result<(), Trouble> {
-        let later = |seen: &mut Seen| seen.seen_at = seen.seen_at + by;
+    async fn delay_workers(
+        &self,
+        db: &PooledConnection,
+        by: Duration,
+    ) -> Result<(), TransactionError> {
+        let later = |seen: &mut StoredWorker| seen.seen_at = seen.seen_at + by;
         let mut all = self.workers_now(db, &Scope::All).await?;
         all.values_mut().for_each(later);
-        let news: Vec<workers::News> =
+        let notification: Vec<workers::Notification> =
             all.iter().map(|(name, seen)| (name.clone(), seen.clone(), true)).collect();
-        workers::put(db, &news).await?;
+        workers::put(db, &notification).await?;
         *locked(&self.workers) = all;
         Ok(())
     }
 
     /// A node gives a sign of life: if nobody did for a while, that was no worker's silence. Within a transaction.
-    pub(super) async fn hear_within(&self, db: &Lent, now: Timestamp) -> Result<(), Trouble> {
+    pub(super) async fn hear_within(
+        &self,
+        db: &PooledConnection,
+        now: Timestamp,
+    ) -> Result<(), TransactionError> {
         let heard_until = pulse(db).await?;
         if heard_until.unix_ms() > 0 && now.since(heard_until) >= SILENCE_MIN {
             self.unheard(db, now, heard_until).await?;
@@ -187,16 +211,16 @@ impl Inner {
 }
 
 /// What the database's clock says.
-pub(super) async fn wall(db: &Lent) -> Result<Timestamp, Trouble> {
+pub(super) async fn wall(db: &PooledConnection) -> Result<Timestamp, TransactionError> {
     let row = db.row(sql::NOW, &[], "a clock without hands").await?;
     Ok(Timestamp::from_unix_ms(row.try_get(0)?))
 }
 
-async fn pulse(db: &Lent) -> Result<Timestamp, Trouble> {
+async fn pulse(db: &PooledConnection) -> Result<Timestamp, TransactionError> {
     let row = db.row(sql::PULSE_LOCK, &[], "the pulse has no row").await?;
     Ok(Timestamp::from_unix_ms(row.try_get(0)?))
 }
 
-async fn hear(db: &Lent, now: Timestamp) -> Result<(), Trouble> {
+async fn hear(db: &PooledConnection, now: Timestamp) -> Result<(), TransactionError> {
     db.run(sql::PULSE_PUT, &[&now.unix_ms()]).await.map(drop)
 }

@@ -139,7 +139,7 @@ fn verifier(
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ServerCertVerifier>, PostgresError> {
     let algorithms = provider.signature_verification_algorithms;
-    let lenient = |voucher| Arc::new(Lenient { voucher, algorithms });
+    let lenient = |voucher| Arc::new(WeakVerifier { voucher, algorithms });
     let (roots, name) = match trust {
         Trust::Nobody | Trust::Anybody => return Ok(lenient(None)),
         Trust::Issuer { path, name } => (in_file(path)?, *name),
@@ -180,13 +180,13 @@ fn of_machine() -> Result<RootCertStore, PostgresError> {
 
 /// Asks for less than everything: nobody who vouches, as `sslmode=require` does, or no name, as `verify-ca` does.
 #[derive(Debug)]
-struct Lenient {
+struct WeakVerifier {
     /// Who must vouch for the certificate, whatever name is on it.
     voucher: Option<Arc<WebPkiServerVerifier>>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-impl ServerCertVerifier for Lenient {
+impl ServerCertVerifier for WeakVerifier {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -232,16 +232,16 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     type Stream = Secret<S>;
-    type TlsConnect = Secretly;
+    type TlsConnect = TlsNegotiation;
     type Error = io::Error;
 
-    fn make_tls_connect(&mut self, host: &str) -> io::Result<Secretly> {
-        Ok(Secretly { tls: self.clone(), host: host.to_owned() })
+    fn make_tls_connect(&mut self, host: &str) -> io::Result<TlsNegotiation> {
+        Ok(TlsNegotiation { tls: self.clone(), host: host.to_owned() })
     }
 }
 
 /// One connection about to be made secret.
-pub(super) struct Secretly {
+pub(super) struct TlsNegotiation {
     tls: Tls,
     host: String,
 }
@@ -251,7 +251,7 @@ const TLS_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 const AGREED: u8 = b'S';
 const NOT_AGREED: u8 = b'N';
 
-impl Secretly {
+impl TlsNegotiation {
     async fn secure<S>(self, mut stream: S) -> io::Result<Secret<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -294,7 +294,7 @@ fn refused(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-impl<S> TlsConnect<S> for Secretly
+impl<S> TlsConnect<S> for TlsNegotiation
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

@@ -1,25 +1,25 @@
 //! One transaction: everything it needs has been loaded and locked, the shared unit of work
-//! decides, and what it decides is staged in [`Pending`]. Nothing in here waits for the database.
+//! decides, and what it decides is staged in [`PendingWrites`]. Nothing in here waits for the database.
 
 use super::{
     Inner,
-    claim::Look,
-    error::Trouble,
-    known::Known,
-    lines::Looked,
-    pending::{New, Pending},
+    claim::DueScan,
+    claim_cursors::DueScanSummary,
+    error::TransactionError,
+    pending::{New, PendingWrites},
+    settings_cache::SettingsCache,
     uuid::Xid,
 };
 use crate::{
-    dice::Dice,
-    form::{recent::Recent, stored::Stored},
+    codec::{inline_history::InlineHistory, stored::Stored},
     queue::{Queue, is_paused},
+    random::RandomSource,
     record::Records,
     store::Claimed,
     unit_of_work::{Effect, Sink, Source},
 };
 use engine::{
-    AttemptRecord, Chance, Change, Claim, HistoryEntry, IdempotencyKey, Job, JobId, JsonText,
+    AttemptRecord, Change, Claim, Entropy, HistoryEntry, IdempotencyKey, Job, JobId, JsonText,
     LeaseToken, NewJob, Refusal, Step, StepName, StepsChange, TenantLimit, TenantLimits, Timestamp,
 };
 use std::{
@@ -30,8 +30,8 @@ use std::{
 pub(super) struct Transaction {
     pub(super) now: Timestamp,
     pub(super) epoch: u32,
-    pub(super) known: Arc<Known>,
-    dice: Arc<dyn Dice>,
+    pub(super) known: Arc<SettingsCache>,
+    random: Arc<dyn RandomSource>,
     /// Jobs that this transaction holds, as they are by now.
     pub(super) jobs: HashMap<JobId, Arc<Stored>>,
     /// Jobs that only have a key somebody comes with, as they were.
@@ -47,20 +47,20 @@ pub(super) struct Transaction {
     /// The claims of this batch, as long as they are not locked: the first look does it.
     pub(super) unlocked_claims: Vec<i64>,
     /// What a look has found that was made before the time was known.
-    pub(super) early: Option<Look>,
+    pub(super) early: Option<DueScan>,
     /// Jobs that are known by heart and not held, and the transactions that wrote their rows.
     pub(super) recalled: BTreeMap<i64, Xid>,
     /// What was learned about lines, true as soon as it is committed.
-    pub(super) looked: Vec<Looked>,
+    pub(super) looked: Vec<DueScanSummary>,
     /// The queues that jobs were taken from, each as often, in order.
     pub(super) served: Vec<i64>,
     /// Jobs that this transaction changes.
     pub(super) changed: Vec<JobId>,
-    pub(super) pending: Pending,
+    pub(super) pending: PendingWrites,
     limits: TenantLimits,
     /// Where the first announcement of this transaction stands.
     pub(super) place: i64,
-    numbers: Numbers,
+    numbers: JobNumbers,
 }
 
 /// A key within its queue.
@@ -84,7 +84,7 @@ pub(super) struct Steps {
 
 /// Numbers for new jobs: the millisecond, and a count that hardly another transaction of that millisecond has. If one does, one of
 /// the two fails and is repeated.
-pub(super) struct Numbers {
+pub(super) struct JobNumbers {
     places: Vec<i64>,
     used: usize,
 }
@@ -94,7 +94,7 @@ pub(super) const BLOCK: usize = 1 << 10;
 /// The lower bits of a number are a count, the upper ones the time. Places are as far apart.
 const COUNT_BITS: u32 = 20;
 
-impl Numbers {
+impl JobNumbers {
     fn next(&mut self, at: Timestamp) -> i64 {
         let place = self.places.get(self.used / BLOCK).copied().unwrap_or_default();
         let count = (place >> COUNT_BITS).wrapping_mul(BLOCK as i64) + (self.used % BLOCK) as i64;
@@ -113,14 +113,14 @@ impl Transaction {
     pub(super) fn new(
         inner: &Inner,
         (now, epoch): (Timestamp, u32),
-        known: Arc<Known>,
+        known: Arc<SettingsCache>,
         places: Vec<i64>,
     ) -> Self {
         Transaction {
             now,
             epoch,
             known,
-            dice: inner.dice.clone(),
+            random: inner.random.clone(),
             jobs: HashMap::new(),
             holders: HashMap::new(),
             keys: BTreeMap::new(),
@@ -134,10 +134,10 @@ impl Transaction {
             looked: Vec::new(),
             served: Vec::new(),
             changed: Vec::new(),
-            pending: Pending::default(),
+            pending: PendingWrites::default(),
             limits: inner.limits,
             place: places.first().copied().unwrap_or_default(),
-            numbers: Numbers { places, used: 0 },
+            numbers: JobNumbers { places, used: 0 },
         }
     }
 
@@ -157,12 +157,12 @@ impl Transaction {
         stored: &Arc<Stored>,
         payload: JsonText,
         claim: &Claim,
-    ) -> Result<Option<Claimed>, Trouble> {
+    ) -> Result<Option<Claimed>, TransactionError> {
         // Another claim of this batch may have it already, which is not written yet.
         let stored = &self.jobs.get(&stored.job.id()).unwrap_or(stored).clone();
         let facts = self.facts(self.records().policy(&stored.job.envelope.job_type));
-        let Ok(ruling) = engine::claim(&stored.job, claim, &facts) else { return Ok(None) };
-        let engine::Effect::Change(change) = ruling.effect else { return Ok(None) };
+        let Ok(decided) = engine::claim(&stored.job, claim, &facts) else { return Ok(None) };
+        let engine::Effect::Change(change) = decided.effect else { return Ok(None) };
         let job = change.job.clone();
         self.save_change(stored, *change)?;
         Ok(Some(Claimed { job, payload }))
@@ -186,9 +186,10 @@ impl Transaction {
     }
 
     /// Notes the beginning of a job: what was handed over, and its first state.
-    fn save_new(&mut self, new: &NewJob, change: Change) -> Result<(), Trouble> {
+    fn save_new(&mut self, new: &NewJob, change: Change) -> Result<(), TransactionError> {
         let queue = self.known.queues.no(&new.job_type, &new.tenant);
-        let queue = queue.ok_or(Trouble::Impossible("a queue was made and is not there"))?;
+        let queue =
+            queue.ok_or(TransactionError::Impossible("a queue was made and is not there"))?;
         let no = self.numbers.next(change.job.envelope.created_at);
         let stored = self.save(None, (no, queue), change)?;
         self.pending.new.push(New { stored, payload: new.payload.clone() });
@@ -196,7 +197,11 @@ impl Transaction {
     }
 
     /// Notes a change of a job that is there.
-    pub(super) fn save_change(&mut self, before: &Stored, change: Change) -> Result<(), Trouble> {
+    pub(super) fn save_change(
+        &mut self,
+        before: &Stored,
+        change: Change,
+    ) -> Result<(), TransactionError> {
         self.save(Some(before), (before.no, before.queue), change).map(drop)
     }
 
@@ -205,8 +210,8 @@ impl Transaction {
         before: Option<&Stored>,
         (no, queue): (i64, i64),
         change: Change,
-    ) -> Result<Arc<Stored>, Trouble> {
-        let recent = before.map_or_else(Recent::default, |before| before.recent.copy());
+    ) -> Result<Arc<Stored>, TransactionError> {
+        let recent = before.map_or_else(InlineHistory::default, |before| before.recent.copy());
         let recent = self.save_history(no, recent, &change)?;
         let Change { job, steps, takes_key, .. } = change;
         let after = Arc::new(Stored { no, queue, job, recent });
@@ -233,9 +238,9 @@ impl Transaction {
     fn save_history(
         &mut self,
         no: i64,
-        recent: Recent,
+        recent: InlineHistory,
         change: &Change,
-    ) -> Result<Recent, Trouble> {
+    ) -> Result<InlineHistory, TransactionError> {
         let Some(entry) = &change.entry else { return Ok(recent) };
         let place = change.event.map(|event| {
             let place = self.place + self.pending.lines;
@@ -246,7 +251,7 @@ impl Transaction {
         Ok(self.pending.note(no, recent, (entry, place))?)
     }
 
-    fn take_key(&mut self, after: &Stored) -> Result<(), Trouble> {
+    fn take_key(&mut self, after: &Stored) -> Result<(), TransactionError> {
         let Some(key) = &after.job.envelope.key else { return Ok(()) };
         let name = (after.queue, key.name.as_str().to_owned());
         self.keys.get_mut(&name).ok_or(UNLOCKED_KEY)?.holder = Some(after.job.id());
@@ -287,13 +292,13 @@ impl Transaction {
 
 impl Source for Transaction {
     type Row = Arc<Stored>;
-    type Error = Trouble;
+    type Error = TransactionError;
 
     fn job(row: &Arc<Stored>) -> &Job {
         &row.job
     }
 
-    fn find(&self, id: JobId) -> Result<Option<Arc<Stored>>, Trouble> {
+    fn find(&self, id: JobId) -> Result<Option<Arc<Stored>>, TransactionError> {
         Ok(self.jobs.get(&id).cloned())
     }
 
@@ -301,7 +306,7 @@ impl Source for Transaction {
         &self,
         queue: &Queue,
         key: &IdempotencyKey,
-    ) -> Result<Option<Arc<Stored>>, Trouble> {
+    ) -> Result<Option<Arc<Stored>>, TransactionError> {
         // Without a queue there is no key, and none was locked.
         let Some(queue) = self.known.queues.no(&queue.job_type, &queue.tenant) else {
             return Ok(None);
@@ -309,7 +314,7 @@ impl Source for Transaction {
         let key = self.keys.get(&(queue, key.as_str().to_owned())).ok_or(UNLOCKED_KEY)?;
         let Some(id) = key.holder else { return Ok(None) };
         let holder = self.jobs.get(&id).or_else(|| self.holders.get(&id)).cloned();
-        holder.ok_or(Trouble::Impossible("a key means no job that has it")).map(Some)
+        holder.ok_or(TransactionError::Impossible("a key means no job that has it")).map(Some)
     }
 
     /// In the row of the job, in what this transaction has moved out of it, or in what was moved
@@ -318,7 +323,7 @@ impl Source for Transaction {
         &self,
         row: &Arc<Stored>,
         token: &LeaseToken,
-    ) -> Result<Option<AttemptRecord>, Trouble> {
+    ) -> Result<Option<AttemptRecord>, TransactionError> {
         if let Some(found) = recent_record(row, token)? {
             return Ok(Some(found));
         }
@@ -328,11 +333,11 @@ impl Source for Transaction {
         Ok(moved.chain(old).find_map(|entry| entry.record_of(token)))
     }
 
-    fn step(&self, row: &Arc<Stored>, name: &StepName) -> Result<Option<Step>, Trouble> {
+    fn step(&self, row: &Arc<Stored>, name: &StepName) -> Result<Option<Step>, TransactionError> {
         Ok(self.steps.get(&row.no).and_then(|steps| steps.named.get(name.as_str())).cloned())
     }
 
-    fn steps_count(&self, row: &Arc<Stored>) -> Result<u64, Trouble> {
+    fn steps_count(&self, row: &Arc<Stored>) -> Result<u64, TransactionError> {
         Ok(self.steps.get(&row.no).map_or(0, |steps| steps.count))
     }
 
@@ -367,13 +372,13 @@ impl Source for Transaction {
         self.epoch
     }
 
-    fn chance(&self) -> Chance {
-        self.dice.roll()
+    fn entropy(&self) -> Entropy {
+        self.random.entropy()
     }
 }
 
 impl Sink for Transaction {
-    fn write(&mut self, effect: Effect<'_, Arc<Stored>>) -> Result<(), Trouble> {
+    fn write(&mut self, effect: Effect<'_, Arc<Stored>>) -> Result<(), TransactionError> {
         match effect {
             Effect::Begin { new, change } => self.save_new(new, *change)?,
             Effect::Change { before, change } => {
@@ -386,7 +391,7 @@ impl Sink for Transaction {
             }
             Effect::PutRecord(record) => {
                 let put = self.own_records().put(record.clone());
-                put.map_err(|_| Trouble::Impossible("a record was changed on its way"))?;
+                put.map_err(|_| TransactionError::Impossible("a record was changed on its way"))?;
                 self.pending.records.insert(record.name.clone(), Some(record));
             }
             Effect::RemoveRecord(name) => {
@@ -405,13 +410,14 @@ impl Transaction {
     }
 }
 
-const GONE: Trouble = Trouble::Impossible("a job is gone that was decided about");
-const UNLOCKED_KEY: Trouble = Trouble::Impossible("a key was asked for that nobody locked");
+const GONE: TransactionError = TransactionError::Impossible("a job is gone that was decided about");
+const UNLOCKED_KEY: TransactionError =
+    TransactionError::Impossible("a key was asked for that nobody locked");
 
 pub(super) fn recent_record(
     stored: &Stored,
     token: &LeaseToken,
-) -> Result<Option<AttemptRecord>, Trouble> {
+) -> Result<Option<AttemptRecord>, TransactionError> {
     let recent = stored.recent.rows(stored.no)?;
     Ok(recent.iter().rev().find_map(|noted| noted.entry.record_of(token)))
 }

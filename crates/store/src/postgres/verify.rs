@@ -3,9 +3,9 @@
 use super::{
     address::PostgresAddress,
     audit,
-    error::{PostgresError, Trouble},
+    error::{PostgresError, TransactionError},
     load,
-    pool::Way,
+    pool::Connector,
     postgres_schema,
     schema::way,
     sql,
@@ -40,9 +40,9 @@ pub async fn verify_postgres_audit(
 
 async fn verify(
     client: &Client,
-    way: &Way,
+    way: &Connector,
     seen: &mut dyn FnMut(&AuditEntry),
-) -> Result<AuditChain, Trouble> {
+) -> Result<AuditChain, TransactionError> {
     let (mut entries, mut head) = (0, AuditHash::FIRST);
     loop {
         let (page, after) = (way.names.of(PAGE), to_i64(entries));
@@ -72,7 +72,11 @@ async fn verify(
 }
 
 /// The entry, where it is the one that belongs here.
-fn following(row: &Row, number: u64, before: AuditHash) -> Result<Option<AuditEntry>, Trouble> {
+fn following(
+    row: &Row,
+    number: u64,
+    before: AuditHash,
+) -> Result<Option<AuditEntry>, TransactionError> {
     let entry = load::readable(audit::entry(row))?;
     Ok(entry.filter(|entry| entry.number == number && entry.follows(before)))
 }

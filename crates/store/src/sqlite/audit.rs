@@ -2,10 +2,10 @@
 
 use super::{
     body::{from_row, to_row, to_scope},
-    chores::to_i64,
     doctor::visit,
-    error::{OpenError, Trouble},
+    error::{OpenError, TransactionError},
     load::{all, blob, first, run},
+    maintenance::to_i64,
     open::Files,
     sql,
     writer::Writer,
@@ -18,7 +18,7 @@ use std::path::Path;
 impl Writer {
     /// Adds an entry. The end of the chain is read from the file and not known by heart: people do little,
     /// and whoever only runs jobs should not pay for it.
-    pub(super) fn note(&self, note: AuditNote) -> Result<(), Trouble> {
+    pub(super) fn note(&self, note: AuditNote) -> Result<(), TransactionError> {
         let last = first(&self.db, sql::AUDIT_HEAD, [], entry)?;
         let (last, before) = last.map_or((0, AuditHash::FIRST), |last| (last.number, last.hash));
         let entry = AuditEntry::new(last + 1, self.now(), note, before);
@@ -34,7 +34,7 @@ pub(super) fn page(
     scope: &Scope,
     before: Option<u64>,
     limit: usize,
-) -> Result<Vec<AuditEntry>, Trouble> {
+) -> Result<Vec<AuditEntry>, TransactionError> {
     let before = before.map_or(i64::MAX, to_i64);
     let limit = to_i64(limit.min(PAGE_MAX));
     match scope {
@@ -43,12 +43,14 @@ pub(super) fn page(
     }
 }
 
-fn entry(row: &Row<'_>) -> Result<AuditEntry, Trouble> {
+fn entry(row: &Row<'_>) -> Result<AuditEntry, TransactionError> {
     let number: i64 = row.get(0)?;
     let scope: String = row.get(1)?;
     let entry: AuditEntry = from_row(number, blob(row, 2)?)?;
     if (to_i64(entry.number), to_scope(&entry.scope)) != (number, scope.as_str()) {
-        return Err(Trouble::Impossible("an entry of the audit log is in another's place"));
+        return Err(TransactionError::Impossible(
+            "an entry of the audit log is in another's place",
+        ));
     }
     Ok(entry)
 }
@@ -73,7 +75,7 @@ pub(super) const AUDIT_SINCE: i64 = 2;
 pub(super) fn verify(
     db: &Connection,
     seen: &mut dyn FnMut(&AuditEntry),
-) -> Result<AuditChain, Trouble> {
+) -> Result<AuditChain, TransactionError> {
     let mut statement = db.prepare("select number, scope, body from audit order by number")?;
     let mut rows = statement.query([])?;
     let (mut entries, mut head) = (0, AuditHash::FIRST);

@@ -4,14 +4,14 @@ use super::{
     Sqlite,
     body::to_row,
     doctor::{Finding, examine_files},
-    error::{OpenError, Trouble},
+    error::{OpenError, TransactionError},
     file::{open_private, private_folder_beside, sync_folder, with},
-    known::load_house,
     lock::LockFile,
     open::{Files, Role},
     sql,
+    writer_cache::load_house,
 };
-use crate::promise::promise;
+use crate::oneshot::oneshot;
 use engine::Timestamp;
 use std::{
     fs::{self, File},
@@ -25,10 +25,10 @@ impl Sqlite {
     pub async fn backup(&self, to: impl Into<PathBuf>) -> Result<(), OpenError> {
         let (files, to) = (self.files.clone(), to.into());
         let failed = |source| OpenError::File { path: to.clone(), source };
-        let (promise, awaited) = promise();
+        let (oneshot, awaited) = oneshot();
         // A thread of its own: this may take minutes, in which leases end and listings are read.
         let copy_to = to.clone();
-        let copying = move || drop(promise.keep(copy(&files, &copy_to)));
+        let copying = move || drop(oneshot.keep(copy(&files, &copy_to)));
         let named = std::thread::Builder::new().name("consign-backup".into());
         named.spawn(copying).map_err(failed)?;
         awaited.await.unwrap_or_else(|broken| Err(failed(io::Error::other(broken))))
@@ -78,7 +78,7 @@ impl<'a> Partial<'a> {
             path: self.to.to_owned(),
             source: io::ErrorKind::InvalidFilename.into(),
         })?;
-        let copied = db.execute("vacuum into ?1", [target]).map_err(Trouble::from);
+        let copied = db.execute("vacuum into ?1", [target]).map_err(TransactionError::from);
         copied.map(drop).map_err(|trouble| {
             if trouble.is_no_database() {
                 return unusable(trouble);
@@ -138,11 +138,11 @@ pub fn restore(backup: &Path, to: &Path) -> Result<(), OpenError> {
 
 fn raise_epoch(partial: &Path, backup: &Path) -> Result<(), OpenError> {
     let files = Files { path: partial.to_owned(), vfs: None };
-    let raise = || -> Result<(), Trouble> {
+    let raise = || -> Result<(), TransactionError> {
         let db = files.connect(Role::Writer)?;
-        let mut house = load_house(&db)?;
-        house.epoch += 1;
-        db.execute(sql::HOUSE_PUT, [to_row(1, &house)])?;
+        let mut fixture = load_house(&db)?;
+        fixture.epoch += 1;
+        db.execute(sql::HOUSE_PUT, [to_row(1, &fixture)])?;
         Ok(())
     };
     raise().map_err(|trouble| OpenError::unusable(backup, trouble))

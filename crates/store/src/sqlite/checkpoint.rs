@@ -4,8 +4,8 @@
 //! checkpoints are off; a thread of its own, with a connection of its own, does them while the
 //! writer goes on. Only when the log has grown beyond a cap does the writer wait.
 
-use super::{error::Trouble, open::BUSY_MAX, writer::FailStop};
-use crate::keeper::Keeper;
+use super::{error::TransactionError, open::BUSY_MAX, writer::FailStop};
+use crate::dedicated_thread::DedicatedThread;
 use rusqlite::{Connection, ErrorCode};
 use std::{
     cell::Cell,
@@ -20,7 +20,7 @@ const LOG_MAX_TIMES: i64 = 16;
 
 /// The writer's side.
 pub(super) struct Checkpoints {
-    thread: Keeper<Connection>,
+    thread: DedicatedThread<Connection>,
     state: Arc<State>,
     /// So many pages of the log are worth a checkpoint.
     worth_it_pages: i64,
@@ -47,7 +47,7 @@ impl Checkpoints {
         worth_it_pages: i64,
         fail_stop: FailStop,
     ) -> io::Result<Self> {
-        let thread = Keeper::start("consign-checkpoint", db)?;
+        let thread = DedicatedThread::start("consign-checkpoint", db)?;
         let (progress, done) = (Mutex::default(), Condvar::new());
         let state = Arc::new(State { progress, done, fail_stop });
         let wait_from_pages = Cell::new(worth_it_pages * LOG_MAX_TIMES);
@@ -147,10 +147,10 @@ impl State {
     /// come along for hours.
     fn stop(&self, reason: &str) {
         let mut progress = self.progress();
-        let news = progress.stopped.is_none();
+        let notification = progress.stopped.is_none();
         progress.stopped.get_or_insert_with(|| reason.to_owned());
         drop(progress);
-        if news {
+        if notification {
             (self.fail_stop)(reason);
         }
     }
@@ -169,12 +169,12 @@ fn checkpoint(db: &Connection) -> Result<(), String> {
 }
 
 /// Moves everything. Somebody who reads an older state is waited for, but not for long.
-pub(super) fn checkpoint_all(db: &Connection) -> Result<(), Trouble> {
+pub(super) fn checkpoint_all(db: &Connection) -> Result<(), TransactionError> {
     db.busy_timeout(READERS_WAITED_FOR)?;
     // Not "truncate": whoever reads the newest state is not in the way of this.
     let busy: i64 = db.query_row("pragma wal_checkpoint(full)", [], |row| row.get(0))?;
     db.busy_timeout(BUSY_MAX)?;
-    if busy == 0 { Ok(()) } else { Err(Trouble::Busy) }
+    if busy == 0 { Ok(()) } else { Err(TransactionError::Busy) }
 }
 
 const READERS_WAITED_FOR: Duration = Duration::from_secs(1);
@@ -187,7 +187,7 @@ struct Log {
 }
 
 impl Log {
-    fn of(db: &Connection) -> Result<Self, Trouble> {
+    fn of(db: &Connection) -> Result<Self, TransactionError> {
         let mut statement = db.prepare_cached("pragma wal_checkpoint(noop)")?;
         Ok(statement.query_row([], |row| Ok(Log { pages: row.get(1)?, moved: row.get(2)? }))?)
     }

@@ -1,20 +1,20 @@
 //! Which due jobs a claim gets: in turn over the queues, then by priority, then by due time.
 
 use super::{
-    chores::to_i64,
-    error::Trouble,
+    cached_job::CachedJob,
+    error::TransactionError,
     facet,
-    in_hand::InHand,
     load::{self, Stored},
+    maintenance::to_i64,
     sql,
     writer::Writer,
 };
 use crate::{store::Claimed, unit_of_work::Source as _};
-use engine::{CLAIM_BYTES_MAX, CLAIM_MAX, Claim, Effect, JsonText, Scope, Timestamp, Wish};
+use engine::{CLAIM_BYTES_MAX, CLAIM_MAX, Claim, ClaimRequest, Effect, JsonText, Scope, Timestamp};
 use std::{collections::VecDeque, sync::Arc};
 
 /// The waiting jobs of one queue, as far as a claim has looked.
-struct Line {
+struct WaitingJobs {
     queue: i64,
     found: VecDeque<i64>,
     /// So many of them were read ahead.
@@ -27,15 +27,19 @@ struct Line {
 const AHEAD: usize = 32;
 
 impl Writer {
-    pub(super) fn claim(&mut self, scope: &Scope, wish: &Wish) -> Result<Vec<Claimed>, Trouble> {
-        let held = self.held(scope, wish)?;
+    pub(super) fn claim(
+        &mut self,
+        scope: &Scope,
+        claim_request: &ClaimRequest,
+    ) -> Result<Vec<Claimed>, TransactionError> {
+        let held = self.held(scope, claim_request)?;
         if !held.is_empty() {
             return Ok(held);
         }
-        let max = wish.max.min(CLAIM_MAX);
-        let mut lines = self.lines(scope, wish);
+        let max = claim_request.max.min(CLAIM_MAX);
+        let mut lines = self.lines(scope, claim_request);
         let share = max.div_ceil(lines.len().max(1));
-        let claim = Claim::of(scope, wish);
+        let claim = Claim::of(scope, claim_request);
         let mut claimed = Vec::new();
         let mut bytes = 0;
         // One job from each queue in turn, until the claim is full or nobody has a due job left.
@@ -65,16 +69,21 @@ impl Writer {
 
     /// The leases that an earlier claim of the same name still holds. Of the types that are wanted: a door has
     /// looked at no others, and names can be guessed.
-    fn held(&self, scope: &Scope, wish: &Wish) -> Result<Vec<Claimed>, Trouble> {
-        let digest = facet::of_claim(scope, &wish.worker, &wish.claim);
+    fn held(
+        &self,
+        scope: &Scope,
+        claim_request: &ClaimRequest,
+    ) -> Result<Vec<Claimed>, TransactionError> {
+        let digest = facet::of_claim(scope, &claim_request.worker, &claim_request.claim);
         let mut held = Vec::new();
         for (_, no) in self.known.claims.range((digest, i64::MIN)..=(digest, i64::MAX)) {
             let no = *no;
             let stored = self.must_find(no)?;
             let theirs = stored.job.lease().is_some_and(|lease| {
-                (&lease.scope, &lease.worker, &lease.claim) == (scope, &wish.worker, &wish.claim)
-                    && wish.wants(&stored.job.envelope.job_type)
-                    && lease.holds_in(self.known.house.epoch)
+                (&lease.scope, &lease.worker, &lease.claim)
+                    == (scope, &claim_request.worker, &claim_request.claim)
+                    && claim_request.wants(&stored.job.envelope.job_type)
+                    && lease.holds_in(self.known.fixture.epoch)
             });
             if theirs {
                 let payload = load::payload(&self.db, no)?;
@@ -89,8 +98,8 @@ impl Writer {
     ///
     /// Not a cursor that goes round: workers that want different types would keep setting it past
     /// each other's queues, and one of them could starve.
-    fn lines(&self, scope: &Scope, wish: &Wish) -> VecDeque<Line> {
-        let mut wanted = wish.job_types.clone();
+    fn lines(&self, scope: &Scope, claim_request: &ClaimRequest) -> VecDeque<WaitingJobs> {
+        let mut wanted = claim_request.job_types.clone();
         wanted.sort();
         wanted.dedup();
         let queues = wanted.iter().flat_map(|job_type| self.known.queues.of_type(job_type, scope));
@@ -102,13 +111,17 @@ impl Writer {
         });
         let mut open: Vec<i64> = open.map(|(no, _)| no).collect();
         open.sort_by_key(|queue| self.served.get(queue));
-        let line = |queue| Line { queue, found: VecDeque::new(), ahead: 0, whole: false };
+        let line = |queue| WaitingJobs { queue, found: VecDeque::new(), ahead: 0, whole: false };
         open.into_iter().map(line).collect()
     }
 
     /// The next due job of a line. What was found before has been claimed since, so looking again
     /// finds what comes after it.
-    fn next_in(&mut self, line: &mut Line, share: usize) -> Result<Option<i64>, Trouble> {
+    fn next_in(
+        &mut self,
+        line: &mut WaitingJobs,
+        share: usize,
+    ) -> Result<Option<i64>, TransactionError> {
         if line.found.is_empty() && !line.whole {
             line.found = self.due(line.queue, share)?;
             line.whole = line.found.len() < share;
@@ -126,7 +139,7 @@ impl Writer {
     }
 
     /// The first due jobs of a queue, in the order in which they should start.
-    fn due(&mut self, queue: i64, limit: usize) -> Result<VecDeque<i64>, Trouble> {
+    fn due(&mut self, queue: i64, limit: usize) -> Result<VecDeque<i64>, TransactionError> {
         self.write_pending()?;
         let ready = self.known.ready.get(&queue).copied().unwrap_or_default();
         let damaged = &self.known.damaged;
@@ -144,7 +157,7 @@ impl Writer {
     }
 
     /// Remembers until when it is no use to look at a queue.
-    fn none_due(&mut self, queue: i64) -> Result<(), Trouble> {
+    fn none_due(&mut self, queue: i64) -> Result<(), TransactionError> {
         let mut ready = self.known.ready.get(&queue).copied().unwrap_or_default();
         ready.not_before = Timestamp::MAX;
         for rank in ready.ranks() {
@@ -161,17 +174,17 @@ impl Writer {
     }
 
     /// Starts a job that stood in a line. The engine has the last word.
-    fn start(&mut self, no: i64, claim: &Claim) -> Result<Option<Claimed>, Trouble> {
+    fn start(&mut self, no: i64, claim: &Claim) -> Result<Option<Claimed>, TransactionError> {
         let found = self.find_to_start(no);
         let Some((stored, payload)) = load::readable(found)? else {
             self.known.damaged.insert(no);
             return Ok(None);
         };
         let facts = self.facts(self.known.records.policy(&stored.job.envelope.job_type));
-        let Ok(ruling) = engine::claim(&stored.job, claim, &facts) else {
+        let Ok(decided) = engine::claim(&stored.job, claim, &facts) else {
             return Ok(None);
         };
-        let Effect::Change(change) = ruling.effect else {
+        let Effect::Change(change) = decided.effect else {
             return Ok(None);
         };
         let job = change.job.clone();
@@ -180,8 +193,8 @@ impl Writer {
     }
 
     /// A job that waits, and its payload.
-    fn find_to_start(&self, no: i64) -> Result<(Arc<Stored>, JsonText), Trouble> {
-        if let Some(InHand { stored, payload }) = self.remembered.get(no) {
+    fn find_to_start(&self, no: i64) -> Result<(Arc<Stored>, JsonText), TransactionError> {
+        if let Some(CachedJob { stored, payload }) = self.job_cache.get(no) {
             let payload = payload.clone().map_or_else(|| load::payload(&self.db, no), Ok)?;
             return Ok((stored.clone(), payload));
         }
@@ -190,15 +203,15 @@ impl Writer {
 
     /// Reads jobs that are about to be started, neighbours together. What cannot be read is met again
     /// when its turn comes.
-    fn read_ahead(&mut self, due: &[i64]) -> Result<(), Trouble> {
-        let known = |no| self.remembered.get(no).is_some_and(|memory| memory.payload.is_some());
+    fn read_ahead(&mut self, due: &[i64]) -> Result<(), TransactionError> {
+        let known = |no| self.job_cache.get(no).is_some_and(|memory| memory.payload.is_some());
         let unknown: Vec<i64> = due.iter().copied().filter(|no| !known(*no)).collect();
         for neighbours in unknown.chunk_by(|one, next| one + 1 == *next) {
             let range = (neighbours[0], neighbours[neighbours.len() - 1]);
-            let remembered = &mut self.remembered;
+            let job_cache = &mut self.job_cache;
             load::start(&self.db, range, |read| {
                 if let Ok((stored, payload)) = read {
-                    remembered.put(InHand { stored: Arc::new(stored), payload: Some(payload) });
+                    job_cache.put(CachedJob { stored: Arc::new(stored), payload: Some(payload) });
                 }
             })?;
         }
@@ -206,8 +219,8 @@ impl Writer {
     }
 
     /// A job that an index has named.
-    pub(super) fn must_find(&self, no: i64) -> Result<Arc<Stored>, Trouble> {
-        self.find_by_no(no)?.ok_or(Trouble::Impossible(NOT_THERE))
+    pub(super) fn must_find(&self, no: i64) -> Result<Arc<Stored>, TransactionError> {
+        self.find_by_no(no)?.ok_or(TransactionError::Impossible(NOT_THERE))
     }
 }
 

@@ -4,14 +4,14 @@
 use super::{
     audit::{AUDIT_SINCE, verify},
     body::{event_about, event_from_row, from_row, job_from_row},
-    chores::before,
-    error::{OpenError, Trouble},
-    known::{Queues, load_counts, load_house, load_queues, load_workers},
+    error::{OpenError, TransactionError},
     load::{self, all, blob, first, one, pair},
+    maintenance::before,
     open::{Files, Role, refuse_foreign, schema_of},
+    outbox_page::lines,
     records,
     seal::{Kind, unseal},
-    sheet::lines,
+    writer_cache::{Queues, load_counts, load_house, load_queues, load_workers},
 };
 use crate::{
     AuditChain,
@@ -80,7 +80,7 @@ pub(super) fn visit(files: &Files) -> Result<(Connection, i64), OpenError> {
     Ok((db, schema.1))
 }
 
-fn enter(files: &Files) -> Result<(Connection, (i64, i64)), Trouble> {
+fn enter(files: &Files) -> Result<(Connection, (i64, i64)), TransactionError> {
     let db = files.connect(Role::Visitor)?;
     let schema = schema_of(&db)?;
     // One moment for all of it: what is written meanwhile must not look like a contradiction.
@@ -141,7 +141,7 @@ struct Doctor<'a> {
     truth: Option<BTreeMap<i64, Counts>>,
 }
 
-type Look<'a> = fn(&mut Doctor<'a>) -> Result<(), Trouble>;
+type Look<'a> = fn(&mut Doctor<'a>) -> Result<(), TransactionError>;
 
 impl<'a> Doctor<'a> {
     const LOOKS: [(&'static str, Look<'a>); 10] = [
@@ -165,7 +165,7 @@ impl<'a> Doctor<'a> {
         self.health.findings.push(Finding { damage: false, what, cure });
     }
 
-    fn file(&mut self) -> Result<(), Trouble> {
+    fn file(&mut self) -> Result<(), TransactionError> {
         let sql = format!("pragma integrity_check({TOLD_MAX})");
         let said: Vec<String> = all(self.db, &sql, [], |row| Ok(row.get(0)?))?;
         for said in said.iter().filter(|said| *said != "ok") {
@@ -175,7 +175,7 @@ impl<'a> Doctor<'a> {
     }
 
     /// The small tables can be read.
-    fn settings(&mut self) -> Result<(), Trouble> {
+    fn settings(&mut self) -> Result<(), TransactionError> {
         load_house(self.db)?;
         records::load(self.db, &[RecordKind::Policy, RecordKind::Pause])?;
         load_workers(self.db)?;
@@ -183,7 +183,7 @@ impl<'a> Doctor<'a> {
     }
 
     /// Every job can be read, is live or ended and not both, and has a whole history.
-    fn jobs(&mut self) -> Result<(), Trouble> {
+    fn jobs(&mut self) -> Result<(), TransactionError> {
         let mut statement = self.db.prepare(
             "select h.no, h.id, h.envelope, h.payload, j.body, e.body, \
              coalesce(j.queue, e.queue) from handed h \
@@ -239,7 +239,7 @@ impl<'a> Doctor<'a> {
     }
 
     /// Every history row can be read and is in its place.
-    fn histories(&mut self) -> Result<(), Trouble> {
+    fn histories(&mut self) -> Result<(), TransactionError> {
         let mut misplaced = 0;
         all::<_, ()>(self.db, "select no, seq, body from history", [], |row| {
             let (no, seq): (i64, u64) = (row.get(0)?, row.get(1)?);
@@ -259,7 +259,7 @@ impl<'a> Doctor<'a> {
         no: i64,
         job: &Job,
         recent: &[HistoryEntry],
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, TransactionError> {
         let sql = "select count(*), coalesce(max(seq), 0) from history where no = ?1 and seq > 0";
         let counted = first(self.db, sql, [no], pair)?;
         let (count, last): (u64, u64) = counted.unwrap_or_default();
@@ -267,7 +267,7 @@ impl<'a> Doctor<'a> {
         Ok(count == last && goes_on)
     }
 
-    fn others(&mut self) -> Result<(), Trouble> {
+    fn others(&mut self) -> Result<(), TransactionError> {
         all::<_, ()>(self.db, "select no, body from step", [], |row| {
             Ok(from_row::<Step>(row.get(0)?, blob(row, 1)?).map(drop)?)
         })?;
@@ -281,7 +281,7 @@ impl<'a> Doctor<'a> {
     }
 
     /// What the counters say is what a count of all jobs says.
-    fn counters(&mut self) -> Result<(), Trouble> {
+    fn counters(&mut self) -> Result<(), TransactionError> {
         // Where a job could not be read, nobody knows the truth, and that was told.
         let Some(truth) = self.truth.take() else { return Ok(()) };
         let counted = load_counts(self.db)?.counts;
@@ -304,7 +304,7 @@ impl<'a> Doctor<'a> {
         Ok(())
     }
 
-    fn leases(&mut self) -> Result<(), Trouble> {
+    fn leases(&mut self) -> Result<(), TransactionError> {
         let stuck = "select count(*) from job where lease_until <= ?1";
         let late = before(self.now, STUCK_AFTER);
         let stuck: u64 = one(self.db, stuck, [late])?;
@@ -315,7 +315,7 @@ impl<'a> Doctor<'a> {
         Ok(())
     }
 
-    fn keys(&mut self) -> Result<(), Trouble> {
+    fn keys(&mut self) -> Result<(), TransactionError> {
         self.health.keys = one(self.db, "select count(*) from key", [])?;
         let wrong = self.wrong_keys()?;
         if wrong > 0 {
@@ -337,12 +337,12 @@ impl<'a> Doctor<'a> {
     }
 
     /// Every API key and every signing key can be read.
-    fn credentials(&mut self) -> Result<(), Trouble> {
+    fn credentials(&mut self) -> Result<(), TransactionError> {
         records::load(self.db, &[RecordKind::ApiKey, RecordKind::SigningKey]).map(drop)
     }
 
     /// Nobody changed what people did.
-    fn audit(&mut self) -> Result<(), Trouble> {
+    fn audit(&mut self) -> Result<(), TransactionError> {
         if self.schema < AUDIT_SINCE {
             return Ok(());
         }
@@ -355,7 +355,7 @@ impl<'a> Doctor<'a> {
     }
 
     /// How many keys do not mean the job that came with them.
-    fn wrong_keys(&self) -> Result<u64, Trouble> {
+    fn wrong_keys(&self) -> Result<u64, TransactionError> {
         let sql = "select k.name, k.no, h.envelope from key k left join handed h on h.no = k.no";
         let mut wrong = 0;
         all::<_, ()>(self.db, sql, [], |row| {
@@ -370,22 +370,22 @@ impl<'a> Doctor<'a> {
     }
 }
 
-fn read_whole(row: &rusqlite::Row<'_>) -> Result<(Job, Vec<HistoryEntry>), Trouble> {
+fn read_whole(row: &rusqlite::Row<'_>) -> Result<(Job, Vec<HistoryEntry>), TransactionError> {
     let no = row.get(0)?;
     let id: Vec<u8> = row.get(1)?;
     let envelope: Envelope = from_row(no, blob(row, 2)?)?;
     if envelope.id.to_bytes()[..] != id[..] {
-        return Err(Trouble::Impossible("a job is kept under another's id"));
+        return Err(TransactionError::Impossible("a job is kept under another's id"));
     }
     unseal(Kind::Payload, no, blob(row, 3)?)?;
     let (live, ended) = (row.get_ref(4)?, row.get_ref(5)?);
     let body = match (live.as_blob_or_null(), ended.as_blob_or_null()) {
         (Ok(Some(body)), Ok(None)) | (Ok(None), Ok(Some(body))) => body,
-        (_, _) => return Err(Trouble::Impossible("a job is live and ended, or neither")),
+        (_, _) => return Err(TransactionError::Impossible("a job is live and ended, or neither")),
     };
     let (job, recent) = job_from_row(no, body, Arc::new(envelope))?;
     if job.status().is_ended() != (live.as_blob_or_null() == Ok(None)) {
-        return Err(Trouble::Impossible("a job has ended and is kept with the living"));
+        return Err(TransactionError::Impossible("a job has ended and is kept with the living"));
     }
     let recent = recent.rows(no)?.into_iter().map(|noted| noted.entry).collect();
     Ok((job, recent))

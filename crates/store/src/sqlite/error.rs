@@ -10,7 +10,7 @@ use std::{
 
 /// Something went wrong before a commit: nothing was done.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Trouble {
+pub(super) enum TransactionError {
     #[error("SQLite failed")]
     Sql(#[from] rusqlite::Error),
     #[error(transparent)]
@@ -21,24 +21,24 @@ pub(super) enum Trouble {
     Busy,
 }
 
-impl Trouble {
+impl TransactionError {
     /// Whether the file is something else altogether.
     pub(super) fn is_no_database(&self) -> bool {
         let code = Some(ErrorCode::NotADatabase);
-        matches!(self, Trouble::Sql(error) if error.sqlite_error_code() == code)
+        matches!(self, TransactionError::Sql(error) if error.sqlite_error_code() == code)
     }
 
     /// Whether it is about one row, so that the work on others can go on.
     pub(super) fn is_about_a_row(&self) -> bool {
-        matches!(self, Trouble::Damage(_) | Trouble::Impossible(_))
+        matches!(self, TransactionError::Damage(_) | TransactionError::Impossible(_))
     }
 
     /// What a caller is told, where nothing was committed.
     pub(super) fn told(self) -> StoreError {
         let kind = match &self {
-            Trouble::Damage(_) | Trouble::Impossible(_) => StoreError::Damaged,
-            Trouble::Busy => StoreError::Unavailable,
-            Trouble::Sql(error) => match error.sqlite_error_code() {
+            TransactionError::Damage(_) | TransactionError::Impossible(_) => StoreError::Damaged,
+            TransactionError::Busy => StoreError::Unavailable,
+            TransactionError::Sql(error) => match error.sqlite_error_code() {
                 Some(ErrorCode::DiskFull) => StoreError::Full,
                 // A constraint is about rows that contradict each other: trying again does not help.
                 Some(
@@ -152,7 +152,7 @@ pub enum OpenError {
 
 impl OpenError {
     /// Why the file at `path` is of no use to us.
-    pub(super) fn unusable(path: &Path, trouble: Trouble) -> Self {
+    pub(super) fn unusable(path: &Path, trouble: TransactionError) -> Self {
         let path = path.to_owned();
         if trouble.is_no_database() {
             return OpenError::NotOurs { path };

@@ -1,8 +1,8 @@
 //! One batch, one transaction: everything in its turn, by the unit of work that all stores share.
 
 use super::{
-    body::{Seen, to_scope},
-    error::Trouble,
+    body::{StoredWorker, to_scope},
+    error::TransactionError,
     load::{self, Stored},
     records, sql,
     writer::Writer,
@@ -15,14 +15,14 @@ use crate::{
     unit_of_work::{Effect, OneWriter, Sink, Source, carry_out_batch},
 };
 use engine::{
-    AttemptRecord, Chance, Host, IdempotencyKey, Job, JobId, JobType, LeaseToken, Refusal, Scope,
-    Step, StepName, TenantLimit, TenantLimits, Timestamp, Wish,
+    AttemptRecord, ClaimRequest, Entropy, Host, IdempotencyKey, Job, JobId, JobType, LeaseToken,
+    Refusal, Scope, Step, StepName, TenantLimit, TenantLimits, Timestamp,
 };
 use std::{sync::Arc, time::Duration};
 
 impl Writer {
     /// Carries out a batch.
-    pub(super) fn execute(&mut self, batch: Vec<Request>) -> Result<Vec<Reply>, Trouble> {
+    pub(super) fn execute(&mut self, batch: Vec<Request>) -> Result<Vec<Reply>, TransactionError> {
         self.load_credentials(&batch)?;
         let replies = carry_out_batch(self, batch)?;
         self.keep_up_listing()?;
@@ -31,7 +31,7 @@ impl Writer {
 
     /// Credentials are in memory from the first request on that sets one: nothing else is decided
     /// by them, and one that is damaged must not keep jobs from running.
-    fn load_credentials(&mut self, batch: &[Request]) -> Result<(), Trouble> {
+    fn load_credentials(&mut self, batch: &[Request]) -> Result<(), TransactionError> {
         for part in batch.iter().flat_map(Request::parts) {
             let Request::PutRecord(change) = part else { continue };
             if !change.name.kind.decides_batches() {
@@ -44,8 +44,12 @@ impl Writer {
 }
 
 impl OneWriter for Writer {
-    fn claim(&mut self, scope: &Scope, wish: &Wish) -> Result<Vec<Claimed>, Trouble> {
-        self.claim(scope, wish)
+    fn claim(
+        &mut self,
+        scope: &Scope,
+        claim_request: &ClaimRequest,
+    ) -> Result<Vec<Claimed>, TransactionError> {
+        self.claim(scope, claim_request)
     }
 
     fn see(
@@ -53,7 +57,7 @@ impl OneWriter for Writer {
         name: Name,
         host: Option<Host>,
         job_types: Option<Vec<JobType>>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), TransactionError> {
         let now = self.now();
         let mut workers = self.shared.workers();
         if !workers.contains_key(&name) && self.shared.is_full(&name.0, now) {
@@ -82,11 +86,11 @@ impl OneWriter for Writer {
         Ok(())
     }
 
-    fn leave(&mut self, name: Name) -> Result<(), Trouble> {
+    fn leave(&mut self, name: Name) -> Result<(), TransactionError> {
         let now = self.now();
         let mut workers = self.shared.workers();
         let Some(before) = workers.get(&name).cloned() else { return Ok(()) };
-        let seen = Seen { seen_at: now, left: true, ..before };
+        let seen = StoredWorker { seen_at: now, left: true, ..before };
         self.save_worker(&name.0, &name.1, &seen)?;
         workers.insert(name, seen);
         Ok(())
@@ -95,19 +99,19 @@ impl OneWriter for Writer {
 
 impl Source for Writer {
     type Row = Arc<Stored>;
-    type Error = Trouble;
+    type Error = TransactionError;
 
     fn job(row: &Arc<Stored>) -> &Job {
         &row.job
     }
 
-    fn find(&self, id: JobId) -> Result<Option<Arc<Stored>>, Trouble> {
+    fn find(&self, id: JobId) -> Result<Option<Arc<Stored>>, TransactionError> {
         self.find_by_id(id)
     }
 
     /// Ids begin with the moment at which they were made, so nearly every new one is greater than
     /// all that are in the file.
-    fn find_new(&self, id: JobId) -> Result<Option<Arc<Stored>>, Trouble> {
+    fn find_new(&self, id: JobId) -> Result<Option<Arc<Stored>>, TransactionError> {
         let may_be_there = self.known.newest_id >= Some(id) || self.pending.number(id).is_some();
         if may_be_there { self.find_by_id(id) } else { Ok(None) }
     }
@@ -116,7 +120,7 @@ impl Source for Writer {
         &self,
         queue: &Queue,
         key: &IdempotencyKey,
-    ) -> Result<Option<Arc<Stored>>, Trouble> {
+    ) -> Result<Option<Arc<Stored>>, TransactionError> {
         let Some(no) = self.known.queues.no(&queue.job_type, &queue.tenant) else {
             return Ok(None);
         };
@@ -127,22 +131,22 @@ impl Source for Writer {
             let own = holder.job.envelope.key.as_ref();
             holder.queue == no && own.is_some_and(|own| own.name == *key)
         });
-        holder.ok_or(Trouble::Impossible("a key means no job that has it")).map(Some)
+        holder.ok_or(TransactionError::Impossible("a key means no job that has it")).map(Some)
     }
 
     fn attempt_record(
         &self,
         row: &Arc<Stored>,
         token: &LeaseToken,
-    ) -> Result<Option<AttemptRecord>, Trouble> {
+    ) -> Result<Option<AttemptRecord>, TransactionError> {
         load::record(&self.db, row, token)
     }
 
-    fn step(&self, row: &Arc<Stored>, name: &StepName) -> Result<Option<Step>, Trouble> {
+    fn step(&self, row: &Arc<Stored>, name: &StepName) -> Result<Option<Step>, TransactionError> {
         load::step(&self.db, row.no, name)
     }
 
-    fn steps_count(&self, row: &Arc<Stored>) -> Result<u64, Trouble> {
+    fn steps_count(&self, row: &Arc<Stored>) -> Result<u64, TransactionError> {
         load::steps_count(&self.db, row.no)
     }
 
@@ -175,16 +179,16 @@ impl Source for Writer {
     }
 
     fn epoch(&self) -> u32 {
-        self.known.house.epoch
+        self.known.fixture.epoch
     }
 
-    fn chance(&self) -> Chance {
-        self.dice.roll()
+    fn entropy(&self) -> Entropy {
+        self.random.entropy()
     }
 }
 
 impl Sink for Writer {
-    fn write(&mut self, effect: Effect<'_, Arc<Stored>>) -> Result<(), Trouble> {
+    fn write(&mut self, effect: Effect<'_, Arc<Stored>>) -> Result<(), TransactionError> {
         match effect {
             Effect::Begin { new, change } => self.save_new(new, *change),
             Effect::Change { before, change } => {
@@ -198,7 +202,7 @@ impl Sink for Writer {
             Effect::PutRecord(record) => {
                 records::put(&self.db, &record)?;
                 let put = self.known.records.put(record);
-                put.map_err(|_| Trouble::Impossible("a record was changed on its way"))
+                put.map_err(|_| TransactionError::Impossible("a record was changed on its way"))
             }
             Effect::RemoveRecord(name) => {
                 self.known.records.remove(&name);
@@ -209,7 +213,7 @@ impl Sink for Writer {
     }
 }
 
-const GONE: Trouble = Trouble::Impossible("a job is gone that was decided about");
+const GONE: TransactionError = TransactionError::Impossible("a job is gone that was decided about");
 
 /// How often a worker that goes on claiming is written down.
 const SEEN_WRITTEN_MS: i64 = Duration::from_secs(5).as_millis() as i64;

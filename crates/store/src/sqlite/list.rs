@@ -7,16 +7,16 @@
 
 use super::{
     body::from_row,
-    chores::to_i64,
-    error::Trouble,
-    facet,
-    known::{load_house, load_queues},
-    load, sql,
+    error::TransactionError,
+    facet, load,
+    maintenance::to_i64,
+    sql,
+    writer_cache::{load_house, load_queues},
 };
 use crate::{
     cursor::Cursor,
+    index_choice::{IndexChoice, IndexableFilter},
     store::{PAGE_MAX, Page, Query},
-    way::{Telling, Way},
 };
 use engine::{Envelope, Scope, Timestamp};
 use rusqlite::Connection;
@@ -28,7 +28,7 @@ const STRIDE: usize = 256;
 /// A page is put together from no more indexes than this; beyond, it walks all jobs.
 const WALKS_MAX: usize = 64;
 
-pub(super) fn list(db: &Connection, query: &Query) -> Result<Page, Trouble> {
+pub(super) fn list(db: &Connection, query: &Query) -> Result<Page, TransactionError> {
     let limit = query.limit.clamp(1, PAGE_MAX);
     let mut below = start(db, query)?;
     let floor = match query.filter.created_from() {
@@ -63,7 +63,7 @@ fn place(below: i64) -> Cursor {
 }
 
 /// The number below which the page begins.
-fn start(db: &Connection, query: &Query) -> Result<i64, Trouble> {
+fn start(db: &Connection, query: &Query) -> Result<i64, TransactionError> {
     let from = query.before.map_or(i64::MAX, |place| to_i64(place.major()));
     // Jobs arrive in the order of their creation, and none ends before it was created.
     match query.filter.created_until() {
@@ -73,7 +73,7 @@ fn start(db: &Connection, query: &Query) -> Result<i64, Trouble> {
 }
 
 /// The first number whose job was created after `moment`, by halving.
-fn first_created_after(db: &Connection, moment: Timestamp) -> Result<i64, Trouble> {
+fn first_created_after(db: &Connection, moment: Timestamp) -> Result<i64, TransactionError> {
     let last: Option<i64> = load::one(db, sql::LAST_NO, [])?;
     let (mut low, mut high) = (0, last.map_or(0, |last| last + 1));
     while low < high {
@@ -116,7 +116,7 @@ impl Walk {
         Walk { shelf: Some(facet::shelf(listed)), ..Walk::new(sql::LIST_FACET, Some(facet)) }
     }
 
-    fn newest(&mut self, db: &Connection, below: i64) -> Result<Option<i64>, Trouble> {
+    fn newest(&mut self, db: &Connection, below: i64) -> Result<Option<i64>, TransactionError> {
         while self.ahead.last().is_some_and(|no| *no >= below) {
             self.ahead.pop();
         }
@@ -142,21 +142,23 @@ impl Walk {
 
 impl Walks {
     /// The walks that meet every job the query can mean.
-    fn new(db: &Connection, query: &Query) -> Result<Self, Trouble> {
+    fn new(db: &Connection, query: &Query) -> Result<Self, TransactionError> {
         let all = || vec![Walk::new(sql::LIST_ALL, None)];
-        let walks = match Way::of(&query.filter) {
-            Some(Way::Subject(facet) | Way::Correlation(facet) | Way::Parent(facet)) => {
-                with_tail(db, vec![facet])?
-            }
-            Some(Way::Error(error)) => vec![
+        let walks = match IndexChoice::of(&query.filter) {
+            Some(
+                IndexChoice::Subject(facet)
+                | IndexChoice::Correlation(facet)
+                | IndexChoice::Parent(facet),
+            ) => with_tail(db, vec![facet])?,
+            Some(IndexChoice::Error(error)) => vec![
                 Walk::new(sql::LIST_ERROR_LIVE, Some(error)),
                 Walk::new(sql::LIST_ERROR_ENDED, Some(error)),
             ],
-            Some(Way::Running) => vec![Walk::new(sql::LIST_RUNNING, None)],
-            Some(Way::Ended(status)) => vec![Walk::new(sql::LIST_STATUS, Some(status))],
-            Some(Way::Completed) => vec![Walk::new(sql::LIST_ENDED, None)],
-            Some(Way::Live) => vec![Walk::new(sql::LIST_LIVE, None)],
-            Some(Way::Type(job_type)) => {
+            Some(IndexChoice::Running) => vec![Walk::new(sql::LIST_RUNNING, None)],
+            Some(IndexChoice::Ended(status)) => vec![Walk::new(sql::LIST_STATUS, Some(status))],
+            Some(IndexChoice::Completed) => vec![Walk::new(sql::LIST_ENDED, None)],
+            Some(IndexChoice::Live) => vec![Walk::new(sql::LIST_LIVE, None)],
+            Some(IndexChoice::Type(job_type)) => {
                 let queues = load_queues(db)?;
                 let queues = queues.of_type(&job_type, &query.scope).map(|(no, _)| no).collect();
                 with_tail(db, queues)?
@@ -174,7 +176,7 @@ impl Walks {
     }
 
     /// The newest job below `below` that any of them proposes.
-    fn next(&mut self, db: &Connection, below: i64) -> Result<Option<i64>, Trouble> {
+    fn next(&mut self, db: &Connection, below: i64) -> Result<Option<i64>, TransactionError> {
         let mut newest = None;
         for walk in &mut self.0 {
             newest = newest.max(walk.newest(db, below)?);
@@ -184,7 +186,7 @@ impl Walks {
 }
 
 /// The listing for `facets`, and the newest jobs, which are not entered there yet.
-fn with_tail(db: &Connection, facets: Vec<i64>) -> Result<Vec<Walk>, Trouble> {
+fn with_tail(db: &Connection, facets: Vec<i64>) -> Result<Vec<Walk>, TransactionError> {
     let listed = load_house(db)?.listed;
     let facets = facets.into_iter().map(|facet| Walk::listing(facet, listed));
     let tail = Walk::new(sql::LIST_TAIL, Some(listed));

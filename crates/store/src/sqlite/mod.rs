@@ -6,8 +6,8 @@
 
 mod audit;
 mod backup;
+mod cached_job;
 mod checkpoint;
-mod chores;
 mod claim;
 #[cfg(test)]
 mod crash;
@@ -15,12 +15,11 @@ mod doctor;
 mod error;
 mod execute;
 mod file;
-mod in_hand;
-mod known;
 mod list;
 mod load;
 mod lock;
 mod log;
+mod maintenance;
 mod open;
 mod pending;
 #[cfg(test)]
@@ -34,6 +33,7 @@ mod sql;
 #[cfg(test)]
 mod tests;
 mod writer;
+mod writer_cache;
 
 pub use audit::verify_audit;
 pub use backup::{backup, restore};
@@ -43,9 +43,9 @@ pub use schema::{migrate, schema};
 pub use writer::FailStop;
 
 use crate::{
-    form::{body, facet, recent, seal, sheet},
-    keeper::Keeper,
-    node::News,
+    codec::{body, facet, inline_history, outbox_page, seal},
+    dedicated_thread::DedicatedThread,
+    node::Notification,
     queue::{QueueDepth, WorkerSeen},
     record::{Record, RecordKind},
     store::{
@@ -55,10 +55,10 @@ use crate::{
 };
 use async_trait::async_trait;
 use engine::{
-    AuditEntry, Event, HistoryEntry, Job, JobId, JobType, JsonText, Scope, Surroundings,
+    AuditEntry, Event, ExplainFacts, HistoryEntry, Job, JobId, JobType, JsonText, Scope,
     TenantLimits, Timestamp,
 };
-use error::Trouble;
+use error::TransactionError;
 use open::Files;
 use readers::Readers;
 use rusqlite::Connection;
@@ -69,17 +69,17 @@ use std::{
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
 };
-use writer::{Need, Shared, Writer};
+use writer::{Shared, WriteClass, Writer};
 
 /// A store in one file. Dropped, it finishes what it was asked, and closes the file.
 pub struct Sqlite {
     // Dropped in this order. Readers go first: whoever closes the file last moves the log into it, and
     // they could not. The lock goes last.
     /// For questions that may take a while, so that no caller's runtime waits.
-    slow: Keeper<Arc<Readers>>,
+    slow: DedicatedThread<Arc<Readers>>,
     /// For the sweeper and the relay: no listing keeps them waiting.
-    chores: Keeper<Arc<Readers>>,
-    filler: Keeper<()>,
+    maintenance: DedicatedThread<Arc<Readers>>,
+    filler: DedicatedThread<()>,
     readers: Arc<Readers>,
     /// Whoever has a batch writes on its own thread. Poisoned by a panic: then nothing is written
     /// any more.
@@ -152,8 +152,8 @@ impl Sqlite {
     /// Has the writer do something in a transaction of its own, on the caller's thread.
     fn write<R>(
         &self,
-        need: Need,
-        work: impl FnOnce(&mut Writer) -> Result<R, Trouble>,
+        need: WriteClass,
+        work: impl FnOnce(&mut Writer) -> Result<R, TransactionError>,
     ) -> Result<R, StoreError> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let writer = self.writer.lock();
@@ -193,7 +193,7 @@ impl Sqlite {
         &self,
         scope: &Scope,
         id: JobId,
-        question: impl FnOnce(&Connection, &load::Stored) -> Result<R, Trouble>,
+        question: impl FnOnce(&Connection, &load::Stored) -> Result<R, TransactionError>,
     ) -> Result<Option<R>, StoreError> {
         self.readers.ask(|db| {
             let stored = load::visible(db, scope, id)?;
@@ -208,7 +208,7 @@ impl Sqlite {
         if tick.jumped.is_zero() {
             return Ok(tick.now);
         }
-        match self.write(Need::Finish, |writer| Ok(writer.now())) {
+        match self.write(WriteClass::Progress, |writer| Ok(writer.now())) {
             Err(StoreError::Full(_)) => Ok(tick.now), // nothing is written now, but everything is read
             heard => heard,
         }
@@ -231,19 +231,20 @@ const GONE: &str = "a transaction panicked";
 
 /// What a thread of readers answers to a question, unless it is gone.
 async fn read_by<R: Send + 'static>(
-    thread: &Keeper<Arc<Readers>>,
-    question: impl FnOnce(&Connection) -> Result<R, Trouble> + Send + 'static,
+    thread: &DedicatedThread<Arc<Readers>>,
+    question: impl FnOnce(&Connection) -> Result<R, TransactionError> + Send + 'static,
 ) -> Result<R, StoreError> {
     let asked = thread.ask(move |readers| readers.ask(question));
     asked.await.map_err(|broken| StoreError::Unavailable(Some(Box::new(broken))))?
 }
 
 impl Execute for Sqlite {
-    fn execute(&self, batch: Vec<Request>, _: News) -> Result<Vec<Reply>, StoreError> {
+    fn execute(&self, batch: Vec<Request>, _: Notification) -> Result<Vec<Reply>, StoreError> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let need = if batch.iter().any(Request::begins) { Need::Begin } else { Need::Finish };
+        let need =
+            if batch.iter().any(Request::begins) { WriteClass::New } else { WriteClass::Progress };
         let sets = batch.iter().any(Request::sets);
         let replies = self.write(need, |writer| writer.execute(batch));
         self.settings_version.fetch_add(u64::from(sets), Ordering::SeqCst);
@@ -331,19 +332,19 @@ impl Store for Sqlite {
         read_by(&self.slow, move |db| audit::page(db, &scope, before, limit)).await
     }
 
-    async fn surroundings(
+    async fn explain_facts(
         &self,
         scope: &Scope,
         id: JobId,
-    ) -> Result<Option<(Job, Surroundings)>, StoreError> {
+    ) -> Result<Option<(Job, ExplainFacts)>, StoreError> {
         let (scope, now, workers) =
             (scope.clone(), self.now().await?, self.shared.workers_now(scope));
-        read_by(&self.slow, move |db| reads::surroundings(db, &workers, &scope, id, now)).await
+        read_by(&self.slow, move |db| reads::explain_facts(db, &workers, &scope, id, now)).await
     }
 
     async fn overdue(&self, limit: usize) -> Result<Vec<Overdue>, StoreError> {
         let now = self.now().await?;
-        read_by(&self.chores, move |db| reads::overdue_jobs(db, limit, now)).await
+        read_by(&self.maintenance, move |db| reads::overdue_jobs(db, limit, now)).await
     }
 
     async fn next_due(&self, after: Timestamp) -> Result<Upcoming, StoreError> {
@@ -353,19 +354,19 @@ impl Store for Sqlite {
         if after == Timestamp::MAX {
             return Ok(Upcoming { now, due_at: None });
         }
-        let due_at = read_by(&self.chores, move |db| reads::next_due(db, after)).await?;
+        let due_at = read_by(&self.maintenance, move |db| reads::next_due(db, after)).await?;
         Ok(Upcoming { now, due_at })
     }
 
     async fn number_events(&self, limit: usize) -> Result<usize, StoreError> {
-        self.write(Need::Finish, |writer| writer.number_events(limit))
+        self.write(WriteClass::Progress, |writer| writer.number_events(limit))
     }
 
     async fn events(&self, after: u64, limit: usize) -> Result<Vec<NumberedEvent>, StoreError> {
-        read_by(&self.chores, move |db| reads::events(db, after, limit)).await
+        read_by(&self.maintenance, move |db| reads::events(db, after, limit)).await
     }
 
-    async fn tidy(&self, limit: usize) -> Result<usize, StoreError> {
-        self.write(Need::Finish, |writer| writer.tidy(limit))
+    async fn prune(&self, limit: usize) -> Result<usize, StoreError> {
+        self.write(WriteClass::Progress, |writer| writer.prune(limit))
     }
 }

@@ -2,22 +2,22 @@
 
 use super::{
     Options, Sqlite,
-    body::{HouseRow, to_row},
+    body::{StoreMeta, to_row},
     checkpoint::{Checkpoints, checkpoint_all},
-    error::{OpenError, Trouble},
+    error::{OpenError, TransactionError},
     file::{folder, open_private, secure, sync_folder, with, write_again},
-    known::{Known, load_workers},
     lock::LockFile,
     log::commits_out_of_reach,
-    pending::Pending,
+    pending::PendingWrites,
     readers::Readers,
-    writer::{Need, Shared, Writer},
+    writer::{Shared, WriteClass, Writer},
+    writer_cache::{WriterCache, load_workers},
 };
 use crate::{
     clock::{Clock, StoreClock},
-    dice::Dice,
-    keeper::Keeper,
-    remembered::Remembered,
+    dedicated_thread::DedicatedThread,
+    job_cache::JobCache,
+    random::RandomSource,
     store::StoreError,
 };
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
@@ -47,7 +47,7 @@ impl Sqlite {
     pub fn open(
         path: impl Into<PathBuf>,
         clock: Arc<dyn Clock>,
-        dice: Arc<dyn Dice>,
+        random: Arc<dyn RandomSource>,
         options: Options,
     ) -> Result<Self, OpenError> {
         let files = Files { path: path.into(), vfs: options.vfs.clone() };
@@ -56,11 +56,11 @@ impl Sqlite {
             Some(_) => None, // files of a test, which nobody else can see
         };
         let unusable = |source| OpenError::Store { path: files.path.clone(), source };
-        let troubled = |trouble: Trouble| OpenError::unusable(&files.path, trouble);
+        let troubled = |trouble: TransactionError| OpenError::unusable(&files.path, trouble);
         let mut db = files.connect(Role::Writer).map_err(troubled)?;
         migrate(&mut db, &files.path)?;
         files.finish_log(&db)?;
-        let known = Known::load(&db).map_err(troubled)?;
+        let known = WriterCache::load(&db).map_err(troubled)?;
         let mut workers = load_workers(&db).map_err(troubled)?;
         let (time, tick) = StoreClock::starting_at(known.used_until, clock.read());
         for seen in workers.values_mut() {
@@ -74,9 +74,9 @@ impl Sqlite {
         let checkpoints = checkpoints.map_err(cannot_start)?;
         let mut writer = Writer {
             db,
-            pending: Pending::default(),
-            remembered: Remembered::default(),
-            dice,
+            pending: PendingWrites::default(),
+            job_cache: JobCache::default(),
+            random,
             known,
             shared: shared.clone(),
             counts_before: BTreeMap::new(),
@@ -89,16 +89,16 @@ impl Sqlite {
         };
         // Leases go on from here: nobody could hear their workers while the store was closed. On a full disk
         // they wait for the first transaction that has room.
-        match writer.transact(Need::Finish, |_| Ok(())) {
+        match writer.transact(WriteClass::Progress, |_| Ok(())) {
             Ok(()) | Err(StoreError::Full(_)) => {}
             Err(source) => return Err(unusable(source)),
         }
         let readers = Arc::new(Readers::new(files.clone()));
-        let read = |name| Keeper::start(name, readers.clone()).map_err(cannot_start);
+        let read = |name| DedicatedThread::start(name, readers.clone()).map_err(cannot_start);
         Ok(Sqlite {
             slow: read("consign-reader")?,
-            chores: read("consign-chores")?,
-            filler: Keeper::start("consign-listing", ()).map_err(cannot_start)?,
+            maintenance: read("consign-chores")?,
+            filler: DedicatedThread::start("consign-listing", ()).map_err(cannot_start)?,
             writer: Arc::new(Mutex::new(writer)),
             waiting: Arc::default(),
             is_filling: Arc::default(),
@@ -164,7 +164,7 @@ impl Files {
         match checkpoint_all(db) {
             Ok(()) => Ok(()),
             // A backup reads an older state and is in the way. Then the log itself is written once more.
-            Err(Trouble::Busy) if self.vfs.is_none() => {
+            Err(TransactionError::Busy) if self.vfs.is_none() => {
                 let path = with(&self.path, "-wal");
                 write_again(&path).map_err(|source| OpenError::File { path, source })
             }
@@ -187,7 +187,7 @@ impl Files {
         }
     }
 
-    pub(super) fn connect(&self, role: Role) -> Result<Connection, Trouble> {
+    pub(super) fn connect(&self, role: Role) -> Result<Connection, TransactionError> {
         let access = match role {
             Role::Writer => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
             Role::Checkpointer => OpenFlags::SQLITE_OPEN_READ_WRITE,
@@ -229,7 +229,7 @@ const READER_CACHE_KIB: u32 = 4 * 1024;
 pub(super) fn migrate(db: &mut Connection, path: &Path) -> Result<(), OpenError> {
     let path = path.to_owned();
     let read = schema_of(db);
-    let unusable = |trouble: Trouble| OpenError::unusable(&path, trouble);
+    let unusable = |trouble: TransactionError| OpenError::unusable(&path, trouble);
     let (application, found) = read.map_err(unusable)?;
     let known = SCHEMA;
     let is_new = found == 0 && is_empty(db).map_err(unusable)?;
@@ -245,10 +245,10 @@ pub(super) fn migrate(db: &mut Connection, path: &Path) -> Result<(), OpenError>
     run(db, missing, found == 0).map_err(|error| unusable(error.into()))
 }
 
-fn use_log(db: &Connection) -> Result<(), Trouble> {
+fn use_log(db: &Connection) -> Result<(), TransactionError> {
     let mode: String = db.query_row("pragma journal_mode = wal", [], |row| row.get(0))?;
     if mode != "wal" {
-        return Err(Trouble::Impossible("the file system cannot hold a write-ahead log"));
+        return Err(TransactionError::Impossible("the file system cannot hold a write-ahead log"));
     }
     Ok(())
 }
@@ -263,8 +263,8 @@ fn run(
         transaction.execute_batch(sql)?;
     }
     if is_new {
-        let house = to_row(1, &HouseRow::default());
-        transaction.execute("insert into house (one, body) values (1, ?1)", [house])?;
+        let fixture = to_row(1, &StoreMeta::default());
+        transaction.execute("insert into house (one, body) values (1, ?1)", [fixture])?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", SCHEMA)?;
@@ -272,7 +272,7 @@ fn run(
 }
 
 /// Whose file it is, and which schema it has.
-pub(super) fn schema_of(db: &Connection) -> Result<(i64, i64), Trouble> {
+pub(super) fn schema_of(db: &Connection) -> Result<(i64, i64), TransactionError> {
     let number = |pragma| db.pragma_query_value(None, pragma, |row| row.get(0));
     Ok((number("application_id")?, number("user_version")?))
 }
@@ -290,12 +290,12 @@ pub(super) fn refuse_foreign(
     }
 }
 
-fn is_empty(db: &Connection) -> Result<bool, Trouble> {
+fn is_empty(db: &Connection) -> Result<bool, TransactionError> {
     Ok(db.query_row("select not exists (select 1 from sqlite_schema)", [], |row| row.get(0))?)
 }
 
 /// Asks the file system how much room there is. Where it does not say, SQLite will.
-fn room(files: &Files, bytes_min: u64) -> Box<dyn Fn(Need) -> bool + Send> {
+fn room(files: &Files, bytes_min: u64) -> Box<dyn Fn(WriteClass) -> bool + Send> {
     if files.vfs.is_some() || bytes_min == 0 {
         return Box::new(|_| true);
     }
@@ -303,8 +303,8 @@ fn room(files: &Files, bytes_min: u64) -> Box<dyn Fn(Need) -> bool + Send> {
     Box::new(move |need| {
         let free = rustix::fs::statvfs(&folder);
         let needed = match need {
-            Need::Begin => bytes_min,
-            Need::Finish => bytes_min / 4,
+            WriteClass::New => bytes_min,
+            WriteClass::Progress => bytes_min / 4,
         };
         free.map_or(true, |free| free.f_bavail.saturating_mul(free.f_frsize) >= needed)
     })

@@ -2,19 +2,19 @@
 //!
 //! Rows of one table are written together: the statement is at hand, and neighbours lie on the same
 //! pages. A job that changes more than once in a transaction is written as it is at the end. Whoever
-//! asks for one job finds it here ([`Pending::job`]); whoever asks an index has everything written
+//! asks for one job finds it here ([`PendingWrites::job`]); whoever asks an index has everything written
 //! first ([`Writer::written`](super::writer::Writer::written)).
 
 use super::{
     body::{job_onto, onto, status_number},
-    error::Trouble,
+    error::TransactionError,
     load::{Stored, run},
+    outbox_page::OutboxPages,
     seal::{Kind, sealed_onto},
-    sheet::Sheets,
     sql,
 };
-use crate::form::stored::{Columns, error_of};
-pub(super) use crate::form::stored::{claim_of, rank_of};
+use crate::codec::stored::{Columns, error_of};
+pub(super) use crate::codec::stored::{claim_of, rank_of};
 use engine::{Job, JobId, JsonText};
 use rusqlite::{CachedStatement, Connection, ToSql};
 use std::{
@@ -23,12 +23,12 @@ use std::{
 };
 
 #[derive(Default)]
-pub(super) struct Pending {
-    jobs: BTreeMap<i64, Touched>,
+pub(super) struct PendingWrites {
+    jobs: BTreeMap<i64, ChangedJob>,
     new: Vec<New>,
     /// The ids of those.
     ids: HashMap<JobId, i64>,
-    pub(super) sheets: Sheets,
+    pub(super) sheets: OutboxPages,
 }
 
 /// A job that was handed over.
@@ -38,19 +38,19 @@ struct New {
 }
 
 /// A job that has changed: how it stands in the file, and how it should.
-struct Touched {
-    was: Option<Place>,
+struct ChangedJob {
+    was: Option<RowLocation>,
     now: Arc<Stored>,
 }
 
 /// Where a job stands in the file.
 #[derive(Clone, Copy)]
-enum Place {
+enum RowLocation {
     Live(Columns),
     Ended,
 }
 
-impl Pending {
+impl PendingWrites {
     pub(super) fn hand_over(&mut self, stored: Arc<Stored>, payload: JsonText) {
         self.ids.insert(stored.job.id(), stored.no);
         self.new.push(New { stored, payload });
@@ -59,8 +59,8 @@ impl Pending {
     /// Notes how a job should stand; `before` is how it stood.
     pub(super) fn touch(&mut self, before: Option<&Stored>, now: Arc<Stored>) {
         let touched = self.jobs.entry(now.no);
-        let touched = touched.or_insert_with(|| Touched {
-            was: before.map(|before| Place::of(&before.job)),
+        let touched = touched.or_insert_with(|| ChangedJob {
+            was: before.map(|before| RowLocation::of(&before.job)),
             now: now.clone(),
         });
         touched.now = now;
@@ -86,14 +86,14 @@ impl Pending {
     }
 
     /// Writes everything.
-    pub(super) fn write(self, db: &Connection) -> Result<(), Trouble> {
+    pub(super) fn write(self, db: &Connection) -> Result<(), TransactionError> {
         write_handed(db, &self.new)?;
         write_jobs(db, &self.jobs)?;
         self.sheets.written.into_iter().try_for_each(|sheet| run(db, sql::OUTBOX_INSERT, sheet))
     }
 }
 
-fn write_handed(db: &Connection, new: &[New]) -> Result<(), Trouble> {
+fn write_handed(db: &Connection, new: &[New]) -> Result<(), TransactionError> {
     let statements = (sql::HANDED_INSERT, sql::HANDED_INSERT_16);
     insert_all(db, statements, new, |values, New { stored, payload }| {
         let no = stored.no;
@@ -104,17 +104,17 @@ fn write_handed(db: &Connection, new: &[New]) -> Result<(), Trouble> {
 }
 
 /// Brings each job from where it stands in the file to where it should.
-fn write_jobs(db: &Connection, jobs: &BTreeMap<i64, Touched>) -> Result<(), Trouble> {
+fn write_jobs(db: &Connection, jobs: &BTreeMap<i64, ChangedJob>) -> Result<(), TransactionError> {
     let (mut begun, mut moved, mut gone, mut ended) = (vec![], vec![], vec![], vec![]);
-    for Touched { was, now } in jobs.values() {
+    for ChangedJob { was, now } in jobs.values() {
         let ends = now.job.status().is_ended();
         match was {
-            Some(Place::Live(was)) if !ends => {
+            Some(RowLocation::Live(was)) if !ends => {
                 moved.push((was, &**now));
                 continue;
             }
-            Some(Place::Live(_)) => gone.push(now.no),
-            Some(Place::Ended) => run(db, sql::ENDED_DELETE, [now.no])?,
+            Some(RowLocation::Live(_)) => gone.push(now.no),
+            Some(RowLocation::Ended) => run(db, sql::ENDED_DELETE, [now.no])?,
             None => {}
         }
         if ends { ended.push(&**now) } else { begun.push(&**now) }
@@ -126,19 +126,19 @@ fn write_jobs(db: &Connection, jobs: &BTreeMap<i64, Touched>) -> Result<(), Trou
 }
 
 /// Removes live jobs, neighbours together.
-fn delete_all(db: &Connection, gone: &[i64]) -> Result<(), Trouble> {
+fn delete_all(db: &Connection, gone: &[i64]) -> Result<(), TransactionError> {
     let mut neighbours = gone.chunk_by(|one, next| one + 1 == *next);
     neighbours.try_for_each(|all| run(db, sql::JOBS_DELETE, [all[0], all[all.len() - 1]]))
 }
 
-fn insert_live(values: &mut Values<'_, '_>, now: &&Stored) -> Result<(), Trouble> {
+fn insert_live(values: &mut Values<'_, '_>, now: &&Stored) -> Result<(), TransactionError> {
     let Columns { rank, run_at, expires_at, lease_until, claim, error } = Columns::of(&now.job);
     let Stored { no, queue, .. } = now;
     values.add(&[no, queue, &rank, &run_at, &expires_at, &lease_until, &claim, &error])?;
     values.write(|paper| job_onto(paper, now.no, &now.job, &now.recent))
 }
 
-fn insert_ended(values: &mut Values<'_, '_>, now: &&Stored) -> Result<(), Trouble> {
+fn insert_ended(values: &mut Values<'_, '_>, now: &&Stored) -> Result<(), TransactionError> {
     let Stored { no, queue, job, .. } = now;
     let (status, keyed) = (status_number(job.status()), job.envelope.key.is_some());
     let kept_since = engine::kept_since(job).map(engine::Timestamp::unix_ms);
@@ -148,7 +148,7 @@ fn insert_ended(values: &mut Values<'_, '_>, now: &&Stored) -> Result<(), Troubl
 
 /// Changes live jobs where they are. Writes only what can have moved: an index whose column is named is
 /// written, changed or not.
-fn update_all(db: &Connection, moved: &[(&Columns, &Stored)]) -> Result<(), Trouble> {
+fn update_all(db: &Connection, moved: &[(&Columns, &Stored)]) -> Result<(), TransactionError> {
     let mut states = Vec::new();
     for (was, now) in moved {
         let is = Columns::of(&now.job);
@@ -171,7 +171,7 @@ fn update_all(db: &Connection, moved: &[(&Columns, &Stored)]) -> Result<(), Trou
 fn update_state(
     values: &mut Values<'_, '_>,
     (is, now): &(Columns, &Stored),
-) -> Result<(), Trouble> {
+) -> Result<(), TransactionError> {
     let Stored { no, queue, .. } = now;
     let Columns { rank, run_at, expires_at, lease_until, claim, error: _ } = is;
     values.add(&[no, queue, rank, run_at, expires_at, lease_until, claim])?;
@@ -187,7 +187,7 @@ pub(super) struct Values<'a, 'db> {
 }
 
 impl Values<'_, '_> {
-    pub(super) fn add(&mut self, values: &[&dyn ToSql]) -> Result<(), Trouble> {
+    pub(super) fn add(&mut self, values: &[&dyn ToSql]) -> Result<(), TransactionError> {
         for value in values {
             self.bound += 1;
             self.statement.raw_bind_parameter(self.bound, value)?;
@@ -195,7 +195,7 @@ impl Values<'_, '_> {
         Ok(())
     }
 
-    fn write(&mut self, body: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Result<(), Trouble> {
+    fn write(&mut self, body: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Result<(), TransactionError> {
         self.paper = body(std::mem::take(&mut self.paper));
         self.bound += 1;
         Ok(self.statement.raw_bind_parameter(self.bound, &self.paper[..])?)
@@ -208,8 +208,8 @@ pub(super) fn insert_all<T>(
     db: &Connection,
     (one, many): (&str, &str),
     rows: &[T],
-    bind: impl Fn(&mut Values<'_, '_>, &T) -> Result<(), Trouble>,
-) -> Result<(), Trouble> {
+    bind: impl Fn(&mut Values<'_, '_>, &T) -> Result<(), TransactionError>,
+) -> Result<(), TransactionError> {
     let whole = rows.len() - rows.len() % sql::ROWS_AT_ONCE;
     let (together, alone) = rows.split_at(whole);
     insert_chunks(db, many, together.chunks(sql::ROWS_AT_ONCE), &bind)?;
@@ -221,8 +221,8 @@ fn insert_chunks<'r, T: 'r>(
     db: &Connection,
     sql: &str,
     chunks: impl ExactSizeIterator<Item = &'r [T]>,
-    bind: &impl Fn(&mut Values<'_, '_>, &T) -> Result<(), Trouble>,
-) -> Result<(), Trouble> {
+    bind: &impl Fn(&mut Values<'_, '_>, &T) -> Result<(), TransactionError>,
+) -> Result<(), TransactionError> {
     if chunks.len() == 0 {
         return Ok(());
     }
@@ -237,8 +237,12 @@ fn insert_chunks<'r, T: 'r>(
     Ok(())
 }
 
-impl Place {
+impl RowLocation {
     fn of(job: &Job) -> Self {
-        if job.status().is_ended() { Place::Ended } else { Place::Live(Columns::of(job)) }
+        if job.status().is_ended() {
+            RowLocation::Ended
+        } else {
+            RowLocation::Live(Columns::of(job))
+        }
     }
 }

@@ -35,8 +35,8 @@ const JOBS: i64 = 1_000_000;
 fn every_statement_goes_by_index_at_none_and_at_a_million_jobs() {
     let folder = folder();
     let path = folder.path().join("consign.db");
-    let (clock, dice) = hands();
-    drop(Sqlite::open(&path, clock, dice, options()).expect("it can be opened"));
+    let (clock, random) = hands();
+    drop(Sqlite::open(&path, clock, random, options()).expect("it can be opened"));
     let db = Connection::open(&path).expect("it can be opened");
     let empty = check(&db);
     fill(&db);

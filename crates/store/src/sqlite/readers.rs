@@ -1,7 +1,7 @@
 //! Connections that only read: a few, lent to whoever asks.
 
 use super::{
-    error::Trouble,
+    error::TransactionError,
     open::{Files, Role},
 };
 use crate::store::StoreError;
@@ -24,7 +24,7 @@ impl Readers {
     /// Answers a question of several statements, from one moment.
     pub(super) fn ask<R>(
         &self,
-        question: impl FnOnce(&Connection) -> Result<R, Trouble>,
+        question: impl FnOnce(&Connection) -> Result<R, TransactionError>,
     ) -> Result<R, StoreError> {
         self.ask_at_once(|db| moment(db, question))
     }
@@ -32,18 +32,18 @@ impl Readers {
     /// Answers a question of one statement, which is a moment by itself.
     pub(super) fn ask_at_once<R>(
         &self,
-        question: impl FnOnce(&Connection) -> Result<R, Trouble>,
+        question: impl FnOnce(&Connection) -> Result<R, TransactionError>,
     ) -> Result<R, StoreError> {
-        let db = self.lend().map_err(Trouble::told)?;
+        let db = self.lend().map_err(TransactionError::told)?;
         let answer = question(&db);
         // A connection that met trouble is not lent again.
         if answer.is_ok() {
             self.take_back(db);
         }
-        answer.map_err(Trouble::told)
+        answer.map_err(TransactionError::told)
     }
 
-    fn lend(&self) -> Result<Connection, Trouble> {
+    fn lend(&self) -> Result<Connection, TransactionError> {
         let idle = self.idle().pop();
         idle.map_or_else(|| self.files.connect(Role::Reader), Ok)
     }
@@ -63,8 +63,8 @@ impl Readers {
 /// All statements of a question see the same commit.
 fn moment<R>(
     db: &Connection,
-    question: impl FnOnce(&Connection) -> Result<R, Trouble>,
-) -> Result<R, Trouble> {
+    question: impl FnOnce(&Connection) -> Result<R, TransactionError>,
+) -> Result<R, TransactionError> {
     db.prepare_cached("begin")?.execute([])?;
     let answer = question(db);
     let ended = db.prepare_cached("rollback").and_then(|mut end| end.execute([]));

@@ -3,16 +3,15 @@
 
 use super::{
     body::{event_about, event_from_row},
-    chores::{before, to_i64},
-    error::Trouble,
-    known::{
+    error::TransactionError,
+    load::{self, pair},
+    maintenance::{before, to_i64},
+    outbox_page::{OutboxLine, lines},
+    records, sql,
+    writer_cache::{
         Workers, is_paused, load_counts_of, load_counts_of_few, load_house, load_queues,
         load_queues_of, load_queues_of_type,
     },
-    load::{self, pair},
-    records,
-    sheet::{Announced, lines},
-    sql,
 };
 use crate::{
     queue::{LiveWorkers, Queue, QueueDepth, WorkerSeen, live_workers},
@@ -20,7 +19,7 @@ use crate::{
     seen::{Leases, described, needs_leases},
     store::{NumberedEvent, Overdue, PAGE_MAX, PoisonCounts, told_codes},
 };
-use engine::{ErrorCode, Event, Job, JobId, JobType, Scope, Surroundings, Timestamp, overdue};
+use engine::{ErrorCode, Event, ExplainFacts, Job, JobId, JobType, Scope, Timestamp, overdue};
 use rusqlite::Connection;
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -28,7 +27,7 @@ use std::{
 };
 
 /// The leases of every worker. Running jobs are few: workers have slots.
-pub(super) fn leases(db: &Connection) -> Result<Leases, Trouble> {
+pub(super) fn leases(db: &Connection) -> Result<Leases, TransactionError> {
     let mut leases = Leases::default();
     for no in load::numbers(db, sql::RUNNING, [])? {
         let stored = load::readable(load::job_by_no(db, no))?.flatten();
@@ -42,7 +41,7 @@ pub(super) fn workers(
     known: &Workers,
     scope: &Scope,
     now: Timestamp,
-) -> Result<Vec<WorkerSeen>, Trouble> {
+) -> Result<Vec<WorkerSeen>, TransactionError> {
     Ok(described(known, &leases(db)?, scope, now))
 }
 
@@ -51,7 +50,7 @@ pub(super) fn queues(
     known: &Workers,
     scope: &Scope,
     now: Timestamp,
-) -> Result<Vec<QueueDepth>, Trouble> {
+) -> Result<Vec<QueueDepth>, TransactionError> {
     let queues = load_queues_of(db, scope)?;
     let counts = load_counts_of(db, &queues, scope)?;
     let records = records::load(db, &[RecordKind::Pause])?;
@@ -64,7 +63,7 @@ pub(super) fn queues(
     for (no, queue) in queues.in_scope(scope) {
         let counts = counts.get(&no).copied().unwrap_or_default();
         let mut line =
-            Line { due: 0, not_due: expired.get(&no).copied().unwrap_or(0), oldest: None };
+            WaitingQueue { due: 0, not_due: expired.get(&no).copied().unwrap_or(0), oldest: None };
         for rank in ranks(db, no)? {
             line.look(db, no, rank, now)?;
         }
@@ -85,7 +84,7 @@ pub(super) fn poison_counts(
     db: &Connection,
     scope: &Scope,
     job_type: Option<&JobType>,
-) -> Result<PoisonCounts, Trouble> {
+) -> Result<PoisonCounts, TransactionError> {
     let queues = load_queues_of(db, scope)?;
     let mut groups: Vec<(i64, i64, u64)> = Vec::new();
     let wanted = |queue: &Queue| job_type.is_none_or(|wanted| *wanted == queue.job_type);
@@ -108,7 +107,11 @@ pub(super) fn poison_counts(
 }
 
 /// The code that a digest stands for, as one job tells it.
-fn error_code(db: &Connection, queue: i64, error: i64) -> Result<Option<ErrorCode>, Trouble> {
+fn error_code(
+    db: &Connection,
+    queue: i64,
+    error: i64,
+) -> Result<Option<ErrorCode>, TransactionError> {
     let first = load::numbers(db, sql::POISON_FIRST, (queue, error))?;
     let Some(no) = first.first() else { return Ok(None) };
     let stored = load::readable(load::job_by_no(db, *no))?.flatten();
@@ -116,13 +119,13 @@ fn error_code(db: &Connection, queue: i64, error: i64) -> Result<Option<ErrorCod
 }
 
 /// What waits in a queue, due or not.
-struct Line {
+struct WaitingQueue {
     due: u64,
     not_due: u64,
     oldest: Option<i64>,
 }
 
-impl Line {
+impl WaitingQueue {
     /// Most that waits is due, so what is not is counted. Only where that is too much is the rest
     /// counted, and nobody counts further than [`COUNTED_MAX`].
     fn look(
@@ -131,7 +134,7 @@ impl Line {
         queue: i64,
         rank: i64,
         now: Timestamp,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), TransactionError> {
         let values = (queue, rank, now.unix_ms(), COUNTED_MAX);
         self.not_due += load::one::<u64>(db, sql::NOT_DUE_COUNT, values)?;
         if self.not_due >= COUNTED_MAX {
@@ -148,7 +151,7 @@ impl Line {
 }
 
 /// The ranks at which jobs of a queue wait. Most queues have one or none.
-fn ranks(db: &Connection, queue: i64) -> Result<Vec<i64>, Trouble> {
+fn ranks(db: &Connection, queue: i64) -> Result<Vec<i64>, TransactionError> {
     let (mut ranks, mut last) = (Vec::new(), -1);
     while let Some(rank) = load::one(db, sql::READY_RANK, [queue, last])? {
         ranks.push(rank);
@@ -158,24 +161,24 @@ fn ranks(db: &Connection, queue: i64) -> Result<Vec<i64>, Trouble> {
 }
 
 /// Jobs that wait, were due, and are too late now: nobody will start them.
-fn expired(db: &Connection, now: Timestamp) -> Result<HashMap<i64, u64>, Trouble> {
+fn expired(db: &Connection, now: Timestamp) -> Result<HashMap<i64, u64>, TransactionError> {
     load::all(db, sql::DUE_EXPIRED, [now.unix_ms()], pair)
 }
 
-pub(super) fn surroundings(
+pub(super) fn explain_facts(
     db: &Connection,
     known: &Workers,
     scope: &Scope,
     id: JobId,
     now: Timestamp,
-) -> Result<Option<(Job, Surroundings)>, Trouble> {
+) -> Result<Option<(Job, ExplainFacts)>, TransactionError> {
     let Some(stored) = load::visible(db, scope, id)? else { return Ok(None) };
     let queue = Queue::of(&stored.job);
     let queues = load_queues_of_type(db, &queue.job_type)?;
     let counts = load_counts_of_few(db, &queues)?;
     let running = counts.values().map(|counts| counts.running).sum();
     let records = records::load(db, &[RecordKind::Policy, RecordKind::Pause])?;
-    let surroundings = Surroundings {
+    let explain_facts = ExplainFacts {
         now,
         paused: is_paused(records.pauses(), &queue),
         live_workers: live_workers(&workers(db, known, &Scope::All, now)?, &queue),
@@ -183,14 +186,14 @@ pub(super) fn surroundings(
         running,
         concurrency: records.policy(&queue.job_type).concurrency,
     };
-    Ok(Some((stored.job, surroundings)))
+    Ok(Some((stored.job, explain_facts)))
 }
 
 /// Nobody reads a longer number to the end.
 const COUNTED_MAX: u64 = 100_000;
 
 /// How many due jobs of its queue come before this one.
-fn ahead(db: &Connection, stored: &load::Stored, now: Timestamp) -> Result<u64, Trouble> {
+fn ahead(db: &Connection, stored: &load::Stored, now: Timestamp) -> Result<u64, TransactionError> {
     let Some(run_at) = stored.job.run_at() else { return Ok(0) };
     let own = super::pending::rank_of(&stored.job);
     let (no, queue, now) = (stored.no, stored.queue, now.unix_ms());
@@ -213,10 +216,10 @@ pub(super) fn overdue_jobs(
     db: &Connection,
     limit: usize,
     now: Timestamp,
-) -> Result<Vec<Overdue>, Trouble> {
+) -> Result<Vec<Overdue>, TransactionError> {
     let records = records::load(db, &[RecordKind::Policy])?;
     let mut late = Vec::new();
-    let mut look = |numbers: Vec<i64>| -> Result<usize, Trouble> {
+    let mut look = |numbers: Vec<i64>| -> Result<usize, TransactionError> {
         for no in numbers {
             let Some(stored) = load::readable(load::job_by_no(db, no))?.flatten() else { continue };
             let policy = records.policy(&stored.job.envelope.job_type);
@@ -244,7 +247,10 @@ pub(super) fn overdue_jobs(
 }
 
 /// The first moment after `after` at which a waiting job may start.
-pub(super) fn next_due(db: &Connection, after: Timestamp) -> Result<Option<Timestamp>, Trouble> {
+pub(super) fn next_due(
+    db: &Connection,
+    after: Timestamp,
+) -> Result<Option<Timestamp>, TransactionError> {
     let mut first: Option<i64> = None;
     for (queue, _) in load_queues(db)?.all() {
         for rank in ranks(db, queue)? {
@@ -259,7 +265,7 @@ pub(super) fn events(
     db: &Connection,
     after: u64,
     limit: usize,
-) -> Result<Vec<NumberedEvent>, Trouble> {
+) -> Result<Vec<NumberedEvent>, TransactionError> {
     let numbered = load_house(db)?.numbered;
     let after = to_i64(after);
     let limit = limit.min(PAGE_MAX);
@@ -269,7 +275,7 @@ pub(super) fn events(
     while events.len() < limit
         && let Some(row) = rows.next()?
     {
-        let wanted = |line: &Announced<'_>| line.number > after && line.number <= numbered;
+        let wanted = |line: &OutboxLine<'_>| line.number > after && line.number <= numbered;
         let lines = lines(row.get(0)?, load::blob(row, 1)?)?;
         for line in lines.into_iter().filter(wanted).take(limit - events.len()) {
             events.push(event(db, line)?);
@@ -283,7 +289,7 @@ pub(super) fn announced(
     db: &Connection,
     stored: &load::Stored,
     after: u64,
-) -> Result<Vec<Event>, Trouble> {
+) -> Result<Vec<Event>, TransactionError> {
     let mut events = Vec::new();
     for number in load::events_of(db, stored, after)? {
         if events.len() == PAGE_MAX {
@@ -301,18 +307,18 @@ pub(super) fn announced(
 }
 
 /// An announcement, which has to be about this job.
-fn event_of(line: &Announced<'_>, stored: &load::Stored) -> Result<Event, Trouble> {
+fn event_of(line: &OutboxLine<'_>, stored: &load::Stored) -> Result<Event, TransactionError> {
     let (no, _) = event_about(line.number, line.sealed)?;
     if no != stored.no {
-        return Err(Trouble::Impossible("a history names an announcement of another job"));
+        return Err(TransactionError::Impossible("a history names an announcement of another job"));
     }
     Ok(event_from_row(line.number, line.sealed, stored.job.envelope.clone())?)
 }
 
 fn event(
     db: &Connection,
-    Announced { number, sealed }: Announced<'_>,
-) -> Result<NumberedEvent, Trouble> {
+    OutboxLine { number, sealed }: OutboxLine<'_>,
+) -> Result<NumberedEvent, TransactionError> {
     let (no, _) = event_about(number, sealed)?;
     let envelope = Arc::new(load::envelope(db, no)?);
     let event = event_from_row(number, sealed, envelope)?;

@@ -2,13 +2,13 @@
 
 use super::{
     body::{event_from_row, event_to_row, to_row},
-    error::Trouble,
+    cached_job::CachedJob,
+    error::TransactionError,
     facet,
-    in_hand::InHand,
+    inline_history::InlineHistory,
     load::{self, Stored, pair},
+    outbox_page::{OutboxLine, OutboxPages, lines},
     pending::{claim_of, rank_of},
-    recent::Recent,
-    sheet::{Announced, Sheets, lines},
     sql,
     writer::Writer,
 };
@@ -18,25 +18,33 @@ use std::sync::Arc;
 
 impl Writer {
     /// Saves the beginning of a job: what was handed over, and its first state.
-    pub(super) fn save_new(&mut self, new: &NewJob, change: Change) -> Result<(), Trouble> {
+    pub(super) fn save_new(
+        &mut self,
+        new: &NewJob,
+        change: Change,
+    ) -> Result<(), TransactionError> {
         let queue = self.queue_no(&new.job_type, &new.tenant)?;
         let no = self.known.next_no;
         self.known.next_no += 1;
         let stored = self.save(None, (no, queue), change)?;
         self.pending.hand_over(stored.clone(), new.payload.clone());
         let facets = facet::facets(queue, &stored.job.envelope);
-        self.known.unlisted.entries.extend(facets.map(|facet| (facet, no)));
-        self.remembered.put(InHand { stored, payload: Some(new.payload.clone()) });
+        self.known.unindexed.entries.extend(facets.map(|facet| (facet, no)));
+        self.job_cache.put(CachedJob { stored, payload: Some(new.payload.clone()) });
         Ok(())
     }
 
     /// Saves a change of a job that is there.
-    pub(super) fn save_change(&mut self, before: &Stored, change: Change) -> Result<(), Trouble> {
+    pub(super) fn save_change(
+        &mut self,
+        before: &Stored,
+        change: Change,
+    ) -> Result<(), TransactionError> {
         let stored = self.save(Some(before), (before.no, before.queue), change)?;
         if stored.job.status().is_ended() {
-            self.remembered.forget(stored.no);
+            self.job_cache.forget(stored.no);
         } else {
-            self.remembered.put(InHand { stored, payload: None });
+            self.job_cache.put(CachedJob { stored, payload: None });
         }
         Ok(())
     }
@@ -47,8 +55,8 @@ impl Writer {
         before: Option<&Stored>,
         (no, queue): (i64, i64),
         change: Change,
-    ) -> Result<Arc<Stored>, Trouble> {
-        let recent = before.map_or_else(Recent::default, |before| before.recent.copy());
+    ) -> Result<Arc<Stored>, TransactionError> {
+        let recent = before.map_or_else(InlineHistory::default, |before| before.recent.copy());
         let recent = self.save_history(no, recent, &change)?;
         let Change { job, steps, takes_key, .. } = change;
         let after = Arc::new(Stored { no, queue, job, recent });
@@ -89,7 +97,7 @@ impl Writer {
         before: Option<&Stored>,
         after: &Stored,
         takes_key: bool,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), TransactionError> {
         let Some(key) = &after.job.envelope.key else { return Ok(()) };
         let name = key.name.as_str();
         if takes_key {
@@ -107,9 +115,9 @@ impl Writer {
     fn save_history(
         &mut self,
         no: i64,
-        recent: Recent,
+        recent: InlineHistory,
         change: &Change,
-    ) -> Result<Recent, Trouble> {
+    ) -> Result<InlineHistory, TransactionError> {
         let Some(entry) = &change.entry else { return Ok(recent) };
         let event = change.event.map(|kind| {
             let number = self.known.next_event;
@@ -123,7 +131,7 @@ impl Writer {
     }
 
     /// Gives rows of their own to what no longer fits into the row of the job.
-    fn make_room(&self, no: i64, recent: Recent) -> Result<Recent, Trouble> {
+    fn make_room(&self, no: i64, recent: InlineHistory) -> Result<InlineHistory, TransactionError> {
         if !recent.is_full() {
             return Ok(recent);
         }
@@ -132,10 +140,10 @@ impl Writer {
             let entry: &HistoryEntry = &noted.entry;
             insert.execute((no, entry.seq, noted.event, to_row(no, entry)))?;
         }
-        Ok(Recent::default())
+        Ok(InlineHistory::default())
     }
 
-    fn save_steps(&mut self, no: i64, steps: &StepsChange) -> Result<(), Trouble> {
+    fn save_steps(&mut self, no: i64, steps: &StepsChange) -> Result<(), TransactionError> {
         match steps {
             StepsChange::Kept => Ok(()),
             StepsChange::Put(step) => {
@@ -153,7 +161,11 @@ impl Writer {
     }
 
     /// The number of a queue; a new one gets the next.
-    pub(super) fn queue_no(&mut self, job_type: &JobType, tenant: &Tenant) -> Result<i64, Trouble> {
+    pub(super) fn queue_no(
+        &mut self,
+        job_type: &JobType,
+        tenant: &Tenant,
+    ) -> Result<i64, TransactionError> {
         if let Some(no) = self.known.queues.no(job_type, tenant) {
             return Ok(no);
         }
@@ -167,11 +179,11 @@ impl Writer {
 
     /// Removes an ended job with all that belongs to it. Its announcements stay, without what they
     /// said about it.
-    pub(super) fn erase(&mut self, before: &Stored) -> Result<(), Trouble> {
+    pub(super) fn erase(&mut self, before: &Stored) -> Result<(), TransactionError> {
         let no = before.no;
         self.write_pending()?;
-        self.remembered.forget(no);
-        self.known.unlisted.entries.retain(|(_, unlisted)| *unlisted != no);
+        self.job_cache.forget(no);
+        self.known.unindexed.entries.retain(|(_, unindexed)| *unindexed != no);
         self.redact_events(before)?;
         for sql in [
             sql::JOB_DELETE,
@@ -193,7 +205,7 @@ impl Writer {
         Ok(())
     }
 
-    fn redact_events(&mut self, before: &Stored) -> Result<(), Trouble> {
+    fn redact_events(&mut self, before: &Stored) -> Result<(), TransactionError> {
         let mut redacted = None;
         for number in load::events_of(&self.db, before, 0)? {
             if let Some(envelope) = self.redact_event(number, before)? {
@@ -209,7 +221,11 @@ impl Writer {
 
     /// Says less on one line of a sheet. Gives what may still be said of the job; nothing where the
     /// announcement is too old, and gone.
-    fn redact_event(&self, number: i64, before: &Stored) -> Result<Option<Arc<Envelope>>, Trouble> {
+    fn redact_event(
+        &self,
+        number: i64,
+        before: &Stored,
+    ) -> Result<Option<Arc<Envelope>>, TransactionError> {
         let sheet: Option<(i64, Vec<u8>)> = load::first(&self.db, sql::SHEET_OF, [number], pair)?;
         let Some((first, sheet)) = sheet else { return Ok(None) };
         let mut lines = lines(first, &sheet)?;
@@ -217,8 +233,8 @@ impl Writer {
         let Some(line) = lines.get_mut(place) else { return Ok(None) };
         let event = event_from_row(number, line.sealed, before.job.envelope.clone())?.redacted();
         let sealed = event_to_row(number, before.no, &event);
-        *line = Announced { number, sealed: &sealed };
-        let sheet = Sheets::one(&lines);
+        *line = OutboxLine { number, sealed: &sealed };
+        let sheet = OutboxPages::one(&lines);
         load::run(&self.db, sql::SHEET_PUT, (first, sheet))?;
         Ok(Some(event.job.envelope))
     }

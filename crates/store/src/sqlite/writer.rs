@@ -6,21 +6,21 @@
 //! committed, and is over when there is room again.
 
 use super::{
-    body::{Commit, Deltas, HouseRow, Seen, to_row, to_scope},
+    body::{Commit, Deltas, StoreMeta, StoredWorker, to_row, to_scope},
+    cached_job::CachedJob,
     checkpoint::Checkpoints,
-    error::Trouble,
+    error::TransactionError,
     facet,
-    in_hand::InHand,
-    known::{Known, Workers},
     load::{self, Stored, readable},
-    pending::Pending,
+    pending::PendingWrites,
     sql,
+    writer_cache::{Workers, WriterCache},
 };
 use crate::{
     clock::{Clock, StoreClock, Tick},
-    dice::Dice,
+    job_cache::JobCache,
     queue::Counts,
-    remembered::Remembered,
+    random::RandomSource,
     seen::{FULL_FOR, claiming_in},
     store::StoreError,
 };
@@ -36,10 +36,10 @@ pub(super) struct Writer {
     /// Whoever asks it about jobs, by an index, takes it from [`Writer::written`].
     pub(super) db: Connection,
     /// What this transaction has decided and not written yet.
-    pub(super) pending: Pending,
-    pub(super) remembered: Remembered<InHand>,
-    pub(super) dice: Arc<dyn Dice>,
-    pub(super) known: Known,
+    pub(super) pending: PendingWrites,
+    pub(super) job_cache: JobCache<CachedJob>,
+    pub(super) random: Arc<dyn RandomSource>,
+    pub(super) known: WriterCache,
     pub(super) shared: Arc<Shared>,
     /// The counts that this transaction has changed, as they were before it.
     pub(super) counts_before: BTreeMap<i64, Counts>,
@@ -53,7 +53,7 @@ pub(super) struct Writer {
     ///
     /// SQLite survives a full disk at any moment, but not always without ending the process: its
     /// index of the log is a file, too. So we stop a little earlier.
-    pub(super) has_room: Box<dyn Fn(Need) -> bool + Send>,
+    pub(super) has_room: Box<dyn Fn(WriteClass) -> bool + Send>,
     pub(super) limits: TenantLimits,
 }
 
@@ -78,7 +78,7 @@ impl Shared {
     fn tick(&self) -> Tick {
         let tick = self.time().tick(self.clock.read());
         if tick.jumped > Duration::ZERO {
-            let later = |seen: &mut Seen| seen.seen_at = seen.seen_at + tick.jumped;
+            let later = |seen: &mut StoredWorker| seen.seen_at = seen.seen_at + tick.jumped;
             self.workers().values_mut().for_each(later);
         }
         tick
@@ -121,9 +121,10 @@ impl Shared {
 /// What a transaction is for. What ends jobs goes on for longer than what begins them: it is how a full
 /// disk gets room again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Need {
-    Begin,
-    Finish,
+pub(super) enum WriteClass {
+    New,
+
+    Progress,
 }
 
 /// What happens when the outcome of a commit is not known. It should end the process soon, but give those
@@ -139,8 +140,8 @@ impl Writer {
     /// One transaction. Whatever `work` returns is durable when this returns it.
     pub(super) fn transact<R>(
         &mut self,
-        need: Need,
-        work: impl FnOnce(&mut Self) -> Result<R, Trouble>,
+        need: WriteClass,
+        work: impl FnOnce(&mut Self) -> Result<R, TransactionError>,
     ) -> Result<R, StoreError> {
         if let Some(reason) = self.checkpoints.failure() {
             return Err(StoreError::Unavailable(Some(reason.into())));
@@ -168,7 +169,7 @@ impl Writer {
 
     /// Begins a transaction and brings the time up to date. A jump, or a time in which nobody could be
     /// heard, costs no lease.
-    fn begin(&mut self) -> Result<(), Trouble> {
+    fn begin(&mut self) -> Result<(), TransactionError> {
         load::run(&self.db, "begin immediate", [])?;
         let tick = self.shared.tick();
         self.known.used_until = tick.now;
@@ -179,7 +180,7 @@ impl Writer {
         Ok(())
     }
 
-    fn extend_leases(&mut self, by: Duration) -> Result<(), Trouble> {
+    fn extend_leases(&mut self, by: Duration) -> Result<(), TransactionError> {
         for no in load::numbers(self.written()?, sql::RUNNING, [])? {
             let Some(stored) = readable(self.must_find(no))? else { continue };
             if let Some(change) = clock_jumped(&stored.job, by) {
@@ -190,7 +191,7 @@ impl Writer {
     }
 
     /// Writes everything that was decided so far.
-    pub(super) fn write_pending(&mut self) -> Result<(), Trouble> {
+    pub(super) fn write_pending(&mut self) -> Result<(), TransactionError> {
         if self.pending.is_empty() {
             return Ok(());
         }
@@ -199,14 +200,14 @@ impl Writer {
     }
 
     /// The file, with everything in it that was decided so far.
-    pub(super) fn written(&mut self) -> Result<&Connection, Trouble> {
+    pub(super) fn written(&mut self) -> Result<&Connection, TransactionError> {
         self.write_pending()?;
         Ok(&self.db)
     }
 
     /// One job as it is now.
-    pub(super) fn find_by_no(&self, no: i64) -> Result<Option<Arc<Stored>>, Trouble> {
-        let known = self.remembered.get(no).map(|memory| &memory.stored);
+    pub(super) fn find_by_no(&self, no: i64) -> Result<Option<Arc<Stored>>, TransactionError> {
+        let known = self.job_cache.get(no).map(|memory| &memory.stored);
         if let Some(stored) = known.or_else(|| self.pending.job(no)) {
             return Ok(Some(stored.clone()));
         }
@@ -214,8 +215,8 @@ impl Writer {
     }
 
     /// One job as it is now, by its name.
-    pub(super) fn find_by_id(&self, id: JobId) -> Result<Option<Arc<Stored>>, Trouble> {
-        if let Some(memory) = self.remembered.by_id(id) {
+    pub(super) fn find_by_id(&self, id: JobId) -> Result<Option<Arc<Stored>>, TransactionError> {
+        if let Some(memory) = self.job_cache.by_id(id) {
             return Ok(Some(memory.stored.clone()));
         }
         if let Some(no) = self.pending.number(id) {
@@ -227,7 +228,7 @@ impl Writer {
     }
 
     /// Writes down when each worker was last seen.
-    fn save_workers(&mut self) -> Result<(), Trouble> {
+    fn save_workers(&mut self) -> Result<(), TransactionError> {
         for ((scope, worker), seen) in &*self.shared.workers() {
             self.save_worker(scope, worker, seen)?;
         }
@@ -238,8 +239,8 @@ impl Writer {
         &self,
         scope: &Scope,
         worker: &WorkerId,
-        seen: &Seen,
-    ) -> Result<(), Trouble> {
+        seen: &StoredWorker,
+    ) -> Result<(), TransactionError> {
         let (scope, worker) = (to_scope(scope), worker.as_str());
         let no = facet::of_name(&[scope, worker]);
         let values = (scope, worker, seen.seen_at.unix_ms(), to_row(no, seen));
@@ -247,7 +248,7 @@ impl Writer {
     }
 
     /// Writes down the time and the numbers that were used, and what became of the counts.
-    fn write_deltas(&mut self, changes_before: u64) -> Result<(), Trouble> {
+    fn write_deltas(&mut self, changes_before: u64) -> Result<(), TransactionError> {
         // Nothing was written, so nothing needs to be committed; but while leases live, the time is written
         // down now and then. What went by since then counts as time in which nobody could be heard.
         let idle = self.db.total_changes() == changes_before;
@@ -262,7 +263,7 @@ impl Writer {
     }
 
     /// The row that every commit leaves behind.
-    fn write_commit(&mut self) -> Result<(), Trouble> {
+    fn write_commit(&mut self) -> Result<(), TransactionError> {
         let commit = self.known.next_commit;
         self.known.next_commit += 1;
         let mut deltas = Deltas::default();
@@ -284,14 +285,14 @@ impl Writer {
     }
 
     /// Writes down what the house knows of itself.
-    pub(super) fn save_house(&mut self, house: HouseRow) -> Result<(), Trouble> {
-        load::run(&self.db, sql::HOUSE_PUT, [to_row(1, &house)])?;
-        self.known.house = house;
+    pub(super) fn save_house(&mut self, fixture: StoreMeta) -> Result<(), TransactionError> {
+        load::run(&self.db, sql::HOUSE_PUT, [to_row(1, &fixture)])?;
+        self.known.fixture = fixture;
         Ok(())
     }
 
     /// Writes the counts themselves down, so that the changes need not be kept.
-    fn roll_up(&mut self, commit: i64) -> Result<(), Trouble> {
+    fn roll_up(&mut self, commit: i64) -> Result<(), TransactionError> {
         for queue in std::mem::take(&mut self.known.uncounted) {
             let counts = self.known.counts.get(&queue).copied().unwrap_or_default();
             load::run(&self.db, sql::COUNTER_PUT, (queue, to_row(queue, &counts)))?;
@@ -311,13 +312,13 @@ impl Writer {
     }
 
     /// Makes everything as it was before, here as well.
-    fn roll_back(&mut self, trouble: Trouble) -> StoreError {
+    fn roll_back(&mut self, trouble: TransactionError) -> StoreError {
         let rolled_back = self.db.is_autocommit() || self.db.execute_batch("rollback").is_ok();
         self.counts_before.clear();
-        self.pending = Pending::default();
-        self.remembered.forget_all();
+        self.pending = PendingWrites::default();
+        self.job_cache.forget_all();
         let time = self.known.used_until;
-        match Known::load(&self.db) {
+        match WriterCache::load(&self.db) {
             Ok(known) if rolled_back => {
                 self.known = known;
                 self.known.used_until = self.known.used_until.max(time);
@@ -349,7 +350,7 @@ impl Drop for Writer {
         if self.checkpoints.failure().is_some() {
             return;
         }
-        let begun = self.db.execute_batch("begin immediate").map_err(Trouble::from);
+        let begun = self.db.execute_batch("begin immediate").map_err(TransactionError::from);
         let saved = begun.and_then(|()| self.save_workers()).and_then(|()| self.write_commit());
         let end = if saved.is_ok() { "commit" } else { "rollback" };
         drop(self.db.execute_batch(end)); // hints, and nobody is left to hear of them

@@ -19,9 +19,9 @@ use crate::{
     store::{Answer, Claimed, Reply, Request, turn},
 };
 use engine::{
-    AttemptRecord, AuditNote, Chance, Change, Command, Decision, Facts, Host, IdempotencyKey, Job,
-    JobId, JobType, LeaseToken, NewJob, Policy, Refusal, Scope, Step, StepName, TenantLimits,
-    Timestamp, Wish,
+    AttemptRecord, AuditNote, Change, ClaimRequest, Command, Decision, Entropy, Facts, Host,
+    IdempotencyKey, Job, JobId, JobType, LeaseToken, NewJob, Policy, Refusal, Scope, Step,
+    StepName, TenantLimits, Timestamp,
 };
 use staged::Staged;
 use view::View;
@@ -74,7 +74,7 @@ pub(crate) trait Source {
 
     fn epoch(&self) -> u32;
 
-    fn chance(&self) -> Chance;
+    fn entropy(&self) -> Entropy;
 
     /// What every decision may know.
     fn facts<'a>(&self, policy: &'a Policy) -> Facts<'a> {
@@ -82,7 +82,7 @@ pub(crate) trait Source {
             now: self.now(),
             epoch: self.epoch(),
             policy,
-            chance: self.chance(),
+            entropy: self.entropy(),
             record: None,
             step: None,
             steps: 0,
@@ -150,7 +150,11 @@ pub(crate) fn carry_out<S: Sink>(store: &mut S, request: &Request) -> Result<Rep
 
 /// What a store that has one writer at a time carries out itself.
 pub(crate) trait OneWriter: Sink {
-    fn claim(&mut self, scope: &Scope, wish: &Wish) -> Result<Vec<Claimed>, Self::Error>;
+    fn claim(
+        &mut self,
+        scope: &Scope,
+        claim_request: &ClaimRequest,
+    ) -> Result<Vec<Claimed>, Self::Error>;
 
     /// A worker is alive. One too many works like any other and is not shown: claims and reports
     /// are never refused for it.
@@ -175,12 +179,16 @@ pub(crate) fn carry_out_batch<S: OneWriter>(
     let mut replies: Vec<(usize, Reply)> = Vec::with_capacity(numbered.len());
     for (index, request) in numbered {
         let reply = match request {
-            Request::Claim { scope, wish } => {
-                let claimed = store.claim(&scope, &wish)?;
-                store.see((scope, wish.worker), wish.host, Some(wish.job_types))?;
+            Request::Claim { scope, claim_request } => {
+                let claimed = store.claim(&scope, &claim_request)?;
+                store.see(
+                    (scope, claim_request.worker),
+                    claim_request.host,
+                    Some(claim_request.job_types),
+                )?;
                 Ok(Answer::Claimed(claimed))
             }
-            Request::Seen { scope, worker } => {
+            Request::WorkerAlive { scope, worker } => {
                 store.see((scope, worker), None, None)?;
                 Ok(Answer::Done)
             }

@@ -68,7 +68,7 @@ impl<'a, S: Source> View<'_, 'a, S> {
             Request::Resume { scope, job_type } => self.resume(scope, job_type)?,
             Request::PutRecord(change) => self.put_record(change)?,
             Request::Audit(note) => self.staged.effects.push(Effect::Audit(note)),
-            Request::Claim { .. } | Request::Seen { .. } | Request::Leave { .. } => {
+            Request::Claim { .. } | Request::WorkerAlive { .. } | Request::Leave { .. } => {
                 unreachable!("the store carries it out itself, and never as a part of a list")
             }
         }
@@ -129,20 +129,20 @@ impl<'a, S: Source> View<'_, 'a, S> {
         let found = self.find(id)?;
         let visible = found.filter(|found| scope.covers(&found.job::<S>().envelope.tenant));
         let found = visible.ok_or(Refusal::JobNotFound)?;
-        let ruling = self.decide(&found, command)?;
-        match ruling.effect {
+        let decided = self.decide(&found, command)?;
+        match decided.effect {
             engine::Effect::Nothing => {}
             engine::Effect::Change(change) => self.stage_change(found, change)?,
             engine::Effect::Erase => self.stage_erase(found)?,
         }
-        Ok(Answer::Job(ruling.answer))
+        Ok(Answer::Job(decided.answer))
     }
 
     fn decide(
         &self,
         found: &JobView<S::Row>,
         command: &Command,
-    ) -> Result<engine::Ruling, Stop<S::Error>> {
+    ) -> Result<engine::Decided, Stop<S::Error>> {
         let job = found.job::<S>();
         // The record of the attempt is only needed when the token is not the job's current one.
         let record = match stale_token(job, command) {

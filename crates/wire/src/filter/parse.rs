@@ -58,7 +58,7 @@ fn read(text: &str) -> Read<Condition> {
     let condition = parser.or()?;
     match parser.ahead.it {
         Token::End => Ok(condition),
-        Token::Open | Token::Close | Token::Word(_) | Token::Literal(_) | Token::Other(_) => {
+        Token::Open | Token::Close | Token::FieldDoc(_) | Token::Literal(_) | Token::Other(_) => {
             Err(parser.unexpected(CONNECTIVE))
         }
     }
@@ -97,7 +97,7 @@ impl<'a> Parser<'a> {
 
     fn unary(&mut self) -> Read<Condition> {
         match self.ahead.it {
-            Token::Word("not") => {
+            Token::FieldDoc("not") => {
                 self.enter()?;
                 let inner = self.unary()?;
                 self.depth -= 1;
@@ -109,9 +109,11 @@ impl<'a> Parser<'a> {
                 self.close()?;
                 Ok(inner)
             }
-            Token::End | Token::Close | Token::Word(_) | Token::Literal(_) | Token::Other(_) => {
-                self.condition()
-            }
+            Token::End
+            | Token::Close
+            | Token::FieldDoc(_)
+            | Token::Literal(_)
+            | Token::Other(_) => self.condition(),
         }
     }
 
@@ -164,7 +166,8 @@ impl<'a> Parser<'a> {
     /// A name or a boolean may stand alone, as long as nothing follows that looks like the rest of a
     /// comparison.
     fn bare(&mut self, operand: Operand) -> Read<Condition> {
-        let ends = matches!(self.ahead.it, Token::End | Token::Close | Token::Word("and" | "or"));
+        let ends =
+            matches!(self.ahead.it, Token::End | Token::Close | Token::FieldDoc("and" | "or"));
         match operand {
             Operand::Name(name) if ends => Ok(Condition::Holds(name)),
             Operand::Value(Placed { it: Literal::Boolean(always), .. }) if ends => {
@@ -176,7 +179,7 @@ impl<'a> Parser<'a> {
 
     fn operand(&mut self, expected: &str) -> Read<Operand> {
         match &self.ahead.it {
-            Token::Word(word) => self.name_or_constant(word, expected),
+            Token::FieldDoc(word) => self.name_or_constant(word, expected),
             Token::Literal(literal) => {
                 let value = Placed { at: self.ahead.at, it: literal.clone() };
                 self.advance()?;
@@ -210,14 +213,14 @@ impl<'a> Parser<'a> {
 
     /// The comparison ahead, and the same from the other side.
     fn comparison(&self) -> Option<(Comparison, Comparison)> {
-        let Token::Word(word) = self.ahead.it else { return None };
+        let Token::FieldDoc(word) = self.ahead.it else { return None };
         let found = COMPARISONS.into_iter().find(|(name, ..)| *name == word);
         found.map(|(_, comparison, turned)| (comparison, turned))
     }
 
     /// Whether the word was ahead; then it is passed.
     fn skip(&mut self, word: &str) -> Read<bool> {
-        let is_ahead = matches!(self.ahead.it, Token::Word(found) if found == word);
+        let is_ahead = matches!(self.ahead.it, Token::FieldDoc(found) if found == word);
         if is_ahead {
             self.advance()?;
         }
@@ -232,7 +235,7 @@ impl<'a> Parser<'a> {
     /// The token ahead should be another one; perhaps it only should be in lower case.
     fn unexpected(&self, expected: &str) -> Fault {
         let mut detail = self.ahead.it.instead_of(expected);
-        if let Token::Word(word) = self.ahead.it
+        if let Token::FieldDoc(word) = self.ahead.it
             && let Some(keyword) =
                 KEYWORDS.into_iter().find(|keyword| is_in_other_case(word, keyword))
         {

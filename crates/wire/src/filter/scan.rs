@@ -12,7 +12,7 @@ pub(super) enum Token<'a> {
     End,
     Open,
     Close,
-    Word(&'a str),
+    FieldDoc(&'a str),
     Literal(Literal),
     /// A sign that means nothing in this language.
     Other(char),
@@ -68,7 +68,7 @@ impl<'a> Scanner<'a> {
     fn word(&mut self) -> Result<Token<'a>, String> {
         let word = self.take(continues_name);
         if !self.rest().starts_with('\'') {
-            return Ok(Token::Word(word));
+            return Ok(Token::FieldDoc(word));
         }
         let body = self.quoted()?;
         literal::formed(word, &body).map(Token::Literal)
@@ -115,7 +115,7 @@ impl Token<'_> {
             Token::End => return format!("ends where {expected} should follow"),
             Token::Open => "'('".into(),
             Token::Close => "')'".into(),
-            Token::Word(word) => format!("'{}'", snippet(word)),
+            Token::FieldDoc(word) => format!("'{}'", snippet(word)),
             Token::Literal(literal) => literal.kind().into(),
             Token::Other(other) => format!("'{}'", other.escape_debug()),
         };

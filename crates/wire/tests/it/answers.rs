@@ -3,7 +3,8 @@
 use crate::{jobs, shape::check};
 use engine::{
     Command, Decision, Effect, EventKind, ExecCommand, HandlerUrl, HistoryEntry, Job, JobType,
-    JsonText, Policy, Pulse, ReadyMade, Reason, Refusal, Status, StepAnswer, Submitted, decide,
+    JsonText, LeaseState, Policy, ReadyMade, Reason, Refusal, Status, StepAnswer, Submitted,
+    decide,
 };
 use wire::*;
 
@@ -144,11 +145,11 @@ fn the_answers_to_a_worker_s_reports() {
     let until = jobs::at(130);
     let lost = Problem::refused(&Refusal::LeaseLost, &jobs::correlation());
     let leases = vec![
-        PulseShape::new(jobs::id(), Pulse::Extended(until)),
-        PulseShape::new(jobs::id(), Pulse::CancelRequested(until)),
-        PulseShape::new(jobs::id(), Pulse::Lost),
-        PulseShape::new(jobs::id(), Pulse::Ended),
-        PulseShape::refused("no id", lost.clone()),
+        HeartbeatResult::new(jobs::id(), LeaseState::Extended(until)),
+        HeartbeatResult::new(jobs::id(), LeaseState::CancelRequested(until)),
+        HeartbeatResult::new(jobs::id(), LeaseState::Lost),
+        HeartbeatResult::new(jobs::id(), LeaseState::Ended),
+        HeartbeatResult::refused("no id", lost.clone()),
     ];
     check("heartbeat_answer", &HeartbeatAnswer { leases });
     let items = vec![

@@ -37,7 +37,7 @@ fn order<T: DeserializeOwned>(
 }
 
 const SUBMIT: Door = |body| {
-    enter(body, |request: SubmitRequest| request.into_draft()?.check(jobs::intake()).map(drop))
+    enter(body, |request: SubmitRequest| request.into_draft()?.check(jobs::context()).map(drop))
 };
 const CLAIM: Door = |body| enter(body, |request: ClaimRequest| request.check().map(drop));
 const HEARTBEAT: Door = |body| enter(body, |request: HeartbeatRequest| request.check().map(drop));
@@ -158,7 +158,7 @@ fn payloads() {
     check(SUBMIT, JOB, "/payload", &[deep, r#""\u0000""#.into(), r#"{"\u0000":1}"#.into()]);
     let huge = format!(r#"{{"jobType":"email","payload":"{}"}}"#, "x".repeat(1 << 21));
     let request: SubmitRequest = read(huge.as_bytes()).unwrap();
-    let refusal = request.into_draft().unwrap().check(jobs::intake()).unwrap_err();
+    let refusal = request.into_draft().unwrap().check(jobs::context()).unwrap_err();
     assert_eq!(refusal.code(), "PAYLOAD_TOO_LARGE");
     let numbers = r#"{"jobType":"email","payload":[1e999,123456789012345678901234567890]}"#;
     assert_eq!(SUBMIT(numbers.as_bytes()), Ok(()), "a payload's numbers are the client's own");

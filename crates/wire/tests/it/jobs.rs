@@ -1,9 +1,9 @@
 //! Jobs in every state, each made by the engine itself.
 
 use engine::{
-    Chance, Claim, ClaimId, Command, CorrelationId, Effect, EndingDraft, Event, Facts, Intake, Job,
+    Claim, ClaimId, Command, CorrelationId, Effect, EndingDraft, Entropy, Event, Facts, Job,
     JobDraft, JobId, JsonText, LeaseToken, NewJob, OutcomeWord, PAYLOAD_BYTES_MAX, PayloadVersion,
-    Policy, ProgressReport, Scope, Tenant, Timestamp, WorkerId, decide, submit,
+    Policy, ProgressReport, Scope, SubmitContext, Tenant, Timestamp, WorkerId, decide, submit,
 };
 use std::time::Duration;
 
@@ -15,16 +15,16 @@ pub(crate) fn at(seconds: u64) -> Timestamp {
 }
 
 pub(crate) fn id() -> JobId {
-    JobId::new(at(0), Chance(0xabc << 100))
+    JobId::new(at(0), Entropy(0xabc << 100))
 }
 
 pub(crate) fn correlation() -> CorrelationId {
     CorrelationId::parse("order-4711").unwrap()
 }
 
-pub(crate) fn intake() -> Intake {
+pub(crate) fn context() -> SubmitContext {
     let tenant = Tenant::parse("acme").unwrap();
-    Intake { id: id(), tenant, chance: Chance(7), payload_bytes_max: PAYLOAD_BYTES_MAX }
+    SubmitContext { id: id(), tenant, entropy: Entropy(7), payload_bytes_max: PAYLOAD_BYTES_MAX }
 }
 
 pub(crate) fn payload() -> JsonText {
@@ -60,7 +60,7 @@ pub(crate) fn full() -> Job {
 }
 
 fn begun(draft: JobDraft) -> Job {
-    let new: NewJob = draft.check(intake()).unwrap();
+    let new: NewJob = draft.check(context()).unwrap();
     submit(&new, &Policy::default(), 0, at(0)).unwrap().job
 }
 
@@ -74,8 +74,8 @@ pub(crate) fn after(job: &Job, command: &Command, seconds: u64) -> Job {
 }
 
 pub(crate) fn facts(policy: &Policy, seconds: u64) -> Facts<'_> {
-    let chance = Chance(0xfeed);
-    Facts { now: at(seconds), epoch: 1, policy, chance, record: None, step: None, steps: 0 }
+    let entropy = Entropy(0xfeed);
+    Facts { now: at(seconds), epoch: 1, policy, entropy, record: None, step: None, steps: 0 }
 }
 
 /// A job whose first attempt began after 100 seconds.

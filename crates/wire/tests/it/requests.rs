@@ -2,8 +2,8 @@
 
 use crate::jobs;
 use engine::{
-    Command, Field, Filter, How, LeaseToken, OutcomeWord, PayloadVersion, ReleaseReason, Start,
-    Status, Timestamp,
+    Command, EndingKind, Field, Filter, LeaseToken, OutcomeWord, PayloadVersion, ReleaseReason,
+    Start, Status, Timestamp,
 };
 use std::time::Duration;
 use wire::*;
@@ -36,7 +36,7 @@ fn a_job_becomes_a_draft_with_its_payload_as_it_came() {
     );
     let draft = request.into_draft().unwrap();
     assert_eq!(draft.payload.as_deref(), Some(r#"{ "b": 1.0, "a": 9007199254740993 }"#));
-    let new = draft.check(jobs::intake()).unwrap();
+    let new = draft.check(jobs::context()).unwrap();
     assert_eq!(new.start, Start::At(jobs::at(0)));
     assert_eq!(new.expires_at.map(Timestamp::unix_ms), Some(1_794_816_000_000));
     assert_eq!(new.payload_version, Some(PayloadVersion::Text("v2".into())));
@@ -51,7 +51,7 @@ fn a_job_becomes_a_draft_with_its_payload_as_it_came() {
 #[test]
 fn the_least_a_client_must_say_is_the_type() {
     let request: SubmitRequest = parse(r#"{"jobType":"email","payload":null,"delaySeconds":5}"#);
-    let new = request.into_draft().unwrap().check(jobs::intake()).unwrap();
+    let new = request.into_draft().unwrap().check(jobs::context()).unwrap();
     assert_eq!(new.payload.as_str(), "null");
     assert_eq!(new.start, Start::After(Duration::from_secs(5)));
     let version: SubmitRequest = parse(r#"{"jobType":"email","payloadVersion":3}"#);
@@ -101,7 +101,7 @@ fn a_bad_progress_does_not_cost_the_lease() {
     assert_eq!(beat.left_out.unwrap().problems()[0].field, "progress.percent");
 }
 
-fn how(rest: &str) -> How {
+fn how(rest: &str) -> EndingKind {
     let request: SettleRequest = parse(&format!(r#"{{"items": [{}]}}"#, report(rest)));
     request.check_count().unwrap();
     request.items[0].read().unwrap().check().unwrap().ending.how
@@ -112,7 +112,7 @@ fn a_settle_says_how_it_ended() {
     let done = how(
         r#""outcome": "completed", "result": {"n": 1}, "resultUrl": "https://x", "message": "m""#,
     );
-    let How::Completed { result, result_url } = done else { panic!("{done:?}") };
+    let EndingKind::Completed { result, result_url } = done else { panic!("{done:?}") };
     assert_eq!(
         (result.unwrap().as_str(), result_url.unwrap().as_str()),
         (r#"{"n": 1}"#, "https://x")
@@ -120,11 +120,14 @@ fn a_settle_says_how_it_ended() {
     let failed = how(
         r#""outcome": "failed", "errorCode": "E", "errorMessage": "m", "retryAfterSeconds": 0"#,
     );
-    let How::Failed { failure, retry_after } = failed else { panic!("{failed:?}") };
+    let EndingKind::Failed { failure, retry_after } = failed else { panic!("{failed:?}") };
     assert_eq!((failure.code.as_str(), retry_after), ("E", Some(Duration::ZERO)));
-    assert!(matches!(how(r#""outcome": "failed", "retryable": false"#), How::FailedForGood(_)));
-    assert!(matches!(how(r#""outcome": "poisoned""#), How::Poisoned(_)));
-    assert!(matches!(how(r#""outcome": "cancelled""#), How::Cancelled));
+    assert!(matches!(
+        how(r#""outcome": "failed", "retryable": false"#),
+        EndingKind::FailedForGood(_)
+    ));
+    assert!(matches!(how(r#""outcome": "poisoned""#), EndingKind::Poisoned(_)));
+    assert!(matches!(how(r#""outcome": "cancelled""#), EndingKind::Cancelled));
 }
 
 #[test]

@@ -10,8 +10,8 @@ use crate::backend::{Backend, BackendResult, ClaimResult, HeartbeatResult, Settl
 use async_trait::async_trait;
 use client::{Client, ClientError};
 use engine::{
-    Beat, JobDraft, JobId, JobType, PolicyDraft, Refusal, Release, Report, StepAnswer, StepReport,
-    Tenant, Wish, WorkerId,
+    Beat, ClaimRequest, JobDraft, JobId, JobType, PolicyDraft, Refusal, Release, Report,
+    StepAnswer, StepReport, Tenant, WorkerId,
 };
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
@@ -45,13 +45,13 @@ impl Remote {
         Ok(Remote { office: client.apart()?, errands: client, wait })
     }
 
-    async fn ask(&self, request: &Wish, wait: Duration) -> ClaimResult {
+    async fn ask(&self, request: &ClaimRequest, wait: Duration) -> ClaimResult {
         let answer = self.office.claim(&write::claim(request, wait)).await?;
         Ok(answer.jobs.into_iter().filter_map(read::claimed_job).collect())
     }
 
     /// Waits for jobs as long as the other side lets us.
-    async fn wait(&self, request: &Wish) -> ClaimResult {
+    async fn wait(&self, request: &ClaimRequest) -> ClaimResult {
         let begun = Instant::now();
         let jobs = self.ask(request, self.wait).await?;
         if jobs.is_empty() && begun.elapsed() < TOO_SOON.min(self.wait) {
@@ -63,17 +63,21 @@ impl Remote {
 
 #[async_trait]
 impl Backend for Remote {
-    async fn claim_waiting(&self, request: Wish, closing: &CancellationToken) -> ClaimResult {
+    async fn claim_waiting(
+        &self,
+        request: ClaimRequest,
+        closing: &CancellationToken,
+    ) -> ClaimResult {
         tokio::select! {
             biased;
             got = self.wait(&request) => return got,
             () = closing.cancelled() => {}
         }
         // The request is dropped: nothing stays leased, unless the answer was on its way.
-        self.claim(Wish { max: 1, ..request }).await
+        self.claim(ClaimRequest { max: 1, ..request }).await
     }
 
-    async fn claim(&self, request: Wish) -> ClaimResult {
+    async fn claim(&self, request: ClaimRequest) -> ClaimResult {
         self.ask(&request, Duration::ZERO).await
     }
 
@@ -84,7 +88,7 @@ impl Backend for Remote {
         let request = HeartbeatRequest { worker_id: worker.to_string(), leases };
         let answered = timeout(HEARTBEAT_MAX, self.office.heartbeat(&request)).await;
         let answered = answered.map_err(|_| read::unknown("heartbeats were not answered"))??;
-        read::whole(answered.leases.iter().map(read::lease_state).collect(), count)
+        read::whole(answered.leases.iter().map(read::lease_status).collect(), count)
     }
 
     async fn settle(&self, reports: Vec<Report>) -> SettleResult {

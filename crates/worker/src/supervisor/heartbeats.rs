@@ -3,7 +3,7 @@
 use super::state::RunnerState;
 use crate::{
     attempt::Attempt,
-    backend::{AskError, LogOnce},
+    backend::{BackendError, LogOnce},
 };
 use engine::{Beat, ITEMS_MAX};
 use futures_util::future::join_all;
@@ -48,7 +48,7 @@ async fn wait_for_work(runner: &RunnerState, alive_at: Instant) {
 
 /// Sends what is due, of all types at once: their heartbeats share a commit. Meanwhile time goes
 /// by: a store that does not answer keeps no handler from hearing that its lease has run out.
-async fn send_due(runner: &RunnerState, now: Instant, alive: bool) -> Result<(), AskError> {
+async fn send_due(runner: &RunnerState, now: Instant, alive: bool) -> Result<(), BackendError> {
     let due = (0..runner.pollers.len()).filter_map(|poller| {
         let due = runner.due_heartbeats(poller, now);
         (alive || !due.is_empty()).then(|| send_of(runner, poller, due))
@@ -67,7 +67,7 @@ async fn send_of(
     runner: &RunnerState,
     poller: usize,
     due: Vec<(Arc<Attempt>, Beat)>,
-) -> Result<(), AskError> {
+) -> Result<(), BackendError> {
     let worker = &runner.pollers[poller].worker;
     if due.is_empty() {
         return runner.backend.heartbeat(worker, Vec::new()).await.map(drop);

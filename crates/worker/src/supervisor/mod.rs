@@ -14,7 +14,7 @@ pub(crate) use handler_pool::HandlerPool;
 pub(crate) use poller::TypePoller;
 pub(crate) use state::{AttemptReport, RunnerState};
 
-use crate::runner::Strength;
+use crate::runner::RunnerStats;
 use futures_util::future::join_all;
 use std::{sync::Arc, time::Duration};
 use tokio::{
@@ -77,18 +77,18 @@ impl RunnerState {
     async fn drain(&self, pollers: &[JoinHandle<()>], stop: &watch::Receiver<Stop>) -> Stopped {
         let begun = Instant::now();
         self.context.stopping.cancel();
-        info!(running = self.strength().running, "no more jobs are taken");
+        info!(running = self.stats().running, "no more jobs are taken");
         // A claim may be on its way to the store, and what it brings must be given back.
         let claimed = || pollers.iter().all(JoinHandle::is_finished);
-        let idle = || claimed() && self.strength().running == 0;
+        let idle = || claimed() && self.stats().running == 0;
         until(idle, || begun + cut_off_after(grace(stop))).await;
         let released = self.give_back_all();
         let settled = || {
-            let Strength { running, unreported, .. } = self.strength();
+            let RunnerStats { running, unreported, .. } = self.stats();
             claimed() && running + unreported == 0
         };
         until(settled, || begun + grace(stop).max(REPORT_TIME_MIN)).await;
-        let unreported = self.strength().unreported;
+        let unreported = self.stats().unreported;
         info!(released, unreported, "stopped");
         Stopped { released, unreported }
     }

@@ -2,10 +2,10 @@
 
 use super::state::RunnerState;
 use crate::{
-    backend::{AskError, Backoff, LogOnce},
-    handler::Run,
+    backend::{BackendError, Backoff, LogOnce},
+    handler::HandlerFn,
 };
-use engine::{ClaimId, Host, JobType, Wish, WorkerId};
+use engine::{ClaimId, ClaimRequest, Host, JobType, WorkerId};
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::Notify, time::sleep};
 use tracing::info;
@@ -15,7 +15,7 @@ pub(crate) struct TypePoller {
     /// A worker is one kind per job type, so each poller has a name of its own.
     pub(crate) worker: WorkerId,
     pub(crate) host: Option<Host>,
-    pub(crate) run: Run,
+    pub(crate) run: HandlerFn,
     pub(crate) slots: usize,
     pub(crate) lease: Option<Duration>,
     /// Notified when there is more room.
@@ -23,8 +23,8 @@ pub(crate) struct TypePoller {
 }
 
 impl TypePoller {
-    fn claim_request(&self, claim: &ClaimId, max: usize) -> Wish {
-        Wish {
+    fn claim_request(&self, claim: &ClaimId, max: usize) -> ClaimRequest {
+        ClaimRequest {
             worker: self.worker.clone(),
             host: self.host.clone(),
             claim: claim.clone(),
@@ -65,7 +65,7 @@ pub(super) async fn poll(runner: Arc<RunnerState>, index: usize) {
             }
             Err(error) => {
                 log.failed(&format!("no jobs of {} can be claimed", poller.job_type), &error);
-                unknown |= matches!(error, AskError::Unknown { .. });
+                unknown |= matches!(error, BackendError::Unknown { .. });
                 tokio::select! {
                     () = stopping.cancelled() => break,
                     () = sleep(backoff.after(&error)) => {}

@@ -2,8 +2,8 @@
 
 use super::state::{AttemptReport, RunnerState};
 use crate::{
-    attempt::Ended,
-    backend::{AskError, BackendFuture, Backoff, LogOnce, Verdict},
+    attempt::AttemptEnd,
+    backend::{BackendError, BackendFuture, Backoff, LogOnce, Verdict},
 };
 use engine::{Beat, ITEMS_MAX, LeaseToken, Release, Report};
 use futures_util::future::join_all;
@@ -25,8 +25,8 @@ pub(super) async fn send(
         let ended: Vec<_> = page.iter().map(|report| (report.poller, report.token)).collect();
         for AttemptReport { id, token, ended, .. } in page.drain(..) {
             match ended {
-                Ended::Settled(ending) => settles.push(Report { id, token, ending }),
-                Ended::GivenBack { reason, delay } => {
+                AttemptEnd::Settled(ending) => settles.push(Report { id, token, ending }),
+                AttemptEnd::GivenBack { reason, delay } => {
                     releases.push(Release { id, token, reason, delay });
                 }
             }
@@ -70,13 +70,13 @@ async fn persist<'a>(
                 return tokens.iter().zip(verdicts).for_each(|(token, v)| note(runner, *token, v));
             }
             // Asking again would be answered in the same way.
-            Err(error @ AskError::Refused { .. }) => {
+            Err(error @ BackendError::Refused { .. }) => {
                 return tokens.iter().for_each(|token| give_up(runner, *token, &error));
             }
             Err(
-                error @ (AskError::Unwelcome { .. }
-                | AskError::Away { .. }
-                | AskError::Unknown { .. }),
+                error @ (BackendError::Unwelcome { .. }
+                | BackendError::Away { .. }
+                | BackendError::Unknown { .. }),
             ) => {
                 log.failed(&format!("{} reports are not taken", tokens.len()), &error);
                 sleep(backoff.after(&error)).await;
@@ -85,7 +85,7 @@ async fn persist<'a>(
     }
 }
 
-fn give_up(runner: &RunnerState, token: LeaseToken, cause: &AskError) {
+fn give_up(runner: &RunnerState, token: LeaseToken, cause: &BackendError) {
     let cause: &dyn std::error::Error = cause;
     runner.log_about(token, || error!(error = cause, "the report cannot be taken"));
 }
@@ -95,12 +95,14 @@ fn give_up(runner: &RunnerState, token: LeaseToken, cause: &AskError) {
 fn note(runner: &RunnerState, token: LeaseToken, verdict: Verdict) {
     match verdict {
         Ok(()) => {}
-        Err(AskError::Refused { code, .. }) => {
+        Err(BackendError::Refused { code, .. }) => {
             runner.count_too_late();
             runner.log_about(token, || warn!(code = &*code, "the report came too late"));
         }
         Err(
-            error @ (AskError::Unwelcome { .. } | AskError::Away { .. } | AskError::Unknown { .. }),
+            error @ (BackendError::Unwelcome { .. }
+            | BackendError::Away { .. }
+            | BackendError::Unknown { .. }),
         ) => {
             give_up(runner, token, &error);
         }

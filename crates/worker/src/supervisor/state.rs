@@ -5,9 +5,9 @@
 
 use super::{handler_pool::HandlerPool, poller::TypePoller};
 use crate::{
-    attempt::{self, Attempt, Ended, RunnerContext, StopReason},
-    backend::{Backend, ClaimedJob, LeaseState},
-    runner::Strength,
+    attempt::{self, Attempt, AttemptEnd, RunnerContext, StopReason},
+    backend::{Backend, ClaimedJob, LeaseStatus},
+    runner::RunnerStats,
 };
 use async_task::Task;
 use engine::{Beat, ClaimId, JobId, JsonText, LeaseToken, ProgressReport, ReleaseReason};
@@ -74,7 +74,7 @@ pub(crate) struct AttemptReport {
     pub(super) poller: usize,
     pub(super) id: JobId,
     pub(super) token: LeaseToken,
-    pub(super) ended: Ended,
+    pub(super) ended: AttemptEnd,
     /// The handler's last progress, if no heartbeat has told it.
     pub(super) progress: Option<ProgressReport>,
 }
@@ -126,7 +126,7 @@ impl RunnerState {
     fn give_back_undelivered(&self, state: &mut State, poller: usize, job: &ClaimedJob) {
         state.loads[poller].unreported += 1;
         let (id, token) = (job.info.id, job.info.token);
-        let ended = Ended::given_back(ReleaseReason::Undelivered);
+        let ended = AttemptEnd::given_back(ReleaseReason::Undelivered);
         drop(self.reports.send(AttemptReport { poller, id, token, ended, progress: None }));
     }
 
@@ -155,7 +155,7 @@ impl RunnerState {
     /// Somebody says how an attempt ended: its handler, or the supervisor that waits for it no
     /// longer. The first one is believed. The slot is free at once, so that the claim for the next
     /// job shares a commit with the report on this one.
-    fn end(&self, token: LeaseToken, ended: Ended) {
+    fn end(&self, token: LeaseToken, ended: AttemptEnd) {
         let mut state = self.lock();
         let lease = state.leases.get_mut(&token).filter(|lease| !lease.ended);
         let Some(lease) = lease else { return };
@@ -203,7 +203,7 @@ impl RunnerState {
         let running: Vec<_> = state.leases.values_mut().map(HeldLease::give_up).collect();
         drop(state);
         for (attempt, task) in running {
-            let ended = Ended::given_back(ReleaseReason::Released);
+            let ended = AttemptEnd::given_back(ReleaseReason::Released);
             self.cut_off(&attempt, task, ended, StopReason::Stopping);
         }
         unfinished
@@ -212,7 +212,13 @@ impl RunnerState {
     /// Nobody waits for a handler any longer. First it is said how the attempt ended: a handler
     /// that hears that it should stop says "cancelled", and nobody cancelled anything. The task is
     /// dropped while no lock is held, because that may run code of the handler.
-    fn cut_off(&self, attempt: &Attempt, task: Option<Task<()>>, ended: Ended, reason: StopReason) {
+    fn cut_off(
+        &self,
+        attempt: &Attempt,
+        task: Option<Task<()>>,
+        ended: AttemptEnd,
+        reason: StopReason,
+    ) {
         self.end(attempt.job.token, ended);
         attempt.stop(reason);
         drop(task);
@@ -233,16 +239,16 @@ impl RunnerState {
     pub(super) fn heartbeat_answered(
         &self,
         token: LeaseToken,
-        lease: LeaseState,
+        lease: LeaseStatus,
         sent_at: Instant,
     ) {
         let mut state = self.lock();
         let Some(held) = state.leases.get_mut(&token) else { return };
         held.heartbeat_at = sent_at;
         match lease {
-            LeaseState::Kept => {}
-            LeaseState::CancelRequested => held.attempt.stop(StopReason::Cancelled),
-            LeaseState::Lost => held.lose(),
+            LeaseStatus::Kept => {}
+            LeaseStatus::CancelRequested => held.attempt.stop(StopReason::Cancelled),
+            LeaseStatus::Lost => held.lose(),
         }
     }
 
@@ -289,9 +295,9 @@ impl RunnerState {
         self.lock().loads.iter().all(|load| load.idle)
     }
 
-    pub(crate) fn strength(&self) -> Strength {
+    pub(crate) fn stats(&self) -> RunnerStats {
         let state = self.lock();
-        Strength {
+        RunnerStats {
             slots: self.pollers.iter().map(|poller| poller.slots).sum(),
             running: state.loads.iter().map(|load| load.running).sum(),
             unreported: state.loads.iter().map(|load| load.unreported).sum(),

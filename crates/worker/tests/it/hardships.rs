@@ -2,7 +2,7 @@
 
 use crate::shop::{Shop, brisk, eventually, memory};
 use engine::{Command, JobId, JobType, PolicyDraft, Scope, Status};
-use platform::{SystemClock, SystemDice};
+use platform::{SystemClock, SystemRandom};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -13,11 +13,11 @@ use std::{
 };
 use store::{Memory, Request, StoreError};
 use tokio::sync::Notify;
-use worker::{Context, Fail, JobRequest, Why, on};
+use worker::{Context, Fail, JobRequest, StopReason, on};
 
 /// Two nodes that share a store, and the line between the first and the store.
 fn neighbours() -> (Shop, Arc<Memory>, Shop) {
-    let memory = Memory::shared(Arc::new(SystemClock::new()), Arc::new(SystemDice));
+    let memory = Memory::shared(Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     let line = Arc::new(memory.another());
     (Shop::over(line.clone()), line, Shop::over(Arc::new(memory)))
 }
@@ -41,7 +41,7 @@ async fn stopping_cancels_no_job() {
     for _ in 0..500 {
         jobs.push(shop.submit(JobRequest::new("nap", &())).await);
     }
-    eventually("all run", async || working.strength().running == 500).await;
+    eventually("all run", async || working.stats().running == 500).await;
     working.stop(Duration::from_secs(2)).await;
     assert_eq!(tally(&shop, &jobs).await, BTreeMap::from([("Queued".to_owned(), 500)]));
 }
@@ -86,9 +86,9 @@ async fn a_damaged_job_does_not_stop_the_runner() {
     }
     tokio::time::sleep(Duration::from_secs(8)).await;
     let tally = tally(&shop, &jobs).await;
-    let strength = working.strength();
+    let stats = working.stats();
     working.stop(Duration::from_secs(1)).await;
-    assert_eq!(tally.get("Completed"), Some(&30), "{tally:?} {strength:?}");
+    assert_eq!(tally.get("Completed"), Some(&30), "{tally:?} {stats:?}");
 }
 
 /// One overdue row is damaged: scheduled jobs start, and other leases expire.
@@ -96,7 +96,7 @@ async fn a_damaged_job_does_not_stop_the_runner() {
 async fn a_damaged_job_does_not_stop_the_clockwork() {
     let (shop, store) = Shop::with_faults(memory());
     shop.set_policy("gone", brisk()).await;
-    let wish = engine::Wish {
+    let claim_request = engine::ClaimRequest {
         worker: engine::WorkerId::parse("w").unwrap(),
         host: None,
         claim: engine::ClaimId::parse("c").unwrap(),
@@ -110,7 +110,7 @@ async fn a_damaged_job_does_not_stop_the_clockwork() {
         let hit = batch.iter().any(|r| matches!(r, Request::Job { id, command: Command::Timeout | Command::LeaseExpiry, .. } if *id == broken));
         hit.then(|| (false, StoreError::Damaged(None)))
     });
-    assert_eq!(shop.node.claim(&Scope::All, wish).await.unwrap().len(), 2);
+    assert_eq!(shop.node.claim(&Scope::All, claim_request).await.unwrap().len(), 2);
     let fine = |_: (), _: Context| async { Ok::<_, Fail>(()) };
     let working = shop.runner().with(on("later", fine)).start().await.unwrap();
     let later = shop.submit(JobRequest::new("later", &()).delay(Duration::from_secs(3))).await;
@@ -206,9 +206,9 @@ async fn a_lost_and_cancelled_handler_is_cut_off() {
     other.wait_for(id, Status::Cancelled).await; // its lease is over
     store.inject(|_| None);
     tokio::time::sleep(Duration::from_secs(12)).await;
-    let strength = working.strength();
+    let stats = working.stats();
     working.stop(Duration::from_secs(1)).await;
-    assert_eq!(strength.running, 0, "{strength:?}");
+    assert_eq!(stats.running, 0, "{stats:?}");
 }
 
 /// The user's runtime goes first.
@@ -239,9 +239,9 @@ async fn a_wait_without_end_is_no_wait_at_all() {
     let id = shop.submit(JobRequest::new("a", &())).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     let job = shop.job(id).await;
-    let strength = working.strength();
+    let stats = working.stats();
     working.stop(Duration::from_secs(1)).await;
-    assert_eq!((job.status(), strength.running), (Status::Queued, 0), "{strength:?}");
+    assert_eq!((job.status(), stats.running), (Status::Queued, 0), "{stats:?}");
 }
 
 #[tokio::test]
@@ -285,7 +285,7 @@ async fn a_task_of_the_handler_sleeps_by_the_clock_of_the_test() {
         let own = context.clone();
         tokio::spawn(async move { own.sleep(Duration::from_secs(3600)).await }).await?
     };
-    let kit = worker::testing::Kit::new().with(
+    let kit = worker::testing::TestHarness::new().with(
         on("a", spawns)
             .policy(PolicyDraft { timeout_ms: Some(7_200_000), ..PolicyDraft::default() }),
     );
@@ -347,21 +347,21 @@ async fn a_handler_on_a_node_without_its_store_learns_that_its_lease_has_run_out
     let (near, line, far) = neighbours();
     near.set_policy("a", PolicyDraft { timeout_ms: None, ..brisk() }).await;
     let first = |_: (), context: Context| async move {
-        assert_eq!(context.cancelled().await, Why::LeaseLost);
+        assert_eq!(context.cancelled().await, StopReason::LeaseLost);
         Err::<(), _>(Fail::cancelled())
     };
     let alone = near.runner().with(on("a", first)).start().await.unwrap();
     let id = near.submit(JobRequest::new("a", &())).await;
-    eventually("it runs", async || alone.strength().running == 1).await;
+    eventually("it runs", async || alone.stats().running == 1).await;
     line.cut_off(true);
-    eventually("it has heard", async || alone.strength().running == 0).await;
+    eventually("it has heard", async || alone.stats().running == 0).await;
     let second = |_: (), _: Context| async { Ok::<_, Fail>("of the second") };
     let other = far.runner().with(on("a", second)).start().await.unwrap();
     let job = far.wait_for(id, Status::Completed).await;
     assert_eq!(job.life.result.unwrap().as_str(), r#""of the second""#);
     line.cut_off(false);
-    eventually("the first has reported", async || alone.strength().unreported == 0).await;
-    assert_eq!(alone.strength().too_late, 1);
+    eventually("the first has reported", async || alone.stats().unreported == 0).await;
+    assert_eq!(alone.stats().too_late, 1);
     alone.stop(Duration::from_secs(2)).await;
     other.stop(Duration::from_secs(2)).await;
 }
@@ -382,10 +382,10 @@ async fn a_handler_that_ends_while_its_node_has_lost_the_store_is_reported_after
     };
     let working = near.runner().with(on("a", waits)).start().await.unwrap();
     let id = far.submit(JobRequest::new("a", &())).await;
-    eventually("it runs", async || working.strength().running == 1).await;
+    eventually("it runs", async || working.stats().running == 1).await;
     line.cut_off(true);
     go.notify_one();
-    eventually("it has ended", async || working.strength().unreported == 1).await;
+    eventually("it has ended", async || working.stats().unreported == 1).await;
     assert_eq!(far.job(id).await.status(), Status::Running);
     line.cut_off(false);
     let job = far.wait_for(id, Status::Completed).await;

@@ -107,10 +107,7 @@ async fn a_handler_that_blocks_its_thread_keeps_nobody_from_working() {
         assert_eq!(job.life.last_failure.unwrap().code.as_str(), "HANDLER_TIMEOUT");
         assert_eq!(job.life.losses, 0, "its worker was alive all the time");
     }
-    assert!(
-        working.strength().stuck_threads >= 12,
-        "two attempts each, and nobody can end a thread"
-    );
+    assert!(working.stats().stuck_threads >= 12, "two attempts each, and nobody can end a thread");
     at_full_strength(&shop, &working, "any").await;
     let stopped = working.stop(Duration::from_secs(5)).await;
     assert_eq!((stopped.released, stopped.unreported), (0, 0));
@@ -173,7 +170,6 @@ async fn after_a_storm_of_everything_the_runner_is_at_full_strength() {
             .await;
     }
     at_full_strength(&shop, &working, "any").await;
-    crate::shop::eventually("no thread is lost", async || working.strength().stuck_threads == 0)
-        .await;
+    crate::shop::eventually("no thread is lost", async || working.stats().stuck_threads == 0).await;
     working.stop(Duration::from_secs(5)).await;
 }

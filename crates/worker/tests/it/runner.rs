@@ -9,7 +9,9 @@ use std::{
     },
     time::Duration,
 };
-use worker::{Begun, Context, Fail, Handler, JobRequest, StartError, Why, on, on_handler};
+use worker::{
+    Context, Fail, Handler, JobRequest, StartError, StepState, StopReason, on, on_handler,
+};
 
 const SOON: Duration = Duration::from_secs(5);
 
@@ -139,7 +141,7 @@ async fn steps_and_children_reach_the_store() {
         context.submit_child(child).await?;
         let begun = context.step("second", |begun| async move {
             // The first time it fails in the middle.
-            if begun == Begun::First { Err(Fail::retry("HALF", "half-way")) } else { Ok(()) }
+            if begun == StepState::First { Err(Fail::retry("HALF", "half-way")) } else { Ok(()) }
         });
         begun.await
     };
@@ -204,7 +206,7 @@ async fn stopping_lets_handlers_end_and_gives_back_the_rest() {
     let quick = shop.submit(JobRequest::new("quick", &())).await;
     let endless = shop.submit(JobRequest::new("endless", &())).await;
     // Not only claimed: what comes when no more is taken goes back unseen.
-    eventually("both run", async || working.strength().running == 2).await;
+    eventually("both run", async || working.stats().running == 2).await;
     let stopped = working.stop(Duration::from_secs(2)).await;
     assert_eq!((stopped.released, stopped.unreported), (1, 0));
     assert_eq!(heard.load(Ordering::SeqCst), 1, "it could have ended in time");
@@ -230,7 +232,7 @@ async fn a_runner_that_is_dropped_gives_back_what_it_has() {
 async fn what_cannot_be_started_says_why() {
     let shop = Shop::open();
     let fine = || on("fine", |_: (), _: Context| async { Ok::<_, Fail>(()) });
-    let told = |error: Result<worker::Working, StartError>| error.err().unwrap().to_string();
+    let told = |error: Result<worker::RunningRunner, StartError>| error.err().unwrap().to_string();
     let none = told(shop.runner().start().await);
     assert!(none.contains("there is no handler"), "{none}");
     let twice = told(shop.runner().with(fine()).with(fine()).start().await);
@@ -314,7 +316,7 @@ async fn a_cancel_is_heard_and_acknowledged() {
     shop.set_policy("obedient", engine::PolicyDraft { timeout_ms: None, ..brisk() }).await;
     let obedient = |_: (), context: Context| async move {
         let why = context.cancelled().await;
-        assert_eq!((why, context.stopped()), (Why::Cancelled, Some(Why::Cancelled)));
+        assert_eq!((why, context.stopped()), (StopReason::Cancelled, Some(StopReason::Cancelled)));
         Err::<(), _>(Fail::cancelled())
     };
     let working = shop.runner().with(on("obedient", obedient)).start().await.unwrap();

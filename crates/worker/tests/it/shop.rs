@@ -1,10 +1,10 @@
 //! A node over a store in memory, with what tests ask of it again and again.
 
 use engine::{HistoryEntry, Job, JobId, JobType, PolicyDraft, Scope, Status, Tenant};
-use platform::{Node, Settings, SystemClock, SystemDice};
+use platform::{Node, Settings, SystemClock, SystemRandom};
 use std::{sync::Arc, time::Duration};
 use store::{FaultInjector, Memory, Store};
-use worker::{JobRequest, Runner, Working};
+use worker::{JobRequest, Runner, RunningRunner};
 
 pub(crate) struct Shop {
     pub(crate) node: Arc<Node>,
@@ -19,16 +19,16 @@ impl Shop {
     }
 
     pub(crate) fn over(store: Arc<dyn Store>) -> Self {
-        let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
-        let node = Node::start(store, clock, dice, Settings::default()).unwrap();
+        let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
+        let node = Node::start(store, clock, random, Settings::default()).unwrap();
         Shop { node: Arc::new(node) }
     }
 
     /// The same, where a test says which batches fail.
     pub(crate) fn with_faults(store: Arc<dyn Store>) -> (Self, Arc<FaultInjector>) {
         let faults = Arc::new(FaultInjector::new(store.clone()));
-        let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
-        let node = Node::start_with(faults.clone(), store, clock, dice, Settings::default());
+        let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
+        let node = Node::start_with(faults.clone(), store, clock, random, Settings::default());
         (Shop { node: Arc::new(node.unwrap()) }, faults)
     }
 
@@ -71,7 +71,7 @@ impl Shop {
 }
 
 pub(crate) fn memory() -> Arc<dyn Store> {
-    Arc::new(Memory::new(Arc::new(SystemClock::new()), Arc::new(SystemDice)))
+    Arc::new(Memory::new(Arc::new(SystemClock::new()), Arc::new(SystemRandom)))
 }
 
 /// Short leases and short waits, so that a test need not be patient.
@@ -96,13 +96,13 @@ pub(crate) async fn eventually(what: &str, mut happened: impl AsyncFnMut() -> bo
 }
 
 /// Every slot is free, nothing waits to be reported, no thread is lost, and it works.
-pub(crate) async fn at_full_strength(shop: &Shop, working: &Working, job_type: &str) {
+pub(crate) async fn at_full_strength(shop: &Shop, working: &RunningRunner, job_type: &str) {
     eventually("all slots are free", async || {
-        let strength = working.strength();
-        strength.running == 0 && strength.unreported == 0
+        let stats = working.stats();
+        stats.running == 0 && stats.unreported == 0
     })
     .await;
-    let slots = working.strength().slots;
+    let slots = working.stats().slots;
     let mut jobs = Vec::new();
     for _ in 0..3 * slots {
         jobs.push(shop.submit(JobRequest::new(job_type, &"fine")).await);

@@ -71,11 +71,11 @@ async fn a_worker_paused_past_its_lease_is_not_heard_any_more() {
     assert_eq!(job.life.result.as_ref().unwrap().as_str(), r#""of the second""#);
     gate.open();
     eventually("the first has reported and was not heard", async || {
-        let strength = late.strength();
-        strength.running + strength.unreported == 0
+        let stats = late.stats();
+        stats.running + stats.unreported == 0
     })
     .await;
-    assert_eq!(late.strength().too_late, 1, "LEASE_LOST");
+    assert_eq!(late.stats().too_late, 1, "LEASE_LOST");
     let after = other.job(id).await;
     assert_eq!((after.version, after.life.result), (job.version, job.life.result), "it stands");
     let story = other.story(id).await;

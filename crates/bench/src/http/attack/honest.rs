@@ -2,7 +2,7 @@
 //! connection that it opens again when it ends, and with requests that may be repeated.
 
 use super::super::{
-    client::{Ask, Line, Target, read},
+    client::{Ask, BenchConnection, Target, read},
     lives::{ClaimAnswer, Claimed, claim_of, settle_of},
     requests::Submitted,
 };
@@ -163,7 +163,7 @@ fn status(url: &str) -> Ask {
 /// A connection that is opened again when it ends, and the times of its requests.
 struct Connection {
     load: HonestLoad,
-    line: Option<Line>,
+    line: Option<BenchConnection>,
     measured: Measured,
 }
 
@@ -214,7 +214,7 @@ impl Connection {
     async fn send(&mut self, ask: &Ask) -> Result<Bytes, Error> {
         let line = match &mut self.line {
             Some(line) => line,
-            None => self.line.insert(Line::open(&self.load.target).await?),
+            None => self.line.insert(BenchConnection::open(&self.load.target).await?),
         };
         line.ask(ask.clone()).await
     }

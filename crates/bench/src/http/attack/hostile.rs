@@ -2,7 +2,7 @@
 //! to it does not matter here.
 
 use super::super::{
-    client::{Ask, Line, Target},
+    client::{Ask, BenchConnection, Target},
     processes::bearer,
 };
 use crate::{Error, error::failed};
@@ -36,7 +36,7 @@ pub(super) async fn key_for(admin: &Target, tenant: &str) -> Result<Target, Erro
         r#"{{"name":"soak","tenant":"{tenant}","scopes":["jobs:enqueue","jobs:read","work"]}}"#
     );
     let ask = Ask::post("a new key", "/api/keys", body, StatusCode::CREATED);
-    let answer: Value = Line::open(admin).await?.ask_for(ask).await?;
+    let answer: Value = BenchConnection::open(admin).await?.ask_for(ask).await?;
     let bearer = bearer(text(&answer, "key")?).expect("a key is plain ASCII");
     Ok(Target { address: admin.address, bearer })
 }
@@ -59,7 +59,7 @@ const RECURSIVE_SCHEMA: &str =
 
 impl Attackers {
     pub(super) async fn prepare(admin: &Target) -> Result<Self, Error> {
-        let mut line = Line::open(admin).await?;
+        let mut line = BenchConnection::open(admin).await?;
         line.ask(Ask {
             what: "a type with a schema",
             method: Method::PUT,
@@ -71,7 +71,7 @@ impl Attackers {
         let target = key_for(admin, "hostile").await?;
         let (path, body) = ("/api/jobs?withSignedUrl=true", r#"{"jobType":"watched"}"#);
         let signed = Ask::post("a signed address", path, body, StatusCode::ACCEPTED);
-        let job: Value = Line::open(&target).await?.ask_for(signed).await?;
+        let job: Value = BenchConnection::open(&target).await?.ask_for(signed).await?;
         let url = text(&job, "signedStatusUrl")?;
         let (path, query) = url.split_once('?').unwrap_or_default();
         let signed_events_path = format!("{}?{query}", path.replace("/status", "/events"));

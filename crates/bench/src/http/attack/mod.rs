@@ -8,7 +8,7 @@
 mod honest;
 mod hostile;
 
-use super::processes::Door;
+use super::processes::ServerProcess;
 use crate::{Bench, Error, Place, Settings, figures::Times, machine::memory_mib_of};
 use honest::{HonestLoad, Measured};
 use hostile::Attackers;
@@ -85,7 +85,7 @@ pub fn attack_soak(
     say: &mut dyn FnMut(&str),
 ) -> Result<AttackSoak, Error> {
     let bench = Bench::new(Settings::default(), place, say)?;
-    let server = Door::start_with(&bench, program, SETTINGS)?;
+    let server = ServerProcess::start_with(&bench, program, SETTINGS)?;
     let ((load, attackers), _) = bench.timed(async {
         let load = HonestLoad::prepare(&server.target, bench.clock.clone()).await?;
         Ok((load, Attackers::prepare(&server.target).await?))

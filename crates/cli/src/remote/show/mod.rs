@@ -12,8 +12,8 @@ pub(crate) use time::{ago, span};
 
 use crate::{
     args::{Form, OutputArgs, TerminalArgs},
-    ink::{Line, Tone},
     screen::{self, Screen},
+    style::{Style, StyledLine},
 };
 use anyhow::Result;
 use serde::Serialize;
@@ -33,7 +33,7 @@ pub(crate) struct Show {
 /// What is to be seen of an answer.
 pub(crate) enum View {
     Json(String),
-    Lines(Vec<Line>),
+    Lines(Vec<StyledLine>),
 }
 
 impl Show {
@@ -63,7 +63,11 @@ impl Show {
     }
 
     /// What is to be seen of an answer: the shape of the API for programs, lines for people.
-    pub(crate) fn view(&self, shape: &impl Serialize, lines: impl FnOnce() -> Vec<Line>) -> View {
+    pub(crate) fn view(
+        &self,
+        shape: &impl Serialize,
+        lines: impl FnOnce() -> Vec<StyledLine>,
+    ) -> View {
         match self.form {
             Form::Json => View::Json(clean::json(shape)),
             Form::Text | Form::Wide => View::Lines(lines()),
@@ -82,7 +86,7 @@ impl Show {
         self.put(&View::Json(clean::json(shape)))
     }
 
-    pub(crate) fn lines(&self, lines: &[Line]) -> Result<()> {
+    pub(crate) fn lines(&self, lines: &[StyledLine]) -> Result<()> {
         let text: String = lines.iter().map(|line| rendered(line, self.colours)).collect();
         Ok(put(&text)?)
     }
@@ -94,7 +98,7 @@ impl Show {
     }
 
     /// Prints lines where errors go.
-    pub(crate) fn complain(&self, lines: &[Line]) {
+    pub(crate) fn complain(&self, lines: &[StyledLine]) {
         for line in lines {
             eprint!("{}", rendered(line, self.error_colours));
         }
@@ -112,11 +116,11 @@ pub(crate) fn trying_again(why: &str) {
 }
 
 /// A name, in so many columns, and what it is.
-pub(crate) fn fact(name: &str, columns: usize, what: &str) -> Line {
-    Line::of(Tone::Faint, format!("{name:<columns$} ")).then(Tone::Plain, what)
+pub(crate) fn fact(name: &str, columns: usize, what: &str) -> StyledLine {
+    StyledLine::of(Style::Faint, format!("{name:<columns$} ")).then(Style::Plain, what)
 }
 
-fn rendered(line: &Line, colours: bool) -> String {
+fn rendered(line: &StyledLine, colours: bool) -> String {
     let line = line.clone().map(clean);
     let text = if colours { line.coloured() } else { line.text() };
     format!("{}\n", text.trim_end())

@@ -2,11 +2,11 @@
 
 use engine::Timestamp;
 use std::time::Duration;
-use wire::Moment;
+use wire::Rfc3339;
 
 /// How long ago something was, or when it will be.
-pub(crate) fn ago(at: Moment, now: Timestamp) -> String {
-    let Moment(at) = at;
+pub(crate) fn ago(at: Rfc3339, now: Timestamp) -> String {
+    let Rfc3339(at) = at;
     if at > now {
         return format!("in {}", span(at.since(now)));
     }
@@ -34,7 +34,7 @@ mod tests {
         let now = Timestamp::parse("now", 1_000_000_000_000).unwrap();
         let check = |ms: i64, said: &str| {
             let at = Timestamp::parse("at", now.unix_ms() + ms).unwrap();
-            assert_eq!(ago(Moment(at), now), said);
+            assert_eq!(ago(Rfc3339(at), now), said);
         };
         check(0, "now");
         check(-999, "now");

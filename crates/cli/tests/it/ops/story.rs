@@ -2,8 +2,8 @@
 
 use super::{claim, poison};
 use crate::{client::Prompt, client::Told, serve::House, submit};
-use engine::{ClaimId, Host, JobId, JobType, Scope, Wish, WorkerId};
-use platform::{SystemClock, SystemDice};
+use engine::{ClaimId, ClaimRequest, Host, JobId, JobType, Scope, WorkerId};
+use platform::{SystemClock, SystemRandom};
 use serde_json::{Value, json};
 use std::{
     env, fs,
@@ -13,7 +13,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use store::{Clock, Execute, HandClock, News, Options, Request, Sqlite};
+use store::{Clock, Execute, ManualClock, Notification, Options, Request, Sqlite};
 use tempfile::TempDir;
 
 /// Longer than a worker may be silent.
@@ -23,12 +23,12 @@ const SILENCE: Duration = Duration::from_secs(600);
 fn abandoned(data: &Path) -> JobId {
     let wall = SystemClock::new().read().wall;
     let before = engine::Timestamp::from_unix_ms(wall.unix_ms() - SILENCE.as_millis() as i64);
-    let clock = Arc::new(HandClock::at(before));
+    let clock = Arc::new(ManualClock::at(before));
     fs::create_dir_all(data).unwrap();
     let path = data.join("consign.db");
     let store =
-        Sqlite::open(path, clock.clone(), Arc::new(SystemDice), Options::default()).unwrap();
-    let wish = Wish {
+        Sqlite::open(path, clock.clone(), Arc::new(SystemRandom), Options::default()).unwrap();
+    let wish = ClaimRequest {
         worker: WorkerId::parse("w-1").unwrap(),
         host: Some(Host::parse("machine-1").unwrap()),
         claim: ClaimId::parse("c-1").unwrap(),
@@ -36,7 +36,12 @@ fn abandoned(data: &Path) -> JobId {
         max: 1,
         lease: None,
     };
-    store.execute(vec![Request::Claim { scope: Scope::All, wish }], News::default()).unwrap();
+    store
+        .execute(
+            vec![Request::Claim { scope: Scope::All, claim_request: wish }],
+            Notification::default(),
+        )
+        .unwrap();
     clock.pass(SILENCE);
     submit(&store)
 }

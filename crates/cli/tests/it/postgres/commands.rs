@@ -50,7 +50,7 @@ fn an_operator_without_a_key_is_let_in_while_nodes_run() {
     let house = House::of_database(&address, SETTINGS);
     let told = run(&folder, &["keys", "bootstrap"], &address);
     assert!(told.success, "{}", told.err);
-    let guess = engine::KeySecret::new(engine::Chance(1), [engine::Chance(2); 2]).expose();
+    let guess = engine::KeySecret::new(engine::Entropy(1), [engine::Entropy(2); 2]).expose();
     let guesser = house.stranger().with_key(&guess);
     guesser.get("/api/queues").send().problem(401, "UNAUTHENTICATED");
     let key = fs::read_to_string(folder.path().join("consign-data/admin.key")).unwrap();

@@ -2,7 +2,7 @@
 
 use super::{fresh, schema_at};
 use crate::serve::{Client, House, PATIENCE, wait_until};
-use engine::{Chance, KeySecret};
+use engine::{Entropy, KeySecret};
 use platform::SystemClock;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -183,7 +183,7 @@ fn a_node_that_has_stopped_keeps_no_change_waiting() {
 fn guessed_keys_share_few_looks_at_the_database() {
     let house = House::of_database(&fresh(Server::shared()), "");
     let guess = |number: u128| {
-        let secret = KeySecret::new(Chance(number << 64), [Chance(number), Chance(1)]).expose();
+        let secret = KeySecret::new(Entropy(number << 64), [Entropy(number), Entropy(1)]).expose();
         house
             .stranger()
             .with_key(&secret)

@@ -4,7 +4,7 @@ use super::{
     Auditor, Verdict, ensure,
     watch::{ClaimWatch, Watch},
 };
-use engine::{JobId, JobType, Scope, Status, Tenant, Timestamp, Wish};
+use engine::{ClaimRequest, JobId, JobType, Scope, Status, Tenant, Timestamp};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +23,7 @@ pub(super) struct Fairness {
 #[derive(Clone, Debug)]
 pub(crate) struct ClaimAsked {
     pub(crate) scope: Scope,
-    pub(crate) wish: Wish,
+    pub(crate) claim_request: ClaimRequest,
 }
 
 impl Auditor {
@@ -32,18 +32,18 @@ impl Auditor {
         let held: BTreeSet<JobId> = self.held_before(asked);
         let fresh = self.started_now(asked);
         ensure(held.is_empty() || fresh.is_empty(), "I8", || {
-            let (claim, worker) = (&asked.wish.claim, &asked.wish.worker);
+            let (claim, worker) = (&asked.claim_request.claim, &asked.claim_request.worker);
             format!("claim {claim} of {worker} was repeated and used further attempts")
         })?;
         for id in &fresh {
             let claim = self.jobs.get_mut(id).and_then(|watch| watch.claims.last_mut());
-            claim.expect("it was started now").claim = Some(asked.wish.claim.clone());
+            claim.expect("it was started now").claim = Some(asked.claim_request.claim.clone());
         }
         if let Some(jobs) = heard {
             let told: BTreeSet<JobId> = jobs.iter().map(|claimed| claimed.job.id()).collect();
             let expected = if held.is_empty() { &fresh } else { &held };
             ensure(told == *expected, "I6", || {
-                format!("claim {} was told {told:?}", asked.wish.claim)
+                format!("claim {} was told {told:?}", asked.claim_request.claim)
             })?;
             for claimed in jobs {
                 self.told_of_a_lease(claimed)?;
@@ -69,15 +69,15 @@ impl Auditor {
     fn held_before(&self, asked: &ClaimAsked) -> BTreeSet<JobId> {
         let same = |claim: &ClaimWatch| {
             claim.step < self.step
-                && claim.worker.as_ref() == Some(&asked.wish.worker)
-                && claim.claim.as_ref() == Some(&asked.wish.claim)
+                && claim.worker.as_ref() == Some(&asked.claim_request.worker)
+                && claim.claim.as_ref() == Some(&asked.claim_request.claim)
         };
         self.open_claims().filter(|(_, _, claim)| same(claim)).map(|(id, _, _)| id).collect()
     }
 
     fn started_now(&self, asked: &ClaimAsked) -> BTreeSet<JobId> {
         let now = |claim: &ClaimWatch| {
-            claim.step == self.step && claim.worker.as_ref() == Some(&asked.wish.worker)
+            claim.step == self.step && claim.worker.as_ref() == Some(&asked.claim_request.worker)
         };
         self.open_claims().filter(|(_, _, claim)| now(claim)).map(|(id, _, _)| id).collect()
     }
@@ -103,7 +103,7 @@ impl Auditor {
     /// A lease lasts as long as the worker asked, and no longer than the work may take.
     fn as_long_as_asked(&self, asked: &ClaimAsked, claimed: &Claimed) -> Verdict {
         let policy = &self.policies[&claimed.job.envelope.job_type];
-        let length = asked.wish.lease.unwrap_or(policy.lease).min(policy.timeout);
+        let length = asked.claim_request.lease.unwrap_or(policy.lease).min(policy.timeout);
         let lease = claimed.job.lease().map(|lease| lease.expires_at);
         let row = self.jobs[&claimed.job.id()].rows.last();
         let promised = row.map(|row| row.at + length);
@@ -133,7 +133,7 @@ impl Auditor {
     }
 
     fn is_open(&self, asked: &ClaimAsked, queue: &QueueName) -> bool {
-        asked.wish.job_types.contains(&queue.0)
+        asked.claim_request.job_types.contains(&queue.0)
             && asked.scope.covers(&queue.1)
             && !self.paused.contains(queue)
     }
@@ -153,9 +153,14 @@ impl Auditor {
         for (_, queue) in &due {
             *had.entry(queue).or_default() += 1;
         }
-        let wanted = asked.wish.max.min(due.len());
+        let wanted = asked.claim_request.max.min(due.len());
         ensure(fresh.len() >= wanted, "I12", || {
-            format!("{} due jobs, a claim for {} got {}", due.len(), asked.wish.max, fresh.len())
+            format!(
+                "{} due jobs, a claim for {} got {}",
+                due.len(),
+                asked.claim_request.max,
+                fresh.len()
+            )
         })?;
         let served = |queue: &QueueName| got.get(queue).copied().unwrap_or(0);
         let most = got.values().copied().max().unwrap_or(0);

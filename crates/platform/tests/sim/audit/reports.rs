@@ -1,7 +1,7 @@
 //! What workers reported, and what they were told.
 
 use super::{Auditor, Verdict, ensure, watch::ClaimWatch};
-use engine::{Job, JobId, LeaseToken, Pulse, Reason, Refusal, Status};
+use engine::{Job, JobId, LeaseState, LeaseToken, Reason, Refusal, Status};
 use platform::Explained;
 
 impl Auditor {
@@ -48,17 +48,22 @@ impl Auditor {
     }
 
     /// After the look: is the lease as the heartbeat was told?
-    pub(crate) fn audit_pulse(&mut self, id: JobId, token: &LeaseToken, pulse: Pulse) -> Verdict {
+    pub(crate) fn audit_pulse(
+        &mut self,
+        id: JobId,
+        token: &LeaseToken,
+        lease_state: LeaseState,
+    ) -> Verdict {
         let watch = self.jobs.get_mut(&id).expect("workers know only claimed jobs");
         let (there, ended) = (watch.is_there(), watch.status().is_some_and(Status::is_ended));
         let asked = watch.seen.as_ref().is_some_and(|job| job.life.cancel_requested);
         let claim = watch.claims.iter_mut().find(|claim| claim.token.as_ref() == Some(token));
         let claim = claim.expect("workers know only tokens that they were told");
         let open = there && claim.closed.is_none();
-        match pulse {
-            Pulse::Extended(until) | Pulse::CancelRequested(until) => {
+        match lease_state {
+            LeaseState::Extended(until) | LeaseState::CancelRequested(until) => {
                 ensure(open, "I7", || format!("{id}: a lease that is gone was extended"))?;
-                let told = matches!(pulse, Pulse::CancelRequested(_));
+                let told = matches!(lease_state, LeaseState::CancelRequested(_));
                 ensure(told == asked, "I3", || {
                     format!("{id}: the worker heard {told} of a cancel")
                 })?;
@@ -69,10 +74,12 @@ impl Auditor {
                 claim.promised_until = until;
                 Ok(())
             }
-            Pulse::Lost => {
+            LeaseState::Lost => {
                 ensure(!open, "I6", || format!("{id}: a lease was called lost and is not"))
             }
-            Pulse::Ended => ensure(ended, "I3", || format!("{id} was called ended and is not")),
+            LeaseState::Ended => {
+                ensure(ended, "I3", || format!("{id} was called ended and is not"))
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! What an object holds, as a table.
 
-use super::super::dress::{name_of, said};
+use super::super::schema_rules::{name_of, said};
 use super::prose::prose_line;
 use maud::{Markup, html};
 use utoipa::openapi::{

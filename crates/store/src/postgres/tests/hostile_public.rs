@@ -7,8 +7,8 @@
 
 use super::{RUNTIME, house_of, open_at};
 use crate::{
-    HandClock, SeededDice, Store,
-    conformance::house::keyed,
+    ManualClock, SeededRandom, Store,
+    conformance::fixture::keyed,
     postgres::{
         PostgresAddress, doctor, examine_postgres, migrate_postgres, pool::Pool, schema, session,
         sql, uuid, verify, verify_postgres_audit,
@@ -298,22 +298,22 @@ fn a_life_beside_traps_in_public_springs_none_of_them() {
 
 /// Everything that a node, an application and an operator do.
 fn live_and_look(address: &PostgresAddress) {
-    let clock = Arc::new(HandClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
-    let dice = Arc::new(SeededDice::new(1));
-    let store = open_at(address, &clock, &dice);
-    let house = house_of(&store, &clock, &dice);
-    let id = house.submit(keyed("a key", "1"));
-    assert_eq!(house.complete(&house.take()), Ok(Status::Completed));
-    house.sweep();
+    let clock = Arc::new(ManualClock::at(Timestamp::from_unix_ms(1_800_000_000_000)));
+    let random = Arc::new(SeededRandom::new(1));
+    let store = open_at(address, &clock, &random);
+    let fixture = house_of(&store, &clock, &random);
+    let id = fixture.submit(keyed("a key", "1"));
+    assert_eq!(fixture.complete(&fixture.take()), Ok(Status::Completed));
+    fixture.sweep();
     let app = RUNTIME.block_on(address.connect()).expect("it answers");
     let enqueue =
         format!("select job_id from {}.enqueue('email', '1', key => 'k')", address.schema());
     let rows = RUNTIME.block_on(app.query_typed(&enqueue, &[])).expect("it is taken");
     let enqueued: JobId = uuid::id_of(&rows[0], 0).expect("an id");
     for id in [id, enqueued] {
-        assert!(house.find(id).is_some());
+        assert!(fixture.find(id).is_some());
     }
-    house.tidy(10);
+    fixture.prune(10);
     RUNTIME.block_on(store.number_events(10)).expect("the store works");
     RUNTIME.block_on(store.raise_epoch()).expect("the store works");
     RUNTIME.block_on(migrate_postgres(address)).expect("nothing is to be done");

@@ -1,12 +1,12 @@
 //! Announcements of one job are in the order of its history, whoever was faster.
 
-use super::{RUNTIME, by_hand, open_at};
+use super::{RUNTIME, open_at, testing};
 use crate::{
-    Execute, News, PAGE_MAX, Postgres, PostgresAddress, Reply, Request, SeededDice, Store,
-    StoreError,
-    conformance::house::{claiming, email, tenant, wish},
+    Execute, Notification, PAGE_MAX, Postgres, PostgresAddress, Reply, Request, SeededRandom,
+    Store, StoreError,
+    conformance::fixture::{claim_request, claiming, email, tenant},
 };
-use engine::{Intake, JobId, NewJob, PAYLOAD_BYTES_MAX, Timestamp};
+use engine::{JobId, NewJob, PAYLOAD_BYTES_MAX, SubmitContext, Timestamp};
 use std::{sync::Arc, time::Duration};
 use tokio::time::{sleep, timeout};
 use tokio_postgres::Client;
@@ -22,21 +22,22 @@ fn now() -> Timestamp {
 /// outbox must not be the one that it had at the beginning.
 #[test]
 fn a_start_is_told_after_the_hand_over_that_it_overtook() {
-    let (clock, dice, address) = by_hand();
-    let store = open_at(&address, &clock, &dice);
+    let (clock, random, address) = testing();
+    let store = open_at(&address, &clock, &random);
     RUNTIME.block_on(async {
         // The queue is there, so that nothing else is in the way.
-        submit(&store, &dice).await;
+        submit(&store, &random).await;
         let app = address.connect().await.expect("it answers");
-        let slow = new_job(&dice);
+        let slow = new_job(&random);
         hold(&app, &address, slow.id).await;
-        let batch = vec![Request::Submit(vec![slow]), claiming(wish("w", "c", &["email"], 10))];
+        let batch =
+            vec![Request::Submit(vec![slow]), claiming(claim_request("w", "c", &["email"], 10))];
         let waiting = tokio::spawn({
             let store = store.clone();
             async move { execute(&store, batch).await }
         });
         wait_until_held(&address).await;
-        let overtaken = submit(&store, &dice).await;
+        let overtaken = submit(&store, &random).await;
         app.batch_execute("rollback").await.expect("it lets go");
         waiting.await.expect("no panic").expect("it is carried out");
         assert_eq!(told(&store, overtaken).await, [1, 2]);
@@ -69,19 +70,19 @@ async fn wait_until_held(address: &PostgresAddress) {
     timeout(PATIENCE, held).await.expect("the batch waits");
 }
 
-pub(super) fn new_job(dice: &SeededDice) -> NewJob {
-    let chance = || crate::Dice::roll(dice);
-    let intake = Intake {
-        id: JobId::new(now(), chance()),
+pub(super) fn new_job(random: &SeededRandom) -> NewJob {
+    let entropy = || crate::RandomSource::entropy(random);
+    let context = SubmitContext {
+        id: JobId::new(now(), entropy()),
         tenant: tenant("default"),
-        chance: chance(),
+        entropy: entropy(),
         payload_bytes_max: PAYLOAD_BYTES_MAX,
     };
-    email().check(intake).expect("a lawful draft")
+    email().check(context).expect("a lawful draft")
 }
 
-async fn submit(store: &Arc<Postgres>, dice: &SeededDice) -> JobId {
-    let new = new_job(dice);
+async fn submit(store: &Arc<Postgres>, random: &SeededRandom) -> JobId {
+    let new = new_job(random);
     let id = new.id;
     let batch = vec![Request::Submit(vec![new])];
     let replies = execute(store, batch).await.expect("the store works");
@@ -95,7 +96,7 @@ pub(super) async fn execute(
     batch: Vec<Request>,
 ) -> Result<Vec<Reply>, StoreError> {
     let store = store.clone();
-    let done = tokio::task::spawn_blocking(move || store.execute(batch, News::default()));
+    let done = tokio::task::spawn_blocking(move || store.execute(batch, Notification::default()));
     done.await.expect("no panic")
 }
 

@@ -1,14 +1,14 @@
 //! A role that may connect and nothing else holds every advisory lock that Consign was ever known
 //! to take. Whatever nodes lock, they lock in rows that only the schema's owner can touch.
 
-use super::{PostgresAddress, RUNTIME, by_hand, fresh_address, house_of, open_at, order::execute};
+use super::{PostgresAddress, RUNTIME, fresh_address, house_of, open_at, order::execute, testing};
 use crate::{
     Answer, Request,
+    codec::facet,
     conformance::{
         audit::recorded,
-        house::{claiming, email, job_type, wish},
+        fixture::{claim_request, claiming, email, job_type},
     },
-    form::facet,
     postgres::migrate_postgres,
 };
 use engine::Scope;
@@ -47,16 +47,16 @@ async fn soon<T>(what: &str, done: impl Future<Output = T>) -> T {
 
 #[test]
 fn an_outsider_s_advisory_locks_stop_no_start_no_audited_action_and_no_claim() {
-    let (clock, dice, address) = by_hand();
+    let (clock, random, address) = testing();
     let (schema, not_made) = (address.schema(), fresh_address());
-    let wanted = wish("w", "c", &["email"], 1);
+    let wanted = claim_request("w", "c", &["email"], 1);
     let digest = facet::of_claim(&Scope::All, &wanted.worker, &wanted.claim);
     let of = |of: i64| facet::of_name(&[schema, &of.to_string()]);
     let migration = facet::of_name(&["migrate", not_made.schema()]);
     let start = facet::of_name(&["start", schema]);
     let outsider = outsider(&address, &[migration, start, of(1), of(digest)]);
-    let store = open_at(&address, &clock, &dice);
-    house_of(&store, &clock, &dice).submit(email());
+    let store = open_at(&address, &clock, &random);
+    house_of(&store, &clock, &random).submit(email());
     RUNTIME.block_on(async {
         let turn = soon("a start", address.turn()).await.expect("nobody else starts");
         turn.end().await;
@@ -78,7 +78,7 @@ fn no_advisory_lock_is_left_in_any_statement() {
     let sources = [
         include_str!("../sql.rs"),
         include_str!("../schema.rs"),
-        include_str!("../turn.rs"),
+        include_str!("../startup_lock.rs"),
         include_str!("../migrations/0001_tables.sql"),
         include_str!("../migrations/0002_enqueue.sql"),
     ];

@@ -1,7 +1,7 @@
 //! Records are part of the transaction that sets them, whatever becomes of the connection.
 
-use super::hand_over::Scene;
-use crate::{Answer, Execute, News, Request, Store, conformance::house::job_type};
+use super::fast_submit::Scene;
+use crate::{Answer, Execute, Notification, Request, Store, conformance::fixture::job_type};
 use engine::Policy;
 use pollster::block_on;
 use test_postgres::{ChaosProxy, When};
@@ -11,13 +11,13 @@ use test_postgres::{ChaosProxy, When};
 #[test]
 fn a_record_is_there_when_nobody_answers_for_its_commit() {
     let scene = Scene::new();
-    scene.hand_over();
+    scene.fast_submit();
     let lose: [fn(&ChaosProxy, When); 2] = [ChaosProxy::lose_replies, ChaosProxy::lose_commits];
     for (lose, max_attempts) in lose.into_iter().zip([7, 8]) {
         let policy = Policy { max_attempts, ..Policy::default() };
         lose(&scene.proxy, When::Next(1));
         let set = vec![Request::set_policy(&job_type("email"), &policy)];
-        let done = scene.store.execute(set, News::default());
+        let done = scene.store.execute(set, Notification::default());
         let is_set = block_on(scene.store.policies()).expect("the store works");
         let is_set = is_set.get(&job_type("email")) == Some(&policy);
         match done {

@@ -7,12 +7,12 @@ use super::{
     world::{View, World, events},
 };
 use crate::{
-    Answer, EVENTS_KEPT, Execute, News, Reply, Request, Sqlite, Store, StoreError,
+    Answer, EVENTS_KEPT, Execute, Notification, Reply, Request, Sqlite, Store, StoreError,
     sqlite::{doctor, open::Files},
 };
 use crash_disk::Disk;
 use engine::{
-    Chance, Command, JobDraft, JobId, NewJob, Scope, StepAnswer, Tenant, Timestamp, key_is_free,
+    Command, Entropy, JobDraft, JobId, NewJob, Scope, StepAnswer, Tenant, Timestamp, key_is_free,
 };
 use pollster::block_on;
 use std::collections::{BTreeMap, BTreeSet};
@@ -142,7 +142,7 @@ impl<'a> Checker<'a> {
             }
         }
         let requests = probes.iter().map(|probe| probe.request.clone()).collect();
-        let replies = heard(store.execute(requests, News::default()))?;
+        let replies = heard(store.execute(requests, Notification::default()))?;
         for (probe, reply) in probes.iter().zip(replies) {
             if !(probe.accepts)(&reply) {
                 return Err(format!("{:?} was answered by {reply:?}", probe.request));
@@ -165,7 +165,7 @@ impl<'a> Checker<'a> {
             return None;
         }
         let mut again = new.clone();
-        again.id = JobId::new(now, Chance(u128::from_be_bytes(new.id.to_bytes()).rotate_left(17)));
+        again.id = JobId::new(now, Entropy(u128::from_be_bytes(new.id.to_bytes()).rotate_left(17)));
         let accepts = move |reply: &Reply| match reply {
             Ok(Answer::Submitted(all)) => all[0].duplicate && holders.contains(&all[0].job_id),
             _ => false,
@@ -189,13 +189,13 @@ impl Probe {
 
 fn new_work() -> Probe {
     let draft = JobDraft { job_type: "probe".into(), ..JobDraft::default() };
-    let intake = engine::Intake {
-        id: JobId::new(start(), Chance(1)),
+    let context = engine::SubmitContext {
+        id: JobId::new(start(), Entropy(1)),
         tenant: Tenant::parse("probe").expect("lawful"),
-        chance: Chance(2),
+        entropy: Entropy(2),
         payload_bytes_max: 100,
     };
-    let new = draft.check(intake).expect("lawful");
+    let new = draft.check(context).expect("lawful");
     let accepts = |reply: &Reply| match reply {
         Ok(Answer::Submitted(all)) => !all[0].duplicate,
         _ => false,

@@ -7,7 +7,7 @@ use super::{
     say,
     story::{Plan, Story, Teller},
 };
-use crate::{Execute, News, Request, Store, StoreError};
+use crate::{Execute, Notification, Request, Store, StoreError};
 use crash_disk::{Disk, Fault, FaultyOp};
 use engine::{Scope, WorkerId};
 use pollster::block_on;
@@ -96,7 +96,7 @@ fn one_fault(sound: &Story, fault: Fault) -> Option<Told> {
         lawful.push(sound.world_after(answered + 1));
     }
     let checker = Checker { story: sound, answered, under_way, lawful };
-    for how in [How::Killed, How::Strict, How::Chance(1), How::Chance(2)] {
+    for how in [How::Killed, How::Strict, How::Entropy(1), How::Entropy(2)] {
         let found = checker.check(&how.image(&disk, disk.ops()));
         if let Err(wrong) = found {
             panic!("{fault:?}, then {how}: {wrong}\n{}", sound.around(sound.calls[answered].begun));
@@ -106,13 +106,14 @@ fn one_fault(sound: &Story, fault: Fault) -> Option<Told> {
 }
 
 fn is_refused_from_now_on(teller: &Teller) {
-    let seen = || Request::Seen { scope: Scope::All, worker: WorkerId::parse("w9").unwrap() };
+    let seen =
+        || Request::WorkerAlive { scope: Scope::All, worker: WorkerId::parse("w9").unwrap() };
     for _ in 0..3 {
         let store = teller.store();
         let answers = [
-            store.execute(vec![seen()], News::default()).map(drop),
+            store.execute(vec![seen()], Notification::default()).map(drop),
             block_on(store.number_events(1)).map(drop),
-            block_on(store.tidy(1)).map(drop),
+            block_on(store.prune(1)).map(drop),
         ];
         for answer in answers {
             assert!(matches!(answer, Err(StoreError::Unavailable(_))), "{answer:?}");

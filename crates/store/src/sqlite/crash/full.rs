@@ -9,10 +9,11 @@ use super::{
     story::{Plan, Teller},
 };
 use crate::{
-    Execute, News, Request, SeededDice, Sqlite, Store, StoreError, dice::Dice, sqlite::open::Files,
+    Execute, Notification, Request, SeededRandom, Sqlite, Store, StoreError, random::RandomSource,
+    sqlite::open::Files,
 };
 use crash_disk::Disk;
-use engine::{Intake, JobDraft, JobId, NewJob, PAYLOAD_BYTES_MAX, Scope, Tenant};
+use engine::{JobDraft, JobId, NewJob, PAYLOAD_BYTES_MAX, Scope, SubmitContext, Tenant};
 use pollster::block_on;
 use std::{sync::Mutex, thread};
 
@@ -46,24 +47,24 @@ fn wherever_the_disk_is_full_a_refusal_means_that_nothing_was_done() {
         let (disk, stops) = (Disk::new(), Stops::default());
         let store = open_counting(&disk, &stops).unwrap();
         disk.capacity(Some(used(&disk) + size));
-        let dice = SeededDice::new(size);
+        let random = SeededRandom::new(size);
         let mut crowd = Crowd::default();
         // The checkpoint thread moves the log whenever its turn comes, and makes room for more.
         for submitted in 0..JOBS_MAX {
             if submitted >= JOBS_MIN && !crowd.refused.is_empty() {
                 break;
             }
-            crowd.note(new_job(&dice), &store);
+            crowd.note(new_job(&random), &store);
         }
         assert!(!crowd.refused.is_empty(), "{size} bytes were enough");
         refusals += crowd.refused.len();
-        for how in [How::Killed, How::Strict, How::Chance(1), How::Chance(2)] {
+        for how in [How::Killed, How::Strict, How::Entropy(1), How::Entropy(2)] {
             let found = how.image(&disk, disk.ops());
             crowd.is_found(&open(&found).unwrap(), None);
             assert_eq!(health(&files(&found)), Ok(vec![]), "{size}, {how}");
         }
         disk.capacity(None);
-        (0..5).for_each(|_| submit(&store, &new_job(&dice)).unwrap());
+        (0..5).for_each(|_| submit(&store, &new_job(&random)).unwrap());
         crowd.taken.iter().for_each(|new| assert!(is_there(&store, new)));
         assert_eq!(stops.count(), 0);
     }
@@ -76,8 +77,8 @@ fn what_the_writer_knows_by_heart_is_right_after_a_full_disk() {
     let plan = Plan { seed: 21, past: 0, quiet: 0, steps: 0, hasty: false };
     let mut teller = Teller::new(plan, Disk::new());
     teller.open().unwrap();
-    let dice = SeededDice::new(1);
-    let large = || Request::Submit((0..100).map(|_| new_job(&dice)).collect());
+    let random = SeededRandom::new(1);
+    let large = || Request::Submit((0..100).map(|_| new_job(&random)).collect());
     for _ in 0..40 {
         teller.live(5).unwrap();
         teller.disk.capacity(Some(0));
@@ -107,9 +108,9 @@ impl Crowd {
             for caller in 0..CALLERS {
                 let crowd = &crowd;
                 scope.spawn(move || {
-                    let dice = SeededDice::new(caller);
+                    let random = SeededRandom::new(caller);
                     for _ in 0..CALLS {
-                        let new = new_job(&dice);
+                        let new = new_job(&random);
                         let mut mine = Crowd::default();
                         mine.note(new, store);
                         mine.is_found(store, None); // reads go on
@@ -148,17 +149,21 @@ fn is_there(store: &Sqlite, new: &NewJob) -> bool {
 }
 
 fn submit(store: &Sqlite, new: &NewJob) -> Result<(), StoreError> {
-    store.execute(vec![Request::Submit(vec![new.clone()])], News::default()).map(|replies| {
-        assert!(replies[0].is_ok(), "{replies:?}");
-    })
+    store.execute(vec![Request::Submit(vec![new.clone()])], Notification::default()).map(
+        |replies| {
+            assert!(replies[0].is_ok(), "{replies:?}");
+        },
+    )
 }
 
-fn new_job(dice: &SeededDice) -> NewJob {
-    let payload = Some(format!("\"{}\"", "f".repeat((dice.next() % 6_000) as usize)));
+fn new_job(random: &SeededRandom) -> NewJob {
+    let payload = Some(format!("\"{}\"", "f".repeat((random.next() % 6_000) as usize)));
     let draft = JobDraft { job_type: "email".into(), payload, ..JobDraft::default() };
-    let (id, chance) = (JobId::new(start(), dice.roll()), dice.roll());
+    let (id, entropy) = (JobId::new(start(), random.entropy()), random.entropy());
     let tenant = Tenant::parse("default").unwrap();
-    draft.check(Intake { id, tenant, chance, payload_bytes_max: PAYLOAD_BYTES_MAX }).unwrap()
+    draft
+        .check(SubmitContext { id, tenant, entropy, payload_bytes_max: PAYLOAD_BYTES_MAX })
+        .unwrap()
 }
 
 fn used(disk: &Disk) -> u64 {

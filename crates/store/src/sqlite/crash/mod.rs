@@ -15,7 +15,7 @@ mod tell;
 mod world;
 
 use super::{OpenError, Options, Sqlite, doctor::Chain, log::commits_out_of_reach};
-use crate::{HandClock, SeededDice};
+use crate::{ManualClock, SeededRandom};
 use crash_disk::Disk;
 use engine::Timestamp;
 use std::{
@@ -63,13 +63,13 @@ fn open(disk: &Disk) -> Result<Sqlite, OpenError> {
 }
 
 fn open_counting(disk: &Disk, stops: &Stops) -> Result<Sqlite, OpenError> {
-    let (clock, dice) = (Arc::new(HandClock::at(start())), Arc::new(SeededDice::new(7)));
+    let (clock, random) = (Arc::new(ManualClock::at(start())), Arc::new(SeededRandom::new(7)));
     // What opening a real file does first; here the log lies where only SQLite finds it.
     let log = disk.contents(WAL).unwrap_or_default();
     if let Some(commits) = commits_out_of_reach(&log[..]).expect("memory can be read") {
         return Err(OpenError::LogDamaged { path: disk.path(WAL).into(), commits });
     }
-    Sqlite::open(disk.path(DB), clock, dice, stops.options())
+    Sqlite::open(disk.path(DB), clock, random, stops.options())
 }
 
 fn say(line: &str) {

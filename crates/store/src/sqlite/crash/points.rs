@@ -7,7 +7,7 @@ use super::{
     world::World,
 };
 use crate::{
-    SeededDice,
+    SeededRandom,
     test_settings::{seed_base, setting, text},
 };
 use crash_disk::Disk;
@@ -43,7 +43,7 @@ fn a_short_story_survives_a_crash_after_every_single_operation() {
     let story = Story::of(SHORT);
     let next = AtomicUsize::new(0);
     let points = AtomicUsize::new(0);
-    let ways = [How::Killed, How::Strict].into_iter().chain((0..6).map(How::Chance));
+    let ways = [How::Killed, How::Strict].into_iter().chain((0..6).map(How::Entropy));
     let ways: Vec<How> = ways.collect();
     on_all_cores(cores() as u64, |_| {
         loop {
@@ -134,13 +134,13 @@ pub(super) fn plan(seed: u64) -> Plan {
 }
 
 pub(super) fn random_points(story: &Story, seed: u64) -> impl Iterator<Item = (usize, How)> {
-    let (luck, ops) = (SeededDice::new(seed), story.disk.ops());
+    let (luck, ops) = (SeededRandom::new(seed), story.disk.ops());
     std::iter::repeat_with(move || {
         let at = (luck.next() % (ops as u64 + 1)) as usize;
         let how = match luck.next() % 8 {
             0 => How::Killed,
             1 => How::Strict,
-            _ => How::Chance(luck.next() % 1_000_000),
+            _ => How::Entropy(luck.next() % 1_000_000),
         };
         (at, how)
     })
@@ -154,7 +154,7 @@ pub(super) enum How {
     /// Everything was lost that could be.
     Strict,
     /// Of what was not synced, some was there.
-    Chance(u64),
+    Entropy(u64),
 }
 
 impl How {
@@ -162,7 +162,7 @@ impl How {
         match self {
             How::Killed => disk.after_kill(at),
             How::Strict => disk.after_power_loss_strict(at),
-            How::Chance(seed) => disk.after_power_loss(at, seed),
+            How::Entropy(seed) => disk.after_power_loss(at, seed),
         }
     }
 }
@@ -172,7 +172,7 @@ impl fmt::Display for How {
         match self {
             How::Killed => f.write_str("killed"),
             How::Strict => f.write_str("strict"),
-            How::Chance(seed) => write!(f, "{seed}"),
+            How::Entropy(seed) => write!(f, "{seed}"),
         }
     }
 }
@@ -184,7 +184,7 @@ impl FromStr for How {
         Ok(match text {
             "killed" => How::Killed,
             "strict" => How::Strict,
-            seed => How::Chance(seed.parse()?),
+            seed => How::Entropy(seed.parse()?),
         })
     }
 }

@@ -9,9 +9,9 @@ use super::{
     story::{Plan, Story},
     world::World,
 };
-use crate::{Answer, Execute, News, Request, SeededDice, Sqlite, Store, StoreError};
+use crate::{Answer, Execute, Notification, Request, SeededRandom, Sqlite, Store, StoreError};
 use crash_disk::Disk;
-use engine::{ClaimId, JobId, JobType, Scope, Wish, WorkerId};
+use engine::{ClaimId, ClaimRequest, JobId, JobType, Scope, WorkerId};
 use pollster::block_on;
 use std::{
     collections::BTreeMap,
@@ -71,7 +71,7 @@ fn a_flipped_bit_before_the_last_transaction_of_the_log_is_seen() {
     let (calls, files, last) = killed.expect("some log holds more than four transactions");
     let before_the_last = last[last.len() - 2];
     let found = rots_after("bits before the last transaction", &story, calls, 500, |number| {
-        let luck = SeededDice::new(number);
+        let luck = SeededRandom::new(number);
         let offset = 32 + luck.next() as usize % (before_the_last - 32);
         flip(&files, WAL, offset, (luck.next() % 8) as u8)
     });
@@ -118,7 +118,7 @@ fn copied(files: &Files) -> Disk {
 }
 
 fn flipped(files: &Files, name: &str, seed: u64) -> (Disk, String) {
-    let luck = SeededDice::new(seed);
+    let luck = SeededRandom::new(seed);
     let size = copied(files).contents(name).expect("it is there").len() as u64;
     flip(files, name, (luck.next() % size) as usize, (luck.next() % 8) as u8)
 }
@@ -130,7 +130,7 @@ fn flip(files: &Files, name: &str, offset: usize, bit: u8) -> (Disk, String) {
 }
 
 fn cut(files: &Files, name: &str, seed: u64) -> (Disk, String) {
-    let luck = SeededDice::new(seed);
+    let luck = SeededRandom::new(seed);
     let disk = copied(files);
     let size = disk.contents(name).expect("it is there").len() as u64;
     let page = if luck.next().is_multiple_of(2) { 4_096 } else { 1 };
@@ -261,13 +261,13 @@ impl Reading<'_> {
     fn work(&mut self, world: &World) -> Result<(), String> {
         let numbered = block_on(self.store.number_events(1_000));
         numbered.or_else(|error| self.fails("number events", &error).map(|()| 0))?;
-        let tidied = block_on(self.store.tidy(100));
+        let tidied = block_on(self.store.prune(100));
         tidied.or_else(|error| self.fails("tidy", &error).map(|()| 0))?;
         let overdue = block_on(self.store.overdue(100));
         overdue.map(drop).or_else(|error| self.fails("overdue", &error))?;
         let queues = block_on(self.store.queues(&Scope::All));
         queues.map(drop).or_else(|error| self.fails("queues", &error))?;
-        let claimed = self.store.execute(vec![claim()], News::default());
+        let claimed = self.store.execute(vec![claim()], Notification::default());
         match claimed.as_deref() {
             Ok([Ok(Answer::Claimed(jobs))]) => {
                 for claimed in jobs {
@@ -291,7 +291,7 @@ fn is_as_handed_over(world: &World, id: JobId, payload: &engine::JsonText) -> Re
 
 fn claim() -> Request {
     let types = ["email", "report", "import"];
-    let wish = Wish {
+    let claim_request = ClaimRequest {
         worker: WorkerId::parse("w9").expect("lawful"),
         host: None,
         claim: ClaimId::parse("c9").expect("lawful"),
@@ -299,5 +299,5 @@ fn claim() -> Request {
         max: 100,
         lease: None,
     };
-    Request::Claim { scope: Scope::All, wish }
+    Request::Claim { scope: Scope::All, claim_request }
 }

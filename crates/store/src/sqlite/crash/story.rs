@@ -7,7 +7,9 @@ use super::{
     tell::{Fact, facts, touched},
     world::World,
 };
-use crate::{Clock, Execute, HandClock, News, Request, SeededDice, Sqlite, Store, StoreError};
+use crate::{
+    Clock, Execute, ManualClock, Notification, Request, SeededRandom, Sqlite, Store, StoreError,
+};
 use ask::about;
 use crash_disk::Disk;
 use engine::{Command, JobDraft, JobId, LeaseToken, Scope, Tenant, Timestamp, WorkerId};
@@ -118,7 +120,7 @@ pub(super) struct Teller {
     pub(super) store: Option<Sqlite>,
     pub(super) stops: Stops,
     pub(super) calls: Vec<Call>,
-    pub(super) clock: Arc<HandClock>,
+    pub(super) clock: Arc<ManualClock>,
     /// What a control does to every store that was opened.
     pub(super) opened: fn(&Sqlite),
     plan: Plan,
@@ -126,8 +128,8 @@ pub(super) struct Teller {
     known: Vec<Fact>,
     began: Timestamp,
     world: World,
-    dice: Arc<SeededDice>,
-    luck: SeededDice,
+    random: Arc<SeededRandom>,
+    luck: SeededRandom,
     ids: Vec<JobId>,
     keyed: Vec<(JobDraft, Tenant)>,
     leases: Vec<(JobId, LeaseToken)>,
@@ -145,15 +147,15 @@ impl Teller {
             store: None,
             stops: Stops::default(),
             calls: Vec::new(),
-            clock: Arc::new(HandClock::at(start())),
+            clock: Arc::new(ManualClock::at(start())),
             opened: |_| {},
             plan,
             first: World::default(),
             known: Vec::new(),
             began: start(),
             world: World::default(),
-            dice: Arc::new(SeededDice::new(plan.seed)),
-            luck: SeededDice::new(!plan.seed),
+            random: Arc::new(SeededRandom::new(plan.seed)),
+            luck: SeededRandom::new(!plan.seed),
             ids: Vec::new(),
             keyed: Vec::new(),
             leases: Vec::new(),
@@ -163,9 +165,10 @@ impl Teller {
     }
 
     pub(super) fn open(&mut self) -> Lived {
-        let (clock, dice, options) = (self.clock.clone(), self.dice.clone(), self.stops.options());
+        let (clock, random, options) =
+            (self.clock.clone(), self.random.clone(), self.stops.options());
         let (path, begun) = (self.disk.path(DB), self.disk.ops());
-        let opened = Sqlite::open(path, clock, dice, options);
+        let opened = Sqlite::open(path, clock, random, options);
         self.store = Some(opened.map_err(|error| StoreError::Unavailable(Some(Box::new(error))))?);
         (self.opened)(self.store());
         self.jumped = true;
@@ -194,8 +197,8 @@ impl Teller {
         for _ in 0..commits {
             // A worker that goes on claiming is written down now and then.
             self.clock.pass(Duration::from_secs(6));
-            let seen = Request::Seen { scope: Scope::All, worker: worker.clone() };
-            self.store().execute(vec![seen], News::default())?;
+            let seen = Request::WorkerAlive { scope: Scope::All, worker: worker.clone() };
+            self.store().execute(vec![seen], Notification::default())?;
         }
         Ok(())
     }
@@ -228,7 +231,7 @@ impl Teller {
         match self.below(40) {
             0 | 1 => self.pass_time(),
             2 | 3 => self.number_events(),
-            4 => self.tidy(),
+            4 => self.prune(),
             5 | 6 => self.sweep(),
             7 if self.below(4) == 0 => self.restart(),
             8..=12 => {
@@ -248,7 +251,7 @@ impl Teller {
             0 => {
                 self.clock.set_off(10_000);
                 self.jumped = true;
-                self.tidy() // whoever comes next notices the jump, be it a reader
+                self.prune() // whoever comes next notices the jump, be it a reader
             }
             _ => {
                 self.clock.pass(Duration::from_secs(seconds));
@@ -268,9 +271,9 @@ impl Teller {
         self.note_all(format!("number {limit} events"), format!("{numbered}"), begun)
     }
 
-    fn tidy(&mut self) -> Lived {
+    fn prune(&mut self) -> Lived {
         let begun = self.disk.ops();
-        let dropped = block_on(self.store().tidy(100))?;
+        let dropped = block_on(self.store().prune(100))?;
         self.note_all("tidy".into(), format!("{dropped}"), begun)
     }
 
@@ -282,7 +285,7 @@ impl Teller {
 
     pub(super) fn execute(&mut self, batch: Vec<Request>) -> Lived {
         let begun = self.disk.ops();
-        let replies = self.store().execute(batch.clone(), News::default())?;
+        let replies = self.store().execute(batch.clone(), Notification::default())?;
         let done = self.disk.ops();
         let told: Vec<Fact> = batch.iter().zip(&replies).flat_map(|(q, a)| facts(q, a)).collect();
         for (request, reply) in batch.iter().zip(&replies) {

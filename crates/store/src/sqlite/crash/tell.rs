@@ -57,7 +57,7 @@ fn of_command(id: JobId, command: &Command, answer: &engine::Answer) -> Option<F
             let (token, name, result) = (*token, name.clone(), result.clone());
             Some(Fact::StepDone { id, token, name, result })
         }
-        (_, engine::Answer::Step(_) | engine::Answer::Pulse(_)) => None,
+        (_, engine::Answer::Step(_) | engine::Answer::LeaseState(_)) => None,
     }
 }
 

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn a_sound_store_has_no_findings() {
     let desk = desk();
-    live_a_little(&desk.house);
+    live_a_little(&desk.fixture);
     let health = desk.examine();
     assert_eq!(health.findings, [], "while it is open");
     assert_eq!((health.live_jobs, health.ended_jobs, health.keys), (38, 2, 20));
@@ -39,8 +39,8 @@ fn the_doctor_sees_what_is_wrong() {
     ];
     for (sql, said) in wrong {
         let desk = desk();
-        live_a_little(&desk.house);
-        (desk.house.restart)();
+        live_a_little(&desk.fixture);
+        (desk.fixture.restart)();
         desk.tamper(sql);
         let found = desk.found();
         assert!(found.contains(said), "{sql}: {found}");
@@ -53,19 +53,19 @@ fn the_doctor_sees_what_is_wrong() {
 #[test]
 fn a_long_history_is_whole_and_the_doctor_sees_a_gap_in_it() {
     let desk = desk();
-    let job = desk.house.submit(email());
+    let job = desk.fixture.submit(email());
     for _ in 0..engine::RELEASES_MAX {
-        let token = token(&desk.house.take());
+        let token = token(&desk.fixture.take());
         let (reason, delay) = (engine::ReleaseReason::Snoozed, std::time::Duration::ZERO);
-        desk.house.must(job, Command::Release { token, reason, delay });
+        desk.fixture.must(job, Command::Release { token, reason, delay });
     }
     let rows = u64::from(engine::RELEASES_MAX) * 2 + 1;
-    let seqs = |house: &House, after| -> Vec<u64> {
-        let rows = block_on(house.store().history(&engine::Scope::All, job, after)).unwrap();
+    let seqs = |fixture: &Fixture, after| -> Vec<u64> {
+        let rows = block_on(fixture.store().history(&engine::Scope::All, job, after)).unwrap();
         rows.iter().map(|row| row.seq).collect()
     };
     for after in [0, 1, 7, 8, 20, rows - 1, rows] {
-        assert_eq!(seqs(&desk.house, after), (after + 1..=rows).collect::<Vec<_>>());
+        assert_eq!(seqs(&desk.fixture, after), (after + 1..=rows).collect::<Vec<_>>());
     }
     assert_eq!(desk.examine().findings, []);
     for seq in [1, 7, 8, 16, 32] {
@@ -80,10 +80,10 @@ fn a_long_history_is_whole_and_the_doctor_sees_a_gap_in_it() {
 #[test]
 fn the_doctor_notices_what_nobody_swept() {
     let desk = desk();
-    live_a_little(&desk.house);
-    desk.house.pass(120);
+    live_a_little(&desk.fixture);
+    desk.fixture.pass(120);
     assert!(desk.found().contains("notice: 1 leases are over for more than a minute"));
-    desk.house.pass(15 * 86_400);
+    desk.fixture.pass(15 * 86_400);
     assert!(
         desk.found().contains("notice: 2 of 20 keys belong to jobs that ended"),
         "{}",
@@ -94,21 +94,21 @@ fn the_doctor_notices_what_nobody_swept() {
 #[test]
 fn a_backup_is_made_while_the_store_is_at_work() {
     let desk = desk();
-    live_a_little(&desk.house);
+    live_a_little(&desk.fixture);
     let copy = desk.path.with_file_name("copy.db");
     super::super::backup(&desk.path, &copy).unwrap();
-    let before = desk.house.list(Filter::Everything);
-    live_a_little(&desk.house);
+    let before = desk.fixture.list(Filter::Everything);
+    live_a_little(&desk.fixture);
     let again = super::super::backup(&desk.path, &copy).unwrap_err();
     assert!(matches!(again, OpenError::Exists { .. }), "a backup is never written over: {again}");
     let other = desk.path.with_file_name("other.db");
     super::super::restore(&copy, &other).unwrap();
-    let (clock, dice) = (desk.house.clock.clone(), desk.house.dice.clone());
-    let restored = Sqlite::open(&other, clock, dice, options()).unwrap();
+    let (clock, random) = (desk.fixture.clock.clone(), desk.fixture.random.clone());
+    let restored = Sqlite::open(&other, clock, random, options()).unwrap();
     let query = Query { scope: Scope::All, filter: Filter::Everything, before: None, limit: 1_000 };
     let jobs = block_on(restored.list(&query)).unwrap().jobs;
     assert_eq!(jobs.iter().map(engine::Job::id).collect::<Vec<_>>(), before);
-    let now = desk.house.clock.read().wall;
+    let now = desk.fixture.clock.read().wall;
     assert_eq!(super::super::examine(&other, now, &mut |_| {}).unwrap().findings, []);
 }
 
@@ -119,8 +119,8 @@ fn a_restore_writes_over_nothing_and_takes_only_backups_of_ours() {
     super::super::backup(&desk.path, &copy).unwrap();
     let in_use = super::super::restore(&copy, &desk.path).unwrap_err();
     assert!(matches!(in_use, OpenError::InUse { .. }), "{in_use}");
-    let Desk { house, path, _folder } = desk;
-    drop(house);
+    let Desk { fixture, path, _folder } = desk;
+    drop(fixture);
     let exists = super::super::restore(&copy, &path).unwrap_err();
     assert!(matches!(exists, OpenError::Exists { .. }), "{exists}");
     let (foreign, other) = (path.with_file_name("foreign.db"), path.with_file_name("other.db"));
@@ -147,7 +147,7 @@ fn a_log_that_was_left_behind_is_not_restored_into() {
 #[test]
 fn a_damaged_store_is_no_backup() {
     let desk = desk();
-    live_a_little(&desk.house);
+    live_a_little(&desk.fixture);
     let folder = desk.path.parent().unwrap().to_owned();
     let (good, bad) = (folder.join("good.db"), folder.join("bad.db"));
     super::super::backup(&desk.path, &good).unwrap();
@@ -163,10 +163,10 @@ fn a_damaged_store_is_no_backup() {
 #[test]
 fn whoever_looks_at_a_closed_store_leaves_nothing_behind() {
     let desk = desk();
-    live_a_little(&desk.house);
-    let (now, path) = (desk.house.clock.read().wall, desk.path.clone());
-    let Desk { house, _folder, .. } = desk;
-    drop(house);
+    live_a_little(&desk.fixture);
+    let (now, path) = (desk.fixture.clock.read().wall, desk.path.clone());
+    let Desk { fixture, _folder, .. } = desk;
+    drop(fixture);
     assert_eq!(super::super::examine(&path, now, &mut |_| {}).unwrap().findings, []);
     super::super::backup(&path, &path.with_file_name("copy.db")).unwrap();
     let mut left: Vec<_> = std::fs::read_dir(path.parent().unwrap())

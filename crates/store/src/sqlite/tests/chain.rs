@@ -1,26 +1,26 @@
 //! The audit log, verified from outside.
 
 use super::{super::verify_audit, *};
-use crate::{AuditChain, News, Request};
+use crate::{AuditChain, Notification, Request};
 use engine::{AuditEntry, AuditHash, AuditNote};
 
 fn verify(desk: &Desk) -> AuditChain {
     verify_audit(&desk.path, &mut |_| {}).expect("it can be read")
 }
 
-fn last_hash(house: &House) -> AuditHash {
-    block_on(house.store().audit(&Scope::All, None, 1)).unwrap()[0].hash
+fn last_hash(fixture: &Fixture) -> AuditHash {
+    block_on(fixture.store().audit(&Scope::All, None, 1)).unwrap()[0].hash
 }
 
 #[test]
 fn a_sound_log_is_whole_while_the_store_is_at_work_and_when_it_is_closed() {
     let desk = desk();
     assert_eq!(verify(&desk), AuditChain::Whole { entries: 0, head: AuditHash::FIRST });
-    live_a_little(&desk.house);
-    let whole = AuditChain::Whole { entries: 3, head: last_hash(&desk.house) };
+    live_a_little(&desk.fixture);
+    let whole = AuditChain::Whole { entries: 3, head: last_hash(&desk.fixture) };
     assert_eq!(verify(&desk), whole, "while it is open");
-    let Desk { house, path, _folder } = desk;
-    drop(house);
+    let Desk { fixture, path, _folder } = desk;
+    drop(fixture);
     assert_eq!(verify_audit(&path, &mut |_| {}).unwrap(), whole);
 }
 
@@ -36,7 +36,7 @@ fn what_somebody_changed_is_found_where_it_begins() {
     ];
     for (sql, number) in wrong {
         let desk = desk();
-        live_a_little(&desk.house);
+        live_a_little(&desk.fixture);
         desk.tamper(sql);
         assert_eq!(verify(&desk), AuditChain::Broken { number }, "{sql}");
         let said = format!("the audit log is broken: entry {number} is missing");
@@ -48,10 +48,10 @@ fn what_somebody_changed_is_found_where_it_begins() {
 #[test]
 fn an_entry_that_was_forged_breaks_the_chain_behind_it() {
     let desk = desk();
-    live_a_little(&desk.house);
-    let entries = block_on(desk.house.store().audit(&Scope::All, None, 10)).unwrap();
+    live_a_little(&desk.fixture);
+    let entries = block_on(desk.fixture.store().audit(&Scope::All, None, 10)).unwrap();
     let second = &entries[1];
-    let seal = |entry: &AuditEntry| crate::form::body::to_row(2, entry);
+    let seal = |entry: &AuditEntry| crate::codec::body::to_row(2, entry);
     let put = |entry: &AuditEntry| {
         let db = Connection::open(&desk.path).unwrap();
         db.execute("update audit set body = ?1 where number = 2", [seal(entry)]).unwrap();
@@ -67,8 +67,8 @@ fn an_entry_that_was_forged_breaks_the_chain_behind_it() {
 #[test]
 fn a_log_that_was_cut_has_another_head() {
     let desk = desk();
-    live_a_little(&desk.house);
-    let head = last_hash(&desk.house);
+    live_a_little(&desk.fixture);
+    let head = last_hash(&desk.fixture);
     desk.tamper("delete from audit where number = 3");
     match verify(&desk) {
         AuditChain::Whole { entries, head: now } => assert!(entries == 2 && now != head),
@@ -91,15 +91,16 @@ fn only_a_store_of_ours_is_verified() {
 #[test]
 fn what_cannot_be_noted_is_not_done() {
     let desk = desk();
-    live_a_little(&desk.house);
+    live_a_little(&desk.fixture);
     let job_type = engine::JobType::parse("email").unwrap();
     let pause = || Request::Pause { scope: Scope::All, job_type: job_type.clone() };
     desk.tamper("update audit set body = x'00' where number = 3");
-    let recorded = desk.house.store().execute(vec![recorded("email", pause())], News::default());
+    let recorded =
+        desk.fixture.store().execute(vec![recorded("email", pause())], Notification::default());
     assert!(matches!(recorded, Err(crate::StoreError::Damaged(_))), "{recorded:?}");
-    assert!(!desk.house.depth("email").paused);
-    (desk.house.restart)();
-    assert!(!desk.house.depth("email").paused);
-    desk.house.one(pause()).unwrap();
-    assert!(desk.house.depth("email").paused);
+    assert!(!desk.fixture.depth("email").paused);
+    (desk.fixture.restart)();
+    assert!(!desk.fixture.depth("email").paused);
+    desk.fixture.one(pause()).unwrap();
+    assert!(desk.fixture.depth("email").paused);
 }

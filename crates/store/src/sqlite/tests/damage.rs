@@ -16,10 +16,10 @@ fn killed(desk: &Desk) -> (TempDir, PathBuf) {
 #[test]
 fn a_log_that_rotted_is_not_taken_for_a_crash() {
     let desk = desk();
-    live_a_little(&desk.house);
-    let (clock, dice) = hands();
+    live_a_little(&desk.fixture);
+    let (clock, random) = hands();
     let (_folder, path) = killed(&desk);
-    let opened = Sqlite::open(&path, clock.clone(), dice.clone(), options());
+    let opened = Sqlite::open(&path, clock.clone(), random.clone(), options());
     drop(opened.expect("a crash is recovered from"));
     let mut refused = 0;
     for flipped in (40..).step_by(9_001) {
@@ -30,7 +30,7 @@ fn a_log_that_rotted_is_not_taken_for_a_crash() {
         *byte ^= 1;
         std::fs::write(&log, &bytes).unwrap();
         let found = super::super::examine(&path, clock.read().wall, &mut |_| {}).unwrap().findings;
-        match Sqlite::open(&path, clock.clone(), dice.clone(), options()) {
+        match Sqlite::open(&path, clock.clone(), random.clone(), options()) {
             Err(OpenError::LogDamaged { commits, .. }) => {
                 refused += 1;
                 assert!(commits > 1);
@@ -48,35 +48,35 @@ fn a_log_that_rotted_is_not_taken_for_a_crash() {
 #[test]
 fn a_damaged_job_does_not_stop_the_others() {
     let desk = desk();
-    let house = &desk.house;
-    let running = [house.submit(email()), house.submit(email())];
-    let claimed = [house.take(), house.take()];
-    let waiting = [house.submit(email()), house.submit(email())];
+    let fixture = &desk.fixture;
+    let running = [fixture.submit(email()), fixture.submit(email())];
+    let claimed = [fixture.take(), fixture.take()];
+    let waiting = [fixture.submit(email()), fixture.submit(email())];
     desk.tamper("update job set body = x'00' where no in (1, 3)");
-    (house.restart)(); // what the writer has just had in hand it need not read
-    assert!(house.complete(&claimed[1]).is_ok());
-    let both = wish("w2", "both", &["email"], 2);
-    let given = house.claim(both).iter().map(|c| c.job.id()).collect::<Vec<_>>();
+    (fixture.restart)(); // what the writer has just had in hand it need not read
+    assert!(fixture.complete(&claimed[1]).is_ok());
+    let both = claim_request("w2", "both", &["email"], 2);
+    let given = fixture.claim(both).iter().map(|c| c.job.id()).collect::<Vec<_>>();
     assert_eq!(given, [waiting[1]], "the claim passes by what it cannot read");
-    house.pass(3_600);
-    let sent = block_on(house.store().job(&Scope::All, running[0]));
+    fixture.pass(3_600);
+    let sent = block_on(fixture.store().job(&Scope::All, running[0]));
     assert!(matches!(sent, Err(crate::StoreError::Damaged(_))), "but it is told: {sent:?}");
-    house.clock.set_off(3_600_000);
-    (house.restart)();
-    assert_eq!(block_on(house.store().workers(&Scope::All)).unwrap().len(), 2);
-    house.pass(3_600);
-    assert_eq!(house.sweep(), [waiting[1]], "its lease ends");
+    fixture.clock.set_off(3_600_000);
+    (fixture.restart)();
+    assert_eq!(block_on(fixture.store().workers(&Scope::All)).unwrap().len(), 2);
+    fixture.pass(3_600);
+    assert_eq!(fixture.sweep(), [waiting[1]], "its lease ends");
     assert!(desk.found().contains("the state of row 1"), "{}", desk.found());
 }
 
 #[test]
 fn damage_behind_the_hot_path_does_not_stop_it() {
     let desk = desk();
-    desk.house.submit(email());
+    desk.fixture.submit(email());
     desk.tamper("update handed set envelope = x'00' where no = 1");
     for _ in 0..15 {
-        desk.house.submit_many(1_000, "acme");
+        desk.fixture.submit_many(1_000, "acme");
     }
     let jobs = Filter::eq(engine::Field::JobType(engine::JobType::parse("email").unwrap()));
-    assert_eq!(desk.house.page(jobs, None, 10).jobs.len(), 10);
+    assert_eq!(desk.fixture.page(jobs, None, 10).jobs.len(), 10);
 }

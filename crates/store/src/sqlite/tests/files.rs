@@ -5,32 +5,32 @@ use super::*;
 #[test]
 fn a_second_opening_is_refused_and_says_who_has_it() {
     let desk = desk();
-    let (clock, dice) = hands();
-    let refused = Sqlite::open(&desk.path, clock.clone(), dice.clone(), options()).err().unwrap();
+    let (clock, random) = hands();
+    let refused = Sqlite::open(&desk.path, clock.clone(), random.clone(), options()).err().unwrap();
     let said = refused.to_string();
     let me = format!("is in use by process {}", std::process::id());
     assert!(said.contains(&me) && said.contains("stop that process first"), "{said}");
-    let Desk { house, path, _folder } = desk;
-    drop(house);
-    Sqlite::open(path, clock, dice, options()).unwrap();
+    let Desk { fixture, path, _folder } = desk;
+    drop(fixture);
+    Sqlite::open(path, clock, random, options()).unwrap();
 }
 
 #[test]
 fn a_foreign_file_and_a_later_schema_are_refused() {
     let folder = folder();
-    let (clock, dice) = hands();
+    let (clock, random) = hands();
     let foreign = folder.path().join("foreign.db");
     Connection::open(&foreign).unwrap().execute_batch("create table t (x)").unwrap();
-    let refused = Sqlite::open(&foreign, clock.clone(), dice.clone(), options()).err().unwrap();
+    let refused = Sqlite::open(&foreign, clock.clone(), random.clone(), options()).err().unwrap();
     assert!(matches!(refused, OpenError::NotOurs { .. }), "{refused}");
     let later = folder.path().join("later.db");
-    drop(Sqlite::open(&later, clock.clone(), dice.clone(), options()).unwrap());
+    drop(Sqlite::open(&later, clock.clone(), random.clone(), options()).unwrap());
     Connection::open(&later).unwrap().execute_batch("pragma user_version = 99").unwrap();
-    let refused = Sqlite::open(&later, clock.clone(), dice.clone(), options()).err().unwrap();
+    let refused = Sqlite::open(&later, clock.clone(), random.clone(), options()).err().unwrap();
     assert!(matches!(refused, OpenError::TooNew { found: 99, known: 2, .. }), "{refused}");
     let text = folder.path().join("text.db");
     std::fs::write(&text, "this is no database, but a long enough text to be read as one").unwrap();
-    let refused = Sqlite::open(&text, clock, dice, options()).err().unwrap();
+    let refused = Sqlite::open(&text, clock, random, options()).err().unwrap();
     assert!(matches!(refused, OpenError::NotOurs { .. }), "{refused}");
 }
 
@@ -39,7 +39,7 @@ fn a_foreign_file_and_a_later_schema_are_refused() {
 fn nobody_else_may_read_the_files() {
     use std::os::unix::fs::PermissionsExt;
     let desk = desk();
-    live_a_little(&desk.house);
+    live_a_little(&desk.fixture);
     super::super::backup(&desk.path, &desk.path.with_file_name("copy.db")).unwrap();
     for file in std::fs::read_dir(desk.path.parent().unwrap()).unwrap() {
         let file = file.unwrap();
@@ -52,14 +52,14 @@ fn nobody_else_may_read_the_files() {
 #[test]
 fn wide_files_of_ours_become_private_and_planted_ones_are_refused() {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-    let (clock, dice) = hands();
-    let Desk { house, path, _folder } = desk();
-    drop(house);
+    let (clock, random) = hands();
+    let Desk { fixture, path, _folder } = desk();
+    drop(fixture);
     let lock = super::super::file::with(&path, ".lock");
     for file in [&path, &lock] {
         std::fs::set_permissions(file, PermissionsExt::from_mode(0o666)).unwrap();
     }
-    drop(Sqlite::open(&path, clock.clone(), dice.clone(), options()).unwrap());
+    drop(Sqlite::open(&path, clock.clone(), random.clone(), options()).unwrap());
     for file in [&path, &lock] {
         assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o600, "{}", file.display());
     }
@@ -73,7 +73,7 @@ fn wide_files_of_ours_become_private_and_planted_ones_are_refused() {
                 true => symlink(&precious, &planted).unwrap(),
                 false => std::fs::create_dir(&planted).unwrap(),
             }
-            let refused = Sqlite::open(&path, clock.clone(), dice.clone(), options()).err();
+            let refused = Sqlite::open(&path, clock.clone(), random.clone(), options()).err();
             let refused = refused.unwrap_or_else(|| panic!("{ending} was taken"));
             assert!(matches!(refused, OpenError::Untrusted { .. }), "{ending}: {refused}");
             assert_eq!(std::fs::read(&precious).unwrap(), b"precious", "{ending}");
@@ -82,7 +82,7 @@ fn wide_files_of_ours_become_private_and_planted_ones_are_refused() {
         }
     }
     std::fs::hard_link(&precious, &lock).unwrap();
-    let refused = Sqlite::open(&path, clock, dice, options()).err().unwrap();
+    let refused = Sqlite::open(&path, clock, random, options()).err().unwrap();
     assert!(refused.to_string().contains("second name of another file"), "{refused}");
     assert_eq!(std::fs::read(&precious).unwrap(), b"precious");
 }
@@ -90,10 +90,10 @@ fn wide_files_of_ours_become_private_and_planted_ones_are_refused() {
 #[test]
 fn a_closed_store_is_one_file() {
     let desk = desk();
-    live_a_little(&desk.house);
-    desk.house.list(Filter::Everything);
-    let Desk { house, path, _folder } = desk;
-    drop(house);
+    live_a_little(&desk.fixture);
+    desk.fixture.list(Filter::Everything);
+    let Desk { fixture, path, _folder } = desk;
+    drop(fixture);
     assert!(
         !super::super::file::with(&path, "-wal").exists(),
         "whoever copies the file has everything"
@@ -104,13 +104,13 @@ fn a_closed_store_is_one_file() {
 #[test]
 fn another_name_for_the_file_is_no_way_around_the_lock() {
     let desk = desk();
-    let (clock, dice) = hands();
+    let (clock, random) = hands();
     let (soft, hard) = (desk.path.with_file_name("soft.db"), desk.path.with_file_name("hard.db"));
     std::os::unix::fs::symlink(&desk.path, &soft).unwrap();
     std::fs::hard_link(&desk.path, &hard).unwrap();
-    let refused = Sqlite::open(soft, clock.clone(), dice.clone(), options()).err().unwrap();
+    let refused = Sqlite::open(soft, clock.clone(), random.clone(), options()).err().unwrap();
     assert!(matches!(refused, OpenError::Untrusted { .. }), "{refused}");
-    let refused = Sqlite::open(hard, clock, dice, options()).err().unwrap();
+    let refused = Sqlite::open(hard, clock, random, options()).err().unwrap();
     assert!(matches!(refused, OpenError::InUse { .. }), "{refused}");
 }
 
@@ -120,33 +120,33 @@ fn a_foreign_file_stays_as_it_is() {
     let foreign = folder.path().join("foreign.db");
     Connection::open(&foreign).unwrap().execute_batch("create table t (x)").unwrap();
     let before = std::fs::read(&foreign).unwrap();
-    let (clock, dice) = hands();
-    assert!(Sqlite::open(&foreign, clock, dice, options()).is_err());
+    let (clock, random) = hands();
+    assert!(Sqlite::open(&foreign, clock, random, options()).is_err());
     assert_eq!(std::fs::read(&foreign).unwrap(), before);
 }
 
 #[test]
 fn a_store_opens_while_somebody_reads_it() {
     let desk = desk();
-    live_a_little(&desk.house);
+    live_a_little(&desk.fixture);
     let reader = Connection::open(&desk.path).unwrap();
     reader.execute_batch("begin; select count(*) from handed").unwrap();
-    (desk.house.restart)();
-    assert_eq!(desk.house.list(Filter::Everything).len(), 40);
+    (desk.fixture.restart)();
+    assert_eq!(desk.fixture.list(Filter::Everything).len(), 40);
 }
 
 #[test]
 fn counts_survive_roll_ups_and_restarts() {
-    let house = open();
+    let fixture = open();
     for round in 0..300 {
-        house.submit(email());
+        fixture.submit(email());
         if round % 3 == 0 {
-            house.complete(&house.take()).unwrap();
+            fixture.complete(&fixture.take()).unwrap();
         }
         if round % 70 == 0 {
-            (house.restart)();
+            (fixture.restart)();
         }
     }
-    let counts = house.depth("email").counts;
+    let counts = fixture.depth("email").counts;
     assert_eq!((counts.submitted, counts.queued, counts.completed), (300, 200, 100));
 }

@@ -4,7 +4,7 @@ use super::{
     super::{backup, examine, migrate, open::MIGRATIONS, restore, schema, verify_audit},
     *,
 };
-use crate::{AuditChain, Execute, News, Request};
+use crate::{AuditChain, Execute, Notification, Request};
 use engine::{AuditHash, JobId};
 
 /// A file of the first schema with the jobs of `desk` in it.
@@ -35,17 +35,19 @@ fn listed(store: &Sqlite) -> Vec<JobId> {
 #[test]
 fn a_store_of_the_first_schema_is_brought_up_to_date() {
     let desk = desk();
-    live_a_little(&desk.house);
+    live_a_little(&desk.fixture);
     let old = first_schema(&desk, "old.db");
-    let (clock, dice) = (desk.house.clock.clone(), desk.house.dice.clone());
+    let (clock, random) = (desk.fixture.clock.clone(), desk.fixture.random.clone());
     for _ in 0..2 {
-        let store = Sqlite::open(&old, clock.clone(), dice.clone(), options()).unwrap();
-        assert_eq!(listed(&store), desk.house.list(Filter::Everything));
+        let store = Sqlite::open(&old, clock.clone(), random.clone(), options()).unwrap();
+        assert_eq!(listed(&store), desk.fixture.list(Filter::Everything));
     }
-    let store = Sqlite::open(&old, clock.clone(), dice, options()).unwrap();
+    let store = Sqlite::open(&old, clock.clone(), random, options()).unwrap();
     assert_eq!(block_on(store.keys(None)).unwrap().len(), 3, "records were there before");
     let put = Request::put_key(&key(4, Scope::All));
-    store.execute(vec![recorded("key", put)], News::default()).unwrap()[0].as_ref().unwrap();
+    store.execute(vec![recorded("key", put)], Notification::default()).unwrap()[0]
+        .as_ref()
+        .unwrap();
     assert!(block_on(store.keys(None)).unwrap().contains(&key(4, Scope::All)));
     assert!(matches!(verify_audit(&old, &mut |_| {}), Ok(AuditChain::Whole { entries: 1, .. })));
     assert_eq!(examine(&old, clock.read().wall, &mut |_| {}).unwrap().findings, []);
@@ -55,23 +57,23 @@ fn a_store_of_the_first_schema_is_brought_up_to_date() {
 #[test]
 fn a_store_of_the_first_schema_is_examined_copied_and_restored_as_it_is() {
     let desk = desk();
-    live_a_little(&desk.house);
+    live_a_little(&desk.fixture);
     let old = first_schema(&desk, "old.db");
-    let (clock, dice) = (desk.house.clock.clone(), desk.house.dice.clone());
+    let (clock, random) = (desk.fixture.clock.clone(), desk.fixture.random.clone());
     assert_eq!(examine(&old, clock.read().wall, &mut |_| {}).unwrap().findings, []);
     let none = AuditChain::Whole { entries: 0, head: AuditHash::FIRST };
     assert_eq!(verify_audit(&old, &mut |_| {}).unwrap(), none);
     let (copy, other) = (old.with_file_name("copy.db"), old.with_file_name("other.db"));
     backup(&old, &copy).unwrap();
     restore(&copy, &other).unwrap();
-    let store = Sqlite::open(&other, clock, dice, options()).unwrap();
-    assert_eq!(listed(&store), desk.house.list(Filter::Everything));
+    let store = Sqlite::open(&other, clock, random, options()).unwrap();
+    assert_eq!(listed(&store), desk.fixture.list(Filter::Everything));
 }
 
 #[test]
 fn an_operator_sees_what_is_missing_and_brings_it_up_to_date() {
     let desk = desk();
-    live_a_little(&desk.house);
+    live_a_little(&desk.fixture);
     let old = first_schema(&desk, "old.db");
     let known = MIGRATIONS.len() as i64;
     let seen = schema(&old).unwrap();
@@ -82,9 +84,10 @@ fn an_operator_sees_what_is_missing_and_brings_it_up_to_date() {
     assert_eq!(migrate(&old, "a test").unwrap(), seen);
     assert_eq!(schema(&old).unwrap().missing, []);
     assert_eq!(migrate(&old, "a test").unwrap().found, known);
-    let store = Sqlite::open(&old, desk.house.clock.clone(), desk.house.dice.clone(), options());
+    let store =
+        Sqlite::open(&old, desk.fixture.clock.clone(), desk.fixture.random.clone(), options());
     let store = store.unwrap();
-    assert_eq!(listed(&store), desk.house.list(Filter::Everything));
+    assert_eq!(listed(&store), desk.fixture.list(Filter::Everything));
     let refused = migrate(&old, "a test");
     assert!(matches!(refused, Err(OpenError::InUse { .. })), "{refused:?}");
     assert_eq!(schema(&old).unwrap().found, known, "which may be asked at any time");

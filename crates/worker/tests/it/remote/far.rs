@@ -4,7 +4,7 @@ use super::line::Line;
 use crate::shop::Shop;
 use client::Client;
 use engine::{CorrelationId, Grant, KeyDraft, KeyName, Principal, Right, Scope};
-use platform::{SystemClock, SystemDice};
+use platform::{SystemClock, SystemRandom};
 use server::{Server, Settings};
 use std::{net::TcpListener, sync::Arc};
 use wire::Secret;
@@ -21,11 +21,11 @@ impl Far {
     pub(crate) async fn open() -> Self {
         let shop = Shop::open();
         let key = key(&shop).await;
-        let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
+        let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let settings = Settings::default();
         let node = shop.node.clone();
-        let server = Server::start(node, clock, dice, settings, listener, None).await.unwrap();
+        let server = Server::start(node, clock, random, settings, listener, None).await.unwrap();
         let line = Line::to(server.address()).await;
         Far { shop, line, server, key }
     }

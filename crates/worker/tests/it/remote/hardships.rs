@@ -10,7 +10,7 @@ use std::{
     },
     time::Duration,
 };
-use worker::{Context, Fail, JobRequest, Why, on};
+use worker::{Context, Fail, JobRequest, StopReason, on};
 
 #[tokio::test]
 async fn a_claim_whose_answer_got_lost_brings_the_same_leases() {
@@ -39,9 +39,9 @@ async fn a_report_whose_answer_got_lost_is_answered_as_the_first_time() {
     let working = far.runner().with(on("a", fine)).start().await.unwrap();
     let id = far.shop.submit(JobRequest::new("a", &())).await;
     far.shop.wait_for(id, Status::Completed).await;
-    eventually("it knows", async || working.strength().reported == 1).await;
+    eventually("it knows", async || working.stats().reported == 1).await;
     assert_eq!(far.line.answers_lost(), 1);
-    assert_eq!(working.strength().too_late, 0);
+    assert_eq!(working.stats().too_late, 0);
     assert_eq!(far.shop.story(id).await, ["Queued", "Running", "Completed"]);
     working.stop(SOON).await;
 }
@@ -63,7 +63,7 @@ async fn a_line_that_was_cut_costs_no_attempt_and_no_work() {
     for _ in 0..12 {
         jobs.push(far.shop.submit(JobRequest::new("a", &())).await);
     }
-    eventually("some run", async || working.strength().running == 4).await;
+    eventually("some run", async || working.stats().running == 4).await;
     far.line.cut();
     tokio::time::sleep(Duration::from_secs(1)).await; // handlers end, and nobody hears them
     far.line.mend();
@@ -82,21 +82,21 @@ async fn a_handler_learns_that_its_lease_has_run_out_unheard() {
     let far = Far::open().await;
     far.shop.set_policy("a", PolicyDraft { timeout_ms: None, ..brisk() }).await;
     let first = |_: (), context: Context| async move {
-        assert_eq!(context.cancelled().await, Why::LeaseLost);
+        assert_eq!(context.cancelled().await, StopReason::LeaseLost);
         Err::<(), _>(Fail::cancelled())
     };
     let alone = far.runner().with(on("a", first)).start().await.unwrap();
     let id = far.shop.submit(JobRequest::new("a", &())).await;
-    eventually("it runs", async || alone.strength().running == 1).await;
+    eventually("it runs", async || alone.stats().running == 1).await;
     far.line.cut();
-    eventually("it has heard", async || alone.strength().running == 0).await;
+    eventually("it has heard", async || alone.stats().running == 0).await;
     let second = |_: (), _: Context| async { Ok::<_, Fail>("of the second") };
     let other = far.other_runner().with(on("a", second)).start().await.unwrap();
     let job = far.shop.wait_for(id, Status::Completed).await;
     assert_eq!(job.life.result.unwrap().as_str(), r#""of the second""#);
     far.line.mend();
-    eventually("the first has reported", async || alone.strength().unreported == 0).await;
-    assert_eq!(alone.strength().too_late, 1);
+    eventually("the first has reported", async || alone.stats().unreported == 0).await;
+    assert_eq!(alone.stats().too_late, 1);
     assert_eq!(far.shop.job(id).await.version, job.version, "it stands");
     alone.stop(SOON).await;
     other.stop(SOON).await;
@@ -123,7 +123,7 @@ async fn whoever_stops_for_a_lease_that_still_holds_gives_the_job_back() {
     };
     let working = far.runner().with(on("a", work)).start().await.unwrap();
     let id = far.shop.submit(JobRequest::new("a", &())).await;
-    eventually("it runs", async || working.strength().running == 1).await;
+    eventually("it runs", async || working.stats().running == 1).await;
     far.line.lose_answers_to("/api/work/heartbeat");
     let job = far.shop.wait_for(id, Status::Completed).await;
     assert_eq!((job.life.attempt, job.life.releases), (1, 1));
@@ -138,7 +138,7 @@ async fn a_runner_stops_in_time_though_its_server_is_gone() {
         |_: (), context: Context| async move { context.sleep(Duration::from_millis(200)).await };
     let working = far.runner().with(on("a", nap)).start().await.unwrap();
     far.shop.submit(JobRequest::new("a", &())).await;
-    eventually("it runs", async || working.strength().running == 1).await;
+    eventually("it runs", async || working.stats().running == 1).await;
     far.line.cut();
     let stopping = working.stop(Duration::from_secs(1));
     let stopped = tokio::time::timeout(Duration::from_secs(30), stopping).await.unwrap();
@@ -168,10 +168,10 @@ async fn a_key_that_is_taken_back_is_survived() {
     let own = client::Client::new(&address, Some(&made.key)).unwrap();
     let working = worker::Runner::remote(&own).with(on("a", wait)).start().await.unwrap();
     let id = far.shop.submit(JobRequest::new("a", &())).await;
-    eventually("it runs", async || working.strength().running == 1).await;
+    eventually("it runs", async || working.stats().running == 1).await;
     client.revoke_key(&made.id).await.unwrap();
     gate.send_replace(true);
-    eventually("it has ended here", async || working.strength().unreported == 1).await;
+    eventually("it has ended here", async || working.stats().unreported == 1).await;
     assert_eq!(far.shop.job(id).await.status(), Status::Running, "nobody may say so");
     let stopped = working.stop(Duration::from_secs(1)).await;
     assert_eq!(stopped.unreported, 1);

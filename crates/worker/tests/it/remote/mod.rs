@@ -14,7 +14,7 @@ use std::{
     },
     time::Duration,
 };
-use worker::{Begun, Context, Fail, JobRequest, StartError, Why, on};
+use worker::{Context, Fail, JobRequest, StartError, StepState, StopReason, on};
 
 const SOON: Duration = Duration::from_secs(5);
 
@@ -94,7 +94,7 @@ async fn progress_is_seen_while_a_handler_works() {
     let slow = |_: (), context: Context| async move {
         context.progress(10, "begun");
         let why = context.cancelled().await;
-        assert_eq!(why, Why::Cancelled);
+        assert_eq!(why, StopReason::Cancelled);
         Err::<(), _>(Fail::cancelled())
     };
     let working = far.runner().with(on("a", slow)).start().await.unwrap();
@@ -121,7 +121,11 @@ async fn steps_are_done_once_and_children_belong_to_the_tenant_of_their_parent()
             let receipt: String = context.step("charge", charge).await?;
             context.submit_child(JobRequest::new("child", &receipt)).await?;
             let mail = |begun| async move {
-                if begun == Begun::First { Err(Fail::retry("HALF", "half-way")) } else { Ok(()) }
+                if begun == StepState::First {
+                    Err(Fail::retry("HALF", "half-way"))
+                } else {
+                    Ok(())
+                }
             };
             context.step("mail", mail).await
         }
@@ -186,7 +190,7 @@ async fn stopping_gives_back_what_runs_and_leaves_nothing_leased() {
     let working = far.runner().with(on("a", endless).slots(2)).start().await.unwrap();
     let id = far.shop.submit(JobRequest::new("a", &())).await;
     eventually("it runs, and more is waited for", async || {
-        working.strength().running == 1 && far.line.claims() == 2
+        working.stats().running == 1 && far.line.claims() == 2
     })
     .await;
     let stopped = working.stop(Duration::from_secs(1)).await;

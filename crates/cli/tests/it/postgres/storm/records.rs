@@ -2,7 +2,7 @@
 
 use crate::serve::storm::checker::Found;
 use engine::{EventKind, Scope, Timestamp};
-use platform::{SystemClock, SystemDice};
+use platform::{SystemClock, SystemRandom};
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
@@ -17,9 +17,9 @@ const A_MOMENT: Duration = Duration::from_millis(100);
 /// Compares the announcements and the counters with what the checker found, and all times with the true time.
 pub(super) fn agree(address: &str, found: &Found, (began, ended): (Timestamp, Timestamp)) {
     let runtime = Runtime::new().unwrap();
-    let (clock, dice) = (Arc::new(SystemClock::new()), Arc::new(SystemDice));
+    let (clock, random) = (Arc::new(SystemClock::new()), Arc::new(SystemRandom));
     let address = address.parse().unwrap();
-    let opened = Postgres::open(&address, clock, dice, PostgresOptions::default());
+    let opened = Postgres::open(&address, clock, random, PostgresOptions::default());
     let store = runtime.block_on(opened).unwrap();
     runtime.block_on(async {
         let told = announced(&store, (began, ended)).await;

@@ -3,18 +3,18 @@
 use super::{RUNTIME, World, refused};
 use crate::{
     Store,
-    conformance::house::{email, tenant},
+    conformance::fixture::{email, tenant},
 };
 use engine::{
-    Chance, Intake, JobDraft, JobId, JsonText, NewJob, PAYLOAD_BYTES_MAX, PayloadVersion, Policy,
-    Refusal, Scope, Timestamp,
+    Entropy, JobDraft, JobId, JsonText, NewJob, PAYLOAD_BYTES_MAX, PayloadVersion, Policy, Refusal,
+    Scope, SubmitContext, Timestamp,
 };
 
 fn at_the_door(draft: JobDraft) -> Result<NewJob, Refusal> {
-    draft.check(Intake {
-        id: JobId::new(Timestamp::from_unix_ms(1), Chance(1)),
+    draft.check(SubmitContext {
+        id: JobId::new(Timestamp::from_unix_ms(1), Entropy(1)),
         tenant: tenant("default"),
-        chance: Chance(1),
+        entropy: Entropy(1),
         payload_bytes_max: PAYLOAD_BYTES_MAX,
     })
 }

@@ -3,11 +3,11 @@
 use super::{Enqueued, PATIENCE, RUNTIME, World, connect, refused};
 use crate::{
     Answer, Request, Store,
-    conformance::house::{ending, keyed, settling, submitted, tenant},
+    conformance::fixture::{ending, keyed, settling, submitted, tenant},
 };
 use engine::{
-    Command, Intake, JobDraft, JobId, NewJob, OutcomeWord, PAYLOAD_BYTES_MAX, Policy, Refusal,
-    Scope,
+    Command, JobDraft, JobId, NewJob, OutcomeWord, PAYLOAD_BYTES_MAX, Policy, Refusal, Scope,
+    SubmitContext,
 };
 use std::{collections::BTreeSet, thread, time::Duration};
 use tokio::time::{sleep, timeout};
@@ -16,13 +16,13 @@ use tokio_postgres::{Client, error::SqlState};
 /// The same as the store is told it.
 fn new_job(world: &World, draft: JobDraft) -> NewJob {
     let clock = crate::Clock::read(&*world.clock).wall;
-    let intake = Intake {
-        id: JobId::new(clock, crate::Dice::roll(&*world.dice)),
+    let context = SubmitContext {
+        id: JobId::new(clock, crate::RandomSource::entropy(&*world.random)),
         tenant: tenant("default"),
-        chance: crate::Dice::roll(&*world.dice),
+        entropy: crate::RandomSource::entropy(&*world.random),
         payload_bytes_max: PAYLOAD_BYTES_MAX,
     };
-    draft.check(intake).expect("a lawful draft")
+    draft.check(context).expect("a lawful draft")
 }
 
 fn submit(world: &World, draft: JobDraft) -> Result<(JobId, bool), Refusal> {
@@ -114,10 +114,10 @@ fn an_expired_key_is_free_swept_or_not() {
             reused(world.enqueue("'email', '2', key => 'k'"), first);
             world.clock.pass(Duration::from_secs(1));
             if swept {
-                RUNTIME.block_on(world.store.tidy(100)).unwrap();
+                RUNTIME.block_on(world.store.prune(100)).unwrap();
             }
             let second = world.must("'email', '2', key => 'k'");
-            RUNTIME.block_on(world.store.tidy(100)).unwrap();
+            RUNTIME.block_on(world.store.prune(100)).unwrap();
             assert_eq!(submit(&world, keyed("k", "2")), Ok((second, true)), "{word:?} {swept}");
         }
     }

@@ -6,11 +6,11 @@ mod life;
 mod nodes;
 mod rights;
 
-use super::{RUNTIME, by_hand, open_at};
+use super::{RUNTIME, open_at, testing};
 use crate::{
-    Answer, Claimed, Execute, HandClock, News, Postgres, PostgresAddress, Reply, Request,
-    SeededDice, Store,
-    conformance::house::{claiming, job_type, wish},
+    Answer, Claimed, Execute, ManualClock, Notification, Postgres, PostgresAddress, Reply, Request,
+    SeededRandom, Store,
+    conformance::fixture::{claim_request, claiming, job_type},
     postgres::uuid::id_of,
 };
 use engine::{Job, JobId, Policy, Scope};
@@ -25,8 +25,8 @@ struct World {
     store: Arc<Postgres>,
     app: Client,
     address: PostgresAddress,
-    clock: Arc<HandClock>,
-    dice: Arc<SeededDice>,
+    clock: Arc<ManualClock>,
+    random: Arc<SeededRandom>,
 }
 
 /// What `enqueue` answers: the job, and whether its key had brought it before.
@@ -34,10 +34,10 @@ type Enqueued = Result<(JobId, bool), tokio_postgres::Error>;
 
 impl World {
     fn new() -> Self {
-        let (clock, dice, address) = by_hand();
-        let store = open_at(&address, &clock, &dice);
+        let (clock, random, address) = testing();
+        let store = open_at(&address, &clock, &random);
         let app = connect(&address);
-        World { store, app, address, clock, dice }
+        World { store, app, address, clock, random }
     }
 
     /// A world whose node takes in only what somebody asks for.
@@ -49,7 +49,7 @@ impl World {
 
     /// Another node on the same tables.
     fn another_node(&self) -> Arc<Postgres> {
-        open_at(&self.address, &self.clock, &Arc::new(SeededDice::new(2)))
+        open_at(&self.address, &self.clock, &Arc::new(SeededRandom::new(2)))
     }
 
     fn enqueue(&self, arguments: &str) -> Enqueued {
@@ -86,7 +86,7 @@ impl World {
     }
 
     fn one(&self, request: Request) -> Reply {
-        let replies = self.store.execute(vec![request], News::default());
+        let replies = self.store.execute(vec![request], Notification::default());
         replies.expect("the store works").pop().expect("one reply for one request")
     }
 
@@ -95,8 +95,8 @@ impl World {
     }
 
     fn claim(&self, types: &[&str], max: usize) -> Vec<Claimed> {
-        let name = format!("c{}", crate::Dice::roll(&*self.dice).0);
-        match self.one(claiming(wish("w1", &name, types, max))) {
+        let name = format!("c{}", crate::RandomSource::entropy(&*self.random).0);
+        match self.one(claiming(claim_request("w1", &name, types, max))) {
             Ok(Answer::Claimed(jobs)) => jobs,
             other => panic!("a claim is answered as one, not by {other:?}"),
         }

@@ -1,7 +1,7 @@
 //! Many nodes empty one inbox, and one bad row keeps nothing out.
 
 use super::{PATIENCE, RUNTIME, World, connect};
-use crate::{Execute, News, Request, Store};
+use crate::{Execute, Notification, Request, Store};
 use engine::{Command, JobId, Scope};
 use std::{collections::BTreeSet, thread, time::Duration};
 use tokio::time::{sleep, timeout};
@@ -44,7 +44,7 @@ fn an_answer_never_lags_while_others_take_in() {
         assert!(RUNTIME.block_on(store.job(&Scope::All, id)).unwrap().is_some(), "round {round}");
         let id = world.must("'email', '1'");
         let cancel = Request::Job { scope: Scope::All, id, command: Command::Cancel };
-        let cancelled = other.execute(vec![cancel], News::default()).unwrap();
+        let cancelled = other.execute(vec![cancel], Notification::default()).unwrap();
         assert!(cancelled[0].is_ok(), "round {round}: {cancelled:?}");
     }
 }

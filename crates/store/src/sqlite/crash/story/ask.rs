@@ -1,11 +1,13 @@
 //! What callers ask in a story, as chance will have it.
 
 use super::{Teller, facts};
-use crate::{Clock, Dice, Reply, Request, conformance::audit::recorded, sqlite::crash::tell::Fact};
+use crate::{
+    Clock, RandomSource, Reply, Request, conformance::audit::recorded, sqlite::crash::tell::Fact,
+};
 use engine::{
-    ClaimId, Command, EndingDraft, Intake, JobDraft, JobId, JobType, LeaseToken, NewJob,
+    ClaimId, ClaimRequest, Command, EndingDraft, JobDraft, JobId, JobType, LeaseToken, NewJob,
     OutcomeWord, PAYLOAD_BYTES_MAX, PolicyDraft, ProgressReport, ReleaseReason, Scope, StepName,
-    Tenant, Wish, WorkerId, check_step_result,
+    SubmitContext, Tenant, WorkerId, check_step_result,
 };
 use std::time::Duration;
 
@@ -62,9 +64,9 @@ impl Teller {
     }
 
     fn hand_over(&mut self, draft: JobDraft, tenant: Tenant) -> NewJob {
-        let id = JobId::new(self.clock.read().wall, self.dice.roll());
-        let (chance, payload_bytes_max) = (self.dice.roll(), PAYLOAD_BYTES_MAX);
-        draft.check(Intake { id, tenant, chance, payload_bytes_max }).expect("lawful")
+        let id = JobId::new(self.clock.read().wall, self.random.entropy());
+        let (entropy, payload_bytes_max) = (self.random.entropy(), PAYLOAD_BYTES_MAX);
+        draft.check(SubmitContext { id, tenant, entropy, payload_bytes_max }).expect("lawful")
     }
 
     fn same_key_again(&mut self) -> Request {
@@ -77,7 +79,7 @@ impl Teller {
     }
 
     fn claim(&mut self) -> Request {
-        let wish = Wish {
+        let claim_request = ClaimRequest {
             worker: WorkerId::parse(["w1", "w2"][self.below(2)]).expect("lawful"),
             host: None,
             claim: ClaimId::parse(&format!("c{}", self.luck.next())).expect("lawful"),
@@ -85,7 +87,7 @@ impl Teller {
             max: 1 + self.below(4),
             lease: None,
         };
-        Request::Claim { scope: Scope::All, wish }
+        Request::Claim { scope: Scope::All, claim_request }
     }
 
     fn with_lease(&mut self, make: impl FnOnce(&mut Self, LeaseToken) -> Command) -> Request {
@@ -152,7 +154,7 @@ impl Teller {
         match self.below(7) {
             0 => Request::Pause { scope, job_type },
             1..=3 => Request::Resume { scope: Scope::All, job_type },
-            4 => Request::Seen { scope, worker: WorkerId::parse("w3").expect("lawful") },
+            4 => Request::WorkerAlive { scope, worker: WorkerId::parse("w3").expect("lawful") },
             _ => {
                 let max_attempts = Some(1 + self.below(4) as i64);
                 let draft = PolicyDraft { max_attempts, ..PolicyDraft::default() };

@@ -1,0 +1,217 @@
+//! What can wait: numbering announcements, dropping old rows, filling the listing.
+
+use super::{
+    body::{StoreMeta, event_about, from_row, to_scope},
+    error::TransactionError,
+    facet,
+    load::{self, pair},
+    outbox_page::{OutboxPages, lines},
+    pending::insert_all,
+    sql,
+    writer::{WriteClass, Writer},
+};
+use crate::store::{EVENTS_KEPT, WORKERS_KEPT};
+use engine::{Envelope, Timestamp, is_live};
+use std::time::Duration;
+
+impl Writer {
+    /// The writer is alone and numbers as it writes; what is left is to publish the numbers.
+    pub(super) fn number_events(&mut self, limit: usize) -> Result<usize, TransactionError> {
+        let last = self.known.next_event - 1;
+        let fixture = self.known.fixture;
+        let numbered = last.min(fixture.numbered.saturating_add(to_i64(limit)));
+        let count = numbered - fixture.numbered;
+        if count > 0 {
+            self.save_house(StoreMeta { numbered, ..fixture })?;
+        }
+        Ok(usize::try_from(count).expect("at most the limit"))
+    }
+
+    pub(super) fn prune(&mut self, limit: usize) -> Result<usize, TransactionError> {
+        self.write_pending()?; // a jump of the clock may have changed jobs
+        let mut left = limit;
+        left -= self.drop_old_keys(left)?;
+        left -= self.drop_old_events(left)?;
+        left -= self.drop_gone_workers(left)?;
+        // What an erased job's announcements said of it goes with the last of them. Nobody could ask
+        // for it, so it is not counted.
+        self.drop_old_envelopes(limit)?;
+        Ok(limit - left)
+    }
+
+    fn drop_old_keys(&mut self, limit: usize) -> Result<usize, TransactionError> {
+        let mut dropped = 0;
+        for (queue, names) in self.known.queues.all() {
+            if dropped == limit {
+                break;
+            }
+            let window = self.known.records.policy(&names.job_type).key_window;
+            let values = (queue, before(self.now(), window), to_i64(limit - dropped));
+            let old: Vec<(String, i64)> = load::all(&self.db, sql::KEYS_OLD, values, pair)?;
+            for (name, no) in &old {
+                load::run(&self.db, sql::KEY_DROP, (queue, name, no))?;
+            }
+            dropped += old.len();
+        }
+        Ok(dropped)
+    }
+
+    fn drop_old_events(&mut self, limit: usize) -> Result<usize, TransactionError> {
+        let mut dropped = 0;
+        while dropped < limit {
+            let of_sheet = self.drop_from_first_sheet(limit - dropped)?;
+            if of_sheet == 0 {
+                break;
+            }
+            dropped += of_sheet;
+        }
+        Ok(dropped)
+    }
+
+    /// Drops what is old and published from the front of the first sheet.
+    fn drop_from_first_sheet(&mut self, limit: usize) -> Result<usize, TransactionError> {
+        let values = (0, self.known.fixture.numbered);
+        let sheet: Option<(i64, Vec<u8>)> = load::first(&self.db, sql::SHEETS, values, pair)?;
+        let Some((first, sheet)) = sheet else { return Ok(0) };
+        let lines = lines(first, &sheet)?;
+        let until = before(self.now(), EVENTS_KEPT);
+        let mut old = 0;
+        for line in lines.iter().take(limit) {
+            let (_, at) = event_about(line.number, line.sealed)?;
+            if line.number > self.known.fixture.numbered || at.unix_ms() > until {
+                break;
+            }
+            old += 1;
+        }
+        if old == 0 {
+            return Ok(0);
+        }
+        load::run(&self.db, sql::SHEET_DELETE, [first])?;
+        if let Some(rest) = lines.get(old) {
+            let values = (rest.number, OutboxPages::one(&lines[old..]));
+            load::run(&self.db, sql::OUTBOX_INSERT, values)?;
+        }
+        Ok(old)
+    }
+
+    fn drop_old_envelopes(&mut self, limit: usize) -> Result<(), TransactionError> {
+        let first: Option<i64> = load::one(&self.db, sql::FIRST_EVENT, [])?;
+        let values = (first.unwrap_or(self.known.next_event), to_i64(limit));
+        let mut old = load::numbers(&self.db, sql::ERASED_OLD, values)?.into_iter();
+        old.try_for_each(|no| load::run(&self.db, sql::ERASED_DELETE, [no]))
+    }
+
+    fn drop_gone_workers(&mut self, limit: usize) -> Result<usize, TransactionError> {
+        let now = self.now();
+        let mut workers = self.shared.workers();
+        let long_ago = workers.iter().filter(|(_, seen)| {
+            seen.seen_at + WORKERS_KEPT <= now && !is_live(seen.seen_at, None, now)
+        });
+        let mut gone: Vec<_> = long_ago.map(|(name, _)| name.clone()).collect();
+        if !gone.is_empty() {
+            // A worker that was silent for a day and still holds a lease is not gone.
+            let leased = super::reads::leases(&self.db)?;
+            gone.retain(|name| leased.until(name).is_none_or(|until| until <= now));
+        }
+        gone.truncate(limit);
+        for (scope, worker) in &gone {
+            load::run(&self.db, sql::WORKER_DROP, (to_scope(scope), worker.as_str()))?;
+            workers.remove(&(scope.clone(), worker.clone()));
+        }
+        Ok(gone.len())
+    }
+
+    /// Whether there are so many jobs to enter into the listing that it is worth a transaction.
+    pub(super) fn is_listing_behind(&self) -> bool {
+        self.unindexed() >= LISTING_LAG_MIN
+    }
+
+    /// Enters the next jobs into the listing when no batch waits. Says whether there are more. A
+    /// listing reads what is not entered yet directly, so no caller waits for this.
+    pub(super) fn fill_listing(&mut self) -> bool {
+        if !self.is_listing_behind() {
+            return false;
+        }
+        // What does not work now is tried again after the next batch, which will tell what is wrong.
+        self.transact(WriteClass::Progress, Writer::enter_listing)
+            .is_ok_and(|entered| entered >= LISTING_BATCH)
+    }
+
+    /// The same within a batch, where there are so many that a page of a listing would notice.
+    pub(super) fn keep_up_listing(&mut self) -> Result<(), TransactionError> {
+        if self.unindexed() >= LISTING_LAG_MAX {
+            self.enter_listing()?;
+        }
+        Ok(())
+    }
+
+    fn unindexed(&self) -> i64 {
+        self.known.next_no - 1 - self.known.fixture.listed
+    }
+
+    /// Sorted, so that neighbours are written together.
+    fn enter_listing(&mut self) -> Result<usize, TransactionError> {
+        let listed = self.known.fixture.listed;
+        let (mut entries, last) = if listed + 1 >= self.known.unindexed.from {
+            self.take_unlisted(listed + to_i64(LISTING_BATCH))
+        } else {
+            self.read_unlisted()?
+        };
+        entries.sort_unstable_by_key(|(facet, no)| (facet::shelf(*no), *facet, *no));
+        let statements = (sql::LISTING_INSERT, sql::LISTING_INSERT_16);
+        insert_all(&self.db, statements, &entries, |values, (facet, no)| {
+            values.add(&[&facet::shelf(*no), facet, no])
+        })?;
+        self.save_house(StoreMeta { listed: last, ..self.known.fixture })?;
+        Ok(usize::try_from(last - listed).expect("it goes forward"))
+    }
+
+    /// Takes what is known by heart, up to a number. Should the transaction be rolled back, nothing is
+    /// known by heart any more.
+    fn take_unlisted(&mut self, until: i64) -> (Vec<(i64, i64)>, i64) {
+        let entries = &mut self.known.unindexed.entries;
+        let count = entries.partition_point(|(_, no)| *no <= until);
+        (entries.drain(..count).collect(), until.min(self.known.next_no - 1))
+    }
+
+    fn read_unlisted(&mut self) -> Result<(Vec<(i64, i64)>, i64), TransactionError> {
+        self.write_pending()?;
+        let mut statement = self.db.prepare_cached(sql::UNLISTED)?;
+        let mut rows = statement.query((self.known.fixture.listed, to_i64(LISTING_BATCH)))?;
+        let (mut entries, mut count, mut last) = (Vec::new(), 0, self.known.fixture.listed);
+        while let Some(row) = rows.next()? {
+            last = row.get(0)?;
+            count += 1;
+            // What cannot be read cannot be found by what it is about; `doctor` finds it.
+            let Ok(envelope) = from_row::<Envelope>(last, load::blob(row, 1)?) else { continue };
+            let queue = self.known.queues.no(&envelope.job_type, &envelope.tenant);
+            let facets = queue.into_iter().flat_map(|queue| facet::facets(queue, &envelope));
+            entries.extend(facets.map(|facet| (facet, last)));
+        }
+        drop(rows);
+        drop(statement);
+        if count < LISTING_BATCH {
+            last = self.known.next_no - 1; // the newest may have been erased
+        }
+        let known = &mut self.known.unindexed.entries;
+        known.drain(..known.partition_point(|(_, no)| *no <= last));
+        Ok((entries, last))
+    }
+}
+
+/// So many jobs are read directly by listings before it is worth to enter them.
+const LISTING_LAG_MIN: i64 = 4_096;
+/// A store that is never idle enters jobs all the same before there are more than this.
+const LISTING_LAG_MAX: i64 = 6_144;
+/// So many jobs are entered in one transaction, so that it never holds the writer for long.
+const LISTING_BATCH: usize = 4_096;
+
+/// A moment that lies so far back, as a column.
+pub(super) fn before(now: Timestamp, span: Duration) -> i64 {
+    now.unix_ms().saturating_sub(to_i64(span.as_millis()))
+}
+
+/// A number as a column; one that is too large is larger than all.
+pub(super) fn to_i64(number: impl TryInto<i64>) -> i64 {
+    number.try_into().unwrap_or(i64::MAX)
+}
