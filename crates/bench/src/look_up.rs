@@ -29,11 +29,11 @@ const COPIES: usize = 50_000;
 const COPY: &str = "
 with young as (
     select h.by_correlation, h.subject, h.envelope, h.payload, e.*
-      from handed h join job_ended e on e.no = h.no order by h.no desc limit 1
+      from submission h join job_ended e on e.no = h.no order by h.no desc limit 1
 ), copy as (
     select young.no + i as copy_no, young.* from young, generate_series(1, $1::bigint) as i
 ), copied as (
-    insert into handed (no, id, queue, by_correlation, subject, envelope, payload)
+    insert into submission (no, id, queue, by_correlation, subject, envelope, payload)
     select copy_no, (lpad(to_hex((extract(epoch from clock_timestamp()) * 1000)::bigint), 12, '0')
         || '7' || substr(md5(copy_no::text), 1, 3) || '8' || substr(md5(copy_no::text), 4, 15))::uuid,
         queue, by_correlation # copy_no, subject, envelope, payload from copy
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(archive.jobs.len(), 100);
         let count = async {
             let client = schema.connect("").await?;
-            let sql = "select count(*) from handed join job_ended using (no)";
+            let sql = "select count(*) from submission join job_ended using (no)";
             Ok(client.query_one(sql, &[]).await.unwrap().get::<_, i64>(0))
         };
         assert_eq!(bench.timed(count).unwrap().0, 1_000);

@@ -1,7 +1,7 @@
 //! Which index finds the jobs of a filter. An index proposes, the filter itself disposes: whatever is found is
 //! asked whether it [matches](engine::Filter::matches).
 
-use crate::codec::{body::status_number, facet};
+use crate::codec::{body::status_number, digest};
 use engine::{Comparison, Field, Filter, Status, Timestamp};
 
 /// An index that meets every job of a condition.
@@ -33,11 +33,11 @@ fn way_of(field: &Field) -> Option<(u8, IndexChoice)> {
     let ended = |status| IndexChoice::Ended(status_number(status).cast_signed());
     Some(match field {
         Field::CorrelationId(correlation) => {
-            (0, IndexChoice::Correlation(facet::of_correlation(correlation.as_str())))
+            (0, IndexChoice::Correlation(digest::of_correlation(correlation.as_str())))
         }
-        Field::SubjectId(subject) => (0, IndexChoice::Subject(facet::of_subject(subject.as_str()))),
-        Field::ParentId(parent) => (0, IndexChoice::Parent(facet::of_parent(*parent))),
-        Field::ErrorCode(code) => (0, IndexChoice::Error(facet::of_error(code))),
+        Field::SubjectId(subject) => (0, IndexChoice::Subject(digest::of_subject(subject.as_str()))),
+        Field::ParentId(parent) => (0, IndexChoice::Parent(digest::of_parent(*parent))),
+        Field::ErrorCode(code) => (0, IndexChoice::Error(digest::of_error(code))),
         // Where all is well, few jobs are in these states.
         Field::Status(Status::Running) => (1, IndexChoice::Running),
         Field::Status(status @ (Status::Failed | Status::Poisoned | Status::Cancelled)) => {

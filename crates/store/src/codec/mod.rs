@@ -2,7 +2,7 @@
 
 pub(crate) mod body;
 pub(crate) mod bytes;
-pub(crate) mod facet;
+pub(crate) mod digest;
 pub(crate) mod inline_history;
 pub(crate) mod outbox_page;
 pub(crate) mod seal;

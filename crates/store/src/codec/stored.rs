@@ -1,6 +1,6 @@
 //! A job and where it is kept, and what indexes need to know of it.
 
-use super::{facet, inline_history::InlineHistory, seal::Damage};
+use super::{digest, inline_history::InlineHistory, seal::Damage};
 use engine::{HistoryEntry, Job, Priority, State};
 
 /// A job and where it is kept.
@@ -64,12 +64,12 @@ impl Columns {
 
 /// A digest of the claim that a running job was taken by.
 pub(crate) fn claim_of(job: &Job) -> Option<i64> {
-    job.lease().map(|lease| facet::of_claim(&lease.scope, &lease.worker, &lease.claim))
+    job.lease().map(|lease| digest::of_claim(&lease.scope, &lease.worker, &lease.claim))
 }
 
 /// A digest of the code of its last failure.
 pub(crate) fn error_of(job: &Job) -> Option<i64> {
-    job.life.last_failure.as_ref().map(|failure| facet::of_error(&failure.code))
+    job.life.last_failure.as_ref().map(|failure| digest::of_error(&failure.code))
 }
 
 /// 0 for the highest priority.

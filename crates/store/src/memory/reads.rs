@@ -2,7 +2,7 @@
 
 use super::tables::{Key, QueuePosition, Tables};
 use crate::{
-    codec::facet,
+    codec::digest,
     cursor::Cursor,
     queue::{Queue, QueueDepth, WorkerSeen, live_workers},
     seen::{Leases, described},
@@ -66,11 +66,11 @@ impl Tables {
         }
         let codes = all.counts.values().flatten();
         let groups: Vec<_> =
-            codes.map(|(code, count)| (0, facet::of_error(code), *count)).collect();
+            codes.map(|(code, count)| (0, digest::of_error(code), *count)).collect();
         let (told, complete) = told_codes(&groups);
         all.complete = complete;
         all.counts.values_mut().for_each(|codes| {
-            codes.retain(|code, _| told.contains(&facet::of_error(code)));
+            codes.retain(|code, _| told.contains(&digest::of_error(code)));
         });
         all.counts.retain(|_, codes| !codes.is_empty());
         all

@@ -3,7 +3,7 @@
 
 use super::settings_cache::SettingsCache;
 use crate::{
-    codec::facet,
+    codec::digest,
     record::RecordKind,
     store::{Request, turn},
 };
@@ -67,7 +67,7 @@ impl<'a> BatchPlan<'a> {
                 }
             }
             Request::Claim { scope, claim_request } => {
-                let digest = facet::of_claim(scope, &claim_request.worker, &claim_request.claim);
+                let digest = digest::of_claim(scope, &claim_request.worker, &claim_request.claim);
                 self.claims.push(Wanted { index, scope, claim_request, digest });
             }
             Request::PutRecord(change) => self.kinds.extend([change.name.kind]),

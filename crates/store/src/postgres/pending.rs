@@ -7,7 +7,7 @@ use super::{
 };
 use crate::codec::{
     body::{Deltas, job_onto, status_number, to_row},
-    facet,
+    digest,
     inline_history::InlineHistory,
     outbox_page::OutboxPages,
     stored::{Columns, Stored, error_of},
@@ -154,9 +154,9 @@ pub(super) fn handed_row(New { stored, payload }: &New) -> HandedRow<'_> {
         stored.no,
         to_uuid(envelope.id),
         queue_column(stored.queue),
-        subject.map(facet::of_subject),
-        facet::of_correlation(envelope.correlation.as_str()),
-        envelope.parent.map(facet::of_parent),
+        subject.map(digest::of_subject),
+        digest::of_correlation(envelope.correlation.as_str()),
+        envelope.parent.map(digest::of_parent),
         subject,
         to_row(stored.no, &**envelope),
         payload.as_str(),

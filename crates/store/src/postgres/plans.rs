@@ -13,8 +13,8 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 /// Tables that are small, whatever happens, and may be read as a whole.
 const SMALL: [&str; 12] = [
     "lock",
-    "house",
-    "pulse",
+    "store_meta",
+    "liveness",
     "queue",
     "policy",
     "record",
@@ -156,7 +156,7 @@ fn base_name(table: &str) -> &str {
 async fn grow(client: &Client, names: &Names) {
     let grow = format!(
         "insert into consign.queue (job_type, tenant) select 't' || n, 'default' from generate_series(1, 10) n; \
-         insert into consign.handed select n, ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, \
+         insert into consign.submission select n, ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, \
            1 + n % 10, -n, -n, -n, null, '\\x00', '1' from generate_series(1, {ROWS} * 2) n; \
          insert into consign.job select n, 1 + n % 10, n % 10, n, null, null, null, '\\x00' \
            from generate_series(1, {ROWS}) n; \

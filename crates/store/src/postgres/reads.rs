@@ -16,7 +16,7 @@ use super::{
 use crate::{
     codec::{
         body::{COUNTS, Deltas, event_about, event_from_row, from_row},
-        facet,
+        digest,
         outbox_page::lines,
         stored::{Stored, rank_of},
     },
@@ -204,7 +204,7 @@ async fn error_codes(
     let first = numbers(&db.rows(sql::POISON_FIRST, &codes.params()).await?)?;
     let jobs = load::readable_by_no(db, &first).await?.into_values();
     let codes = jobs.filter_map(|stored| stored.job.life.last_failure).map(|last| last.code);
-    Ok(codes.map(|code| (facet::of_error(&code), code)).collect())
+    Ok(codes.map(|code| (digest::of_error(&code), code)).collect())
 }
 
 /// The counts as they were last added up, with all that has changed since.

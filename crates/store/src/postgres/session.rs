@@ -200,12 +200,12 @@ mod tests {
             crate::migrate_postgres(&address).await.expect("it can be made");
             let way = way(&address).expect("lawful");
             let mut session = Session::open(&way).await.expect("it can be opened");
-            session.script(&way, "analyze consign.handed").await.expect("lawful");
+            session.script(&way, "analyze consign.submission").await.expect("lawful");
             let by_key = "Index Scan using handed_pkey";
             let payload = way.names.of(sql::PAYLOAD);
             let empty = plan(&session, &payload).await;
             assert!(!empty.contains(by_key), "any index will do: {empty}");
-            let grow = "insert into consign.handed select n, gen_random_uuid(), 1, null, 1, null, null, '', '' \
+            let grow = "insert into consign.submission select n, gen_random_uuid(), 1, null, 1, null, null, '', '' \
                         from generate_series(1, 50000) n";
             session.script(&way, grow).await.expect("lawful");
             assert_eq!(plan(&session, &payload).await, empty, "nobody told it");

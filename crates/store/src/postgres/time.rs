@@ -95,7 +95,7 @@ impl Inner {
         let (wall, heard, nodes) = tokio::try_join!(
             biased;
             wall(db),
-            db.row("select heard_until from consign.pulse", &[], "the pulse has no row"),
+            db.row("select heard_until from consign.liveness", &[], "the pulse has no row"),
             db.rows(sql::NODES, &[]),
         )?;
         let heard: i64 = heard.try_get(0)?;

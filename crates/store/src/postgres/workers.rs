@@ -4,7 +4,7 @@ use super::{Inner, error::TransactionError, load, locked, pool::PooledConnection
 use crate::{
     codec::{
         body::{StoredWorker, from_row, from_scope, to_row, to_scope},
-        facet,
+        digest,
     },
     seen::{FULL_FOR, Leases, Name, Workers, may_claim},
 };
@@ -170,7 +170,7 @@ pub(super) async fn leave(
 /// A row of `worker`.
 fn row<'a>((scope, name): &'a Name, seen: &StoredWorker) -> (&'a str, &'a str, i64, Vec<u8>) {
     let (scope, name) = (to_scope(scope), name.as_str());
-    (scope, name, seen.seen_at.unix_ms(), to_row(facet::of_name(&[scope, name]), seen))
+    (scope, name, seen.seen_at.unix_ms(), to_row(digest::of_name(&[scope, name]), seen))
 }
 
 async fn load(db: &PooledConnection, scope: &Scope) -> Result<Workers, TransactionError> {
@@ -183,7 +183,7 @@ async fn load(db: &PooledConnection, scope: &Scope) -> Result<Workers, Transacti
     };
     for row in rows {
         let (scope, name): (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
-        let no = facet::of_name(&[scope, name]);
+        let no = digest::of_name(&[scope, name]);
         let (Some(scope), Ok(name)) = (from_scope(scope), WorkerId::parse(name)) else {
             return Err(TransactionError::Impossible("a worker has no lawful name"));
         };

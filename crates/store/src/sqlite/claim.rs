@@ -3,7 +3,7 @@
 use super::{
     cached_job::CachedJob,
     error::TransactionError,
-    facet,
+    digest,
     load::{self, Stored},
     maintenance::to_i64,
     sql,
@@ -74,7 +74,7 @@ impl Writer {
         scope: &Scope,
         claim_request: &ClaimRequest,
     ) -> Result<Vec<Claimed>, TransactionError> {
-        let digest = facet::of_claim(scope, &claim_request.worker, &claim_request.claim);
+        let digest = digest::of_claim(scope, &claim_request.worker, &claim_request.claim);
         let mut held = Vec::new();
         for (_, no) in self.known.claims.range((digest, i64::MIN)..=(digest, i64::MAX)) {
             let no = *no;

@@ -186,7 +186,7 @@ impl<'a> Doctor<'a> {
     fn jobs(&mut self) -> Result<(), TransactionError> {
         let mut statement = self.db.prepare(
             "select h.no, h.id, h.envelope, h.payload, j.body, e.body, \
-             coalesce(j.queue, e.queue) from handed h \
+             coalesce(j.queue, e.queue) from submission h \
              left join job j on j.no = h.no left join job_ended e on e.no = h.no",
         )?;
         let mut rows = statement.query([])?;
@@ -229,8 +229,8 @@ impl<'a> Doctor<'a> {
             self.damage(format!("{} more jobs are damaged", told - TOLD_MAX));
         }
         self.truth = all_read.then_some(truth);
-        let orphans = "select (select count(*) from job where no not in (select no from handed)) + \
-            (select count(*) from job_ended where no not in (select no from handed))";
+        let orphans = "select (select count(*) from job where no not in (select no from submission)) + \
+            (select count(*) from job_ended where no not in (select no from submission))";
         let orphans: u64 = one(self.db, orphans, [])?;
         if orphans > 0 {
             self.damage(format!("{orphans} jobs have a state, but were never handed over"));
@@ -356,7 +356,7 @@ impl<'a> Doctor<'a> {
 
     /// How many keys do not mean the job that came with them.
     fn wrong_keys(&self) -> Result<u64, TransactionError> {
-        let sql = "select k.name, k.no, h.envelope from key k left join handed h on h.no = k.no";
+        let sql = "select k.name, k.no, h.envelope from key k left join submission h on h.no = k.no";
         let mut wrong = 0;
         all::<_, ()>(self.db, sql, [], |row| {
             let (name, no): (String, i64) = (row.get(0)?, row.get(1)?);

@@ -8,7 +8,7 @@
 use super::{
     body::from_row,
     error::TransactionError,
-    facet, load,
+    digest, load,
     maintenance::to_i64,
     sql,
     writer_cache::{load_house, load_queues},
@@ -98,8 +98,8 @@ struct Walk {
     sql: &'static str,
     /// What the index is asked for, where it is asked for something.
     key: Option<i64>,
-    /// The shelf of the listing it has come to, from the newest to the oldest.
-    shelf: Option<i64>,
+    /// The bucket of the listing it has come to, from the newest to the oldest.
+    bucket: Option<i64>,
     /// Taken from the index and not looked at yet, the newest last.
     ahead: Vec<i64>,
     /// There is nothing beyond.
@@ -108,12 +108,12 @@ struct Walk {
 
 impl Walk {
     fn new(sql: &'static str, key: Option<i64>) -> Self {
-        Walk { sql, key, shelf: None, ahead: Vec::new(), whole: false }
+        Walk { sql, key, bucket: None, ahead: Vec::new(), whole: false }
     }
 
     /// A walk over the listing, which is filled up to a number.
-    fn listing(facet: i64, listed: i64) -> Self {
-        Walk { shelf: Some(facet::shelf(listed)), ..Walk::new(sql::LIST_FACET, Some(facet)) }
+    fn listing(digest: i64, listed: i64) -> Self {
+        Walk { bucket: Some(digest::bucket(listed)), ..Walk::new(sql::LIST_FACET, Some(digest)) }
     }
 
     fn newest(&mut self, db: &Connection, below: i64) -> Result<Option<i64>, TransactionError> {
@@ -122,17 +122,17 @@ impl Walk {
         }
         while self.ahead.is_empty() && !self.whole {
             let stride = to_i64(STRIDE);
-            let shelf = self.shelf.map(|shelf| shelf.min(facet::shelf(below)));
-            self.ahead = match (self.key, shelf) {
-                (Some(key), Some(shelf)) => {
-                    load::numbers(db, self.sql, [below, stride, key, shelf])?
+            let bucket = self.bucket.map(|bucket| bucket.min(digest::bucket(below)));
+            self.ahead = match (self.key, bucket) {
+                (Some(key), Some(bucket)) => {
+                    load::numbers(db, self.sql, [below, stride, key, bucket])?
                 }
                 (Some(key), None) => load::numbers(db, self.sql, [below, stride, key])?,
                 (None, _) => load::numbers(db, self.sql, [below, stride])?,
             };
             if self.ahead.len() < STRIDE {
-                self.shelf = shelf.map(|shelf| shelf - 1);
-                self.whole = self.shelf.is_none_or(|shelf| shelf < 0);
+                self.bucket = bucket.map(|bucket| bucket - 1);
+                self.whole = self.bucket.is_none_or(|bucket| bucket < 0);
             }
             self.ahead.reverse();
         }
@@ -146,10 +146,10 @@ impl Walks {
         let all = || vec![Walk::new(sql::LIST_ALL, None)];
         let walks = match IndexChoice::of(&query.filter) {
             Some(
-                IndexChoice::Subject(facet)
-                | IndexChoice::Correlation(facet)
-                | IndexChoice::Parent(facet),
-            ) => with_tail(db, vec![facet])?,
+                IndexChoice::Subject(digest)
+                | IndexChoice::Correlation(digest)
+                | IndexChoice::Parent(digest),
+            ) => with_tail(db, vec![digest])?,
             Some(IndexChoice::Error(error)) => vec![
                 Walk::new(sql::LIST_ERROR_LIVE, Some(error)),
                 Walk::new(sql::LIST_ERROR_ENDED, Some(error)),
@@ -188,7 +188,7 @@ impl Walks {
 /// The listing for `facets`, and the newest jobs, which are not entered there yet.
 fn with_tail(db: &Connection, facets: Vec<i64>) -> Result<Vec<Walk>, TransactionError> {
     let listed = load_house(db)?.listed;
-    let facets = facets.into_iter().map(|facet| Walk::listing(facet, listed));
+    let facets = facets.into_iter().map(|digest| Walk::listing(digest, listed));
     let tail = Walk::new(sql::LIST_TAIL, Some(listed));
     Ok(std::iter::once(tail).chain(facets).collect())
 }

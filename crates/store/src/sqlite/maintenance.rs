@@ -3,7 +3,7 @@
 use super::{
     body::{StoreMeta, event_about, from_row, to_scope},
     error::TransactionError,
-    facet,
+    digest,
     load::{self, pair},
     outbox_page::{OutboxPages, lines},
     pending::insert_all,
@@ -157,10 +157,10 @@ impl Writer {
         } else {
             self.read_unlisted()?
         };
-        entries.sort_unstable_by_key(|(facet, no)| (facet::shelf(*no), *facet, *no));
+        entries.sort_unstable_by_key(|(digest, no)| (digest::bucket(*no), *digest, *no));
         let statements = (sql::LISTING_INSERT, sql::LISTING_INSERT_16);
-        insert_all(&self.db, statements, &entries, |values, (facet, no)| {
-            values.add(&[&facet::shelf(*no), facet, no])
+        insert_all(&self.db, statements, &entries, |values, (digest, no)| {
+            values.add(&[&digest::bucket(*no), digest, no])
         })?;
         self.save_house(StoreMeta { listed: last, ..self.known.fixture })?;
         Ok(usize::try_from(last - listed).expect("it goes forward"))
@@ -185,8 +185,8 @@ impl Writer {
             // What cannot be read cannot be found by what it is about; `doctor` finds it.
             let Ok(envelope) = from_row::<Envelope>(last, load::blob(row, 1)?) else { continue };
             let queue = self.known.queues.no(&envelope.job_type, &envelope.tenant);
-            let facets = queue.into_iter().flat_map(|queue| facet::facets(queue, &envelope));
-            entries.extend(facets.map(|facet| (facet, last)));
+            let facets = queue.into_iter().flat_map(|queue| digest::facets(queue, &envelope));
+            entries.extend(facets.map(|digest| (digest, last)));
         }
         drop(rows);
         drop(statement);

@@ -43,7 +43,7 @@ pub use schema::{migrate, schema};
 pub use writer::FailStop;
 
 use crate::{
-    codec::{body, facet, inline_history, outbox_page, seal},
+    codec::{body, digest, inline_history, outbox_page, seal},
     dedicated_thread::DedicatedThread,
     node::Notification,
     queue::{QueueDepth, WorkerSeen},

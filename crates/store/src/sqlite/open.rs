@@ -264,7 +264,7 @@ fn run(
     }
     if is_new {
         let fixture = to_row(1, &StoreMeta::default());
-        transaction.execute("insert into house (one, body) values (1, ?1)", [fixture])?;
+        transaction.execute("insert into store_meta (one, body) values (1, ?1)", [fixture])?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", SCHEMA)?;

@@ -4,7 +4,7 @@ use super::{
     body::{event_from_row, event_to_row, to_row},
     cached_job::CachedJob,
     error::TransactionError,
-    facet,
+    digest,
     inline_history::InlineHistory,
     load::{self, Stored, pair},
     outbox_page::{OutboxLine, OutboxPages, lines},
@@ -28,8 +28,8 @@ impl Writer {
         self.known.next_no += 1;
         let stored = self.save(None, (no, queue), change)?;
         self.pending.hand_over(stored.clone(), new.payload.clone());
-        let facets = facet::facets(queue, &stored.job.envelope);
-        self.known.unindexed.entries.extend(facets.map(|facet| (facet, no)));
+        let facets = digest::facets(queue, &stored.job.envelope);
+        self.known.unindexed.entries.extend(facets.map(|digest| (digest, no)));
         self.job_cache.put(CachedJob { stored, payload: Some(new.payload.clone()) });
         Ok(())
     }
@@ -194,8 +194,8 @@ impl Writer {
         ] {
             load::run(&self.db, sql, [no])?;
         }
-        for facet in facet::facets(before.queue, &before.job.envelope) {
-            load::run(&self.db, sql::LISTING_DELETE, [facet::shelf(no), facet, no])?;
+        for digest in digest::facets(before.queue, &before.job.envelope) {
+            load::run(&self.db, sql::LISTING_DELETE, [digest::bucket(no), digest, no])?;
         }
         if let Some(key) = &before.job.envelope.key {
             let values = (before.queue, key.name.as_str(), no);

@@ -10,7 +10,7 @@ use super::{
     cached_job::CachedJob,
     checkpoint::Checkpoints,
     error::TransactionError,
-    facet,
+    digest,
     load::{self, Stored, readable},
     pending::PendingWrites,
     sql,
@@ -242,7 +242,7 @@ impl Writer {
         seen: &StoredWorker,
     ) -> Result<(), TransactionError> {
         let (scope, worker) = (to_scope(scope), worker.as_str());
-        let no = facet::of_name(&[scope, worker]);
+        let no = digest::of_name(&[scope, worker]);
         let values = (scope, worker, seen.seen_at.unix_ms(), to_row(no, seen));
         load::run(&self.db, sql::WORKER_PUT, values)
     }

@@ -5,7 +5,7 @@
 use super::{
     body::{Body, Commit, StoreMeta, from_row, from_scope},
     error::TransactionError,
-    facet,
+    digest,
     load::{all, blob, first, one, pair},
     records,
     seal::{Damage, Kind},
@@ -249,7 +249,7 @@ pub(super) fn load_counts_of_few(
 pub(super) fn load_workers(db: &Connection) -> Result<Workers, TransactionError> {
     all(db, sql::WORKERS, [], |row| {
         let (scope, name): (String, String) = (row.get(0)?, row.get(1)?);
-        let no = facet::of_name(&[&scope, &name]);
+        let no = digest::of_name(&[&scope, &name]);
         let (Some(scope), Ok(name)) = (from_scope(&scope), WorkerId::parse(&name)) else {
             return Err(TransactionError::Impossible("a worker has no lawful name"));
         };

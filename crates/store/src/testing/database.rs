@@ -39,7 +39,7 @@ pub async fn wipe(address: &PostgresAddress) -> Result<(), PostgresError> {
     let rows = client.query_typed(&tables(address.schema()), &[]).await.map_err(failed)?;
     let tables = rows.iter().map(|row| row.get::<_, &str>(0)).collect::<Vec<_>>().join(", ");
     let wipe = format!(
-        "truncate {tables}; insert into consign.house default values; insert into consign.pulse default values; \
+        "truncate {tables}; insert into consign.store_meta default values; insert into consign.liveness default values; \
          insert into consign.numbering default values; insert into consign.leader default values; \
          insert into consign.lock (name) values ('audit'), ('startup'); \
          alter sequence consign.place restart"

@@ -4,7 +4,7 @@ use crate::{
     codec::{
         body::to_scope,
         bytes::{Decoder, Encoder},
-        facet,
+        digest,
         seal::{Damage, Kind, seal, unseal},
     },
     record::{Record, RecordName},
@@ -12,7 +12,7 @@ use crate::{
 
 /// Records have no numbers: their name, as a digest, ties the row to its place.
 fn place(name: &RecordName) -> (Kind, i64) {
-    (name.kind.seal(), facet::of_name(&[name.kind.as_str(), to_scope(&name.scope), &name.key]))
+    (name.kind.seal(), digest::of_name(&[name.kind.as_str(), to_scope(&name.scope), &name.key]))
 }
 
 pub(crate) fn record_to_row(record: &Record) -> Vec<u8> {

@@ -15,21 +15,21 @@ as $$ begin return (date_part('epoch'::text, clock_timestamp()) * 1000::double p
 -- The epoch, which a restore raises, so that no lease from before is believed; and a number that grows
 -- whenever a queue, a policy or a pause is new, so that nobody works with an old one. `set_version` grows with
 -- every credential, policy and pause that is set; nodes confirm it in their rows.
-create table consign.house (
+create table consign.store_meta (
     one boolean primary key default true check (one),
     epoch integer not null default 0,
     settings bigint not null default 1,
     set_version bigint not null default 0
 );
-insert into consign.house default values;
+insert into consign.store_meta default values;
 
 -- Until when workers could be heard: what lies between this and now, when everybody comes back, is no
 -- worker's silence.
-create table consign.pulse (
+create table consign.liveness (
     one boolean primary key default true check (one),
     heard_until bigint not null default 0
 ) with (fillfactor = 20);
-insert into consign.pulse default values;
+insert into consign.liveness default values;
 
 -- Stops a transaction that found less than it took for granted: somebody else has written a row, something was set, or the
 -- clock was set. The node tries again without taking anything for granted.
@@ -61,7 +61,7 @@ create table consign.queue (
 );
 
 -- What was handed over. Written once, never changed, gone when the job is erased.
-create table consign.handed (
+create table consign.submission (
     no bigint primary key,
     id uuid not null unique,
     queue integer not null,
@@ -73,12 +73,12 @@ create table consign.handed (
     envelope bytea not null,
     payload text not null
 ) with (autovacuum_vacuum_insert_scale_factor = 0.2);
-create index handed_queue on consign.handed (queue, no);
+create index submission_queue on consign.submission (queue, no);
 -- Digests are random: among all jobs, each would be written to a page of its own. Jobs of about an hour share a
--- shelf, so that the cost of an entry does not grow with the number of jobs.
-create index handed_subject on consign.handed ((no >> 42), by_subject, no) where by_subject is not null;
-create index handed_correlation on consign.handed ((no >> 42), by_correlation, no);
-create index handed_parent on consign.handed ((no >> 42), by_parent, no) where by_parent is not null;
+-- bucket, so that the cost of an entry does not grow with the number of jobs.
+create index submission_subject on consign.submission ((no >> 42), by_subject, no) where by_subject is not null;
+create index submission_correlation on consign.submission ((no >> 42), by_correlation, no);
+create index submission_parent on consign.submission ((no >> 42), by_parent, no) where by_parent is not null;
 
 -- Jobs that live: small, and the only jobs that claiming and sweeping ever look at. Every row is rewritten a few
 -- times and then deleted, so it is vacuumed early and often.
@@ -141,13 +141,13 @@ create table consign.key (
 ) with (autovacuum_vacuum_scale_factor = 0.05);
 -- When the job of a key ended: its window counts from there. Only ever added to, so that whoever ends a job need
 -- not wait for whoever holds its key.
-create table consign.key_ended (
+create table consign.key_expiry (
     queue integer not null,
     ended_at bigint not null,
     name text not null,
     id uuid not null
 );
-create index key_ended_at on consign.key_ended (queue, ended_at);
+create index key_expiry_at on consign.key_expiry (queue, ended_at);
 
 -- History that no longer fits into the row of its job.
 create table consign.history (

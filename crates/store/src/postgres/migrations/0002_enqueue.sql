@@ -14,10 +14,10 @@ create table consign.policy (
 
 -- How many bytes a payload may have that comes this way: the door's is a setting of each node, which nobody can see
 -- from here.
-alter table consign.house add enqueue_bytes_max integer not null default 65536
+alter table consign.store_meta add enqueue_bytes_max integer not null default 65536
     check (enqueue_bytes_max between 1 and 1048576);
 -- How many types without a policy a tenant may have with what comes this way, for the same reason.
-alter table consign.house add enqueue_job_types_max integer not null default 1000
+alter table consign.store_meta add enqueue_job_types_max integer not null default 1000
     check (enqueue_job_types_max >= 1);
 
 -- What was enqueued and is not a job yet. A row is gone when it is one.
@@ -170,7 +170,7 @@ begin
         and i.tenant = of_tenant and i.job_type = of_type and i.key_name = name_of_key
     union all
     select 2, h.id, h.subject, h.payload, e.status, e.kept_since
-        from consign.handed h
+        from consign.submission h
         left join lateral (select n.status, n.kept_since from consign.job_ended n where n.no = h.no offset 0) e on true
         where h.id = holder
     order by turn limit 1;
@@ -181,9 +181,9 @@ begin
     is_free := held.status is not null and coalesce(held.kept_since <= over_before, false);
     -- Of a poisoned job it is not written there when it ended. It may have ended more than once.
     if held.status = 4 and not is_free then
-        is_free := exists (select from consign.key_ended d where d.queue = queue_no and d.ended_at <= over_before
+        is_free := exists (select from consign.key_expiry d where d.queue = queue_no and d.ended_at <= over_before
                 and d.name = name_of_key and d.id = holder)
-            and not exists (select from consign.key_ended d where d.queue = queue_no and d.ended_at > over_before
+            and not exists (select from consign.key_expiry d where d.queue = queue_no and d.ended_at > over_before
                 and d.name = name_of_key and d.id = holder);
     end if;
     is_same := held.subject is not distinct from came_subject and consign.same_json(held.payload, came_payload);
@@ -230,7 +230,7 @@ begin
         and k.id = new.key_before;
     -- One that was redriven meanwhile lives again, and has its key back.
     if not found or exists (select from consign.job j
-        where j.no = (select h.no from consign.handed h where h.id = new.key_before))
+        where j.no = (select h.no from consign.submission h where h.id = new.key_before))
     then
         raise exception using errcode = 'serialization_failure', detail = 'IDEMPOTENCY_KEY_REUSED',
             message = 'idempotencyKey: was taken by another job while this transaction was open',
@@ -272,8 +272,8 @@ as $$
 declare
     now_ms constant bigint := consign.now_ms();
     body text;
-    bytes_max constant integer := (select h.enqueue_bytes_max from consign.house h where h.one);
-    types_max constant integer := (select h.enqueue_job_types_max from consign.house h where h.one);
+    bytes_max constant integer := (select h.enqueue_bytes_max from consign.store_meta h where h.one);
+    types_max constant integer := (select h.enqueue_job_types_max from consign.store_meta h where h.one);
     delay_s constant numeric := extract(epoch from enqueue.delay);
     starts_ms bigint;
     expires_ms bigint;
@@ -385,7 +385,7 @@ begin
         then
             raise exception using errcode = 'CN422', detail = 'TENANT_LIMIT',
                 message = 'the tenant has ' || types_max || ' undeclared job types, and enqueue_job_types_max allows no more',
-                hint = 'declare the types that are meant, or raise enqueue_job_types_max of the table house';
+                hint = 'declare the types that are meant, or raise enqueue_job_types_max of the table store_meta';
         end if;
         -- It is heard when this transaction is committed; many in one transaction are one.
         perform pg_notify('consign_' || split_part('consign.inbox', '.', 1), 'inbox');

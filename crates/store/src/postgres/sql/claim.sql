@@ -63,12 +63,12 @@ select q.ord, d.no, d.body, h.id, h.queue, h.envelope, h.payload, d.rank, d.run_
          and (expires_at is null or expires_at > (select now from t))
        order by run_at, no limit q.wanted for update skip locked) j
     limit q.wanted) d
- cross join lateral (select * from consign.handed where no = d.no offset 0) h
+ cross join lateral (select * from consign.submission where no = d.no offset 0) h
 union all
-select 0, pg_catalog.nextval('consign.place'), null, null, house.epoch, null, null, null,
-       (select now from t), pg_catalog.pg_current_xact_id_if_assigned(), house.settings,
+select 0, pg_catalog.nextval('consign.place'), null, null, store_meta.epoch, null, null, null,
+       (select now from t), pg_catalog.pg_current_xact_id_if_assigned(), store_meta.settings,
        pg_catalog.pg_postmaster_start_time(), (select held from l)
-  from consign.house;
+  from consign.store_meta;
 
 -- name: READY_NEXT
 -- When the next job of these queues and priorities will be due.
@@ -82,6 +82,6 @@ select pg_catalog.min((
 -- All running jobs, the first to lose its lease first.
 select h.id
   from consign.job j
- cross join lateral (select id from consign.handed where no = j.no offset 0) h
+ cross join lateral (select id from consign.submission where no = j.no offset 0) h
  where j.lease_until > 0
  order by j.lease_until;

@@ -39,7 +39,7 @@ select n.first, n.place, n.lines, o.place, o.sheet
 
 -- name: EVENT_ENVELOPES
 -- What events say of their jobs. An erased job's envelope stays as long as its events.
-select no, envelope from consign.handed where no = any($1)
+select no, envelope from consign.submission where no = any($1)
 union all select no, envelope from consign.erased where no = any($1);
 
 -- name: SHEETS_OF

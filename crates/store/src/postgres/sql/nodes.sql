@@ -7,7 +7,7 @@ select name from consign.lock where name = 'startup' for update;
 
 -- name: EPOCH_RAISE
 -- After a restore no lease from before is believed, and no node works with old settings.
-update consign.house set epoch = epoch + 1, settings = settings + 1;
+update consign.store_meta set epoch = epoch + 1, settings = settings + 1;
 
 -- name: LEADER_LOCK
 -- Who leads, for the node that may take the lead.

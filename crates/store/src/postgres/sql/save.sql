@@ -11,8 +11,8 @@
 
 -- name: JOBS_BEGIN
 -- New jobs, and jobs that begin again.
-with handed as (
-  insert into consign.handed
+with submission as (
+  insert into consign.submission
     (no, id, queue, by_subject, by_correlation, by_parent, subject, envelope, payload)
   select * from unnest($14::int8[], $15::uuid[], $16::int4[], $17::int8[], $18::int8[],
                        $19::int8[], $20::text[], $21::bytea[], $22::text[])),
@@ -33,8 +33,8 @@ select queue, array[a, b, c, d, e, f, g, h, i]
 -- The same for new jobs only, in a transaction of its own. The node decided by a time that it
 -- foresaw, so the statement fails where that time is not near enough or settings were changed. It
 -- gives back a place for the next time.
-with handed as (
-  insert into consign.handed
+with submission as (
+  insert into consign.submission
     (no, id, queue, by_subject, by_correlation, by_parent, subject, envelope, payload)
   select * from unnest($14::int8[], $15::uuid[], $16::int4[], $17::int8[], $18::int8[],
                        $19::int8[], $20::text[], $21::bytea[], $22::text[])),
@@ -52,7 +52,7 @@ counts as (
     from unnest($4::int4[], $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::int8[], $10::int8[],
                 $11::int8[], $12::int8[], $13::int8[]) u(queue, a, b, c, d, e, f, g, h, i))
 select pg_catalog.nextval('consign.place'),
-       consign.expect((select pg_catalog.count(*) from consign.house
+       consign.expect((select pg_catalog.count(*) from consign.store_meta
                         where settings = $31
                           and consign.now_ms() between $32::int8 and $32::int8 + 50), 1::int8);
 

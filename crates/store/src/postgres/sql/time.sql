@@ -7,7 +7,7 @@ select consign.now_ms(), h.epoch, h.settings, pg_catalog.nextval('consign.place'
        case when $1::bool then pg_catalog.pg_current_xact_id()
             else pg_catalog.pg_current_xact_id_if_assigned() end,
        pg_catalog.pg_postmaster_start_time()
-  from consign.house h;
+  from consign.store_meta h;
 
 -- name: PLACES
 -- More places for events. They need not be neighbours: each stands for a block of numbers.
@@ -27,13 +27,13 @@ select status from (select pg_catalog.pg_xact_status($1::xid8) as status) s
 -- name: HEARD
 -- Notes that workers could be heard until now. Skipped where another node is writing the same.
 with free as (
-  select one from consign.pulse where heard_until < $1 for update skip locked)
-update consign.pulse p set heard_until = $1 from free where p.one = free.one;
+  select one from consign.liveness where heard_until < $1 for update skip locked)
+update consign.liveness p set heard_until = $1 from free where p.one = free.one;
 
 -- name: PULSE_LOCK
 -- Until when workers could be heard, for the one node that makes up for a silence.
-select heard_until from consign.pulse for update;
+select heard_until from consign.liveness for update;
 
 -- name: PULSE_PUT
 -- Writes it.
-update consign.pulse set heard_until = $1;
+update consign.liveness set heard_until = $1;

@@ -36,6 +36,6 @@ delete from consign.worker w
 -- All running jobs, from which the leases of each worker are counted.
 select h.id, h.no, h.queue, h.envelope, j.body
   from consign.job j
- cross join lateral (select * from consign.handed where no = j.no offset 0) h
+ cross join lateral (select * from consign.submission where no = j.no offset 0) h
  where j.lease_until > 0
  order by j.lease_until;

@@ -98,7 +98,7 @@ fn what_was_erased_meanwhile_is_not_handed_over_again() {
     let gone = format!(
         "create function {schema}.erase() returns trigger language plpgsql as $$ begin \
            insert into {schema}.erased select new.no, 0, new.envelope; return null; end $$; \
-         create trigger gone before insert on {schema}.handed for each row execute function {schema}.erase(); \
+         create trigger gone before insert on {schema}.submission for each row execute function {schema}.erase(); \
          create function {schema}.gone() returns trigger language plpgsql as $$ begin return null; end $$; \
          create trigger gone before insert on {schema}.job for each row execute function {schema}.gone()"
     );

@@ -69,7 +69,7 @@ const PLANT_FUNCTIONS: &str = "do $do$ declare f text; a text; b text; begin
 
 /// Tables and types under the names of ours and of the catalogue's.
 const PLANT_NAMES: &str = "do $do$ declare t text; begin
-    foreach t in array '{house,job,queue,handed,key,claim,audit,migration,policy,pg_class,pg_roles,pg_settings,pg_namespace,\
+    foreach t in array '{store_meta,job,queue,submission,key,claim,audit,migration,policy,pg_class,pg_roles,pg_settings,pg_namespace,\
         pg_stat_activity,pg_prepared_xacts}'::text[] loop
         execute format('create table public.%I (one boolean)', t);
     end loop;

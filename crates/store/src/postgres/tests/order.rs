@@ -49,8 +49,8 @@ async fn hold(app: &Client, address: &PostgresAddress, id: JobId) {
     let schema = address.schema();
     // Like any other, whatever columns there are.
     let held = format!(
-        "begin; insert into {schema}.handed select (jsonb_populate_record(h, '{{\"no\": 1, \"id\": \"{id}\"}}')).* \
-         from {schema}.handed h limit 1"
+        "begin; insert into {schema}.submission select (jsonb_populate_record(h, '{{\"no\": 1, \"id\": \"{id}\"}}')).* \
+         from {schema}.submission h limit 1"
     );
     app.batch_execute(&held).await.expect("lawful");
 }
@@ -59,7 +59,7 @@ async fn hold(app: &Client, address: &PostgresAddress, id: JobId) {
 async fn wait_until_held(address: &PostgresAddress) {
     let watch = address.connect().await.expect("it answers");
     let waiting = format!(
-        "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%{}.handed%'",
+        "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%{}.submission%'",
         address.schema()
     );
     let held = async {

@@ -4,7 +4,7 @@
 use super::{PostgresAddress, RUNTIME, fresh_address, house_of, open_at, order::execute, testing};
 use crate::{
     Answer, Request,
-    codec::facet,
+    codec::digest,
     conformance::{
         audit::recorded,
         fixture::{claim_request, claiming, email, job_type},
@@ -50,10 +50,10 @@ fn an_outsider_s_advisory_locks_stop_no_start_no_audited_action_and_no_claim() {
     let (clock, random, address) = testing();
     let (schema, not_made) = (address.schema(), fresh_address());
     let wanted = claim_request("w", "c", &["email"], 1);
-    let digest = facet::of_claim(&Scope::All, &wanted.worker, &wanted.claim);
-    let of = |of: i64| facet::of_name(&[schema, &of.to_string()]);
-    let migration = facet::of_name(&["migrate", not_made.schema()]);
-    let start = facet::of_name(&["start", schema]);
+    let digest = digest::of_claim(&Scope::All, &wanted.worker, &wanted.claim);
+    let of = |of: i64| digest::of_name(&[schema, &of.to_string()]);
+    let migration = digest::of_name(&["migrate", not_made.schema()]);
+    let start = digest::of_name(&["start", schema]);
     let outsider = outsider(&address, &[migration, start, of(1), of(digest)]);
     let store = open_at(&address, &clock, &random);
     house_of(&store, &clock, &random).submit(email());

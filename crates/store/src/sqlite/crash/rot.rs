@@ -35,7 +35,7 @@ fn a_flipped_bit_of_the_small_tables_is_seen_or_does_no_harm() {
     let story = Story::of(PLAN);
     let closed = copy(&story.disk);
     let bytes = story.disk.contents(DB).expect("it is there");
-    for table in ["house", "queue", "counter", "record", "audit"] {
+    for table in ["store_meta", "queue", "counter", "record", "audit"] {
         let page = root_of(&story.disk, table);
         let used: Vec<usize> = page.filter(|offset| bytes[*offset] != 0).collect();
         rots(&format!("bits of the table {table}"), &story, used.len() as u64 * 8, |number| {

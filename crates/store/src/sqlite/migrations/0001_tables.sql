@@ -5,7 +5,7 @@
 -- derived from it.
 
 -- The one row about the house itself.
-create table house (
+create table store_meta (
     one integer primary key check (one = 1),
     -- The epoch, which a restore raises, so that no lease from before is believed; how far
     -- announcements are published, and how far jobs are in `listing`.
@@ -23,7 +23,7 @@ create table queue (
 create index queue_tenant on queue (tenant);
 
 -- What was handed over. Written once, never changed, gone when the job is erased.
-create table handed (
+create table submission (
     no integer primary key,
     id blob not null unique,
     envelope blob not null,
@@ -79,7 +79,7 @@ create table key (
     ended_at integer,
     primary key (queue, name)
 ) strict, without rowid;
-create index key_ended on key (queue, ended_at) where ended_at is not null;
+create index key_expiry on key (queue, ended_at) where ended_at is not null;
 
 -- One row per transition, numbered without gaps. It holds the record of the attempt it ended. The
 -- youngest rows are in the body of their job (recent.rs); here are those of long histories that no longer
@@ -101,7 +101,7 @@ create table step (
 ) strict, without rowid;
 
 -- Announcements, several on a sheet (sheet.rs), which is named by the number of the first. The writer is
--- alone and numbers them as it writes them; `house` says how far they are published.
+-- alone and numbers them as it writes them; `store_meta` says how far they are published.
 create table outbox (
     event integer primary key,
     sheet blob not null
@@ -116,13 +116,13 @@ create table erased (
 create index erased_event on erased (last_event);
 
 -- Where a job can be found by what was handed over: digests of subject, correlation and parent, and
--- its queue. Filled behind the hot path, in sorted batches; `house` says how far. Jobs that arrived
--- together share a shelf (facet.rs), so that the cost of an entry does not grow with the number of jobs.
+-- its queue. Filled behind the hot path, in sorted batches; `store_meta` says how far. Jobs that arrived
+-- together share a bucket (digest.rs), so that the cost of an entry does not grow with the number of jobs.
 create table listing (
-    shelf integer not null,
-    facet integer not null,
+    bucket integer not null,
+    digest integer not null,
     no integer not null,
-    primary key (shelf, facet, no)
+    primary key (bucket, digest, no)
 ) strict, without rowid;
 
 -- How many jobs of each queue stand where, and what has changed since that was written: one row per

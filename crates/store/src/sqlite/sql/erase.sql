@@ -2,7 +2,7 @@
 
 -- name: HANDED_DELETE
 -- What was submitted.
-delete from handed where no = ?1;
+delete from submission where no = ?1;
 
 -- name: HISTORY_DELETE
 -- What happened to it.
@@ -10,7 +10,7 @@ delete from history where no = ?1;
 
 -- name: LISTING_DELETE
 -- Its entries in the listing by facet.
-delete from listing where shelf = ?1 and facet = ?2 and no = ?3;
+delete from listing where bucket = ?1 and digest = ?2 and no = ?3;
 
 -- name: ERASED_INSERT
 -- What its events say of it, for as long as the last of them can be read.

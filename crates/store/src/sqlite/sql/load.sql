@@ -3,7 +3,7 @@
 -- name: JOB_BY_ID
 -- A job is live or ended. One statement asks for both: between two, the job could move.
 select h.no, h.envelope, j.body, e.body, coalesce(j.queue, e.queue)
-  from handed h
+  from submission h
   left join job j on j.no = h.no
   left join job_ended e on e.no = h.no
  where h.id = ?1;
@@ -11,22 +11,22 @@ select h.no, h.envelope, j.body, e.body, coalesce(j.queue, e.queue)
 -- name: JOB_BY_NO
 -- The same by the job's number, as indexes name it.
 select h.no, h.envelope, j.body, e.body, coalesce(j.queue, e.queue)
-  from handed h
+  from submission h
   left join job j on j.no = h.no
   left join job_ended e on e.no = h.no
  where h.no = ?1;
 
 -- name: NEWEST_ID
 -- The id that the next one must be greater than, asked once when the store is opened.
-select max(id) from handed;
+select max(id) from submission;
 
 -- name: PAYLOAD
 -- Stands apart from the job: most readers do not want it, and it may be large.
-select payload from handed where no = ?1;
+select payload from submission where no = ?1;
 
 -- name: ENVELOPE
 -- What an event says of its job. An erased job's envelope stays as long as its events.
-select envelope from handed where no = ?1
+select envelope from submission where no = ?1
 union all select envelope from erased where no = ?1;
 
 -- name: HISTORY

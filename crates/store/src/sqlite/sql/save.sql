@@ -4,10 +4,10 @@
 
 -- name: HANDED_INSERT
 -- A job as it was submitted. This row never changes.
-insert into handed (no, id, envelope, payload) values (?1, ?2, ?3, ?4);
+insert into submission (no, id, envelope, payload) values (?1, ?2, ?3, ?4);
 
 -- name: HANDED_INSERT_16
-insert into handed (no, id, envelope, payload) values
+insert into submission (no, id, envelope, payload) values
   (?, ?, ?, ?), (?, ?, ?, ?), (?, ?, ?, ?), (?, ?, ?, ?),
   (?, ?, ?, ?), (?, ?, ?, ?), (?, ?, ?, ?), (?, ?, ?, ?),
   (?, ?, ?, ?), (?, ?, ?, ?), (?, ?, ?, ?), (?, ?, ?, ?),

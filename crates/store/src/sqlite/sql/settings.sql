@@ -2,11 +2,11 @@
 
 -- name: HOUSE
 -- The one row about the store itself.
-select body from house;
+select body from store_meta;
 
 -- name: HOUSE_PUT
 -- Overwrites that row.
-update house set body = ?1;
+update store_meta set body = ?1;
 
 -- name: QUEUES
 -- All queues. A queue is a job type of a tenant.

@@ -16,20 +16,20 @@ fn the_doctor_sees_what_is_wrong() {
     let wrong = [
         ("update counter set body = x'01'; update delta set body = x'01'", "not as it was written"),
         ("delete from delta", "the counters of email of default say"),
-        ("update handed set payload = x'00' where no = 7", ": the payload of row 7"),
-        ("update handed set id = randomblob(16) where no = 7", "under another's id"),
+        ("update submission set payload = x'00' where no = 7", ": the payload of row 7"),
+        ("update submission set id = randomblob(16) where no = 7", "under another's id"),
         (
-            "update handed set envelope = (select envelope from handed where no = 8) where no = 7",
+            "update submission set envelope = (select envelope from submission where no = 8) where no = 7",
             "what was handed over of row 7",
         ),
         ("insert into history values (7, 2, null, x'')", "is not whole"),
-        ("delete from handed where no = 9", "were never handed over"),
+        ("delete from submission where no = 9", "were never handed over"),
         ("delete from job where no = 9", "live and ended, or neither"),
-        ("delete from handed where no = 1", "keys mean no job that has them"),
+        ("delete from submission where no = 1", "keys mean no job that has them"),
         ("update outbox set sheet = x'' where event = 3", "announcement of row 3"),
         ("update step set body = x''", "a step of row"),
         ("update key set name = 'other' where name = 'k1'", "1 keys mean no job that has them"),
-        ("update house set body = x'01'", "what the house knows of itself"),
+        ("update store_meta set body = x'01'", "what the house knows of itself"),
         ("update queue set tenant = 'acme'", "a queue has another's name"),
         ("update record set body = x'00' where kind = 'api_key'", "an API key of row"),
         ("update record set body = x'00' where kind = 'signing_key'", "a signing key of row"),
@@ -151,7 +151,7 @@ fn a_damaged_store_is_no_backup() {
     let folder = desk.path.parent().unwrap().to_owned();
     let (good, bad) = (folder.join("good.db"), folder.join("bad.db"));
     super::super::backup(&desk.path, &good).unwrap();
-    desk.tamper("update handed set payload = x'00' where no = 7");
+    desk.tamper("update submission set payload = x'00' where no = 7");
     let refused = super::super::backup(&desk.path, &bad).unwrap_err();
     assert!(matches!(refused, OpenError::Damaged { .. }), "{refused}");
     Connection::open(&good).unwrap().execute_batch("update job set body = x'00'").unwrap();

@@ -73,7 +73,7 @@ fn a_damaged_job_does_not_stop_the_others() {
 fn damage_behind_the_hot_path_does_not_stop_it() {
     let desk = desk();
     desk.fixture.submit(email());
-    desk.tamper("update handed set envelope = x'00' where no = 1");
+    desk.tamper("update submission set envelope = x'00' where no = 1");
     for _ in 0..15 {
         desk.fixture.submit_many(1_000, "acme");
     }

@@ -130,7 +130,7 @@ fn a_store_opens_while_somebody_reads_it() {
     let desk = desk();
     live_a_little(&desk.fixture);
     let reader = Connection::open(&desk.path).unwrap();
-    reader.execute_batch("begin; select count(*) from handed").unwrap();
+    reader.execute_batch("begin; select count(*) from submission").unwrap();
     (desk.fixture.restart)();
     assert_eq!(desk.fixture.list(Filter::Everything).len(), 40);
 }

@@ -151,7 +151,7 @@ fn a_payload_has_a_bound_which_an_operator_may_move() {
     let large = Refusal::PayloadTooLarge { bytes: 65_537, bytes_max: PAYLOAD_BYTES_MAX };
     assert_eq!((state.as_str(), code.as_str()), ("CN413", large.code()));
     assert_eq!(message, large.to_string());
-    world.sql("update consign.house set enqueue_bytes_max = 1048576");
+    world.sql("update consign.store_meta set enqueue_bytes_max = 1048576");
     assert!(world.job(world.must(&call(1 << 20))).is_some());
 }
 
@@ -219,7 +219,7 @@ fn a_full_queue_takes_no_more() {
 #[test]
 fn a_tenant_cannot_open_types_without_end() {
     let world = World::idle();
-    world.sql("update consign.house set enqueue_job_types_max = 3");
+    world.sql("update consign.store_meta set enqueue_job_types_max = 3");
     let taken_in = world.must("'type-1'");
     assert!(world.job(taken_in).is_some());
     // Those that are not taken in yet count as well, within the transaction and after it.

@@ -260,7 +260,7 @@ fn a_redriven_job_keeps_its_key_from_an_open_transaction() {
 #[test]
 fn a_transaction_that_cannot_see_a_key_is_told_to_come_again() {
     let world = World::idle();
-    world.sql("begin isolation level repeatable read; select * from consign.house");
+    world.sql("begin isolation level repeatable read; select * from consign.store_meta");
     let call = "'email', '1', key => 'k'";
     let (id, _) = world.enqueue_by(&connect(&world.address), call).unwrap();
     assert_eq!(refused(world.enqueue(call)).0, "40001");

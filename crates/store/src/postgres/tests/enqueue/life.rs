@@ -15,7 +15,7 @@ fn a_rollback_leaves_nothing_and_a_commit_runs() {
     world.sql("begin; insert into consign.orders values (1)");
     let lost = world.must("'email', '{\"to\": 1}', key => 'order-1'");
     world.sql("rollback");
-    assert_eq!(["orders", "inbox", "key", "handed"].map(|table| world.count(table)), [0; 4]);
+    assert_eq!(["orders", "inbox", "key", "submission"].map(|table| world.count(table)), [0; 4]);
     assert_eq!(world.job(lost), None);
 
     world.sql("begin; insert into consign.orders values (1)");

@@ -72,11 +72,11 @@ fn a_caller_s_own_type_runs_nothing_with_our_rights() {
     let trap = world.named(
         "create type pg_temp.trap as (a integer); \
          create function pg_temp.spring(pg_temp.trap) returns text language plpgsql \
-             as $$ begin delete from consign.house; return '1'; end $$; \
+             as $$ begin delete from consign.store_meta; return '1'; end $$; \
          create cast (pg_temp.trap as text) with function pg_temp.spring(pg_temp.trap)",
     );
     RUNTIME.block_on(app.batch_execute(&trap)).unwrap();
     let (state, code, message) = refused(world.enqueue_by(&app, "'email', row(1)::pg_temp.trap"));
     assert_eq!((state.as_str(), code.as_str()), ("CN400", "INVALID_FIELD"), "{message}");
-    assert_eq!(world.count("house"), 1);
+    assert_eq!(world.count("store_meta"), 1);
 }

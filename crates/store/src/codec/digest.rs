@@ -15,9 +15,9 @@ pub(crate) fn facets(queue: i64, envelope: &Envelope) -> impl Iterator<Item = i6
     [Some(queue), subject, correlation, parent].into_iter().flatten()
 }
 
-/// The shelf of the listing on which a job is found. Digests are random keys: among all jobs, each would be
-/// written to a page of its own. Among the jobs of one shelf, many share the few pages that are in use.
-pub(crate) fn shelf(no: i64) -> i64 {
+/// The bucket of the listing on which a job is found. Digests are random keys: among all jobs, each would be
+/// written to a page of its own. Among the jobs of one bucket, many share the few pages that are in use.
+pub(crate) fn bucket(no: i64) -> i64 {
     no >> SHELF_BITS
 }
 
