@@ -35,7 +35,9 @@ fn way_of(field: &Field) -> Option<(u8, IndexChoice)> {
         Field::CorrelationId(correlation) => {
             (0, IndexChoice::Correlation(digest::of_correlation(correlation.as_str())))
         }
-        Field::SubjectId(subject) => (0, IndexChoice::Subject(digest::of_subject(subject.as_str()))),
+        Field::SubjectId(subject) => {
+            (0, IndexChoice::Subject(digest::of_subject(subject.as_str())))
+        }
         Field::ParentId(parent) => (0, IndexChoice::Parent(digest::of_parent(*parent))),
         Field::ErrorCode(code) => (0, IndexChoice::Error(digest::of_error(code))),
         // Where all is well, few jobs are in these states.

@@ -3,7 +3,7 @@
 
 mod child;
 mod examples;
+mod handler_test;
 mod processes;
-mod readme;
 mod remote;
 mod waits;

@@ -47,7 +47,7 @@ async fn the_example_works_on_jobs_of_a_server() {
         run_with("remote", &[("CONSIGN_URL", &url), ("CONSIGN_KEY", &key)])
     });
     let said = said.await.unwrap();
-    assert!(said.starts_with("handed over as "), "{said}");
+    assert!(said.starts_with("submitted as "), "{said}");
     assert!(said.ends_with("Completed: sent to ada@example.org at attempt 1\n"), "{said}");
 }
 

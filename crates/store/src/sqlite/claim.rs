@@ -2,8 +2,8 @@
 
 use super::{
     cached_job::CachedJob,
-    error::TransactionError,
     digest,
+    error::TransactionError,
     load::{self, Stored},
     maintenance::to_i64,
     sql,

@@ -356,7 +356,8 @@ impl<'a> Doctor<'a> {
 
     /// How many keys do not mean the job that came with them.
     fn wrong_keys(&self) -> Result<u64, TransactionError> {
-        let sql = "select k.name, k.no, h.envelope from key k left join submission h on h.no = k.no";
+        let sql =
+            "select k.name, k.no, h.envelope from key k left join submission h on h.no = k.no";
         let mut wrong = 0;
         all::<_, ()>(self.db, sql, [], |row| {
             let (name, no): (String, i64) = (row.get(0)?, row.get(1)?);

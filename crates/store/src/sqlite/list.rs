@@ -7,8 +7,9 @@
 
 use super::{
     body::from_row,
+    digest,
     error::TransactionError,
-    digest, load,
+    load,
     maintenance::to_i64,
     sql,
     writer_cache::{load_house, load_queues},

@@ -2,8 +2,8 @@
 
 use super::{
     body::{StoreMeta, event_about, from_row, to_scope},
-    error::TransactionError,
     digest,
+    error::TransactionError,
     load::{self, pair},
     outbox_page::{OutboxPages, lines},
     pending::insert_all,

@@ -3,8 +3,8 @@
 use super::{
     body::{event_from_row, event_to_row, to_row},
     cached_job::CachedJob,
-    error::TransactionError,
     digest,
+    error::TransactionError,
     inline_history::InlineHistory,
     load::{self, Stored, pair},
     outbox_page::{OutboxLine, OutboxPages, lines},

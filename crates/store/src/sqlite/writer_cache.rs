@@ -4,8 +4,8 @@
 
 use super::{
     body::{Body, Commit, StoreMeta, from_row, from_scope},
-    error::TransactionError,
     digest,
+    error::TransactionError,
     load::{all, blob, first, one, pair},
     records,
     seal::{Damage, Kind},

@@ -69,7 +69,7 @@ impl Program {
     pub(super) fn job(&self) -> String {
         wait_for("a job is handed over", || {
             let said = self.said();
-            let (_, rest) = said.split_once("handed over as ")?;
+            let (_, rest) = said.split_once("submitted as ")?;
             Some(rest.get(..UUID_LENGTH)?.to_owned())
         })
     }
